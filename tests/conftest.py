@@ -54,10 +54,10 @@ def _unlisted(config: pytest.Config) -> list[str]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Name in one line what tests need and this machine has not."""
+    """Name in one line what tests need and this machine lacks."""
     missing = (f"{reason.removeprefix('needs ')} ({count})" for reason, count in sorted(_skipped(config).items()))
     if line := "; ".join(missing):
-        terminalreporter.write_line(f"Skipped for want of: {line}", yellow=True)
+        terminalreporter.write_line(f"Skipped, because this machine lacks: {line}", yellow=True)
     if config.getoption("--strict-skips") and (unlisted := _unlisted(config)):
         terminalreporter.write_line(f"Failed, since {SKIPS.name} does not list: {'; '.join(unlisted)}", red=True)
 

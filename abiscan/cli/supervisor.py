@@ -99,7 +99,7 @@ def _reason(number: int) -> str:
     if number == signal.SIGXCPU:
         return f"it takes more than {isolation.CPU_SECONDS} s of processor time"
     if number == signal.SIGKILL:
-        return "the system killed the process, perhaps for want of memory"
+        return "the system killed the process, perhaps because it ran out of memory"
     return f"the process died of {signal.Signals(number).name}"
 
 

@@ -65,7 +65,7 @@ def survey(
 
     TARGET is what `abiscan check` takes, a folder (which stands for the wheels in it, at any depth), or a list: a .txt
     file, or - for stdin, with one target in each line. Each answer, for one target on one torch, is a line as soon as
-    it is known. A survey that was interrupted goes on where it was; a file that changed since then is checked again.
+    it is known. An interrupted survey resumes where it stopped; a file that changed since then is checked again.
 
     \b
     Examples:

@@ -97,7 +97,7 @@ class Emulator:
         self._pager = pager
         self._call_out = call_out
         self._depth = 0
-        self._last_fault = (-1, -1)
+        self._last_fault: tuple[int, int] | None = None
         self._faults = 0
         self._map_regions()
         self._pages: dict[int, MemoryProtection] = {}
@@ -134,8 +134,9 @@ class Emulator:
         self._pages[address] = protection
         if executable:
             self.code_pages += 1
-            # An instruction may begin in one page and go on in the next, whichever of the two is mapped first.
-            before, after = self._edge(address - _SUSPECT_HEAD + 1), self._edge(address + PAGE_SIZE)
+            # An instruction may begin in one page and go on in the next, whichever of the two is mapped first. Those of
+            # AArch64 begin at multiples of the size of these edges.
+            before, after = self._edge(address - _SUSPECT_HEAD), self._edge(address + PAGE_SIZE)
             for offset in self.arch.suspects(before + content + after):
                 self.vm.add_breakpoint(address - len(before) + offset)
 
@@ -143,7 +144,7 @@ class Emulator:
         """The bytes at the edge of a page that decide with those beyond it; none if the page is not mapped."""
         if not is_mapped(self.vm, address):
             return b""
-        return bytes(self.vm.mem_read(address, _SUSPECT_HEAD - 1))
+        return bytes(self.vm.mem_read(address, _SUSPECT_HEAD))
 
     def read(self, address: int, size: int) -> bytes:
         """``size`` bytes at ``address``.
@@ -176,8 +177,6 @@ class Emulator:
             raise Stop(f"write of {len(data)} bytes at {address:#x}", self.vm.pc) from error
 
     def _page_in(self, address: int, size: int) -> None:
-        if not 0 <= address < 1 << 64 or size > HEAP_SIZE:
-            raise Stop(f"access to {size} bytes at {address:#x}", self.vm.pc)
         for page in range(address & _PAGE_MASK, address + max(size, 1), PAGE_SIZE):
             if not is_mapped(self.vm, page) and not self._pager(page):
                 raise Stop(f"access to unmapped memory at {max(address, page):#x}", self.vm.pc)
@@ -212,6 +211,11 @@ class Emulator:
             vm.reg_write(name, value)
         vm.icount = executed
         self.code_pages = 0
+
+    def byte(self, address: int) -> int:
+        """The byte at ``address``."""
+        (value,) = self.read(address, 1)
+        return value
 
     def word(self, address: int) -> int:
         """The eight bytes at ``address`` as an unsigned number."""

@@ -16,6 +16,7 @@ A symbol need not be known completely if its domain has no operators: ``"attr::"
 from __future__ import annotations
 
 import itertools
+import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
@@ -32,7 +33,10 @@ from abiscan.emulation.recorder import Recorder
 
 _STRUCTS: Final = "at::_ops"
 _INSTRUCTIONS: Final = 3_000
-_FRAME_SIZE, _FRAME_AT = 0x4000, 0x3000  # of a frame with constants, and where its pointer points
+_WORD: Final = struct.Struct("<Q")
+_FRAME_WORDS, _FRAME_AT = 0x800, 0x3000  # of a frame with constants, and where its pointer points
+_FRAME_SIZE: Final = _FRAME_WORDS * _WORD.size
+_FRAME: Final = range(_FRAME_SIZE - _WORD.size + 1)  # where a word is within it
 _UNKNOWN_TEXT: Final = b"\xff"
 _Called: TypeAlias = tuple[str, "int | None"]  # the name of an operator, and the version that the call passes
 
@@ -87,7 +91,7 @@ class LookupReader:
             # A call that leaves its function returns to where that one would have: nothing tells it by its address.
             names = executed.get(BASE + site.address) if not site.is_jump else None
             names = names or self._read_one(site)
-            for name, version in sorted(names, key=lambda called: (called[0], called[1] or 0)):
+            for name, version in sorted(names, key=str):
                 if is_operator(name):
                     yield Lookup(operator=name, function=function, address=site.address, abi_version=version)
             if not names:
@@ -100,8 +104,6 @@ class LookupReader:
         if start is None:
             return set()
         before = instructions_before(self._process.image, self._machine, site.address, start)
-        if not site.is_jump:
-            before = before[:-1]  # the call itself
         following = {instruction.address: after.address for instruction, after in itertools.pairwise(before)}
         heads = [
             instruction.address
@@ -153,12 +155,12 @@ class LookupReader:
         """Make registers, and words of a frame of which nothing else is known, hold constants."""
         machine = self._process.machine
         pointer = machine.vm.reg_read(FRAME_POINTER)
-        content = bytearray(pointer.to_bytes(8, "little") * (_FRAME_SIZE // 8))
+        content = bytearray(_WORD.pack(pointer) * _FRAME_WORDS)
         for location, constant in constants.items():
             if isinstance(location, str):
                 machine.vm.reg_write(location, BASE + constant)
-            elif 0 <= _FRAME_AT + location <= _FRAME_SIZE - 8:
-                content[_FRAME_AT + location : _FRAME_AT + location + 8] = (BASE + constant).to_bytes(8, "little")
+            elif (at := _FRAME_AT + location) in _FRAME:
+                _WORD.pack_into(content, at, BASE + constant)
         machine.write(self._frame, bytes(content))
         machine.vm.reg_write(FRAME_POINTER, self._frame + _FRAME_AT)
 

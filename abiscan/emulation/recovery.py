@@ -154,7 +154,9 @@ class Recovery:
                 self.run_part(functools.partial(Recovery.initialise_module, name=module), start)
         # What another initialiser gets to is not lost; what a function does with meaningless arguments does not count.
         self.not_executed = [site for site in registering if not self.is_executed(site)]
-        self.gaps = [gap if gap.started is None else replace(gap, lost=self.lost(gap)) for gap in self.gaps]
+        self.gaps = [
+            gap if gap.started is None else replace(gap, lost=self.lost(gap, gap.started)) for gap in self.gaps
+        ]
         if self.missing(registering):
             self.recorder.phase = Phase.ON_CALL
             self.emulate_callers(registering)
@@ -291,7 +293,7 @@ class Recovery:
             if definition == 0:
                 self.process.python_version = python
                 definition = self.emulate(BASE + address)
-        for function in module_functions(self.process, definition or 0):
+        for function in module_functions(self.process, definition) if definition else ():
             self.emulate(function, new_module(self.process))
 
     def emulate_callers(self, sites: list[CallSite]) -> None:
@@ -374,7 +376,7 @@ class Recovery:
             )
         )
 
-    def lost(self, gap: EmulationGap) -> tuple[tuple[str, int], ...]:
+    def lost(self, gap: EmulationGap, started: int) -> tuple[tuple[str, int], ...]:
         """The calls that register in the functions which the one that stopped leads to, and that nothing executed.
 
         What was called where it stopped did not do its work.
@@ -384,9 +386,9 @@ class Recovery:
             for site in self.sites
             if (what := api.registered_by(site.target)) and (site.address == gap.address or not self.is_executed(site))
         ]
-        if not lost or gap.started is None:
+        if not lost:
             return ()
-        reached = self.functions_reached(gap.started)
+        reached = self.functions_reached(started)
         within = (what for site, what in lost if self.function_of(site) in reached)
         return tuple(Counter(within).items())
 

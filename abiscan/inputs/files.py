@@ -403,7 +403,7 @@ class Files:
         return Files(self._facts_of, below=self)
 
     def overlay(self, layer: Files) -> None:
-        """Lay what a layer of this holds over what lies here."""
+        """Let what is in a layer of this replace what is here."""
         for path in layer._mounted:
             self._objects.pop(path, None)
             self._damaged.pop(path, None)

@@ -183,9 +183,9 @@ def landlock_version() -> int:
 
 
 def confine(writable: Collection[Path], *, online: bool = False) -> int:
-    """Give up, for ever, what reading files does not need: to write outside of some folders, and to connect.
+    """Give up for good what reading files does not need: to write outside of some folders, and to connect.
 
-    :param online: whether to be able to connect all the same
+    :param online: whether it may connect nevertheless
     :return: the version of Landlock that enforces it; 0 where the kernel has none
     """
     import ctypes

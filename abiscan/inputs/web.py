@@ -155,11 +155,11 @@ class Web:
                 if (now := time.monotonic()) - began > self._patience:
                     if here - at_begin < _LEAST:
                         problem = f"the server sent {here - at_begin} bytes in {now - began:.0f} s, and was given up"
-                        raise InputError(_shown(url), problem, "run it again: it goes on where it was")
+                        raise InputError(_shown(url), problem, "run it again: it resumes where it stopped")
                     began, at_begin = now, here
         except httpx2.HTTPError as error:
             problem = f"the transfer broke off: {error or type(error).__name__}"
-            raise InputError(_shown(url), problem, "run it again: it goes on where it was") from error
+            raise InputError(_shown(url), problem, "run it again: it resumes where it stopped") from error
 
 
 def _trusting(certificates: str) -> ssl.SSLContext:

@@ -30,15 +30,16 @@ def first_error(
         # ld.so ignores files for other machines (glibc, open_verify).
         return LoadError(object=posixpath.basename(path), message=NO_SUCH_FILE)
     of_python = import_error(path, facts, interpreter)
-    failure = registering.failure if registering else None
     if resolution.error or is_passed_over(path, facts, interpreter):
         return resolution.error or of_python
     if crash is not None:
         return crash
-    if failure is None:
+    if registering is None or (failure := registering.failure) is None:
         return of_python
     # pybind11 compares versions at the start of PyInit_*: after the static initialisers, before everything else.
-    return _thrown(failure, _unworded(registering)) if of_python is None or failure.is_static else of_python
+    if of_python is not None and not failure.is_static:
+        return of_python
+    return _thrown(failure, registering.operators.unworded if registering.operators else ())
 
 
 def _thrown(failure: Reaction, unworded: Collection[str]) -> LoadError:
@@ -46,7 +47,3 @@ def _thrown(failure: Reaction, unworded: Collection[str]) -> LoadError:
     assert message is not None
     exact = message.exact and message.id not in unworded
     return LoadError(object=None, message=message.text, aborts=failure.aborts, exact=exact)
-
-
-def _unworded(registering: Registering | None) -> Collection[str]:
-    return registering.operators.unworded if registering and registering.operators else ()

@@ -48,7 +48,7 @@ class NameNotFound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageLoad:
-    """What loading an image comes to. ``external`` are libraries of neither torch, the target nor the system.
+    """The outcome of loading an image. ``external`` are libraries of neither torch, the target nor the system.
 
     ``undecided`` are imports of which it is unknown whether they are met: by an ordinal, since the numbers of a release
     are not embedded; through a library that passes on the names of another one. ``along`` are the paths of the

@@ -222,9 +222,8 @@ def _compiled(shared: Shared, built_for: str, target: TorchLayouts) -> Iterator[
 
 
 def _unknown(shared: Shared, built_for: str, target: TorchLayouts) -> Iterator[str]:
-    """The classes that an object shares with torch, and bases of its own, whose layout in ``target`` is unknown."""
-    bases = {demangle_type(base) for cxx_class in shared.classes for base in cxx_class.bases[:1] if cxx_class.slots}
-    for name in sorted({*shared.touches, *bases}):
+    """The classes that an object shares with torch, bases of its own among them, whose layout there is unknown."""
+    for name in sorted(shared.touches):
         if target.source_of(name) is None and layouts.layout(name, built_for, shared.machine) is not None:
             yield name
 
@@ -284,12 +283,10 @@ def _debug_at(release: str, machine: Machine) -> int | None:
 
 
 def _agrees(cxx_class: CxxClass, release: str, machine: Machine) -> bool:
-    for base in (cxx_class.name, *cxx_class.bases[:1]):
-        name = demangle_type(base)
+    # Only of its primary base are there functions in the primary table, and which base that is depends on the others.
+    for name in map(demangle_type, (cxx_class.name, *cxx_class.bases)):
         expected = layouts.vtable(name, release, machine)
-        if expected is None or not cxx_class.slots:
-            continue
-        for slot, function in zip(cxx_class.slots, expected.slots, strict=False):
+        for slot, function in zip(cxx_class.slots, expected.slots if expected else (), strict=False):
             # If a slot is not overridden, its symbol is the function of the base class.
             function_name = _method_of(slot.symbol, name)
             if function_name is not None and function_name != method(function):
@@ -368,13 +365,11 @@ def _tables(shared: Shared, candidates: Sequence[str], target: TorchLayouts) -> 
         sources = [ReleaseLayouts(candidate, machine) for candidate in candidates] if source else []
         readings = [slots_between(base, candidate, source) for candidate in sources if source]
         if readings and all(readings):
-            before = layouts.vtable(base, candidates[-1], machine)
-            length = len(before.slots) if before else 0
             yield TableDrift(
                 base=base,
                 derived=tuple(classes),
-                misplaced=tuple(change for change in readings[-1] if change.number < length),
-                missing=tuple(change for change in readings[-1] if change.number >= length),
+                misplaced=tuple(change for change in readings[-1] if change.old is not None),
+                missing=tuple(change for change in readings[-1] if change.old is None),
             )
 
 

@@ -20,7 +20,7 @@ def compiled_for(facts: SharedObject, interpreter: Interpreter) -> str | None:
     ``PyInit_*`` of such a module compares a literal with ``Py_GetVersion()``; the literal is one of the module's
     strings. If there are several candidates, one that matches the interpreter is taken.
     """
-    if not facts.python_modules or not facts.pybind11_python:
+    if not facts.python_modules:
         return None
     running = interpreter.tag.version
     if running in facts.pybind11_python:
@@ -33,7 +33,7 @@ def import_error(path: str, facts: SharedObject, interpreter: Interpreter | None
 
     The messages are those of pybind11 (``PYBIND11_CHECK_PYTHON_VERSION``) and of ``importlib``.
     """
-    if interpreter is None or not facts.python_modules:
+    if interpreter is None:
         return None
     version = compiled_for(facts, interpreter)
     if version is not None and version != interpreter.tag.version:

@@ -317,7 +317,7 @@ def _failure(outcome: ImportOutcome, world: PackageWorld | ImageWorld) -> Import
         message=raised.message,
         file=raised.at.file if raised.at else None,
         line=raised.at.line if raised.at and raised.at.file else None,
-        cause=_cause(raised, outcome.loads),
+        cause=_cause(raised, () if outcome.regardless else outcome.loads),
         exact=raised.message is not None and (world.is_exact or not _quotes_loader(raised.message, outcome.loads)),
     )
 

@@ -11,6 +11,7 @@ from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Modelled, Native
 from abiscan.python.operations import described
 from abiscan.python.values import (
+    ABSENT,
     Bound,
     Class,
     Deferred,
@@ -87,7 +88,7 @@ def of_module(machine: PythonMachine, module: PythonModule, name: str) -> object
 
 
 def _of_instance(machine: PythonMachine, value: Instance, name: str) -> object:
-    found = value.cls.find(name)
+    found = value.cls.find(name, ABSENT)
     if isinstance(found, Wrapped) and found.kind == "property":
         return machine.call(found.function, [value], {})
     if isinstance(found, Wrapped) and found.kind == "cached_property" and name not in value.attributes:
@@ -98,7 +99,7 @@ def _of_instance(machine: PythonMachine, value: Instance, name: str) -> object:
         return value.cls
     if name == "__dict__":
         return value.attributes
-    if found is not None:
+    if found is not ABSENT:
         return _taken(machine, found, value, value.cls)
     hook = value.cls.find("__getattr__")
     if isinstance(hook, PythonFunction):
@@ -107,8 +108,8 @@ def _of_instance(machine: PythonMachine, value: Instance, name: str) -> object:
 
 
 def _of_class(machine: PythonMachine, cls: Class, name: str) -> object:
-    found = cls.find(name)
-    if found is not None:
+    found = cls.find(name, ABSENT)
+    if found is not ABSENT:
         return _taken(machine, found, None, cls)
     known = {"__name__": cls.name, "__qualname__": cls.name, "__module__": cls.module, "__bases__": cls.bases}
     return known.get(name, NotKnown(f"{cls.name}.{name}"))
@@ -152,8 +153,8 @@ def _of_failure(machine: PythonMachine, failure: PythonError, name: str) -> obje
     if name == "with_traceback":
         return Native(name, lambda _machine, _args, _kwargs: failure)
     if isinstance(failure.cls, Class):
-        found = failure.cls.find(name)
-        if found is not None:
+        found = failure.cls.find(name, ABSENT)
+        if found is not ABSENT:
             return _taken(machine, found, failure, failure.cls)
     return NotKnown(f"{failure.name()}.{name}")
 

@@ -17,6 +17,7 @@ from abiscan.python.values import (
     Class,
     Instance,
     NotKnown,
+    Perhaps,
     PythonError,
     PythonFunction,
     PythonModule,
@@ -101,6 +102,8 @@ class Calls(Statements):
         initialise = cls.find("__init__")
         if isinstance(initialise, PythonFunction):
             self.call_function(initialise, [made, *args], kwargs)
+        elif fields and isinstance(finish := cls.find("__post_init__"), PythonFunction):  # of a dataclass
+            self.call_function(finish, [made], {})
         return made
 
     def call_function(self, function: PythonFunction, args: list[object], kwargs: dict[str, object]) -> object:
@@ -115,10 +118,11 @@ class Calls(Statements):
         if not self.library.is_generator(node):
             return self._run(function, scope, None)
         yielded: list[object] = []
+        before = self.perhaps
 
         def keep(value: object) -> object:
             self.tick()
-            yielded.append(value)
+            yielded.append(Perhaps(f"{function.name}()") if self.perhaps and not before else value)
             return None
 
         self._run(function, scope, keep)

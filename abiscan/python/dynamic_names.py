@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 
 _WORDS = re.compile(rb"import \*|__getattr__|globals\(|vars\(|locals\(|exec\(|\.modules\b|__name__|_convert_\(")
 _CALLS = frozenset({"globals", "vars", "locals", "_convert_"})
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _IMPORTS = frozenset({"import_module", "__import__", "get"})
 
 
@@ -39,6 +40,38 @@ def may_have_others(source: bytes) -> bool:
     return False
 
 
+def binds(source: bytes, name: str) -> bool:
+    """Whether running a module may bind a name that is a word of its source: not if it stands only where others use it.
+
+    A text with that word may be what something makes names from.
+    """
+    word = re.escape(name.encode())
+    if re.search(rb"(?m)^(?:(?:async )?def |class |import |from .* import .*\b)?" + word + rb"\b", source):
+        return True
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return True
+    own = set(map(id, _own(tree.body, (*_FUNCTIONS, ast.ClassDef))))
+    return any(_binds(node, name, is_own=id(node) in own) for node in ast.walk(tree))
+
+
+def _binds(node: ast.AST, name: str, *, is_own: bool) -> bool:
+    if isinstance(node, ast.Global):
+        return name in node.names
+    if not is_own:
+        return False
+    if isinstance(node, ast.Constant):
+        return isinstance(node.value, str) and name in node.value.split()
+    if isinstance(node, ast.alias):
+        return name in (node.asname or node.name).split(".")
+    if isinstance(node, ast.Name):
+        return node.id == name and isinstance(node.ctx, ast.Store)
+    if isinstance(node, ast.ExceptHandler):  # the name is gone afterwards
+        return False
+    return name in (getattr(node, "name", None), getattr(node, "rest", None))
+
+
 def starred(source: bytes) -> list[str]:
     """The modules from which it imports all names, as they are written, with leading dots."""
     if b"import *" not in source:
@@ -68,13 +101,13 @@ def _functions(tree: ast.Module) -> dict[str, list[list[ast.stmt]]]:
     return found
 
 
-def _own(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
+def _own(body: Iterable[ast.AST], apart: tuple[type[ast.AST], ...] = _FUNCTIONS) -> Iterator[ast.AST]:
     """The nodes of statements, the bodies of functions in them apart."""
     waiting = list(body)
     while waiting:
         node = waiting.pop()
         yield node
-        inside = set(map(id, node.body)) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) else set()
+        inside = set(map(id, getattr(node, "body", ()))) if isinstance(node, apart) else set()
         waiting.extend(one for one in ast.iter_child_nodes(node) if id(one) not in inside)
 
 

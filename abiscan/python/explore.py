@@ -60,9 +60,8 @@ def explore(
         seen.append(choices)
         one = run(library, world(), module, choices, limits)
         runs.append(one)
-        if one.outcome() != runs[0].outcome():
-            new = (spot for spot in one.trace.decisions if spot not in choices and spot not in runs[0].trace.decisions)
-            waiting.extend({**choices, spot: not one.trace.decisions[spot].condition.taken} for spot in new)
+        new = (spot for spot in one.trace.decisions if spot not in choices and spot not in runs[0].trace.decisions)
+        waiting.extend({**choices, spot: not one.trace.decisions[spot].condition.taken} for spot in new)
     if runs[0].trace.optional and _more_at_stake(library, runs[0]):
         runs.append(run(library, world(), module, {}, limits, optional=True))
     outcome = _summary(module, runs)

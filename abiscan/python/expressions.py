@@ -23,10 +23,12 @@ from abiscan.python.values import (
     Instance,
     NotKnown,
     OfTarget,
+    Perhaps,
     PythonFunction,
     Scope,
     Why,
     concrete,
+    further,
     thrown,
 )
 
@@ -116,7 +118,8 @@ class Expressions(PythonMachine):
             if value[_MOST_ITEMS:] if isinstance(value, range) else len(value) > _MOST_ITEMS:  # its length may overflow
                 return NotKnown(f"list({described(value)})")
             ordered = sorted(value, key=described) if isinstance(value, (set, frozenset)) else value
-            return [self.settle(one) if isinstance(one, Deferred) else one for one in ordered]
+            items = (one for one in ordered if type(one) is not Perhaps)
+            return [self.settle(one) if isinstance(one, Deferred) else one for one in items]
         if isinstance(value, Instance) and isinstance(value.cls.find("__iter__"), PythonFunction):
             return self.items(self.call(self.attribute(value, "__iter__"), [], {}))
         if isinstance(value, NotKnown):
@@ -167,8 +170,7 @@ class Expressions(PythonMachine):
         args: list[object] = []
         for arg in node.args:
             if isinstance(arg, ast.Starred):
-                more = self.items(self.evaluate(arg.value, scope))
-                args.extend([more] if isinstance(more, NotKnown) else more)
+                args.extend(further(self.items(self.evaluate(arg.value, scope))))
             else:
                 args.append(self.unsettled(arg, scope) if computes else self.evaluate(arg, scope))
         kwargs: dict[str, object] = {}
@@ -288,8 +290,7 @@ class Expressions(PythonMachine):
         values: list[object] = []
         for one in node.elts:
             if isinstance(one, ast.Starred):
-                more = self.items(self.evaluate(one.value, scope))
-                values.extend([more] if isinstance(more, NotKnown) else more)
+                values.extend(further(self.items(self.evaluate(one.value, scope))))
             else:
                 values.append(self.evaluate(one, scope))
         if isinstance(node, ast.Set):
@@ -416,8 +417,7 @@ class Expressions(PythonMachine):
         if yields is None:
             return NotKnown("yield")
         if isinstance(node, ast.YieldFrom):
-            values = self.items(value)
-            for one in [values] if isinstance(values, NotKnown) else values:
+            for one in further(self.items(value)):
                 yields(one)
             return None
         return yields(value)

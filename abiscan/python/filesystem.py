@@ -12,6 +12,9 @@ from abiscan.python.modelled import Native
 from abiscan.python.operations import attempt, described
 from abiscan.python.values import NotKnown, Why, concrete, thrown
 
+_OF_A_CHECKOUT = frozenset({".git", "_skbuild", "CMakeLists.txt", "csrc", "pyproject.toml", "setup.cfg", "setup.py"})
+"""What is beside a package in its developers' folder, and not where packages are installed."""
+
 
 def as_text(path: object) -> str | None:
     """A path as text, None if it is not known."""
@@ -30,8 +33,15 @@ def exists(machine: PythonMachine, path: object, kind: str = "any") -> object:
         return NotKnown(f"{described(path)} exists", Why.ENVIRONMENT)
     is_file, is_folder = inside in machine.files.members, inside in machine.files.folders
     found = {"any": is_file or is_folder, "file": is_file, "folder": is_folder}[kind]
-    shared = not inside or "/" not in inside
-    return NotKnown(f"{described(path)} exists", Why.ENVIRONMENT) if not found and shared else found
+    if found or "/" in inside or is_absent_beside(machine, inside):
+        return found
+    return NotKnown(f"{described(path)} exists", Why.ENVIRONMENT)
+
+
+def is_absent_beside(machine: PythonMachine, name: str) -> bool:
+    """Whether there is certainly nothing of that name in the folder that the package and others are installed in."""
+    folders = machine.library.surroundings.folders
+    return name in _OF_A_CHECKOUT or bool(folders and name and not any(disk.exists(one / name) for one in folders))
 
 
 def is_of_torch(machine: PythonMachine, path: str) -> bool:

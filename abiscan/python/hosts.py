@@ -8,9 +8,26 @@ from pathlib import PurePath
 from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Modelled
 from abiscan.python.operations import attempt, contains, described
-from abiscan.python.values import Class, Instance, NotKnown, PythonError, PythonFunction, concrete, thrown
+from abiscan.python.values import (
+    Class,
+    Further,
+    Instance,
+    NotKnown,
+    Perhaps,
+    PythonError,
+    PythonFunction,
+    changed,
+    concrete,
+    further,
+    length,
+    thrown,
+)
 
 _WIDTHS = {"ljust", "rjust", "center", "zfill", "expandtabs", "to_bytes"}
+_CHANGING = {
+    "add", "append", "clear", "difference_update", "discard", "extend", "insert", "intersection_update", "pop",
+    "popitem", "remove", "reverse", "setdefault", "sort", "symmetric_difference_update", "update",
+}  # fmt: skip
 _CALLING = {"maketrans"}
 
 
@@ -28,6 +45,9 @@ class HostMethod(Modelled):
 
     def call(self, machine: PythonMachine, args: list[object], kwargs: dict[str, object]) -> object:
         """Call it, if all that it needs is known."""
+        if machine.perhaps and isinstance(self.value, (list, dict, set)) and self.name in _CHANGING:
+            changed(self.value)
+            return NotKnown(self.described() + "()")
         special = _SPECIAL.get((type(self.value), self.name))
         if special is not None:
             return special(machine, self.value, args, kwargs)
@@ -40,6 +60,8 @@ class HostMethod(Modelled):
         if not (concrete(self.value) and concrete(args) and concrete(kwargs)):
             unknown = next((one for one in (self.value, *args, *kwargs.values()) if isinstance(one, NotKnown)), None)
             name = self.described() + "()"
+            if isinstance(self.value, (list, dict, set)) and self.name in _CHANGING:
+                changed(self.value)
             return NotKnown(name, unknown.why) if unknown else NotKnown(name)
         return attempt(self.described() + "()", getattr(self.value, self.name), *args, **kwargs)
 
@@ -67,8 +89,7 @@ def _append(_machine: PythonMachine, value: object, args: list[object], _kwargs:
 
 def _extend(machine: PythonMachine, value: object, args: list[object], _kwargs: dict[str, object]) -> object:
     assert isinstance(value, list)
-    more = machine.items(args[0]) if args else []
-    value.extend([more] if isinstance(more, NotKnown) else more[:100_000])
+    value.extend(further(machine.items(args[0]) if args else [])[:100_000])
     return None
 
 
@@ -77,6 +98,11 @@ def _insert(_machine: PythonMachine, value: object, args: list[object], _kwargs:
     if len(args) == 2 and isinstance(args[0], int):
         value.insert(args[0], args[1])
     return None
+
+
+def _pop(_machine: PythonMachine, value: object, args: list[object], _kwargs: dict[str, object]) -> object:
+    assert isinstance(value, list)
+    return NotKnown("list.pop()") if length(value) is None else attempt("list.pop()", value.pop, *args)
 
 
 def _sort(machine: PythonMachine, value: object, args: list[object], kwargs: dict[str, object]) -> object:
@@ -140,6 +166,11 @@ def _set_add(_machine: PythonMachine, value: object, args: list[object], _kwargs
     return None
 
 
+def _pairs(value: object) -> list[tuple[object, object]]:
+    assert isinstance(value, dict)
+    return [pair for pair in value.items() if not isinstance(pair[0], Perhaps)]
+
+
 _SPECIAL: dict[tuple[type, str], Method] = {
     (list, "append"): _append,
     (list, "extend"): _extend,
@@ -147,15 +178,15 @@ _SPECIAL: dict[tuple[type, str], Method] = {
     (list, "sort"): _sort,
     (list, "copy"): lambda _m, value, _a, _k: list(value),  # type: ignore[call-overload]
     (list, "clear"): lambda _m, value, _a, _k: value.clear(),  # type: ignore[attr-defined]
-    (list, "pop"): lambda _m, value, args, _k: attempt("list.pop()", value.pop, *args),  # type: ignore[attr-defined]
+    (list, "pop"): _pop,
     (list, "reverse"): lambda _m, value, _a, _k: value.reverse(),  # type: ignore[attr-defined]
     (dict, "get"): _dict_get,
     (dict, "pop"): _dict_pop,
     (dict, "setdefault"): _dict_setdefault,
     (dict, "update"): _dict_update,
-    (dict, "keys"): lambda _m, value, _a, _k: list(value),  # type: ignore[call-overload]
-    (dict, "values"): lambda _m, value, _a, _k: list(value.values()),  # type: ignore[attr-defined]
-    (dict, "items"): lambda _m, value, _a, _k: list(value.items()),  # type: ignore[attr-defined]
+    (dict, "keys"): lambda _m, value, _a, _k: [key for key, _ in _pairs(value)],
+    (dict, "values"): lambda _m, value, _a, _k: [one for _, one in _pairs(value)],
+    (dict, "items"): lambda _m, value, _a, _k: _pairs(value),
     (dict, "copy"): lambda _m, value, _a, _k: dict(value),  # type: ignore[call-overload]
     (dict, "clear"): lambda _m, value, _a, _k: value.clear(),  # type: ignore[attr-defined]
     (set, "add"): _set_add,
@@ -178,6 +209,8 @@ def construct(machine: PythonMachine, cls: type, args: list[object], kwargs: dic
         items = machine.items(args[0])
         if isinstance(items, NotKnown):
             return items
+        if isinstance(args[0], (list, tuple, set, frozenset)):
+            items += [one for one in args[0] if isinstance(one, Perhaps)]
         return attempt(cls.__name__, cls, items)
     if cls is dict:
         return _dict(machine, args, kwargs)
@@ -245,6 +278,9 @@ def truth(value: object) -> bool | None:
     if isinstance(value, Instance):
         known = value.cls.find("__bool__") is None and value.cls.find("__len__") is None and not value.cls.is_open()
         return True if known else None
-    if isinstance(value, (str, bytes, int, float, list, tuple, dict, set, frozenset, range, type(None), PurePath)):
+    if isinstance(value, (list, tuple, dict, set, frozenset)):
+        kind = Further if isinstance(value, (list, tuple)) else NotKnown
+        return None if value and all(isinstance(one, kind) for one in value) else bool(value)
+    if isinstance(value, (str, bytes, int, float, range, type(None), PurePath)):
         return bool(value)
     return True

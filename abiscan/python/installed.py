@@ -10,7 +10,7 @@ from typing import Final
 
 from abiscan.inputs import disk
 from abiscan.python import standard
-from abiscan.python.dynamic_names import absolute, may_have_others, starred
+from abiscan.python.dynamic_names import absolute, binds, may_have_others, starred
 from abiscan.python.model import Answer
 from abiscan.python.systems import LINUX, WINDOWS
 
@@ -87,7 +87,8 @@ class Surroundings:
         if module == "torch":
             return None  # much of it is compiled
         text = disk.read(source)
-        if re.search(rb"\b" + re.escape(name.encode()) + rb"\b", text):
+        named = re.search(rb"\b" + re.escape(name.encode()) + rb"\b", text) is not None
+        if named and binds(text, name):
             return True
         if (
             not name.isidentifier()
@@ -96,7 +97,7 @@ class Surroundings:
         ):
             return True
         if may_have_others(text):
-            return None
+            return True if named else None
         # What a star brings may come from further stars.
         stars = {
             absolute(module if source.name == "__init__.py" else module.rpartition(".")[0], one)

@@ -190,7 +190,8 @@ class ImportOutcome:
     """What ``import MODULE`` does.
 
     ``raised`` is None if the import succeeds, unknown if the ways past the undecided ``conditions`` end differently or
-    something could not be followed; ``gaps`` say what that was.
+    something could not be followed; ``gaps`` say what that was. ``regardless`` says that it raises the same where every
+    library loads: no load that failed before is behind it.
     """
 
     module: str
@@ -199,6 +200,7 @@ class ImportOutcome:
     registrations: tuple[PythonRegistration, ...]
     conditions: tuple[Condition, ...]
     gaps: tuple[str, ...]
+    regardless: bool = False
 
 
 class HowLoaded(enum.Enum):

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import PurePath
 from typing import Any
 
-from abiscan.python.values import NotKnown, PythonError, Thrown, Why, concrete
+from abiscan.python.values import Further, NotKnown, PythonError, Thrown, Why, concrete, length
 
 _LONGEST = 1_000_000
 _LARGEST_INTEGER = 1 << 4096
@@ -160,6 +160,11 @@ def subscript(value: object, index: object) -> object:
         if index not in value and any(isinstance(key, NotKnown) for key in value):
             return _unknown(name, value, index)
         return attempt(name, operator.getitem, value, index)
+    if isinstance(value, (list, tuple)) and length(value) is None:
+        gaps = [isinstance(one, Further) for one in value]
+        before, after = gaps.index(True), gaps[::-1].index(True)
+        is_known = isinstance(index, int) and (0 <= index < before or 0 < -index <= after)
+        return value[index] if is_known else _unknown(name, *value)  # type: ignore[call-overload]
     if isinstance(value, (list, tuple, str, bytes, range)) and isinstance(index, (int, slice)) and concrete(index):
         return attempt(name, operator.getitem, value, index)
     return _unknown(name, value, index)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
-from abiscan.python.explore import Explored, explore
+from abiscan.python.explore import Explored, explore, run
 from abiscan.python.installed import Surroundings
 from abiscan.python.library import PythonCode
 from abiscan.python.machine import Limits
-from abiscan.python.model import Answer, ImportOutcome, OtherTorch, Reading, World
+from abiscan.python.model import Answer, ImportOutcome, OtherTorch, Raised, Reading, World
 from abiscan.python.questions import Answered, AskedWorld, Questions
 from abiscan.python.sources import PackageFiles, PackageSources
 from abiscan.python.systems import LINUX, PythonSystem
@@ -138,7 +139,18 @@ def _read(
     uses |= unreached(library, willing, names, uses, built_for)
     library.has_requirements = False
     apart = [explore(library, fresh, name, limits) for name in _with_own_libraries(main, after)]
-    return Reading(imports=tuple(one.outcome for one in (*main, *apart)), uses=uses)
+    outcomes = (one.outcome for one in (*main, *apart))
+    return Reading(imports=tuple(_compared(one, library, willing, limits) for one in outcomes), uses=uses)
+
+
+def _compared(outcome: ImportOutcome, library: PythonCode, willing: WillingImports, limits: Limits) -> ImportOutcome:
+    """An outcome, compared with the import where every library loads if one of those that failed may be behind it."""
+    raised = outcome.raised
+    failed = any(isinstance(load.raised, Raised) for load in outcome.loads)
+    if not failed or not isinstance(raised, Raised) or raised.cause is not None:
+        return outcome
+    same = run(library, willing.world(), outcome.module, {}, limits).raised == raised
+    return replace(outcome, regardless=same)
 
 
 def _with_own_libraries(main: Sequence[Explored], after: Later) -> list[str]:

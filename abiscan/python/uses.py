@@ -13,7 +13,7 @@ from abiscan.python.explore import Run, run
 from abiscan.python.imports import PythonInterpreter
 from abiscan.python.library import PythonCode
 from abiscan.python.machine import Attempt, Exhausted, Limits, Unreadable
-from abiscan.python.model import Answer, HowLoaded, LibraryUse, LoadedBy, NoResult, OtherTorch, Raised
+from abiscan.python.model import Answer, HowLoaded, LibraryUse, LoadedBy, NoResult, OtherTorch, PythonLine, Raised
 from abiscan.python.questions import AskedWorld, Questions
 from abiscan.python.values import Class, NotKnown, PythonFunction, PythonModule, Thrown, Why
 
@@ -126,7 +126,7 @@ class WillingImports:
         if key not in self._elsewhere:
             found = run(self._library, world, module, {}, self._limits)
             if found.raised is Answer.UNKNOWN:
-                return found  # perhaps for want of time
+                return found  # perhaps because time ran out
             self._elsewhere[key] = found, dict(world.of_aten)
         found, operators = self._elsewhere[key]
         world.of_aten.update(operators)
@@ -255,15 +255,24 @@ def classify(
             uses[path] = LibraryUse(path=path, how=how, at=attempt.at)
     _alternatives(library, world, uses)
     _needed(library, uses)
-    unclear = any(one.path is None for one in after.attempts()) or any(
-        one.path is None for group in runs for run in group for one in run.trace.attempts
-    )
+    how, at = _left(runs, after)
     for path in library.files.libraries:
-        if path not in uses:
-            unimportable = _no_python_imports(library, path)
-            how = HowLoaded.UNKNOWN if unclear and not unimportable else HowLoaded.NEVER
-            uses[path] = LibraryUse(path=path, how=how, at=None, unimportable=unimportable)
+        if path in uses:
+            continue
+        if _no_python_imports(library, path):
+            uses[path] = LibraryUse(path=path, how=HowLoaded.NEVER, at=None, unimportable=True)
+        else:
+            uses[path] = LibraryUse(path=path, how=how, at=at)
     return uses
+
+
+def _left(runs: tuple[tuple[Run, ...], ...], after: Later) -> tuple[HowLoaded, PythonLine | None]:
+    """How libraries are used that no load was seen of: by one whose path could not be followed, if there is any."""
+    at_import = (one for group in runs for run in group for one in run.trace.attempts)
+    if any(one.path is None for one in (*at_import, *after.instead)):
+        return HowLoaded.UNKNOWN, None
+    unclear = next((one.at for one in after.attempts() if one.path is None), None)
+    return (HowLoaded.NEVER, None) if unclear is None else (HowLoaded.ON_DEMAND, unclear)
 
 
 def _first(attempts: Iterable[Attempt]) -> dict[str, Attempt]:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import ast
 import enum
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sized
 from dataclasses import dataclass, field
 from pathlib import PurePath
+from typing import Final
 
 from abiscan.python.model import PythonLine, World
 
@@ -40,6 +41,18 @@ class NotKnown:
     def part(self, suffix: str) -> NotKnown:
         """What comes out of it by an attribute, a call or an index."""
         return NotKnown(self.name + suffix, self.why) if len(self.name) < 80 else self
+
+
+class Further(NotKnown):
+    """Items of a list that are not known, nor how many there are."""
+
+    __slots__ = ()
+
+
+class Perhaps(Further):
+    """Items that code has added which may not have run: whoever goes through the others goes past it."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -164,12 +177,12 @@ class Class:
                 waiting[:0] = one.bases if isinstance(one, Class) else ()
         return found
 
-    def find(self, name: str) -> object | None:
-        """An attribute of the class or of what it derives from."""
+    def find(self, name: str, default: object = None) -> object:
+        """An attribute of the class or of what it derives from; the default if there is none."""
         for one in self.ancestry():
             if isinstance(one, Class) and name in one.names:
                 return one.names[name]
-        return None
+        return default
 
     def is_open(self) -> bool:
         """Whether it derives from something whose attributes are not known."""
@@ -238,6 +251,9 @@ def thrown(cls: type[BaseException], *args: object) -> Thrown:
     return Thrown(PythonError(cls, args))
 
 
+ABSENT: Final = NotKnown("an attribute that is not there")
+"""What a class gives for a name that it does not have: ``None`` is the value of many that it has."""
+
 SCALARS = (str, int, float, bool, bytes, type(None), complex, PurePath, range, slice)
 
 
@@ -252,6 +268,33 @@ def concrete(value: object, depth: int = 0) -> bool:
     if isinstance(value, dict):
         return all(concrete(key, depth + 1) and concrete(one, depth + 1) for key, one in value.items())
     return getattr(type(value), "is_plain", False)
+
+
+def further(items: list[object] | NotKnown) -> list[object]:
+    """Items for a list, or what stands there for those of an iterable that is not known."""
+    return [Further(items.name, items.why)] if isinstance(items, NotKnown) else items
+
+
+def length(value: Sized) -> int | None:
+    """How many items there are, None if that is not known."""
+    if isinstance(value, (list, tuple)):
+        return None if any(isinstance(one, Further) for one in value) else len(value)
+    if isinstance(value, (dict, set, frozenset)):  # two that are not known may be equal
+        return None if has_unknown(value) else len(value)
+    return len(value)
+
+
+def changed(value: list[object] | dict[object, object] | set[object]) -> None:
+    """Note that code which may not have run changes the items."""
+    if any(isinstance(one, Perhaps) for one in value):
+        return
+    more = Perhaps("what may have been added")
+    if isinstance(value, list):
+        value.append(more)
+    elif isinstance(value, set):
+        value.add(more)
+    else:
+        value[more] = more
 
 
 def has_unknown(values: Iterable[object]) -> bool:

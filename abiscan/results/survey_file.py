@@ -1,4 +1,4 @@
-"""The answers of a survey in a file that only grows, so that an interrupted survey goes on where it was."""
+"""The answers of a survey in a file that only grows, so that an interrupted survey resumes where it stopped."""
 
 from __future__ import annotations
 

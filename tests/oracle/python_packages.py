@@ -464,6 +464,20 @@ PACKAGES: dict[str, dict[str, str]] = {
         "__init__.py": "import torch\n\ndef backward(ctx, grad):\n    return grad\n\n"
         "torch.library.register_autograd('abiscan_none::gone', backward)\n",
     },
+    "custom_ops_without_operator": {
+        "__init__.py": _LOAD + "import torch._custom_ops\ntry:\n    _load('lib.so')\nexcept OSError:\n    pass\n"
+        "@torch._custom_ops.impl_abstract('abiscan_python::absent')\ndef fake(x):\n    return x\n",
+        "lib.so": BAD,
+    },
+    "custom_ops": {
+        "__init__.py": _LOAD + "_load('lib.so')\nfrom torch._custom_ops import custom_op, impl, impl_abstract\n"
+        "custom_op('abiscan_old::twice', '(Tensor x) -> Tensor')\n"
+        "@impl('abiscan_old::twice', device_types='cpu')\ndef twice(x):\n    return x + x\n"
+        "@impl_abstract('abiscan_old::twice')\ndef fake(x):\n    return x\n"
+        "@custom_op('abiscan_old::inferred')\ndef inferred(x: torch.Tensor) -> torch.Tensor:\n    ...\n"
+        "@impl('abiscan_old::gone')\ndef gone(x):\n    return x\n",
+        "lib.so": GOOD,
+    },
     "meta_without_operator": {
         "__init__.py": "import torch\nlib = torch.library.Library('abiscan_none', 'IMPL', 'Meta')\n"
         "lib.impl('gone', lambda x: x)\n",
@@ -483,6 +497,50 @@ PACKAGES: dict[str, dict[str, str]] = {
     },
     "wrong_kind": {"__init__.py": "import torch\ntorch.library.Library('x', 'NEW')\n"},
     # ---- Python
+    "attributes_of_a_class_that_are_none": {
+        "__init__.py": _LOAD + "class Once:\n    loaded = None\n\n    @classmethod\n    def load(cls, name):\n"
+        "        if cls.loaded is None:\n            _load(name)\n            cls.loaded = name\n\n"
+        "Once.load('a.so')\nOnce.load('b.so')\n",
+        "a.so": GOOD,
+        "b.so": BAD,
+    },
+    "data_classes_that_check_themselves": {
+        "__init__.py": _LOAD + "import ctypes\nfrom dataclasses import dataclass\nfrom typing import Optional\n\n"
+        "@dataclass(frozen=True)\nclass Variant:\n    name: str\n    alias: Optional[str] = None\n"
+        "    kind: Optional[type] = None\n\n    def __post_init__(self):\n"
+        "        if (self.alias is None) == (self.kind is None):\n"
+        "            raise ValueError(f'{self.name}: one of the two')\n\n"
+        "def path(one):\n    if one.alias is not None:\n        return one.alias + '.so'\n"
+        "    if one.kind is not None:\n        return one.name + '.so'\n    raise AssertionError('unreachable')\n\n"
+        "for one in (Variant('x', alias='a'), Variant(name='b', kind=ctypes.c_int64)):\n"
+        "    try:\n        _load(path(one))\n    except OSError:\n        pass\n"
+        "Variant('neither')\n",
+        "a.so": GOOD,
+        "b.so": BAD,
+    },
+    "lists_of_unknown_length": {
+        "__init__.py": _LOAD + "import random\nmore = torch.arange(random.choice([3, 4])).tolist()\n"
+        "some = [1, 2]\nsome += more\nsome.extend(more)\nothers = [*more]\nlast = [1, *more, 'a']\n"
+        "if len(some) < 8 or not others:\n    raise RuntimeError(some)\n"
+        "if last[0] != 1 or last[-1] != 'a' or last[2] != 1:\n    raise RuntimeError(last)\n"
+        "first, *_, end = last\ndef count(*numbers):\n    assert len(numbers) > 2\ncount(*more)\n"
+        "for _ in more:\n    others.pop()\n_load(last[-1] + '.so')\n",
+        "a.so": BAD,
+    },
+    "changed_in_a_loop_that_is_not_known": {
+        "__init__.py": _LOAD + "import random\nmany = torch.arange(random.choice([2, 3])).tolist()\n"
+        "class Registry:\n    found = 0\n    def __init__(self):\n        self.names = {}\n"
+        "    def add(self, name):\n        self.names[name] = name\n        self.found += 1\n"
+        "def collect(into):\n    for one in many:\n        into.append(one)\n"
+        "def each():\n    for one in many:\n        yield one\n"
+        "registry, listed, grouped, distinct = Registry(), ['a'], {}, set()\n"
+        "for one in many:\n    registry.add(one)\n    grouped.setdefault('all', []).append(one)\n"
+        "collect(listed)\ndistinct.update(many)\nleft = list(many)\nwhile left:\n    left.pop()\n"
+        "if not registry.names or registry.found == 0 or 'all' not in grouped or len(listed) < 3 or not distinct:\n"
+        "    raise RuntimeError('empty')\nif not list(each()):\n    raise RuntimeError('none')\n"
+        "_load(listed[0] + '.so')\n",
+        "a.so": BAD,
+    },
     "classes_and_closures": {
         "__init__.py": _LOAD + "import functools\n\nclass Base:\n    suffix = '.so'\n\n    def __init__(self, name):\n"
         "        self._name = name\n\n    @property\n    def file(self):\n        return self._name + self.suffix\n\n"
@@ -600,6 +658,7 @@ PACKAGES: dict[str, dict[str, str]] = {
         "lib.so": BAD,
     },
     "exits": {"__init__.py": "import sys, torch\nif not sys.argv:\n    pass\nsys.exit('cannot run here')\n"},
+    "quits": {"__init__.py": "import torch\nif torch.__version__ != '1.0':\n    print('wrong torch')\n    exit(127)\n"},
     "asserts": {"__init__.py": "import torch\nx = {'a': [1, 2, 3]}\nassert len(x['a']) == 4, f\"{x['a'][-1]}\"\n"},
     "key_error": {"__init__.py": "import os, torch\nos.environ['ABISCAN_TESTS_UNSET']\n"},
     "value_error": {"__init__.py": "import torch\nmajor, minor = [int(n) for n in '2.13'.split('.')] + [0]\n"},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import ClassVar, Final
+from typing import ClassVar, Final, TypeAlias
 
 from icicle import Icicle  # type: ignore[import-untyped]
 
@@ -82,14 +82,17 @@ class Aarch64:
         """Nothing: ``x8`` need not be preserved, and nothing else is returned (AAPCS64, section 6.9)."""
 
     def suspects(self, code: bytes) -> list[int]:
-        """The loads from literal pools, for which the emulator reads zero."""
-        words = struct.unpack(f"<{len(code) // 4}I", code[: len(code) & ~3])
-        return [4 * number for number, word in enumerate(words) if word & _LITERAL_MASK == _LITERAL]
+        """The instructions that the emulator does wrongly: see ``_WRONG``."""
+        return [
+            4 * number
+            for number, top in enumerate(code[3::4])
+            if top in _WRONG_TOPS and _is_wrong(*struct.unpack_from("<I", code, 4 * number))
+        ]
 
     def step_over(self, vm: Icicle, memory: Memory, code: bytes) -> str | None:
-        """Execute an instruction that the emulator lacks; return the encoding if it is unknown here as well."""
+        """Execute an instruction that the emulator lacks or does wrongly; return its encoding if it is unknown here."""
         (word,) = struct.unpack_from("<I", code)
-        for mask, bits, execute in _INSTRUCTIONS:
+        for mask, bits, execute in (*_WRONG, *_MISSING):
             if word & mask == bits:
                 execute(vm, memory, word)
                 vm.pc += 4
@@ -97,11 +100,15 @@ class Aarch64:
         return f"instruction {word:08x}"
 
 
+def _is_wrong(word: int) -> bool:
+    return any(word & mask == bits for mask, bits, _ in _WRONG)
+
+
 def _load_literal(vm: Icicle, memory: Memory, word: int) -> None:
     """LDR (literal): opc 31:30, V 26, imm19 23:5, Rt 4:0."""
     offset = (word >> 5 & 0x7FFFF) << 2
     address = vm.pc + offset - (offset >> 20 << 21)
-    kind, number = word >> 30 | word >> 24 & 4, word & 31
+    kind, number = word & _LITERAL_KIND, word & 31
     if kind not in _LITERAL_SIZES or (number == _ZERO_REGISTER and not kind & _VECTOR):
         return
     value = int.from_bytes(memory.read(address, _LITERAL_SIZES[kind]), "little", signed=kind == _SIGNED)
@@ -116,18 +123,15 @@ def _move_float(vm: Icicle, memory: Memory, word: int) -> None:
     sign, exponent, fraction = word >> 18 & 1, (word >> 16 & 3) << 1 | word >> 9 & 1, word >> 5 & 0xF
     # Three bits of an exponent from -3 to 4, the highest of them inverted.
     value = (-1.0 if sign else 1.0) * (16 + fraction) / 16 * 2.0 ** ((exponent ^ 4) - 3)
-    element = struct.pack("<d" if word >> 29 & 1 else "<f", value)
-    size = 16 if word >> 30 & 1 else 8
-    _set_vector(vm, memory, word & 31, int.from_bytes(element * (size // len(element)), "little"))
+    half = struct.pack("<d", value) if word >> 29 & 1 else struct.pack("<ff", value, value)
+    _set_vector(vm, memory, word & 31, int.from_bytes(half * (1 + (word >> 30 & 1)), "little"))
 
 
 def _convert(vm: Icicle, memory: Memory, word: int) -> None:
-    """SCVTF, UCVTF (vector, integer), of one number: U 29, sz 22, Rn 9:5, Rd 4:0."""
-    double = word >> 22 & 1
-    size = 8 if double else 4
-    number = vm.reg_read(f"{'d' if double else 's'}{word >> 5 & 31}").to_bytes(size, "little")
-    value = float(int.from_bytes(number, "little", signed=not word >> 29 & 1))
-    _set_vector(vm, memory, word & 31, int.from_bytes(struct.pack("<d" if double else "<f", value), "little"))
+    """UCVTF (vector, integer), of one number: sz 22, Rn 9:5, Rd 4:0."""
+    register, code = ("d", "<d") if word >> 22 & 1 else ("s", "<f")
+    value = float(vm.reg_read(f"{register}{word >> 5 & 31}"))
+    _set_vector(vm, memory, word & 31, int.from_bytes(struct.pack(code, value), "little"))
 
 
 def _do_nothing(vm: Icicle, memory: Memory, word: int) -> None:
@@ -136,31 +140,52 @@ def _do_nothing(vm: Icicle, memory: Memory, word: int) -> None:
 
 def _add_atomically(vm: Icicle, memory: Memory, word: int) -> None:
     """LDADD and the like, SWP, in any ordering: size 31:30, Rs 20:16, o3 and opc 15:12, Rn 9:5, Rt 4:0."""
-    size = 1 << (word >> 30)
-    base, source, target = word >> 5 & 31, word >> 16 & 31, word & 31
-    address = vm.sp if base == _ZERO_REGISTER else vm.reg_read(f"x{base}")
-    mask = (1 << 8 * size) - 1
-    operand = 0 if source == _ZERO_REGISTER else vm.reg_read(f"x{source}") & mask
+    size, address = _accessed(vm, word)
+    operand = _low(vm, word >> 16 & 31, size)
     before = int.from_bytes(memory.read(address, size), "little")
-    memory.write(address, (_ATOMIC[word >> 12 & 0xF](before, operand, size) & mask).to_bytes(size, "little"))
-    if target != _ZERO_REGISTER:
-        vm.reg_write(f"x{target}", before)
+    memory.write(address, _pack(_ATOMIC[word >> 12 & 0xF](before, operand, size), size))
+    _set(vm, word & 31, before)
 
 
 def _swap_atomically(vm: Icicle, memory: Memory, word: int) -> None:
     """CAS: size 31:30, Rs 20:16 (what is expected, then what was there), Rn 9:5, Rt 4:0 (what is stored)."""
-    size = 1 << (word >> 30)
-    base, expected, source = word >> 5 & 31, word >> 16 & 31, word & 31
-    address = vm.sp if base == _ZERO_REGISTER else vm.reg_read(f"x{base}")
-    mask = (1 << 8 * size) - 1
-    wanted, new = (
-        0 if register == _ZERO_REGISTER else vm.reg_read(f"x{register}") & mask for register in (expected, source)
-    )
+    size, address = _accessed(vm, word)
     before = int.from_bytes(memory.read(address, size), "little")
-    if before == wanted:
-        memory.write(address, new.to_bytes(size, "little"))
-    if expected != _ZERO_REGISTER:
-        vm.reg_write(f"x{expected}", before)
+    if before == _low(vm, word >> 16 & 31, size):
+        memory.write(address, _pack(_low(vm, word & 31, size), size))
+    _set(vm, word >> 16 & 31, before)
+
+
+def _load_in_order(vm: Icicle, memory: Memory, word: int) -> None:
+    """LDAR, LDAPR: size 31:30, Rn 9:5, Rt 4:0."""
+    size, address = _accessed(vm, word)
+    _set(vm, word & 31, int.from_bytes(memory.read(address, size), "little"))
+
+
+def _store_in_order(vm: Icicle, memory: Memory, word: int) -> None:
+    """STLR: size 31:30, Rn 9:5, Rt 4:0."""
+    size, address = _accessed(vm, word)
+    memory.write(address, _pack(_low(vm, word & 31, size), size))
+
+
+def _accessed(vm: Icicle, word: int) -> tuple[int, int]:
+    """How many bytes are read or written, and where."""
+    base = word >> 5 & 31
+    return 1 << (word >> 30), vm.sp if base == _ZERO_REGISTER else vm.reg_read(f"x{base}")
+
+
+def _low(vm: Icicle, register: int, size: int) -> int:
+    """So many bytes of a register."""
+    return 0 if register == _ZERO_REGISTER else vm.reg_read(f"x{register}") % (1 << 8 * size)
+
+
+def _set(vm: Icicle, register: int, value: int) -> None:
+    if register != _ZERO_REGISTER:
+        vm.reg_write(f"x{register}", value)
+
+
+def _pack(value: int, size: int) -> bytes:
+    return (value % (1 << 8 * size)).to_bytes(size, "little")
 
 
 def _signed(value: int, size: int) -> int:
@@ -179,12 +204,10 @@ def _set_vector(vm: Icicle, memory: Memory, number: int, value: int) -> None:
         vm.pc = pc
 
 
-_LITERAL_MASK: Final = 0x3B00_0000
-_LITERAL: Final = 0x1800_0000
-_VECTOR: Final = 4
-_SIGNED: Final = 2  # LDRSW
+_SECOND, _SIGNED, _VECTOR = 1 << 30, 2 << 30, 1 << 26
+_LITERAL_KIND: Final = 3 << 30 | _VECTOR
 # By opc and V: LDR Wt, Xt, LDRSW Xt; LDR St, Dt, Qt. PRFM, the one left, is a hint.
-_LITERAL_SIZES: Final = {0: 4, 1: 8, _SIGNED: 4, _VECTOR: 4, _VECTOR | 1: 8, _VECTOR | 2: 16}
+_LITERAL_SIZES: Final = {0: 4, _SECOND: 8, _SIGNED: 4, _VECTOR: 4, _VECTOR | _SECOND: 8, _VECTOR | _SIGNED: 16}
 _ZERO_REGISTER: Final = 31
 _ALL_ONES: Final = (1 << 64) - 1
 
@@ -201,20 +224,29 @@ _ATOMIC: Final[dict[int, Callable[[int, int, int], int]]] = {
     8: lambda _, operand, __: operand,
 }
 
-# The instructions that the emulator lacks, by the bits that identify them (Arm ARM, C4.1.96 and C7.2).
-_INSTRUCTIONS: Final[tuple[tuple[int, int, Callable[[Icicle, Memory, int], None]], ...]] = (
-    (_LITERAL_MASK, _LITERAL, _load_literal),
-    (0x9FF8_FC00, 0x0F00_F400, _move_float),
-    (0xDFBF_FC00, 0x5E21_D800, _convert),
-    (0xFFFF_F01F, 0xD503_201F, _do_nothing),
+_Instructions: TypeAlias = tuple[tuple[int, int, Callable[[Icicle, Memory, int], None]], ...]
+# Instructions by the bits that identify them (Arm ARM, C4.1.96 and C7.2). First those that the emulator does wrongly:
+# it reads 32 bits of a literal, does twice what releases, compares more than bytes and halves and stores them as words,
+# and loads too much or too little.
+_WRONG: Final[_Instructions] = (
+    (0x3B00_0000, 0x1800_0000, _load_literal),
     (0x3F20_8C00, 0x3820_0000, _add_atomically),
     (0x3F20_FC00, 0x3820_8000, _add_atomically),
     (0x3FA0_7C00, 0x08A0_7C00, _swap_atomically),
+    (0xFFFF_FC00, 0x88DF_FC00, _load_in_order),  # LDAR Wt
+    (0x3FFF_FC00, 0x38BF_C000, _load_in_order),  # LDAPR
+    (0xBFFF_FC00, 0x089F_FC00, _store_in_order),  # STLRB, STLRH
+)
+_WRONG_TOPS: Final = frozenset(top for top in range(256) for mask, bits, _ in _WRONG if top & mask >> 24 == bits >> 24)
+_MISSING: Final[_Instructions] = (
+    (0x9FF8_FC00, 0x0F00_F400, _move_float),
+    (0xFFBF_FC00, 0x7E21_D800, _convert),
+    (0xFFFF_F01F, 0xD503_201F, _do_nothing),
 )
 
 
 def _load(register: int, value: int) -> list[int]:
-    """``movz`` and three ``movk``; icicle reads zero for a load from a literal pool."""
+    """``movz`` and three ``movk``, which icicle executes by itself."""
     first, *rest = (value >> 16 * part & 0xFFFF for part in range(4))
     return [
         0xD2800000 | first << 5 | register,

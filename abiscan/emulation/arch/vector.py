@@ -12,6 +12,7 @@ and the masks. A VEX-encoded or EVEX-encoded result clears the bits above it.
 
 from __future__ import annotations
 
+import itertools
 import operator
 import re
 import struct
@@ -25,7 +26,10 @@ from icicle import Icicle  # type: ignore[import-untyped]
 from abiscan.emulation.arch.memory import Memory
 
 _XMM_BYTES, _YMM_BYTES, _ZMM_BYTES = 16, 32, 64
+_ENOUGH: Final = 64  # a shift by as many bits, or more, leaves nothing of any lane
 _WITH_LOW_HALF: Final = 16  # registers whose low 128 bits icicle knows
+
+_LOW, _HIGH = slice(8), slice(8, 16)  # of 128 bits
 
 Bytes = Sequence[bytes]
 
@@ -43,8 +47,9 @@ def _pack(lanes: Sequence[int], width: int) -> bytes:
     return b"".join((lane & mask).to_bytes(width, "little") for lane in lanes)
 
 
-def _signed(value: int, width: int) -> int:
-    return value - (1 << 8 * width) if value >> (8 * width - 1) else value
+def _biased(value: int, width: int) -> int:
+    """A lane as an unsigned number in whose order are the signed ones."""
+    return value ^ 1 << (8 * width - 1)
 
 
 def _lanewise(width: int, function: Callable[[int, int], int]) -> Callable[[Bytes, int], bytes]:
@@ -58,8 +63,7 @@ def _lanewise(width: int, function: Callable[[int, int], int]) -> Callable[[Byte
 def _shift(width: int, function: Callable[[int, int], int]) -> Callable[[Bytes, int], bytes]:
     def apply(sources: Bytes, immediate: int) -> bytes:
         count = immediate if len(sources) == 1 else int.from_bytes(sources[1][:8], "little")
-        lanes = _lanes(sources[0], width)
-        return bytes(len(sources[0])) if count >= 8 * width else _pack([function(a, count) for a in lanes], width)
+        return _pack([function(lane, min(count, _ENOUGH)) for lane in _lanes(sources[0], width)], width)
 
     return apply
 
@@ -78,7 +82,7 @@ def _by_half(function: Callable[[Bytes, int], bytes]) -> Callable[[Bytes, int], 
 
 def _unpack(width: int, *, high: bool) -> Callable[[Bytes, int], bytes]:
     def apply(sources: Bytes, immediate: int) -> bytes:  # noqa: ARG001 - the shape of every operation
-        half = slice(8, 16) if high else slice(0, 8)
+        half = _HIGH if high else _LOW
         pairs = zip(_lanes(sources[0][half], width), _lanes(sources[1][half], width), strict=True)
         return _pack([lane for pair in pairs for lane in pair], width)
 
@@ -91,9 +95,8 @@ def _shuffle_dwords(sources: Bytes, immediate: int) -> bytes:
 
 
 def _shuffle_floats(sources: Bytes, immediate: int) -> bytes:
-    first, second = _lanes(sources[0], 4), _lanes(sources[1], 4)
-    chosen = [immediate >> 2 * at & 3 for at in range(4)]
-    return _pack([first[chosen[0]], first[chosen[1]], second[chosen[2]], second[chosen[3]]], 4)
+    first, second = (_lanes(source, 4) for source in sources)
+    return _pack([lanes[immediate >> 2 * at & 3] for at, lanes in enumerate((first, first, second, second))], 4)
 
 
 def _shuffle_bytes(sources: Bytes, immediate: int) -> bytes:  # noqa: ARG001 - the shape of every operation
@@ -105,8 +108,9 @@ def _align_right(sources: Bytes, immediate: int) -> bytes:
 
 
 def _permute_halves(sources: Bytes, immediate: int) -> bytes:
-    halves = [sources[0][:16], sources[0][16:], sources[1][:16], sources[1][16:]]
-    return b"".join(bytes(16) if nibble & 8 else halves[nibble & 3] for nibble in (immediate & 0xF, immediate >> 4))
+    halves = [half for source in sources for half in (source[:_XMM_BYTES], source[_XMM_BYTES:])]
+    nibbles = (immediate & 0xF, immediate >> 4)
+    return b"".join(bytes(_XMM_BYTES) if nibble & 8 else halves[nibble & 3] for nibble in nibbles)
 
 
 def _permute_quads(sources: Bytes, immediate: int) -> bytes:
@@ -127,18 +131,17 @@ def _permute(width: int) -> Callable[[Bytes, int], bytes]:
 
 def _shuffle_parts(sources: Bytes, immediate: int) -> bytes:
     """Parts of 128 bits: the lower half of the result comes from the first source, the upper half from the second."""
-    count = len(sources[0]) // _XMM_BYTES
-    bits, parts = count // 2, []
-    for at in range(count):
-        chosen = (immediate >> bits * at & count - 1) * _XMM_BYTES
-        parts.append(sources[2 * at // count][chosen : chosen + _XMM_BYTES])
-    return b"".join(parts)
+    first, second = ([source[at : at + _XMM_BYTES] for at in range(0, len(source), _XMM_BYTES)] for source in sources)
+    bits = len(first) // 2
+    sides = [first] * bits + [second] * bits
+    return b"".join(side[(immediate >> bits * at) % len(side)] for at, side in enumerate(sides))
 
 
 def _align_lanes(width: int) -> Callable[[Bytes, int], bytes]:
     def apply(sources: Bytes, immediate: int) -> bytes:
-        count = len(sources[0]) // width
-        return _pack((_lanes(sources[1], width) + _lanes(sources[0], width))[immediate % count :][:count], width)
+        high, low = (_lanes(source, width) for source in sources)
+        from_ = immediate % len(low)
+        return _pack((low + high)[from_ : from_ + len(low)], width)
 
     return apply
 
@@ -146,11 +149,12 @@ def _align_lanes(width: int) -> Callable[[Bytes, int], bytes]:
 def _ternary(sources: Bytes, immediate: int) -> bytes:
     """For each position, the bits of the three sources are the number of a bit of ``immediate``."""
     first, second, third = (int.from_bytes(source, "little") for source in sources)
-    all_ones, result = (1 << 8 * len(sources[0])) - 1, 0
+    (size,) = {len(source) for source in sources}
+    all_ones, result = (1 << 8 * size) - 1, 0
     for number in filter(lambda number: immediate >> number & 1, range(8)):
         a, b, c = (value if number & bit else ~value & all_ones for value, bit in ((first, 4), (second, 2), (third, 1)))
         result |= a & b & c
-    return result.to_bytes(len(sources[0]), "little")
+    return result.to_bytes(size, "little")
 
 
 def _blend_dwords(sources: Bytes, immediate: int) -> bytes:
@@ -202,9 +206,8 @@ def _scalar(code: str, function: Callable[[float, float], float]) -> Callable[[B
 
 def _packed(code: str, function: Callable[[float, float], float]) -> Callable[[Bytes, int], bytes]:
     def apply(sources: Bytes, immediate: int) -> bytes:  # noqa: ARG001 - the shape of every operation
-        count = len(sources[0]) // struct.calcsize(code)
-        first, second = (struct.unpack(f"<{count}{code[1]}", source) for source in sources)
-        return struct.pack(f"<{count}{code[1]}", *map(function, first, second))
+        first, second = (itertools.chain.from_iterable(struct.iter_unpack(code, source)) for source in sources)
+        return b"".join(struct.pack(code, function(a, b)) for a, b in zip(first, second, strict=True))
 
     return apply
 
@@ -222,15 +225,18 @@ def _first(sources: Bytes, immediate: int) -> bytes:  # noqa: ARG001 - the shape
 
 
 def _move_high(sources: Bytes, immediate: int) -> bytes:  # noqa: ARG001 - the shape of every operation
-    return sources[0][:8] + sources[1][:8]
+    low, high = sources
+    return low[_LOW] + high[_LOW]
 
 
 def _move_low(sources: Bytes, immediate: int) -> bytes:  # noqa: ARG001 - the shape of every operation
-    return sources[1][:8] + sources[0][8:]
+    high, low = sources
+    return low[_LOW] + high[_HIGH]
 
 
 def _high_to_low(sources: Bytes, immediate: int) -> bytes:  # noqa: ARG001 - the shape of every operation
-    return sources[1][8:] + sources[0][8:]
+    high, low = sources
+    return low[_HIGH] + high[_HIGH]
 
 
 def _equal(a: int, b: int) -> int:
@@ -238,7 +244,7 @@ def _equal(a: int, b: int) -> int:
 
 
 def _greater(width: int) -> Callable[[int, int], int]:
-    return lambda a, b: -1 if _signed(a, width) > _signed(b, width) else 0
+    return lambda a, b: -1 if _biased(a, width) > _biased(b, width) else 0
 
 
 def _divide(a: float, b: float) -> float:
@@ -330,7 +336,6 @@ _BROADCASTS: Final = {
 _CLEARS: Final = ("vzeroupper", "vzeroall")
 _SCALAR_MOVES: Final = {"vmovss": 4, "vmovsd": 8}
 _SIGNS: Final = {"vmovmskps": 4, "vmovmskpd": 8, "vpmovmskb": 1}  # the sign bits of the lanes, which are so wide
-_LOW, _HIGH = slice(8), slice(8, 16)
 _HALVES: Final = {"vmovlps": _LOW, "vmovlpd": _LOW, "vmovhps": _HIGH, "vmovhpd": _HIGH}  # what goes to memory
 _ACCUMULATES: Final = ("vpternlogd", "vpternlogq")  # the destination is a source, too
 # Comparisons of lanes into a mask: what is compared, whether without a sign, the letter of the width.
@@ -353,9 +358,14 @@ _MASK_COMBINATIONS: Final[dict[str, Callable[[int, int], int]]] = {
     "xnor": lambda a, b: ~(a ^ b),
 }
 _LANE_BYTES: Final = dict(_WIDTHS)
+_SCALAR_ENDINGS: Final = ("ss", "sd")
 # How wide the lanes are that a mask stands for, by the end of the name.
 _LANES_BY_ENDING: Final = {**_LANE_BYTES, "ps": 4, "ss": 4, "pd": 8, "sd": 8}
-_MASKED_LANES: Final = re.compile(r"(?:(?P<bits>8|16|32|64)(?:x\d)?|(?P<ending>ps|pd|ss|sd|[bwdq]))$")
+# Of the two widths in the name of an unpacking instruction, the first one.
+_MASKED_LANES: Final = re.compile(
+    r"(?:(?P<bits>8|16|32|64)(?:x\d)?|(?P<ending>ps|pd|ss|sd|[bwdq])(?:(?<=vpunpck[hl].)d?[wdq])?)$"
+)
+_MASKED: Final = re.compile(r"\{k[1-7]\}")
 _BROADCAST_OPERAND: Final = re.compile(r"\{1to(\d+)\}")
 _COMPARES: Final = {"vcomiss": "<f", "vucomiss": "<f", "vcomisd": "<d", "vucomisd": "<d"}
 
@@ -384,12 +394,12 @@ class VectorUnit:
         return None
 
     def _perform(self, vm: Icicle, memory: Memory, instruction: capstone.CsInsn) -> None:
-        name, operands = instruction.mnemonic, instruction.operands
+        name = instruction.mnemonic
         if name in _CLEARS:
             self._clear(vm, memory, low_halves=name == "vzeroall")
         elif name.startswith("k"):
             self._operate_on_masks(vm, memory, instruction)
-        elif len(operands) > 1 and f"{{{instruction.reg_name(operands[1].reg)}}}" in instruction.op_str:
+        elif _MASKED.search(instruction.op_str):
             self._perform_masked(vm, memory, instruction)
         else:
             self._perform_unmasked(vm, memory, instruction)
@@ -403,8 +413,7 @@ class VectorUnit:
 
     def _perform_unmasked(self, vm: Icicle, memory: Memory, instruction: capstone.CsInsn) -> None:
         """Move, compute or compare all lanes: the result is flags, a mask, or the value of the target."""
-        name, operands = instruction.mnemonic, list(instruction.operands)
-        immediate = operands.pop().imm & 0xFF if operands and operands[-1].type == x86.X86_OP_IMM else 0
+        name, (operands, immediate) = instruction.mnemonic, _operands(instruction)
         target, *rest = operands
         if name == "vptest":
             self._test(vm, *(self._read(vm, memory, instruction, operand) for operand in operands))
@@ -422,11 +431,11 @@ class VectorUnit:
 
     def _perform_masked(self, vm: Icicle, memory: Memory, instruction: capstone.CsInsn) -> None:
         """Move, compute or compare only the lanes whose bits in the mask are set; the others stay, or are cleared."""
-        name, operands = instruction.mnemonic, list(instruction.operands)
-        target, mask = operands[0], memory.masks[operands[1].reg - x86.X86_REG_K0]
-        immediate = operands.pop().imm & 0xFF if operands[-1].type == x86.X86_OP_IMM else 0
-        width, rest = _masked_lane(name), operands[2:]
+        name, ((target, by, *rest), immediate) = instruction.mnemonic, _operands(instruction)
+        width, mask = _masked_lane(name), memory.masks[by.reg - x86.X86_REG_K0]
         lanes = [bool(mask >> at & 1) for at in range(_ZMM_BYTES // width)]
+        if name.endswith(_SCALAR_ENDINGS) and name not in _BROADCASTS:
+            lanes[1:] = [True] * len(lanes[1:])  # the mask is about the number, not about what is above it
         if name in _MOVES:
             sources = [self._read_lanes(vm, memory, instruction, rest[0], lanes)]
         else:
@@ -469,15 +478,9 @@ class VectorUnit:
         match, operands = _MASK_OPERATION.fullmatch(instruction.mnemonic), list(instruction.operands)
         if match is None:
             raise UnsupportedError(instruction.mnemonic)
-        size = _LANE_BYTES[match[2]]
-        all_ones = (1 << 8 * size) - 1
+        all_ones = (1 << 8 * _LANE_BYTES[match[2]]) - 1
         target, *rest = operands
-        for operand in operands:
-            if not _is_mask(operand) and operand.type != x86.X86_OP_MEM:
-                size = max(size, operand.size)  # a general register is written as a whole
-        values = [
-            int.from_bytes(self._read(vm, memory, instruction, operand)[:8], "little") & all_ones for operand in rest
-        ]
+        values = [int.from_bytes(self._read(vm, memory, instruction, operand), "little") & all_ones for operand in rest]
         if match[1] == "ortest":
             either = values[0] | memory.masks[target.reg - x86.X86_REG_K0] & all_ones
             _set_flags(vm, zero=not either, carry=either == all_ones, parity=False)
@@ -490,9 +493,7 @@ class VectorUnit:
         if _is_mask(target):
             memory.masks[target.reg - x86.X86_REG_K0] = value
         else:
-            width = _LANE_BYTES[match[2]] if target.type == x86.X86_OP_MEM else size
-            target.size = width
-            self._write(vm, memory, instruction, target, value.to_bytes(width, "little"))
+            self._write(vm, memory, instruction, target, value.to_bytes(target.size, "little"))
 
     def _move_scalar(
         self, vm: Icicle, memory: Memory, instruction: capstone.CsInsn, width: int, operands: list[x86.X86Op]
@@ -555,6 +556,13 @@ _WIDE: Final = {
 }
 
 
+def _operands(instruction: capstone.CsInsn) -> tuple[list[x86.X86Op], int]:
+    """The operands, and the immediate that is the last one of some instructions."""
+    operands = list(instruction.operands)
+    has_immediate = operands and operands[-1].type == x86.X86_OP_IMM
+    return operands, operands.pop().imm & 0xFF if has_immediate else 0
+
+
 def _is_mask(operand: x86.X86Op) -> bool:
     return bool(operand.type == x86.X86_OP_REG and x86.X86_REG_K0 <= operand.reg <= x86.X86_REG_K7)
 
@@ -572,7 +580,7 @@ def _value(name: str, target: x86.X86Op, sources: Sequence[bytes], immediate: in
     if name in _SIGNS:
         width = _SIGNS[name]
         signs = (lane >> (8 * width - 1) for lane in _lanes(sources[0], width))
-        return sum(sign << at for at, sign in enumerate(signs)).to_bytes(4, "little")
+        return sum(sign << at for at, sign in enumerate(signs)).to_bytes(target.size, "little")
     if name in _BROADCASTS:
         element = sources[0][: _BROADCASTS[name]]
         return element * int(target.size // len(element))
@@ -580,7 +588,7 @@ def _value(name: str, target: x86.X86Op, sources: Sequence[bytes], immediate: in
         return sources[0][_HALVES[name]]
     if name not in _OPERATIONS:
         raise UnsupportedError(name)
-    return _OPERATIONS[name](sources, immediate)[: max(target.size, 4)]
+    return _OPERATIONS[name](sources, immediate)
 
 
 def _compared(name: str, first: bytes, second: bytes) -> int:
@@ -595,7 +603,7 @@ def _compared(name: str, first: bytes, second: bytes) -> int:
     width, holds = _LANE_BYTES[match[3]], _COMPARISONS[match[1]]
     lanes = zip(_lanes(first, width), _lanes(second, width), strict=True)
     if not match[2]:
-        lanes = ((_signed(a, width), _signed(b, width)) for a, b in lanes)  # type: ignore[assignment]
+        lanes = ((_biased(a, width), _biased(b, width)) for a, b in lanes)  # type: ignore[assignment]
     return sum(1 << at for at, (a, b) in enumerate(lanes) if holds(a, b))
 
 

@@ -11,7 +11,7 @@ from abiscan.python.hosts import sort_values, text, truth
 from abiscan.python.machine import PythonMachine
 from abiscan.python.model import Told
 from abiscan.python.modelled import Modelled, Native
-from abiscan.python.models.namespace import Namespace, argument, natives
+from abiscan.python.models.namespace import Args, Kwargs, Namespace, argument, natives
 from abiscan.python.operations import attempt, described
 from abiscan.python.values import (
     Bound,
@@ -25,11 +25,9 @@ from abiscan.python.values import (
     Why,
     Wrapped,
     concrete,
+    length,
     thrown,
 )
-
-Args = list[object]
-Kwargs = dict[str, object]
 
 
 def _print(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
@@ -106,10 +104,15 @@ def _issubclass(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     return NotKnown("issubclass()")
 
 
+def _exit(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+    raise thrown(SystemExit, *args[:1])
+
+
 def _len(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     value = args[0] if args else NotKnown("len()")
     if isinstance(value, (str, bytes, list, tuple, dict, set, frozenset, range)):
-        return attempt("len()", len, value)
+        known = length(value)
+        return NotKnown(f"len({described(value)})") if known is None else known
     if isinstance(value, Instance) and isinstance(value.cls.find("__len__"), PythonFunction):
         return machine.call(machine.attribute(value, "__len__"), [], {})
     return NotKnown(f"len({described(value)})", value.why) if isinstance(value, NotKnown) else NotKnown("len()")
@@ -335,6 +338,8 @@ BUILTINS.update(
         setattr=_setattr,
         isinstance=_isinstance,
         issubclass=_issubclass,
+        exit=_exit,
+        quit=_exit,
         len=_len,
         sorted=_sorted,
         enumerate=_enumerate,

@@ -9,12 +9,10 @@ from abiscan.python.filesystem import as_text, read_text
 from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Modelled, Native
 from abiscan.python.models.builtin import OpenFile
-from abiscan.python.models.namespace import Model, Namespace, argument
+from abiscan.python.models.namespace import Args, Kwargs, Model, Namespace, argument
 from abiscan.python.operations import attempt
 from abiscan.python.values import NotKnown, Why, concrete
 
-Args = list[object]
-Kwargs = dict[str, object]
 _METHODS = frozenset({
     "get", "getint", "getfloat", "getboolean", "items", "sections", "options", "has_section", "has_option",
 })  # fmt: skip

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Modelled, Native
 from abiscan.python.models.namespace import Namespace
-from abiscan.python.values import Bound, Class, NotKnown, PythonFunction, Wrapped
+from abiscan.python.values import ABSENT, Bound, Class, NotKnown, PythonFunction, Wrapped
 
 _PLAIN = ("Enum", "Flag")
 _KINDS = {"IntEnum": int, "IntFlag": int, "StrEnum": str}
@@ -40,12 +40,12 @@ class Member(Modelled):
             return self.name
         if name in {"value", "_value_"}:
             return self.value
-        found = self.cls.find(name)
+        found = self.cls.find(name, ABSENT)
         if isinstance(found, Wrapped) and found.kind == "property":
             return machine.call(found.function, [self], {})
         if isinstance(found, PythonFunction):
             return Bound(found, self)
-        return NotKnown(f"{self.described()}.{name}") if found is None else found
+        return NotKnown(f"{self.described()}.{name}") if found is ABSENT else found
 
     def described(self) -> str:
         """The class and the name."""

@@ -15,12 +15,9 @@ from abiscan.python.installed import version_in
 from abiscan.python.machine import PythonMachine
 from abiscan.python.model import Answer, LoadedBy
 from abiscan.python.modelled import Modelled, Native
-from abiscan.python.models.namespace import Model, Namespace, argument, has_version, natives
+from abiscan.python.models.namespace import Args, Kwargs, Model, Namespace, argument, has_version, natives
 from abiscan.python.operations import described
 from abiscan.python.values import NotKnown, OfTarget, PythonError, PythonModule, Thrown, Why
-
-Args = list[object]
-Kwargs = dict[str, object]
 
 
 class Spec(Modelled):

@@ -10,7 +10,9 @@ from abiscan.python.model import Answer
 from abiscan.python.modelled import Modelled, Native
 from abiscan.python.values import NotKnown, thrown
 
-Model = Callable[[PythonMachine, list[object], dict[str, object]], object]
+Args = list[object]
+Kwargs = dict[str, object]
+Model = Callable[[PythonMachine, Args, Kwargs], object]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -8,12 +8,9 @@ from pathlib import PurePosixPath, PureWindowsPath
 from abiscan.python.filesystem import as_text, exists, join, listing, matching
 from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Modelled, Native
-from abiscan.python.models.namespace import Model, Namespace, argument, natives
+from abiscan.python.models.namespace import Args, Kwargs, Model, Namespace, argument, natives
 from abiscan.python.operations import attempt, described
 from abiscan.python.values import NotKnown, Why, concrete, thrown
-
-Args = list[object]
-Kwargs = dict[str, object]
 
 _USUAL = frozenset(
     {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import ctypes
 import logging
 import struct
 from collections import namedtuple
@@ -16,7 +17,7 @@ from abiscan.python.hosts import text
 from abiscan.python.machine import PythonMachine
 from abiscan.python.model import Answer, LoadedBy, Told
 from abiscan.python.modelled import Modelled, Native
-from abiscan.python.models.namespace import Model, Namespace, argument, namespace, natives
+from abiscan.python.models.namespace import Args, Kwargs, Model, Namespace, argument, namespace, natives
 from abiscan.python.operations import attempt, binary, described
 from abiscan.python.values import (
     NotKnown,
@@ -29,10 +30,6 @@ from abiscan.python.values import (
     concrete,
     thrown,
 )
-
-Args = list[object]
-Kwargs = dict[str, object]
-
 
 # ---- sys, platform
 
@@ -336,10 +333,17 @@ class CdllLoader(Modelled):
         return Native(f"ctypes.cdll.{name}", _cdll) if is_load else NotKnown(f"ctypes.cdll.{name}")
 
 
+_TYPES_OF_C: Final = tuple(name for name in dir(ctypes) if name.startswith("c_"))
+
+
+def _value_of_c(_machine: PythonMachine, _args: Args, _kwargs: Kwargs) -> object:
+    return NotKnown("a value of ctypes")
+
+
 def _ctypes(machine: PythonMachine) -> object:
     names: dict[str, object] = {"cdll": CdllLoader(), "pydll": CdllLoader(), "RTLD_LOCAL": 0, "DEFAULT_MODE": 0}
     names["RTLD_GLOBAL"] = 0 if machine.files.system.is_windows else 256
-    classes = natives("ctypes", CDLL=_cdll, PyDLL=_cdll)
+    classes = natives("ctypes", CDLL=_cdll, PyDLL=_cdll, **dict.fromkeys(_TYPES_OF_C, _value_of_c))
     if not machine.files.system.is_windows:
         return Namespace("ctypes", {**names, **classes}, absent=_OF_WINDOWS)
     more = {"windll": CdllLoader(), "oledll": CdllLoader(), **natives("ctypes", WinDLL=_cdll, OleDLL=_cdll)}

@@ -10,12 +10,9 @@ from packaging.version import InvalidVersion, Version
 
 from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Modelled, Native
-from abiscan.python.models.namespace import Model, namespace, natives
+from abiscan.python.models.namespace import Args, Kwargs, Model, namespace, natives
 from abiscan.python.operations import FAITHFUL, attempt
 from abiscan.python.values import NotKnown, PythonError, Thrown, concrete
-
-Args = list[object]
-Kwargs = dict[str, object]
 
 
 class PlainVersion(Version):

@@ -10,15 +10,12 @@ from abiscan.python import loading
 from abiscan.python.machine import PythonMachine
 from abiscan.python.model import Answer, LoadedBy
 from abiscan.python.modelled import Modelled, Native
-from abiscan.python.models.namespace import Namespace, argument, has_cuda, has_version
+from abiscan.python.models.namespace import Args, Kwargs, Namespace, argument, has_cuda, has_version
 from abiscan.python.operators import OperatorValue, exists
 from abiscan.python.systems import MACOS
 from abiscan.python.values import NotKnown, OfTarget, PythonError, Thrown, Why, thrown
 
 _HOW_NOT_TO = "You can disable extension auto-loading with TORCH_DEVICE_BACKEND_AUTOLOAD=0."
-
-Args = list[object]
-Kwargs = dict[str, object]
 
 
 class TorchVersionText(str):

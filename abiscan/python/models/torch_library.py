@@ -7,19 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from packaging.version import InvalidVersion, Version
 
 from abiscan.python.machine import PythonMachine
 from abiscan.python.model import Answer, Registers
 from abiscan.python.modelled import Modelled, Native
-from abiscan.python.models.namespace import Model, Namespace, argument, natives
+from abiscan.python.models.namespace import Args, Kwargs, Model, Namespace, argument, natives
 from abiscan.python.operations import described
 from abiscan.python.operators import OperatorValue, exists, register
 from abiscan.python.values import NotKnown, PythonError, Thrown, Why, thrown
-
-Args = list[object]
-Kwargs = dict[str, object]
 
 _SINCE = {
     "custom_op": "2.4", "register_fake": "2.4", "register_kernel": "2.4", "register_autograd": "2.4",
@@ -307,6 +305,39 @@ def _infer_schema(_machine: PythonMachine, _args: Args, _kwargs: Kwargs) -> obje
     return "(...) -> ..."
 
 
+def _old_custom_op(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+    """``torch._custom_ops.custom_op``: it defines, by a schema or by a function that it decorates, and no more."""
+    name = _name(machine, argument(args, kwargs, 0, "qualname"), "a definition")
+    how = argument(args, kwargs, 1, "func_or_schema")
+    result = _decorate(how, lambda: None if name is None else _define(machine, name, f"{name}(...)"))
+    return None if isinstance(how, str) else result
+
+
+_NOT_FOUND: Final = (
+    "Could not find the operator {}. Please make sure you have already registered the operator and (if registered "
+    "from C++) loaded it via torch.ops.load_library."
+)
+
+
+def _old_impl(what: Registers) -> Model:
+    """A function of ``torch._custom_ops`` that looks the operator up before it registers a kernel."""
+
+    def call(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+        name = _name(machine, argument(args, kwargs, 0, "qualname"), "a kernel")
+        keys = _keys(kwargs.get("device_types", ("cpu", "cuda"))) if what is Registers.KERNEL else ["Autograd"]
+
+        def action() -> None:
+            if name is not None and exists(machine, name) is False:
+                raise thrown(ValueError, _NOT_FOUND.format(name))
+            for key in keys or ():
+                if name is not None:
+                    register(machine, what, name, key)
+
+        return _decorate(kwargs.get("func"), action)
+
+    return call
+
+
 class TorchLibrary(Modelled):
     """``torch.library``."""
 
@@ -355,6 +386,16 @@ def _at_least(version: str | Answer, since: str) -> bool | None:
 
 MODELS: dict[str, Callable[[PythonMachine], object]] = {
     "torch.library": lambda _machine: TorchLibrary(),
+    "torch._custom_ops": lambda _machine: Namespace(
+        "torch._custom_ops",
+        natives(
+            "torch._custom_ops",
+            custom_op=_old_custom_op,
+            impl_abstract=_register_fake,
+            impl=_old_impl(Registers.KERNEL),
+            impl_backward=_old_impl(Registers.AUTOGRAD),
+        ),
+    ),
     "torch._library": lambda _machine: Namespace("torch._library", {}),
     "torch._library.infer_schema": lambda _machine: Namespace(
         "torch._library.infer_schema", natives("torch._library.infer_schema", infer_schema=_infer_schema)

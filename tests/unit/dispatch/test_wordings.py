@@ -86,3 +86,12 @@ def test_a_wording_that_cannot_take_its_place(now: str, tmp_path: Path) -> None:
     assert found.reworded == ({"F1": (Rewording(FALLBACKS, now),)} if "{" in now else {})
     said = message("F1", RELEASE, key="CPU", previous="a.cpp:1", debug="b.cpp:2")
     assert in_words_of(said, found.reworded, found.absent) is said
+
+
+def test_the_text_that_shares_most_words_is_compared_among_many(tmp_path: Path) -> None:
+    # Each shares some words of the message, and is compared with it before those that share fewer, eight in all.
+    others = [f"Tried to register multiple backend {word} key" for word in ("a1b", "c2d", "e3f", "g4h", "i5j", "k6l")]
+    others += [f"Tried to register multiple {word} fallbacks" for word in ("m7n", "o8p", "q9r", "s0t")]
+    texts = [REWORDED if text == FALLBACKS else text for text in texts_of(RELEASE)]
+    found = compare((library(tmp_path / "libtorch_cpu.so", [*others, *texts]),), RELEASE)
+    assert found.reworded == {"F1": (Rewording(FALLBACKS, REWORDED),)}

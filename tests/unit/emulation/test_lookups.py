@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from abiscan.binary.elf import ElfFile
-from abiscan.emulation import recover
+from abiscan.emulation import EmulationGap, recover
 from abiscan.emulation.aten import operators_behind, struct_of
+from abiscan.emulation.lookups import imported_operators
+from abiscan.emulation.model import Lookup
 
 SAMPLES = Path(__file__).parents[3] / "sample_binaries" / "registrations"
 
@@ -132,3 +134,94 @@ def test_a_struct_of_at_ops_is_an_operator(symbol: str, operators: tuple[str, ..
 
 def test_structs_are_named_after_operators() -> None:
     assert struct_of("aten::_foo_bar.Tensor_out") == "_foo_bar_Tensor_out"
+
+
+def test_what_imports_of_structs_say() -> None:
+    add = "_ZN2at4_ops10add_Tensor4callERKNS_6TensorES4_RKN3c106ScalarE"
+    again = "_ZN2at4_ops10add_Tensor10redispatchEN3c1014DispatchKeySetERKNS_6TensorES5_RKNS1_6ScalarE"
+    renamed = "_ZN2at4_ops17normal_functional4callERKNS_6TensorEddN3c108optionalINS_9GeneratorEEE"
+    normal = ("aten::normal.functional", "aten::normal_functional")
+    found = list(imported_operators([renamed, again, "malloc", add, "_ZN2at4_ops99x"]))
+    assert found == [
+        Lookup(operator="aten::add.Tensor", function="at::_ops", address=None),
+        EmulationGap(
+            stage="lookups",
+            reason=f"the imported struct of at::_ops could be that of {' or '.join(normal)}",
+            address=None,
+            symbol=renamed,
+        ),
+        EmulationGap(
+            stage="lookups",
+            reason="the imported struct of at::_ops is in no known release",
+            address=None,
+            symbol="_ZN2at4_ops99x",
+        ),
+    ]
+
+
+ASSEMBLY = """
+        .intel_syntax noprefix
+        .section .rodata
+name:   .string "aten::to"
+other:  .string "aten::add"
+over:   .string "dtype"
+versions: .quad 0x020a000000000000, 0
+        .text
+        .globl f
+        .type f, @function
+f:      .cfi_startproc
+        {code}
+        .cfi_endproc
+        .size f, .-f
+        .globl g
+        .type g, @function
+g:      .cfi_startproc
+        nop
+        ret
+        .cfi_endproc
+        .section .note.GNU-stack,"",@progbits
+"""
+# The code of a function, and what it looks up; None for a call whose name is not constant. A run of the whole function,
+# which does not know its arguments, does not get to the calls.
+STOPS, ARGUMENTS = (
+    "mov rdi, [rdi]; mov rdi, [rdi+8]; cmp byte ptr [rdi], 42; jne 2f",
+    "lea rsi, over[rip]; xor edx, edx",
+)
+CALL, JUMP = "call torch_call_dispatcher@PLT", "jmp torch_call_dispatcher@PLT"
+NAMED = f"lea rdi, name[rip]; {ARGUMENTS}"
+CODES = {
+    "at the end of a function": (f"{STOPS}; {NAMED}; 2: {CALL}", ["aten::to.dtype"]),
+    "behind an instruction that fails": (
+        f"{STOPS}; mov ecx, 1; mov [rcx], rdx; {NAMED}; {CALL}; 2: ret",
+        ["aten::to.dtype"],
+    ),
+    "behind several": (
+        f"{STOPS}; xor ecx, ecx; mov [rcx], rdx; mov [rcx+8], rdx; {NAMED}; {CALL}; 2: ret",
+        ["aten::to.dtype"],
+    ),
+    "behind one that fails and begins a block": (
+        f"{STOPS}; mov dword ptr ds:0x10, edx; {NAMED}; {CALL}; 2: ret",
+        ["aten::to.dtype"],
+    ),
+    "a jump": (f"{STOPS}; {NAMED}; {JUMP}; 2: ret", ["aten::to.dtype"]),
+    "a jump behind a call of the same": (
+        f"{STOPS}; {NAMED}; {CALL}; mov rdi, [r15]; {ARGUMENTS}; {JUMP}; 2: ret",
+        ["aten::to.dtype", None],
+    ),
+    "a call behind a call of the same": (
+        f"{STOPS}; {NAMED}; {CALL}; lea rdi, other[rip]; {ARGUMENTS}; {CALL}; 2: ret",
+        ["aten::to.dtype", "aten::add.dtype"],
+    ),
+    "the name comes from the caller": (f"{STOPS}; mov rdi, [r15]; {CALL}; 2: ret", [None]),
+}
+
+
+@pytest.mark.skipif(not shutil.which("gcc") or platform.machine() != "x86_64", reason="needs gcc for x86-64")
+@pytest.mark.parametrize(("code", "expected"), CODES.values(), ids=CODES)
+def test_what_is_read_from_the_code_before_a_call(tmp_path: Path, code: str, expected: list[str | None]) -> None:
+    (tmp_path / "f.s").write_text(ASSEMBLY.format(code=code))
+    subprocess.run(["gcc", "-shared", "-nostdlib", "f.s", "-o", "f.so"], check=True, cwd=tmp_path)
+    file = ElfFile.open(tmp_path / "f.so")
+    found = recover(file, file.facts())
+    assert [lookup.operator for lookup in found.lookups] == [name for name in expected if name]
+    assert len(found.gaps) == expected.count(None)

@@ -17,6 +17,7 @@ from abiscan.emulation.process import EmulatedProcess
 
 # Operands: ymm1, ymm2 (and their low halves) hold the inputs, ymm3 the result; (%rdi), (%rsi) are the inputs in memory,
 # 64(%rdx) is memory for results, rax a result that is not a vector, rcx an input that is none.
+_OVERFLOW = "mov $0x7fffffff, %eax; add $1, %eax"
 INSTRUCTIONS = [
     *(
         f"{name} %ymm1, %ymm2, %ymm3"
@@ -28,7 +29,13 @@ INSTRUCTIONS = [
     *(f"{name}{letter} %ymm1, %ymm2, %ymm3" for name in ("vpminu", "vpmaxu") for letter in "bwd"),
     *(f"{name} $5, %ymm1, %ymm3" for name in ("vpsllw", "vpslld", "vpsllq", "vpsrlw", "vpsrld", "vpsrlq")),
     *(f"{name} $5, %ymm1, %ymm3" for name in ("vpslldq", "vpsrldq")),
-    "vpsrlq $77, %ymm1, %ymm3",
+    *(f"{name}{count}, %ymm1, %ymm3" for count in (15, 16, 31, 32, 63, 64, 200) for name in ("vpsllw $", "vpsrld $")),
+    *(f"vpsllq ${count}, %ymm1, %ymm3" for count in (63, 64, 77)),
+    # The count is in the low 64 bits of a register: here at most 15, and at most 31.
+    "vpsrlq $60, %xmm1, %xmm1; vpsllw %xmm1, %ymm2, %ymm3",
+    "vpsrlq $59, %xmm1, %xmm1; vpsrld %xmm1, %ymm2, %ymm3",
+    "vpsllq %xmm1, %ymm2, %ymm3",
+    *(f"{name} ${count}, %ymm1, %ymm3" for count in (0, 15, 16, 17) for name in ("vpslldq", "vpsrldq")),
     "vpmulld %ymm1, %ymm2, %ymm3",
     "vpmuludq %ymm1, %ymm2, %ymm3",
     *(f"vpunpck{part} %ymm1, %ymm2, %ymm3" for part in ["lbw", "lwd", "ldq", "lqdq", "hbw", "hwd", "hdq", "hqdq"]),
@@ -39,10 +46,12 @@ INSTRUCTIONS = [
     "vshufps $0x9c, %ymm1, %ymm2, %ymm3",
     "vpshufb %ymm1, %ymm2, %ymm3",
     "vpalignr $5, %ymm1, %ymm2, %ymm3",
-    "vpalignr $21, %ymm1, %ymm2, %ymm3",
+    *(f"vpalignr ${count}, %ymm1, %ymm2, %ymm3" for count in (0, 16, 21, 31, 32, 40)),
+    *(f"vshufps ${number}, %ymm1, %ymm2, %ymm3" for number in (0x00, 0x1B, 0xE4, 0xFF)),
+    *(f"vpermq ${number}, %ymm1, %ymm3" for number in (0x00, 0x93, 0xE4)),
     "vpermq $0x1b, %ymm1, %ymm3",
     "vpermpd $0x4e, %ymm1, %ymm3",
-    "vperm2i128 $0x21, %ymm1, %ymm2, %ymm3",
+    *(f"vperm2i128 ${number}, %ymm1, %ymm2, %ymm3" for number in (0x21, 0x02, 0x10, 0x13, 0x08, 0x80, 0x31)),
     "vperm2f128 $0x83, %ymm1, %ymm2, %ymm3",
     "vpblendd $0xa5, %ymm1, %ymm2, %ymm3",
     "vblendps $0x0f, %ymm1, %ymm2, %ymm3",
@@ -56,6 +65,12 @@ INSTRUCTIONS = [
     "vpinsrw $5, %ecx, %xmm1, %xmm3",
     "vpinsrd $2, %ecx, %xmm1, %xmm3",
     "vpinsrq $1, %rcx, %xmm1, %xmm3",
+    "vpinsrb $25, %ecx, %xmm1, %xmm3",  # of the number just the bits count that a lane has
+    "vpinsrd $7, %ecx, %xmm1, %xmm3",
+    "vpextrw $13, %xmm1, %eax",
+    "vpextrq $3, %xmm1, %rax",
+    "vpextrb $15, %xmm1, 64(%rdx)",
+    "vpextrd $3, %xmm1, 64(%rdx)",
     "vpinsrq $0, (%rsi), %xmm1, %xmm3",
     "vpextrb $9, %xmm1, %eax",
     "vpextrw $5, %xmm1, %eax",
@@ -103,12 +118,64 @@ INSTRUCTIONS = [
     "vmovmskpd %xmm1, %eax",
     "vptest %ymm1, %ymm2; setz %al; setc %ah",
     "vptest %ymm3, %ymm2; setz %al; setc %ah",
+    "vpxor %ymm3, %ymm3, %ymm3; vptest %ymm3, %ymm2; setz %al; setc %ah",
+    "vpcmpeqd %ymm3, %ymm3, %ymm3; vptest %ymm1, %ymm3; setz %al; setc %ah",
+    "vpand %xmm1, %xmm2, %xmm3; vptest %xmm3, %xmm2; setz %al; setc %ah",
+    "vpandn %xmm1, %xmm2, %xmm3; vptest %xmm3, %xmm2; setz %al; setc %ah",
+    # These flags are cleared: they are all set before, by an overflow.
+    *(
+        f"{_OVERFLOW}; {test}; mov $0, %eax; lahf; seto %al"
+        for test in ("vptest %ymm1, %ymm2", "vucomisd %xmm1, %xmm2", "vcomiss %xmm2, %xmm1")
+    ),
+    # The forms of an address.
+    "vmovdqu 8(%rdi), %ymm3",
+    "add $16, %rdi; vmovdqu -8(%rdi), %ymm3",
+    "mov $3, %ecx; vmovdqu (%rdi,%rcx,8), %ymm3",
+    "mov $-3, %rcx; vmovdqu 64(%rdi,%rcx,4), %ymm3",
+    "mov $16, %ecx; vmovdqu (%rdi,%rcx), %ymm3",
+    "sub %rsi, %rdi; vmovdqu 8(%rdi,%rsi), %ymm3",
+    'vmovdqu 1f(%rip), %xmm3; jmp 2f; 1: .ascii "sixteen bytes or"; 2:',
+    "vmovq %fs:0, %xmm3; mov %fs:0, %rcx; vmovq %rcx, %xmm4; vpsubq %xmm4, %xmm3, %xmm3",
+    # All registers are told apart, and the upper halves of those that are not written stay.
+    *(f"vmovdqa %ymm1, %ymm{number}; vpaddd %ymm{number}, %ymm2, %ymm3" for number in (4, 7, 8, 15)),
+    "vmovdqa %ymm1, %ymm15; vzeroupper; vmovdqa %ymm15, %ymm3",
+    "vmovdqa %ymm1, %ymm15; vzeroall; vpor %ymm2, %ymm15, %ymm3",
+    "vmovdqa %ymm1, %ymm4; vzeroall; vmovdqa %ymm4, %ymm3",
+    "movdqa %xmm1, %xmm2; vmovdqa %ymm2, %ymm3",  # the SSE form keeps the upper half
+    *(
+        f"vpextrd $1, %xmm1, %{low}; mov %{wide}, %rax"
+        for low, wide in (("r8d", "r8"), ("r11d", "r11"), ("r9d", "r9"), ("r10d", "r10"), ("ecx", "rcx"))
+    ),
+    *(
+        f"push %{wide}; mov $-1, %{wide}; vmovd %xmm1, %{low}; mov %{wide}, %rax; pop %{wide}"
+        for low, wide in (
+            ("ebx", "rbx"),
+            ("ebp", "rbp"),
+            ("esi", "rsi"),
+            ("edi", "rdi"),
+            ("r12d", "r12"),
+            ("r15d", "r15"),
+        )
+    ),
 ]
 FLOATS = [
     *(f"v{name}{kind} %xmm1, %xmm2, %xmm3" for name in ("add", "sub", "mul", "div") for kind in ("ss", "sd")),
     *(f"v{name}{kind} %ymm1, %ymm2, %ymm3" for name in ("add", "sub", "mul", "div") for kind in ("ps", "pd")),
     *(f"{name} %xmm1, %xmm2; setz %al; setc %ah" for name in ("vcomiss", "vucomiss", "vcomisd", "vucomisd")),
     "vucomisd %xmm1, %xmm1; setz %al; setc %ah",
+    # Less, equal, and unordered with no number on either side.
+    *(
+        f"vpcmpeqd %xmm4, %xmm4, %xmm4; {name} {operands}; mov $0, %eax; lahf; seto %al"
+        for name in ("vcomiss", "vucomisd")
+        for operands in (
+            "%xmm2, %xmm1",
+            "%xmm1, %xmm1",
+            "%xmm4, %xmm1",
+            "%xmm1, %xmm4",
+            "%xmm4, %xmm4",
+            "(%rdi), %xmm2",
+        )
+    ),
     "vcvtsi2sd %ecx, %xmm1, %xmm3",
     "vcvtsi2sd %rcx, %xmm1, %xmm3",
     "vcvtsi2ss %ecx, %xmm1, %xmm3",
@@ -196,6 +263,84 @@ EVEX = [
     "knotd %k1, %k3; kmovq %k3, %rax",
     "kortestd %k1, %k2; setz %al; setc %ah",
     "kxnorw %k3, %k3, %k3; kortestw %k3, %k3; setz %al; setc %ah",
+    *(
+        f"k{first}{letter} %k3, %k3, %k3; kortest{letter} %k3, %k3; setz %al; setc %ah"
+        for first in ("xor", "xnor")
+        for letter in "bwdq"
+    ),
+    f"{_OVERFLOW}; kortestq %k1, %k2; mov $0, %eax; lahf; seto %al",
+    "kxnorw %k3, %k3, %k3; kortestb %k3, %k1; setz %al; setc %ah",  # of a mask just the bits of the width count
+    "kxnorb %k3, %k3, %k3; kortestw %k3, %k3; setz %al; setc %ah",
+    "kxnorb %k3, %k3, %k3; kortestb %k1, %k3; setz %al; setc %ah",
+    *(f"kmov{letter} %k1, 64(%rdx)" for letter in "bwdq"),
+    *(f"kmov{letter} (%rdi), %k3; kmovq %k3, %rax" for letter in "bwdq"),
+    *(f"kmov{letter} %ecx, %k3; kmovq %k3, %rax" for letter in "bwd"),
+    "kmovq %rcx, %k3; kmovq %k3, %rax",
+    *(f"kmov{letter} %k1, %k3; kmovq %k3, %rax" for letter in "bwdq"),
+    *(f"kmov{letter} %k1, %ecx; mov %rcx, %rax" for letter in "bwd"),
+    *(f"k{name}{letter} %k1, %k2, %k3; kmovq %k3, %rax" for name in ("or", "and", "xor", "xnor") for letter in "bd"),
+    *(f"knot{letter} %k1, %k3; kmovq %k3, %rax" for letter in "bwq"),
+    "kmovq %k1, %k0; kmovq %k2, %k7; kxorq %k0, %k7, %k3; kmovq %k3, %rax",
+    "vpcmpeqd %zmm1, %zmm2, %k0; kmovq %k0, %rax",
+    "vpcmpeqd %zmm1, %zmm2, %k7; kmovq %k7, %rax",
+    "vpcmpeqd %xmm1, %xmm2, %k3; kmovq %k3, %rax",
+    *(f"vpcmp{letter} ${number}, %zmm1, %zmm2, %k3; kmovq %k3, %rax" for letter in "dw" for number in (1, 2, 4, 5, 6)),
+    *(f"vptest{kind}m{letter} %zmm1, %zmm2, %k3; kmovq %k3, %rax" for kind in ("", "n") for letter in "bwdq"),
+    # Lanes that a mask leaves out are not touched: nothing is at address 0.
+    *(f"kxorq %k3, %k3, %k3; vmovdqu{bits} 0, %zmm3{{%k3}}" for bits in (8, 16, 32, 64)),
+    "kxorq %k3, %k3, %k3; vmovdqu32 %zmm1, 0{%k3}",
+    "kxorq %k3, %k3, %k3; vmovups 0, %ymm3{%k3}{z}",
+    "kxorq %k3, %k3, %k3; vmovupd 0, %xmm3{%k3}{z}",
+    *(f"vmov{kind} %{part}1, 64(%rdx){{%k1}}" for kind in ("ups", "upd") for part in ("xmm", "ymm", "zmm")),
+    *(f"vmov{kind} (%rdi), %{part}3{{%k1}}" for kind in ("aps", "apd") for part in ("xmm", "ymm")),
+    *(f"vpadd{letter} %zmm1, %zmm2, %zmm3{{%k1}}" for letter in "bwdq"),
+    *(f"v{name} %ymm1, %ymm2, %ymm3{{%k1}}{{z}}" for name in ("xorps", "xorpd", "pandd", "porq")),
+    *(f"vpsll{letter} $3, %zmm1, %zmm3{{%k1}}" for letter in "wdq"),
+    "vpaddq (%rdi){1to8}, %zmm2, %zmm3{%k1}",
+    "vpaddd (%rdi){1to4}, %xmm2, %xmm3{%k2}{z}",
+    # What comes of the bytes, words, ... of the sources is masked by them, whatever letter the name ends with.
+    *(f"vpunpck{side}{kind} %zmm1, %zmm2, %zmm3{{%k1}}" for side in "lh" for kind in ("bw", "wd", "dq", "qdq")),
+    # Above a masked number stays what the first source has there.
+    *(
+        f"vcvtsi2{kind} %rcx, %xmm1, %xmm1; vcvtsi2{kind} %ecx, %xmm2, %xmm2; v{name}{kind} %xmm1, %xmm2, %xmm3{how}"
+        for name, kind, how in (
+            *(("add", "ss", "{%k1}"), ("mul", "sd", "{%k1}"), ("sub", "ss", "{%k2}{z}")),
+            *(("div", "sd", "{%k2}{z}"), ("add", "sd", "{%k2}"), ("mul", "ss", "{%k1}{z}")),
+        )
+    ),
+    "vunpcklps %ymm1, %ymm2, %ymm3{%k1}",
+    "vunpckhpd %ymm1, %ymm2, %ymm3{%k1}",
+    "vpmuludq %zmm1, %zmm2, %zmm3{%k1}",
+    "vpmulld %zmm1, %zmm2, %zmm3{%k1}",
+    "vpshufd $0x1b, %zmm1, %zmm3{%k1}",
+    "vpshufb %zmm1, %zmm2, %zmm3{%k1}",
+    "vpermq $0x1b, %zmm1, %zmm3{%k1}",
+    "vpermd %zmm1, %zmm2, %zmm3{%k1}",
+    "valignq $1, %zmm1, %zmm2, %zmm3{%k1}",
+    "vshuff64x2 $0x4e, %zmm1, %zmm2, %zmm3{%k1}",
+    "vshufi32x4 $0x1b, %zmm1, %zmm2, %zmm3{%k1}",
+    "vpbroadcastb %xmm1, %zmm3{%k1}",
+    "vpbroadcastw %ecx, %ymm3{%k1}",
+    "vbroadcastsd %xmm1, %zmm3{%k1}",
+    "vbroadcasti32x4 (%rdi), %zmm3{%k1}",
+    "vbroadcastf32x2 %xmm1, %zmm3{%k1}",
+    "vinserti32x4 $1, %xmm1, %zmm2, %zmm3{%k1}",
+    "vextracti32x4 $2, %zmm1, %xmm3{%k1}{z}",
+    "vextractf64x2 $2, %zmm1, 64(%rdx){%k1}",
+    "vextracti32x8 $1, %zmm1, 64(%rdx){%k1}",
+    "vpternlogd $0x1e, %zmm1, %zmm2, %zmm3{%k1}",
+    "vpternlogd $0x80, (%rdi){1to16}, %zmm2, %zmm3",
+    *(f"vinserti32x4 ${number}, %xmm1, %zmm2, %zmm3" for number in (0, 1, 2)),
+    *(f"vinsertf32x8 ${number}, %ymm1, %zmm2, %zmm3" for number in (0, 1)),
+    *(f"vextractf32x4 ${number}, %zmm1, %xmm3" for number in (0, 1, 2)),
+    *(f"vshuff32x4 ${number}, %zmm1, %zmm2, %zmm3" for number in (0x1B, 0xE4)),
+    *(f"vshuff64x2 ${number}, %ymm1, %ymm2, %ymm3" for number in (0, 1, 3)),
+    *(f"valignd ${number}, %zmm1, %zmm2, %zmm3" for number in (0, 1, 15, 16, 19)),
+    *(f"vpermpd ${number}, %zmm1, %zmm3" for number in (0x00, 0x93)),
+    "vmovdqa64 %zmm1, %zmm17; vzeroupper; vmovdqa64 %zmm17, %zmm3",
+    "vmovdqa64 %zmm1, %zmm16; vzeroall; vmovdqa64 %zmm16, %zmm3",
+    "vmovdqa64 %zmm1, %zmm15; vzeroupper; vmovdqa64 %zmm15, %zmm3",
+    *(f"vmovdqa64 %zmm1, %zmm{number}; vpaddq %zmm{number}, %zmm2, %zmm3" for number in (0, 15, 16, 31)),
 ]
 _SIZE = 192
 
@@ -269,7 +414,7 @@ def test_does_what_the_processor_does(library: Path, process: EmulatedProcess, n
     source = random.Random(instruction)
     for _ in range(3):
         first, second = source.randbytes(96), source.randbytes(96)
-        first = first[:8] + second[:8] + first[16:]  # some lanes are equal
+        first = first[:8] + second[8:16] + first[16:]  # some lanes are equal
         assert _emulated(process, number, first, second) == _real(library, number, first, second)
 
 
@@ -298,5 +443,5 @@ def test_does_what_a_processor_with_avx_512_does(
     source = random.Random(instruction)
     for _ in range(3):
         first, second = source.randbytes(128), source.randbytes(128)
-        first = first[:8] + second[:8] + first[16:48] + second[48:]
+        first = first[:8] + second[8:16] + first[16:48] + second[48:]
         assert _emulated(process, number, first, second) == _real(library, number, first, second)

@@ -93,6 +93,43 @@ def test_another_library_may_be_on_the_system() -> None:
     assert (found.fails, found.external) == (False, ("avcodec-61.dll",))
 
 
+@pytest.mark.parametrize("before", ["c10.dll", "KERNEL32.dll", "avcodec-61.dll", "b.dll"])
+def test_each_needed_library_counts_wherever_it_is_named(before: str) -> None:
+    """An entry of the import directory says nothing about those after it ("PE Format", the import directory table)."""
+    extension = file("_C.pyd", ImageSystem.WINDOWS, needed=(before, "torch_cuda.dll"))
+    found = of(extension, file("b.dll", ImageSystem.WINDOWS), on=WINDOWS)
+    assert found.libraries == (LibraryNotFound(name="torch_cuda.dll", needed_by="_C.pyd"),)
+
+
+def test_an_optional_library_that_is_absent_does_not_end_the_search() -> None:
+    """LC_LOAD_WEAK_DYLIB may stand before LC_LOAD_DYLIB: load commands have no order by kind."""
+    extension = file("_C.so", ImageSystem.MACOS, optional=("@rpath/libtorch_cuda.dylib", "@rpath/libx.dylib"))
+    assert of(extension, file("libx.dylib", ImageSystem.MACOS), on=MACOS).along == ("libx.dylib",)
+
+
+@pytest.mark.parametrize(
+    ("system", "library", "name", "needed"),
+    [
+        (ImageSystem.WINDOWS, "avcodec-61.dll", "avcodec_version", "avcodec-61.dll"),
+        (ImageSystem.WINDOWS, "KERNEL32.dll", "CreateFileW", "KERNEL32.dll"),
+        (ImageSystem.MACOS, "/usr/lib/libc++.1.dylib", "__ZdlPv", "/usr/lib/libc++.1.dylib"),
+        (ImageSystem.MACOS, "/opt/homebrew/lib/libz.dylib", "_inflate", "/opt/homebrew/lib/libz.dylib"),
+    ],
+)
+def test_what_a_library_of_the_system_exports_is_taken_for_granted(
+    system: ImageSystem, library: str, name: str, needed: str
+) -> None:
+    extension = file("_C.so", system, needed=(needed,), imports=((name, library),))
+    found = of(extension, on=WINDOWS if system is ImageSystem.WINDOWS else MACOS)
+    assert (found.names, found.undecided) == ((), ())
+
+
+def test_a_library_of_the_target_is_told_by_its_base_name() -> None:
+    one = file("p/_C.so", ImageSystem.MACOS, needed=("@rpath/libx.dylib",), imports=(("_f", "@rpath/libx.dylib"),))
+    there = file("p/libx.dylib", ImageSystem.MACOS, exports=("_g",))
+    assert of(one, there, on=MACOS).names == (NameNotFound(name="_f", library="libx.dylib", needed_by="_C.so"),)
+
+
 def test_siblings_are_loaded_too_and_loops_end() -> None:
     first = file("p/_C.pyd", ImageSystem.WINDOWS, needed=("b.dll",), imports=(("f", "b.dll"), ("g", "b.dll")))
     second = file(

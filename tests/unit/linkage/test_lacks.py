@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from abiscan.dispatch.operators import Rewording
+from abiscan.dispatch.operators import KEYS, TAGS, Rewording
 from abiscan.findings import Rule
 from abiscan.inputs.version import MinorVersion, TorchVersion
 from abiscan.linkage.lacks import Lack, TorchData, _assumed, lacks_of
@@ -59,6 +59,42 @@ def test_unknown_entries_of_registries_that_nobody_fills_do_not_matter() -> None
 def test_operators_that_could_not_be_read() -> None:
     (lack,) = lacks(made(DEFINES_AGAIN, gaps=("libtorch_cpu.so: damaged",)))
     assert (lack.data, lack.decides) == (TorchData.OPERATORS, False)
+
+
+def test_without_the_operators_of_a_torch_nothing_is_said_about_them() -> None:
+    found = registering({"registers": ENTERS["registers"]}, "_C.so", TorchVersion("2.13.0"))
+    assert found is not None
+    assert (found.operators, lacks(found)) == (None, [])
+
+
+def unknown_layouts(**fields: Any) -> LayoutDrift:
+    known: dict[str, Any] = {"candidates": ("2.5.1",), "types": (), "tables": (), "doubts": ()}
+    return LayoutDrift(**{"name": "_C.so", "built_for": "2.5.1", "unknown": ("at::Tensor",), **known, **fields})
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({}, "_C.so shares at::Tensor with torch 9.9, whose layouts there are unknown"),
+        (
+            {"why_unknown": "no compiler"},
+            "_C.so shares at::Tensor with torch 9.9, whose layouts there are unknown (no compiler)",
+        ),
+        ({"candidates": ()}, "_C.so shares at::Tensor with torch 9.9, but what it was built for is unknown"),
+    ],
+)
+def test_classes_whose_layout_is_unknown(fields: dict[str, Any], said: str) -> None:
+    assert [lack.reason for lack in lacks_of("torch 9.9", None, (unknown_layouts(**fields),), None)] == [said]
+
+
+@pytest.mark.parametrize(
+    ("at_load", "decides"), [((), False), (("at::Tensor",), True), (("torch::CppFunction",), False)]
+)
+def test_a_class_whose_layout_is_unknown_decides_if_it_is_passed_at_load(
+    at_load: tuple[str, ...], decides: bool
+) -> None:
+    (lack,) = lacks_of("torch 9.9", None, (unknown_layouts(unknown_at_load=at_load),), None)
+    assert (lack.data, lack.decides) == (TorchData.LAYOUTS, decides)
 
 
 def test_a_predicted_error_whose_text_the_torch_does_not_have() -> None:
@@ -117,6 +153,95 @@ def test_what_a_torch_accepts_is_known_of_its_releases(minor: MinorVersion, is_k
         of_this = dataclasses.replace(found, keys=dataclasses.replace(found.keys, minor=minor))
         reasons = [lack.reason for lack in _assumed("it", of_this, found.operators)]
         assert any(said in reason for reason in reasons) is not is_known
+
+
+META_TWICE: Final = [
+    {"library": "TORCH_LIBRARY_IMPL", "namespace": "_", "key": "Meta"}, {"fallback": None},
+] * 2  # fmt: skip
+NO_TYPE: Final = [{"library": "TORCH_LIBRARY", "namespace": "ns"}, {"def": "f(NoSuchType x) -> ()"}]
+STABLE_KERNEL: Final = [
+    {"library": "TORCH_LIBRARY", "namespace": "ns"},
+    {"def": "f(Storage x) -> Storage"},
+    {"impl": "f", "key": "CPU", "abi_version": "0x020d000000000000"},
+]
+KERNEL_OVER_TORCH_S: Final[list[dict[str, Any]]] = [
+    {"library": "TORCH_LIBRARY_IMPL", "namespace": "aten", "key": "CPU"},
+    {"impl": "abs"},
+]
+HAS_ABS: Final[dict[str, Any]] = {
+    "namespaces": ["aten"],
+    "schemas": {"aten::abs": "aten::abs(Tensor x) -> Tensor"},
+    "entries": [],
+}
+NAMESPACE_TWICE: Final = [{"library": "TORCH_LIBRARY", "namespace": "aten"}]
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        (META_TWICE, [("whether it accepts a second fallback for Meta", True)]),  # the load fails, or does not
+        (NO_TYPE, [("which types it reads in a schema", True)]),
+        (STABLE_KERNEL, [("which types cross the stable ABI of it", False)]),  # only calls fail
+        (KERNEL_OVER_TORCH_S, []),  # replacing a kernel has been a warning since 1.5
+        (NAMESPACE_TWICE, []),  # rejected for another reason
+    ],
+)
+def test_what_is_unknown_about_a_torch_that_is_newer_than_all_that_is_known(
+    steps: list[dict[str, Any]], expected: list[tuple[str, bool]]
+) -> None:
+    has = {**HAS_ABS, "kernels": [["aten::abs", "CPU", None, None]]}
+
+    found = registering({"registers": steps, "has": has}, "_C.so", TorchVersion("2.13.0"))
+    assert found is not None
+    assert found.operators is not None
+    newer = dataclasses.replace(found, keys=dataclasses.replace(found.keys, minor=(2, 99)))
+    said = [(lack.reason, lack.decides) for lack in _assumed("it", newer, found.operators)]
+    assert len(said) == len(expected)
+    for (reason, decides), (begins, decisive) in zip(said, expected, strict=True):
+        assert reason.startswith(begins)
+        assert decides is decisive
+
+
+@pytest.mark.parametrize(("minor", "said"), [((2, 13), 0), ((2, 99), 1)])
+def test_a_fallback_that_replaces_another_one(minor: MinorVersion, said: int) -> None:
+    """``registerFallback`` of Sparse, which stands for several backends: torch 2.13 was seen to accept it again."""
+    steps = [{"library": "TORCH_LIBRARY_IMPL", "namespace": "_", "key": "Sparse"}, {"fallback": None}]
+    found = registering({"registers": steps * 2, "has": {"entries": []}}, "_C.so", TorchVersion("2.13.0"))
+    assert found is not None
+    assert found.operators is not None
+    of_this = dataclasses.replace(found, keys=dataclasses.replace(found.keys, minor=minor))
+    assert found.failure is None
+    reasons = [lack.reason for lack in _assumed("it", of_this, found.operators)]
+    assert [reason.partition(" is not known")[0] for reason in reasons] == [
+        "whether it accepts a second fallback for Sparse"
+    ] * said
+
+
+NUMBERED_KEY: Final = [{"library": "TORCH_LIBRARY_IMPL", "namespace": "aten", "key": 5}, {"impl": "abs"}]
+BACKEND: Final = {"key": "PrivateUse1", "core": ["aten::abs"]}
+
+
+@pytest.mark.parametrize(
+    ("steps", "backend", "assumed", "expected"),
+    [
+        (NUMBERED_KEY, None, {KEYS}, [("which number stands for which dispatch key in it", True)]),
+        (NUMBERED_KEY, None, {TAGS}, []),
+        (KERNEL_OVER_TORCH_S, None, {KEYS, TAGS}, []),  # neither a number nor a backend
+        (KERNEL_OVER_TORCH_S, BACKEND, {TAGS}, [("which operators of it are core", False)]),
+        (KERNEL_OVER_TORCH_S, BACKEND, {KEYS}, []),
+        (KERNEL_OVER_TORCH_S, BACKEND, set(), []),
+    ],
+)
+def test_what_the_files_of_a_torch_do_not_tell(
+    steps: list[dict[str, Any]],
+    backend: dict[str, Any] | None,
+    assumed: set[str],
+    expected: list[tuple[str, bool]],
+) -> None:
+    registered = made({"registers": steps, "has": HAS_ABS, "backend": backend}, assumed=frozenset(assumed))
+    assert registered.operators is not None
+    said = [(lack.reason, lack.decides) for lack in _assumed("it", registered, registered.operators)]
+    assert [(reason.partition(" is not known")[0], decides) for reason, decides in said] == expected
 
 
 def test_operators_that_the_python_code_of_a_torch_may_define() -> None:

@@ -18,7 +18,8 @@ from abiscan.inputs.version import TorchVersion
 from abiscan.linkage.layout_drift import Certainty, LayoutDrift, _method_of, crash, layout_drift, shared
 from abiscan.torches import layouts
 from abiscan.torches.model import TorchRelease
-from abiscan.torches.torch_layouts import of_installed, of_release
+from abiscan.torches.own_layouts import OwnLayouts
+from abiscan.torches.torch_layouts import TorchLayouts, of_installed, of_release
 from tests.fakes import elf_samples
 
 LAYOUTS: Final = Path(layouts.__file__).with_name("data") / "layouts.bin"
@@ -70,6 +71,10 @@ def drift(
 ) -> LayoutDrift | None:
     found = shared("_C.so", facts(imports, defines), classes, registrations, tuple(map(TorchVersion, built_for)))
     return layout_drift(found, of_release(target, Machine.X86_64))
+
+
+def found_touches(*imports: str) -> set[str]:
+    return set(shared("_C.so", facts(imports), (), None, ()).touches)
 
 
 def certainties(found: LayoutDrift | None) -> dict[str, Certainty]:
@@ -137,6 +142,87 @@ def test_what_it_makes_tells_what_it_was_built_for() -> None:
     assert certainties(here) == {}
 
 
+ARGUMENTS: Final = "_ZN3c101fERKSt6vectorINS_8ArgumentESaIS1_EE"  # c10::f(std::vector<c10::Argument> const&)
+
+
+@pytest.mark.parametrize(
+    ("built_for", "target", "certainty"),
+    [
+        # In 1.10, alias_info_ of c10::Argument moved up and kwarg_only_ to the end: 216 bytes before and after.
+        ("1.9.1", "1.10.0", Certainty.POSSIBLE),
+        # In 1.11, alias_info_ became a std::unique_ptr: the second element of an array is elsewhere.
+        ("1.10.2", "1.11.0", Certainty.ON_USE),
+    ],
+)
+def test_an_array_depends_on_the_size_of_its_elements(built_for: str, target: str, certainty: Certainty) -> None:
+    assert certainties(drift(ARGUMENTS, built_for=(built_for,), target=target)) == {"c10::Argument": certainty}
+
+
+def test_inlined_code_of_a_class_that_crosses_is_no_object_that_crosses() -> None:
+    """A member function from torch/library.h that is compiled in, while kernels are registered in another way."""
+    found = drift(defines=("_ZN5torch11CppFunction5debugENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE",),
+                  registrations=Registrations(kernels=(KERNEL,)))  # fmt: skip
+    assert certainties(found)["torch::CppFunction"] is Certainty.POSSIBLE
+    unlisted = drift(defines=("_ZN5torch11CppFunctionD2Ev",), target="99.0",
+                     registrations=Registrations(kernels=(KERNEL,)))  # fmt: skip
+    assert unlisted is not None
+    assert (unlisted.unknown, unlisted.unknown_at_load) == (("torch::CppFunction",), ())
+
+
+def test_a_class_of_the_same_size_changed_in_what_is_said_of_it() -> None:
+    """The enum c10::DispatchKey got 16 bits instead of 8 in 1.12, and so did the optional in torch::CppFunction."""
+    found = drift("_ZN5torch11CppFunctionD1Ev", built_for=("1.11.0",), target="1.12.0",
+                  registrations=Registrations(kernels=(KERNEL,)))  # fmt: skip
+    assert found is not None
+    error = crash([found], "1.12.0")
+    assert error is not None
+    assert error.message == (
+        "torch::CppFunction changed between torch 1.11.0, which _C.so was built for, and 1.12.0: "
+        "dispatch_key_ (c10::optional<c10::DispatchKey>): 2 → 4 bytes"
+    )
+
+
+def test_what_is_passed_at_load_is_named_first_of_what_is_unknown() -> None:
+    found = drift(IMPL, SAVED, target="99.0", registrations=Registrations(kernels=(KERNEL,)))
+    assert found is not None
+    assert found.unknown == (
+        "torch::CppFunction", "at::Tensor", "torch::Library", "torch::autograd::SavedVariable"
+    )  # fmt: skip
+
+
+VIEW: Final = "_ZN2at1fEN3c108ArrayRefINS_6TensorEEE"  # at::f(c10::ArrayRef<at::Tensor>): a namespace, a template
+
+
+def test_classes_that_are_compared_by_a_release() -> None:
+    found = shared("_C.so", facts((VIEW, SAVED)), (), None, (TorchVersion("2.9.0"),))
+    alike = TorchLayouts(machine=Machine.X86_64, release="2.9.1", basis="its libraries are those of torch 2.9.1")
+    compared = layout_drift(found, alike)
+    assert compared is not None
+    # Neither the namespace nor the template is a class of the release.
+    assert compared.compared == (("at::Tensor", "2.9.1"), ("torch::autograd::SavedVariable", "2.9.1"))
+    assert compared.compiled == ()
+    declared = TorchLayouts(machine=Machine.X86_64, by_class={"at::Tensor": "2.8.0"}, basis="its headers")
+    partly = layout_drift(found, declared)
+    assert partly is not None
+    assert (partly.compared, partly.unknown) == ((("at::Tensor", "2.8.0"),), ("torch::autograd::SavedVariable",))
+
+
+def test_classes_that_a_compiler_laid_out() -> None:
+    """Of those that the object shares, and that its own release has: the others are not compared with anything."""
+    records = {
+        name: layouts.Layout(name, 8, 8, (), (layouts.Field("impl_", 0, "void *", 8),))
+        for name in ("at::Tensor", "at::Unshared", "at::New")
+    }
+    found = shared("_C.so", facts((VIEW, SAVED, "_ZN2at1fERNS_3NewE")), (), None, (TorchVersion("2.9.0"),))
+    assert "at::New" in found.touches
+    target = TorchLayouts(
+        machine=Machine.X86_64, in_question=frozenset(records), lay_out=lambda _: OwnLayouts(records=records)
+    )
+    compiled = layout_drift(found, target)
+    assert compiled is not None
+    assert (compiled.compiled, compiled.unknown) == (("at::Tensor",), ("torch::autograd::SavedVariable",))
+
+
 def test_unknown_releases() -> None:
     assert drift(IMPL, built_for=()) is None  # nothing is known to be registered while it is loaded
     unlisted = drift(IMPL, target="99.0")
@@ -186,6 +272,74 @@ def test_virtual_functions() -> None:
     ) == (15, 23)
 
 
+GUARD: Final = "N3c104impl24DeviceGuardImplInterfaceE"
+INHERITED: Final = "_ZNK3c104impl24DeviceGuardImplInterface"
+
+
+def table_with(number: int, symbol: str | None, length: int = 22) -> tuple[Slot, ...]:
+    return tuple(Slot(symbol if at == number else None, True) for at in range(length))
+
+
+@pytest.mark.parametrize(
+    ("number", "symbol", "built_for"),
+    [
+        # Slot 18 is recordDataPtrOnStream in 2.5; 2.6 has synchronizeDevice before it (c10/core/impl/
+        # DeviceGuardImplInterface.h). A class that does not override a function has that of its base in its table.
+        (18, f"{INHERITED}21recordDataPtrOnStreamERKNS_7DataPtrERKNS_6StreamE", ("2.5.1",)),
+        (18, f"{INHERITED}17synchronizeDeviceEs", ("2.9.0",)),
+        (19, f"{INHERITED}21recordDataPtrOnStreamERKNS_7DataPtrERKNS_6StreamE", ("2.9.0",)),
+        (16, f"{INHERITED}17synchronizeStreamERKNS_6StreamE", ("2.5.1", "2.9.0")),  # in both
+        (18, "_ZNK2my5Guard17synchronizeDeviceEs", ("2.5.1", "2.9.0")),  # its own functions say nothing
+        (18, "__cxa_pure_virtual", ("2.5.1", "2.9.0")),
+        (20, f"{INHERITED}D1Ev", ("2.5.1", "2.9.0")),  # nor do destructors
+        (18, None, ("2.5.1", "2.9.0")),
+        (3, f"{INHERITED}7unknownEv", ("2.5.1", "2.9.0")),  # all, if none fits
+    ],
+)
+@pytest.mark.parametrize(
+    ("name", "bases"),
+    [
+        ("N2my5GuardE", (GUARD,)),
+        ("N2my5GuardE", ("N2my5EmptyE", GUARD)),  # the primary base is the first one with virtual functions
+        (GUARD, ()),  # a copy of torch's own table
+    ],
+)
+def test_inherited_virtual_functions_tell_what_it_was_built_for(
+    number: int, symbol: str | None, built_for: tuple[str, ...], name: str, bases: tuple[str, ...]
+) -> None:
+    mine = CxxClass(name, bases, table_with(number, symbol))
+    found = drift(SAVED, built_for=("2.5.1", "2.9.0"), target="2.13.0", classes=(mine,))
+    assert found is not None
+    assert found.candidates == built_for
+
+
+@pytest.mark.parametrize("others", [(), (CxxClass("N2my5OtherE", (), ()),), (CxxClass("N2my5PlainE", (GUARD,), ()),)])
+def test_each_class_tells_what_it_was_built_for(others: tuple[CxxClass, ...]) -> None:
+    mine = CxxClass("N2my5GuardE", (GUARD,), table_with(18, f"{INHERITED}17synchronizeDeviceEs"))
+    for known in ((*others, mine), (mine, *others)):
+        found = drift(SAVED, built_for=("2.5.1", "2.9.0"), target="2.13.0", classes=known)
+        assert found is not None
+        assert found.candidates == ("2.9.0",)
+
+
+@pytest.mark.parametrize(("bases", "compared"), [((GUARD,), True), (("N2my4BaseE", GUARD), False), ((), False)])
+def test_only_primary_tables_are_compared(bases: tuple[str, ...], compared: bool) -> None:
+    found = drift(SAVED, target="2.13.0", classes=(CxxClass("N2my5GuardE", bases, table_with(0, None, 23)),))
+    assert found is not None
+    assert [table.base for table in found.tables] == ["c10::impl::DeviceGuardImplInterface"] * compared
+
+
+def test_functions_that_a_table_has_in_another_place_and_those_that_it_does_not_have() -> None:
+    """From 2.5 to 2.9 there is one more, before the last four: the destructor, in two variants, ends the table."""
+    found = drift(
+        built_for=("2.5.1",), target="2.9.0", classes=(CxxClass("N2my5GuardE", (GUARD,), table_with(0, None)),)
+    )
+    assert found is not None
+    (table,) = found.tables
+    assert [change.number for change in table.misplaced] == [18, 19, 20, 21]
+    assert [change.number for change in table.missing] == [22]
+
+
 def test_torch_s_own_classes_are_not_the_extension_s() -> None:
     slots = (Slot(None, True),)
     own = CxxClass("N3c108GeneratorE", ("N3c1013GeneratorImplE",), slots)
@@ -204,7 +358,8 @@ def test_a_class_with_a_string_is_not_compared_with_releases_that_have_another_o
     registrations = Registrations(kernels=(KERNEL,))
     found = drift(IMPL, CXX11, built_for=("2.5.1",), target="2.7.1", registrations=registrations)
     assert found is not None
-    assert {"torch::CppFunction", "c10::Error"} <= set(found.uncompared)
+    # By their headers: debug_, ns_ and msg_ are strings. c10::SourceLocation has char pointers.
+    assert found.uncompared == ("c10::Error", "torch::CppFunction", "torch::Library")
     assert not {"torch::CppFunction", "c10::Error"} & set(certainties(found))
     assert found.unknown_at_load == ("torch::CppFunction",)
     # With the string of the release, or on a torch with another string, where it does not load, nothing changes.
@@ -218,10 +373,12 @@ def test_a_class_with_a_string_is_not_compared_with_releases_that_have_another_o
 
 
 def test_a_class_without_a_string_is_compared_whatever_the_string() -> None:
-    found = drift(SAVED, CXX11, built_for=("2.5.1",), target="2.7.1")
+    # c10::IValue holds pointers, and a union within it that names itself.
+    found = drift(SAVED, CXX11, "_ZN3c101fERKNS_6IValueE", built_for=("2.5.1",), target="2.13.0")
     assert found is not None
-    assert "c10::TensorImpl" not in found.uncompared
-    assert "at::Tensor" not in found.uncompared
+    assert {"at::Tensor", "c10::IValue"} <= found_touches(SAVED, CXX11, "_ZN3c101fERKNS_6IValueE")
+    assert found.uncompared == ("c10::Error",)
+    assert certainties(found)["torch::autograd::SavedVariable"] is Certainty.ON_USE  # 104 → 80 bytes
 
 
 def test_class_templates_are_only_looked_up_as_members() -> None:

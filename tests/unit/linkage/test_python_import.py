@@ -28,6 +28,10 @@ def test_the_python_that_a_pybind11_module_was_compiled_for(pythons: tuple[str, 
     assert compiled_for(module(*pythons), HERE) == version
 
 
+def test_a_library_that_is_no_module_was_compiled_for_no_python() -> None:
+    assert compiled_for(shared_object(pybind11_python=("3.12",)), HERE) is None
+
+
 def test_what_pybind11_says() -> None:
     assert import_error("/x/m.so", module("3.12"), HERE) == LoadError(
         object=None,

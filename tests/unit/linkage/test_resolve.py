@@ -5,12 +5,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from abiscan.binary.elf import Definition, Machine, SharedObject
 from abiscan.linkage.model import LoadError, Process, Resolution
 from abiscan.linkage.resolve import binds, relocation_order, resolve
 from abiscan.linkage.scope import Loader, SearchPath
+from abiscan.torches.names import ColumnSymbols, NameTable, pack
 from tests.world import ObjectsByPath, reference, shared_object
 
 
@@ -77,6 +80,12 @@ def test_no_version_matches_the_oldest(number: int, hidden: bool) -> None:
 def test_no_version_matches_the_only_default_version() -> None:
     definition, old = define("V_3", number=4), define("V_2", hidden=True, number=3)
     assert binds(reference("f"), definition, [definition, old])
+
+
+def test_no_version_matches_the_only_default_version_however_many_old_ones_there_are() -> None:
+    """glibc has ``pthread_create``, ``memcpy`` and others more than once: one default, the rest for old files."""
+    definition, *old = define("V_3", number=5), *(define(f"V_{n}", hidden=True, number=n + 2) for n in (1, 2))
+    assert binds(reference("f"), definition, [definition, *old])
 
 
 def test_no_version_matches_no_hidden_version() -> None:
@@ -161,6 +170,19 @@ def test_versions_are_asked_of_what_is_loaded_even_if_it_is_not_needed() -> None
     assert [missing.provider.name for missing in resolution.missing_versions] == ["a"]
 
 
+def test_every_version_is_checked_whatever_those_before_it_are() -> None:
+    """``_dl_check_map_versions`` goes through all entries, whether the library has versions or not."""
+    needs = ["V_1:libcudart.so.12", "V_1:plain", "V_1:a", "V_2:a"]
+    resolution = loaded(
+        {
+            "ext": obj("libcudart.so.12", "plain", "a", needs_versions=needs),
+            "plain": obj(),
+            "a": obj(versions=["V_1"]),
+        }
+    )
+    assert [missing.version.name for missing in resolution.missing_versions] == ["V_2"]
+
+
 def test_versions_are_checked_in_the_order_of_the_search() -> None:
     broken = {"needs_versions": ["V_9:c"]}
     resolution = loaded(
@@ -175,7 +197,7 @@ def test_a_missing_library_of_torch_comes_before_all() -> None:
     )
     message = "libtorch_cuda.so: cannot open shared object file: No such file or directory"
     assert resolution.error == LoadError(object=None, message=message)
-    assert undefined(resolution) == [("ext", "f")]  # everything else is seen all the same
+    assert undefined(resolution) == [("ext", "f")]  # everything else is still seen
 
 
 def test_a_missing_version_comes_before_an_undefined_symbol() -> None:
@@ -195,6 +217,20 @@ def test_symbols_of_dependencies_are_missed_first() -> None:
         {"ext": obj("a", references=["x"]), "a": obj("b", references=["y"]), "b": obj(references=["z"])}
     )
     assert undefined(resolution) == [("b", "z"), ("a", "y"), ("ext", "x")]
+
+
+def test_symbols_of_the_libraries_of_a_release_are_looked_up_in_those_that_are_loaded() -> None:
+    """The libraries of an embedded release are the columns of one table; here, the first one is not loaded."""
+    table = NameTable(pack({"cudaOne": 0b001, "cudaTwo": 0b010, "cudaBoth": 0b101, "Py_Three": 0b100}, meta=None))
+    names = ["cudaOne", "cudaTwo", "cudaBoth", "Py_Three", "cudaNone"]
+    objects = {"ext": obj("two", "three", "libcudart.so.12", references=names), "two": obj(), "three": obj()}
+    for column, name in ((1, "two"), (2, "three")):
+        objects[name] = dataclasses.replace(objects[name], symbols=ColumnSymbols(table=table, column=column))
+    resolution = loaded(objects, python=False)
+    assert [str(one) for one in resolution.unchecked] == ["cudaOne", "cudaNone"]  # the absent library may have them
+    assert undefined(resolution) == []
+    present = loaded({**objects, "libcudart.so.12": obj()})
+    assert undefined(present) == [("ext", "cudaOne"), ("ext", "cudaNone")]
 
 
 # What an absent library may define.

@@ -105,6 +105,63 @@ def test_nearer_rpath_comes_first() -> None:
     assert paths(opened(objects)) == ["/x/ext.so", "/far/a", "/near/b"]
 
 
+@pytest.mark.parametrize(
+    ("program", "extension", "found"),
+    [
+        ({"rpath": ("/p",)}, {}, "/p/a"),  # after those of the loaders, the RPATH of the program counts
+        ({"rpath": ("/p",)}, {"rpath": ("/r",)}, "/r/a"),
+        ({"rpath": ("/p",)}, {"rpath": ("/none",)}, "/p/a"),
+        ({"rpath": ("/p",)}, {"runpath": ("/r",)}, "/r/a"),
+        ({"rpath": ("/p",)}, {"runpath": ("/none",)}, "/s/a"),  # a RUNPATH switches every RPATH off
+        ({"runpath": ("/p",)}, {}, "/s/a"),
+        ({"rpath": ("/p",), "runpath": ("/none",)}, {}, "/s/a"),
+        ({"rpath": ("$ORIGIN/../p",)}, {}, "/p/a"),  # of the program, not of the extension
+        ({}, {}, "/s/a"),
+    ],
+)
+@pytest.mark.parametrize("libraries", [(), ("/m/lib.so",)])
+def test_the_rpath_of_the_program(
+    program: dict[str, tuple[str, ...]],
+    extension: dict[str, tuple[str, ...]],
+    found: str,
+    libraries: tuple[str, ...],
+) -> None:
+    """``_dl_map_object``: "If dynamically linked, try the DT_RPATH of the executable itself"; of no other object."""
+    objects = {
+        "/bin/python": obj(**program),
+        "/m/lib.so": obj(rpath=("/m",)),
+        "/x/ext.so": obj("a", **extension),
+        **dict.fromkeys(("/p/a", "/r/a", "/m/a", "/s/a"), obj()),
+    }
+    one = loader(objects, SearchPath(system=("/s",)))
+    process = one.start(("/bin/python",), global_libraries=(), libraries=libraries)
+    assert paths(one.open(process, "/x/ext.so")) == ["/x/ext.so", found]
+
+
+def test_the_rpath_of_the_program_comes_before_the_environment() -> None:
+    objects = {"/bin/python": obj(rpath=("/p",)), "/x/ext.so": obj("a"), "/p/a": obj(), "/env/a": obj()}
+    one = loader(objects, SearchPath(environment=("/env",)))
+    process = one.start(("/bin/python",), global_libraries=(), libraries=())
+    assert paths(one.open(process, "/x/ext.so")) == ["/x/ext.so", "/p/a"]
+
+
+def test_without_a_program_the_first_library_is_not_the_program() -> None:
+    one = loader({"/torch/_C.so": obj(rpath=("/t",)), "/t/a": obj(), "/x/ext.so": obj("a")})
+    process = one.start((), global_libraries=(), libraries=("/torch/_C.so",))
+    assert [missing.name for missing in one.open(process, "/x/ext.so").missing] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("name", "asked"), [("libvision.so", True), ("libtorch_cuda.so", False), ("libc10.so", False), ("libm.so.6", False)]
+)
+def test_only_libraries_that_are_nobody_else_s_are_those_of_other_packages(name: str, asked: bool) -> None:
+    """A copy of torch or of the C library in another package is not the one that an extension is loaded with."""
+    search = SearchPath(system=("/s",), others=lambda wanted: f"/other/{wanted}")
+    objects = {"/x/ext.so": obj(name), f"/other/{name}": obj()}
+    assert [one.name for one in opened(objects, search).missing] == ([] if asked else [name])
+    assert paths(opened({**objects, f"/s/{name}": obj()}, search))[1] == f"/s/{name}"  # ld.so finds that one itself
+
+
 def test_order_of_the_search_with_rpath() -> None:
     search = SearchPath(environment=("/env",), siblings={"a": "/sibling/a"}, system=("/s",))
     everywhere = {folder: obj() for folder in ("/r/a", "/env/a", "/sibling/a", "/s/a")}

@@ -131,6 +131,27 @@ def test_before_2_9_the_error_is_that_of_the_loader(wheels: Path) -> None:
     assert (error.exception, error.message, error.cause) == ("OSError", GONE, None)
 
 
+CAUGHT = "found = True\n" + LOAD.replace("torch.ops", "try:\n    torch.ops") + "except OSError:\n    found = False\n"
+
+
+@pytest.mark.parametrize(
+    ("then", "cause"),
+    [
+        ("if not found:\n    raise RuntimeError('no extension')\n", GONE),
+        ("raise RuntimeError('this system is too old')\n", None),
+        ("from .ops import nothing\n", None),
+    ],
+    ids=["follows", "raised-in-any-case", "missing-name"],
+)
+def test_a_load_that_failed_before_is_the_cause_only_of_what_follows_from_it(
+    torch: Path, wheels: Path, then: str, cause: str | None
+) -> None:
+    files = {"pkg/__init__.py": CAUGHT + then, "pkg/ops.py": ""}
+    error = result(torch, wheels, {"pkg/_C.so": BAD}, files).error
+    assert error is not None
+    assert error.cause == cause
+
+
 def test_an_import_raises_an_import_error(torch: Path, wheels: Path) -> None:
     code = "import torch\nfrom . import _C\n"
     error = result(torch, wheels, {"pkg/_C.so": BAD}, {"pkg/__init__.py": code}).error
@@ -242,7 +263,8 @@ def test_a_library_at_a_path_that_is_not_known_does_not_make_an_import_fail(torc
     """The import does not load it, a submodule may; what its own file comes to is not what the package comes to."""
     files = {"pkg/__init__.py": "", "pkg/ops.py": "import torch, helper\ntorch.ops.load_library(helper.find('_C'))\n"}
     found = result(torch, wheels, {"pkg/_C.so": BAD}, files)
-    assert (found.verdict.value, found.error) == ("unknown", None)
+    assert (found.verdict.value, found.error) == ("works-without", None)
+    assert [library.loaded_at for library in found.without] == ["pkg/ops.py:2"]
 
 
 def test_what_a_submodule_loads_before_it_fails_is_on_demand(torch: Path, wheels: Path) -> None:

@@ -12,11 +12,46 @@ from abiscan.python.installed import Surroundings, installed_in
 from abiscan.python.model import Answer, Raised
 from tests.unit.python.packages import FakeWorld, reading_of
 
+USES = """\
+import other.part as part
+try:
+    from os import fspath as path
+except ImportError as error:
+    raise
+def call(client, unused=None):
+    'It asks for removed.'
+    local = client.removed()
+    return removed(local)
+class Kind:
+    inner = 1
+"""
+BINDS = """\
+import sys
+if sys.version_info > (3,):
+    first = 1
+else:
+    second = 2
+for third in (1,):
+    pass
+with open(__file__) as fourth:
+    (fifth := 5)
+def f():
+    global sixth
+    sixth = 6
+f()
+import os.path as seventh, os.path
+[eighth, *ninth], tenth = [1, 2], 3
+match (1, 2):
+    case (eleventh, *twelfth):
+        pass
+"""
 OTHERS = {
     "other/__init__.py": "from .part import something\n",
     "other/part.py": "something = 1\n",
     "other/lazy.py": "def __getattr__(name):\n    return 1\n",
     "other/sets.py": "import sys\ndef add():\n    setattr(sys.modules[__name__], 'absent', 1)\nadd()\n",
+    "other/uses.py": USES,
+    "other/binds.py": BINDS,
     "other/may_set.py": "import sys\ndef add(name):\n    globals()[name] = 1\n",
     "other/stars.py": "from .part import *\nfrom other.may_set import *\n",
     "other/starred.py": "from os.path import *\n",
@@ -34,6 +69,12 @@ CODES = [
     "from other import part, something",
     "from other.part import absent",
     "from other.lazy import absent",
+    *(
+        f"from other.uses import {name}"
+        for name in ("removed", "local", "unused", "client", "fspath", "error", "inner")
+    ),
+    "from other.uses import part, path, call, Kind",
+    "from other.binds import first, third, fourth, fifth, sixth, seventh, os, eighth, ninth, tenth, eleventh, twelfth",
     "from other.starred import join",
     "from other.sets import absent",
     "from other.may_set import absent",
@@ -91,6 +132,21 @@ def test_as_python_imports(code: str, in_submodule: bool, folder: Path) -> None:
     raised = outcome.raised
     assert raised is None or isinstance(raised, Raised)
     assert (f"{raised.exception}: {raised.message}" if raised else "") == real.stdout.strip()
+
+
+@pytest.mark.parametrize(
+    ("name", "is_there"),
+    [("single.py", True), ("other", True), ("not_installed", False), ("_skbuild", False), ("setup.py", False)],
+)
+def test_what_is_beside_a_package(name: str, is_there: bool, folder: Path) -> None:
+    place = f"os.path.join(os.path.dirname(os.path.dirname(__file__)), {name!r})"
+    files = {"p/__init__.py": f"import os\nif not os.path.exists({place}):\n    raise OSError('absent')\n"}
+    around = Surroundings(installed=installed_in((folder,)), folders=(folder,))
+    (outcome,) = reading_of(files, around=around).imports
+    assert isinstance(outcome.raised, Answer if is_there else Raised)
+    # Beside a wheel there may be other packages, but not what only its developers have.
+    (outcome,) = reading_of(files).imports
+    assert isinstance(outcome.raised, Raised if name in ("_skbuild", "setup.py") else Answer)
 
 
 def test_an_extension_for_another_python_is_not_there_in_a_wheel_either() -> None:

@@ -147,6 +147,9 @@ def test_never_needed_and_unknown() -> None:
     found = {path: use.how for path, use in reading_of(unclear).uses.items()}
     assert found["p/a.so"] is HowLoaded.UNKNOWN
     assert found["p/old.cpython-39-x86_64-linux-gnu.so"] is HowLoaded.NEVER
+    unclear["p/__init__.py"] = LOAD + "def later():\n    load(input())\n"
+    use = reading_of(unclear).uses["p/a.so"]  # the import certainly does without it
+    assert (use.how, str(use.at)) == (HowLoaded.ON_DEMAND, "p/__init__.py:3")
 
 
 @pytest.mark.parametrize(
@@ -313,3 +316,14 @@ def test_an_import_that_is_not_followed_to_its_end_does_not_stop() -> None:
     files = {"p/__init__.py": LOAD + "while True:\n    x = 1\nload('a.so')\n", "p/a.so": ""}
     use = reading_of(files).uses["p/a.so"]
     assert (use.how, use.skipped) == (HowLoaded.UNKNOWN, None)
+
+
+def test_what_depends_on_a_way_that_is_not_the_usual_one_is_followed_too() -> None:
+    code = (
+        "import os, torch\nfor folder in os.environ.get('LD_LIBRARY_PATH', '').split(':'):\n"
+        "    path = os.path.join(folder, 'libmore.so')\n    if os.path.isfile(path):\n"
+        "        torch.ops.load_library(path)\n        break\nelse:\n    raise ImportError('no libmore.so')\n"
+    )
+    (outcome,) = reading_of({"p/__init__.py": code}).imports
+    assert outcome.raised is Answer.UNKNOWN
+    assert {one.text for one in outcome.conditions} >= {"os.path.isfile(path)"}

@@ -6,7 +6,7 @@ from abiscan.binary.elf import Machine
 from abiscan.dispatch.operators import Kernel, Operator, Operators
 from abiscan.dispatch.schema import FunctionSchema
 from abiscan.torches import embedded, embedded_operators
-from abiscan.torches.api_version import api_versions, fingerprint, printed, strategy
+from abiscan.torches.api_version import api_versions, fingerprint, has_cuda, printed, strategy
 
 NAME = "aten::f"
 
@@ -69,6 +69,21 @@ def test_an_autograd_kernel_for_cuda_counts() -> None:
 def test_a_renamed_key_is_the_same_key() -> None:
     assert strategy([kernel("Math")]) == strategy([kernel("CompositeImplicitAutograd")])
     assert strategy([kernel("CPUTensorId")]) == strategy([kernel("CPU")])
+
+
+@pytest.mark.parametrize(
+    ("operator", "key", "expected"),
+    [
+        ("aten::add.Tensor", "CUDA", True),
+        ("aten::add.Tensor", "CUDATensorId", True),  # as 1.4 has it
+        ("aten::add.Tensor", "CPU", False),
+        ("aten::add.Tensor", "AutogradCUDA", False),  # in every build, like that of Autocast
+        ("aten::add.Tensor", None, False),
+        ("c10d::send", "CUDA", False),  # c10d registers its kernels for CUDA wherever it is compiled
+    ],
+)
+def test_a_build_with_cuda_is_told_by_its_kernels(operator: str, key: str | None, expected: bool) -> None:
+    assert has_cuda(torch(None, kernel("CPU"), kernel(key)._replace(operator=operator))) is expected
 
 
 def test_a_kernel_that_falls_through_is_another_strategy() -> None:

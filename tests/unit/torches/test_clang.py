@@ -6,6 +6,7 @@ import io
 import json
 import os
 import shutil
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -94,6 +95,70 @@ def test_the_slots_of_virtual_tables(include: Include, monkeypatch: pytest.Monke
         "c10::Implicit": ["c10::Base::first()", "c10::Base::second(int)", *DESTRUCTOR],
         "c10::Nested::Inner": ["c10::Nested::Inner::g()"],
     }
+
+
+MORE = """#pragma once
+#include <ATen/ATen.h>
+struct Outside { virtual void out(); };
+namespace c10 {
+struct One { virtual void one(); };
+struct Gone { virtual ~Gone(); };
+struct Implied : One, Gone { virtual void own(); };
+struct Declared : One, Gone { ~Declared() override; virtual void own(); };
+struct Overloaded {
+  virtual void tied() &;
+  virtual void tied() &&;
+  virtual operator bool() const;
+  virtual operator int() const;
+  virtual void f(int);
+  virtual void f(long);
+  virtual void f(int) const;
+};
+struct Overriding : Overloaded { void tied() && override; operator int() const override; void f(int) const override; };
+struct Second : at::Plain, One { virtual void two(); };
+struct Forward;
+struct NoneOfIts : at::Plain { void f(); static void g(); };
+}
+namespace at { namespace detail { struct Deep { virtual void deep(); struct Deeper { virtual void deeper(); }; }; } }
+"""
+
+
+def test_virtual_functions_that_override_some_and_those_that_do_not(
+    include: Include, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """[class.virtual]: a function overrides one of the same name, parameters, cv- and ref-qualifiers.
+
+    2.5.2 of the ABI: an implicitly defined virtual destructor comes after the functions that are declared.
+    """
+    (tmp_path / "torch/more.h").write_text(MORE)
+    names = ("Implied", "Declared", "Overloaded", "Overriding", "Second", "Forward", "NoneOfIts")
+    classes = [*(f"c10::{name}" for name in names), "at::detail::Deep", "at::detail::Deep::Deeper", "Outside"]
+    found = asked(include, monkeypatch, tmp_path, *clang.NEEDED, "torch/more.h", classes=classes)
+
+    def overloaded(*own: int) -> list[str]:
+        functions = ("tied()", "tied()", "operator bool()", "operator int()", "f(int)", "f(long)", "f(int)")
+        return [f"c10::{'Overriding' if at in own else 'Overloaded'}::{text}" for at, text in enumerate(functions)]
+
+    assert found == {
+        "c10::Implied": ["c10::One::one()", "c10::Implied::own()", *DESTRUCTOR],
+        "c10::Declared": ["c10::One::one()", *DESTRUCTOR, "c10::Declared::own()"],
+        "c10::Overloaded": overloaded(),
+        "c10::Overriding": overloaded(1, 3, 6),
+        "c10::Second": ["c10::One::one()", "c10::Second::two()"],
+        "at::detail::Deep": ["at::detail::Deep::deep()"],
+        "at::detail::Deep::Deeper": ["at::detail::Deep::Deeper::deeper()"],
+    }
+
+
+def test_the_newest_gcc_lends_its_headers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    pytest.importorskip("clang.cindex")
+    from abiscan.torches import libclang
+
+    monkeypatch.setattr(libclang, "_BUILTIN", str(tmp_path))
+    assert list(libclang._builtin()) == []
+    for number in ("9", "12", "10", "11.2"):
+        (tmp_path / "x86_64-linux-gnu" / number / "include").mkdir(parents=True)
+    assert list(libclang._builtin()) == [f"-idirafter{tmp_path}/x86_64-linux-gnu/12/include"]
 
 
 def test_a_header_that_does_not_compile_is_left_out(
@@ -214,6 +279,96 @@ def test_a_clang_of_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     assert (found is not None) is is_usable
     if found is not None:
         assert found.name == "clang++"
+
+
+def program(path: Path, script: str) -> None:
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "expected"),
+    [
+        ((18,), "clang++-18"),
+        ((19,), "clang++-19"),
+        ((40,), "clang++-40"),
+        ((18, 19, 21), "clang++-21"),
+        ((17,), None),
+        ((17, 18), "clang++-18"),
+        ((41,), None),  # not looked for under its number
+    ],
+)
+def test_the_newest_clang_of_the_machine(
+    numbers: Sequence[int], expected: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}/bin-without-clang")
+    for number in numbers:
+        program(tmp_path / f"clang++-{number}", f"echo 'clang version {number}.0.1'")
+    found = clang.find()
+    assert (found.name if found is not None else None) == expected
+
+
+DUMP = """
+*** Dumping AST Record Layout
+         0 | struct c10::{0}
+         0 |   ({0} vtable pointer)
+           | [sizeof=8, dsize=8, align=8,
+           |  nvsize=8, nvalign=8]
+"""
+FAKE = """#!{python}
+import pathlib, re, sys
+lines = pathlib.Path(sys.argv[-1]).read_text().splitlines()
+bad = {bad!r}
+if "-emit-llvm-only" in sys.argv:
+    calls = lines[lines.index('#line 1 "calls"') + 1:]
+    names = [re.search("<(.*?)>", line)[1] for line in calls]
+    errors = [f"calls:{{at}}:9: error: no" for at, name in enumerate(names, 1) if name in bad]
+    for name in names:
+        print("Vtable for 'Probe' (4 entries).", f"   2 | void {{name}}::only()", sep="\\n")
+        print(f"   3 | void Probe<{{name}}>::probe() [T = {{name}}]")
+else:
+    errors = [f"./probe.h:{{at}}:10: error: no" for at, line in enumerate(lines, 1) if line[10:-1] in bad]
+    print({dump!r})
+sys.exit("\\n".join(errors) or 0)
+"""
+"""A compiler that complains of some classes and headers, each time that it comes to them."""
+
+
+def compiler(path: Path, *bad: str) -> Path:
+    path.write_text(FAKE.format(python=sys.executable, bad=bad, dump="".join(DUMP.format(name) for name in "ABC")))
+    path.chmod(0o755)
+    return path
+
+
+@pytest.mark.parametrize("bad", [(), ("c10::A",), ("c10::B",), ("c10::C",), ("c10::A", "c10::B"), ("c10::A", "c10::C")])
+def test_classes_that_cannot_be_derived_from_have_no_slots(
+    bad: Sequence[str], include: Include, tmp_path: Path
+) -> None:
+    """Those that clang complains of are left out, not the others; its lines count from 1."""
+    records, tables = ClangProgram(str(compiler(tmp_path / "clang++", *bad))).classes(include, clang.NEEDED)
+    names = {"c10::A", "c10::B", "c10::C"}
+    assert records.keys() == names
+    assert tables == {name: (f"void {name}::only()",) for name in names.difference(bad)}
+
+
+def test_an_error_that_is_about_no_class(include: Include, tmp_path: Path) -> None:
+    script = 'case "$*" in *-emit-llvm-only*) echo "error: no space left" >&2; exit 1;; esac'
+    program(tmp_path / "clang++", script)
+    with pytest.raises(ClangError, match="error: no space left"):
+        ClangProgram(str(tmp_path / "clang++")).classes(include, clang.NEEDED)
+
+
+@pytest.mark.parametrize(
+    "bad", [("torch/a.h",), ("torch/c.h",), ("torch/a.h", "torch/b.h"), ("torch/a.h", "torch/c.h")]
+)
+def test_headers_that_do_not_compile_are_left_out_and_told(
+    bad: Sequence[str], include: Include, tmp_path: Path
+) -> None:
+    told: list[Sequence[str]] = []
+    one = ClangProgram(str(compiler(tmp_path / "clang++", *bad)), told.append)
+    assert one.classes(include, [*clang.NEEDED, "torch/a.h", "torch/b.h", "torch/c.h"]).records
+    assert told == [[*bad]]
 
 
 @pytest.mark.parametrize("script", ["echo 'clang version 19.1.7'; exit 1", "echo gcc 19.1", "exec 2>&1; exit 3"])

@@ -323,3 +323,131 @@ def test_it_does_not_matter_in_which_header_a_class_is() -> None:
     assert apart.digest("c10::X") == digest_of(one + other, "c10::X")
     assert apart.classes == {"c10::A": "a.h", "c10::X": "b.h"}
     assert Declarations({"a.h": one, "b.h": one}).classes == {"c10::A": "a.h"}
+
+
+# In C++, what determines a layout are bases, the types of members and their order: not how a member is initialised, nor
+# what a function does, has for parameters, or returns.
+@pytest.mark.parametrize(
+    ("members", "old", "new", "expected"),
+    [
+        ("int a = int{3}; char c;", "int{3}", "int{4}", False),
+        ("std::vector<int> a = {1, 2}; char c;", "{1, 2}", "{1}", False),
+        ("int a{3}; char c;", "a{3}", "a{4}", False),
+        ("int a = f(3); char c;", "int a", "long a", True),
+        ("int a = f(3); char c;", "f(3)", "f(4)", False),
+        ("std::function<int()> a = [](int b) { return b; }; int n;", "int n", "long n", True),
+        ("std::function<int()> a = [](int b) { return b; }; int n;", "return b", "return 1", False),
+        ("int f(int a = 3) { return a; } int n;", "int n;", "long n;", True),
+        ("int f(int a = 3) { return a; } int n;", "return a", "return 1", False),
+        ("int f(int a = 3) { return a; } int n;", "= 3", "= 4", False),
+        ("X& operator=(const X& o) { n = o.n; return *this; } int n;", "int n;", "long n;", True),
+        ("X& operator=(const X& o) { n = o.n; return *this; } int n;", "n = o.n", "n = 3", False),
+        ("bool operator==(const X& o) const { return n == o.n; } int n;", "int n;", "long n;", True),
+        ("bool operator<=(const X& o) const { return n <= o.n; } int n;", "return n", "return 3", False),
+        ("X(int a) : n{a}, m(a) { f(); } int n; int m;", "int n;", "long n;", True),
+        ("X(int a) : n{a}, m(a) { f(); } int n; int m;", "f()", "g()", False),
+        ("X(int a) : n{a}, m(a) { f(); } int n; int m;", "n{a}", "n{1}", False),
+        ("X(int a) : n(a) { f(); } int n;", "f()", "g()", False),
+        ("int f(std::vector<int>); int n;", "std::vector<int>", "std::vector<long>", False),
+        # A function type as the argument of a template is no function: what is called is a member.
+        ("std::function<int(int)> a;", "int(int)", "long(int)", True),
+        ("Pair<Result<int(int)>, int> a;", "int(int)", "long(int)", True),
+        ("int (*a)(int);", "int (*a)", "long (*a)", True),
+        ("int a[3]; char b;", "a[3]", "a[4]", True),
+        ("unsigned n : 3; unsigned m : 2;", "n : 3", "n : 4", True),
+    ],
+)
+def test_what_counts_of_a_member(members: str, old: str, new: str, expected: bool) -> None:
+    assert matters("namespace c10 { struct X { " + members + " }; }", old, new) is expected
+
+
+@pytest.mark.parametrize(
+    ("constant", "old", "new"),
+    [
+        ("constexpr int kN = int{3};", "int{3}", "int{4}"),
+        ("constexpr int kN{3};", "kN{3}", "kN{4}"),
+        ("constexpr int kN = {3};", "{3}", "{4}"),
+        ("static const int kN = 3;", "= 3", "= 4"),
+        ("static const int kN{3};", "kN{3}", "kN{4}"),
+        ("constexpr int f() { return 3; } constexpr int kN = f();", "kN = f()", "kN = f() + 1"),
+    ],
+)
+def test_a_constant_is_its_value(constant: str, old: str, new: str) -> None:
+    assert matters("namespace c10 { " + constant + " struct X { char a[kN]; unsigned b : 1; }; }", old, new)
+    assert matters("namespace c10 { " + constant + " struct X { char a; unsigned b : kN; }; }", old, new)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "struct X : In { int n; };",
+        "struct X : public c10::In { int n; };",
+        "struct X : virtual In { int n; };",
+        "struct X final : Other, In { int n; };",
+        "typedef In Alias; struct X { Alias a; };",
+        "using Alias = In; struct X { Alias a; };",
+        "using Alias = std::array<In, 2>; struct X { Alias a; };",
+        "namespace b { using c10::In; } struct X { b::In a; };",
+    ],
+)
+def test_a_base_and_an_alias_are_what_they_name(use: str) -> None:
+    assert matters("namespace c10 { struct In { int x; }; struct Other { char y; }; " + use + " }", "int x", "long x")
+
+
+def test_a_class_that_is_defined_outside_of_the_class_that_declares_it() -> None:
+    text = "namespace c10 { struct In { int x; }; struct Out { struct Y; }; struct Out::Y { In n; }; }"
+    assert matters(text, "int x", "long x", "c10::Out::Y")
+    # The colons of its name are not the beginning of its bases.
+    text = "namespace c10 { struct Y { int x; }; struct Out { struct Y; }; struct Out::Y { char n; }; }"
+    assert not matters(text, "int x", "long x", "c10::Out::Y")
+
+
+@pytest.mark.parametrize("name", ["n", "names"])
+def test_the_name_of_a_member_is_not_its_type(name: str) -> None:
+    for member in (f"int {name};", f"int {name}[2];", f"unsigned {name} : 2;"):
+        text = f"namespace c10 {{ struct {name} {{ int x; }}; struct X {{ {member} }}; }}"
+        assert not matters(text, "int x", "long x")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"struct {"', '"}; struct {"'),
+        ('"struct {"', "'{'"),
+        ('"struct {"', 'R"x(}; "{)x"'),
+        ("// one {", "// }"),
+        ("/* two { */", "/* } */"),
+    ],
+)
+def test_braces_in_literals_and_comments_open_nothing(old: str, new: str) -> None:
+    text = """
+namespace c10 { struct In { int x; };
+// one {
+struct X { const char* text_ = "struct {"; /* two { */ In in_; }; }
+"""
+    assert not matters(text, old, new)
+    assert matters(text, "int x", "long x")
+    assert matters(text.replace(old, new), "int x", "long x")
+
+
+def test_a_literal_is_a_literal_and_a_comment_is_nothing() -> None:
+    for given, other, expected in (
+        ('"a"', "", True),
+        ("'a'", "", True),
+        ('R"(a)"', "", True),
+        ('"a"', '"b"', False),
+        ("// a", "", False),
+        ("/* a */", "", False),
+    ):
+        text = f"#define C10_OF_X {given}\nnamespace c10 {{ struct X {{ char x[sizeof(C10_OF_X)]; }}; }}"
+        assert matters(text, f"C10_OF_X {given}", f"C10_OF_X {other}") is expected
+    text = 'extern "C" { namespace c10 { struct X { int x; }; } }'
+    assert Declarations({"a.h": text}).classes == {"c10::X": "a.h"}
+    assert matters(text, "int x", "long x")
+
+
+def test_what_follows_a_pointer_in_angle_brackets() -> None:
+    text = "namespace c10 { struct In { int x; }; struct X { std::pair<std::shared_ptr<Far<int>>, In> both_; }; }"
+    assert matters(text, "int x", "long x")
+    text = "namespace c10 { struct In { int x; }; struct X { std::map<std::unique_ptr<In>,In> both_; }; }"
+    assert matters(text, "int x", "long x")
