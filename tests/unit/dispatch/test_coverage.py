@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from abiscan.binary.elf import Machine
 from abiscan.dispatch.coverage import Coverage, MissingKernel, cover
 from abiscan.dispatch.keys import keys_of
@@ -29,9 +31,9 @@ KERNELS = {
 SCHEMAS = {"ns::without_tensor": "(int x) -> int", "ns::factory": "(int x, *, Device? device=None) -> Tensor"}
 
 
-def table(release: tuple[int, int] = (2, 9)) -> DispatchTable:
-    schemas = {name: name + SCHEMAS.get(name, "(Tensor x) -> Tensor") for name in KERNELS}
-    kernels = [(name, key) for name, keys in KERNELS.items() for key in keys]
+def table(release: tuple[int, int] = (2, 9), of: Mapping[str, tuple[str, ...]] = KERNELS) -> DispatchTable:
+    schemas = {name: name + SCHEMAS.get(name, "(Tensor x) -> Tensor") for name in of}
+    kernels = [(name, key) for name, keys in of.items() for key in keys]
     return DispatchTable(
         release,
         Operators(
@@ -97,3 +99,27 @@ def test_how_much_a_missing_operator_matters() -> None:
     }
     assert "ns::cpu" in missing(found)["cpu"].message
     assert "XLA" in missing(found)["cpu"].message
+
+
+def test_a_backend_without_an_autograd_key_of_its_own() -> None:
+    """``computeDispatchTableEntryWithDebug``: AutogradOther cannot choose between a composite kernel and a backend's.
+
+    FPGA is one of the backends that share AutogradOther, XLA has AutogradXLA (``c10/core/DispatchKeySet.cpp``).
+    """
+    of = {"ns::both": ("CompositeImplicitAutograd", "FPGA", "XLA"), "ns::kernel": ("FPGA", "XLA")}
+    other, own = (cover(table(of=of), backend, frozenset()) for backend in ("FPGA", "XLA"))
+    assert (other.ambiguous, other.served) == (("ns::both",), {EntrySource.KERNEL: 1})
+    assert (own.ambiguous, own.served) == ((), {EntrySource.KERNEL: 2})
+
+
+def test_the_most_used_operators_come_first() -> None:
+    """Essential before core before general ones; then by name."""
+    of = {"ns::a": ("CUDA",), "ns::b": ("CPU",), "ns::c": ("CUDA",), "ns::d": ("CPU",), "aten::view": ("CUDA",)}
+    found = cover(table(of=of), "XLA", frozenset({"ns::c"}))
+    assert [each.operator for each in found.missing] == ["aten::view", "ns::c", "ns::b", "ns::d", "ns::a"]
+
+
+def test_an_autograd_kernel_works_for_its_own_backend_alone() -> None:
+    of = {"ns::cuda": ("AutogradCUDA",)}
+    assert cover(table(of=of), "CUDA", frozenset()).served == {EntrySource.AUTOGRAD: 1}
+    assert set(missing(cover(table(of=of), "CPU", frozenset()))) == {"cuda"}

@@ -15,7 +15,7 @@ from typing import Any, Final
 import pytest
 
 from abiscan.binary.elf import Machine
-from abiscan.dispatch.calls import Failure, failure, failure_message, lookup_message
+from abiscan.dispatch.calls import Failure, failure, failure_message, lookup_message, printed_entry, printed_row
 from abiscan.dispatch.operators import Fallback, Kernel, Operators
 from abiscan.dispatch.table import UNNAMED, DispatchTable, EntrySource, no_key_of
 from abiscan.torches.embedded_operators import operators
@@ -137,3 +137,35 @@ def test_a_backend_is_called_by_its_own_name(key: str, backend: str | None, expe
     table = table_of("2.3.1", [kernel("ns::f", "CPU")])
     text = failure_message(table, Failure(operator="ns::f", key=key), backend).text
     assert f"with arguments from the {expected} backend" in text
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"), [(["CPU"], "[CPU]"), (["CPU", None], "[CPU, CATCH-ALL]"), ([None], "[CATCH-ALL]")]
+)
+def test_up_to_1_6_a_kernel_for_all_keys_is_named_last(keys: list[str | None], expected: str) -> None:
+    """``listAllDispatchKeys`` of ATen/core/dispatch/OperatorEntry.cpp in 1.6."""
+    base = operators("1.6.0", Machine.X86_64, ("aten::tanh",))
+    table = DispatchTable((1, 6), base).with_more((), [kernel("ns::f", key) for key in keys], [])
+    text = failure_message(table, Failure(operator="ns::f", key="CUDA")).text
+    assert f"only available for these backends: {expected}" in text
+
+
+def test_the_row_that_torch_prints() -> None:
+    """As ``torch._C._dispatch_dump_table`` of torch 2.13 printed it for an operator with these kernels."""
+    kernels = [
+        kernel("ns::both", "CompositeImplicitAutograd"),
+        kernel("ns::both", "FPGA"),
+        kernel("ns::both", "XLA", fallthrough=True),
+    ]
+    table = DispatchTable((2, 13), operators("2.13.0", Machine.X86_64, ("aten::tanh",))).with_more((), kernels, [])
+    row = table.row("ns::both")
+    assert {key: printed_entry(row[key]) for key in ("Undefined", "CPU", "XLA", "FPGA", "AutogradOther")} == {
+        "Undefined": "registered at f.cpp:1 [math kernel]",
+        "CPU": "registered at f.cpp:1 [math kernel]",
+        "XLA": "fallthrough registered at f.cpp:1 [kernel]",
+        "FPGA": "registered at f.cpp:1 [kernel]",
+        "AutogradOther": "ambiguous_autogradother [ambiguous autogradother]",
+    }
+    lines = printed_row(table, row).splitlines()
+    assert lines[0] == "Undefined: registered at f.cpp:1 [math kernel]"
+    assert "AutogradOther: ambiguous_autogradother [ambiguous autogradother]" in lines
