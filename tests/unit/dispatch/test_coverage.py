@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 
 import pytest
@@ -198,3 +199,19 @@ def test_the_backend_by_the_name_it_has() -> None:
     assert found.key == "PrivateUse1"
     assert "from the 'npu' backend" in found.message
     assert found.message.endswith("backends: [CPU].")  # the table that follows in torch is left out
+
+
+def test_a_name_stands_for_its_overloads_unless_it_is_an_operator_itself() -> None:
+    rows = dict.fromkeys(("ns::f.a", "ns::f.b", "ns::g", "ns::g.a", "ns::ff"), ("CPU",))
+    found = cover(table(rows=rows), "XLA", frozenset(), ["ns::g", "ns::f"])
+    assert [each.operator for each in found.missing] == ["ns::f.a", "ns::f.b", "ns::g"]
+
+
+def test_old_keys_have_a_suffix() -> None:
+    """In 1.4, the CPU is ``CPUTensorId``: an operator with a kernel for it is special to no device."""
+    old = dataclasses.replace(BASE, keys=keys_of(TorchVersion("1.4.0")).names, aliases={}, fallbacks=())
+    operator = Operator("ns::f", "ns::f(Tensor x) -> Tensor", (), None, None)
+    kernel = Kernel("ns::f", "CPUTensorId", None, None, False, "f.cpp", 1)
+    registered = dataclasses.replace(old, operators={"ns::f": operator}, kernels=(kernel,))
+    (found,) = cover(DispatchTable((1, 4), registered), "CUDATensorId", frozenset()).missing
+    assert (found.operator, found.general) == ("ns::f", True)

@@ -12,6 +12,7 @@ from abiscan.dispatch.events import (
     BlockKind,
     CppFunction,
     Define,
+    Enter,
     Event,
     FallBack,
     Implement,
@@ -629,3 +630,76 @@ def test_how_two_schemas_differ(release: MinorVersion, other: CppFunction, reaso
     id_, text = refusal(result)
     assert id_ == "K2"
     assert text.endswith(f"reason: {reason}")
+
+
+@pytest.mark.parametrize(("release", "advises"), [((2, 3), False), ((2, 4), True)])
+def test_since_when_torch_lists_the_types(release: MinorVersion, advises: bool) -> None:
+    id_, text = refusal(replay(State(), [Define(block=DEF, text="f(Nothing x) -> ()")], release))
+    assert id_ == "G1"
+    assert ("Common valid schema types include Tensor" in text) is advises
+
+
+@pytest.mark.parametrize(("release", "reads"), [((1, 11), False), ((1, 12), True)])
+def test_a_definition_is_read_with_the_words_of_the_release(release: MinorVersion, reads: bool) -> None:
+    result = replay(State(), [Define(block=DEF, text="f(SymInt n) -> ()")], release)
+    assert (result.failure is None) is reads
+
+
+@pytest.mark.parametrize(
+    ("registry", "priorities", "kinds", "kept"),
+    [
+        # SetAllocator (c10/core/Allocator.cpp): the higher priority, or the later one of two.
+        ("allocator", (None,), [], 0),
+        ("allocator", (None, 0), [OutcomeKind.OVERRIDES], 0),
+        ("allocator", (1, None), [OutcomeKind.SKIPS], 1),
+        ("allocator", (1, 2), [OutcomeKind.OVERRIDES], 2),
+        ("allocator", (2, 1, 2), [OutcomeKind.SKIPS, OutcomeKind.OVERRIDES], 2),
+        ("device-guard", (None, None), [OutcomeKind.OVERRIDES], 0),
+        # c10/util/Registry.h
+        ("AnyRegistry", (1, 1), [OutcomeKind.EXITS], 1),
+        ("AnyRegistry", (2, 1), [OutcomeKind.SKIPS], 2),
+        ("AnyRegistry", (1, 2), [OutcomeKind.OVERRIDES], 2),
+        ("AnyRegistry", (1, None), [], 1),  # some other table
+    ],
+)
+def test_a_second_entry_in_a_registry(
+    registry: str, priorities: tuple[int | None, ...], kinds: list[OutcomeKind], kept: int
+) -> None:
+    events = [Enter(registry=registry, key="XLA", priority=priority) for priority in priorities]
+    result = replay(State(), events, (2, 13))
+    assert [outcome.kind for outcome in result.outcomes] == kinds
+    assert result.state.entries == {(registry, "XLA"): kept}
+    said = [outcome.message and outcome.message.id for outcome in result.outcomes]
+    of_registry = {OutcomeKind.EXITS: "C4", OutcomeKind.SKIPS: "C4b"} if registry == "AnyRegistry" else {}
+    assert said == [of_registry.get(kind) for kind in kinds]
+
+
+@pytest.mark.parametrize(
+    ("registry", "key", "count", "release", "id_"),
+    [
+        ("privateuse1-hooks", None, 2, (2, 1), "E1"),
+        ("privateuse1-hooks", None, 2, (2, 0), None),
+        ("privateuse1-hooks", None, 1, (2, 13), None),
+        ("privateuse1-generator", None, 2, (2, 0), "E2"),
+        ("privateuse1-generator", None, 2, (1, 13), None),
+        ("storage", "PrivateUse1", 1, (2, 13), None),
+        ("storage", "PrivateUse1", 2, (2, 13), "E3"),
+        ("storage", "XLA", 1, (2, 13), "E4"),
+        ("storage", "XLA", 1, (2, 0), None),
+        ("AcceleratorAllocatorConfig", "key", 2, (2, 9), "E5"),
+        ("AcceleratorAllocatorConfig", "key", 2, (2, 8), None),
+    ],
+)
+def test_registries_that_take_one_entry(
+    registry: str, key: str | None, count: int, release: MinorVersion, id_: str | None
+) -> None:
+    result = replay(State(), [Enter(registry=registry, key=key) for _ in range(count)], release)
+    assert (refusal(result)[0] if result.failure else None) == id_
+    assert result.failure is None or result.failure.subject == (key or "PrivateUse1")
+
+
+@pytest.mark.parametrize(("backend", "device"), [(None, "privateuseone"), ("NPU", "npu")])
+def test_the_device_has_the_name_of_the_backend(backend: str | None, device: str) -> None:
+    events = [Enter(registry="storage", key="PrivateUse1") for _ in range(2)]
+    expected = f"The StorageImplCreate function pointer for {device} has been registered."
+    assert refusal(replay(State(backend=backend), events, (2, 13))) == ("E3", expected)
