@@ -554,8 +554,7 @@ class _Parser(DefaultReader):
 
     def _type(self) -> tuple[Type, AliasInfo | None]:
         type_, alias = self._unsuffixed_type()
-        suffixes = 0
-        while suffixes <= _DEEPEST:
+        for _ in range(_DEEPEST):  # so many suffixes make it too deep
             if self._kind() == "[" and self._kinds[self._at + 1] == "]":
                 self._at += 2
                 type_ = list_of(type_)
@@ -566,7 +565,6 @@ class _Parser(DefaultReader):
                     alias = self._alias()
             else:
                 break
-            suffixes += 1
         if type_.contained and type_.depth > _DEEPEST:
             raise self._refusal("types are nested too deeply")
         return type_, alias

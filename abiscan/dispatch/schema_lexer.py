@@ -110,14 +110,14 @@ class Tokens:
         first = _INDENT.match(text)
         assert first is not None  # it matches the empty string
         indents = [first.end("indent") - first.start("indent")]
-        position = first.end()
+        position = last = first.end()  # where to go on, and the end of the last token
         kind = ""
         while kind != "eof":
             token = _TOKEN.match(text, position)
             kind = (token and token.lastgroup) or INVALID
             if token is None or (kind == "fresh_set" and self._strict):
                 kinds.append(INVALID)
-                spans.append((position, position))
+                spans.append((last, position))
                 return
             start, end = span = token.span(kind)
             if kind == "ident":
@@ -138,11 +138,12 @@ class Tokens:
                     end = indent.end()
                     if not self._indent(indents, indent.start("indent"), end):
                         return
+                    last = end
                 position = end
                 continue
             kinds.append(kind)
             spans.append(span)
-            position = end
+            position = last = end
 
     def _indent(self, indents: list[int], start: int, end: int) -> bool:
         """Add the tokens for the beginning of a line; False if torch throws while it determines them."""
@@ -213,7 +214,7 @@ class Tokens:
             problem, before_source = kind, f"{kind}:\n"
             if kind == INVALID:
                 # torch shows the character after the last token, even a space, but points at the one that is invalid.
-                blanks = _BLANKS.match(self._text, span[0])
+                blanks = _BLANKS.match(self._text, span[1])
                 assert blanks is not None
                 problem = f"expected a valid token but found '{self._text[span[0]]}'"
                 before_source, span = f"{problem} here:\n", (blanks.end(), blanks.end() + 1)

@@ -18,6 +18,7 @@ from typing import Final
 from abiscan.dispatch.schema import Argument, FunctionSchema
 from abiscan.dispatch.schema_types import INT, Type, TypeKind
 from abiscan.inputs.version import MinorVersion, TorchVersion
+from abiscan.words import plural
 
 _TO_KERNEL: Final = "Not yet supported conversion from IValue to StableIValue for schema type: "
 _FROM_KERNEL: Final = "Not yet supported conversion from StableIValue to IValue for schema type: "
@@ -97,12 +98,12 @@ def call_mismatch(built_for: FunctionSchema, now: FunctionSchema) -> str | None:
     """
     room = max(len(built_for.arguments), len(built_for.returns))
     if len(now.arguments) > room:
-        return f"torch reads {len(now.arguments)} arguments from an array of {room}"
+        return f"torch reads {plural(len(now.arguments), 'argument')} from an array of {room}"
     for number, (old, new) in enumerate(zip(built_for.arguments, now.arguments, strict=False), 1):
         if _as_passed(old.type) != _as_passed(new.type):
             return f"torch takes argument {number}, of type {old.type}, for {new.name}, of type {new.type}"
     if len(now.returns) > room:
-        return f"torch writes {len(now.returns)} results to an array of {room}"
+        return f"torch writes {plural(len(now.returns), 'result')} to an array of {room}"
     return None
 
 

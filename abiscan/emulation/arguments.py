@@ -73,12 +73,12 @@ class Arguments:
         if tail in (ARGUMENT_WITH_TWO_TYPES, ARGUMENT_WITH_PLAIN_TYPE):
             alias, keyword = machine.word(behind), behind + 8
         else:
-            alias, keyword = behind + 16 if machine.read(behind + 8, 1)[0] else 0, behind
+            alias, keyword = behind + 16 if machine.byte(behind + 8) else 0, behind
         size = "" if length is None else str(int.from_bytes(machine.read(length, 4), "little", signed=True))
         text = self._type_text(type_, size, alias) + (f" {name}" if name else "")
         if default is not None:
             text += f"={self._values.text(default, type_)}"
-        return BuiltArgument(name=name, type=type_, text=text, keyword_only=bool(machine.read(keyword, 1)[0]))
+        return BuiltArgument(name=name, type=type_, text=text, keyword_only=bool(machine.byte(keyword)))
 
     def _type_text(self, type_: str, length: str, alias: int) -> str:
         """A type with the length of its list, and the alias information at ``alias`` where that is not 0."""
@@ -94,7 +94,7 @@ class Arguments:
 
     def _alias_text(self, alias: int) -> str:
         before, after = self._symbols(alias), self._symbols(alias + _AFTER)
-        text = "|".join(before) + ("!" if self._process.machine.read(alias + _WRITTEN, 1)[0] else "")
+        text = "|".join(before) + ("!" if self._process.machine.byte(alias + _WRITTEN) else "")
         return f"({text})" if set(before) == set(after) else f"({text} -> {'|'.join(after)})"
 
     def _symbols(self, table: int) -> list[str]:

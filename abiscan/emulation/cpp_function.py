@@ -25,6 +25,8 @@ _FUNCTOR_WORDS: Final = 4  # a vtable, a reference count, the function that a ke
 _STRING_WORDS: Final = range(7, 12)
 """The words of a ``CppFunction`` at which its last member, the string ``debug_``, begins in some release."""
 
+_WORDS_WITH_STRING: Final = 14  # of the last one of these, the pointer, the length and the first characters
+
 
 class Function(NamedTuple):
     """A kernel. ``addresses`` are where its code begins, in the file's own space.
@@ -67,15 +69,16 @@ def read_function(state: TorchState, address: int, size: int, *, flag_first: boo
     """The kernel in the object of ``size`` words at ``address``; ``flag_first`` for optionals of ``c10``."""
     machine, process = state.process.machine, state.process
     if size == CPP_FUNCTION_WORDS and address not in state.doubled:
-        state.recorder.debug_at.update(_empty_strings(machine.words(address, _STRING_WORDS.stop + 3), address))
+        state.recorder.debug_at.update(_empty_strings(machine.words(address, _WORDS_WITH_STRING), address))
     words = machine.words(address, size)
     boxed_at = _OLD_BOXED_AT if size == _OLD_CONFIG_WORDS else 1 + boxed_index(state, words[1:])
     signature, schema = None, None
-    for at in range(boxed_at + 1, size):
+    behind = words[boxed_at + 1 :]
+    flags = words[boxed_at:] if flag_first else (*behind[1:], 0)
+    for at, (word, flag) in enumerate(zip(behind, flags, strict=False), boxed_at + 1):
         # An optional<CppSignature>, which may be empty: then it holds old contents of the stack.
-        engaged = words[at - 1 if flag_first else at + 1] & 0xFF == 1 if flag_first or at + 1 < size else False
-        signature = signature or (_function_type(state, words[at]) if engaged else None)
-        schema = schema or (state.schemas.marked(words[at]) if machine.is_heap(words[at]) else None)
+        signature = signature or (_function_type(state, word) if flag & 0xFF == 1 else None)
+        schema = schema or (state.schemas.marked(word) if machine.is_heap(word) else None)
         if schema is not None and signature is not None:
             state.schema_at.setdefault(size, at)
     # Members that are not set hold old contents of the stack. Once a complete kernel has shown where the schema is, no
@@ -86,15 +89,15 @@ def read_function(state: TorchState, address: int, size: int, *, flag_first: boo
     if boxed_at == _OLD_BOXED_AT and machine.is_heap(words[-1]):
         schema = state.schemas.read_inlined(words[-1])
     fallthrough = _FALLTHROUGH in (state.process.name_at(words[boxed_at]) or "")
-    typed = signature is not None or any(process.is_code(word) for word in words[boxed_at + 1 : boxed_at + 3])
-    unboxed = words[boxed_at + 1] if boxed_at + 1 < size else 0
+    typed = signature is not None or any(process.is_code(word) for word in behind[:_UNBOXED_WORDS])
+    unboxed, *_ = behind
     return Function(
         key=read_optional_key(words[0], flag_first=flag_first, wide=state.wide_keys),
         signature=signature,
         schema=schema,
         boxed=not typed and not fallthrough,
         fallthrough=fallthrough,
-        addresses=tuple(_code(state, words[1 : boxed_at + 1 + _UNBOXED_WORDS])),
+        addresses=tuple(_code(state, (*words[1 : boxed_at + 1], *behind[:_UNBOXED_WORDS]))),
         unboxed=(words[1], unboxed) if process.is_code(unboxed) else None,
     )
 

@@ -97,7 +97,7 @@ class Emulator:
         self._pager = pager
         self._call_out = call_out
         self._depth = 0
-        self._last_fault = (-1, -1)
+        self._last_fault: tuple[int, int] | None = None
         self._faults = 0
         self._map_regions()
         self._pages: dict[int, MemoryProtection] = {}
@@ -177,8 +177,6 @@ class Emulator:
             raise Stop(f"write of {len(data)} bytes at {address:#x}", self.vm.pc) from error
 
     def _page_in(self, address: int, size: int) -> None:
-        if not 0 <= address < 1 << 64 or size > HEAP_SIZE:
-            raise Stop(f"access to {size} bytes at {address:#x}", self.vm.pc)
         for page in range(address & _PAGE_MASK, address + max(size, 1), PAGE_SIZE):
             if not is_mapped(self.vm, page) and not self._pager(page):
                 raise Stop(f"access to unmapped memory at {max(address, page):#x}", self.vm.pc)
@@ -213,6 +211,11 @@ class Emulator:
             vm.reg_write(name, value)
         vm.icount = executed
         self.code_pages = 0
+
+    def byte(self, address: int) -> int:
+        """The byte at ``address``."""
+        (value,) = self.read(address, 1)
+        return value
 
     def word(self, address: int) -> int:
         """The eight bytes at ``address`` as an unsigned number."""
@@ -373,7 +376,7 @@ class Emulator:
             return  # what looked like no instruction was the first part of one
         code = self._code_at(pc)
         # What the emulator executes incorrectly is not left to it here either.
-        is_suspect = self.arch.suspects(code[:_SUSPECT_HEAD])[:1] == [0]
+        is_suspect = 0 in self.arch.suspects(code[:_SUSPECT_HEAD])
         if not is_suspect and self._step_across():
             return
         text = self.arch.step_over(self.vm, self, code)
@@ -405,7 +408,7 @@ class Emulator:
         if pc in self._watched:
             self.reached.add(pc)
         code = self._code_at(pc)
-        if self.arch.suspects(code[:_SUSPECT_HEAD])[:1] != [0]:
+        if 0 not in self.arch.suspects(code[:_SUSPECT_HEAD]):
             self.vm.remove_breakpoint(pc)
             return
         text = self.arch.step_over(self.vm, self, code)

@@ -224,10 +224,7 @@ class EmulatedProcess:
 
     def image_at(self, address: int) -> Image | None:
         """The object that ``address`` belongs to, None if it is none's."""
-        for image in self.images:
-            if image.base <= address < image.base + image.size:
-                return image
-        return None
+        return next((image for image in self.images if image.contains(address)), None)
 
     def import_at(self, address: int) -> str | None:
         """The imported function whose slot, or whose code here, ``address`` lies in."""
@@ -304,7 +301,7 @@ class EmulatedProcess:
         return self._names[index] if 0 < index < len(self._names) else self._own_names.get(address)
 
     def _bind_tls(self, name: str) -> int:
-        for image in self.images if len(self.images) > 1 else ():
+        for image in self.images:
             symbol = image.find(name)
             if symbol is not None:
                 return image.tls_start + symbol.value
@@ -336,7 +333,7 @@ class EmulatedProcess:
     def _call_out(self, address: int) -> None:
         found = self._doubles.get(address)
         if found is None:
-            if (address - IMPORT_BASE) % IMPORT_SLOT:
+            if address % IMPORT_SLOT:
                 name = self.name_at(address)
                 raise Stop(f"jump into data: {name}", self.arch.return_address(self.machine.vm), name)
             name = self.name_at(address) or ""

@@ -193,6 +193,6 @@ class SchemaObjects:
 
     def read_name_or_schema(self, address: int) -> Schema:
         """The content of a ``variant<OperatorName, FunctionSchema>``; ``arguments`` is None for a name."""
-        index = self._process.machine.read(address + self.size, 1)[0]
+        index = self._process.machine.byte(address + self.size)
         schema = self.read(address) if index == 1 else None
         return schema or Schema(self.read_operator_name(address), None)

@@ -87,8 +87,7 @@ class TorchState:
 
     def write_table(self, address: int, buckets: int = 1) -> None:
         """Make an empty ``std::unordered_map`` or ``std::unordered_set``."""
-        at = address + _OWN_BUCKET if buckets == 1 else self.process.store(bytes(8 * buckets))
-        limit = 0 if buckets == 1 else buckets
+        at, limit = (address + _OWN_BUCKET, 0) if buckets == 1 else (self.process.store(bytes(8 * buckets)), buckets)
         self.process.machine.write(address, _TABLE.pack(at, buckets, 0, 0, 1.0, limit, 0))
 
     # Interned names

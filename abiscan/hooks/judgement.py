@@ -127,6 +127,8 @@ def cause(source: Source, judgement: Judgement, torch: str | None, session: Sess
     :param source: what was judged
     :param torch: the full version of the torch that it was judged on
     """
+    if judgement.package is not None and judgement.package.fails_for_another:
+        return None
     built_for = _built_for(source, judgement, session)
     here = TorchVersion.parse(torch) if torch else None
     if built_for and here is not None and not _may_be_for(here.of_release, built_for):

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from abiscan.python import attributes
 from abiscan.python.expressions import Expressions
 from abiscan.python.modelled import Modelled
-from abiscan.python.values import Instance, NotKnown, Scope, length, thrown
+from abiscan.python.values import Instance, NotKnown, Scope, changed, length, thrown
 
 
 class Binding(Expressions):
@@ -16,14 +16,16 @@ class Binding(Expressions):
 
     def bind(self, name: str, value: object, scope: Scope) -> None:
         """Bind a name."""
-        scope.outer_names.get(name, scope).names[name] = value
+        home = scope.outer_names.get(name, scope)
+        home.names[name] = NotKnown(name) if self.perhaps and home is not scope else value
 
     def assign(self, target: ast.expr, value: object, scope: Scope) -> None:
         """Bind a value to what stands on the left of ``=``."""
         if isinstance(target, ast.Name):
             self.bind(target.id, value, scope)
         elif isinstance(target, ast.Attribute):
-            attributes.put(self.evaluate(target.value, scope), target.attr, value)
+            new = NotKnown(f".{target.attr}") if self.perhaps else value
+            attributes.put(self.evaluate(target.value, scope), target.attr, new)
         elif isinstance(target, (ast.Tuple, ast.List)):
             self._unpack(target.elts, value, scope)
         elif isinstance(target, ast.Starred):
@@ -53,7 +55,9 @@ class Binding(Expressions):
             self.assign(target, one, scope)
 
     def _set_item(self, container: object, index: object, value: object) -> None:
-        if isinstance(container, dict):
+        if self.perhaps and isinstance(container, (dict, list)):
+            changed(container)
+        elif isinstance(container, dict):
             if not isinstance(index, (list, dict, set)):
                 container[index] = value
         elif isinstance(container, list):

@@ -17,6 +17,7 @@ from abiscan.python.values import (
     Class,
     Instance,
     NotKnown,
+    Perhaps,
     PythonError,
     PythonFunction,
     PythonModule,
@@ -117,10 +118,11 @@ class Calls(Statements):
         if not self.library.is_generator(node):
             return self._run(function, scope, None)
         yielded: list[object] = []
+        before = self.perhaps
 
         def keep(value: object) -> object:
             self.tick()
-            yielded.append(value)
+            yielded.append(Perhaps(f"{function.name}()") if self.perhaps and not before else value)
             return None
 
         self._run(function, scope, keep)

@@ -23,6 +23,7 @@ from abiscan.python.values import (
     Instance,
     NotKnown,
     OfTarget,
+    Perhaps,
     PythonFunction,
     Scope,
     Why,
@@ -117,7 +118,8 @@ class Expressions(PythonMachine):
             if value[_MOST_ITEMS:] if isinstance(value, range) else len(value) > _MOST_ITEMS:  # its length may overflow
                 return NotKnown(f"list({described(value)})")
             ordered = sorted(value, key=described) if isinstance(value, (set, frozenset)) else value
-            return [self.settle(one) if isinstance(one, Deferred) else one for one in ordered]
+            items = (one for one in ordered if type(one) is not Perhaps)
+            return [self.settle(one) if isinstance(one, Deferred) else one for one in items]
         if isinstance(value, Instance) and isinstance(value.cls.find("__iter__"), PythonFunction):
             return self.items(self.call(self.attribute(value, "__iter__"), [], {}))
         if isinstance(value, NotKnown):

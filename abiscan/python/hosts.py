@@ -13,8 +13,10 @@ from abiscan.python.values import (
     Further,
     Instance,
     NotKnown,
+    Perhaps,
     PythonError,
     PythonFunction,
+    changed,
     concrete,
     further,
     length,
@@ -22,6 +24,10 @@ from abiscan.python.values import (
 )
 
 _WIDTHS = {"ljust", "rjust", "center", "zfill", "expandtabs", "to_bytes"}
+_CHANGING = {
+    "add", "append", "clear", "difference_update", "discard", "extend", "insert", "intersection_update", "pop",
+    "popitem", "remove", "reverse", "setdefault", "sort", "symmetric_difference_update", "update",
+}  # fmt: skip
 _CALLING = {"maketrans"}
 
 
@@ -39,6 +45,9 @@ class HostMethod(Modelled):
 
     def call(self, machine: PythonMachine, args: list[object], kwargs: dict[str, object]) -> object:
         """Call it, if all that it needs is known."""
+        if machine.perhaps and isinstance(self.value, (list, dict, set)) and self.name in _CHANGING:
+            changed(self.value)
+            return NotKnown(self.described() + "()")
         special = _SPECIAL.get((type(self.value), self.name))
         if special is not None:
             return special(machine, self.value, args, kwargs)
@@ -51,6 +60,8 @@ class HostMethod(Modelled):
         if not (concrete(self.value) and concrete(args) and concrete(kwargs)):
             unknown = next((one for one in (self.value, *args, *kwargs.values()) if isinstance(one, NotKnown)), None)
             name = self.described() + "()"
+            if isinstance(self.value, (list, dict, set)) and self.name in _CHANGING:
+                changed(self.value)
             return NotKnown(name, unknown.why) if unknown else NotKnown(name)
         return attempt(self.described() + "()", getattr(self.value, self.name), *args, **kwargs)
 
@@ -155,6 +166,11 @@ def _set_add(_machine: PythonMachine, value: object, args: list[object], _kwargs
     return None
 
 
+def _pairs(value: object) -> list[tuple[object, object]]:
+    assert isinstance(value, dict)
+    return [pair for pair in value.items() if not isinstance(pair[0], Perhaps)]
+
+
 _SPECIAL: dict[tuple[type, str], Method] = {
     (list, "append"): _append,
     (list, "extend"): _extend,
@@ -168,9 +184,9 @@ _SPECIAL: dict[tuple[type, str], Method] = {
     (dict, "pop"): _dict_pop,
     (dict, "setdefault"): _dict_setdefault,
     (dict, "update"): _dict_update,
-    (dict, "keys"): lambda _m, value, _a, _k: list(value),  # type: ignore[call-overload]
-    (dict, "values"): lambda _m, value, _a, _k: list(value.values()),  # type: ignore[attr-defined]
-    (dict, "items"): lambda _m, value, _a, _k: list(value.items()),  # type: ignore[attr-defined]
+    (dict, "keys"): lambda _m, value, _a, _k: [key for key, _ in _pairs(value)],
+    (dict, "values"): lambda _m, value, _a, _k: [one for _, one in _pairs(value)],
+    (dict, "items"): lambda _m, value, _a, _k: _pairs(value),
     (dict, "copy"): lambda _m, value, _a, _k: dict(value),  # type: ignore[call-overload]
     (dict, "clear"): lambda _m, value, _a, _k: value.clear(),  # type: ignore[attr-defined]
     (set, "add"): _set_add,
@@ -193,6 +209,8 @@ def construct(machine: PythonMachine, cls: type, args: list[object], kwargs: dic
         items = machine.items(args[0])
         if isinstance(items, NotKnown):
             return items
+        if isinstance(args[0], (list, tuple, set, frozenset)):
+            items += [one for one in args[0] if isinstance(one, Perhaps)]
         return attempt(cls.__name__, cls, items)
     if cls is dict:
         return _dict(machine, args, kwargs)

@@ -145,6 +145,8 @@ class PythonMachine:
         """Whether packages are there that are not required, and that the code can do without."""
         self.as_it_is_here = False
         """Whether libraries do not load that need another one, which is not on this machine."""
+        self.perhaps = False
+        """Whether what is being run may not run at all: what it changes is not known then."""
         self.steps = 0
         self._next_check = min(256, limits.steps + 1)
 
@@ -204,11 +206,13 @@ class PythonMachine:
     def gap(self, text: str) -> None:
         """Note what could not be followed."""
         where = f"{self.place()}: {text}"
-        if where not in self.trace.gaps and len(self.trace.gaps) < 50:
+        if not self.perhaps and where not in self.trace.gaps and len(self.trace.gaps) < 50:
             self.trace.gaps.append(where)
 
     def tell(self, how: Told, text: str | None) -> None:
         """Users are told something."""
+        if self.perhaps:
+            return
         said = Said(how=how, at=self.place(), text=None if text is None else stripped(text))
         for listener in (self.trace.said, *self.listeners):
             if len(listener) < _MOST_SAID:
@@ -220,6 +224,8 @@ class PythonMachine:
 
     def decide(self, text: str, why: Why, spot: tuple[int, int], *, default: bool) -> bool:
         """Decide what is not known: the default way, or as this run was told to."""
+        if self.perhaps:
+            return default
         place = self.place()
         key = (place.file, *spot)
         taken = self.choices.get(key, default)

@@ -161,7 +161,7 @@ def subscript(value: object, index: object) -> object:
             return _unknown(name, value, index)
         return attempt(name, operator.getitem, value, index)
     if isinstance(value, (list, tuple)) and length(value) is None:
-        gaps = [type(one) is Further for one in value]
+        gaps = [isinstance(one, Further) for one in value]
         before, after = gaps.index(True), gaps[::-1].index(True)
         is_known = isinstance(index, int) and (0 <= index < before or 0 < -index <= after)
         return value[index] if is_known else _unknown(name, *value)  # type: ignore[call-overload]

@@ -12,7 +12,7 @@ from abiscan.python.hosts import truth
 from abiscan.python.models import enum_
 from abiscan.python.operations import binary, compare, described
 from abiscan.python.signals import BreakSignal, ContinueSignal, ReturnSignal
-from abiscan.python.values import Class, NotKnown, OfTarget, PythonFunction, Scope, Why
+from abiscan.python.values import Class, NotKnown, OfTarget, PythonFunction, Scope, Thrown, Why
 
 
 class Statements(Handling):
@@ -88,6 +88,8 @@ class Statements(Handling):
         values = self.items(source)
         if isinstance(values, NotKnown):
             if not self.library.matters(node):
+                item = values.part("[…]")
+                self._run_perhaps(lambda: self._loop(node, [item], scope))
                 self.weaken([node], scope, values)
                 return
             spot = (node.lineno, node.col_offset)
@@ -107,11 +109,23 @@ class Statements(Handling):
                 return
         self.execute(node.orelse, scope)
 
+    def _run_perhaps(self, action: Callable[[], None]) -> None:
+        """Run what may run any number of times, or not at all: it raises nothing that is certain."""
+        before, self.perhaps = self.perhaps, True
+        try:
+            action()
+        except (Thrown, BreakSignal, ContinueSignal, ReturnSignal):
+            pass
+        finally:
+            self.perhaps = before
+
     def _while(self, node: ast.While, scope: Scope) -> None:
         while True:
             self.tick()
             known = truth(self.evaluate(node.test, scope))
             if known is None:
+                if not self.library.matters(node):
+                    self._run_perhaps(lambda: self.execute(node.body, scope))
                 self.weaken([node], scope, NotKnown(self.source_of(node.test)))
                 return
             if not known:

@@ -49,6 +49,12 @@ class Further(NotKnown):
     __slots__ = ()
 
 
+class Perhaps(Further):
+    """Items that code has added which may not have run: whoever goes through the others goes past it."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class OfTarget:
     """What follows from the versions of the target: ``of`` computes it, and ``name`` says what it is, and how.
@@ -272,10 +278,23 @@ def further(items: list[object] | NotKnown) -> list[object]:
 def length(value: Sized) -> int | None:
     """How many items there are, None if that is not known."""
     if isinstance(value, (list, tuple)):
-        return None if any(type(one) is Further for one in value) else len(value)
+        return None if any(isinstance(one, Further) for one in value) else len(value)
     if isinstance(value, (dict, set, frozenset)):  # two that are not known may be equal
         return None if has_unknown(value) else len(value)
     return len(value)
+
+
+def changed(value: list[object] | dict[object, object] | set[object]) -> None:
+    """Note that code which may not have run changes the items."""
+    if any(isinstance(one, Perhaps) for one in value):
+        return
+    more = Perhaps("what may have been added")
+    if isinstance(value, list):
+        value.append(more)
+    elif isinstance(value, set):
+        value.add(more)
+    else:
+        value[more] = more
 
 
 def has_unknown(values: Iterable[object]) -> bool:

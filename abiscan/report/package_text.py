@@ -97,7 +97,8 @@ def _behind(package: PackageResult, *, verbose: bool) -> Iterator[Text]:
         subject = f"{library.path}: " if library and not error.cause.startswith(library.path) else ""
         where = f" (loaded at {library.loaded_at})" if library and library.loaded_at else ""
         yield Text(f"  = cause: {clean(subject)}{_readable(first_line(error.cause), verbose=verbose)}{clean(where)}")
-    if package.error and package.built_for and package.torch not in package.built_for:
+    is_for_another = package.built_for and package.torch not in package.built_for
+    if package.error and is_for_another and not package.fails_for_another:
         built_for = "-".join(dict.fromkeys((package.built_for[0], package.built_for[-1])))
         yield Text(f"  = built for torch {clean(built_for)}")
     if package.verdict is not PackageVerdict.IMPORT_FAILS:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from abiscan.findings import Effect, Finding
 from abiscan.python.model import HowLoaded, Skipped, Told
 from abiscan.results.verdict import How, Verdict
 from abiscan.words import first_line, listed, plural
+
+_LACKS: Final = re.compile(r"No module named '(\w+)|cannot import name '[^']*' from '(\w+)")
 
 
 class PackageVerdict(enum.Enum):
@@ -41,6 +44,12 @@ class ImportFailure:
     line: int | None
     cause: str | None
     exact: bool = True
+
+    @property
+    def of_module(self) -> str | None:
+        """The top-level module that is not there, or lacks a name; None if the import fails for another reason."""
+        found = _LACKS.match(self.message or "") if self.exception in ("ImportError", "ModuleNotFoundError") else None
+        return (found[1] or found[2]) if found else None
 
     def __str__(self) -> str:
         text = first_line(self.message or "(text unknown)")
@@ -133,6 +142,13 @@ class PackageResult:
 
     def __str__(self) -> str:
         return f"{self.subject}: {self.summary}"
+
+    @property
+    def fails_for_another(self) -> bool:
+        """Whether the import fails for want of another package than torch: no torch makes a difference."""
+        lacking = self.error.of_module if self.error else None
+        own = {library.path.partition("/")[0].partition(".")[0] for library in self.libraries}
+        return lacking is not None and lacking not in own | {"torch", (self.module or "").partition(".")[0]}
 
     @property
     def subject(self) -> str:

@@ -62,10 +62,8 @@ def _members(block: str, sizes: dict[str, int]) -> tuple[ClassRow, bool]:
     bases: list[tuple[str, int]] = []
     fields: list[tuple[str, int, str, int | None]] = []
     virtual = False
-    for line in block.splitlines()[1:]:
-        if (found := _ROW.match(line)) is None:
-            continue
-        at, bits, indent, text = int(found[1]), found[2], len(found[3]), found[4].removesuffix(" (empty)")
+    for row in filter(None, map(_ROW.match, block.splitlines()[1:])):
+        at, bits, indent, text = int(row[1]), row[2], len(row[3]), row[4].removesuffix(" (empty)")
         virtual = virtual or text.endswith(" vtable pointer)")
         if indent != _INDENT or text.endswith(" vtable pointer)"):
             continue

@@ -79,7 +79,7 @@ def read_operators(executable: str) -> Operators:
     """
     try:
         process = subprocess.run(  # noqa: S603 - the user names the interpreter to ask
-            [executable, "-c", _ASK], capture_output=True, text=True, timeout=_SECONDS, check=True
+            [executable, "-c", _ASK], capture_output=True, timeout=_SECONDS, check=True
         )
         answer = json.loads(process.stdout)
     except (OSError, subprocess.SubprocessError, ValueError) as error:

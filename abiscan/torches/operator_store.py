@@ -100,7 +100,7 @@ def pack(operators: Operators) -> bytes:
         "assumed": sorted(operators.assumed),
         "texts": list(texts),
     }
-    return zlib.compress(json.dumps(content, separators=(",", ":")).encode(), 6)
+    return zlib.compress(json.dumps(content, separators=(",", ":")).encode())
 
 
 def unpack(data: bytes) -> Operators:

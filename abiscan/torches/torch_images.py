@@ -48,9 +48,8 @@ class TorchImages:
 
     def library(self, name: str) -> str | None:
         """The library that a name stands for, which may have a folder before it: its base name."""
-        base = posixpath.basename(name)
-        known = {own.lower(): own for own in self.exports} if self.system.flat else {own: own for own in self.exports}
-        return known.get(base.lower() if self.system.flat else base)
+        spelled = str.lower if self.system.flat else str
+        return {spelled(own): own for own in self.exports}.get(spelled(posixpath.basename(name)))
 
 
 def of_release(number: str, system: ImageSystem, machine: Machine) -> TorchImages:

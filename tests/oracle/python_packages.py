@@ -527,6 +527,20 @@ PACKAGES: dict[str, dict[str, str]] = {
         "for _ in more:\n    others.pop()\n_load(last[-1] + '.so')\n",
         "a.so": BAD,
     },
+    "changed_in_a_loop_that_is_not_known": {
+        "__init__.py": _LOAD + "import random\nmany = torch.arange(random.choice([2, 3])).tolist()\n"
+        "class Registry:\n    found = 0\n    def __init__(self):\n        self.names = {}\n"
+        "    def add(self, name):\n        self.names[name] = name\n        self.found += 1\n"
+        "def collect(into):\n    for one in many:\n        into.append(one)\n"
+        "def each():\n    for one in many:\n        yield one\n"
+        "registry, listed, grouped, distinct = Registry(), ['a'], {}, set()\n"
+        "for one in many:\n    registry.add(one)\n    grouped.setdefault('all', []).append(one)\n"
+        "collect(listed)\ndistinct.update(many)\nleft = list(many)\nwhile left:\n    left.pop()\n"
+        "if not registry.names or registry.found == 0 or 'all' not in grouped or len(listed) < 3 or not distinct:\n"
+        "    raise RuntimeError('empty')\nif not list(each()):\n    raise RuntimeError('none')\n"
+        "_load(listed[0] + '.so')\n",
+        "a.so": BAD,
+    },
     "classes_and_closures": {
         "__init__.py": _LOAD + "import functools\n\nclass Base:\n    suffix = '.so'\n\n    def __init__(self, name):\n"
         "        self._name = name\n\n    @property\n    def file(self):\n        return self._name + self.suffix\n\n"
@@ -644,6 +658,7 @@ PACKAGES: dict[str, dict[str, str]] = {
         "lib.so": BAD,
     },
     "exits": {"__init__.py": "import sys, torch\nif not sys.argv:\n    pass\nsys.exit('cannot run here')\n"},
+    "quits": {"__init__.py": "import torch\nif torch.__version__ != '1.0':\n    print('wrong torch')\n    exit(127)\n"},
     "asserts": {"__init__.py": "import torch\nx = {'a': [1, 2, 3]}\nassert len(x['a']) == 4, f\"{x['a'][-1]}\"\n"},
     "key_error": {"__init__.py": "import os, torch\nos.environ['ABISCAN_TESTS_UNSET']\n"},
     "value_error": {"__init__.py": "import torch\nmajor, minor = [int(n) for n in '2.13'.split('.')] + [0]\n"},

@@ -86,7 +86,7 @@ class Aarch64:
         return [
             4 * number
             for number, top in enumerate(code[3::4])
-            if top in _WRONG_TOPS and _is_wrong(int.from_bytes(code[4 * number : 4 * number + 4], "little"))
+            if top in _WRONG_TOPS and _is_wrong(*struct.unpack_from("<I", code, 4 * number))
         ]
 
     def step_over(self, vm: Icicle, memory: Memory, code: bytes) -> str | None:
@@ -246,7 +246,7 @@ _MISSING: Final[_Instructions] = (
 
 
 def _load(register: int, value: int) -> list[int]:
-    """``movz`` and three ``movk``; icicle reads zero for a load from a literal pool."""
+    """``movz`` and three ``movk``, which icicle executes by itself."""
     first, *rest = (value >> 16 * part & 0xFFFF for part in range(4))
     return [
         0xD2800000 | first << 5 | register,

@@ -104,6 +104,10 @@ def _issubclass(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     return NotKnown("issubclass()")
 
 
+def _exit(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+    raise thrown(SystemExit, *args[:1])
+
+
 def _len(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     value = args[0] if args else NotKnown("len()")
     if isinstance(value, (str, bytes, list, tuple, dict, set, frozenset, range)):
@@ -334,6 +338,8 @@ BUILTINS.update(
         setattr=_setattr,
         isinstance=_isinstance,
         issubclass=_issubclass,
+        exit=_exit,
+        quit=_exit,
         len=_len,
         sorted=_sorted,
         enumerate=_enumerate,

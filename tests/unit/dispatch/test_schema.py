@@ -198,8 +198,9 @@ def test_a_name_alone() -> None:
     assert parse_name_or_schema("foo::bar") == OperatorName(namespace="foo", name="bar")
     assert OperatorName.parse("foo::bar.baz") == OperatorName(namespace="foo", name="bar", overload="baz")
     assert str(OperatorName.parse("bar")) == "bar"
-    with pytest.raises(SchemaError, match="Tried to parse an operator name but function schema was given"):
+    with pytest.raises(SchemaError, match="Tried to parse an operator name but function schema was given") as caught:
         OperatorName.parse("foo::bar() -> ()")
+    assert caught.value.position == 0
     with pytest.raises(SchemaError, match="only the operator name was given"):
         parse("foo::bar")
 
@@ -259,6 +260,27 @@ def test_words_that_torch_has_forgotten() -> None:
 def test_depth_is_limited(nested: str) -> None:
     with pytest.raises(SchemaError, match="nested too deeply"):
         parse(f"a::b({nested} x) -> ()")
+
+
+@pytest.mark.parametrize(
+    "nested",
+    [
+        "Tensor" + "[]" * 49,
+        "Future(" * 49 + "int" + ")" * 49,
+        "(" * 49 + "int" + ")" * 49,
+        "(" + ", ".join(["Future(int)"] * 60) + ")",  # one after the other, not in each other
+    ],
+)
+def test_a_type_may_be_fifty_deep(nested: str) -> None:
+    assert str(parse(f"a::b({nested} x) -> ()")) == f"a::b({nested} x) -> ()"
+
+
+def test_a_union_may_have_fifty_members() -> None:
+    different = [f"({'int, ' * count}int)" for count in range(51)]
+    schema = parse(f"a::b(Union({', '.join(different[:50])}) x) -> ()")
+    assert len(schema.arguments[0].type.contained) == 50
+    with pytest.raises(SchemaError, match="too many members"):
+        parse(f"a::b(Union({', '.join(different)}) x) -> ()")
 
 
 def test_other_limits() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from abiscan.dispatch.schema import FunctionSchema
-from abiscan.dispatch.stable import is_known, of_call, of_kernel
+from abiscan.dispatch.stable import call_mismatch, is_known, of_call, of_kernel
 
 
 @pytest.mark.parametrize(
@@ -36,3 +36,46 @@ def test_an_optional_crosses_and_what_it_contains_may_not() -> None:
     found = of_kernel(FunctionSchema.parse("t::f(Scalar? x) -> Tensor", release=(2, 13)), (2, 13))
     assert found is not None
     assert not found.always
+    # torch converts what is in an optional by its own type.
+    assert found.message == "Not yet supported conversion from IValue to StableIValue for schema type: Scalar"
+
+
+@pytest.mark.parametrize(
+    ("built_for", "now", "said"),
+    [
+        # torch reads an element for each argument, and writes one for each result: torch/csrc/shim_common.cpp,
+        # aoti_torch_call_dispatcher. The caller's array has as many as the larger of both numbers.
+        ("(int x) -> int", "(int x) -> int", None),
+        ("(int x, int y) -> int", "(int x, int y) -> (int, int)", None),
+        ("(int x) -> (int, int, int)", "(int x, int y, int z) -> (int, int, int)", None),
+        ("(int x) -> int", "(int x, int y) -> int", "torch reads 2 arguments from an array of 1"),
+        ("(int x) -> int", "(int x) -> (int, int)", "torch writes 2 results to an array of 1"),
+        ("() -> int", "(int x) -> int", None),
+        ("() -> ()", "(int x) -> ()", "torch reads 1 argument from an array of 0"),
+        (
+            "(int x, int y) -> int",
+            "(int x, float z) -> int",
+            "torch takes argument 2, of type int, for z, of type float",
+        ),
+        ("(int x) -> int", "(float z, int y) -> int", "torch reads 2 arguments from an array of 1"),
+        ("(int[] x) -> int", "(SymInt[] x) -> int", None),
+        ("(int[] x) -> int", "(float[] x) -> int", "torch takes argument 1, of type int[], for x, of type float[]"),
+    ],
+)
+def test_a_call_that_was_compiled_for_another_schema(built_for: str, now: str, said: str | None) -> None:
+    before, after = (FunctionSchema.parse(f"t::f{signature}") for signature in (built_for, now))
+    assert call_mismatch(before, after) == said
+
+
+def test_what_always_fails_comes_before_what_may() -> None:
+    schema = FunctionSchema.parse("t::f(Scalar? x, Scalar y, Scalar z) -> Scalar", release=(2, 13))
+    found = of_call(schema, (2, 13))
+    assert found is not None
+    assert (found.place, found.always) == ("y", True)
+    # A kernel's arguments are taken off the stack from the last to the first.
+    found = of_kernel(schema, (2, 13))
+    assert found is not None
+    assert (found.place, found.always) == ("z", True)
+    found = of_kernel(FunctionSchema.parse("t::f(int x) -> Scalar", release=(2, 13)), (2, 13))
+    assert found is not None
+    assert found.place == "result"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import string
 from pathlib import Path
 from typing import Any
@@ -78,3 +79,56 @@ def test_a_wording_that_cannot_take_its_place(now: str, tmp_path: Path) -> None:
     assert found.reworded == ({"F1": (Rewording(FALLBACKS, now),)} if "{" in now else {})
     said = message("F1", RELEASE, key="CPU", previous="a.cpp:1", debug="b.cpp:2")
     assert in_words_of(said, found.reworded, found.absent) is said
+
+
+def test_the_text_that_shares_most_words_is_compared_among_many(tmp_path: Path) -> None:
+    # Each shares some words of the message, and is compared with it before those that share fewer, eight in all.
+    others = [f"Tried to register multiple backend {word} key" for word in ("a1b", "c2d", "e3f", "g4h", "i5j", "k6l")]
+    others += [f"Tried to register multiple {word} fallbacks" for word in ("m7n", "o8p", "q9r", "s0t")]
+    texts = [REWORDED if text == FALLBACKS else text for text in texts_of(RELEASE)]
+    found = compare((library(tmp_path / "libtorch_cpu.so", [*others, *texts]),), RELEASE)
+    assert found.reworded == {"F1": (Rewording(FALLBACKS, REWORDED),)}
+
+
+SHORT, LONG = "Could not find schema for ", FALLBACKS
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "least", "most", "is_taken"),
+    [
+        # A short text is taken for another one reworded if three quarters of it are the same, a long one if 0.6 are,
+        # and one that begins the same if 0.4 are.
+        (SHORT, "Did not find a schema for ", 0.75, 1, True),
+        (SHORT, "Not able to find the schema for ", 0.6, 0.75, False),
+        (SHORT, "Could not find schema (is it registered?) for ", 0.4, 0.75, True),
+        (LONG, "Repeated backend fallbacks were tried for this dispatch key ", 0.6, 0.75, True),
+        (LONG, "Of the fallbacks for dispatch, a key has the same backend ", 0.4, 0.6, False),
+        (LONG, "Tried to register (as a dispatch key of a backend) what has multiple fallbacks ", 0.4, 0.6, True),
+    ],
+)
+def test_how_similar_a_text_has_to_be(
+    was: str, now: str, least: float, most: float, is_taken: bool, tmp_path: Path
+) -> None:
+    assert least <= difflib.SequenceMatcher(None, was, now, autojunk=False).ratio() < most
+    texts = [now if text == was else text for text in texts_of(RELEASE)]
+    found = compare((library(tmp_path / "libtorch_cpu.so", texts),), RELEASE)
+    changes = {change for each in found.reworded.values() for change in each}
+    assert changes == ({Rewording(was, now)} if is_taken else set())
+    assert bool(found.absent) is not is_taken
+
+
+def test_what_is_part_of_a_longer_text_is_there(tmp_path: Path) -> None:
+    texts = [f"Warning: {text} - and more" if text == FALLBACKS else text for text in texts_of(RELEASE)]
+    assert compare((library(tmp_path / "libtorch_cpu.so", texts),), RELEASE) == Wordings()
+
+
+@pytest.mark.parametrize(("short", "is_missed"), [(", new registration ", True), ("  expected schema: ", False)])
+def test_a_text_of_fewer_than_sixteen_characters_may_be_part_of_anything(
+    short: str, is_missed: bool, tmp_path: Path
+) -> None:
+    assert (len(short.strip(" ,:")) >= 16) is is_missed
+    texts = [part for text in texts_of(RELEASE) for part in text.split("\n")]
+    lines = [part for part in texts if part != short]
+    assert len(lines) < len(texts)
+    found = compare((library(tmp_path / "libtorch_cpu.so", lines),), RELEASE)
+    assert bool(found.absent) is is_missed

@@ -11,7 +11,7 @@ import capstone  # type: ignore[import-untyped]
 import pytest
 
 from abiscan.emulation.arch.aarch64 import Aarch64
-from abiscan.emulation.emulator import Emulator, Stop
+from abiscan.emulation.emulator import IMPORT_BASE, IMPORT_SLOT, Emulator, Stop
 
 CODE = 0x10_0000
 LITERAL = 0xFEDC_BA98_8765_4321
@@ -70,6 +70,27 @@ def run(*words: int, literal_at: int = 0x100, literal: bytes = struct.pack("<Q",
 )
 def test_a_literal_is_loaded(words: tuple[int, ...], expected: int) -> None:
     assert run(*words) == expected
+
+
+def test_a_call_from_a_double_leaves_the_link_register() -> None:
+    """AAPCS64, 6.1.1: a function that calls another one has to keep where it returns to; a double has, too."""
+    inner = CODE + 0x100
+    slots = []
+
+    def call_out(slot: int) -> None:
+        slots.append(slot)
+        vm = machine.vm
+        vm.reg_write("x0", machine.call(inner, 7))
+        vm.pc = machine.arch.leave(vm)
+
+    machine = Emulator(Aarch64(), pager=lambda _: False, call_out=call_out)
+    # mov x9, x30; blr x0; add x0, x0, #1; mov x30, x9; ret; at 0x100: add x0, x0, #2; ret
+    code = struct.pack("<5I", 0xAA1E03E9, 0xD63F0000, 0x91000400, 0xAA0903FE, RET)
+    page = code.ljust(0x100, b"\0") + struct.pack("<2I", 0x91000800, RET)
+    machine.map_page(CODE, page.ljust(0x1000, b"\0"), writable=False, executable=True)
+    assert machine.start(CODE, (IMPORT_BASE + IMPORT_SLOT,), 100) == 7 + 2 + 1
+    assert slots == [IMPORT_BASE + IMPORT_SLOT]
+    machine.close()
 
 
 def test_a_literal_before_the_code() -> None:
@@ -312,3 +333,13 @@ def test_a_hint_is_passed_over() -> None:
 def test_what_is_not_known_is_said() -> None:
     with pytest.raises(Stop, match="unknown instruction: instruction 4e284800"):
         run(0x4E284800, RET)  # aese v0.16b, v0.16b
+
+
+@pytest.mark.parametrize("offset", range(17))
+def test_a_call_begins_with_an_aligned_stack(offset: int) -> None:
+    """AAPCS64, 6.4.5.1: 16 divides the stack pointer."""
+    with contextlib.closing(Emulator(Aarch64(), pager=lambda _: False, call_out=lambda _: None)) as machine:
+        machine.vm.sp = 0x1000 + offset
+        Aarch64().enter(machine.vm, 0x1234)
+        assert machine.vm.sp == 0x1000 + offset // 16 * 16
+        assert Aarch64().return_address(machine.vm) == 0x1234

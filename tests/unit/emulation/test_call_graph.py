@@ -13,8 +13,10 @@ import pytest
 from abiscan.binary.elf import ElfFile, Machine
 from abiscan.emulation.arch import ARCHITECTURES
 from abiscan.emulation.call_graph import CalledFunctions, CallGraph, _links_aarch64, reached_functions
+from abiscan.emulation.call_sites import Functions, find_call_sites
 from abiscan.emulation.loader import Image
 
+SAMPLES = Path(__file__).parents[3] / "sample_binaries" / "registrations"
 needs_gcc = pytest.mark.skipif(not shutil.which("gcc") or platform.machine() != "x86_64", reason="needs gcc for x86-64")
 SOURCE = """
 #define FUNCTION __attribute__((noinline, noclone)) static void
@@ -31,6 +33,8 @@ FUNCTION after_hole(void) { x = 6; }
 void exported(void) { x = 7; }
 static Function const table[] = { in_table, second, 0, after_hole };
 struct { long top; void* type; Function functions[2]; } virtuals = { 0, 0, { third, 0 } };
+static int datum;
+static void* const mixed[] = { in_table, &datum, second };
 void calls(void) { leaf(); x = 8; }
 void jumps(void) { x = 8; leaf(); }
 void jumps_if(int a) { if (a) leaf(); }
@@ -40,6 +44,7 @@ void takes_address(void) { takes(first); }
 void takes_own_slot(void) { takes(exported); }
 void takes_imported(void) { takes(handed_on); }
 void takes_table(void) { takes((Function)table); }
+void takes_mixed(void) { datum = x; takes((Function)mixed); }
 void takes_virtuals(void) { takes((Function)&virtuals); }
 void nothing(void) { }
 __attribute__((noinline)) static int near(int a) { x = a; return 1; }
@@ -56,6 +61,7 @@ LEADS = {
     "takes_own_slot": ({"exported"}, {"takes"}),
     "takes_imported": (set(), {"takes", "handed_on"}),
     "takes_table": ({"in_table", "second"}, {"takes"}),
+    "takes_mixed": ({"in_table"}, {"takes"}),
     "takes_virtuals": ({"third"}, {"takes"}),
     "jumps_near": ({"near"}, set()),
     "nothing": (set(), set()),
@@ -108,6 +114,34 @@ def test_so_much_code_is_looked_at(tmp_path: Path) -> None:
     assert budget.led_to(at["jumps"]).functions == set()
 
 
+IMPORTING = """
+extern void one(void), two(void), three(void);
+volatile int x;
+__attribute__((noinline)) static void leaf(void) { x = 1; }
+void calls_one(void) { one(); x = 2; }
+void calls_two(void) { two(); x = 2; }
+void calls_three(void) { three(); x = 2; }
+void long_one(void) { leaf(); x = 2; x = 3; x = 4; x = 5; x = 6; x = 7; x = 8; x = 9; one(); }
+"""
+
+
+@needs_gcc
+@pytest.mark.parametrize(
+    "flags", [["-fcf-protection=none"], ["-fcf-protection=full", "-Wl,-z,ibtplt"], ["-fno-plt"]], ids="-".join
+)
+def test_a_table_of_stubs_leads_nowhere_by_itself(tmp_path: Path, flags: list[str]) -> None:
+    """To the linker's own frames, it is one function. One with a jump to an import at its end is none."""
+    path = compiled(tmp_path, IMPORTING, *flags)
+    at = symbols(path)
+    called = CalledFunctions(image_of(path), Machine.X86_64)
+    graph = CallGraph([called])
+    for name in ("one", "two", "three"):
+        reached = graph.reached([at[f"calls_{name}"]])
+        assert {each for _, function in reached for each in called.led_to(function).imports} == {name}
+    assert at["leaf"] in called.led_to(at["long_one"]).functions
+    assert called.led_to(at["long_one"]).imports == {"one"}
+
+
 FIRST = """
 extern void of_second(void), of_nobody(void), in_both(void);
 __attribute__((noinline)) static void inner(void) { of_second(); }
@@ -156,6 +190,30 @@ def test_the_wanted_functions_that_groups_lead_to(two: tuple[Path, Path]) -> Non
     assert reached_functions([nonsense], Machine.X86_64, iter(groups), wanted) == [frozenset()] * 4
 
 
+@pytest.mark.parametrize("name", ["library_aarch64", "operators_aarch64", "stable_aarch64"])
+def test_calls_through_stubs_on_aarch64(name: str) -> None:
+    """A function leads to what it calls, and in this direction to nothing that no slot is for."""
+    image = image_of(SAMPLES / f"{name}.so", Machine.AARCH64)
+    called, functions = CalledFunctions(image, Machine.AARCH64), Functions(image)
+    slots, own = image.slots_of(lambda _: True), image.slots_of(lambda _: True, own=True)
+    sites: dict[int, set[str]] = {}
+    for site in find_call_sites(image, Machine.AARCH64, slots):
+        start = functions.containing(site.address - (not site.is_jump))
+        assert start is not None
+        sites.setdefault(start, set()).add(site.target)
+    assert sites
+    # Where the linker put the stubs of the imports is one of the functions, but it calls none of them.
+    for start, targets in sites.items():
+        assert targets <= called.led_to(start).imports
+    by_itself = {start for start in functions.starts if called.led_to(start).imports} - sites.keys()
+    assert all(called.led_to(start).imports <= set(slots.others.values()) for start in by_itself)
+    for site in find_call_sites(image, Machine.AARCH64, own):
+        start, target = functions.containing(site.address - (not site.is_jump)), image.find(site.target)
+        assert start is not None
+        assert target is not None
+        assert target.value in called.led_to(start).functions
+
+
 # Arm ARM, C6.2: where each leads from 0x1000, and how.
 INSTRUCTIONS = {
     "b .+8": ([0x1400_0002], "code", 0x1008),
@@ -163,6 +221,9 @@ INSTRUCTIONS = {
     "adr x3, .+0x21": ([0x3000_0103], "address", 0x1021),
     "adr x3, .-1": ([0x70FF_FFE3], "address", 0xFFF),
     "adrp x2, .+0x2000; add x2, x2, #0x123": ([0xD000_0002, 0x9104_8C42], "address", 0x3123),
+    "nop; b .-4": ([0xD503_201F, 0x17FF_FFFF], "code", 0x1000),
+    "adrp x17, .+0x5000; add x3, x17, #0x123": ([0xB000_0031, 0x9104_8E23], "address", 0x6123),
+    "adrp x17, .+0x5000; ldr x5, [x17, #0x18]": ([0xB000_0031, 0xF940_0E25], "word", 0x6018),
     "adrp x2, .+0x1000; nop; ldr x0, [x2, #0x18]": ([0xB000_0002, 0xD503_201F, 0xF940_0C40], "word", 0x2018),
     "adrp x2, .+0x1000; ldr x0, [x2, #0x7ff8]": ([0xB000_0002, 0xF97F_FC40], "word", 0x2000 + 0x7FF8),
 }
@@ -176,8 +237,10 @@ NONE = {
 
 @pytest.mark.parametrize(("words", "kind", "target"), INSTRUCTIONS.values(), ids=INSTRUCTIONS)
 def test_what_instructions_of_aarch64_lead_to(words: list[int], kind: str, target: int) -> None:
-    found = dict(_links_aarch64(struct.pack(f"<{len(words)}I", *words) + b"\1\2", 0x1000))
-    assert found == {"code": set(), "address": set(), "word": set()} | {kind: {target}}
+    code = struct.pack(f"<{len(words)}I", *words)
+    for behind in (b"", b"\1\2"):  # half of an instruction
+        found = dict(_links_aarch64(code + behind, 0x1000))
+        assert found == {"code": set(), "address": set(), "word": set()} | {kind: {target}}
 
 
 @pytest.mark.parametrize("words", NONE.values(), ids=NONE)

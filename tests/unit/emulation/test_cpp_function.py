@@ -65,10 +65,48 @@ class Kernel:
         self.schema = Schema.inferred("f", (), ())
         recovery.state.schemas.write(self.holder, self.schema)
 
-    def read(self, *words: int) -> Function:
+    def read(self, *words: int, flag_first: bool = False) -> Function:
         place = self.process.allocate(8 * 24)
         self.process.machine.write(place, struct.pack(f"<{len(words)}Q", *words))
-        return read_function(self.recovery.state, place, CPP_FUNCTION_WORDS, flag_first=False)
+        return read_function(self.recovery.state, place, CPP_FUNCTION_WORDS, flag_first=flag_first)
+
+
+def test_a_kernel_whose_optionals_have_their_flags_first(recovery: Recovery) -> None:
+    """Up to 2.0: the flag of the signature is the word before it, of which one byte counts."""
+    kernel = Kernel(recovery)
+    boxed, unboxed = kernel.codes[:2]
+    parts = (0x0501, kernel.functor, boxed, unboxed)
+    found = kernel.read(*parts, 0xCCCC_CC01, kernel.signature, kernel.holder, 0, 0, flag_first=True)
+    assert (found.key, found.signature, found.schema, found.boxed) == (5, "FvvE", kernel.schema, False)
+    # Right behind the functions, of which the last one is in the place of no flag.
+    shorter = kernel.read(0x0501, kernel.functor, boxed, 0xCCCC_CC01, kernel.signature, 0, 0, 0, 0, flag_first=True)
+    assert (shorter.signature, shorter.schema) == ("FvvE", None)
+    empty = kernel.read(*parts, 0xCCCC_CC00, kernel.signature, 1, kernel.holder, 0, flag_first=True)
+    assert empty.signature is None
+    two = kernel.read(*parts, 2, kernel.signature, 1, 0, 0, flag_first=True)
+    assert two.signature is None
+
+
+def test_the_last_word_of_a_kernel(recovery: Recovery) -> None:
+    """It has no flag behind it; and a schema that the extension makes itself is there up to 1.5 alone."""
+    kernel = Kernel(recovery)
+    boxed, unboxed = kernel.codes[:2]
+    no_flag = kernel.read(0, kernel.functor, boxed, unboxed, 0, 0, 0, 0, kernel.signature, 1)
+    assert no_flag.signature is None
+    old = kernel.process.allocate(256)
+    last = kernel.read(0, kernel.functor, boxed, unboxed, 0, kernel.signature, 1, kernel.holder, old)
+    assert (last.signature, last.schema) == ("FvvE", kernel.schema)
+
+
+def test_how_far_the_functions_of_a_kernel_reach(recovery: Recovery) -> None:
+    """Behind the boxed function are at most two: unboxed, and unboxed for symbolic sizes (from 1.13 on)."""
+    kernel = Kernel(recovery)
+    first, second, third = kernel.codes[:3]
+    found = kernel.read(0, 0, first, 0, second, third, 0, 0, 0)
+    assert (found.boxed, found.unboxed) == (False, None)
+    assert found.addresses == (first - BASE, second - BASE)
+    beyond = kernel.read(0, 0, first, 0, 0, third, 0, 0, 0)
+    assert (beyond.boxed, beyond.addresses) == (True, (first - BASE,))
 
 
 def test_a_kernel_with_all_its_parts(recovery: Recovery) -> None:
@@ -126,3 +164,19 @@ def test_where_the_last_member_begins_tells_releases_apart(recovery: Recovery, a
     recovery.state.doubled.add(place)
     read_function(recovery.state, place, CPP_FUNCTION_WORDS, flag_first=False)
     assert recovery.recorder.debug_at == set()
+
+
+def test_which_schemas_share_their_arguments(recovery: Recovery) -> None:
+    """Nobody changes those of kernels; those of a method, which has a name, are moved from."""
+    process, schemas, strings = recovery.process, recovery.state.schemas, recovery.state.strings
+
+    def arguments_of(schema: Schema) -> int:
+        place = process.allocate(schemas.size)
+        schemas.write(place, schema)
+        return process.machine.word(place + 2 * strings.size)
+
+    kernel, other = Schema.inferred("", ("int",), ()), Schema.inferred("", ("float",), ())
+    method = Schema.inferred("ns.Class.method", ("int",), ())
+    assert arguments_of(kernel) == arguments_of(Schema.inferred("", ("int",), ()))
+    assert arguments_of(kernel) != arguments_of(other)
+    assert arguments_of(method) != arguments_of(method)

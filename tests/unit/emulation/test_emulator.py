@@ -246,6 +246,11 @@ def test_memory_is_read_up_to_a_zero_byte(processor: Emulator) -> None:
         assert processor.text(at) == b"x" * size
     with pytest.raises(Stop, match="string of more than 256 bytes"):
         processor.text(at, 256)
+    processor.write(HEAP_BASE, b"x" * 256 + b"\0")
+    with pytest.raises(Stop, match="string of more than 256 bytes"):
+        processor.text(HEAP_BASE, 256)
+    processor.map_page(CODE, b"end\0".rjust(PAGE_SIZE), writable=False, executable=False)
+    assert processor.text(CODE + PAGE_SIZE - 4) == b"end"  # behind it is nothing
 
 
 def test_words(processor: Emulator) -> None:
@@ -254,6 +259,10 @@ def test_words(processor: Emulator) -> None:
     assert processor.word(HEAP_BASE) == 2**64 - 2
     assert processor.words(HEAP_BASE, 3) == (2**64 - 2, 5, 0)
     assert processor.words(HEAP_BASE, 0) == ()
+    assert processor.byte(HEAP_BASE + 8) == 5
+    processor.write(HEAP_BASE, b"\xcc" * 24)
+    processor.set_word(HEAP_BASE + 8, 5)
+    assert processor.words(HEAP_BASE, 3) == (0xCCCC_CCCC_CCCC_CCCC, 5, 0xCCCC_CCCC_CCCC_CCCC)
     processor.clear(HEAP_BASE, PAGE_SIZE)
     assert processor.words(HEAP_BASE, 2) == (0, 0)
 
@@ -321,11 +330,27 @@ def test_what_may_be_done_with_a_page(processor: Emulator, writable: bool, execu
 
 def test_nothing_is_read_of_no_memory(processor: Emulator) -> None:
     assert processor.read(HEAP_BASE, 0) == b""
-    for address in (0, 1 << 64, -1):
-        with pytest.raises(Stop, match="access to"):
+    for address in (0, 1 << 64, -1, (1 << 64) - 4):
+        with pytest.raises(Stop, match=f"^access to unmapped memory at {address:#x}$"):
             processor.read(address, 8)
-        with pytest.raises(Stop, match="access to"):
-            processor.write(address, b"x")
+        with pytest.raises(Stop, match=f"^access to unmapped memory at {address:#x}$"):
+            processor.write(address, b"x" * 8)
+
+
+def test_what_is_partly_mapped_is_not_accessed(processor: Emulator) -> None:
+    """The first address at which nothing is, says the reason."""
+    processor.map_page(CODE, bytes(PAGE_SIZE), writable=True, executable=False)
+    end = CODE + PAGE_SIZE
+    for touch in (lambda: processor.read(end - 4, 8), lambda: processor.write(end - 4, b"x" * 8)):
+        with pytest.raises(Stop, match=f"^access to unmapped memory at {end:#x}$"):
+            touch()
+
+
+def test_pages_of_code_are_counted(processor: Emulator) -> None:
+    before = processor.code_pages
+    for number, executable in enumerate((True, False, True)):
+        processor.map_page(CODE + number * PAGE_SIZE, bytes(PAGE_SIZE), writable=False, executable=executable)
+    assert processor.code_pages == before + 2
 
 
 def test_a_page_that_code_needs_is_mapped_and_counts_once() -> None:
@@ -440,3 +465,33 @@ def test_where_nothing_is_known_everything_points_to_itself(processor: Emulator)
 def test_vector_registers_are_clear_at_first(processor: Emulator) -> None:
     assert processor.vectors == [bytes(64)] * 32
     assert processor.masks == [0] * 8
+
+
+# sub rsp, 8; call rdi; add rsp, 8; ret; at 0x100: mov rax, rdi; sub rax, rsi; ret
+CALLS, SUBTRACTS = bytes.fromhex("4883ec08 ffd7 4883c408 c3"), bytes.fromhex("4889f8 4829f0 c3")
+
+
+def test_calls_from_a_double() -> None:
+    """One after another there may be any number of them; one within another, not."""
+    inner, slot = CODE + 0x100, IMPORT_BASE + IMPORT_SLOT
+    found = list[int]()
+
+    def call_out(_: int) -> None:
+        found.extend(machine.call(inner, number, 1) for number in range(100))
+        machine.vm.reg_write("RAX", machine.call_with_result(inner, 0x1234, 4))  # its place is the first argument
+        machine.vm.pc = machine.arch.leave(machine.vm)
+
+    machine = Emulator(X8664(), pager=lambda _: False, call_out=call_out)
+    mapped(machine, CALLS.ljust(0x100, b"\0") + SUBTRACTS)
+    assert machine.start(CODE, (slot,), 10_000) == 0x1230
+    assert found == [2**64 - 1, *range(99)]
+    machine.close()
+    deep = Emulator(X8664(), pager=lambda _: False, call_out=lambda _: nested())
+
+    def nested() -> None:
+        deep.call(CODE, slot)
+
+    mapped(deep, CALLS)
+    with pytest.raises(Stop, match="calls nested too deeply"):
+        deep.start(CODE, (slot,), 10_000)
+    deep.close()

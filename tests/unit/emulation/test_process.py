@@ -78,6 +78,37 @@ def test_the_largest_allocation(process: EmulatedProcess) -> None:
         process.allocate(largest + 1)
 
 
+def test_what_a_function_may_take(process: EmulatedProcess) -> None:
+    top, process.calls = process.heap_top(), 50
+    with process.budget(0x1000, 7):
+        assert process.call_limit == 57
+        first = process.allocate(0x1000 - 16)
+        with pytest.raises(Stop, match="memory budget exhausted"):
+            process.allocate(1)
+    assert process.heap_top() == top + 0x1000  # what it took within its bounds stays
+    assert process.size_of(first) == 0x1000 - 16
+    process.allocate(0x2000)  # and others may take what they like
+
+
+@pytest.mark.parametrize("beyond", [0x1001, -16], ids=["more than it may", "the end moved back"])
+def test_what_a_function_took_beyond_its_bounds_is_free_again(process: EmulatedProcess, beyond: int) -> None:
+    process.allocate(1)
+    top = process.heap_top()
+    with process.budget(0x1000, 7):
+        process.machine.write(process.allocate(8), b"x" * 8)
+        process.machine.set_word(HEAP_BASE, top + beyond)  # as code does that takes memory by itself
+    assert process.heap_top() == -(-top // PAGE_SIZE) * PAGE_SIZE
+    assert process.machine.word(process.allocate(8)) == 0
+
+
+def test_a_function_that_takes_nothing_gives_nothing_back(process: EmulatedProcess) -> None:
+    process.allocate(1)
+    top = process.heap_top()
+    with process.budget(0x1000, 7):
+        pass
+    assert process.heap_top() == top
+
+
 def test_the_last_byte_of_the_budget(process: EmulatedProcess) -> None:
     top = process.heap_top()
     process.heap_limit = top + 48
@@ -172,6 +203,44 @@ def test_type_information_knows_its_name(process: EmulatedProcess) -> None:
     assert process.machine.text(name) == b"St13runtime_error"
 
 
+@needs_gcc
+def test_a_double_that_only_looks_on(tmp_path: Path) -> None:
+    seen = []
+    process = built(
+        tmp_path,
+        "int next(int n) { return n + 1; } int twice(int n) { return next(next(n)); }",
+        doubles={"a double": lambda call: seen.append(call.argument(0))},
+    )
+    place = process.image.find("next")
+    assert place is not None
+    process.observe(process.image.base + place.value, "a double")
+    process.observe(process.image.base + 0x1234, "nobody knows it")
+    for _ in range(2):
+        assert process.machine.start(process.image.base + place.value, (5,), 100) == 6
+    assert seen == [5, 5]
+    process.close()
+
+
+def test_which_object_an_address_is_in(process: EmulatedProcess) -> None:
+    image = process.image
+    for address, expected in (
+        (image.base - 1, None),
+        (image.base, image),
+        (image.base + image.size - 1, image),
+        (image.base + image.size, None),
+    ):
+        assert process.image_at(address) is expected
+
+
+def test_imports_keep_their_names_and_contents_when_code_is_forgotten(process: EmulatedProcess) -> None:
+    slots = [process.bind(f"_ZTI{number}") for number in range(40)]
+    before = [process.machine.words(slot, 2) for slot in slots]
+    process.forget_code()
+    assert [process.machine.words(slot, 2) for slot in slots] == before
+    assert [process.name_at(slot) for slot in slots] == [f"_ZTI{number}" for number in range(40)]
+    assert process.name_at(slots[-1] + IMPORT_SLOT) is None
+
+
 def test_where_variables_of_a_thread_are(process: EmulatedProcess) -> None:
     pointer = process.machine.vm.reg_read(process.arch.thread_pointer)
     first, second = (process.imported_thread_variable(name) for name in ("one", "two"))
@@ -180,6 +249,7 @@ def test_where_variables_of_a_thread_are(process: EmulatedProcess) -> None:
     assert process.imported_thread_variable("one") == first
     assert process.machine.word(pointer) == pointer
     assert process.machine.word(pointer + 0x28) != 0  # psABI, 6.2: what the stack protector compares
+    assert process.machine.word(pointer + 0x30) == 0
     # Of an object that is none, the offset counts from the thread pointer.
     assert process.thread_variable(99, 0x10) == pointer + 0x10
     assert process.thread_variable(99, unsigned(-0x10)) == pointer - 0x10

@@ -12,6 +12,7 @@ import pytest
 
 from abiscan.binary.elf import ElfFile, Machine
 from abiscan.emulation import recover_torch
+from abiscan.emulation.model import Phase
 from abiscan.emulation.torch_libraries import _TorchProcess
 from abiscan.emulation.torch_state import TorchState
 
@@ -136,3 +137,46 @@ def test_an_initialiser_that_does_not_finish_is_a_gap_where_it_stopped(tmp_path:
         ("emulation of torch", addresses["leaves"]),
     ]
     assert gaps[1].symbol == "leaves"
+
+
+# c10::Registry (c10/util/Registry.h) begins with two std::unordered_map by std::string: of creators, and of priorities.
+REGISTRIES = """
+struct node { struct node* next; const char* text; unsigned long size; char room[16]; int priority; };
+struct table { void* buckets; long count; struct node* first; long elements; float load; long limit; void* own; };
+struct registry { struct table creators, priorities; };
+static const char a[] = "a", b[] = "bb", c[] = "c";
+static struct node creators[3], priorities[2];
+static struct registry first, second, empty;
+static struct node made(struct node* next, const char* text, int size, int priority) {
+  struct node made = { next, text, size, {0}, priority };
+  return made;
+}
+__attribute__((constructor)) void fill(void) {
+  creators[0] = made(0, a, 1, 0); creators[1] = made(&creators[0], b, 2, 0);
+  priorities[0] = made(0, a, 1, 1); priorities[1] = made(&priorities[0], b, 2, 3);
+  first.creators.first = &creators[1]; first.creators.elements = 2;
+  first.priorities.first = &priorities[1]; first.priorities.elements = 2;
+  creators[2] = made(0, c, 1, 0);
+  second.creators.first = &creators[2]; second.creators.elements = 1;
+}
+struct registry* one(void) __asm__("_ZN3c1011OneRegistryB5cxx11Ev");
+struct registry* one(void) { return &first; }
+struct registry* two(void) __asm__("_ZN3c1011TwoRegistryB5cxx11Ev");
+struct registry* two(void) { return &second; }
+struct registry* zero(void) __asm__("_ZN2at12NoneRegistryB5cxx11Ev");
+struct registry* zero(void) { return &empty; }
+struct registry* null(void) __asm__("_ZN2at12NullRegistryB5cxx11Ev");
+struct registry* null(void) { return 0; }
+const char* not_one(void) __asm__("_ZN3c1012GetRegistryXEv");
+const char* not_one(void) { return a; }
+"""
+
+
+@needs_gcc
+def test_the_entries_of_registries(tmp_path: Path) -> None:
+    """Those with priorities, which are ``c10::Registry`` objects, by the names of the registries."""
+    found = recover_torch({"libc10.so": built(tmp_path, REGISTRIES)}, Machine.X86_64)
+    assert [(entry.what, entry.key, entry.priority, entry.order, entry.phase) for entry in found.registries] == [
+        ("OneRegistry", "a", 1, 0, Phase.STATIC_INIT),
+        ("OneRegistry", "bb", 3, 1, Phase.STATIC_INIT),
+    ]

@@ -203,6 +203,22 @@ def state(process: EmulatedProcess) -> TorchState:
     return TorchState(process, frozenset(), Recorder())
 
 
+def test_an_empty_table(state: TorchState) -> None:
+    """As libstdc++ leaves a new ``std::unordered_map`` (bits/hashtable.h): with one bucket of its own, its last word,
+    or so many, each empty, of which as many elements have room as there are buckets.
+    """
+    machine, at = state.process.machine, state.process.allocate(64)
+    machine.write(at, b"\xcc" * 64)
+    state.write_table(at)
+    one = struct.pack("<f", 1.0) + b"\0" * 4
+    assert machine.read(at, 64) == struct.pack("<QQQQ8sQQQ", at + 48, 1, 0, 0, one, 0, 0, 0xCCCC_CCCC_CCCC_CCCC)
+    state.write_table(at, 13)
+    buckets = machine.word(at)
+    assert machine.read(at + 8, 56) == struct.pack("<QQQ8sQQQ", 13, 0, 0, one, 13, 0, 0xCCCC_CCCC_CCCC_CCCC)
+    assert buckets not in range(at, at + 64)
+    assert machine.read(buckets, 8 * 13) == bytes(8 * 13)
+
+
 def put(state: TorchState, table: int, key: bytes | int, value: int = 0) -> None:
     """Insert as ``std::unordered_map`` does into an empty bucket: the new node becomes the first."""
     process, machine = state.process, state.process.machine

@@ -8,14 +8,15 @@ from typing import Any, Final
 
 import pytest
 
-from abiscan.binary.elf import Machine
+from abiscan.binary.elf import Machine, SharedObject
+from abiscan.inputs.interpreter import Interpreter
 from abiscan.inputs.version import TorchVersion
 from abiscan.linkage.first_error import first_error
 from abiscan.linkage.model import LoadError, Process
 from abiscan.linkage.resolve import resolve
 from abiscan.linkage.scope import Loader, SearchPath
 from tests.registrations import registering
-from tests.world import ObjectsByPath, shared_object
+from tests.world import ObjectsByPath, shared_object, tag
 
 FACTS: Final = shared_object(defines=["PyInit__C"])
 TWICE: Final[dict[str, Any]] = {
@@ -24,16 +25,19 @@ TWICE: Final[dict[str, Any]] = {
 }
 
 
-def failing(case: dict[str, Any], unworded: Collection[str] | None = ()) -> LoadError | None:
-    """The error of registrations alone; ``unworded`` is None for a torch whose operators are unknown."""
+def failing(
+    case: dict[str, Any], unworded: Collection[str] | None = (), facts: SharedObject = FACTS
+) -> LoadError | None:
+    """The error in a Python 3.11; ``unworded`` is None for a torch whose operators are unknown."""
     process = Process(has_python=True)
-    loader = Loader(ObjectsByPath({"/x/_C.so": FACTS}), SearchPath(), Machine.X86_64)
+    loader = Loader(ObjectsByPath({"/x/_C.so": facts}), SearchPath(), Machine.X86_64)
     found = registering(case, "_C.so", TorchVersion("2.13.0"))
     assert found is not None
     assert found.operators is not None
     operators = None if unworded is None else dataclasses.replace(found.operators, unworded=frozenset(unworded))
     found = dataclasses.replace(found, operators=operators)
-    return first_error("/x/_C.so", FACTS, resolve(process, loader.open(process, "/x/_C.so")), None, found)
+    resolution = resolve(process, loader.open(process, "/x/_C.so"))
+    return first_error("/x/_C.so", facts, resolution, Interpreter(tag=tag("3.11")), found)
 
 
 @pytest.mark.parametrize(
@@ -57,3 +61,28 @@ def test_the_place_of_an_assertion_in_an_unknown_build_is_not_certain(unworded: 
     assert error is not None
     assert "?" in error.message
     assert not error.exact
+
+
+TWO: Final = "Only a single TORCH_LIBRARY"
+MISMATCH: Final = "Python version mismatch: module was compiled for Python 3.12"
+
+
+@pytest.mark.parametrize(
+    ("phase", "compiled_for", "begins"),
+    [
+        ("static-init", "3.12", TWO),  # in dlopen, before Python calls PyInit__C
+        ("module-init", "3.12", MISMATCH),  # PYBIND11_CHECK_PYTHON_VERSION is what PyInit__C begins with
+        ("on-call", "3.12", MISMATCH),
+        ("static-init", "3.11", TWO),
+        ("module-init", "3.11", TWO),
+        ("on-call", "3.11", None),  # nobody calls it while it is imported
+    ],
+)
+def test_the_version_of_python_is_checked_after_static_initialisers(
+    phase: str, compiled_for: str, begins: str | None
+) -> None:
+    steps = [{**step, "phase": phase} for step in TWICE["registers"]]
+    facts = shared_object(defines=["PyInit__C"], pybind11_python=[compiled_for])
+    error = failing({**TWICE, "registers": steps}, facts=facts)
+    assert (error is None) is (begins is None)
+    assert error is None or error.message.startswith(str(begins))

@@ -97,6 +97,70 @@ def test_the_slots_of_virtual_tables(include: Include, monkeypatch: pytest.Monke
     }
 
 
+MORE = """#pragma once
+#include <ATen/ATen.h>
+struct Outside { virtual void out(); };
+namespace c10 {
+struct One { virtual void one(); };
+struct Gone { virtual ~Gone(); };
+struct Implied : One, Gone { virtual void own(); };
+struct Declared : One, Gone { ~Declared() override; virtual void own(); };
+struct Overloaded {
+  virtual void tied() &;
+  virtual void tied() &&;
+  virtual operator bool() const;
+  virtual operator int() const;
+  virtual void f(int);
+  virtual void f(long);
+  virtual void f(int) const;
+};
+struct Overriding : Overloaded { void tied() && override; operator int() const override; void f(int) const override; };
+struct Second : at::Plain, One { virtual void two(); };
+struct Forward;
+struct NoneOfIts : at::Plain { void f(); static void g(); };
+}
+namespace at { namespace detail { struct Deep { virtual void deep(); struct Deeper { virtual void deeper(); }; }; } }
+"""
+
+
+def test_virtual_functions_that_override_some_and_those_that_do_not(
+    include: Include, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """[class.virtual]: a function overrides one of the same name, parameters, cv- and ref-qualifiers.
+
+    2.5.2 of the ABI: an implicitly defined virtual destructor comes after the functions that are declared.
+    """
+    (tmp_path / "torch/more.h").write_text(MORE)
+    names = ("Implied", "Declared", "Overloaded", "Overriding", "Second", "Forward", "NoneOfIts")
+    classes = [*(f"c10::{name}" for name in names), "at::detail::Deep", "at::detail::Deep::Deeper", "Outside"]
+    found = asked(include, monkeypatch, tmp_path, *clang.NEEDED, "torch/more.h", classes=classes)
+
+    def overloaded(*own: int) -> list[str]:
+        functions = ("tied()", "tied()", "operator bool()", "operator int()", "f(int)", "f(long)", "f(int)")
+        return [f"c10::{'Overriding' if at in own else 'Overloaded'}::{text}" for at, text in enumerate(functions)]
+
+    assert found == {
+        "c10::Implied": ["c10::One::one()", "c10::Implied::own()", *DESTRUCTOR],
+        "c10::Declared": ["c10::One::one()", *DESTRUCTOR, "c10::Declared::own()"],
+        "c10::Overloaded": overloaded(),
+        "c10::Overriding": overloaded(1, 3, 6),
+        "c10::Second": ["c10::One::one()", "c10::Second::two()"],
+        "at::detail::Deep": ["at::detail::Deep::deep()"],
+        "at::detail::Deep::Deeper": ["at::detail::Deep::Deeper::deeper()"],
+    }
+
+
+def test_the_newest_gcc_lends_its_headers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    pytest.importorskip("clang.cindex")
+    from abiscan.torches import libclang
+
+    monkeypatch.setattr(libclang, "_BUILTIN", str(tmp_path))
+    assert list(libclang._builtin()) == []
+    for number in ("9", "12", "10", "11.2"):
+        (tmp_path / "x86_64-linux-gnu" / number / "include").mkdir(parents=True)
+    assert list(libclang._builtin()) == [f"-idirafter{tmp_path}/x86_64-linux-gnu/12/include"]
+
+
 def test_a_header_that_does_not_compile_is_left_out(
     include: Include, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -235,6 +235,8 @@ def test_bit_fields_have_their_bits_and_classes_their_size() -> None:
         ("struct c10::(anonymous namespace)::Thing", False),
         ("struct c10::Made<" + "int, " * 40 + "int>", False),
         ("struct c10::Made<" + "int, " * 10 + "int>", True),
+        ("struct c10::" + "M" * 155, True),  # 160 characters with the namespace, and one more
+        ("struct c10::" + "M" * 156, False),
     ],
 )
 def test_the_classes_that_extensions_share(name: str, expected: bool) -> None:

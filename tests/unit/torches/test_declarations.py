@@ -368,6 +368,7 @@ def test_what_counts_of_a_member(members: str, old: str, new: str, expected: boo
         ("constexpr int kN{3};", "kN{3}", "kN{4}"),
         ("constexpr int kN = {3};", "{3}", "{4}"),
         ("static const int kN = 3;", "= 3", "= 4"),
+        ("static const int kN{3};", "kN{3}", "kN{4}"),
         ("constexpr int f() { return 3; } constexpr int kN = f();", "kN = f()", "kN = f() + 1"),
     ],
 )
@@ -429,8 +430,17 @@ struct X { const char* text_ = "struct {"; /* two { */ In in_; }; }
     assert matters(text.replace(old, new), "int x", "long x")
 
 
-def test_a_literal_keeps_its_place() -> None:
-    """``extern "C"`` is told from a brace without it by the literal that is there."""
+def test_a_literal_is_a_literal_and_a_comment_is_nothing() -> None:
+    for given, other, expected in (
+        ('"a"', "", True),
+        ("'a'", "", True),
+        ('R"(a)"', "", True),
+        ('"a"', '"b"', False),
+        ("// a", "", False),
+        ("/* a */", "", False),
+    ):
+        text = f"#define C10_OF_X {given}\nnamespace c10 {{ struct X {{ char x[sizeof(C10_OF_X)]; }}; }}"
+        assert matters(text, f"C10_OF_X {given}", f"C10_OF_X {other}") is expected
     text = 'extern "C" { namespace c10 { struct X { int x; }; } }'
     assert Declarations({"a.h": text}).classes == {"c10::X": "a.h"}
     assert matters(text, "int x", "long x")

@@ -213,3 +213,65 @@ def test_whether_each_release_exports_a_name(monkeypatch: pytest.MonkeyPatch) ->
     assert embedded.libraries_exporting("cuda_name", Machine.X86_64) == {"libtorch_cuda.so"}
     assert embedded.libraries_exporting("in_2_2", Machine.X86_64) == {"libtorch_cpu.so"}
     assert embedded.libraries_exporting("absent", Machine.X86_64) == frozenset()
+
+
+def test_the_releases_that_export_a_name_of_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A build for CPUs could have it in another build; one with CUDA, or another name, is what it is."""
+    records = [
+        of_release("2.0.0+cu118", "libtorch_cpu.so:0", "libtorch_cuda.so:1"),
+        of_release("2.1.0+cpu", "libtorch_cpu.so:2"),
+        of_release("2.2.0+cu121", "libtorch_cpu.so:3", "libtorch_cuda.so:4"),
+    ]
+    columns = {"of_Cuda": 0b00010, "of_cpu": 0b00100, "cuda_in_both": 0b10010}
+    monkeypatch.setattr(embedded, "_table", lambda: NameTable(pack(columns, {})))
+    monkeypatch.setattr(embedded, "_records", lambda _: records)
+    embedded._having.cache_clear()
+    try:
+        found = {name: embedded.releases_exporting(name, Machine.X86_64) for name in (*columns, "cuda_nowhere")}
+    finally:
+        embedded._having.cache_clear()
+    assert {name: sorted(map(str, releases)) for name, releases in found.items()} == {
+        "of_Cuda": ["2.0.0", "2.1.0"],
+        "of_cpu": ["2.1.0"],
+        "cuda_in_both": ["2.0.0", "2.1.0", "2.2.0"],
+        "cuda_nowhere": [],
+    }
+
+
+def test_the_cuda_of_each_release(monkeypatch: pytest.MonkeyPatch) -> None:
+    records = [
+        of_cuda("2.6.0+cu124", "libcudart.so.12"),
+        of_cuda("2.6.0+cu118", "libcudart.so.11.0"),
+        of_cuda("2.6.0+cpu", "libgomp.so.1"),
+        of_cuda("2.5.0+cpu", "libgomp.so.1"),
+    ]
+    monkeypatch.setattr(embedded, "_records", lambda _: records)
+    found = embedded.cuda_majors.__wrapped__(Machine.X86_64)
+    assert {str(release): majors for release, majors in found.items()} == {"2.5.0": set(), "2.6.0": {"11", "12"}}
+
+
+def test_the_newest_build_tells_what_the_libraries_of_a_cuda_are_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CUDA 13 has libcufft.so.12: each library counts its own versions, which can change within a CUDA."""
+    records = [
+        of_cuda("2.9.0+cu130", "libcufft.so.11"),
+        of_cuda("2.10.0+cu130", "libcufft.so.12"),
+        of_cuda("2.11.0+cu128", "libcufft.so.10"),
+    ]
+    unpacked: list[dict[str, dict[str, dict[str, list[str]]]]] = []
+
+    def unpack(record: dict[str, dict[str, dict[str, list[str]]]], _: Files) -> TorchRelease:
+        unpacked.append(record)
+        return built("2.11.0+cu128")
+
+    monkeypatch.setattr(embedded, "_records", lambda _: records)
+    monkeypatch.setattr(embedded, "_unpack", unpack)
+    embedded.release_like("2.11.0+cu131", Machine.X86_64, Files(read_facts))
+    embedded.release_like("2.11.0+rocm6.4", Machine.X86_64, Files(read_facts))
+    needed = [record["libraries"]["libtorch_cuda.so"]["needed"][1] for record in unpacked]
+    assert needed == ["libcufft.so.12", "libcufft.so.10"]  # of no CUDA: as they are
+
+
+def test_the_libraries_of_an_embedded_release_are_no_programs() -> None:
+    files = Files(read_facts)
+    release = embedded.release("2.13.0", Machine.X86_64, files)
+    assert not any(facts.executable for path in release.libraries if (facts := files.object_at(path)) is not None)

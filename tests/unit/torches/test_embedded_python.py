@@ -43,3 +43,10 @@ def test_a_release_is_replaced_or_added_and_the_others_stay() -> None:
     assert replaced(data, {"2.10.0": {both, old}}) == data
     changed = json.loads(gzip.decompress(replaced(data, {"2.10.0": {both}})))
     assert changed["entries"] == [["ns::both", "definition", "3"]]
+
+
+def test_the_namespaces_are_those_of_definitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels for operators of others do not make their namespaces one in which Python code defines operators."""
+    entries = [["prims::abs", "definition", "1"], ["aten::add", "Meta", "1"], ["rngprims::f", "definition", "1"]]
+    monkeypatch.setattr(embedded_python, "data", lambda: {"releases": ["2.9.1"], "entries": entries})
+    assert embedded_python.namespaces.__wrapped__() == {"prims", "rngprims"}

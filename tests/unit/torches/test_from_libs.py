@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -9,8 +10,19 @@ from typing import cast
 import pytest
 
 from abiscan.binary.elf import Machine
+from abiscan.dispatch.keys import keys_of_minor, newest_minor
+from abiscan.dispatch.operators import Place
 from abiscan.dispatch.tags import Tags
-from abiscan.emulation.model import EmulationGap, Phase, RegisteredKernel, Registrations, TorchRegistrations
+from abiscan.emulation.model import (
+    EmulationGap,
+    Library,
+    LibraryKind,
+    Phase,
+    RegisteredKernel,
+    RegisteredOperator,
+    Registrations,
+    TorchRegistrations,
+)
 from abiscan.errors import InputError
 from abiscan.inputs.files import Files, read_facts
 from abiscan.inputs.interpreter import PythonTag
@@ -369,3 +381,118 @@ def test_a_kernel_without_a_key(keys: dict[int, str], expected: str | None) -> N
         registries=(),
     )
     assert [each.key for each in _named(recovered, None, Tags(names=())).kernels] == [expected, "CPU"]
+
+
+def with_libraries(**libraries: Registrations) -> TorchRegistrations:
+    return TorchRegistrations(libraries=libraries, keys={}, aliases={}, registries=())
+
+
+def defined(name: str, *, jit_only: bool = False) -> RegisteredOperator:
+    return RegisteredOperator(
+        name=name, schema=None, inferred=False, tags=(), jit_only=jit_only, file=None, line=None,
+        phase=Phase.STATIC_INIT, order=0, library=None,
+    )  # fmt: skip
+
+
+def test_operators_of_torchscript_alone_are_not_the_dispatcher_s() -> None:
+    recovered = with_libraries(one=Registrations(operators=(defined("a::one"), defined("a::jit", jit_only=True))))
+    assert _named(recovered, None, Tags(names=())).operators.keys() == {"a::one"}
+
+
+def test_only_a_whole_library_takes_a_namespace() -> None:
+    """library.cpp: TORCH_LIBRARY registers its namespace; FRAGMENT and IMPL do not, and IMPL(_, …) has none."""
+
+    def block(kind: LibraryKind, namespace: str | None, line: int) -> Library:
+        return Library(
+            kind=kind, namespace=namespace, dispatch_key=None, file="a.cpp", line=line, phase=Phase.STATIC_INIT, order=0
+        )
+
+    blocks = (
+        block(LibraryKind.DEF, "def", 1),
+        block(LibraryKind.DEF, "def", 2),  # the first one, as torch would name it
+        block(LibraryKind.DEF, None, 3),
+        block(LibraryKind.FRAGMENT, "fragment", 4),
+        block(LibraryKind.IMPL, "impl", 5),
+        block(LibraryKind.IMPL, None, 6),
+    )
+    found = _named(with_libraries(one=Registrations(libraries=blocks)), None, Tags(names=())).namespaces
+    assert found == {"def": Place("a.cpp", 1)}
+
+
+def test_a_key_that_torch_s_own_table_lacks_has_the_name_of_its_release() -> None:
+    """AutocastCPU has a number in DispatchKey.h of 1.10, and no case in toString(DispatchKey)."""
+    (number,) = (number for number, name in keys_of_minor((1, 10)).names.items() if name == "AutocastCPU")
+    recovered = with_libraries(one=Registrations(kernels=(kernel(number),)))
+    assert [one.key for one in _named(recovered, TorchVersion("1.10.0"), Tags(names=())).kernels] == ["AutocastCPU"]
+
+
+def test_tags_are_those_of_the_torch_s_own_header(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before those of its release: a build of a fork, say, that has more of them."""
+    tagged = dataclasses.replace(defined("a::one"), tags=(1,))
+    recovered = with_libraries(one=Registrations(operators=(tagged,)))
+    monkeypatch.setattr("abiscan.emulation.recover_torch", lambda *_: recovered)
+    package = torch_package(tmp_path, build="2.9.1")
+    files = Files(read_facts)
+    of_release = read_operators(from_path(package, files), files).operators["a::one"].tags
+    assert of_release == (_tags_of_release(TorchVersion("2.9.1")).names[1],)
+    path = package / "include/ATen/core/enum_tag.h"
+    path.parent.mkdir(parents=True)
+    path.write_text("namespace at {\nenum class Tag {\n  mine,\n  yours,\n};\n}\n", "utf-8")
+    files = Files(read_facts)
+    assert read_operators(from_path(package, files), files).operators["a::one"].tags == ("yours",)
+
+
+def test_the_newest_release_that_is_known_has_its_own_tags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nothing = TorchRegistrations(libraries={}, keys={1: "CPU"}, aliases={}, registries=())
+    monkeypatch.setattr("abiscan.emulation.recover_torch", lambda *_: nothing)
+    major, minor = newest_minor()
+    for number, assumed in ((minor, set()), (minor + 1, {"tags"})):
+        files = Files(read_facts)
+        package = torch_package(tmp_path / str(number), build=f"{major}.{number}.0")
+        assert read_operators(from_path(package, files), files).assumed == assumed
+
+
+def test_the_module_of_a_torch_is_its_c_extension(tmp_path: Path) -> None:
+    """torch/_C: there are other libraries in the folder, and other files that begin like it."""
+    package = torch_package(tmp_path)
+    for name in ("_C_flatbuffer.cpython-311-x86_64-linux-gnu.so", "_Cx.so", "_B.so", "a.so"):
+        Elf().write(package / name)
+    (package / "_C.pyi").write_text("x")
+    (package / "_C.a.txt").write_text("x")
+    assert read(package).local_libraries == (str(package / "_C.cpython-311-x86_64-linux-gnu.so"),)
+
+
+def test_without_a_module_libtorch_python_stands_for_it(tmp_path: Path) -> None:
+    package = torch_package(tmp_path)
+    (package / "_C.cpython-311-x86_64-linux-gnu.so").unlink()
+    assert read(package).local_libraries == (str(package / "lib/libtorch_python.so"),)
+    (package / "lib/libtorch_python.so").unlink()
+    assert read(package).local_libraries == (str(package / "lib/libtorch.so"),)
+    (package / "lib/libtorch.so").unlink()
+    assert read(package).local_libraries == (str(package / "lib/libtorch_cpu.so"),)
+
+
+@pytest.mark.parametrize(
+    ("site", "libraries", "found"),
+    [
+        ("env/lib/python3.11/site-packages", "env/lib", True),
+        ("env/lib64/python3.11/site-packages", "env/lib64", False),
+        ("env/lib/packages/site-packages", "env/lib", False),
+    ],
+)
+def test_what_is_an_environment_of_conda(site: str, libraries: str, found: bool, tmp_path: Path) -> None:
+    package = torch_package(tmp_path / site)
+    for library in sorted((package / "lib").iterdir()):
+        library.rename(tmp_path / libraries / library.name)
+    if found:
+        assert read(package).own_libraries.keys() == torch_libraries().keys()
+    else:
+        with pytest.raises(InputError, match="contains no torch"):
+            read(package)
+
+
+def test_the_libraries_of_a_torch_are_not_looked_for_elsewhere_if_it_has_them(tmp_path: Path) -> None:
+    """Another torch of the environment is not mixed with that of the package."""
+    package = torch_package(tmp_path / "lib/python3.11/site-packages")
+    Elf(soname="libtorch_hip.so").write(tmp_path / "lib" / "libtorch_hip.so")
+    assert read(package).own_libraries.keys() == torch_libraries().keys()

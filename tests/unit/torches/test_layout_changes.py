@@ -12,6 +12,7 @@ from abiscan.torches.layout_changes import (
     _renamed,
     change_between,
     layout_change,
+    layout_changes,
     method,
     slot_changes,
     slots_between,
@@ -153,6 +154,108 @@ def test_elements_that_keep_their_size_stay_where_they_are(world: dict[tuple[str
     world["c10::M", "2"] = cls(8, ("a", 0, "int", None), ("b", 4, "int", None))
     outer = cls(24, ("m", 0, "std::vector<c10::M>", 24))
     assert change(world, outer, outer) == (("m (c10::M): b (int) is new at 4",), False, False)
+
+
+def test_what_a_member_that_grew_has_in_it(world: dict[tuple[str, str], Layout]) -> None:
+    """Its own size is said once, as that of the member; everything else in it follows."""
+    world["c10::M", "1"] = cls(8, ("a", 0, "int", None))
+    world["c10::M", "2"] = cls(16, ("a", 0, "int", None), ("b", 8, "int", None))
+    old, new = (cls(size, ("m", 0, "c10::M", size)) for size in (8, 16))
+    assert change(world, old, new) == (
+        ("8 → 16 bytes", "m (c10::M): 8 → 16 bytes", "m (c10::M): b (int) is new at 8"),
+        True,
+        True,
+    )
+
+
+def test_the_size_is_said_first_and_then_the_alignment(world: dict[tuple[str, str], Layout]) -> None:
+    new = Layout("c10::C", 16, 16, (), (Field("x", 0, "int", None), Field("y", 8, "int", None)))
+    assert change(world, cls(8, ("x", 0, "int", None)), new) == (
+        ("8 → 16 bytes", "aligned to 8 → 16 bytes", "y (int) is new at 8"),
+        True,
+        True,
+    )
+
+
+def test_members_of_bases_of_bases_are_where_all_of_these_are(world: dict[tuple[str, str], Layout]) -> None:
+    """x is 8 bytes in A, which is 16 bytes in B, which is 32 bytes in C; of U nothing is known."""
+    for release in ("1", "2"):
+        world["c10::A", release] = cls(16, ("x", 8, "int", None))
+        world["c10::B", release] = cls(48, ("y", 8, "int", None), bases=(("c10::A", 16), ("other::U", 32)))
+    own = cls(96, ("y", 40, "int", None), ("x", 56, "int", None), bases=(("other::U", 64),))
+    assert change(world, cls(96, bases=(("c10::B", 32),)), own) is None
+    assert change(world, own, cls(96, bases=(("c10::B", 32),))) is None
+    elsewhere = cls(96, bases=(("c10::B", 40),))
+    world["c10::C", "1"], world["c10::C", "2"] = own, elsewhere
+    change_between.cache_clear()
+    found = layout_change("c10::C", "1", "2", X86)
+    assert found is not None
+    assert {*found.differences} == {
+        "y moved from 40 to 48", "x moved from 56 to 64", "other::U moved from 64 to 72"
+    }  # fmt: skip
+
+
+COUNT: Final = "std::atomic<uint32_t>"
+
+
+@pytest.mark.parametrize(
+    ("gone", "new", "moved"),
+    [
+        # As in c10::intrusive_ptr_target, whose refcount_ (at 8) and weakcount_ (at 12) became one word at 8: who reads
+        # the old ones finds them in it.
+        (("weak", 12, COUNT, None), ("both", 8, "std::atomic<uint64_t>", None), False),
+        (("count", 8, COUNT, None), ("both", 8, "std::atomic<uint64_t>", None), False),
+        (("count", 15, "unsigned int", None), ("both", 8, "size_t", None), False),
+        (("count", 16, COUNT, None), ("both", 8, "std::atomic<uint64_t>", None), True),  # behind the word
+        (("count", 8, COUNT, None), ("both", 12, "std::atomic<uint64_t>", None), True),  # before it
+        (("real", 12, "float", None), ("both", 8, "std::atomic<uint64_t>", None), True),
+        (("weak", 12, COUNT, None), ("real", 8, "double", None), True),
+    ],
+)
+def test_counters_that_became_one_word(
+    gone: tuple[str, int, str, int | None],
+    new: tuple[str, int, str, int | None],
+    moved: bool,
+    world: dict[tuple[str, str], Layout],
+) -> None:
+    found = change(world, cls(24, gone), cls(24, new))
+    assert found == (
+        (f"{new[0]} ({new[2]}) is new at {new[1]}", f"{gone[0]} ({gone[2]}) at {gone[1]} is gone"),
+        moved,
+        False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("kept", "gone"),
+    [
+        (("count", 8, COUNT, None), ("weak", 12, COUNT, None)),  # no new word: the old one is what it was
+        (("x", 0, "int", None), ("y", 4, "int", None)),
+        (("x", 0, "bool : 0-0", None), ("y", 0, "bool : 1-1", None)),  # a bit beside it, not a member of a union
+    ],
+)
+def test_a_member_that_is_gone_is_missed(
+    kept: tuple[str, int, str, int | None],
+    gone: tuple[str, int, str, int | None],
+    world: dict[tuple[str, str], Layout],
+) -> None:
+    found = change(world, cls(16, kept, gone), cls(16, kept))
+    assert found == ((f"{gone[0]} ({gone[2]}) at {gone[1]} is gone",), True, False)
+
+
+def test_a_class_in_place_of_something_else_is_no_move(world: dict[tuple[str, str], Layout]) -> None:
+    """Of what is no class, the size is not known: it may be the same."""
+    found = change(world, cls(8, ("x", 0, "c10::A", 8)), cls(8, ("x", 0, "void *", None)))
+    assert found == (("x: c10::A → void *",), False, False)
+
+
+def test_all_changes_of_a_release() -> None:
+    """2.9 put a std::shared_ptr in place of an intrusive_ptr into c10::KernelFunction; 2.9.1 changed no class."""
+    changes = layout_changes("2.8.0", "2.9.0", X86)
+    assert {"torch::CppFunction", "c10::KernelFunction"} <= changes.keys()
+    assert "torch::Library" not in changes
+    assert all(name == one.name for name, one in changes.items())
+    assert layout_changes("2.9.0", "2.9.1", X86) == {}
 
 
 def test_a_class_that_one_release_lacks_is_no_change(world: dict[tuple[str, str], Layout]) -> None:

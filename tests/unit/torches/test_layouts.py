@@ -103,3 +103,22 @@ def test_what_is_no_table_is_refused() -> None:
 def test_the_classes_of_a_release_that_is_not_embedded() -> None:
     assert list(layouts.classes("9.9.0", Machine.X86_64)) == []
     assert layouts.layout("c10::TensorImpl", "9.9.0", Machine.X86_64) is None
+
+
+def test_variants_are_those_of_their_builds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 20 builds, each with a layout that it shares with others or has alone; the oldest come first in the file."""
+    rows: list[tuple[object, ...]] = [(8 * number, 8, (), ()) for number in range(1, 6)]
+    builds = [(f"1.{number}.0", "x86_64") for number in range(20)]
+    shares = {row: sum(1 << at for at in range(len(builds)) if at % 5 == number) for number, row in enumerate(rows)}
+    (odd,) = [{rows[0]: 0b10 << 17}]
+    variants = {"c10::A": (shares, {("f()",): 1 << 17}), "c10::Late": (odd, {})}
+    data = layouts.pack(builds, variants)
+    assert layouts.unpack(data) == (builds, variants)
+    assert data == layouts.pack(builds, {**variants, "c10::A": (dict(reversed(shares.items())), {("f()",): 1 << 17})})
+    packed = layouts._Table(data)
+    monkeypatch.setattr(layouts, "_table", lambda: packed)
+    for number in range(20):
+        found = {each.name: each.size for each in layouts.classes(f"1.{number}.0", X86)}
+        assert found == {"c10::A": 8 * (number % 5 + 1), **({"c10::Late": 8} if number == 18 else {})}
+    oldest_first = [int(bits, 16) for bits, _ in next(iter(packed.items()))[1][0]]
+    assert oldest_first == [shares[row] for row in rows]

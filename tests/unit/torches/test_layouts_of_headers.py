@@ -99,6 +99,15 @@ def test_headers_are_read_once(torch: Torch) -> None:
     assert len(torch.said) == 3
 
 
+def test_headers_of_another_version_are_read_again(torch: Torch) -> None:
+    first = torch.headers()
+    found = {first.identity}
+    for text in ("__version__ = '9.9.1+cpu'\n", ""):
+        (torch.package / "version.py").write_text(text)
+        found.add(torch.headers().identity)
+    assert len(found) == len(torch.said) == 3
+
+
 def test_a_torch_without_headers(tmp_path: Path) -> None:
     files = Files(read_facts)
     assert headers_of(from_path(torch_package(tmp_path), files), files, Session(store=Store(tmp_path))) is None
@@ -153,7 +162,14 @@ def test_why_there_are_no_layouts(torch: Torch, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(own_layouts, "_on_disk", lambda *_: None)  # as in a wheel: they are unpacked
     compiler = Compiler()
     monkeypatch.setattr(clang, "find", lambda: compiler)
+    (torch.package / "include/A.h").symlink_to("nowhere")  # what cannot be read is left out
     assert laid_out(torch).layout("c10::Thing") is not None
     assert compiler.asked[0][0] != torch.package / "include"
-    monkeypatch.setattr(own_layouts, "_LARGEST", 10)
+    assert compiler.asked[0][2] == ["torch/library.h", "ATen/ATen.h"]
+    (torch.package / "include/A.h").unlink()
+    # As large as they are, and one byte less.
+    size = sum(path.stat().st_size for path in (torch.package / "include").rglob("*") if path.is_file())
+    monkeypatch.setattr(own_layouts, "_LARGEST", size)
+    assert laid_out(torch, "torch/csrc/api/include/torch/extra.h").gap is None
+    monkeypatch.setattr(own_layouts, "_LARGEST", size - 1)
     assert "they are too large" in (laid_out(torch, "x.h").gap or "")

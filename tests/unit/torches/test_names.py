@@ -46,3 +46,28 @@ def test_the_same_names_give_the_same_bytes() -> None:
 def test_refuses_other_bytes(data: bytes) -> None:
     with pytest.raises(ValueError, match="not a table of names"):
         NameTable(data)
+
+
+def test_what_the_writer_says_has_one_spelling() -> None:
+    assert pack({"a": 1}, meta={"one": 1, "two": 2}) == pack({"a": 1}, meta={"two": 2, "one": 1})
+
+
+@pytest.mark.parametrize("count", [1, 2, 512, 513, 1024, 1025, 2_000])
+def test_names_with_a_prefix_are_found_at_both_ends_of_a_block(count: int) -> None:
+    """A block has 512 names: a prefix can begin in one block, and end in the next, or be before or behind all."""
+    names = {f"n{number:05}": 1 + number % 3 for number in range(count)}
+    table = NameTable(pack(names, meta=None))
+    for prefix in ("n", "n000", "n0051", "n00512", "n01", f"n{count - 1:05}", "a", "z", "n00000"):
+        assert dict(table.starting_with(prefix)) == {
+            name: columns for name, columns in names.items() if name.startswith(prefix)
+        }
+    assert list(NameTable(pack({}, meta=None)).starting_with("n")) == []
+
+
+@pytest.mark.parametrize("bits", [1, 8, 9, 16, 17, 64, 65])
+def test_sets_of_columns_take_as_many_bytes_as_the_widest(bits: int) -> None:
+    """Of two names with random sets, the larger decides: the part ``columns`` has a whole number of bytes for each."""
+    widest, other = (1 << bits) - 1, 1
+    table = NameTable(pack({"a": widest, "b": other} if bits > 1 else {"a": 1}, meta=None))
+    assert table.columns("a") == widest
+    assert table._width == -(-bits // 8)

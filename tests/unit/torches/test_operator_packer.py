@@ -246,3 +246,22 @@ def test_a_fallback_is_a_kernel_of_no_operator() -> None:
     assert kernels[2::5] == [1, 0, 1]  # whether it falls through
     assert [place[1:] for place in kernels[3::5]] == [[7, 1], [None, 1], [9, 1]]
     assert OperatorTable(pack([(None, found)])).operators(0).fallbacks == fallbacks
+
+
+def test_blocks_without_a_line_come_before_those_with_one() -> None:
+    """Nobody may know the line of a block: what the code says is a register that another function has set, say."""
+    kernels = [kernel("CPU", line, SOURCE, name=f"aten::{letter}") for line in (7, None) for letter in "abcd"]
+    found = with_kernels(*kernels)
+    table = OperatorTable(pack([(None, found)]))
+    assert {(one.operator, one.line) for one in table.operators(0).kernels} == {
+        (one.operator, one.line) for one in kernels
+    }
+    *_, shared, _ = packed(found)
+    assert [place[0][1:] for place in shared["places"]] in ([[None, 1], [7, 1]], [[7, 1], [None, 1]])
+
+
+def test_the_names_of_each_build() -> None:
+    builds = [defining("aten::a", "aten::b"), defining("aten::b", "aten::c"), EMPTY, defining("aten::a")]
+    table = OperatorTable(pack([(None, found) for found in builds]))
+    assert [table.names(number) for number in range(4)] == [{*found.operators} for found in builds]
+    assert table.all_names == {"aten::a", "aten::b", "aten::c"}

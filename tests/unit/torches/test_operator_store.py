@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection
 from pathlib import Path
 
@@ -132,6 +133,15 @@ def test_another_library_has_another_file(tmp_path: Path, reads: list[TorchRelea
     for content in (b"", b"another"):
         operators_of(release(library(tmp_path, content)), Files(read_facts), session_at(cache))
     assert len(reads) == 2
+
+
+def test_another_version_has_another_file(tmp_path: Path, reads: list[TorchRelease]) -> None:
+    """What is read depends on it: the names of dispatch keys and tags, and which messages are looked for."""
+    given, cache = release(library(tmp_path, b"")), tmp_path / "cache"
+    builds = ("2.13.0+cpu", "2.12.0+cpu", None)
+    for build in (*builds, *builds):
+        operators_of(dataclasses.replace(given, build=build), Files(read_facts), session_at(cache))
+    assert [of.build for of in reads] == [*builds]
 
 
 def test_a_folder_that_cannot_be_written_costs_time_only(tmp_path: Path, reads: list[TorchRelease]) -> None:

@@ -79,3 +79,19 @@ def test_a_function_that_was_removed(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_function_that_never_was(monkeypatch: pytest.MonkeyPatch) -> None:
     exporting(monkeypatch, v2_7=False, v2_8=False)
     assert since_and_last() == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("operator", "name", "since", "headers"),
+    [
+        # torch/csrc/stable/ops.h: amax is there since 2.9; the operators for bits call a function that is there since
+        # 2.10, and have a wrapper in the headers since 2.14.
+        ("aten::amax", "amax", "2.9.0", "2.9.0"),
+        ("aten::bitwise_or.Tensor", "bitwise_or", "2.10.0", "2.14.0"),
+    ],
+)
+def test_the_wrapper_for_an_operator(operator: str, name: str, since: str, headers: str) -> None:
+    found = shims.wrapper(operator)
+    assert found is not None
+    assert (found.name, found.since, found.headers) == (name, TorchVersion(since), TorchVersion(headers))
+    assert shims.wrapper("aten::no_such_operator") is None

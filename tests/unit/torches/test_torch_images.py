@@ -10,6 +10,7 @@ import pytest
 from abiscan.binary.elf import Machine
 from abiscan.binary.image import ImageSystem
 from abiscan.errors import InputError
+from abiscan.inputs.interpreter import PythonTag
 from abiscan.inputs.version import TorchVersion
 from abiscan.torches.names import NameTable
 from abiscan.torches.torch_images import TorchImages, find, has_release, of_release, releases
@@ -134,18 +135,19 @@ def test_an_embedded_release_exports_what_it_exports() -> None:
 
 
 @pytest.mark.parametrize(
-    ("system", "name", "expected"),
+    ("system", "own", "name", "expected"),
     [
         # Windows ignores case in the names of files; the loader of macOS compares install names as they are.
-        (ImageSystem.WINDOWS, "C10.DLL", "c10.dll"),
-        (ImageSystem.WINDOWS, "c10.dll", "c10.dll"),
-        (ImageSystem.MACOS, "@rpath/libc10.dylib", "libc10.dylib"),
-        (ImageSystem.MACOS, "@rpath/libC10.dylib", None),
-        (ImageSystem.WINDOWS, "kernel32.dll", None),
+        (ImageSystem.WINDOWS, "c10.dll", "C10.DLL", "c10.dll"),
+        (ImageSystem.WINDOWS, "c10.dll", "c10.dll", "c10.dll"),
+        (ImageSystem.WINDOWS, "C10.dll", "c10.dll", "C10.dll"),
+        (ImageSystem.WINDOWS, "c10.dll", "kernel32.dll", None),
+        (ImageSystem.MACOS, "libc10.dylib", "@rpath/libc10.dylib", "libc10.dylib"),
+        (ImageSystem.MACOS, "libc10.dylib", "@rpath/libC10.dylib", None),
+        (ImageSystem.MACOS, "libC10.dylib", "@rpath/libC10.dylib", "libC10.dylib"),
     ],
 )
-def test_the_library_that_a_name_stands_for(system: ImageSystem, name: str, expected: str | None) -> None:
-    own = "c10.dll" if system is ImageSystem.WINDOWS else "libc10.dylib"
+def test_the_library_that_a_name_stands_for(system: ImageSystem, own: str, name: str, expected: str | None) -> None:
     images = TorchImages(
         build=None, system=system, machine=Machine.X86_64, exports={own: lambda _: True}, ordinals=False
     )
@@ -175,3 +177,20 @@ def test_a_folder_in_a_torch_that_is_neither_it_nor_its_libraries(inside: str, t
     (package / "bin").mkdir()
     assert find(package / "bin") is None
     assert find(package.rename(tmp_path / "lib")) is not None
+
+
+def test_the_python_of_a_torch_is_told_by_its_module(tmp_path: Path) -> None:
+    """That of torch itself: ``torch/_C.cp312-win_amd64.pyd``, not those of the packages within it."""
+    wheel = torch_wheel(tmp_path, "Windows")
+    with zipfile.ZipFile(wheel, "a") as archive:
+        for name in (
+            "torch/other/_C.cp39-win_amd64.pyd",
+            "torch/_C.cp312-win_amd64.pyd",
+            "other/_C.cp38-win_amd64.pyd",
+        ):
+            archive.writestr(name, b"")
+        archive.extractall(tmp_path / "site")
+    for path in (wheel, tmp_path / "site/torch"):
+        found = find(path)
+        assert found is not None
+        assert found.python == PythonTag(major=3, minor=12)
