@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from abiscan.dispatch.messages import Message, message
-from abiscan.dispatch.operators import Operator
+from abiscan.dispatch.operators import Kernel, Operator
 from abiscan.dispatch.schema import FunctionSchema, SchemaError
 from abiscan.dispatch.table import AUTOGRAD, NON_FUNCTIONAL, UNDEFINED, DispatchTable, EntrySource
 from abiscan.inputs.version import MinorVersion
@@ -118,16 +118,13 @@ def delegates(table: DispatchTable, backend: str, names: Iterable[str]) -> dict[
         by_base.setdefault(_base(name), []).append(name)
     delegated = {}
     for name in names:
-        entry = table.entry(name, backend)
-        if entry.source is not EntrySource.DEFAULT_BACKEND or entry.registration is None:
-            continue
-        if entry.registration.key != NON_FUNCTIONAL:
-            continue
+        kernel = table.entry(name, backend).registration
         inputs = _inputs(operators[name]) if name in operators else None
-        for other in by_base[_base(name)] if inputs is not None else ():
-            if other != name and _has_out(operators[other]) and _inputs(operators[other]) == inputs:
-                delegated[name] = other
-                break
+        if not isinstance(kernel, Kernel) or kernel.key != NON_FUNCTIONAL or inputs is None:
+            continue
+        same = (each for each in by_base[_base(name)] if each != name and _inputs(operators[each]) == inputs)
+        if (other := next((each for each in same if _has_out(operators[each])), None)) is not None:
+            delegated[name] = other
     return delegated
 
 

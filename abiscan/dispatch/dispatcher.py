@@ -285,13 +285,14 @@ class _Run:
         inferred = [inferred_for(kernel.inferred, name) for kernel in kernels if kernel.inferred is not None]
         if not inferred:
             self._throw("R6", str(name), name=name)
+        schema, *others = inferred
         if has_message("R7", self._release):
-            for other in inferred[1:]:
-                reason = difference(inferred[0], other, self._release)
+            for other in others:
+                reason = difference(schema, other, self._release)
                 if reason is not None:
-                    first, second = (self._print(named_nothing(schema)) for schema in (inferred[0], other))
+                    first, second = (self._print(named_nothing(each)) for each in (schema, other))
                     self._throw("R7", str(name), new=second, old=first, first=first, second=second, reason=reason)
-        return inferred[0]
+        return schema
 
     def _check_against_inferred(self, schema: FunctionSchema, kernel: CppFunction) -> None:
         if kernel.inferred is None:

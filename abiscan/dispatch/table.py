@@ -36,7 +36,6 @@ UNNAMED: Final = "UNKNOWN_TENSOR_TYPE_ID"
 _ALIASES: Final = (1, 7)
 _NO_CATCH_ALL: Final = (1, 8)
 _SPLIT: Final = (1, 12)  # from here on, a key is a functionality with a backend
-_NESTED_HAS_BACKENDS: Final = (1, 13)
 
 # getBackendKeySetFromAutograd (c10/core/DispatchKeySet.cpp) has a case for each key AutogradX but for these.
 _AUTOGRAD_WITHOUT_BACKEND: Final = frozenset({"AutogradHIP", "AutogradVE", "AutogradMTIA"})
@@ -243,11 +242,8 @@ class DispatchTable:
             if key == "AutogradXPU" and self.release < _AUTOGRAD_XPU_WITH_BACKEND:
                 continue
             backend = key.removeprefix(AUTOGRAD)
-            backends[key] = frozenset({backend})
-            if backend == "NestedTensor" and self.release >= _SPLIT:
-                with_backends = self.release >= _NESTED_HAS_BACKENDS
-                nested = (name for name in self._named if name.startswith(backend))
-                backends[key] = frozenset(nested) if with_backends else frozenset()
+            nested = (name for name in self._named if name.startswith("NestedTensor"))
+            backends[key] = frozenset(nested if backend == "NestedTensor" else (backend,))
         return backends
 
 

@@ -514,9 +514,10 @@ def test_what_each_release_says_of_a_second_kernel(release: MinorVersion, key: s
     assert (found.message.text, found.message.exact) == (text, release < (1, 8))
 
 
-def test_which_of_the_schemas_that_kernels_tell_is_another_one() -> None:
+@pytest.mark.parametrize("between", [(), (of_key("CUDA"),), (CppFunction(dispatch_key="XLA"), of_key("CUDA"))])
+def test_which_of_the_schemas_that_kernels_tell_is_another_one(between: tuple[CppFunction, ...]) -> None:
     """The first one is compared with each of the others (op_registration.cpp of 1.5)."""
-    kernels = (UNARY, CppFunction(dispatch_key="XLA"), of_key("CUDA"), of_key("CPU", BINARY))
+    kernels = (UNARY, *between, of_key("CPU", BINARY))
     result = replay(State(), [RegisterOperator(text="ns::f", kernels=kernels)], (1, 5))
     one, two = "(Tensor _0) -> (Tensor _0)", "(Tensor _0, Tensor _1) -> (Tensor _0)"
     assert refusal(result) == (
