@@ -8,20 +8,20 @@ do the work is followed to that operator (``delegates``).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Final
 
 from abiscan.dispatch.messages import Message, message
-from abiscan.dispatch.operators import Operator
+from abiscan.dispatch.operators import Kernel, Operator
 from abiscan.dispatch.schema import FunctionSchema, SchemaError
-from abiscan.dispatch.table import AUTOGRAD, NON_FUNCTIONAL, UNDEFINED, DispatchTable, EntrySource, TableEntry
+from abiscan.dispatch.table import AUTOGRAD, NON_FUNCTIONAL, UNDEFINED, DispatchTable, EntrySource
 from abiscan.inputs.version import MinorVersion
 
 BACKEND_SELECT: Final = "BackendSelect"
 PRIVATE_USE: Final = "PrivateUse1"
 _GENERATED: Final = "VariableType"  # in torch/csrc/autograd/generated
-_PRINTS_TABLE: Final = (1, 7)
+_NAMES_ALL: Final = (1, 7)
 _TENSOR_ARGUMENT: Final = re.compile(r"\bTensor\b")
 
 
@@ -71,53 +71,30 @@ def is_done_by_autograd(table: DispatchTable, operator: str, backend: str) -> bo
 
 
 def failure_message(table: DispatchTable, failed: Failure, backend_name: str | None = None) -> Message:
-    """The message of torch: the reason, the available backends, and from 1.7 on the whole row of the table.
+    """The message of torch: the reason and the available backends, without the row of the table that 1.7 on appends.
 
     :param backend_name: the backend's own name, if it has renamed PrivateUse1
     """
-    row = table.row(failed.operator)
     key = table.printed(failed.key)
     if backend_name and key.endswith(PRIVATE_USE):
         key = key.removesuffix(PRIVATE_USE) + backend_name
-    return message(
-        "K7" if failed.key == UNDEFINED else "K6",
-        table.release,
-        name=failed.operator,
-        key=key,
-        keys=_available(table, row),
-        table=printed_row(table, row) if table.release >= _PRINTS_TABLE else "",
+    check = "K7" if failed.key == UNDEFINED else "K6"
+    raised = message(
+        check, table.release, name=failed.operator, key=key, keys=_available(table, failed.operator), table=""
     )
+    return replace(raised, text=raised.text.rstrip())
 
 
-def _available(table: DispatchTable, row: Mapping[str, TableEntry]) -> str:
+def _available(table: DispatchTable, operator: str) -> str:
     """The keys that have an entry. Up to 1.6, torch names only those with a kernel for this operator."""
-    prints_table = table.release >= _PRINTS_TABLE
+    names_all = table.release >= _NAMES_ALL
     keys = [
         table.printed(key)
-        for key, entry in row.items()
+        for key, entry in table.row(operator).items()
         if key != UNDEFINED
-        and (entry.source is not EntrySource.MISSING if prints_table else entry.source is EntrySource.KERNEL)
+        and (entry.source is not EntrySource.MISSING if names_all else entry.source is EntrySource.KERNEL)
     ]
-    if not prints_table and any(entry.source is EntrySource.CATCH_ALL for entry in row.values()):
-        keys.append("CATCH-ALL")
     return f"[{', '.join(keys)}]"
-
-
-def printed_row(table: DispatchTable, row: Mapping[str, TableEntry]) -> str:
-    """A row of the table as torch prints it, one line per entry (``dumpComputedTable``)."""
-    lines = ((table.printed(key), printed_entry(entry)) for key, entry in row.items())
-    return "".join(f"{key}: {text}\n" for key, text in lines if text is not None)
-
-
-def printed_entry(entry: TableEntry) -> str | None:
-    """What torch prints for an entry after its key; None for a missing entry, which it omits."""
-    if entry.source is EntrySource.MISSING:
-        return None
-    if entry.registration is None:
-        return f"ambiguous_autogradother [{entry.source.value}]"
-    file, line = entry.registration.file, entry.registration.line
-    place = "registered by RegisterOperators" if file is None else f"registered at {file}:{line}"
-    return f"{'fallthrough ' if entry.is_fallthrough else ''}{place} [{entry.source.value}]"
 
 
 def lookup_message(release: MinorVersion, operator: str, *, implemented: bool) -> Message:
@@ -141,16 +118,13 @@ def delegates(table: DispatchTable, backend: str, names: Iterable[str]) -> dict[
         by_base.setdefault(_base(name), []).append(name)
     delegated = {}
     for name in names:
-        entry = table.entry(name, backend)
-        if entry.source is not EntrySource.DEFAULT_BACKEND or entry.registration is None:
-            continue
-        if entry.registration.key != NON_FUNCTIONAL:
-            continue
+        kernel = table.entry(name, backend).registration
         inputs = _inputs(operators[name]) if name in operators else None
-        for other in by_base[_base(name)] if inputs is not None else ():
-            if other != name and _has_out(operators[other]) and _inputs(operators[other]) == inputs:
-                delegated[name] = other
-                break
+        if not isinstance(kernel, Kernel) or kernel.key != NON_FUNCTIONAL or inputs is None:
+            continue
+        same = (each for each in by_base[_base(name)] if each != name and _inputs(operators[each]) == inputs)
+        if (other := next((each for each in same if _has_out(operators[each])), None)) is not None:
+            delegated[name] = other
     return delegated
 
 

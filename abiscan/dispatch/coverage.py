@@ -11,7 +11,7 @@ from typing import Final
 from abiscan.dispatch.calls import delegates, failure, failure_message, takes_backend
 from abiscan.dispatch.keys import DispatchKeys
 from abiscan.dispatch.operators import Operators
-from abiscan.dispatch.table import DispatchTable, EntrySource
+from abiscan.dispatch.table import AUTOGRAD_OTHER, DispatchTable, EntrySource
 
 ESSENTIAL: Final = frozenset(
     {
@@ -131,7 +131,7 @@ def cover(
             MissingKernel(
                 operator=name,
                 key=failed.key,
-                message=raised.text.partition("\n\n")[0],
+                message=raised.text,
                 exact=raised.exact and complete,
                 essential=name in ESSENTIAL and not (name in _COPIES and base_of(backend) in _COPIED),
                 core=not core.isdisjoint((name, *callers.get(name, ()))),
@@ -164,8 +164,8 @@ def _reference(table: DispatchTable) -> str:
 
 def _is_ambiguous(table: DispatchTable, name: str, backend: str) -> bool:
     """Whether an autograd entry before the backend's kernel raises: the backend has no autograd key of its own."""
-    other = next((key for key in table.keys if key == "AutogradOther" and backend in table.backends_of(key)), None)
-    return other is not None and table.entry(name, other).source is EntrySource.AMBIGUOUS
+    is_other = backend in table.backends_of(AUTOGRAD_OTHER)
+    return is_other and table.entry(name, AUTOGRAD_OTHER).source is EntrySource.AMBIGUOUS
 
 
 def base_of(key: str) -> str:

@@ -69,6 +69,7 @@ _BY_VALUE: Final = (
     "SymIntArrayRef and OptionalSymIntArrayRef directly (not as const references)."
 )
 _TYPE_ADVICE: Final = (2, 4)
+_NO_TYPEVARS: Final = (2, 4)  # parseSchema(text, allow_typevars), and no more parseSchema(text)
 
 _FROM_SCHEMA: Final = "FROM_SCHEMA"  # what TORCH_LIBRARY takes for a schema that is given,
 _CONSERVATIVE: Final = "CONSERVATIVE"  # and for one that is inferred (library.cpp)
@@ -195,7 +196,8 @@ class _Run:
 
     def _define(self, event: Define) -> None:
         block, kernel = event.block, event.kernel
-        declaration = self._parse(event.text, with_typevars=block.namespace in ("aten", "prim"))
+        # The overload of def() that takes a kernel leaves parseSchemaOrName its default.
+        declaration = self._parse(event.text, with_typevars=kernel is not None or self._release < _NO_TYPEVARS)
         if isinstance(declaration, OperatorName):
             if kernel is None:
                 self._throw_text(declaration, "Tried to parse a function schema but only the operator name was given")
@@ -283,13 +285,14 @@ class _Run:
         inferred = [inferred_for(kernel.inferred, name) for kernel in kernels if kernel.inferred is not None]
         if not inferred:
             self._throw("R6", str(name), name=name)
+        schema, *others = inferred
         if has_message("R7", self._release):
-            for other in inferred[1:]:
-                reason = difference(inferred[0], other, self._release)
+            for other in others:
+                reason = difference(schema, other, self._release)
                 if reason is not None:
-                    first, second = (self._print(named_nothing(schema)) for schema in (inferred[0], other))
+                    first, second = (self._print(named_nothing(each)) for each in (schema, other))
                     self._throw("R7", str(name), new=second, old=first, first=first, second=second, reason=reason)
-        return inferred[0]
+        return schema
 
     def _check_against_inferred(self, schema: FunctionSchema, kernel: CppFunction) -> None:
         if kernel.inferred is None:
@@ -499,7 +502,7 @@ class _Run:
         if not silent:
             # torch shows the first kernel that had a C++ type as the previous one, whatever its key.
             first = entry.signature or entry.sym_signature
-            is_known = first is not None or entry.signatures_known or not has_message("L1", self._release)
+            is_known = first is not None or entry.signatures_known
             previous = first.debug if first else _NO_DEBUG if is_known else _UNKNOWN
             check = "K3b" if key is None and has_message("K3b", self._release) else "K3"
             warning = message(

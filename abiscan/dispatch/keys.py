@@ -71,18 +71,15 @@ def keys_of_minor(version: MinorVersion) -> DispatchKeys:
 
 def newest_minor() -> MinorVersion:
     """The newest minor version whose keys are known."""
-    return TorchVersion(_text().splitlines()[-1].split(maxsplit=1)[0]).minor_version
-
-
-def _text() -> str:
-    return resources.files("abiscan.dispatch").joinpath("data/keys.txt").read_text("utf-8")
+    return max(_tables())
 
 
 @functools.cache
 def _tables() -> dict[MinorVersion, DispatchKeys]:
     """The keys of each minor version, oldest first."""
     tables: dict[MinorVersion, DispatchKeys] = {}
-    for line in _text().splitlines():
+    text = resources.files("abiscan.dispatch").joinpath("data/keys.txt").read_text("utf-8")
+    for line in text.splitlines():
         text_of_minor, *words = line.split()
         minor = TorchVersion(text_of_minor).minor_version
         pairs = (word.split(":") for word in words)

@@ -53,10 +53,11 @@ class RegistryEntries:
         :raises RefusalError: torch rejects it
         """
         subject = str(event.key or _PRIVATE_USE)
+        if event.registry == _STORAGE and event.key != _PRIVATE_USE:
+            self._refuse("E4", event, subject)
+            return
         existing = self.entries.get((event.registry, event.key))
         refusal = _REFUSALS.get(event.registry)
-        if event.registry == _STORAGE and event.key != _PRIVATE_USE:
-            refusal, existing = "E4", 0
         if existing is None:
             self.entries[event.registry, event.key] = event.priority or 0
         elif refusal is not None:
@@ -65,7 +66,7 @@ class RegistryEntries:
             yield from self._meet(event, subject, existing)
 
     def _refuse(self, check: str, event: Enter, subject: str) -> None:
-        """A second entry, in a release that checks for it."""
+        """Reject an entry, in a release that checks for it."""
         if has_message(check, self._release):
             device = (self.backend or _PRIVATE_USE_NAME).lower()
             raise RefusalError(message(check, self._release, key=event.key, device=device), subject)

@@ -36,7 +36,6 @@ UNNAMED: Final = "UNKNOWN_TENSOR_TYPE_ID"
 _ALIASES: Final = (1, 7)
 _NO_CATCH_ALL: Final = (1, 8)
 _SPLIT: Final = (1, 12)  # from here on, a key is a functionality with a backend
-_NESTED_HAS_BACKENDS: Final = (1, 13)
 
 # getBackendKeySetFromAutograd (c10/core/DispatchKeySet.cpp) has a case for each key AutogradX but for these.
 _AUTOGRAD_WITHOUT_BACKEND: Final = frozenset({"AutogradHIP", "AutogradVE", "AutogradMTIA"})
@@ -243,11 +242,8 @@ class DispatchTable:
             if key == "AutogradXPU" and self.release < _AUTOGRAD_XPU_WITH_BACKEND:
                 continue
             backend = key.removeprefix(AUTOGRAD)
-            backends[key] = frozenset({backend})
-            if backend == "NestedTensor" and self.release >= _SPLIT:
-                with_backends = self.release >= _NESTED_HAS_BACKENDS
-                nested = (name for name in self._named if name.startswith(backend) and name != backend)
-                backends[key] = frozenset(nested) if with_backends else frozenset()
+            nested = (name for name in self._named if name.startswith("NestedTensor"))
+            backends[key] = frozenset(nested if backend == "NestedTensor" else (backend,))
         return backends
 
 
@@ -297,15 +293,15 @@ def _ranked(keys: Mapping[int, str], aliases: Mapping[str, frozenset[str]]) -> I
         for functionality, prefix in _PER_BACKEND.items()
         if functionality in numbers and prefix + _FIRST_BACKEND in numbers and "Dense" in numbers
     }
-    first = min(blocks, default=len(keys) + max(keys, default=0))
     for number, name in keys.items():
         if name in aliases or name.endswith("Unknown"):
             continue
-        if number >= first:
-            yield (blocks[max(block for block in blocks if block <= number)], number), name
+        if before := [block for block in blocks if block <= number]:
+            yield (blocks[max(before)], number), name
         elif not (blocks and name in _PER_BACKEND):
             yield (number, number), name
 
 
 def _spelling(names: tuple[str, ...], keys: Iterable[str]) -> str:
-    return next((name for name in names if name in keys), names[0])
+    """The one of the names that a release has; empty if it has none of them."""
+    return next((name for name in names if name in keys), "")

@@ -22,9 +22,8 @@ from typing import Any
 
 import pytest
 
-from abiscan.dispatch.calls import printed_entry
 from abiscan.dispatch.operators import Operators
-from abiscan.dispatch.table import DispatchTable, EntrySource
+from abiscan.dispatch.table import DispatchTable, EntrySource, TableEntry
 from abiscan.inputs.files import Files, read_facts
 from abiscan.torches.from_libs import from_path, read_operators
 from abiscan.torches.from_python import _kernels
@@ -46,11 +45,19 @@ json.dump({
 """
 
 
+def printed_entry(entry: TableEntry) -> str:
+    if entry.registration is None:
+        return f"ambiguous_autogradother [{entry.source.value}]"
+    file, line = entry.registration.file, entry.registration.line
+    place = "registered by RegisterOperators" if file is None else f"registered at {file}:{line}"
+    return f"{'fallthrough ' if entry.is_fallthrough else ''}{place} [{entry.source.value}]"
+
+
 def printed_row(table: DispatchTable, operator: str) -> list[tuple[str, str]]:
     return [
-        (table.printed(key), text)
+        (table.printed(key), printed_entry(entry))
         for key, entry in table.row(operator).items()
-        if (text := printed_entry(entry)) is not None
+        if entry.source is not EntrySource.MISSING
     ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from abiscan.dispatch.acceptance import acceptance_of
+from abiscan.dispatch.acceptance import acceptance_of, is_known
 from abiscan.dispatch.dispatcher import replay
 from abiscan.dispatch.events import Block, BlockKind, CppFunction, FallBack
 from abiscan.dispatch.outcomes import OutcomeKind
@@ -56,3 +56,8 @@ def test_a_second_fallback(key: str, release: MinorVersion, kinds: list[OutcomeK
 def test_a_release_that_was_not_asked_is_like_the_one_before_it() -> None:
     assert acceptance_of((2, 99)) == acceptance_of((2, 15))
     assert acceptance_of((1, 0)) == acceptance_of((1, 4))
+
+
+def test_which_releases_were_asked() -> None:
+    assert is_known((2, 13))
+    assert not is_known((2, 99))

@@ -6,11 +6,16 @@ import dataclasses
 
 import pytest
 
-from abiscan.dispatch.adapters import entry_key, state_of
+from abiscan.dispatch.adapters import entry_key, events_of, state_of, table_of
+from abiscan.dispatch.events import Define, OpenBlock
+from abiscan.dispatch.keys import DispatchKeys
 from abiscan.dispatch.operators import Fallback, Kernel, Operator, Operators, Place, RegistryEntry
 from abiscan.dispatch.state import StoredKernel, StoredSignature
+from abiscan.emulation import Phase
 from abiscan.inputs.version import MinorVersion
+from tests.registrations import registrations
 
+KEYS = DispatchKeys(minor=(2, 13), names={1: "CPU"})
 PLAIN, SYMBOLIC = "FN2at6TensorERKS0_lE", "FN2at6TensorERKS0_N3c106SymIntEE"
 EMPTY = Operators(
     operators={}, kernels=(), fallbacks=(), namespaces={}, classes=frozenset(), keys={}, aliases={}, gaps=()
@@ -58,7 +63,13 @@ def test_operators_that_matter_with_their_kernels() -> None:
 
 
 @pytest.mark.parametrize(
-    ("release", "signature", "symbolic"), [((1, 5), None, None), ((1, 12), SYMBOLIC, None), ((1, 13), PLAIN, SYMBOLIC)]
+    ("release", "signature", "symbolic"),
+    [
+        ((1, 5), None, None),
+        ((1, 6), SYMBOLIC, None),
+        ((1, 12), SYMBOLIC, None),
+        ((1, 13), PLAIN, SYMBOLIC),
+    ],
 )
 def test_which_types_a_release_keeps(release: MinorVersion, signature: str | None, symbolic: str | None) -> None:
     """C++ types are compared since 1.6; those with a SymInt have a place of their own since 1.13."""
@@ -106,3 +117,47 @@ def test_a_cuda_build_of_2_15_has_used_up_its_warning(
 )
 def test_devices_are_called_by_name(registry: str, key: int | str, expected: int | str) -> None:
     assert entry_key(registry, key) == expected
+
+
+def test_operators_of_the_interpreter_alone_are_not_in_the_table() -> None:
+    """``torch::jit::RegisterOperators`` puts them in a registry of their own, which nothing is dispatched from."""
+    libraries = ({"library": "TORCH_LIBRARY", "namespace": "ns"}, {"def": "ns::f(Tensor x) -> Tensor"})
+    found = registrations([*libraries, {"def": "ns::g(Tensor x) -> Tensor"}])
+    of_jit = dataclasses.replace(found.operators[1], jit_only=True)
+    loaded = dataclasses.replace(found, operators=(found.operators[0], of_jit))
+    assert table_of((2, 13), EMPTY, [loaded]).operators.operators.keys() == {"ns::f"}
+    defined = [event for event in events_of(loaded, KEYS, Phase.STATIC_INIT) if isinstance(event, Define)]
+    assert [event.text for event in defined] == ["f(Tensor x) -> Tensor"]
+
+
+@pytest.mark.parametrize(
+    ("inferred", "schema", "typed", "text"),
+    [
+        (True, "ns::f(Tensor _0) -> Tensor", True, "f"),  # torch infers it, and so does the model
+        (False, "ns::f(Tensor x) -> Tensor", True, "f(Tensor x) -> Tensor"),
+        (False, "ns::f(Tensor x) -> Tensor", False, "f(Tensor x) -> Tensor"),
+        (True, None, False, "f"),  # refused: nothing to infer it from
+        (True, None, True, None),
+        (False, None, False, None),
+        (False, None, True, None),
+    ],
+)
+def test_how_a_definition_was_written(inferred: bool, schema: str | None, typed: bool, text: str | None) -> None:
+    """What could not be read makes no event: nothing can be said about it."""
+    library, definition = {"library": "TORCH_LIBRARY", "namespace": "ns"}, {"def": "f(Tensor x) -> Tensor"}
+    type_ = {"signature": "FN2at6TensorERKS0_E", "inferred": "(Tensor _0) -> Tensor _0"}
+    found = registrations([library, {**definition, **type_}])
+    operator = dataclasses.replace(found.operators[0], name="ns::f", schema=schema, inferred=inferred)
+    kernel = dataclasses.replace(found.kernels[0], operator="ns::f", boxed=not typed)
+    read = dataclasses.replace(found, operators=(operator,), kernels=(kernel,))
+    defined = [event for event in events_of(read, KEYS, Phase.STATIC_INIT) if isinstance(event, Define)]
+    assert [event.text for event in defined] == ([] if text is None else [text])
+
+
+@pytest.mark.parametrize(("file", "line", "debug"), [("a.cpp", 7, "a.cpp:7"), (None, None, "?:0")])
+def test_where_a_block_is(file: str | None, line: int | None, debug: str) -> None:
+    found = registrations([{"library": "TORCH_LIBRARY", "namespace": "ns"}])
+    library = dataclasses.replace(found.libraries[0], file=file, line=line)
+    (event,) = events_of(dataclasses.replace(found, libraries=(library,)), KEYS, Phase.STATIC_INIT)
+    assert isinstance(event, OpenBlock)
+    assert event.block.debug == f"registered at {debug}"

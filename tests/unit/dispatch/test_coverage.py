@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+import pytest
 
 from abiscan.binary.elf import Machine
 from abiscan.dispatch.coverage import Coverage, MissingKernel, cover
@@ -31,13 +34,18 @@ KERNELS = {
 SCHEMAS = {"ns::without_tensor": "(int x) -> int", "ns::factory": "(int x, *, Device? device=None) -> Tensor"}
 
 
-def table(release: tuple[int, int] = (2, 9), of: Mapping[str, tuple[str, ...]] = KERNELS) -> DispatchTable:
-    schemas = {name: name + SCHEMAS.get(name, "(Tensor x) -> Tensor") for name in of}
-    kernels = [(name, key) for name, keys in of.items() for key in keys]
+def table(
+    release: tuple[int, int] = (2, 9),
+    *,
+    rows: Mapping[str, Sequence[str]] = KERNELS,
+    schemas: Mapping[str, str] = SCHEMAS,
+) -> DispatchTable:
+    texts = {name: name + schemas.get(name, "(Tensor x) -> Tensor") for name in rows}
+    kernels = [(name, key) for name, keys in rows.items() for key in keys]
     return DispatchTable(
         release,
         Operators(
-            operators={name: Operator(name, schema, (), None, None) for name, schema in schemas.items()},
+            operators={name: Operator(name, schema, (), None, None) for name, schema in texts.items()},
             kernels=tuple(Kernel(name, key, None, None, False, "f.cpp", 1) for name, key in kernels),
             fallbacks=(),
             namespaces={},
@@ -101,25 +109,109 @@ def test_how_much_a_missing_operator_matters() -> None:
     assert "XLA" in missing(found)["cpu"].message
 
 
-def test_a_backend_without_an_autograd_key_of_its_own() -> None:
-    """``computeDispatchTableEntryWithDebug``: AutogradOther cannot choose between a composite kernel and a backend's.
+def test_the_most_used_come_first() -> None:
+    """What nothing works without, torch's core set, what the CPU can do, what others call; then by name."""
+    rows = {
+        "aten::view": ("CUDA",),
+        "ns::core": ("CUDA",),
+        "ns::z_general": ("CPU",),
+        "ns::special": ("CUDA",),
+        "ns::called.out": ("CUDA",),
+        "ns::a_special": ("CUDA",),
+        "ns::called": ("CompositeExplicitAutogradNonFunctional",),
+    }
+    schemas = {"ns::called.out": "(Tensor x, *, Tensor(a!) out) -> Tensor(a!)"}
+    found = cover(table(rows=rows, schemas=schemas), "PrivateUse1", frozenset({"ns::core"}))
+    assert [each.operator for each in found.missing] == [
+        "aten::view",
+        "ns::core",
+        "ns::z_general",
+        "ns::called.out",
+        "ns::a_special",
+        "ns::special",
+    ]
+    called = missing(found)["called.out"]
+    assert (called.reached_from, called.core, called.general) == (("ns::called",), False, False)
+    assert [each.operator for each in found.missing if each.reached_from] == ["ns::called.out"]
+    # An operator of the core set makes one of what it calls.
+    of_core = cover(table(rows=rows, schemas=schemas), "PrivateUse1", frozenset({"ns::called"}))
+    assert [each.operator for each in of_core.missing if each.core] == ["ns::called.out"]
 
-    FPGA is one of the backends that share AutogradOther, XLA has AutogradXLA (``c10/core/DispatchKeySet.cpp``).
-    """
-    of = {"ns::both": ("CompositeImplicitAutograd", "FPGA", "XLA"), "ns::kernel": ("FPGA", "XLA")}
-    other, own = (cover(table(of=of), backend, frozenset()) for backend in ("FPGA", "XLA"))
-    assert (other.ambiguous, other.served) == (("ns::both",), {EntrySource.KERNEL: 1})
-    assert (own.ambiguous, own.served) == ((), {EntrySource.KERNEL: 2})
+
+def test_what_is_called_counts_though_nobody_asked_for_it() -> None:
+    rows = {
+        "ns::f": ("CompositeExplicitAutogradNonFunctional",),
+        "ns::f_": ("CompositeExplicitAutogradNonFunctional",),
+        "ns::f.out": ("CPU",),
+        "ns::g": ("CPU",),
+    }
+    schemas = {"ns::f.out": "(Tensor x, *, Tensor(a!) out) -> Tensor(a!)", "ns::f_": "(Tensor(a!) x) -> Tensor(a!)"}
+    found = cover(table(rows=rows, schemas=schemas), "PrivateUse1", frozenset(), ["ns::f_", "ns::f"])
+    assert [(each.operator, each.reached_from) for each in found.missing] == [("ns::f.out", ("ns::f", "ns::f_"))]
+    assert found.served == {EntrySource.DEFAULT_BACKEND: 2}
 
 
-def test_the_most_used_operators_come_first() -> None:
-    """Essential before core before general ones; then by name."""
-    of = {"ns::a": ("CUDA",), "ns::b": ("CPU",), "ns::c": ("CUDA",), "ns::d": ("CPU",), "aten::view": ("CUDA",)}
-    found = cover(table(of=of), "XLA", frozenset({"ns::c"}))
-    assert [each.operator for each in found.missing] == ["aten::view", "ns::c", "ns::b", "ns::d", "ns::a"]
+@pytest.mark.parametrize(
+    ("operator", "backend", "essential"),
+    [
+        ("aten::view", "CPU", True),
+        ("aten::_copy_from", "CPU", False),  # copy_ does all for it
+        ("aten::_copy_from_and_resize", "CUDA", False),
+        ("aten::_copy_from", "HIP", False),
+        ("aten::_copy_from", "XLA", True),
+        ("aten::_copy_from_and_resize", "PrivateUse1", True),
+        ("aten::tanh", "XLA", False),
+        ("aten::tanh", "CPU", False),
+    ],
+)
+def test_what_nothing_works_without(operator: str, backend: str, essential: bool) -> None:
+    """``aten::copy_`` calls ``_copy_from`` for devices that it does not know (ATen/native/Copy.cpp)."""
+    (found,) = cover(table(rows={operator: ("Meta",)}), backend, frozenset()).missing
+    assert found.essential is essential
 
 
-def test_an_autograd_kernel_works_for_its_own_backend_alone() -> None:
-    of = {"ns::cuda": ("AutogradCUDA",)}
-    assert cover(table(of=of), "CUDA", frozenset()).served == {EntrySource.AUTOGRAD: 1}
-    assert set(missing(cover(table(of=of), "CPU", frozenset()))) == {"cuda"}
+def test_a_backend_without_a_key_for_gradients_beside_a_composite_kernel() -> None:
+    """torch 2.13.0 lists AutogradOther as ``ambiguous_autogradother`` for such an operator."""
+    rows = {
+        "ns::both": ("CompositeImplicitAutograd", "FPGA"),
+        "ns::explicit": ("CompositeExplicitAutograd", "FPGA"),
+        "ns::composite": ("CompositeImplicitAutograd",),
+        "ns::own": ("FPGA",),
+        "ns::a_both": ("CompositeImplicitAutograd", "FPGA"),
+    }
+    fpga = cover(table(rows=rows), "FPGA", frozenset())
+    assert fpga.ambiguous == ("ns::a_both", "ns::both")
+    assert fpga.served == {EntrySource.KERNEL: 2, EntrySource.MATH: 1}
+    # XLA has AutogradXLA, and no part in it.
+    xla = cover(table(rows=rows), "XLA", frozenset())
+    assert xla.ambiguous == ()
+    assert set(missing(xla)) == {"own"}
+
+
+@pytest.mark.parametrize(("release", "exact"), [((1, 12), True), ((1, 13), False), ((2, 9), False)])
+def test_since_when_python_adds_kernels(release: tuple[int, int], exact: bool) -> None:
+    (found,) = cover(table(release, rows={"ns::f": ("CPU",)}), "XLA", frozenset()).missing
+    assert found.exact is exact
+
+
+def test_the_backend_by_the_name_it_has() -> None:
+    (found,) = cover(table(rows={"ns::f": ("CPU",)}), "PrivateUse1", frozenset(), backend_name="npu").missing
+    assert found.key == "PrivateUse1"
+    assert "from the 'npu' backend" in found.message
+    assert found.message.endswith("backends: [CPU].")  # the table that follows in torch is left out
+
+
+def test_a_name_stands_for_its_overloads_unless_it_is_an_operator_itself() -> None:
+    rows = dict.fromkeys(("ns::f.a", "ns::f.b", "ns::g", "ns::g.a", "ns::ff"), ("CPU",))
+    found = cover(table(rows=rows), "XLA", frozenset(), ["ns::g", "ns::f"])
+    assert [each.operator for each in found.missing] == ["ns::f.a", "ns::f.b", "ns::g"]
+
+
+def test_old_keys_have_a_suffix() -> None:
+    """In 1.4, the CPU is ``CPUTensorId``: an operator with a kernel for it is special to no device."""
+    old = dataclasses.replace(BASE, keys=keys_of(TorchVersion("1.4.0")).names, aliases={}, fallbacks=())
+    operator = Operator("ns::f", "ns::f(Tensor x) -> Tensor", (), None, None)
+    kernel = Kernel("ns::f", "CPUTensorId", None, None, False, "f.cpp", 1)
+    registered = dataclasses.replace(old, operators={"ns::f": operator}, kernels=(kernel,))
+    (found,) = cover(DispatchTable((1, 4), registered), "CUDATensorId", frozenset()).missing
+    assert (found.operator, found.general) == ("ns::f", True)

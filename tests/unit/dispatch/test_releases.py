@@ -12,6 +12,7 @@ from abiscan.dispatch.events import (
     BlockKind,
     CppFunction,
     Define,
+    Enter,
     Event,
     FallBack,
     Implement,
@@ -417,3 +418,289 @@ def test_a_definition_with_a_kernel_takes_both_in() -> None:
     assert (written.alias_analysis, written.kernels) == ("FROM_SCHEMA", {})
     asked = Define(block=DEF, text=TEXT, alias_analysis="PURE_FUNCTION")
     assert replay(State(), [asked], (2, 13)).state.operators["ns::f"].alias_analysis == "PURE_FUNCTION"
+
+
+OVERRIDING: Final = (
+    "Overriding a previously registered kernel for the same operator and the same dispatch key\n"
+    "  operator: {}\n"
+    "  dispatch key: {}\n"
+    "  previous kernel: {}\n"
+    "       new kernel: registered at a.cpp:2"
+)
+PLAIN: Final = StoredSignature(mangled=str(UNARY.signature), dispatch_key="CUDA", debug="of the plain type")
+SYMBOLIC: Final = StoredSignature(mangled="FvN3c106SymIntEE", dispatch_key="XLA", debug="of the type with a SymInt")
+
+
+@pytest.mark.parametrize(
+    ("plain", "symbolic", "known", "previous", "exact"),
+    [
+        (PLAIN, None, True, "of the plain type", True),
+        (None, SYMBOLIC, True, "of the type with a SymInt", True),
+        (PLAIN, SYMBOLIC, True, "of the plain type", True),
+        (None, None, True, "no debug info", True),
+        (None, None, False, "?", False),
+        (PLAIN, None, False, "of the plain type", True),
+    ],
+)
+def test_the_kernel_before_is_the_first_with_a_type(
+    plain: StoredSignature | None, symbolic: StoredSignature | None, known: bool, previous: str, exact: bool
+) -> None:
+    """``OperatorEntry::registerKernel``: ``cpp_signature_``, or else ``sym_cpp_signature_``, whatever their key."""
+    there: dict[str | None, tuple[StoredKernel, ...]] = {
+        "CPU": (StoredKernel(debug="the one that is replaced", inferred=None),)
+    }
+    entry = OperatorEntry(
+        schema="ns::f(Tensor x) -> Tensor",
+        debug="of the definition",
+        kernels=there,
+        signature=plain,
+        sym_signature=symbolic,
+        signatures_known=known,
+    )
+    boxed = implement("CPU", kernel=CppFunction())  # or else its own type might be the first
+    for release, result in (((1, 8), "(Tensor)"), ((2, 0), "Tensor")):
+        (found,) = overrides([boxed], release, State(operators={"ns::f": entry}))
+        definition = f"ns::f(Tensor x) -> {result}\n    of the definition"
+        assert found.message is not None
+        assert found.message.exact is exact
+        assert found.message.text == OVERRIDING.format(definition, "CPU", previous)
+        assert (found.old, found.new) == ("the one that is replaced", "registered at a.cpp:2")
+
+
+@pytest.mark.parametrize(
+    ("release", "key", "text"),
+    [
+        (
+            (1, 5),
+            "CPU",
+            (
+                "Registered a kernel for operator ns::f with dispatch key CPU that overwrote a previously registered "
+                "kernel with the same dispatch key for the same operator."
+            ),
+        ),
+        (
+            (1, 5),
+            None,
+            (
+                "Registered a catch-all kernel for operator ns::f that overwrote a previously registered catch-all "
+                "kernel for the same operator."
+            ),
+        ),
+        (
+            (1, 7),
+            None,
+            (
+                "Registering a kernel (registered at a.cpp:2) for operator ns::f for dispatch key (catch all) that "
+                "overwrote a previously registered kernel with the same dispatch key for the same operator."
+            ),
+        ),
+        ((1, 8), None, OVERRIDING.format("ns::f\n    no debug info", "(catch all)", "?")),
+        (
+            (2, 4),
+            None,
+            "Warning only once for all operators,  other operators may also be overrided.\n  "
+            + OVERRIDING.format("ns::f\n    no debug info", "(catch all)", "?"),
+        ),
+    ],
+)
+def test_what_each_release_says_of_a_second_kernel(release: MinorVersion, key: str | None, text: str) -> None:
+    """Up to 1.7 without the kernel before, so that nothing is unknown even if its type is."""
+    slot = key or {(1, 8): "Math", (2, 4): "CompositeImplicitAutograd"}.get(release)
+    there = {slot: (StoredKernel(debug="there", inferred=None),)}
+    state = State(operators={"ns::f": OperatorEntry(kernels=there, signatures_known=False)})
+    found = replay(state, [implement(key)], release).outcomes[0]
+    assert found.kind is OutcomeKind.OVERRIDES
+    assert found.message is not None
+    assert (found.message.text, found.message.exact) == (text, release < (1, 8))
+
+
+@pytest.mark.parametrize("between", [(), (of_key("CUDA"),), (CppFunction(dispatch_key="XLA"), of_key("CUDA"))])
+def test_which_of_the_schemas_that_kernels_tell_is_another_one(between: tuple[CppFunction, ...]) -> None:
+    """The first one is compared with each of the others (op_registration.cpp of 1.5)."""
+    kernels = (UNARY, *between, of_key("CPU", BINARY))
+    result = replay(State(), [RegisterOperator(text="ns::f", kernels=kernels)], (1, 5))
+    one, two = "(Tensor _0) -> (Tensor _0)", "(Tensor _0, Tensor _1) -> (Tensor _0)"
+    assert refusal(result) == (
+        "R7",
+        (
+            "In operator registration: Tried to register kernels for same operator that infer a different function "
+            f"schema: [{one}] doesn't match [{two}]. The number of arguments is different. 1 vs 2."
+        ),
+    )
+    assert result.failure is not None
+    assert (result.failure.old, result.failure.new) == (one, two)
+
+
+@pytest.mark.parametrize(
+    ("text", "kernel", "release", "accepts"),
+    [
+        ("f(t x) -> t", None, (2, 3), True),  # parseSchema(text)
+        ("f(t x) -> t", None, (2, 4), False),  # parseSchema(text, allow_typevars=false)
+        ("f(t x) -> t", None, (2, 13), False),
+        ("f(double x) -> ()", None, (2, 3), True),
+        ("f(double x) -> ()", None, (2, 13), False),
+        ("f(t x) -> t", CppFunction(), (2, 13), True),  # parseSchemaOrName(text), which allows them
+        ("aten::f(t x) -> t", None, (2, 13), True),
+    ],
+)
+@pytest.mark.parametrize("namespace", ["ns", "aten"])
+def test_type_variables_in_a_definition(
+    namespace: str, text: str, kernel: CppFunction | None, release: MinorVersion, accepts: bool
+) -> None:
+    """As torch 2.13.0 takes them; the parameter is in the names that 2.4 and newer export, and not in those of 2.3."""
+    where = block(BlockKind.FRAGMENT, "aten" if text.startswith("aten::") else namespace)
+    result = replay(State(), [Define(block=where, text=text, kernel=kernel)], release)
+    assert (result.failure is None) is accepts
+    if not accepts:
+        assert refusal(result)[0] == "G1"
+
+
+def test_type_variables_in_a_call_of_register_operators() -> None:
+    kernels = (CppFunction(),)
+    assert replay(State(), [RegisterOperator(text="ns::f(t x) -> t", kernels=kernels)], (2, 13)).failure is None
+
+
+@pytest.mark.parametrize(
+    ("release", "kind", "printed"),
+    [
+        ((1, 6), BlockKind.DEF, "0"),
+        ((1, 6), BlockKind.IMPL, "1"),
+        ((1, 6), BlockKind.FRAGMENT, "2"),
+        ((1, 7), BlockKind.IMPL, "TORCH_LIBRARY_IMPL"),
+        ((2, 13), BlockKind.IMPL, "TORCH_LIBRARY_IMPL"),
+    ],
+)
+def test_how_a_block_is_called(release: MinorVersion, kind: BlockKind, printed: str) -> None:
+    """``enum Kind { DEF, IMPL, FRAGMENT }`` of torch/library.h: 1.6 prints the number."""
+    event = implement("CPU", name="other::f")
+    result = replay(State(), [Implement(block=block(kind), name="other::f", kernel=event.kernel)], release)
+    id_, text = refusal(result)
+    assert id_ == "L6"
+    assert text.endswith(f"(Error occurred while processing {printed} block at a.cpp:1)")
+    assert result.failure is not None
+    assert result.failure.message is not None
+    assert result.failure.message.exact
+
+
+@pytest.mark.parametrize(("namespace", "printed"), [("ns", "(ns)"), (None, "(std::nullopt)")])
+def test_a_kernel_of_another_namespace(namespace: str | None, printed: str) -> None:
+    event = Implement(block=block(BlockKind.IMPL, namespace), name="other::f", kernel=of_key("CPU"))
+    assert printed in refusal(replay(State(), [event], (2, 13)))[1]
+
+
+@pytest.mark.parametrize("release", [(1, 12), (1, 13)])
+def test_a_guess_keeps_types_with_a_symint_apart_from_1_13_on(release: MinorVersion) -> None:
+    stored = StoredKernel(debug="there", inferred="(int _0) -> Tensor _0")
+    state = State(operators={"ns::f": OperatorEntry(kernels={"CPU": (stored,)}, signatures_known=False)})
+    symbolic = CppFunction(signature="FN2at6TensorEN3c106SymIntES3_E", inferred="(SymInt _0, SymInt _1) -> Tensor _0")
+    result = replay(state, [implement("CUDA", 3, symbolic)], release)
+    assert (result.failure is None) is (release == (1, 13))
+
+
+@pytest.mark.parametrize(
+    "kernel", [CppFunction(signature=BINARY.signature), CppFunction(inferred=BINARY.inferred), CppFunction()]
+)
+def test_a_guess_needs_a_type_and_its_schema(kernel: CppFunction) -> None:
+    stored = StoredKernel(debug="there", inferred=UNARY.inferred)
+    state = State(operators={"ns::f": OperatorEntry(kernels={"CPU": (stored,)}, signatures_known=False)})
+    assert replay(state, [implement("CUDA", 3, kernel)], (2, 13)).failure is None
+
+
+@pytest.mark.parametrize(("release", "id_"), [((1, 5), None), ((1, 6), "K11"), ((2, 13), "K11")])
+def test_since_when_65_arguments_are_too_many(release: MinorVersion, id_: str | None) -> None:
+    arguments = ", ".join(f"Tensor x{number}" for number in range(65))
+    result = replay(State(), [RegisterOperator(text=f"ns::f({arguments}) -> Tensor", kernels=())], release)
+    assert (refusal(result)[0] if result.failure else None) == id_
+
+
+@pytest.mark.parametrize(
+    ("release", "other", "reason"),
+    [
+        ((2, 3), BINARY, "The number of arguments is different. 1 vs 2."),
+        ((2, 4), BINARY, "The number of arguments is different. 1 vs 2."),
+        ((2, 3), CppFunction(inferred="(Tensor _0) -> ()"), "The number of returns is different. 1 vs 0"),
+        ((2, 4), CppFunction(inferred="(Tensor _0) -> ()"), "The number of returns is different. 1 vs 0."),
+        ((2, 3), CppFunction(inferred="(int _0) -> Tensor _0"), "Type mismatch in argument 1: Tensor vs int"),
+        ((2, 4), CppFunction(inferred="(int _0) -> Tensor _0"), "Type mismatch in argument 1: Tensor vs int."),
+        ((2, 13), CppFunction(inferred="(Tensor _0) -> int _0"), "Type mismatch in return 1: Tensor vs int."),
+    ],
+)
+def test_how_two_schemas_differ(release: MinorVersion, other: CppFunction, reason: str) -> None:
+    """``findSchemaDifferences`` (infer_schema.cpp), whose sentences have ended with a full stop since 2.4."""
+    result = replay(State(), [Define(block=DEF, text=TEXT), implement("CPU", kernel=other)], release)
+    id_, text = refusal(result)
+    assert id_ == "K2"
+    assert text.endswith(f"reason: {reason}")
+
+
+@pytest.mark.parametrize(("release", "advises"), [((2, 3), False), ((2, 4), True)])
+def test_since_when_torch_lists_the_types(release: MinorVersion, advises: bool) -> None:
+    id_, text = refusal(replay(State(), [Define(block=DEF, text="f(Nothing x) -> ()")], release))
+    assert id_ == "G1"
+    assert ("Common valid schema types include Tensor" in text) is advises
+
+
+@pytest.mark.parametrize(("release", "reads"), [((1, 11), False), ((1, 12), True)])
+def test_a_definition_is_read_with_the_words_of_the_release(release: MinorVersion, reads: bool) -> None:
+    result = replay(State(), [Define(block=DEF, text="f(SymInt n) -> ()")], release)
+    assert (result.failure is None) is reads
+
+
+@pytest.mark.parametrize(
+    ("registry", "priorities", "kinds", "kept"),
+    [
+        # SetAllocator (c10/core/Allocator.cpp): the higher priority, or the later one of two.
+        ("allocator", (None,), [], 0),
+        ("allocator", (None, 0), [OutcomeKind.OVERRIDES], 0),
+        ("allocator", (1, None), [OutcomeKind.SKIPS], 1),
+        ("allocator", (1, 2), [OutcomeKind.OVERRIDES], 2),
+        ("allocator", (2, 1, 2), [OutcomeKind.SKIPS, OutcomeKind.OVERRIDES], 2),
+        ("device-guard", (None, None), [OutcomeKind.OVERRIDES], 0),
+        # c10/util/Registry.h
+        ("AnyRegistry", (1, 1), [OutcomeKind.EXITS], 1),
+        ("AnyRegistry", (2, 1), [OutcomeKind.SKIPS], 2),
+        ("AnyRegistry", (1, 2), [OutcomeKind.OVERRIDES], 2),
+        ("AnyRegistry", (1, None), [], 1),  # some other table
+    ],
+)
+def test_a_second_entry_in_a_registry(
+    registry: str, priorities: tuple[int | None, ...], kinds: list[OutcomeKind], kept: int
+) -> None:
+    events = [Enter(registry=registry, key="XLA", priority=priority) for priority in priorities]
+    result = replay(State(), events, (2, 13))
+    assert [outcome.kind for outcome in result.outcomes] == kinds
+    assert result.state.entries == {(registry, "XLA"): kept}
+    said = [outcome.message and outcome.message.id for outcome in result.outcomes]
+    of_registry = {OutcomeKind.EXITS: "C4", OutcomeKind.SKIPS: "C4b"} if registry == "AnyRegistry" else {}
+    assert said == [of_registry.get(kind) for kind in kinds]
+
+
+@pytest.mark.parametrize(
+    ("registry", "key", "count", "release", "id_"),
+    [
+        ("privateuse1-hooks", None, 2, (2, 1), "E1"),
+        ("privateuse1-hooks", None, 2, (2, 0), None),
+        ("privateuse1-hooks", None, 1, (2, 13), None),
+        ("privateuse1-generator", None, 2, (2, 0), "E2"),
+        ("privateuse1-generator", None, 2, (1, 13), None),
+        ("storage", "PrivateUse1", 1, (2, 13), None),
+        ("storage", "PrivateUse1", 2, (2, 13), "E3"),
+        ("storage", "XLA", 1, (2, 13), "E4"),
+        ("storage", "XLA", 1, (2, 0), None),
+        ("AcceleratorAllocatorConfig", "key", 2, (2, 9), "E5"),
+        ("AcceleratorAllocatorConfig", "key", 2, (2, 8), None),
+    ],
+)
+def test_registries_that_take_one_entry(
+    registry: str, key: str | None, count: int, release: MinorVersion, id_: str | None
+) -> None:
+    result = replay(State(), [Enter(registry=registry, key=key) for _ in range(count)], release)
+    assert (refusal(result)[0] if result.failure else None) == id_
+    assert result.failure is None or result.failure.subject == (key or "PrivateUse1")
+
+
+@pytest.mark.parametrize(("backend", "device"), [(None, "privateuseone"), ("NPU", "npu")])
+def test_the_device_has_the_name_of_the_backend(backend: str | None, device: str) -> None:
+    events = [Enter(registry="storage", key="PrivateUse1") for _ in range(2)]
+    expected = f"The StorageImplCreate function pointer for {device} has been registered."
+    assert refusal(replay(State(backend=backend), events, (2, 13))) == ("E3", expected)

@@ -7,6 +7,7 @@ it was compiled with the headers of each release and run with its libtorch_cpu.s
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import lzma
 from pathlib import Path
@@ -15,9 +16,9 @@ from typing import Any, Final
 import pytest
 
 from abiscan.binary.elf import Machine
-from abiscan.dispatch.calls import Failure, failure, failure_message, lookup_message, printed_entry, printed_row
+from abiscan.dispatch.calls import Failure, failure, failure_message, lookup_message
 from abiscan.dispatch.operators import Fallback, Kernel, Operators
-from abiscan.dispatch.table import UNNAMED, DispatchTable, EntrySource, no_key_of
+from abiscan.dispatch.table import UNNAMED, DispatchTable, EntrySource, no_key_of, runtime_keys
 from abiscan.torches.embedded_operators import operators
 
 DATA: Final = Path(__file__).parents[2] / "data" / "dispatch_tables.json.xz"
@@ -140,32 +141,77 @@ def test_a_backend_is_called_by_its_own_name(key: str, backend: str | None, expe
 
 
 @pytest.mark.parametrize(
-    ("keys", "expected"), [(["CPU"], "[CPU]"), (["CPU", None], "[CPU, CATCH-ALL]"), ([None], "[CATCH-ALL]")]
+    ("version", "key", "backends"),
+    [
+        ("1.9.1", "AutogradXPU", set()),
+        ("1.10.2", "AutogradXPU", {"XPU"}),
+        ("2.13.0", "AutogradXPU", {"XPU"}),
+        ("2.13.0", "AutogradHIP", set()),
+        ("2.13.0", "AutogradCPU", {"CPU"}),
+        ("2.13.0", "CPU", set()),
+        ("1.11.0", "AutogradNestedTensor", {"NestedTensor"}),
+        ("1.12.1", "AutogradNestedTensor", set()),
+    ],
 )
-def test_up_to_1_6_a_kernel_for_all_keys_is_named_last(keys: list[str | None], expected: str) -> None:
-    """``listAllDispatchKeys`` of ATen/core/dispatch/OperatorEntry.cpp in 1.6."""
-    base = operators("1.6.0", Machine.X86_64, ("aten::tanh",))
-    table = DispatchTable((1, 6), base).with_more((), [kernel("ns::f", key) for key in keys], [])
-    text = failure_message(table, Failure(operator="ns::f", key="CUDA")).text
-    assert f"only available for these backends: {expected}" in text
+def test_the_backends_of_a_key_for_gradients(version: str, key: str, backends: set[str]) -> None:
+    """``getBackendKeySetFromAutograd`` (c10/core/DispatchKeySet.cpp), which has no case for some of them."""
+    assert DispatchTable(release_of(version), operators(version, Machine.X86_64, ())).backends_of(key) == backends
 
 
-def test_the_row_that_torch_prints() -> None:
-    """As ``torch._C._dispatch_dump_table`` of torch 2.13 printed it for an operator with these kernels."""
-    kernels = [
-        kernel("ns::both", "CompositeImplicitAutograd"),
-        kernel("ns::both", "FPGA"),
-        kernel("ns::both", "XLA", fallthrough=True),
-    ]
-    table = DispatchTable((2, 13), operators("2.13.0", Machine.X86_64, ("aten::tanh",))).with_more((), kernels, [])
-    row = table.row("ns::both")
-    assert {key: printed_entry(row[key]) for key in ("Undefined", "CPU", "XLA", "FPGA", "AutogradOther")} == {
-        "Undefined": "registered at f.cpp:1 [math kernel]",
-        "CPU": "registered at f.cpp:1 [math kernel]",
-        "XLA": "fallthrough registered at f.cpp:1 [kernel]",
-        "FPGA": "registered at f.cpp:1 [kernel]",
-        "AutogradOther": "ambiguous_autogradother [ambiguous autogradother]",
-    }
-    lines = printed_row(table, row).splitlines()
-    assert lines[0] == "Undefined: registered at f.cpp:1 [math kernel]"
-    assert "AutogradOther: ambiguous_autogradother [ambiguous autogradother]" in lines
+@pytest.mark.parametrize("version", ["1.13.1", "2.13.0"])
+def test_nested_tensors_of_every_backend_have_one_key_for_gradients(version: str) -> None:
+    """From 1.13 on, the set has the bits of all backends besides that of NestedTensor."""
+    table = DispatchTable(release_of(version), operators(version, Machine.X86_64, ()))
+    assert table.backends_of("AutogradNestedTensor") >= {"NestedTensorCPU", "NestedTensorCUDA", "NestedTensorXPU"}
+    assert not table.backends_of("AutogradNestedTensor") & table.backends_of("AutogradOther")
+    assert table.backends_of("AutogradXPU") == {"XPU"}
+    assert {"SparseCPU", "QuantizedCUDA", "FPGA"} <= table.backends_of("AutogradOther")
+    assert not {"CPU", "XLA", "VE"} & table.backends_of("AutogradOther")
+
+
+@pytest.mark.parametrize(
+    ("keys", "aliases", "expected"),
+    [
+        ({2: "Autograd", 0: "Undefined", 1: "CPU", 3: "Later"}, {"Autograd"}, ("Undefined", "CPU", "Later")),
+        ({0: "Undefined", 1: "QuantizedUnknown", 2: "CPU"}, set(), ("Undefined", "CPU")),
+        ({}, set(), ()),
+        # One bit for each functionality, then the backends of each of them, then the aliases.
+        (
+            {
+                0: "Undefined",
+                1: "Dense",
+                2: "FPGA",
+                3: "Sparse",
+                4: "BackendSelect",
+                10: "CPU",
+                11: "CUDA",
+                20: "SparseCPU",
+                21: "SparseCUDA",
+                30: "Autograd",
+            },
+            {"Autograd"},
+            ("Undefined", "CPU", "CUDA", "FPGA", "SparseCPU", "SparseCUDA", "BackendSelect"),
+        ),
+        ({0: "Undefined", 3: "Sparse", 10: "CPU", 20: "SparseCPU"}, set(), ("Undefined", "Sparse", "CPU", "SparseCPU")),
+    ],
+)
+def test_the_order_of_the_entries(keys: dict[int, str], aliases: set[str], expected: tuple[str, ...]) -> None:
+    assert runtime_keys(keys, dict.fromkeys(aliases, frozenset())) == expected
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        ({0: "Undefined", 1: "Dense", 2: "Sparse", 10: "CPU", 11: "CUDA", 20: "SparseCPU"}, "SparseCUDA"),
+        ({0: "Undefined", 1: "Dense", 2: "Sparse", 10: "CPU", 11: "CUDA"}, None),
+        ({0: "Undefined", 1: "Dense", 10: "CPU", 11: "CUDA", 20: "SparseCPU"}, None),
+        ({0: "Undefined", 1: "Dense", 2: "Sparse"}, None),
+        ({0: "Undefined", 1: "Dense", 2: "Sparse", 10: "CPU", 11: "Unknown", 12: "CUDA", 20: "SparseCPU"}, None),
+    ],
+)
+def test_keys_that_a_release_has_without_a_name_for_them(keys: dict[int, str], expected: str | None) -> None:
+    """1.12 names few of the keys that each functionality has, one for each backend."""
+    base = operators("1.12.1", Machine.X86_64, ())
+    found = DispatchTable((1, 12), dataclasses.replace(base, keys=keys, aliases={})).names
+    assert found.get(21) == expected
+    assert found.items() >= keys.items()

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from packaging.version import Version
 
-from abiscan.dispatch.tags import tags_of
+from abiscan.dispatch.tags import tags_in, tags_of
 
 
 # ATen/core/enum_tag.h of the releases.
@@ -24,3 +24,12 @@ def test_names_a_number_as_the_release_does(version: str, number: int, name: str
 
 def test_before_1_13_there_are_none() -> None:
     assert tags_of(Version("1.12.1")).names == ()
+
+
+def test_reads_the_header_of_a_torch() -> None:
+    lines = ("#pragma once", "namespace at {", "    enum class Tag {", "        // core, of all")
+    header = "\n".join([*lines, "        core,", "        pt2,", "    };", "}"])
+    found = tags_in(header)
+    assert found is not None
+    assert found.names == ("core", "pt2")
+    assert tags_in("enum class Other { core }") is None
