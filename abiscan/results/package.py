@@ -145,7 +145,7 @@ class PackageResult:
 
     @property
     def fails_for_another(self) -> bool:
-        """Whether the import fails for want of another package than torch: no torch makes a difference."""
+        """Whether the import fails because a package other than torch is missing: no torch makes a difference."""
         lacking = self.error.of_module if self.error else None
         own = {library.path.partition("/")[0].partition(".")[0] for library in self.libraries}
         return lacking is not None and lacking not in own | {"torch", (self.module or "").partition(".")[0]}

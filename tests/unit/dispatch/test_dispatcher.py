@@ -262,3 +262,23 @@ def test_every_message_is_documented(template: object) -> None:
 def test_a_message_that_a_release_lacks_is_an_error() -> None:
     with pytest.raises(LookupError):
         message("D1", (1, 7))
+
+
+def test_kernels_of_one_operator_that_infer_different_schemas() -> None:
+    """``inferSchemaFromKernels_`` of op_registration.cpp in 1.4 compares each with the first."""
+    kernels = tuple(
+        CppFunction(dispatch_key=key, inferred=inferred)
+        for key, inferred in (
+            ("CPUTensorId", "(Tensor _0) -> Tensor _0"),
+            ("CUDATensorId", "(Tensor _0) -> Tensor _0"),
+            ("XLATensorId", "(Tensor _0, int _1) -> Tensor _0"),
+        )
+    )
+    same = replay(State(), [RegisterOperator(text="ns::f", kernels=kernels[:2])], (1, 4))
+    assert same.failure is None
+    failure = replay(State(), [RegisterOperator(text="ns::f", kernels=kernels[::2])], (1, 4)).failure
+    assert failure is not None
+    assert failure.message is not None
+    assert failure.message.id == "R7"
+    assert "[(Tensor _0) -> (Tensor _0)] doesn't match [(Tensor _0, int _1) -> (Tensor _0)]" in failure.message.text
+    assert failure.message.text.endswith("The number of arguments is different. 1 vs 2.")

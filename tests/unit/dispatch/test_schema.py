@@ -255,7 +255,14 @@ def test_words_that_torch_has_forgotten() -> None:
 
 
 @pytest.mark.parametrize(
-    "nested", ["(" * 60 + ")" * 60, "Future(" * 60, "Tensor" + "[]" * 60, "((Tensor" + "[]" * 49 + ")[])"]
+    "nested",
+    [
+        "(" * 60 + ")" * 60,
+        "Future(" * 60,
+        f"({'int, ' * 60}{'Future(' * 60}",  # what came before, and is closed, makes room for nothing
+        "Tensor" + "[]" * 60,
+        "((Tensor" + "[]" * 49 + ")[])",
+    ],
 )
 def test_depth_is_limited(nested: str) -> None:
     with pytest.raises(SchemaError, match="nested too deeply"):

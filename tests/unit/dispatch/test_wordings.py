@@ -65,6 +65,14 @@ def test_another_wording_takes_the_place_of_the_known_one(tmp_path: Path) -> Non
     assert in_words_of(other, found.reworded, found.absent) is other
 
 
+def test_the_most_similar_of_many_is_taken(tmp_path: Path) -> None:
+    """Only a few texts are compared closely: those that share the most words."""
+    others = [f"key dispatch same fallbacks backend alpha{i} beta{i}" for i in range(20)]
+    texts = [REWORDED if text == FALLBACKS else text for text in texts_of(RELEASE)]
+    found = compare((library(tmp_path / "libtorch_cpu.so", [*others, *texts]),), RELEASE)
+    assert found.reworded == {"F1": (Rewording(FALLBACKS, REWORDED),)}
+
+
 @pytest.mark.parametrize(
     "now",
     [
