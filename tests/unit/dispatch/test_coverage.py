@@ -215,3 +215,9 @@ def test_old_keys_have_a_suffix() -> None:
     registered = dataclasses.replace(old, operators={"ns::f": operator}, kernels=(kernel,))
     (found,) = cover(DispatchTable((1, 4), registered), "CUDATensorId", frozenset()).missing
     assert (found.operator, found.general) == ("ns::f", True)
+
+
+def test_an_autograd_kernel_works_for_its_own_backend_alone() -> None:
+    rows = {"ns::cuda": ("AutogradCUDA",)}
+    assert cover(table(rows=rows), "CUDA", frozenset()).served == {EntrySource.AUTOGRAD: 1}
+    assert set(missing(cover(table(rows=rows), "CPU", frozenset()))) == {"cuda"}

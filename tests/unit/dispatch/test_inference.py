@@ -19,6 +19,7 @@ C, D, E = (f"__torch__.torch.classes.ns.{name}" for name in "CDE")
         (f"ns::f({C}[] x, {D}? y, Dict(str, {E}) z) -> Tensor", {"ns.C", "ns.D", "ns.E"}),
         (f"ns::f({C}[]? x) -> ({D}, Tensor[])", {"ns.C", "ns.D"}),
         (f"f(t x, {C} y) -> t", {"ns.C"}),  # with a type variable
+        (f"ns::f(Dimname x, {C} y) -> ()", set()),  # torch knows no Dimname, and refuses it
         ("ns::f", set()),
         (f"ns::f({C} x", set()),
     ],
