@@ -100,11 +100,12 @@ class Trace:
 
 @dataclass(slots=True, kw_only=True)
 class Limits:
-    """How much all runs of a reading may take together, and one of them alone."""
+    """How much all runs of a reading may take together, and one of them alone; ``reached`` if that ended one."""
 
     deadline: float
     steps: int = 1_000_000
     depth: int = 40
+    reached: bool = False
 
     @classmethod
     def seconds(cls, seconds: float) -> Limits:
@@ -160,8 +161,10 @@ class PythonMachine:
 
     def _check(self) -> None:
         if self.steps > self.limits.steps:
+            self.limits.reached = True
             raise Exhausted(f"after {self.limits.steps} steps")
         if time.thread_time() > self.limits.deadline:
+            self.limits.reached = True
             raise Exhausted("out of time")
         self._next_check = min(self.steps + 256, self.limits.steps + 1)
 

@@ -46,6 +46,7 @@ class PackageReader:
         self._built_for = built_for
         self._code: dict[tuple[tuple[int, int] | Answer, Surroundings], tuple[PythonCode, Elsewhere]] = {}
         self._answered: dict[Surroundings, Answered] = {}
+        self._patience = 1.0
 
     def read(
         self, fresh: Callable[[], World], surroundings: Surroundings | None = None, *, seconds: float = _SECONDS
@@ -53,15 +54,18 @@ class PackageReader:
         """Read what importing the package does.
 
         :param fresh: gives a world of the target in which nothing is loaded yet
+        :param seconds: of processor time that it may take; half as many for each target before that took all of it
         """
         surroundings = surroundings or Surroundings()
         answered = self._answered.setdefault(surroundings, Answered())
         known = answered.reading(fresh)
         if known is None:
-            questions = Questions(fresh)
+            questions, limits = Questions(fresh), Limits.seconds(seconds * self._patience)
             with _without_collector():
-                known = self._read(questions.world, surroundings, Limits.seconds(seconds))
+                known = self._read(questions.world, surroundings, limits)
             answered.keep(questions, known)
+            if limits.reached:
+                self._patience /= 2  # or else it would take all releases of torch minutes
         return known
 
     def _read(self, fresh: Callable[[], AskedWorld], surroundings: Surroundings, limits: Limits) -> Reading:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from abiscan.python.machine import Limits
 from abiscan.python.model import Answer, OtherTorch, Raised, Reading, Skipped, World
 from abiscan.python.questions import Questions
 from abiscan.python.reading import PackageReader, read
@@ -108,3 +109,18 @@ def test_targets_share_what_is_imported_beside_another_torch() -> None:
     alone = [read(package(code), ["p"], lambda target=target: target, built_for=lambda _: other) for target in targets]  # type: ignore[misc]
     assert shared == alone
     assert {reading.uses["p/a.so"].skipped for reading in shared} == {Skipped.GUARD}
+
+
+def test_a_package_that_takes_all_of_its_time_gets_less_for_further_targets(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[float] = []
+
+    def seconds(asked: float) -> Limits:
+        given.append(asked)
+        return Limits(deadline=float("inf"), steps=1_000)
+
+    monkeypatch.setattr(Limits, "seconds", seconds)
+    each = "parts = torch.__version__.split('.')\nparts.pop()\n"  # so that no two targets answer alike
+    code = each + "if torch.__version__ >= '2.9':\n    for x in range(10_000):\n        os.getpid()\n" + LOADS
+    found = readings(code, [torch("2.8.0"), *(torch(f"2.{minor}.0") for minor in (9, 10, 11)), torch("2.7.0")])
+    assert [reading.imports[0].raised is None for reading in found] == [True, False, False, False, True]
+    assert given == [given[0] / share for share in (1, 1, 2, 4, 8)]
