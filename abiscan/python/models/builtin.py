@@ -111,7 +111,7 @@ def _exit(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
 def _len(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     value = args[0] if args else NotKnown("len()")
     if isinstance(value, (str, bytes, list, tuple, dict, set, frozenset, range)):
-        known = length(value)
+        known = attempt("len()", length, value)
         return NotKnown(f"len({described(value)})") if known is None else known
     if isinstance(value, Instance) and isinstance(value.cls.find("__len__"), PythonFunction):
         return machine.call(machine.attribute(value, "__len__"), [], {})
