@@ -119,11 +119,13 @@ def delegates(table: DispatchTable, backend: str, names: Iterable[str]) -> dict[
     delegated = {}
     for name in names:
         kernel = table.entry(name, backend).registration
-        inputs = _inputs(operators[name]) if name in operators else None
-        if not isinstance(kernel, Kernel) or kernel.key != NON_FUNCTIONAL or inputs is None:
+        if not isinstance(kernel, Kernel) or kernel.key != NON_FUNCTIONAL or name not in operators:
             continue
-        same = (each for each in by_base[_base(name)] if each != name and _inputs(operators[each]) == inputs)
-        if (other := next((each for each in same if _has_out(operators[each])), None)) is not None:
+        # Parsing takes much longer than the rest, so only the few that it depends on are parsed.
+        others = (each for each in by_base[_base(name)] if each != name and _has_out(operators[each]))
+        inputs = _inputs(operators[name])
+        same = (each for each in others if inputs is not None and _inputs(operators[each]) == inputs)
+        if (other := next(same, None)) is not None:
             delegated[name] = other
     return delegated
 
