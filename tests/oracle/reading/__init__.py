@@ -1,0 +1,1 @@
+"""Small packages that CPython imports and abiscan reads, and what tells whether they agree."""
