@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from pathlib import PurePath
 
+from abiscan.python import special
 from abiscan.python.filesystem import path_attribute
-from abiscan.python.hosts import HostMethod, text, type_of
+from abiscan.python.hosts import HostMethod, type_of
 from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Modelled, Native
 from abiscan.python.operations import described
@@ -21,7 +23,11 @@ from abiscan.python.values import (
     PythonFunction,
     PythonModule,
     Stage,
+    Thrown,
     Wrapped,
+    class_of,
+    concrete,
+    further,
     thrown,
 )
 
@@ -39,9 +45,11 @@ def get(machine: PythonMachine, value: object, name: str) -> object:
     if isinstance(value, Class):
         return _of_class(machine, value, name)
     if isinstance(value, PythonFunction):
-        return _of_function(value, name)
-    if isinstance(value, (Bound, Wrapped)):
-        return get(machine, value.function, name)
+        return _of_function(machine, value, name)
+    if isinstance(value, Wrapped):
+        return _of_wrapped(machine, value, name)
+    if isinstance(value, Bound):
+        return _of_bound(machine, value, name)
     if isinstance(value, PythonError):
         return _of_failure(machine, value, name)
     return _of_host(value, name)
@@ -88,9 +96,22 @@ def of_module(machine: PythonMachine, module: PythonModule, name: str) -> object
 
 
 def _of_instance(machine: PythonMachine, value: Instance, name: str) -> object:
-    found = value.cls.find(name, ABSENT)
-    if isinstance(found, Wrapped) and found.kind == "property":
-        return machine.call(found.function, [value], {})
+    hook = value.cls.find("__getattribute__")
+    if hook is None:
+        return found_in(machine, value, name)
+    try:
+        return machine.call(machine.bound(hook, value, value.cls), [name], {})
+    except Thrown as error:
+        if AttributeError not in error.failure.ancestry() or value.cls.find("__getattr__") is None:
+            raise
+    return machine.call(machine.bound(value.cls.find("__getattr__"), value, value.cls), [name], {})
+
+
+def found_in(machine: PythonMachine, value: Instance, name: str) -> object:
+    """``object.__getattribute__``, and ``__getattr__`` where that finds nothing."""
+    found = machine.settle(value.cls.find(name, ABSENT))
+    if found is not ABSENT and is_data_descriptor(found):
+        return machine.bound(found, value, value.cls)
     if isinstance(found, Wrapped) and found.kind == "cached_property" and name not in value.attributes:
         value.attributes[name] = machine.call(found.function, [value], {})
     if name in value.attributes:
@@ -100,38 +121,114 @@ def _of_instance(machine: PythonMachine, value: Instance, name: str) -> object:
     if name == "__dict__":
         return value.attributes
     if found is not ABSENT:
-        return _taken(machine, found, value, value.cls)
+        return machine.bound(found, value, value.cls)
     hook = value.cls.find("__getattr__")
-    if isinstance(hook, PythonFunction):
-        return machine.call(hook, [value, name], {})
-    return NotKnown(f"{value.cls.name}.{name}")
+    if hook is not None:
+        return machine.call(machine.bound(hook, value, value.cls), [name], {})
+    return _beyond(machine, value, value.cls, name)
+
+
+def _beyond(machine: PythonMachine, value: object, cls: Class, name: str) -> object:
+    """An attribute that no class of the package has: one of a built-in type, of what is not known, or none."""
+    if isinstance(value, Instance) and value.inner is not None:
+        return _of_host(value.inner, name)
+    method = default_method(name, value)
+    if method is not None:
+        return method
+    if cls.is_open() or name.startswith("__") or machine.perhaps or cls.host() is not None or cls.names.get("__slots__"):
+        return NotKnown(f"{cls.name}.{name}")
+    raise thrown(AttributeError, f"'{cls.name}' object has no attribute '{name}'")
+
+
+def is_data_descriptor(value: object) -> bool:
+    """Whether what is found in a class goes before what is found in the object."""
+    if isinstance(value, Wrapped):
+        return value.kind == "property"
+    return isinstance(value, Instance) and any(value.cls.find(name) is not None for name in ("__set__", "__delete__"))
 
 
 def _of_class(machine: PythonMachine, cls: Class, name: str) -> object:
-    found = cls.find(name, ABSENT)
+    meta = ABSENT if cls.metaclass is None else machine.settle(cls.metaclass.find(name, ABSENT))
+    if meta is not ABSENT and is_data_descriptor(meta):
+        return machine.bound(meta, cls, cls.metaclass)
+    found = machine.settle(cls.find(name, ABSENT))
     if found is not ABSENT:
-        return _taken(machine, found, None, cls)
-    known = {"__name__": cls.name, "__qualname__": cls.name, "__module__": cls.module, "__bases__": cls.bases}
-    return known.get(name, NotKnown(f"{cls.name}.{name}"))
+        return machine.bound(found, None, cls)
+    if meta is not ABSENT:
+        return machine.bound(meta, cls, cls.metaclass)
+    known = {
+        "__name__": cls.name,
+        "__qualname__": cls.name,
+        "__module__": cls.module,
+        "__bases__": cls.bases or (object,),
+        "__dict__": cls.names,
+        "__class__": cls.metaclass or type,
+        "__doc__": None,
+        "__subclasses__": Native("__subclasses__", lambda _machine, _args, _kwargs: list(cls.subclasses)),
+        "mro": Native("mro", lambda _machine, _args, _kwargs: [*cls.ancestry(), object]),
+    }
+    if name in known:
+        return known[name]
+    if name == "__mro__":
+        return (*cls.ancestry(), object)
+    hook = None if cls.metaclass is None else cls.metaclass.find("__getattr__")
+    if hook is not None:
+        return machine.call(machine.bound(hook, cls, cls.metaclass), [name], {})
+    host = cls.host()
+    if host is not None and hasattr(host, name):
+        return HostMethod(host, name)
+    method = default_method(name)
+    if method is not None:
+        return method
+    if cls.is_open() or name.startswith("__") or machine.perhaps or cls.metaclass is not None:
+        return NotKnown(f"{cls.name}.{name}")
+    raise thrown(AttributeError, f"type object '{cls.name}' has no attribute '{name}'")
 
 
-def _taken(machine: PythonMachine, found: object, receiver: object, cls: Class) -> object:
-    """What a name found in a class gives when it is taken from an object, or from the class itself."""
+def bind(machine: PythonMachine, found: object, receiver: object, cls: Class | None) -> object:
+    """What a name found in a class gives when it is taken from an object, or from the class itself (no receiver)."""
     found = machine.settle(found)
-    if isinstance(found, Wrapped) and found.kind == "staticmethod":
-        return found.function
-    if isinstance(found, Wrapped) and found.kind == "classmethod":
-        return Bound(found.function, cls)
-    if receiver is not None and (
-        isinstance(found, PythonFunction) or (isinstance(found, Wrapped) and found.kind != "property")
-    ):
+    if isinstance(found, Wrapped):
+        if found.kind == "staticmethod":
+            return found.function
+        if found.kind == "classmethod":
+            return Bound(found.function, cls)
+        if receiver is not None and found.kind in {"property", "cached_property"}:
+            return machine.call(found.function, [receiver], {})
+        return Bound(found, receiver) if receiver is not None else found
+    if receiver is not None and (isinstance(found, PythonFunction) or getattr(found, "binds", False)):
         return Bound(found, receiver)
+    if isinstance(found, Instance) and (get := found.cls.find("__get__")) is not None:
+        return machine.call(machine.bound(get, found, found.cls), [receiver, cls], {})
     return found
 
 
-def _of_function(function: PythonFunction, name: str) -> object:
+def _of_bound(machine: PythonMachine, value: Bound, name: str) -> object:
+    known = {"__self__": value.receiver, "__func__": value.function}
+    return known[name] if name in known else get(machine, value.function, name)
+
+
+def _of_wrapped(machine: PythonMachine, value: Wrapped, name: str) -> object:
+    """An attribute of what a decorator made; the further functions of a property are decorators, too."""
+    kinds = {"getter": "function", "setter": "setter", "deleter": "deleter"}
+    if value.kind == "property" and name in kinds:
+        return Native(name, lambda _machine, args, _kwargs: replace(value, **{kinds[name]: args[0] if args else None}))
+    if value.kind == "property" and name in {"fget", "fset", "fdel"}:
+        return {"fget": value.function, "fset": value.setter, "fdel": value.deleter}[name]
+    if name == "__func__":
+        return value.function
+    return get(machine, value.function, name)
+
+
+def _of_function(machine: PythonMachine, function: PythonFunction, name: str) -> object:
     if name in function.attributes:
-        return function.attributes[name]
+        return machine.settle(function.attributes[name])
+    if name == "__get__":
+        return Native(name, lambda machine, args, _kwargs: machine.bound(function, args[0] if args else None, None))
+    if name == "__annotations__" and not isinstance(function.node, ast.Lambda):
+        args = (*function.node.args.posonlyargs, *function.node.args.args, *function.node.args.kwonlyargs)
+        nodes = {one.arg: one.annotation for one in args} | {"return": function.node.returns}
+        return {key: machine.evaluate(node, function.scope) for key, node in nodes.items() if node is not None}
     known = {
         "__name__": function.name,
         "__qualname__": function.name,
@@ -149,14 +246,97 @@ def _of_failure(machine: PythonMachine, failure: PythonError, name: str) -> obje
     if name in known:
         return known[name]
     if name == "msg":
-        return text(machine, failure)
+        return special.text(machine, failure)
     if name == "with_traceback":
         return Native(name, lambda _machine, _args, _kwargs: failure)
+    if name in {"add_note", "__traceback__", "__suppress_context__"}:
+        return Native(name, lambda _machine, _args, _kwargs: None) if name == "add_note" else NotKnown(name)
     if isinstance(failure.cls, Class):
         found = failure.cls.find(name, ABSENT)
         if found is not ABSENT:
-            return _taken(machine, found, failure, failure.cls)
-    return NotKnown(f"{failure.name()}.{name}")
+            return machine.bound(found, failure, failure.cls)
+        if (hook := failure.cls.find("__getattr__")) is not None:
+            return machine.call(machine.bound(hook, failure, failure.cls), [name], {})
+    if name in {"exceptions", "message"} and len(failure.args) == 2 and is_group(failure):
+        return tuple(further(machine.items(failure.args[1]))) if name == "exceptions" else failure.args[0]
+    return default_method(name, failure) or NotKnown(f"{failure.name()}.{name}")
+
+
+def is_group(failure: PythonError) -> bool:
+    """Whether it is an exception that holds others."""
+    return any(getattr(one, "__name__", "") == "BaseExceptionGroup" for one in failure.ancestry())
+
+
+# ---- what object and type do
+
+
+def default_method(name: str, receiver: object = ABSENT) -> object:
+    """A method that ``object`` or ``type`` has, for classes that do not define it; None if they have none."""
+    method = _DEFAULTS.get(name)
+    if method is None:
+        return None
+    return method if receiver is ABSENT or name in {"__new__", "__class_getitem__"} else Bound(method, receiver)
+
+
+def _new(machine: PythonMachine, args: list[object], kwargs: dict[str, object]) -> object:
+    if not args or not isinstance(args[0], Class):
+        return NotKnown("__new__()")
+    if args[0].host() is type:
+        return machine.make_class(args[0], args[1:], kwargs)
+    return machine.create(args[0], args[1:], kwargs)
+
+
+def _initialise(machine: PythonMachine, args: list[object], kwargs: dict[str, object]) -> object:
+    if args and isinstance(args[0], PythonError):
+        args[0].args = tuple(args[1:])
+    if args and isinstance(args[0], Instance) and isinstance(args[0].inner, (list, dict, set)) and len(args) > 1:
+        method = "extend" if isinstance(args[0].inner, list) else "update"
+        machine.call(_of_host(args[0].inner, method), args[1:], kwargs)
+    return None
+
+
+def _set(machine: PythonMachine, args: list[object], _kwargs: dict[str, object]) -> object:
+    if len(args) == 3 and isinstance(args[1], str):
+        set_plainly(machine, args[0], args[1], args[2])
+    return None
+
+
+def _delete(machine: PythonMachine, args: list[object], _kwargs: dict[str, object]) -> object:
+    if len(args) == 2 and isinstance(args[1], str):
+        delete_plainly(machine, args[0], args[1])
+    return None
+
+
+def _get(machine: PythonMachine, args: list[object], _kwargs: dict[str, object]) -> object:
+    if len(args) != 2 or not isinstance(args[1], str):
+        return NotKnown("__getattribute__()")
+    if not isinstance(args[0], Instance):
+        return machine.attribute(args[0], args[1])
+    cls = args[0].cls
+    apart = Class(cls.name, tuple(cls.bases), {**cls.names, "__getattr__": None})
+    return found_in(machine, Instance(apart, args[0].attributes, args[0].inner), args[1])
+
+
+def _called(machine: PythonMachine, args: list[object], kwargs: dict[str, object]) -> object:
+    return machine.instantiate(args[0], args[1:], kwargs) if isinstance(args[0], Class) else NotKnown("__call__()")
+
+
+def _nothing(_machine: PythonMachine, _args: list[object], _kwargs: dict[str, object]) -> object:
+    return None
+
+
+def _same_object(_machine: PythonMachine, args: list[object], _kwargs: dict[str, object]) -> object:
+    return args[0] is args[1] or NotImplemented
+
+
+_DEFAULTS = {
+    name: Native(f"object.{name}", function)
+    for name, function in {
+        "__new__": _new, "__init__": _initialise, "__setattr__": _set, "__delattr__": _delete,
+        "__getattribute__": _get, "__call__": _called, "__init_subclass__": _nothing, "__eq__": _same_object,
+        "__prepare__": lambda _machine, _args, _kwargs: {},
+    }.items()
+}  # fmt: skip
 
 
 def _of_host(value: object, name: str) -> object:
@@ -165,8 +345,15 @@ def _of_host(value: object, name: str) -> object:
     if isinstance(value, type):
         if name in {"__name__", "__qualname__"}:
             return value.__name__
+        if value in (object, type, BaseException, Exception) and (method := default_method(name)) is not None:
+            return method
+        if name == "__new__":
+            return default_method(name)
+        found = getattr(value, name, None)
+        if isinstance(found, tuple) and concrete(found):  # __mro__, __bases__
+            return found
         return HostMethod(value, name) if hasattr(value, name) else NotKnown(f"{value.__name__}.{name}")
-    if isinstance(value, range) and name in {"start", "stop", "step"}:
+    if isinstance(value, (range, slice)) and name in {"start", "stop", "step"}:
         return getattr(value, name)
     if isinstance(value, (int, float)) and name in {"real", "imag"}:
         return getattr(value, name)
@@ -175,13 +362,19 @@ def _of_host(value: object, name: str) -> object:
     if (getattr(type(value), "is_plain", False) or hasattr(type(value), "_fields")) and hasattr(value, name):
         found = getattr(value, name)
         return HostMethod(value, name) if callable(found) else found
-    if name.startswith("__"):
+    if name.startswith("__") and name not in _OF_CONTAINERS:
         return NotKnown(f"{described(value)}.{name}")
     if hasattr(value, name):
         return HostMethod(value, name)
     if isinstance(value, (str, bytes, int, float, list, tuple, dict, set, type(None))):
         raise thrown(AttributeError, f"'{type(value).__name__}' object has no attribute '{name}'")
     return NotKnown(f"{described(value)}.{name}")
+
+
+_OF_CONTAINERS = frozenset({
+    "__getitem__", "__setitem__", "__delitem__", "__contains__", "__len__", "__iter__", "__add__", "__eq__",
+})  # fmt: skip
+"""Special methods that code calls by their names, on lists, dicts and texts."""
 
 
 def docstring(node: ast.AST) -> str | None:
@@ -193,13 +386,77 @@ def docstring(node: ast.AST) -> str | None:
     return None
 
 
-def put(value: object, name: str, new: object) -> None:
+def put(machine: PythonMachine, value: object, name: str, new: object) -> None:
     """``value.name = new``, where that can be remembered."""
-    if isinstance(value, PythonModule):
+    cls = class_of(value)
+    hook = None if cls is None else cls.find("__setattr__")
+    if cls is not None and hook is not None:
+        machine.call(machine.bound(hook, value, cls), [name, new], {})
+    else:
+        set_plainly(machine, value, name, new)
+
+
+def set_plainly(machine: PythonMachine, value: object, name: str, new: object) -> None:
+    """``object.__setattr__``."""
+    if isinstance(value, (Instance, Class, PythonError)):
+        cls = class_of(value)
+        found = ABSENT if cls is None else cls.find(name, ABSENT)
+        if cls is not None and isinstance(found, Wrapped) and found.kind == "property":
+            if found.setter is None:
+                raise thrown(AttributeError, f"property '{name}' of '{cls.name}' object has no setter")
+            machine.call(found.setter, [value, new], {})
+            return
+        if isinstance(found, Instance) and (setter := found.cls.find("__set__")) is not None:
+            machine.call(machine.bound(setter, found, found.cls), [value, new], {})
+            return
+        if cls is not None and isinstance(value, Instance) and _has_only_slots(machine, cls, name):
+            raise thrown(AttributeError, f"'{cls.name}' object has no attribute '{name}'")
+        (value.names if isinstance(value, Class) else value.attributes)[name] = new
+    elif isinstance(value, PythonModule):
         value.names[name] = new
-    elif isinstance(value, (Instance, PythonFunction, PythonError)):
+    elif isinstance(value, PythonFunction):
         value.attributes[name] = new
-    elif isinstance(value, Class):
-        value.names[name] = new
     elif isinstance(value, Modelled):
         value.put(name, new)
+
+
+def _has_only_slots(machine: PythonMachine, cls: Class, name: str) -> bool:
+    """Whether every class behind an object says which attributes it may have, and none has this one."""
+    if cls.is_open() or "__slots__" not in cls.names:
+        return False
+    for one in cls.ancestry():
+        slots = one.names.get("__slots__") if isinstance(one, Class) else ()
+        names = [slots] if isinstance(slots, str) else machine.items(slots) if slots is not None else None
+        if names is None or isinstance(names, NotKnown) or {name, "__dict__"} & {one for one in names if isinstance(one, str)}:
+            return False
+    return True
+
+
+def delete(machine: PythonMachine, value: object, name: str) -> None:
+    """``del value.name``."""
+    cls = class_of(value)
+    hook = None if cls is None else cls.find("__delattr__")
+    if cls is not None and hook is not None:
+        machine.call(machine.bound(hook, value, cls), [name], {})
+    else:
+        delete_plainly(machine, value, name)
+
+
+def delete_plainly(machine: PythonMachine, value: object, name: str) -> None:
+    """``object.__delattr__``."""
+    cls = class_of(value)
+    found = ABSENT if cls is None else cls.find(name, ABSENT)
+    if isinstance(found, Wrapped) and found.kind == "property" and found.deleter is not None:
+        machine.call(found.deleter, [value], {})
+        return
+    if isinstance(found, Instance) and (deleter := found.cls.find("__delete__")) is not None:
+        machine.call(machine.bound(deleter, found, found.cls), [value], {})
+        return
+    if isinstance(value, (Class, PythonModule)):
+        names = value.names
+    elif isinstance(value, (Instance, PythonError, PythonFunction)):
+        names = value.attributes
+    else:
+        return
+    if names.pop(name, ABSENT) is ABSENT and isinstance(value, Instance) and cls is not None and not cls.is_open():
+        raise thrown(AttributeError, f"'{cls.name}' object has no attribute '{name}'")

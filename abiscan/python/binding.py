@@ -5,10 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from abiscan.python import attributes
+from abiscan.python import attributes, special
 from abiscan.python.expressions import Expressions
-from abiscan.python.modelled import Modelled
-from abiscan.python.values import Instance, NotKnown, Scope, changed, length, thrown
+from abiscan.python.values import NotKnown, Scope, changed, length, thrown
 
 
 class Binding(Expressions):
@@ -24,14 +23,13 @@ class Binding(Expressions):
         if isinstance(target, ast.Name):
             self.bind(target.id, value, scope)
         elif isinstance(target, ast.Attribute):
-            new = NotKnown(f".{target.attr}") if self.perhaps else value
-            attributes.put(self.evaluate(target.value, scope), target.attr, new)
+            self.put(self.evaluate(target.value, scope), target.attr, value)
         elif isinstance(target, (ast.Tuple, ast.List)):
             self._unpack(target.elts, value, scope)
         elif isinstance(target, ast.Starred):
             self.assign(target.value, value, scope)
         elif isinstance(target, ast.Subscript):
-            self._set_item(self.evaluate(target.value, scope), self.evaluate(target.slice, scope), value)
+            self.set_item(self.evaluate(target.value, scope), self.evaluate(target.slice, scope), value)
 
     def _unpack(self, targets: Sequence[ast.expr], value: object, scope: Scope) -> None:
         values = self.items(value)
@@ -54,17 +52,16 @@ class Binding(Expressions):
         for target, one in zip(targets, values, strict=True):
             self.assign(target, one, scope)
 
-    def _set_item(self, container: object, index: object, value: object) -> None:
+    def put(self, owner: object, name: str, value: object) -> None:
+        """``owner.name = value``."""
+        attributes.put(self, owner, name, NotKnown(f".{name}") if self.perhaps else value)
+
+    def set_item(self, container: object, index: object, value: object) -> None:
+        """``container[index] = value``."""
         if self.perhaps and isinstance(container, (dict, list)):
             changed(container)
-        elif isinstance(container, dict):
-            if not isinstance(index, (list, dict, set)):
-                container[index] = value
-        elif isinstance(container, list):
-            if isinstance(index, int) and -len(container) <= index < len(container):
-                container[index] = value
-        elif isinstance(container, (Modelled, Instance)):
-            self.call(self.attribute(container, "__setitem__"), [index, value], {})
+        else:
+            special.set_item(self, container, index, value)
 
     def weaken(self, bodies: Sequence[ast.stmt], scope: Scope, unknown: NotKnown) -> None:
         """Forget the names that some statements bind: which of them ran is not known."""

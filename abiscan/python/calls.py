@@ -3,72 +3,86 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Iterable, Iterator
 
+from abiscan.python import attributes, special
+from abiscan.python.classes import Classes
 from abiscan.python.contexts import Manager
-from abiscan.python.hosts import construct
+from abiscan.python.hosts import HostMethod, construct
+from abiscan.python.iteration import Body, Coroutine, GeneratorObject
 from abiscan.python.machine import Frame
-from abiscan.python.modelled import Modelled, Native
+from abiscan.python.modelled import Modelled
 from abiscan.python.operations import described
 from abiscan.python.signals import ReturnSignal
-from abiscan.python.statements import Statements
 from abiscan.python.values import (
     Bound,
     Class,
+    Further,
     Instance,
     NotKnown,
-    Perhaps,
-    PythonError,
     PythonFunction,
     PythonModule,
     Scope,
     Thrown,
+    Why,
     Wrapped,
+    class_of,
+    thrown,
 )
+
+_CHANGING = frozenset({"random", "secrets", "time", "uuid"})
+"""The modules whose functions give something else each time."""
 
 
 class Super(Modelled):
-    """``super()`` inside a method."""
+    """``super()`` inside a method: what comes after a class among the ancestors of an object."""
 
     __slots__ = ("owner", "receiver")
 
     def __init__(self, owner: Class, receiver: object) -> None:
         self.owner, self.receiver = owner, receiver
 
+    def _ancestry(self) -> tuple[list[object], Class | None]:
+        """The ancestors to look through, and the class that attributes are then taken from."""
+        receiver = self.receiver
+        if isinstance(receiver, Class) and self.owner in receiver.ancestry():
+            return receiver.ancestry(), receiver
+        cls = class_of(receiver)
+        return (cls or self.owner).ancestry(), cls
+
     def attribute(self, machine: object, name: str) -> object:
-        """A method of the next class."""
-        for base in self.owner.ancestry()[1:]:
+        """An attribute of the next class that has it."""
+        ancestry, cls = self._ancestry()
+        after = ancestry[ancestry.index(self.owner) + 1 :] if self.owner in ancestry else []
+        receiver = None if cls is self.receiver else self.receiver
+        for base in after:
             if isinstance(base, Class) and name in base.names:
-                found = base.names[name]
-                return Bound(found, self.receiver) if isinstance(found, PythonFunction) else found
-        if name == "__init__" and isinstance(self.receiver, PythonError):
-            return Native(name, self._initialise)
-        if name == "__new__" and self.owner.host() is type:
-            return Native(name, lambda _machine, args, _kwargs: _new_class(args))
-        return NotKnown(f"super().{name}")
+                return machine.bound(base.names[name], receiver, cls)  # type: ignore[attr-defined]
+            if not isinstance(base, (Class, type)):
+                return NotKnown(f"super().{name}")
+        if name == "__getattr__":
+            raise thrown(AttributeError, "'super' object has no attribute '__getattr__'")
+        inner = self.receiver.inner if isinstance(self.receiver, Instance) else None
+        if inner is not None and name not in {"__init__", "__new__", "__setattr__", "__getattribute__", "__delattr__"}:
+            return HostMethod(inner, name)
+        found = attributes.default_method(name, self.receiver)
+        return NotKnown(f"super().{name}") if found is None else found
 
-    def _initialise(self, _machine: object, args: list[object], _kwargs: dict[str, object]) -> object:
-        assert isinstance(self.receiver, PythonError)
-        self.receiver.args = tuple(args)
-        return None
-
-
-def _new_class(args: list[object]) -> object:
-    """``type.__new__(metaclass, name, bases, names)``."""
-    if len(args) < 4 or not isinstance(args[1], str) or not isinstance(args[3], dict):
-        return NotKnown("type.__new__()")
-    bases = args[2] if isinstance(args[2], tuple) else ()
-    return Class(args[1], bases, args[3], str(args[3].get("__module__", "")))
+    def put(self, name: str, value: object) -> None:
+        """``super().name = value`` sets nothing that is remembered."""
 
 
-class Calls(Statements):
+class Calls(Classes):
     """Calls values."""
 
     def call(self, function: object, args: list[object], kwargs: dict[str, object]) -> object:
         """Call a value."""
         function = self.settle(function)
         if isinstance(function, NotKnown):
-            return function.part("()")
+            self.perhaps_uses(function, [*args, *kwargs.values()])
+            if function.name.partition(".")[0] in _CHANGING:
+                return NotKnown(f"{function.name}()", function.why)
+            return function.part("()", *args, *kwargs.values())
         if isinstance(function, PythonFunction):
             return self.call_function(function, args, kwargs)
         if isinstance(function, Modelled):
@@ -77,61 +91,94 @@ class Calls(Statements):
             return self.call(function.function, [function.receiver, *args], kwargs)
         if isinstance(function, Wrapped):
             return self._call_wrapped(function, args, kwargs)
+        method = special.hook(self, function, "__call__")
+        if method is not None:
+            return self.call(method, args, kwargs)
         if isinstance(function, Class):
-            return self._instantiate(function, args, kwargs)
-        if isinstance(function, Instance) and function.cls.find("__call__") is not None:
-            return self.call(self.attribute(function, "__call__"), args, kwargs)
+            return self.instantiate(function, args, kwargs)
         if isinstance(function, type):
             return construct(self, function, args, kwargs)
+        if isinstance(function, (str, int, float, list, tuple, dict, set, type(None), PythonModule, Instance)):
+            raise thrown(TypeError, f"'{special.type_name(function)}' object is not callable")
         return NotKnown(f"{described(function)}()")
 
     def _call_wrapped(self, function: Wrapped, args: list[object], kwargs: dict[str, object]) -> object:
         if function.kind == "contextmanager" and isinstance(function.function, PythonFunction):
-            return Manager(function.function, tuple(args), kwargs)
+            return Manager(function.function, list(args), kwargs)
         return self.call(function.function, args, kwargs)
 
-    def _instantiate(self, cls: Class, args: list[object], kwargs: dict[str, object]) -> object:
-        host = cls.host()
-        fields = cls.fields()
-        made: Instance | PythonError
-        if host is not None and issubclass(host, BaseException):
-            made = PythonError(cls, tuple(args))
-        else:
-            given = {**dict(zip(fields, args, strict=False)), **kwargs}
-            made = Instance(cls, given if cls.find("__init__") is None else {})
-        initialise = cls.find("__init__")
-        if isinstance(initialise, PythonFunction):
-            self.call_function(initialise, [made, *args], kwargs)
-        elif fields and isinstance(finish := cls.find("__post_init__"), PythonFunction):  # of a dataclass
-            self.call_function(finish, [made], {})
-        return made
+    # ---- code that is not read
+
+    def perhaps_uses(self, caller: NotKnown, values: Iterable[object]) -> None:
+        """Note that code which is not read gets values, and may call the functions among them."""
+        for value in values:
+            if isinstance(value, (list, tuple)):
+                self.perhaps_uses(caller, value[:20])
+            elif isinstance(value, dict):
+                self.perhaps_uses(caller, list(value.values())[:20])
+            elif isinstance(value, (PythonFunction, Bound)):
+                self.perhaps_calls(caller, value)
+            elif isinstance(value, GeneratorObject):
+                self._perhaps_iterates(caller, value)
+            elif isinstance(value, Instance):
+                for name in _special_methods(value.cls):
+                    self.perhaps_calls(caller, Bound(value.cls.find(name), value))
+
+    def perhaps_calls(self, caller: NotKnown, function: object) -> None:
+        """Note that code which is not read may call a function of the package, and follow what it does then."""
+        inner: object = function
+        while isinstance(inner, (Bound, Wrapped)):
+            inner = inner.function
+        if not isinstance(inner, PythonFunction) or self.perhaps or never_calls(caller.name):
+            return
+        if not self.library.acts(inner.node):
+            return
+        line = inner.node.lineno
+        text = f"{caller.name} calls {inner.name} ({inner.scope.module.file}:{line})"
+        if self.decide(text, Why.CALLBACK, (self.frames[-1].line, -line), default=False):
+            count = len(inner.node.args.posonlyargs) + len(inner.node.args.args) - isinstance(function, Bound)
+            self.call(function, [NotKnown(f"an argument of {caller.name}", Why.CALLBACK)] * max(count, 0), {})
+
+    def _perhaps_iterates(self, caller: NotKnown, value: GeneratorObject) -> None:
+        if self.perhaps or never_calls(caller.name) or not self.library.acts(value.node):
+            return
+        text = f"{caller.name} iterates over {value.name}"
+        if self.decide(text, Why.CALLBACK, (self.frames[-1].line, -value.line), default=False):
+            self.items(value)
+
+    # ---- functions
 
     def call_function(self, function: PythonFunction, args: list[object], kwargs: dict[str, object]) -> object:
-        """Run a function of the package; a generator is run to its end, and gives the list of what it yields."""
+        """Run a function of the package; a generator, or a coroutine, is not run yet."""
         node = function.node
-        if isinstance(node, ast.AsyncFunctionDef):
-            return NotKnown(f"{function.name}()")
+        scope = Scope(self._bind(function, args, kwargs), function.scope.module, function.scope, function=function)
+        is_generator = self.library.is_generator(node)
+        if not is_generator and not isinstance(node, ast.AsyncFunctionDef):
+            return self._run(function, scope)
+        self.trace.called.add(node)
+        frame = Frame(file=function.scope.module.file, line=node.lineno, function=function, suspends=is_generator)
+        if not is_generator:
+            return Coroutine(f"{function.name}()", frame, self._at_once(function, scope), node)
+        body = self.flow(node.body, scope) if not isinstance(node, ast.Lambda) else self._of_lambda(node, scope)
+        return GeneratorObject(f"{function.name}()", frame, body, node)
+
+    def _at_once(self, function: PythonFunction, scope: Scope) -> Body:
+        """The body of a coroutine, which nothing suspends."""
+        assert not isinstance(function.node, ast.Lambda)
+        self.execute(function.node.body, scope)
+        yield from ()
+
+    def _of_lambda(self, node: ast.Lambda, scope: Scope) -> Body:
+        yield from self._lifted([node.body], scope)
+        raise ReturnSignal(self.evaluate(node.body, scope))
+
+    def _run(self, function: PythonFunction, scope: Scope) -> object:
+        node = function.node
         if len(self.frames) >= self.limits.depth:
             self.gap(f"{function.name} is called too deep to be followed")
             return NotKnown(f"{function.name}()")
-        scope = Scope(self._bind(function, args, kwargs), function.scope.module, function.scope)
-        if not self.library.is_generator(node):
-            return self._run(function, scope, None)
-        yielded: list[object] = []
-        before = self.perhaps
-
-        def keep(value: object) -> object:
-            self.tick()
-            yielded.append(Perhaps(f"{function.name}()") if self.perhaps and not before else value)
-            return None
-
-        self._run(function, scope, keep)
-        return yielded
-
-    def _run(self, function: PythonFunction, scope: Scope, yields: Callable[[object], object] | None) -> object:
-        node = function.node
         self.trace.called.add(node)
-        self.frames.append(Frame(file=function.scope.module.file, line=node.lineno, function=function, yields=yields))
+        self.frames.append(Frame(file=function.scope.module.file, line=node.lineno, function=function))
         try:
             if isinstance(node, ast.Lambda):
                 return self.evaluate(node.body, scope)
@@ -142,77 +189,149 @@ class Calls(Statements):
             error.failure.at = error.failure.at or self.place()
             raise
         except RecursionError:
+            self.gap(f"{function.name} is nested too deep to be followed")
             return NotKnown(f"{function.name}()")
         finally:
             self.frames.pop()
         return None
 
-    def run_around(self, manager: Manager, inside: Callable[[object], object], caller: Frame) -> None:
-        """Run the body of a ``with`` where the generator of its context manager yields."""
-
-        def body(value: object) -> object:
-            self.frames.append(caller)
-            try:
-                return inside(value)
-            except Thrown as error:
-                error.failure.at = error.failure.at or self.place()
-                raise
-            finally:
-                self.frames.pop()
-
-        function = manager.function
-        names = self._bind(function, list(manager.args), manager.kwargs)
-        self._run(function, Scope(names, function.scope.module, function.scope), body)
-
     def _bind(self, function: PythonFunction, args: list[object], kwargs: dict[str, object]) -> dict[str, object]:
-        """The parameters by name; one that gets no argument is not known."""
+        """The parameters by name; raises where Python certainly would."""
         wanted = function.node.args
         names: dict[str, object] = {}
         positional = [one.arg for one in (*wanted.posonlyargs, *wanted.args)]
-        names.update(zip(positional, args, strict=False))
+        unclear = any(isinstance(one, Further) for one in args) or self.perhaps
+        if unclear and any(isinstance(one, Further) for one in args):
+            known = next(index for index, one in enumerate(args) if isinstance(one, Further))
+            names.update(zip(positional, args[:known], strict=False))
+        else:
+            names.update(zip(positional, args, strict=False))
         rest = dict(kwargs)
+        only_positional = {one.arg for one in wanted.posonlyargs}
+        required = positional[: len(positional) - len(wanted.defaults)]
+        required += [one.arg for one, value in zip(wanted.kwonlyargs, wanted.kw_defaults, strict=True) if value is None]
+        lacking = []
         for name in (*positional, *(one.arg for one in wanted.kwonlyargs)):
-            if name in rest:
+            if name in rest and name not in only_positional:
+                if name in names and not unclear:
+                    raise thrown(TypeError, f"{function.name}() got multiple values for argument '{name}'")
                 names[name] = rest.pop(name)
             elif name not in names:
-                names[name] = function.defaults.get(name, NotKnown(name))
+                names[name] = function.defaults.get(name, NotKnown(name, Why.NOT_FOLLOWED))
+                if name not in function.defaults and name in required:
+                    lacking.append(name)
+        if not unclear:
+            self._refuse_arguments(function, lacking, rest, len(args))
         if wanted.vararg:
             names[wanted.vararg.arg] = tuple(args[len(positional) :])
         if wanted.kwarg:
             names[wanted.kwarg.arg] = rest
         return names
 
+    def _refuse_arguments(
+        self, function: PythonFunction, lacking: list[str], rest: dict[str, object], count: int) -> None:
+        """Raise what Python raises if a function is called with arguments that it does not take."""
+        wanted = function.node.args
+        most = len(wanted.posonlyargs) + len(wanted.args)
+        name = f"{function.owner.name}.{function.name}" if function.owner else function.name
+        if count > most and not wanted.vararg:
+            takes = "1 positional argument" if most == 1 else f"{most} positional arguments"
+            raise thrown(TypeError, f"{name}() takes {takes} but {count} {'was' if count == 1 else 'were'} given")
+        if rest and not wanted.kwarg:
+            raise thrown(TypeError, f"{name}() got an unexpected keyword argument '{next(iter(rest))}'")
+        if lacking:
+            raise thrown(TypeError, _missing(name, lacking, {one.arg for one in wanted.kwonlyargs}))
+
+    # ---- functions that look at their caller
+
     def special(self, name: str, args: list[object], scope: Scope) -> object:
         """The built-in functions that look at their caller."""
         if name == "super":
             return self._super(args, scope)
-        if name == "exec" and len(args) > 1 and isinstance(args[1], dict):
-            return self._execute_in(args[0], args[1], scope)
+        if name in {"exec", "eval"}:
+            return self._execute_text(name, args, scope)
+        if name == "dir":
+            method = special.hook(self, args[0], "__dir__") if args else None
+            return NotKnown("dir()") if method is None else self.call(method, [], {})
         if name in {"vars", "locals"} and (args or scope.around is not None):
             return self.attribute(args[0], "__dict__") if args else NotKnown(f"{name}()")
         scope.module.open_ = True
         return scope.module.names if name in {"globals", "vars", "locals"} else NotKnown(f"{name}()")
 
-    def _execute_in(self, code: object, names: dict[object, object], scope: Scope) -> object:
-        """``exec`` of a text with names of its own, as packages read files such as ``version.py``."""
-        try:
-            tree = ast.parse(code) if isinstance(code, str) else None
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            tree = None
+    def _execute_text(self, name: str, args: list[object], scope: Scope) -> object:
+        """``exec`` and ``eval`` of a text, here or with names of its own, as packages read ``version.py``."""
+        names = args[1] if len(args) > 1 and isinstance(args[1], dict) else None
+        code = args[0] if args else None
+        tree = _parsed(code.lstrip() if isinstance(code, str) and name == "eval" else code)
+        if isinstance(tree, SyntaxError):
+            raise thrown(SyntaxError, tree.msg)
         if tree is None:
-            names[NotKnown("exec()")] = NotKnown("exec()")  # it may have any name now
-            return None
+            if names is not None:
+                names[NotKnown(f"{name}()")] = NotKnown(f"{name}()")  # it may have any name now
+            scope.module.open_ = True
+            return NotKnown(f"{name}()")
+        inner = scope
+        bound: dict[str, object] = {}
+        if names is not None:
+            bound = {str(key): value for key, value in names.items() if isinstance(key, str)}
+            inner = Scope(bound, PythonModule("exec", bound, scope.module.file))
         line = self.frames[-1].line
-        bound: dict[str, object] = {str(name): value for name, value in names.items() if isinstance(name, str)}
-        self.execute(tree.body, Scope(bound, PythonModule("exec", bound, scope.module.file)))
-        names.update(bound)
+        result: object = None
+        if name == "eval" and len(tree.body) == 1 and isinstance(tree.body[0], ast.Expr):
+            result = self.evaluate(tree.body[0].value, inner)
+        else:
+            self.execute(tree.body, inner)
+        if names is not None:
+            names.update(bound)
         self.frames[-1].line = line
-        return None
+        return result
 
     def _super(self, args: list[object], scope: Scope) -> object:
         function = self.frames[-1].function
         owner = args[0] if args else function.owner if function is not None else None
         parameters = function.node.args if function is not None else None
         first = next(iter((*parameters.posonlyargs, *parameters.args)), None) if parameters else None
-        receiver = args[1] if len(args) > 1 else scope.names.get(first.arg) if first else None
+        inner: Scope | None = scope
+        while inner is not None and first is not None and first.arg not in inner.names:
+            inner = inner.around
+        receiver = args[1] if len(args) > 1 else inner.names.get(first.arg) if first and inner else None
+        if receiver is None and parameters and parameters.vararg:
+            given = scope.names.get(parameters.vararg.arg)
+            receiver = given[0] if isinstance(given, tuple) and given else None
         return Super(owner, receiver) if isinstance(owner, Class) else NotKnown("super()")
+
+
+def _parsed(code: object) -> ast.Module | SyntaxError | None:
+    try:
+        return ast.parse(code) if isinstance(code, str) else None
+    except SyntaxError as error:
+        return error
+    except (ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _missing(name: str, lacking: list[str], keywords: set[str]) -> str:
+    kind = "keyword-only" if lacking[0] in keywords else "positional"
+    some = [one for one in lacking if (one in keywords) is (kind == "keyword-only")]
+    quoted = [f"'{one}'" for one in some]
+    listed = quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])}{',' if len(quoted) > 2 else ''} and {quoted[-1]}"
+    return f"{name}() missing {len(some)} required {kind} argument{'s' if len(some) > 1 else ''}: {listed}"
+
+
+def _special_methods(cls: Class) -> Iterator[str]:
+    """The special methods that a class of the package defines, but for those that only calling it calls."""
+    for one in cls.ancestry():
+        for name, value in one.names.items() if isinstance(one, Class) else ():
+            if name.startswith("__") and name.endswith("__") and isinstance(value, PythonFunction):
+                if name not in {"__init__", "__new__", "__init_subclass__", "__set_name__", "__del__"}:
+                    yield name
+
+
+NEVER_CALLING = ("torch.", "triton", "typing", "abc.", "atexit.", "signal.", "weakref.", "warnings.", "numba", "pytest",
+                 "functools.", "super()", "logging", "setattr", "np.", "numpy")  # fmt: skip
+"""What is known not to call the functions that it is given while a package is imported: it keeps them for later."""
+
+
+def never_calls(name: str) -> bool:
+    """Whether code that is not read is known not to call the functions that it is given."""
+    return name.startswith(NEVER_CALLING)

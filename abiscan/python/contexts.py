@@ -3,30 +3,130 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
-from abiscan.python.modelled import Modelled
-from abiscan.python.values import PythonFunction
+from abiscan.python.iteration import GeneratorObject
+from abiscan.python.machine import PythonMachine
+from abiscan.python.modelled import Modelled, Native
+from abiscan.python.values import NotKnown, PythonError, PythonFunction, Thrown, thrown
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Suppress(Modelled):
+class AroundBody(Modelled):
+    """A context manager that does something with the exceptions of the body of its ``with``."""
+
+    __slots__ = ()
+
+    @property
+    def guards(self) -> tuple[object, ...]:
+        """The exceptions that it swallows, as far as that is known."""
+        return ()
+
+    def enter(self, machine: PythonMachine) -> object:
+        """``__enter__``."""
+        return None
+
+    def leave(self, machine: PythonMachine, failure: PythonError | None) -> object:
+        """``__exit__``, with the exception that the body raised."""
+        return None
+
+    def attribute(self, machine: PythonMachine, name: str) -> object:
+        """The methods that ``with`` calls."""
+        if name in {"__enter__", "__aenter__"}:
+            return Native(name, lambda machine, _args, _kwargs: self.enter(machine))
+        if name in {"__exit__", "__aexit__"}:
+            return Native(name, lambda machine, args, _kwargs: self.leave(machine, _raised(args)))
+        return NotKnown(f"{self.described()}.{name}")
+
+
+def _raised(args: list[object]) -> PythonError | None:
+    return args[1] if len(args) > 1 and isinstance(args[1], PythonError) else None
+
+
+class Suppress(AroundBody):
     """``contextlib.suppress``."""
 
-    classes: tuple[object, ...]
+    __slots__ = ("classes",)
+
+    def __init__(self, classes: tuple[object, ...]) -> None:
+        self.classes = classes
+
+    @property
+    def guards(self) -> tuple[object, ...]:
+        """What it was given."""
+        return self.classes
+
+    def leave(self, machine: PythonMachine, failure: PythonError | None) -> object:
+        """Whether the exception is one of them."""
+        return failure is not None and any(cls in failure.ancestry() for cls in self.classes)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Manager(Modelled):
+class Manager(AroundBody):
     """What a function under ``contextlib.contextmanager`` returns: its body runs around that of the ``with``."""
 
-    function: PythonFunction
-    args: tuple[object, ...]
-    kwargs: dict[str, object]
+    __slots__ = ("args", "function", "generator", "kwargs")
+
+    def __init__(self, function: PythonFunction, args: list[object], kwargs: dict[str, object]) -> None:
+        self.function, self.args, self.kwargs = function, args, kwargs
+        self.generator: object = None
+
+    def described(self) -> str:
+        """The function."""
+        return f"{self.function.name}()"
+
+    @property
+    def guards(self) -> tuple[object, ...]:
+        """What it catches where it yields."""
+        inside = self.generator.guards if isinstance(self.generator, GeneratorObject) else []
+        return tuple(cls for guard in inside for cls in guard)
+
+    def enter(self, machine: PythonMachine) -> object:
+        """What it yields first."""
+        self.generator = machine.call(self.function, self.args, self.kwargs)
+        if not isinstance(self.generator, GeneratorObject):
+            return NotKnown(self.described())
+        try:
+            return self.generator.advance(machine)
+        except Thrown as error:
+            if error.failure.cls is not StopIteration:
+                raise
+            raise thrown(RuntimeError, "generator didn't yield") from None
+
+    def leave(self, machine: PythonMachine, failure: PythonError | None) -> object:
+        """Go on to its end; whether it swallows the exception."""
+        if not isinstance(self.generator, GeneratorObject):
+            return None
+        try:
+            if failure is None:
+                self.generator.advance(machine)
+            else:
+                self.generator.throw(machine, failure)
+        except Thrown as error:
+            if error.failure.cls is StopIteration:
+                return failure is not None
+            if error.failure is failure:
+                return False
+            raise
+        raise thrown(RuntimeError, "generator didn't stop" + (" after throw()" if failure else ""))
+
+    def call(self, machine: PythonMachine, args: list[object], kwargs: dict[str, object]) -> object:
+        """As a decorator: the function that it is given, inside of a ``with``."""
+        inner = args[0] if args else NotKnown(self.described())
+        again: Callable[[], Manager] = lambda: Manager(self.function, self.args, self.kwargs)  # noqa: E731
+        return Native(self.described(), lambda machine, args, kwargs: within(machine, again(), inner, args, kwargs))
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Plain(Modelled):
-    """A context manager that only gives a value, such as that of ``importlib.resources.as_file``."""
-
-    value: Callable[[], object]
+def within(
+    machine: PythonMachine, manager: AroundBody, function: object, args: list[object], kwargs: dict[str, object]
+) -> object:
+    """Call a function inside of a ``with``."""
+    manager.enter(machine)
+    machine.guards.append(manager.guards)
+    try:
+        result = machine.call(function, args, kwargs)
+    except Thrown as error:
+        if manager.leave(machine, error.failure) is not True:
+            raise
+        return None
+    finally:
+        machine.guards.pop()
+    manager.leave(machine, None)
+    return result

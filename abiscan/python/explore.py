@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from abiscan.python.hosts import text
 from abiscan.python.imports import PythonInterpreter
 from abiscan.python.library import PythonCode
 from abiscan.python.machine import Decision, Exhausted, Limits, ProcessEnded, PythonMachine, Spot, Trace, Unreadable
-from abiscan.python.model import Answer, Condition, ImportOutcome, Load, Raised
+from abiscan.python.model import Answer, ImportOutcome, Load, Raised
 from abiscan.python.questions import AskedWorld
+from abiscan.python.special import text
 from abiscan.python.systems import stripped
 from abiscan.python.values import PythonError, Thrown, Why
 
@@ -107,12 +107,17 @@ def run(
     except RecursionError:
         machine.gap("is nested too deep to be followed")
         raised = Answer.UNKNOWN
+    if machine.trace.is_doubtful:
+        raised = Answer.UNKNOWN
     return Run(raised=raised, trace=machine.trace, choices=choices, optional=optional)
 
 
 def as_raised(machine: PythonMachine, failure: PythonError, depth: int = 0) -> Raised:
     """An exception as users see it."""
-    message = text(machine, failure)
+    try:
+        message = text(machine, failure)
+    except (Thrown, Exhausted, RecursionError):
+        message = None
     behind = failure.cause
     if behind is None and not failure.attributes.get("__suppress_context__"):
         behind = failure.context
@@ -138,21 +143,25 @@ def _summary(module: str, runs: list[Run]) -> ImportOutcome:
         for registration in one.trace.registrations
     )
     gaps = dict.fromkeys(gap for one in usual for gap in one.trace.gaps)
+    deciding = _deciding(usual)
+    for one in deciding:
+        if one.why is Why.CALLBACK:
+            gaps.setdefault(f"{one.condition.at}: whether {one.condition.text} is not known")
     return ImportOutcome(
         module=module,
         raised=first.raised if all(one.raised == first.raised for one in usual) else Answer.UNKNOWN,
         loads=loads,
         registrations=tuple(registrations),
-        conditions=tuple(_deciding(usual)),
+        conditions=tuple(one.condition for one in deciding if one.why is not Why.CALLBACK),
         gaps=tuple(gaps),
     )
 
 
-def _deciding(runs: list[Run]) -> list[Condition]:
-    """The conditions whose other way ends differently."""
+def _deciding(runs: list[Run]) -> list[Decision]:
+    """The decisions whose other way ends differently."""
     first, *others = runs
     decisions: dict[Spot, Decision] = {}
     for one in others:
         if one.outcome() != first.outcome():
             decisions.update({spot: one.trace.decisions[spot] for spot in one.choices if spot in one.trace.decisions})
-    return [first.trace.decisions.get(spot, one).condition for spot, one in decisions.items()]
+    return [first.trace.decisions.get(spot, one) for spot, one in decisions.items()]

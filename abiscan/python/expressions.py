@@ -5,34 +5,35 @@ from __future__ import annotations
 import ast
 import builtins
 import functools
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from packaging.version import Version
 
-from abiscan.python import attributes
-from abiscan.python.hosts import text, truth
-from abiscan.python.machine import PythonMachine
+from abiscan.python import attributes, special
+from abiscan.python.hosts import distinct, fill
+from abiscan.python.iteration import Body, Coroutine, GeneratorObject
+from abiscan.python.machine import Frame, PythonMachine
 from abiscan.python.model import World
 from abiscan.python.modelled import Modelled, Native
-from abiscan.python.operations import attempt, binary, bounded, compare, described, subscript, unary
+from abiscan.python.operations import bounded, compare, described, subscript
 from abiscan.python.targets import asks
 from abiscan.python.values import (
-    Class,
     Deferred,
-    Instance,
+    Further,
     NotKnown,
     OfTarget,
-    Perhaps,
     PythonFunction,
     Scope,
+    Thrown,
     Why,
     concrete,
     further,
+    key_of,
     thrown,
 )
 
-_MOST_ITEMS = 10_000
 _LONG_EXPRESSION = 200
 
 
@@ -69,15 +70,21 @@ class Expressions(PythonMachine):
     def evaluate(self, node: ast.expr, scope: Scope) -> object:
         """The value of an expression."""
         self.tick()
-        method = _EVALUATE.get(type(node))
-        value = NotKnown(self.source_of(node)) if method is None else method(self, node, scope)
+        method = EVALUATE.get(type(node))
+        value = self._not_followed(node) if method is None else method(self, node, scope)
         return self.settle(value) if type(value) is OfTarget else value
 
     def unsettled(self, node: ast.expr, scope: Scope) -> object:
         """The value of an expression, or what is still to be asked of the target: see ``OfTarget``."""
         self.tick()
-        method = _EVALUATE.get(type(node))
-        return NotKnown(self.source_of(node)) if method is None else method(self, node, scope)
+        method = EVALUATE.get(type(node))
+        return self._not_followed(node) if method is None else method(self, node, scope)
+
+    def _not_followed(self, node: ast.expr) -> object:
+        if self.library.acts(node):
+            self.gap(f"{type(node).__name__} is not followed")
+            self.trace.is_doubtful = True
+        return NotKnown(self.source_of(node))
 
     def source_of(self, node: ast.AST) -> str:
         """The text of an expression, for a condition or a gap."""
@@ -99,6 +106,8 @@ class Expressions(PythonMachine):
             if name in one.names and (one is scope or not one.is_class):
                 value = one.names[name]
                 return self.settle(value) if type(value) is Deferred else value
+            if one.function is not None and name in self.library.locals(one.function.node) and not one.outer_names:
+                return self._unbound(name, inside=one is scope)
             one = one.around
         if name == "__name__":
             return scope.module.name
@@ -106,25 +115,58 @@ class Expressions(PythonMachine):
             return attributes.of_module(self, scope.module, name)
         if name in self.builtins:
             return self.builtins[name]
-        hook = scope.module.open_ or hasattr(builtins, name)
-        if hook or not self.catches(NameError):
+        if scope.module.open_ or hasattr(builtins, name) or self.perhaps:
             return NotKnown(name)
         raise thrown(NameError, f"name '{name}' is not defined")
 
     def items(self, value: object) -> list[object] | NotKnown:
         """What iterating over a value gives."""
-        value = self.settle(value)
-        if isinstance(value, (list, tuple, set, frozenset, dict, str, bytes, range)):
-            if value[_MOST_ITEMS:] if isinstance(value, range) else len(value) > _MOST_ITEMS:  # its length may overflow
-                return NotKnown(f"list({described(value)})")
-            ordered = sorted(value, key=described) if isinstance(value, (set, frozenset)) else value
-            items = (one for one in ordered if type(one) is not Perhaps)
-            return [self.settle(one) if isinstance(one, Deferred) else one for one in items]
-        if isinstance(value, Instance) and isinstance(value.cls.find("__iter__"), PythonFunction):
-            return self.items(self.call(self.attribute(value, "__iter__"), [], {}))
-        if isinstance(value, NotKnown):
+        return special.items(self, value)
+
+    def iterate(self, value: object) -> Iterator[object] | NotKnown:
+        """The items of a value, one after the other."""
+        return special.iterate(self, value)
+
+    def iterate_async(self, value: object) -> Iterator[object] | NotKnown:
+        """The items of a value for ``async for``."""
+        method = special.hook(self, value, "__aiter__")
+        if method is None or isinstance(method, NotKnown):
+            return special.iterate(self, value) if method is None else method
+        iterator = self.call(method, [], {})
+        if not special.is_own(iterator):
+            return special.iterate(self, iterator)
+        return self._async_items(special.hook(self, iterator, "__anext__"))
+
+    def _async_items(self, method: object) -> Iterator[object]:
+        while True:
+            self.tick()
+            try:
+                item = self.awaited(self.call(method, [], {}))
+            except Thrown as error:
+                if error.failure.cls is not StopAsyncIteration:
+                    raise
+                return
+            yield item
+
+    def awaited(self, value: object) -> object:
+        """What waiting for a value gives; one that nobody can wait for, itself."""
+        if isinstance(value, Coroutine):
+            return value.wait(self)
+        method = special.hook(self, value, "__await__")
+        if method is None or isinstance(method, NotKnown):
             return value
-        return NotKnown(f"list({described(value)})")
+        waiting = self.call(method, [], {})
+        self.items(waiting)
+        return waiting.result if isinstance(waiting, GeneratorObject) else NotKnown("await")
+
+    def _unbound(self, name: str, *, inside: bool) -> object:
+        """A name of a function that has no value yet."""
+        if self.perhaps:
+            return NotKnown(name)
+        if inside:
+            raise thrown(UnboundLocalError, f"cannot access local variable '{name}' where it is not associated with a value")
+        text = f"cannot access free variable '{name}' where it is not associated with a value in enclosing scope"
+        raise thrown(NameError, text)
 
     # ---- one method for each form
 
@@ -178,9 +220,15 @@ class Expressions(PythonMachine):
             value = self.evaluate(keyword.value, scope)
             if keyword.arg is not None:
                 kwargs[keyword.arg] = value
-            elif isinstance(value, dict):
-                kwargs.update({str(key): one for key, one in value.items() if isinstance(key, str)})
-        if isinstance(node.func, ast.Name) and node.func.id in {"super", "globals", "locals", "vars", "exec", "eval"}:
+            elif not isinstance(value, NotKnown):
+                given: dict[object, object] = {}
+                fill(self, given, value)
+                kwargs.update({str(key): one for key, one in given.items() if isinstance(key, str)})
+                if special.truth(self, given) is None or any(isinstance(one, NotKnown) for one in given):
+                    args.append(Further("**"))
+            else:
+                args.append(Further(value.name, value.why))
+        if isinstance(node.func, ast.Name) and node.func.id in _LOOKING_AROUND and node.func.id not in scope.module.names:
             return self.special(node.func.id, args, scope)
         self.frames[-1].line = (
             node.func.end_lineno or node.lineno if isinstance(node.func, ast.Attribute) else node.lineno
@@ -219,17 +267,40 @@ class Expressions(PythonMachine):
     def _bool_op(self, node: ast.BoolOp, scope: Scope) -> object:
         decisive = isinstance(node.op, ast.Or)
         unknown: NotKnown | None = None
+        keys: list[object] = []
         value: object = not decisive
         for one in node.values:
-            value = self.evaluate(one, scope)
-            known = truth(value)
+            if unknown is not None and self.library.acts(one):
+                # It is evaluated only if what is not known lets it.
+                text = f"{unknown.name} is {'false' if decisive else 'true'}"
+                spot = (one.lineno, one.col_offset)
+                goes_on = self.decide(text, unknown.why, spot, default=decisive, about=_opposite(unknown) if decisive else unknown)
+                if not goes_on:
+                    return unknown
+                unknown = None
+            value = self.evaluate(one, scope) if unknown is None else self._perhaps_value(one, scope)
+            known = special.truth(self, value)
             if known is decisive and unknown is None:
                 return value
             if known is decisive:
                 return decisive
+            if known is None:
+                keys.append(key_of(value))
             if known is None and (unknown is None or _is_of_target(value)):
                 unknown = value if isinstance(value, NotKnown) else NotKnown(described(value))
-        return value if unknown is None else NotKnown(self.source_of(node), unknown.why)
+        if unknown is None:
+            return value
+        return NotKnown(self.source_of(node), unknown.why, (type(node.op).__name__, *keys) if len(keys) > 1 else unknown.key)
+
+    def _perhaps_value(self, node: ast.expr, scope: Scope) -> object:
+        """The value of an expression that may not be evaluated at all: it raises nothing that is certain."""
+        before, self.perhaps = self.perhaps, True
+        try:
+            return self.evaluate(node, scope)
+        except Thrown:
+            return NotKnown(self.source_of(node))
+        finally:
+            self.perhaps = before
 
     def _compare(self, node: ast.Compare, scope: Scope) -> object:
         if len(node.ops) == 1:
@@ -237,53 +308,49 @@ class Expressions(PythonMachine):
             return self._compared(op, self.unsettled(node.left, scope), self.unsettled(comparator, scope))
         left = self.evaluate(node.left, scope)
         unknown: NotKnown | None = None
+        result: object = True
         for op, comparator in zip(node.ops, node.comparators, strict=True):
             right = self.evaluate(comparator, scope)
             result = self._compared(op, left, right)
             if isinstance(result, NotKnown):
                 unknown = unknown or result
-            elif not result:
-                return False
+            elif not special.truth(self, result):
+                return result
             left = right
-        return True if unknown is None else unknown
+        return result if unknown is None else unknown
 
     def _compared(self, op: ast.cmpop, left: object, right: object) -> object:
         lifted = self.with_target(f" {type(op).__name__}", functools.partial(compare, op), left, right)
         if lifted is not None:
             return lifted
-        left, right = self.settle(left), self.settle(right)
-        if isinstance(op, (ast.In, ast.NotIn)) and isinstance(right, (Modelled, Instance)):
-            hook = self.attribute(right, "__contains__")
-            if isinstance(hook, NotKnown):
-                return hook
-            found = self.call(hook, [left], {})
-            return found if isinstance(found, NotKnown) else bool(found) is isinstance(op, ast.In)
-        return compare(op, left, right)
+        return special.compare(self, op, self.settle(left), self.settle(right))
 
     def _binary(self, node: ast.BinOp, scope: Scope) -> object:
-        return binary(node.op, self.evaluate(node.left, scope), self.evaluate(node.right, scope))
+        return special.binary(self, node.op, self.evaluate(node.left, scope), self.evaluate(node.right, scope))
 
     def _unary(self, node: ast.UnaryOp, scope: Scope) -> object:
         value = self.evaluate(node.operand, scope)
         if not isinstance(node.op, ast.Not):
-            return unary(node.op, value)
-        known = truth(value)
+            return special.unary(self, node.op, value)
+        known = special.truth(self, value)
         if known is None:
-            return NotKnown(f"not {described(value)}", value.why) if isinstance(value, NotKnown) else NotKnown("not …")
+            return _opposite(value) if isinstance(value, NotKnown) else NotKnown("not …")
         return not known
 
     def _if_exp(self, node: ast.IfExp, scope: Scope) -> object:
         test = self.evaluate(node.test, scope)
-        known = truth(test)
+        known = special.truth(self, test)
+        unknown = test if isinstance(test, NotKnown) else NotKnown(self.source_of(node.test))
         if known is None:
-            body, other = self.evaluate(node.body, scope), self.evaluate(node.orelse, scope)
+            known = self.taken(unknown)
+        if known is None and (self.library.acts(node.body) or self.library.acts(node.orelse)):
+            spot = (node.lineno, node.col_offset)
+            known = self.decide(self.source_of(node.test), unknown.why, spot, default=False, about=unknown)
+        if known is None:
+            body, other = self._perhaps_value(node.body, scope), self._perhaps_value(node.orelse, scope)
             if concrete(body) and concrete(other) and body == other:
                 return body
-            return (
-                NotKnown(self.source_of(node), test.why)
-                if isinstance(test, NotKnown)
-                else NotKnown(self.source_of(node))
-            )
+            return NotKnown(self.source_of(node), unknown.why, ("if", unknown.key, key_of(body), key_of(other)))
         return self.evaluate(node.body if known else node.orelse, scope)
 
     def _list(self, node: ast.List | ast.Tuple | ast.Set, scope: Scope) -> object:
@@ -294,7 +361,7 @@ class Expressions(PythonMachine):
             else:
                 values.append(self.evaluate(one, scope))
         if isinstance(node, ast.Set):
-            return attempt("set", set, values)
+            return distinct(self, set, values)
         return tuple(values) if isinstance(node, ast.Tuple) else values
 
     def _dict(self, node: ast.Dict, scope: Scope) -> object:
@@ -302,10 +369,10 @@ class Expressions(PythonMachine):
         for key_node, value_node in zip(node.keys, node.values, strict=True):
             value = self.evaluate(value_node, scope)
             if key_node is None:
-                made.update(value if isinstance(value, dict) else {NotKnown("**"): NotKnown("**")})
+                if not fill(self, made, value):
+                    made[NotKnown("**")] = NotKnown("**")
                 continue
-            key = self.evaluate(key_node, scope)
-            made[key if not isinstance(key, (list, dict, set)) else NotKnown("key")] = value
+            made[special.hashed(self, made, self.evaluate(key_node, scope))] = value
         return made
 
     def _subscript(self, node: ast.Subscript, scope: Scope) -> object:
@@ -315,12 +382,7 @@ class Expressions(PythonMachine):
         lifted = self.with_target("[]", subscript, value, index)
         if lifted is not None:
             return lifted
-        value = self.settle(value)
-        if isinstance(value, (type, Class)):
-            return value
-        if isinstance(value, (Modelled, Instance)):
-            return self.call(self.attribute(value, "__getitem__"), [index], {})
-        return self.settle(subscript(value, index))
+        return special.get_item(self, self.settle(value), index)
 
     def _slice(self, node: ast.Slice, scope: Scope) -> object:
         parts = [None if one is None else self.evaluate(one, scope) for one in (node.lower, node.upper, node.step)]
@@ -346,13 +408,17 @@ class Expressions(PythonMachine):
         value = self.settle(value)
         spec = "" if node.format_spec is None else self.evaluate(node.format_spec, scope)
         if node.conversion == ord("r"):
-            return attempt("repr()", repr, value) if concrete(value) else NotKnown(f"repr({described(value)})")
-        if not isinstance(spec, str) or any(len(run) > 3 for run in spec.split(".") if run.isdigit()):
-            return NotKnown(described(value))
-        if spec and concrete(value) and node.conversion != ord("s"):
-            return attempt("format()", format, value, spec)
-        shown = text(self, value)
-        return attempt("format()", format, shown, spec) if isinstance(shown, str) else shown
+            value = special.shown(self, value)
+        elif node.conversion == ord("s"):
+            value = special.text(self, value)
+        return special.formatted(self, value, spec)
+
+    def _template(self, node: ast.AST, scope: Scope) -> object:
+        """``t"…"``: its values are computed, and nothing is made of them."""
+        for one in getattr(node, "values", ()):
+            if not isinstance(one, ast.Constant):
+                self.evaluate(one.value, scope)
+        return NotKnown(self.source_of(node))
 
     def _lambda(self, node: ast.Lambda, scope: Scope) -> object:
         return PythonFunction("<lambda>", node, scope, self.defaults(node.args, scope))
@@ -370,57 +436,99 @@ class Expressions(PythonMachine):
 
     def _named(self, node: ast.NamedExpr, scope: Scope) -> object:
         value = self.evaluate(node.value, scope)
-        scope.names[node.target.id] = value
+        home = scope
+        while home.is_comprehension and home.around is not None:
+            home = home.around
+        home.outer_names.get(node.target.id, home).names[node.target.id] = value
         return value
 
-    def _comprehension(
-        self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp, scope: Scope
-    ) -> object:
-        inner = Scope({}, scope.module, scope)
+    def _comprehension(self, node: ast.ListComp | ast.SetComp | ast.DictComp, scope: Scope) -> object:
+        inner = Scope({}, scope.module, scope, is_comprehension=True)
         found: list[object] = []
         element = ast.Tuple([node.key, node.value], ast.Load()) if isinstance(node, ast.DictComp) else node.elt
         try:
-            found.extend(self.evaluate(element, inner) for _ in self._rounds(node.generators, inner))
+            found.extend(self.evaluate(element, inner) for _ in self._rounds(node, self._first(node, scope), inner))
         except _NotFollowed as stop:
             return NotKnown(self.source_of(node), stop.unknown.why)
         if isinstance(node, ast.DictComp):
-            pairs = [one for one in found if isinstance(one, tuple)]
-            return attempt("dict", dict, pairs)
-        return attempt("set", set, found) if isinstance(node, ast.SetComp) else found
+            made: dict[object, object] = {}
+            fill(self, made, found)
+            return made
+        return distinct(self, set, found) if isinstance(node, ast.SetComp) else found
 
-    def _rounds(self, generators: list[ast.comprehension], scope: Scope) -> Iterator[None]:
-        if not generators:
-            yield
-            return
-        first, *others = generators
-        values = self.items(self.evaluate(first.iter, scope))
-        if isinstance(values, NotKnown):
-            raise _NotFollowed(values)
-        for value in values:
-            self.assign(first.target, value, scope)
-            tests = [self.evaluate(test, scope) for test in first.ifs]
-            known = [truth(test) for test in tests]
-            if False in known:
+    def _generator(self, node: ast.GeneratorExp, scope: Scope) -> object:
+        """A generator expression: only what its first ``for`` goes through is evaluated now."""
+        inner = Scope({}, scope.module, scope, is_comprehension=True)
+        first = self._first(node, scope)
+        if isinstance(first, NotKnown) and not self.library.acts(node):
+            return NotKnown(self.source_of(node), first.why)
+        here = self.frames[-1]
+        frame = Frame(file=here.file, line=node.lineno, function=here.function)
+        return GeneratorObject(self.source_of(node), frame, self._elements(node, first, inner), node)
+
+    def _elements(self, node: ast.GeneratorExp, first: Iterator[object] | NotKnown, scope: Scope) -> Body:
+        try:
+            for _ in self._rounds(node, first, scope):
+                yield self.evaluate(node.elt, scope)
+        except _NotFollowed as stop:
+            yield Further(stop.unknown.name, stop.unknown.why)
+
+    def _first(self, node: _Comprehension, scope: Scope) -> Iterator[object] | NotKnown:
+        return self._source(node, node.generators[0], scope)
+
+    def _source(self, node: _Comprehension, part: ast.comprehension, scope: Scope) -> Iterator[object] | NotKnown:
+        """What a ``for`` of a comprehension goes through."""
+        value = self.evaluate(part.iter, scope)
+        source = self.iterate_async(value) if part.is_async else self.iterate(value)
+        if isinstance(source, NotKnown) and self.library.acts(node):
+            text, spot = f"{self.source_of(part.iter)} is empty", (part.iter.lineno, part.iter.col_offset)
+            empty = self.decide(text, source.why, spot, default=True)
+            return iter([] if empty else [source.part("[…]")])
+        return source
+
+    def _rounds(self, node: _Comprehension, source: Iterator[object] | NotKnown, scope: Scope, depth: int = 0) -> Iterator[None]:
+        if isinstance(source, NotKnown):
+            raise _NotFollowed(source)
+        part = node.generators[depth]
+        for value in source:
+            self.tick()
+            self.assign(part.target, value, scope)
+            if not all(self._holds(node, test, scope) for test in part.ifs):
                 continue
-            if None in known:
-                test = tests[known.index(None)]
-                raise _NotFollowed(test if isinstance(test, NotKnown) else NotKnown(described(test)))
-            yield from self._rounds(others, scope)
+            if depth + 1 == len(node.generators):
+                yield
+            else:
+                yield from self._rounds(node, self._source(node, node.generators[depth + 1], scope), scope, depth + 1)
+
+    def _holds(self, node: _Comprehension, test: ast.expr, scope: Scope) -> bool:
+        value = self.evaluate(test, scope)
+        known = special.truth(self, value)
+        if known is not None:
+            return known
+        unknown = value if isinstance(value, NotKnown) else NotKnown(described(value))
+        if not self.library.acts(node):
+            raise _NotFollowed(unknown)
+        return self.decide(self.source_of(test), unknown.why, (test.lineno, test.col_offset), default=False, about=unknown)
+
+    def _await(self, node: ast.Await, scope: Scope) -> object:
+        return self.awaited(self.evaluate(node.value, scope))
 
     def assign(self, target: ast.expr, value: object, scope: Scope) -> None:
         """Bind a value to what stands on the left of ``=``."""
         raise NotImplementedError
 
-    def _yield(self, node: ast.Yield | ast.YieldFrom, scope: Scope) -> object:
-        value = None if node.value is None else self.evaluate(node.value, scope)
-        yields = self.frames[-1].yields
-        if yields is None:
-            return NotKnown("yield")
-        if isinstance(node, ast.YieldFrom):
-            for one in further(self.items(value)):
-                yields(one)
-            return None
-        return yields(value)
+    def _yield(self, node: ast.Yield | ast.YieldFrom, _scope: Scope) -> object:
+        """What a ``yield`` gives, which the statement that it is in has run: see ``flow``."""
+        return self.frames[-1].sent.pop(node, NotKnown("yield"))
+
+
+_LOOKING_AROUND = frozenset({"super", "globals", "locals", "vars", "exec", "eval", "dir"})
+"""The built-in functions that look at their caller."""
+_Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+
+
+def _opposite(unknown: NotKnown) -> NotKnown:
+    return NotKnown(f"not {unknown.name}", unknown.why, ("not", unknown.key))
 
 
 def _text_of(node: ast.AST) -> str:
@@ -457,7 +565,7 @@ def _is_of_target(value: object) -> bool:
     return isinstance(value, NotKnown) and value.why is Why.TARGET
 
 
-_EVALUATE: dict[type[ast.expr], Callable[[Expressions, Any, Scope], object]] = {
+EVALUATE: dict[type[ast.AST], Callable[[Expressions, Any, Scope], object]] = {
     ast.Constant: Expressions._constant,
     ast.Name: Expressions._name,
     ast.Attribute: Expressions._attribute,
@@ -479,9 +587,12 @@ _EVALUATE: dict[type[ast.expr], Callable[[Expressions, Any, Scope], object]] = {
     ast.NamedExpr: Expressions._named,
     ast.ListComp: Expressions._comprehension,
     ast.SetComp: Expressions._comprehension,
-    ast.GeneratorExp: Expressions._comprehension,
+    ast.GeneratorExp: Expressions._generator,
     ast.DictComp: Expressions._comprehension,
     ast.Yield: Expressions._yield,
     ast.YieldFrom: Expressions._yield,
+    ast.Await: Expressions._await,
 }
-"""The method for each kind of expression; the value of any other is not known."""
+"""The method for each kind of expression; one of another kind is a gap. ``Starred`` is a part of others."""
+if sys.version_info >= (3, 14):
+    EVALUATE[ast.TemplateStr] = Expressions._template

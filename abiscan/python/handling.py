@@ -1,17 +1,27 @@
-"""Exceptions on their way: ``try``, ``with``, ``raise``, and what the package says about a failure that it survives."""
+"""Exceptions on their way: ``try``, ``with``, ``raise``, and what the package says about a failure that it survives.
+
+The statements that have others in them are generators, for a generator of the package may yield there: see ``flow``.
+"""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Sequence
+import builtins
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import ExitStack
 
+from abiscan.python import attributes, special
 from abiscan.python.binding import Binding
-from abiscan.python.contexts import Manager, Suppress
-from abiscan.python.hosts import truth
-from abiscan.python.machine import Frame
+from abiscan.python.contexts import AroundBody
+from abiscan.python.iteration import pushed
 from abiscan.python.model import Said, Told
+from abiscan.python.modelled import Modelled
 from abiscan.python.signals import BreakSignal, ContinueSignal, ReturnSignal
-from abiscan.python.values import Class, Instance, NotKnown, PythonError, Scope, Thrown, Why
+from abiscan.python.values import Class, NotKnown, PythonError, Scope, Thrown, Why, thrown
+
+Flow = Generator[object, object, None]
+"""The running of statements: suspended where they yield."""
+LEAVING = (ReturnSignal, BreakSignal, ContinueSignal)
 
 _LOUDEST = (Told.WARNING, Told.LOG, Told.PRINT)
 
@@ -24,123 +34,210 @@ def loudest_of(heard: Iterable[Said]) -> Said | None:
 class Handling(Binding):
     """Runs the statements that raise and catch."""
 
-    handling: list[PythonError]
+    def flow(self, body: Sequence[ast.stmt], scope: Scope) -> Flow:
+        """Run statements, one of which may yield."""
+        raise NotImplementedError
 
-    def _with(self, node: ast.With | ast.AsyncWith, scope: Scope) -> None:
-        self._enter(list(node.items), node.body, scope)
+    # ---- with
 
-    def _enter(self, items: list[ast.withitem], body: Sequence[ast.stmt], scope: Scope) -> None:
+    def _with(self, node: ast.With | ast.AsyncWith, scope: Scope) -> Flow:
+        return self._enter(list(node.items), node, scope)
+
+    def _enter(self, items: list[ast.withitem], node: ast.With | ast.AsyncWith, scope: Scope) -> Flow:
         if not items:
-            self.execute(body, scope)
+            yield from self.flow(node.body, scope)
             return
         first, *others = items
         manager = self.evaluate(first.context_expr, scope)
-
-        def inside(value: object) -> object:
+        prefix = "__a" if isinstance(node, ast.AsyncWith) else "__"
+        leave = self._method(manager, f"{prefix}exit__")
+        enter = self._method(manager, f"{prefix}enter__")
+        if leave is None or enter is None:
+            value = manager.part(".__enter__()") if isinstance(manager, NotKnown) else manager
             if first.optional_vars is not None:
                 self.assign(first.optional_vars, value, scope)
-            self._enter(others, body, scope)
+            yield from self._enter(others, node, scope)
+            return
+        value = self.awaited(self.call(enter, [], {}))
+        failure: PythonError | None = None
+        with ExitStack() as stack:
+            if isinstance(manager, AroundBody):
+                stack.enter_context(pushed(self.guards, manager.guards))  # type: ignore[arg-type]
+            try:
+                if first.optional_vars is not None:
+                    self.assign(first.optional_vars, value, scope)
+                yield from self._enter(others, node, scope)
+            except Thrown as error:
+                failure = error.failure
+                failure.at = failure.at or self.place()
+            except LEAVING:
+                self.awaited(self.call(leave, [None, None, None], {}))
+                raise
+        if failure is None:
+            self.awaited(self.call(leave, [None, None, None], {}))
+        else:
+            self._leave(leave, failure)
+
+    def _leave(self, leave: object, failure: PythonError) -> None:
+        """Leave a ``with`` by an exception, which its manager may swallow."""
+        with pushed(self.handling, failure):  # type: ignore[arg-type]
+            try:
+                swallowed = self.awaited(self.call(leave, [failure.cls, failure, NotKnown("traceback")], {}))
+            except Thrown as error:
+                if error.failure is not failure:
+                    error.failure.context = error.failure.context or failure
+                    error.failure.loads |= failure.loads
+                raise
+        if special.truth(self, swallowed) is not True:
+            raise Thrown(failure)
+        self.survived(failure, [], again=False)
+
+    def _method(self, manager: object, name: str) -> object:
+        """A method of a context manager, None if it is not known."""
+        if isinstance(manager, NotKnown):
             return None
+        if isinstance(manager, Modelled):
+            found = manager.attribute(self, name)
+            return None if isinstance(found, NotKnown) else found
+        if not special.is_own(manager):
+            return None
+        found = special.hook(self, manager, name)
+        if found is None:
+            what = "the asynchronous context manager" if name.startswith("__a") else "the context manager"
+            kind = special.type_name(manager)
+            raise thrown(AttributeError if self.before(3, 11) else TypeError, f"'{kind}' object does not support {what} protocol")
+        return None if isinstance(found, NotKnown) else found
 
-        if isinstance(manager, Manager):
-            self.run_around(manager, inside, self.frames[-1])
-        elif isinstance(manager, Suppress):
-            self._guarded(manager.classes, lambda: inside(None))
-        elif isinstance(manager, Instance) and manager.cls.find("__exit__") is not None:
-            self._around_instance(manager, inside)
-        else:
-            inside(manager.part(".__enter__()") if isinstance(manager, NotKnown) else manager)
+    def before(self, *version: int) -> bool:
+        python = self.world.python
+        return isinstance(python, tuple) and python < version
 
-    def _around_instance(self, manager: Instance, inside: Callable[[object], object]) -> None:
-        value = self.call(self.attribute(manager, "__enter__"), [], {})
-        leave = self.attribute(manager, "__exit__")
-        try:
-            inside(value)
-        except Thrown as error:
-            if truth(self.call(leave, [error.failure.cls, error.failure, None], {})) is not True:
-                raise
-        else:
-            self.call(leave, [None, None, None], {})
+    def survived(self, failure: PythonError, heard: list[Said], *, again: bool = True) -> None:
+        """An exception was caught for good: the loads that it tells of are over, and users were told so much.
 
-    def run_around(self, manager: Manager, inside: Callable[[object], object], caller: Frame) -> None:
-        """Run the body of a ``with`` where the generator of its context manager yields."""
-        raise NotImplementedError
-
-    def _guarded(self, classes: tuple[object, ...], action: Callable[[], object]) -> None:
-        """Do something with what ``contextlib.suppress`` suppresses."""
-        self.guards.append(classes)
-        try:
-            action()
-        except Thrown as error:
-            if not _caught(error.failure, classes):
-                raise
-            self.survived(error.failure, [])
-        finally:
-            self.guards.pop()
-
-    def survived(self, failure: PythonError, heard: list[Said]) -> None:
-        """An exception was caught for good: the loads that it tells of are over, and users were told so much."""
+        :param again: whether what was noted about that before is replaced
+        """
         loudest = loudest_of(heard)
         for number in failure.loads:
             attempt = self.trace.attempts[number]
+            if attempt.told is not None and not again:
+                continue
             attempt.told = loudest.how if loudest else Told.NOTHING
             attempt.told_text = loudest.text if loudest else None
 
-    def _try(self, node: ast.Try, scope: Scope) -> None:
-        try:
-            self._try_handlers(node, scope)
-        finally:
-            line = self.frames[-1].line
-            self.execute(node.finalbody, scope)
-            self.frames[-1].line = line
+    # ---- try
 
-    def _try_handlers(self, node: ast.Try, scope: Scope) -> None:
+    def _try(self, node: ast.Try, scope: Scope) -> Flow:
+        try:
+            yield from self._handlers(node, scope)
+        except Thrown as error:
+            with pushed(self.handling, error.failure):  # type: ignore[arg-type]
+                try:
+                    yield from self._finally(node, scope)
+                except Thrown as later:
+                    if later.failure is not error.failure:
+                        later.failure.context = later.failure.context or error.failure
+                    raise
+            raise
+        except LEAVING:
+            yield from self._finally(node, scope)
+            raise
+        yield from self._finally(node, scope)
+
+    def _finally(self, node: ast.Try, scope: Scope) -> Flow:
+        line = self.frames[-1].line
+        yield from self.flow(node.finalbody, scope)
+        self.frames[-1].line = line
+
+    def _handlers(self, node: ast.Try, scope: Scope) -> Flow:
         catching = [(handler, self._classes(handler, scope)) for handler in node.handlers]
         swallowing = tuple(cls for handler, classes in catching if not ends_in_raise(handler.body) for cls in classes)
-        self.guards.append(swallowing)
         failure: PythonError | None = None
-        try:
-            self.execute(node.body, scope)
-        except Thrown as error:
-            failure = error.failure
-            failure.at = failure.at or self.place()
-        finally:
-            self.guards.pop()
+        with pushed(self.guards, swallowing):  # type: ignore[arg-type]
+            try:
+                yield from self.flow(node.body, scope)
+            except Thrown as error:
+                failure = error.failure
+                failure.at = failure.at or self.place()
         if failure is None:
-            self.execute(node.orelse, scope)
+            yield from self.flow(node.orelse, scope)
+        elif type(node) is not ast.Try:
+            yield from self._split(catching, failure, scope)
         else:
-            handler = next((one for one, classes in catching if _caught(failure, classes)), None)
+            handler = next((one for one, classes in catching if caught(failure, classes)), None)
             if handler is None:
                 raise Thrown(failure)
-            self._handle(handler, failure, scope)
+            yield from self._handle(handler, failure, scope)
+
+    def _split(
+        self, catching: list[tuple[ast.ExceptHandler, tuple[object, ...]]], failure: PythonError, scope: Scope
+    ) -> Flow:
+        """``except*``: each handler gets what it catches of a group, as a group."""
+        is_group = attributes.is_group(failure)
+        left: PythonError | None = failure
+        raised: list[object] = []
+        for handler, classes in catching:
+            if left is None:
+                break
+            part, left = self._parted(left, classes)
+            if part is None:
+                continue
+            group = part if is_group else _group([part])
+            group.loads |= failure.loads
+            try:
+                yield from self._handle(handler, group, scope)
+            except Thrown as error:
+                raised.append(error.failure)
+        if left is not None and not raised:
+            raise Thrown(left)
+        if len(raised) == 1 and left is None:
+            assert isinstance(raised[0], PythonError)
+            raise Thrown(raised[0])
+        if raised:
+            raise Thrown(_group(raised if left is None else [*raised, left], failure))
+
+    def _parted(
+        self, failure: PythonError, classes: tuple[object, ...]
+    ) -> tuple[PythonError | None, PythonError | None]:
+        """What classes catch of an exception or a group, and the rest of it."""
+        if caught(failure, classes):
+            return failure, None
+        if not attributes.is_group(failure):
+            return None, failure
+        inside = [one for one in self.items(failure.args[1]) or () if isinstance(one, PythonError)]  # type: ignore[union-attr]
+        pairs = [self._parted(one, classes) for one in inside]
+        parts: list[PythonError | None] = []
+        for chosen in zip(*pairs, strict=True):
+            some: list[object] = [one for one in chosen if one is not None]
+            parts.append(_group(some, failure, failure.args[0]) if some else None)
+        return parts[0], parts[1]
 
     def _classes(self, handler: ast.ExceptHandler, scope: Scope) -> tuple[object, ...]:
         if handler.type is None:
             return (BaseException,)
-        caught = self.evaluate(handler.type, scope)
-        return tuple(caught) if isinstance(caught, tuple) else (caught,)
+        named = self.evaluate(handler.type, scope)
+        return tuple(named) if isinstance(named, tuple) else (named,)
 
-    def _handle(self, handler: ast.ExceptHandler, failure: PythonError, scope: Scope) -> None:
+    def _handle(self, handler: ast.ExceptHandler, failure: PythonError, scope: Scope) -> Flow:
         heard: list[Said] = []
-        self.listeners.append(heard)
-        self.handling.append(failure)
         if handler.name:
             self.bind(handler.name, failure, scope)
-        try:
-            self.execute(handler.body, scope)
-        except Thrown as error:
-            if error.failure is not failure:
-                error.failure.context = error.failure.context or failure
-                error.failure.loads |= failure.loads
-            raise
-        except (ReturnSignal, BreakSignal, ContinueSignal):
-            self.survived(failure, heard)
-            raise
-        else:
-            self.survived(failure, heard)
-        finally:
-            self.listeners.pop()
-            self.handling.pop()
+        with pushed(self.listeners, heard), pushed(self.handling, failure):  # type: ignore[arg-type]
+            try:
+                yield from self.flow(handler.body, scope)
+            except Thrown as error:
+                if error.failure is not failure:
+                    error.failure.context = error.failure.context or failure
+                    error.failure.loads |= failure.loads
+                raise
+            except LEAVING:
+                self.survived(failure, heard)
+                raise
+        self.survived(failure, heard)
+        if handler.name:
+            scope.outer_names.get(handler.name, scope).names.pop(handler.name, None)
+
+    # ---- raise, assert
 
     def _raise(self, node: ast.Raise, scope: Scope) -> None:
         if node.exc is None:
@@ -163,11 +260,15 @@ class Handling(Binding):
             made = self.call(value, [], {})
             if isinstance(made, PythonError):
                 return made
+            if not isinstance(made, NotKnown) and not (isinstance(value, Class) and value.is_open()):
+                return PythonError(TypeError, ("exceptions must derive from BaseException",))
+        if isinstance(value, (str, int, float, list, tuple, dict, type(None))):
+            return PythonError(TypeError, ("exceptions must derive from BaseException",))
         return PythonError(value, (value,) if isinstance(value, NotKnown) else ())
 
     def _assert(self, node: ast.Assert, scope: Scope) -> None:
         test = self.evaluate(node.test, scope)
-        holds = truth(test)
+        holds = special.truth(self, test)
         if holds is None and isinstance(test, NotKnown) and test.why is Why.TARGET:
             spot = (node.lineno, node.col_offset)
             holds = self.decide(self.source_of(node.test), test.why, spot, default=True)
@@ -177,7 +278,14 @@ class Handling(Binding):
             raise Thrown(PythonError(AssertionError, args))
 
 
-def _caught(failure: PythonError, classes: tuple[object, ...]) -> bool:
+def _group(inside: list[object], like: PythonError | None = None, text: object = "") -> PythonError:
+    """A group of exceptions."""
+    cls = like.cls if like is not None and attributes.is_group(like) else getattr(builtins, "ExceptionGroup", Exception)
+    return PythonError(cls, (text, inside), at=like.at if like else None, loads=set(like.loads) if like else set())
+
+
+def caught(failure: PythonError, classes: tuple[object, ...]) -> bool:
+    """Whether ``except`` with these classes catches an exception."""
     ancestry = failure.ancestry()
     known = ancestry if any(isinstance(one, type) for one in ancestry) else [*ancestry, Exception, BaseException]
     return any(one is cls for cls in classes for one in known)

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import ast
+import string
 from collections.abc import Callable
 from pathlib import PurePath
 
+from abiscan.python import special
 from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Modelled
 from abiscan.python.operations import attempt, contains, described
 from abiscan.python.values import (
     Class,
-    Further,
     Instance,
     NotKnown,
     Perhaps,
     PythonError,
-    PythonFunction,
     changed,
     concrete,
     further,
@@ -48,15 +49,22 @@ class HostMethod(Modelled):
         if machine.perhaps and isinstance(self.value, (list, dict, set)) and self.name in _CHANGING:
             changed(self.value)
             return NotKnown(self.described() + "()")
-        special = _SPECIAL.get((type(self.value), self.name))
-        if special is not None:
-            return special(machine, self.value, args, kwargs)
+        if self.value is dict and self.name == "fromkeys":
+            return _dict_from_keys(machine, self.value, args, kwargs)
+        method = _METHODS.get((type(self.value), self.name))
+        if method is not None:
+            return method(machine, self.value, args, kwargs)
         if self.name in _WIDTHS and any(isinstance(one, int) and one > 1000 for one in args):
             return NotKnown(self.described() + "()")
         if self.name in {"format", "format_map"} and not _short_fields(self.value):
             return NotKnown(self.described() + "()")
-        if isinstance(self.value, (str, bytes)) and args and not isinstance(args[0], (str, bytes, tuple, dict)):
-            args = [_listed(machine, args[0]), *args[1:]]
+        if self.name == "join" and isinstance(self.value, (str, bytes)) and len(args) == 1:
+            args = [machine.items(args[0])]
+        if any(map(special.is_own, (*args, *kwargs.values()))):
+            if self.name == "format" and isinstance(self.value, str) and "[" not in self.value:
+                return _format(machine, self.value, args, kwargs)
+            machine.perhaps_uses(NotKnown(self.described()), [*args, *kwargs.values()])
+            args = [special.plain(one) for one in args]
         if not (concrete(self.value) and concrete(args) and concrete(kwargs)):
             unknown = next((one for one in (self.value, *args, *kwargs.values()) if isinstance(one, NotKnown)), None)
             name = self.described() + "()"
@@ -69,10 +77,6 @@ class HostMethod(Modelled):
 def _short_fields(template: object) -> bool:
     """Whether no field of a format string is wide."""
     return not any(len(run) > 3 for run in "".join(c if c.isdigit() else " " for c in str(template)).split())
-
-
-def _listed(machine: PythonMachine, value: object) -> object:
-    return machine.items(value) if not isinstance(value, (int, type(None))) else value
 
 
 # ---- methods that take values that are not known, too
@@ -105,6 +109,43 @@ def _pop(_machine: PythonMachine, value: object, args: list[object], _kwargs: di
     return NotKnown("list.pop()") if length(value) is None else attempt("list.pop()", value.pop, *args)
 
 
+def _place(machine: PythonMachine, value: list[object], item: object) -> int | None:
+    """Where an item is in a list, -1 if it is not there, None if that is not known."""
+    for index, one in enumerate(value):
+        same = None if isinstance(one, NotKnown) else special.equal(machine, one, item)
+        if same is None:
+            return None
+        if same:
+            return index
+    return -1
+
+
+def _remove(machine: PythonMachine, value: object, args: list[object], _kwargs: dict[str, object]) -> object:
+    assert isinstance(value, list)
+    place = _place(machine, value, args[0]) if len(args) == 1 else None
+    if place is None:
+        changed(value)
+    elif place < 0:
+        raise thrown(ValueError, "list.remove(x): x not in list")
+    else:
+        del value[place]
+    return None
+
+
+def _index(machine: PythonMachine, value: object, args: list[object], _kwargs: dict[str, object]) -> object:
+    assert isinstance(value, list)
+    place = _place(machine, value, args[0]) if len(args) == 1 else None
+    if place is not None and place < 0:
+        raise thrown(ValueError, f"{described(args[0])} is not in list")
+    return NotKnown("list.index()") if place is None else place
+
+
+def _count(machine: PythonMachine, value: object, args: list[object], _kwargs: dict[str, object]) -> object:
+    assert isinstance(value, list)
+    answers = [special.equal(machine, one, args[0]) for one in value] if len(args) == 1 else [None]
+    return NotKnown("list.count()") if None in answers else answers.count(True)
+
+
 def _sort(machine: PythonMachine, value: object, args: list[object], kwargs: dict[str, object]) -> object:
     assert isinstance(value, list)
     result = sort_values(machine, value, args, kwargs)
@@ -117,10 +158,30 @@ def sort_values(machine: PythonMachine, values: list[object], _args: list[object
     """``sorted(values, key=…, reverse=…)``."""
     key = kwargs.get("key")
     keys = values if key is None else [machine.call(key, [one], {}) for one in values]
+    if any(map(special.is_own, keys)):
+        return _by_comparing(machine, values, keys, reverse=bool(kwargs.get("reverse")))
     if not concrete(keys):
         return NotKnown("sorted()")
     order = attempt("sorted()", sorted, range(len(values)), key=keys.__getitem__, reverse=bool(kwargs.get("reverse")))
     return [values[index] for index in order] if isinstance(order, list) else order
+
+
+
+def _by_comparing(machine: PythonMachine, values: list[object], keys: list[object], *, reverse: bool) -> object:
+    """Values in the order that the methods of their keys make."""
+    order: list[int] = []
+    for index in range(len(values) - 1, -1, -1) if reverse else range(len(values)):
+        place = len(order)
+        while place > 0:
+            machine.tick()
+            less = special.truth(machine, special.compare(machine, ast.Lt(), keys[index], keys[order[place - 1]]))
+            if less is None:
+                return NotKnown("sorted()")
+            if not less:
+                break
+            place -= 1
+        order.insert(place, index)
+    return [values[index] for index in (reversed(order) if reverse else order)]
 
 
 def _dict_get(_machine: PythonMachine, value: object, args: list[object], kwargs: dict[str, object]) -> object:
@@ -148,22 +209,65 @@ def _dict_setdefault(_machine: PythonMachine, value: object, args: list[object],
     return value.setdefault(args[0], args[1] if len(args) > 1 else None)
 
 
-def _dict_update(_machine: PythonMachine, value: object, args: list[object], kwargs: dict[str, object]) -> object:
+def _dict_from_keys(machine: PythonMachine, _value: object, args: list[object], _kwargs: dict[str, object]) -> object:
+    keys = machine.items(args[0]) if args else NotKnown("dict.fromkeys()")
+    if isinstance(keys, NotKnown):
+        return keys
+    made: dict[object, object] = {}
+    for key in keys:
+        made[special.hashed(machine, made, key)] = args[1] if len(args) > 1 else None
+    return made
+
+
+def _set_discard(machine: PythonMachine, value: object, args: list[object], _kwargs: dict[str, object]) -> object:
+    assert isinstance(value, set)
+    key = special.hashed(machine, value, args[0]) if args else NotKnown("set.discard()")
+    if isinstance(key, NotKnown):
+        changed(value)
+    value.discard(key)
+    return None
+
+
+def _set_remove(machine: PythonMachine, value: object, args: list[object], kwargs: dict[str, object]) -> object:
+    assert isinstance(value, set)
+    if args and contains(value, special.hashed(machine, value, args[0])) is False:
+        raise thrown(KeyError, args[0])
+    return _set_discard(machine, value, args, kwargs)
+
+
+def _dict_update(machine: PythonMachine, value: object, args: list[object], kwargs: dict[str, object]) -> object:
     assert isinstance(value, dict)
     for one in args:
-        if isinstance(one, dict):
-            value.update(one)
-        else:
+        if not fill(machine, value, one):
             value[one if isinstance(one, NotKnown) else NotKnown("dict.update()")] = NotKnown("dict.update()")
     value.update(kwargs)
     return None
 
 
-def _set_add(_machine: PythonMachine, value: object, args: list[object], _kwargs: dict[str, object]) -> object:
+def _set_add(machine: PythonMachine, value: object, args: list[object], _kwargs: dict[str, object]) -> object:
     assert isinstance(value, set)
-    if args and not isinstance(args[0], (list, dict, set)):
-        value.add(args[0])
+    if args:
+        value.add(special.hashed(machine, value, args[0]))
     return None
+
+
+def _format(machine: PythonMachine, value: object, args: list[object], kwargs: dict[str, object]) -> object:
+    """``str.format`` with objects of the package, whose methods say how they look."""
+    if not isinstance(value, str) or not _short_fields(value):
+        return NotKnown("str.format()")
+    parts: list[object] = []
+    automatic = iter(args)
+    for literal, field, spec, conversion in attempt("str.format()", lambda: list(string.Formatter().parse(value))):  # type: ignore[attr-defined]
+        parts.append(literal)
+        if field is None:
+            continue
+        name, _, rest = field.partition(".")
+        one = next(automatic, None) if not name else args[int(name)] if name.isdigit() else kwargs.get(name)
+        for attribute in rest.split(".") if rest else ():
+            one = machine.attribute(one, attribute)
+        parts.append(special.shown(machine, one) if conversion == "r" else special.formatted(machine, one, spec or ""))
+    unknown = next((one for one in parts if isinstance(one, NotKnown)), None)
+    return NotKnown("str.format()", unknown.why) if unknown else "".join(map(str, parts))
 
 
 def _pairs(value: object) -> list[tuple[object, object]]:
@@ -171,7 +275,7 @@ def _pairs(value: object) -> list[tuple[object, object]]:
     return [pair for pair in value.items() if not isinstance(pair[0], Perhaps)]
 
 
-_SPECIAL: dict[tuple[type, str], Method] = {
+_METHODS: dict[tuple[type, str], Method] = {
     (list, "append"): _append,
     (list, "extend"): _extend,
     (list, "insert"): _insert,
@@ -179,6 +283,9 @@ _SPECIAL: dict[tuple[type, str], Method] = {
     (list, "copy"): lambda _m, value, _a, _k: list(value),  # type: ignore[call-overload]
     (list, "clear"): lambda _m, value, _a, _k: value.clear(),  # type: ignore[attr-defined]
     (list, "pop"): _pop,
+    (list, "remove"): _remove,
+    (list, "index"): _index,
+    (list, "count"): _count,
     (list, "reverse"): lambda _m, value, _a, _k: value.reverse(),  # type: ignore[attr-defined]
     (dict, "get"): _dict_get,
     (dict, "pop"): _dict_pop,
@@ -189,7 +296,10 @@ _SPECIAL: dict[tuple[type, str], Method] = {
     (dict, "items"): lambda _m, value, _a, _k: _pairs(value),
     (dict, "copy"): lambda _m, value, _a, _k: dict(value),  # type: ignore[call-overload]
     (dict, "clear"): lambda _m, value, _a, _k: value.clear(),  # type: ignore[attr-defined]
+    (dict, "fromkeys"): _dict_from_keys,
     (set, "add"): _set_add,
+    (set, "discard"): _set_discard,
+    (set, "remove"): _set_remove,
 }
 
 
@@ -211,14 +321,21 @@ def construct(machine: PythonMachine, cls: type, args: list[object], kwargs: dic
             return items
         if isinstance(args[0], (list, tuple, set, frozenset)):
             items += [one for one in args[0] if isinstance(one, Perhaps)]
-        return attempt(cls.__name__, cls, items)
+        return distinct(machine, cls, items) if cls in {set, frozenset} else attempt(cls.__name__, cls, items)
     if cls is dict:
         return _dict(machine, args, kwargs)
     if cls is str and args:
-        return text(machine, args[0]) if len(args) == 1 else NotKnown("str()")
+        return special.text(machine, args[0]) if len(args) == 1 else NotKnown("str()")
     if cls is bool and args:
-        known = truth(args[0])
+        known = special.truth(machine, args[0])
         return NotKnown(f"bool({described(args[0])})") if known is None else known
+    if issubclass(cls, PurePath):
+        args = [special.path(machine, one) for one in args]
+    if args and special.is_own(args[0]):
+        made = special.converted(machine, args[0], _CONVERTING.get(cls, ()))
+        if made is not special.ABSENT:
+            return made
+        args = [special.plain(args[0]), *args[1:]]
     if concrete(args) and concrete(kwargs):
         return attempt(f"{cls.__name__}()", cls, *args, **kwargs)
     unknown = next((one for one in args if isinstance(one, NotKnown)), None)
@@ -226,18 +343,53 @@ def construct(machine: PythonMachine, cls: type, args: list[object], kwargs: dic
     return NotKnown(name, unknown.why) if unknown else NotKnown(name)
 
 
+_CONVERTING: dict[type, tuple[str, ...]] = {
+    int: ("__int__", "__index__", "__trunc__"),
+    float: ("__float__", "__index__"),
+    complex: ("__complex__", "__float__", "__index__"),
+    bytes: ("__bytes__",),
+}
+"""The methods by which an object becomes one of a built-in type."""
+
+
+def distinct(machine: PythonMachine, cls: type, items: list[object]) -> object:
+    """A set of items."""
+    if not any(map(special.is_own, items)):
+        return attempt(cls.__name__, cls, items)
+    found: set[object] = set()
+    for one in items:
+        found.add(special.hashed(machine, found, one))
+    return cls(found)
+
+
 def _dict(machine: PythonMachine, args: list[object], kwargs: dict[str, object]) -> object:
     made: dict[object, object] = {}
-    if args and isinstance(args[0], dict):
-        made.update(args[0])
-    elif args:
-        pairs = machine.items(args[0])
-        for pair in [pairs] if isinstance(pairs, NotKnown) else pairs:
-            if not (isinstance(pair, (tuple, list)) and len(pair) == 2) or isinstance(pair[0], (list, dict, set)):
-                return NotKnown("dict()")
-            made[pair[0]] = pair[1]
+    if args and not fill(machine, made, args[0]):
+        return NotKnown("dict()")
     made.update(kwargs)
     return made
+
+
+def fill(machine: PythonMachine, made: dict[object, object], source: object) -> bool:
+    """Put the items of a mapping, or pairs, into a dict; False if they are not known."""
+    source = special.plain(source) if isinstance(special.plain(source), dict) else source
+    if isinstance(source, dict):
+        made.update(source)
+        return True
+    if special.is_own(source) and (keys := special.hook(machine, source, "keys")) is not None:
+        names = machine.items(machine.call(keys, [], {}))
+        if isinstance(names, NotKnown):
+            return False
+        for name in names:
+            made[special.hashed(machine, made, name)] = special.get_item(machine, source, name)
+        return True
+    pairs = machine.items(source)
+    for pair in [pairs] if isinstance(pairs, NotKnown) else pairs:
+        both = pair if isinstance(pair, (tuple, list)) else machine.items(pair)
+        if isinstance(both, NotKnown) or len(both) != 2 or isinstance(both[0], (list, dict, set)):
+            return False
+        made[special.hashed(machine, made, both[0])] = both[1]
+    return True
 
 
 def type_of(value: object) -> object:
@@ -247,40 +399,7 @@ def type_of(value: object) -> object:
     if isinstance(value, PythonError):
         return value.cls
     if isinstance(value, Class):
-        return type
+        return value.metaclass or type
     return type(value) if concrete(value) else NotKnown(f"type({described(value)})")
 
 
-def text(machine: PythonMachine, value: object) -> object:
-    """``str(value)``."""
-    if (
-        isinstance(value, PythonError)
-        and isinstance(value.cls, Class)
-        and isinstance(value.cls.find("__str__"), PythonFunction)
-    ):
-        return machine.call(machine.attribute(value, "__str__"), [], {})
-    if isinstance(value, PythonError):
-        message = value.message()
-        return NotKnown(f"str({value.name()})") if message is None else message
-    if isinstance(value, Instance) and isinstance(value.cls.find("__str__"), PythonFunction):
-        return machine.call(machine.attribute(value, "__str__"), [], {})
-    if isinstance(value, str):
-        return str.__str__(value)
-    if concrete(value) and not isinstance(value, type):
-        return attempt("str()", str, value)
-    return NotKnown(f"str({described(value)})", value.why) if isinstance(value, NotKnown) else NotKnown("str()")
-
-
-def truth(value: object) -> bool | None:
-    """``bool(value)``, None if that is not known."""
-    if isinstance(value, NotKnown):
-        return None
-    if isinstance(value, Instance):
-        known = value.cls.find("__bool__") is None and value.cls.find("__len__") is None and not value.cls.is_open()
-        return True if known else None
-    if isinstance(value, (list, tuple, dict, set, frozenset)):
-        kind = Further if isinstance(value, (list, tuple)) else NotKnown
-        return None if value and all(isinstance(one, kind) for one in value) else bool(value)
-    if isinstance(value, (str, bytes, int, float, range, type(None), PurePath)):
-        return bool(value)
-    return True

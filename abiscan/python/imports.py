@@ -47,7 +47,6 @@ class PythonInterpreter(Calls):
         super().__init__(library, world, choices, limits)
         self.builtins = BUILTINS
         self.models = MODELS
-        self.handling = []
         self.whole_names: set[str] = set()
         """The modules that are there, and all that they are in."""
         self.frames.append(Frame(file=None))

@@ -76,6 +76,8 @@ class PythonCode:
     _leaving: dict[ast.AST, bool] = field(default_factory=dict)
     _ending: dict[ast.AST, bool] = field(default_factory=dict)
     _generators: dict[ast.AST, bool] = field(default_factory=dict)
+    _locals: dict[ast.AST, frozenset[str]] = field(default_factory=dict)
+    _annotations: dict[ast.AST, bool] = field(default_factory=dict)
     _bindings: dict[ast.AST, Bindings] = field(default_factory=dict)
     _bound_names: dict[ast.AST, set[str]] = field(default_factory=dict)
 
@@ -296,6 +298,33 @@ class PythonCode:
         if node not in self._generators:
             self._generators[node] = _has(node, (ast.Yield, ast.YieldFrom))
         return self._generators[node]
+
+    def suspends(self, node: ast.stmt) -> bool:
+        """Whether a statement in the body of a generator yields."""
+        apart = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+        return not isinstance(node, apart) and self.is_generator(node)
+
+    def locals(self, node: ast.AST) -> frozenset[str]:
+        """The names that the body of a function binds, unless it deletes some or says where they are."""
+        if node not in self._locals:
+            body = getattr(node, "body", None)
+            statements = body if isinstance(body, list) else []
+            found = frozenset[str]().union(*map(self.bound_names, statements))
+            elsewhere = any(_has(one, (ast.Global, ast.Nonlocal, ast.Delete)) for one in statements)
+            self._locals[node] = frozenset() if elsewhere or _has(node, (ast.Global, ast.Nonlocal)) else found
+        return self._locals[node]
+
+    def annotation_acts(self, node: ast.expr) -> bool:
+        """Whether evaluating an annotation may run code of the package."""
+        if node not in self._annotations:
+            self._annotations[node] = any(isinstance(one, (ast.Call, ast.NamedExpr)) for one in ast.walk(node))
+        return self._annotations[node]
+
+    def postpones_annotations(self, file: str | None) -> bool:
+        """Whether a module has ``from __future__ import annotations``."""
+        tree = None if file is None else self.tree(file)
+        imports = (one for one in tree.body if isinstance(one, ast.ImportFrom)) if tree else ()
+        return any(one.module == "__future__" and one.names[0].name == "annotations" for one in imports)
 
     def _acts_itself(self, node: ast.AST) -> bool:
         if isinstance(node, ast.ImportFrom):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -22,7 +22,7 @@ from abiscan.python.model import (
 )
 from abiscan.python.questions import AskedWorld
 from abiscan.python.systems import stripped
-from abiscan.python.values import NotKnown, PythonFunction, Scope, Why
+from abiscan.python.values import Class, NotKnown, PythonError, PythonFunction, Scope, Why
 
 _MOST_SAID = 100
 
@@ -53,7 +53,10 @@ class Frame:
     file: str | None
     line: int = 0
     function: PythonFunction | None = None
-    yields: Callable[[object], object] | None = None
+    suspends: bool = False
+    """Whether it is that of a generator, which is suspended where it yields."""
+    sent: dict[ast.AST, object] = field(default_factory=dict)
+    """What the ``yield`` expressions of the statement give that is being run."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -94,6 +97,8 @@ class Trace:
     """Whether the code asked for a package that is not required."""
     lacking: bool = False
     """Whether a library was loaded that needs another one, which is not on this machine."""
+    is_doubtful: bool = False
+    """Whether something that may matter was not followed: how the import ends is not known then."""
     imported: list[str] = field(default_factory=list)
     """The files of the modules that have been imported."""
 
@@ -130,6 +135,8 @@ class PythonMachine:
         self.guards: list[tuple[object, ...]] = []
         """What the ``try`` statements around catch without raising again, innermost last."""
         self.listeners: list[list[Said]] = []
+        self.handling: list[PythonError] = []
+        """The exceptions that are being handled, innermost last."""
         self.search_path: list[object] = [library.files.system.root]
         """``sys.path``: the folder that has the package, and what the code adds; the rest is not told."""
         self.defined: set[str] = set()
@@ -148,6 +155,8 @@ class PythonMachine:
         """Whether libraries do not load that need another one, which is not on this machine."""
         self.perhaps = False
         """Whether what is being run may not run at all: what it changes is not known then."""
+        self._taken: dict[object, bool] = {}
+        """What was decided, by what it depends on."""
         self.steps = 0
         self._next_check = min(256, limits.steps + 1)
 
@@ -225,8 +234,32 @@ class PythonMachine:
         """Whether an exception would be caught for good."""
         return any(cls in error.__mro__ for guard in self.guards for cls in guard if isinstance(cls, type))
 
-    def decide(self, text: str, why: Why, spot: tuple[int, int], *, default: bool) -> bool:
-        """Decide what is not known: the default way, or as this run was told to."""
+    def decide(
+        self, text: str, why: Why, spot: tuple[int, int], *, default: bool, about: NotKnown | None = None
+    ) -> bool:
+        """Decide what is not known: the default way, or as this run was told to.
+
+        :param about: what it depends on; whatever else depends on the same is decided alike
+        """
+        taken = None if about is None else self.taken(about)
+        if taken is None:
+            taken = self._decide(text, why, spot, default=default)
+            if about is not None and not self.perhaps:
+                self.take(about, taken=taken)
+        return taken
+
+    def taken(self, unknown: NotKnown) -> bool | None:
+        """Which way was taken where this decided before, None if it did not."""
+        key, negated = unknown.question()
+        known = self._taken.get(key)
+        return None if known is None else known is not negated
+
+    def take(self, unknown: NotKnown, *, taken: bool) -> None:
+        """Remember which way was taken."""
+        key, negated = unknown.question()
+        self._taken[key] = taken is not negated
+
+    def _decide(self, text: str, why: Why, spot: tuple[int, int], *, default: bool) -> bool:
         if self.perhaps:
             return default
         place = self.place()
@@ -265,4 +298,36 @@ class PythonMachine:
 
     def items(self, value: object) -> list[object] | NotKnown:
         """What iterating over a value gives."""
+        raise NotImplementedError
+
+    def iterate(self, value: object) -> Iterator[object] | NotKnown:
+        """The items of a value, one after the other."""
+        raise NotImplementedError
+
+    def bound(self, found: object, receiver: object, cls: Class | None) -> object:
+        """What a name found in a class gives when it is taken from an object, or from the class (no receiver)."""
+        raise NotImplementedError
+
+    def members(self, cls: Class) -> list[object] | None:
+        """The members of an enumeration, None if the class is none."""
+        raise NotImplementedError
+
+    def create(self, cls: Class, args: list[object], kwargs: dict[str, object]) -> object:
+        """``object.__new__``: an object of a class that nothing is initialised of."""
+        raise NotImplementedError
+
+    def instantiate(self, cls: Class, args: list[object], kwargs: dict[str, object]) -> object:
+        """``type.__call__``: make an object of a class, and initialise it."""
+        raise NotImplementedError
+
+    def make_class(self, metaclass: Class | None, args: list[object], kwargs: dict[str, object]) -> object:
+        """``type.__new__``: a class, from its name, bases and names."""
+        raise NotImplementedError
+
+    def perhaps_calls(self, caller: NotKnown, function: object) -> None:
+        """Note that code which is not read may call a function of the package."""
+        raise NotImplementedError
+
+    def perhaps_uses(self, caller: NotKnown, values: Iterable[object]) -> None:
+        """Note that code which is not read gets values, and may call the functions among them."""
         raise NotImplementedError

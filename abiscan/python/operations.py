@@ -8,7 +8,19 @@ from collections.abc import Callable
 from pathlib import PurePath
 from typing import Any
 
-from abiscan.python.values import Further, NotKnown, PythonError, Thrown, Why, concrete, length
+from abiscan.python.values import (
+    Class,
+    Further,
+    NotKnown,
+    PythonError,
+    PythonFunction,
+    PythonModule,
+    Thrown,
+    Why,
+    concrete,
+    key_of,
+    length,
+)
 
 _LONGEST = 1_000_000
 _LARGEST_INTEGER = 1 << 4096
@@ -78,7 +90,23 @@ def binary(op: ast.operator, left: object, right: object) -> object:
         return attempt(name, operator.mul, left, right)
     if not (concrete(left) and concrete(right)):
         return _unknown(name, left, right)
-    return attempt(name, _BINARY.get(type(op), operator.matmul), left, right)
+    return _exactly(name, _BINARY.get(type(op), operator.matmul), left, right)
+
+
+_EXACT = (str, bytes, int, float, bool, type(None))
+"""The types whose values are here what they are in the package, down to the errors about types."""
+
+
+def _exactly(name: str, function: Callable[..., object], *args: object) -> object:
+    """Do what Python does with known values, with the errors about types that are certain."""
+    if any(type(one) not in _EXACT for one in args):
+        return attempt(name, function, *args)
+    try:
+        return bounded(name, function(*args))
+    except (*FAITHFUL, TypeError) as error:
+        raise Thrown(PythonError(type(error), error.args)) from None
+    except (RecursionError, MemoryError):
+        return NotKnown(name)
 
 
 def _may_grow(op: ast.operator, left: object, right: object) -> bool:
@@ -104,7 +132,7 @@ def unary(op: ast.unaryop, value: object) -> object:
     if not concrete(value):
         return _unknown(f"{type(op).__name__} {described(value)}", value)
     functions = {ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert}
-    return attempt("unary", functions[type(op)], value)  # type: ignore[arg-type]
+    return _exactly("unary", functions[type(op)], value)  # type: ignore[arg-type]
 
 
 def compare(op: ast.cmpop, left: object, right: object) -> object:
@@ -117,10 +145,15 @@ def compare(op: ast.cmpop, left: object, right: object) -> object:
         found = contains(right, left)
         return _unknown(name, left, right) if found is None else found is isinstance(op, ast.In)
     if concrete(left) and concrete(right):
-        return attempt(name, _COMPARE[type(op)], left, right)
+        return _exactly(name, _COMPARE[type(op)], left, right)
     if isinstance(op, (ast.Eq, ast.NotEq)) and not isinstance(left, NotKnown) and left is right:
         return isinstance(op, ast.Eq)
+    if isinstance(op, (ast.Eq, ast.NotEq)) and all(isinstance(one, (*_UNIQUE, *_EXACT)) for one in (left, right)):
+        return isinstance(op, ast.NotEq)  # functions, classes and modules are equal to nothing but themselves
     return _unknown(name, left, right)
+
+
+_UNIQUE = (PythonFunction, PythonModule, Class, type)
 
 
 def _identical(left: object, right: object) -> bool | None:
@@ -190,4 +223,28 @@ def described(value: object) -> str:
 def _unknown(name: str, *parts: object) -> NotKnown:
     reasons = [one.why for one in parts if isinstance(one, NotKnown)]
     why = Why.TARGET if Why.TARGET in reasons else next(iter(reasons), Why.NOT_FOLLOWED)
-    return NotKnown(name[:120], why)
+    return NotKnown(name[:120], why, ("of", name[:120], *map(key_of, parts)))
+
+
+def text(value: object) -> object:
+    """``str(value)`` of what no class of the package says it of."""
+    if isinstance(value, PythonError):
+        message = value.message()
+        return NotKnown(f"str({value.name()})") if message is None else message
+    if isinstance(value, str):
+        return str.__str__(value)
+    if concrete(value) and not isinstance(value, type):
+        return attempt("str()", str, value)
+    return NotKnown(f"str({described(value)})", value.why) if isinstance(value, NotKnown) else NotKnown("str()")
+
+
+def truth(value: object) -> bool | None:
+    """``bool(value)`` of what no class of the package says it of, None if that is not known."""
+    if isinstance(value, NotKnown):
+        return None
+    if isinstance(value, (list, tuple, dict, set, frozenset)):
+        kind = Further if isinstance(value, (list, tuple)) else NotKnown
+        return None if value and all(isinstance(one, kind) for one in value) else bool(value)
+    if isinstance(value, (str, bytes, int, float, range, type(None), PurePath)):
+        return bool(value)
+    return True

@@ -1,18 +1,36 @@
-"""Statements of Python, run one after the other."""
+"""Statements of Python, run one after the other.
+
+Those that have others in them are generators: the body of a generator of the package is suspended where it yields.
+"""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from abiscan.python import attributes
-from abiscan.python.handling import Handling, ends_in_raise
-from abiscan.python.hosts import truth
-from abiscan.python.models import enum_
-from abiscan.python.operations import binary, compare, described
+from abiscan.python import attributes, special
+from abiscan.python.handling import LEAVING, Flow, Handling, ends_in_raise
+from abiscan.python.iteration import GeneratorObject, Lazy
+from abiscan.python.model import Answer
+from abiscan.python.operations import described
+from abiscan.python.patterns import matched
 from abiscan.python.signals import BreakSignal, ContinueSignal, ReturnSignal
-from abiscan.python.values import Class, NotKnown, OfTarget, PythonFunction, Scope, Thrown, Why
+from abiscan.python.values import (
+    ABSENT,
+    NotKnown,
+    OfTarget,
+    Perhaps,
+    PythonFunction,
+    Scope,
+    Thrown,
+    Why,
+    thrown,
+)
+
+_ANNOTATED_LAZILY = (3, 14)
+"""The Python that evaluates annotations only where somebody asks for them (PEP 649)."""
 
 
 class Statements(Handling):
@@ -23,9 +41,81 @@ class Statements(Handling):
         for statement in body:
             self.tick()
             self.frames[-1].line = statement.lineno
-            method = _EXECUTE.get(type(statement))
+            kind = type(statement)
+            method = SIMPLE.get(kind)
             if method is not None:
                 method(self, statement, scope)
+            elif kind in COMPOUND:
+                for _ in COMPOUND[kind](self, statement, scope):
+                    raise AssertionError("only a generator yields")
+            else:
+                self.not_followed(statement)
+
+    def flow(self, body: Sequence[ast.stmt], scope: Scope) -> Flow:
+        """Run statements, one of which may yield."""
+        if not self.frames[-1].suspends:
+            self.execute(body, scope)
+            return
+        for statement in body:
+            if not self.library.suspends(statement):
+                self.execute((statement,), scope)
+                continue
+            self.tick()
+            self.frames[-1].line = statement.lineno
+            kind = type(statement)
+            if kind in COMPOUND:
+                yield from self._lifted(_heads(statement), scope)
+                yield from COMPOUND[kind](self, statement, scope)
+            else:
+                yield from self._lifted([statement], scope)
+                self.execute((statement,), scope)
+
+    def not_followed(self, node: ast.AST) -> None:
+        """Note code of a kind that is not known here: what it does is not known, either."""
+        if self.library.matters(node):
+            self.gap(f"{type(node).__name__} is not followed")
+            self.trace.is_doubtful = True
+
+    # ---- yield
+
+    def _lifted(self, nodes: Sequence[ast.AST], scope: Scope) -> Flow:
+        """Yield what the expressions of a statement yield, and keep what that gives."""
+        for node in nodes:
+            for one in _yields(node):
+                value = None if one.value is None else self.evaluate(one.value, scope)
+                if isinstance(one, ast.Yield):
+                    given = yield self._yielded(value)
+                else:
+                    given = yield from self._delegated(value)
+                self.frames[-1].sent[one] = given
+
+    def _yielded(self, value: object) -> object:
+        self.tick()
+        return Perhaps("what may be yielded") if self.perhaps else value
+
+    def _delegated(self, value: object) -> Flow:
+        """``yield from``: what is sent and thrown goes to the inner generator."""
+        if not isinstance(value, GeneratorObject):
+            source = self.iterate(value)
+            if isinstance(source, NotKnown):
+                yield source.part("[…]")
+                return None
+            for item in source:
+                yield self._yielded(item)
+            return None
+        try:
+            item = value.send(self, None)
+            while True:
+                try:
+                    sent = yield item
+                except Thrown as error:
+                    item = value.throw(self, error.failure)
+                else:
+                    item = value.send(self, sent)
+        except Thrown as error:
+            if error.failure.cls is not StopIteration:
+                raise
+            return error.failure.args[0] if error.failure.args else None  # type: ignore[return-value]
 
     # ---- one method for each form
 
@@ -48,34 +138,58 @@ class Statements(Handling):
     def _annotated(self, node: ast.AnnAssign, scope: Scope) -> None:
         if node.value is not None:
             self.assign(node.target, self.evaluate(node.value, scope), scope)
+        if scope.function is None:
+            self._annotation(node.annotation, scope)
+
+    def _annotation(self, node: ast.expr | None, scope: Scope) -> None:
+        """Evaluate an annotation where that may do something."""
+        if node is None or not self.library.annotation_acts(node):
+            return
+        python = self.world.python
+        lazily = not isinstance(python, Answer) and python >= _ANNOTATED_LAZILY
+        if not lazily and not self.library.postpones_annotations(scope.module.file):
+            self.evaluate(node, scope)
 
     def _augmented(self, node: ast.AugAssign, scope: Scope) -> None:
-        left = self.evaluate(_as_load(node.target), scope)
-        right = self.evaluate(node.value, scope)
-        if isinstance(left, list) and isinstance(node.op, ast.Add):
-            self.call(self.attribute(left, "extend"), [right], {})
-            return
-        self.assign(node.target, binary(node.op, left, right), scope)
+        target = node.target
+        if isinstance(target, ast.Name):
+            left = self.look_up(target.id, scope)
+            value = special.in_place(self, node.op, left, self.evaluate(node.value, scope))
+            if value is not left or not isinstance(value, (list, dict, set)):
+                self.assign(target, value, scope)
+        elif isinstance(target, ast.Attribute):
+            owner = self.evaluate(target.value, scope)
+            left = self.attribute(owner, target.attr)
+            self.put(owner, target.attr, special.in_place(self, node.op, left, self.evaluate(node.value, scope)))
+        else:
+            owner, index = self.evaluate(target.value, scope), self.evaluate(target.slice, scope)
+            left = special.get_item(self, owner, index)
+            self.set_item(owner, index, special.in_place(self, node.op, left, self.evaluate(node.value, scope)))
 
-    def _if(self, node: ast.If, scope: Scope) -> None:
+    def _if(self, node: ast.If, scope: Scope) -> Flow:
         test = self.evaluate(node.test, scope)
-        known = truth(test)
+        known = special.truth(self, test)
         if known is not None:
-            self.execute(node.body if known else node.orelse, scope)
+            yield from self.flow(node.body if known else node.orelse, scope)
             return
         unknown = test if isinstance(test, NotKnown) else NotKnown(described(test))
+        taken = self.taken(unknown)
+        if taken is not None:
+            yield from self.flow(node.body if taken else node.orelse, scope)
+            return
         raises = [ends_in_raise(node.body), ends_in_raise(node.orelse)]
         default = likely(node.test) if raises[0] is raises[1] else raises[1]
         if any(raises) and unknown.why is Why.NOT_FOLLOWED:  # a check of what is not known here: it is passed
-            self.execute(node.body if default else node.orelse, scope)
+            self.take(unknown, taken=default)
+            yield from self.flow(node.body if default else node.orelse, scope)
         elif any(raises) or unknown.why is Why.TARGET or self.library.acts(node) or self._leaves_what_acts(node):
             text, spot = self.source_of(node.test), (node.lineno, node.col_offset)
-            taken = self.decide(text, unknown.why, spot, default=default)
-            self.execute(node.body if taken else node.orelse, scope)
+            taken = self.decide(text, unknown.why, spot, default=default, about=unknown)
+            yield from self.flow(node.body if taken else node.orelse, scope)
         elif self.library.leaves(node):
             raise ReturnSignal(unknown)
         else:
-            self.execute(node.body if default else node.orelse, scope)
+            yield from self.flow(node.body if default else node.orelse, scope)
             self.weaken([*node.body, *node.orelse], scope, unknown)
 
     def _leaves_what_acts(self, node: ast.If) -> bool:
@@ -83,70 +197,99 @@ class Statements(Handling):
         function = self.frames[-1].function
         return self.library.leaves(node) and (function is None or self.library.acts(function.node))
 
-    def _for(self, node: ast.For | ast.AsyncFor, scope: Scope) -> None:
+    def _for(self, node: ast.For | ast.AsyncFor, scope: Scope) -> Flow:
         source = self.evaluate(node.iter, scope)
-        values = self.items(source)
+        values = self.iterate(source) if isinstance(node, ast.For) else self.iterate_async(source)
         if isinstance(values, NotKnown):
             if not self.library.matters(node):
-                item = values.part("[…]")
-                self._run_perhaps(lambda: self._loop(node, [item], scope))
+                yield from self._perhaps(self._loop(node, iter([values.part("[…]")]), scope))
                 self.weaken([node], scope, values)
                 return
             spot = (node.lineno, node.col_offset)
             text = f"{self.source_of(node.iter)} is empty"
-            values = [] if self.decide(text, values.why, spot, default=True) else [values.part("[…]")]
-        self._loop(node, values, scope)
+            empty = self.decide(text, values.why, spot, default=True)
+            values = iter([] if empty else [values.part("[…]")])
+        ended = yield from self._loop(node, values, scope)
+        if not ended and isinstance(source, Lazy) and not isinstance(node.iter, ast.Name):
+            try:
+                source.close(self)  # nobody else has it
+            except Thrown:
+                pass  # Python only prints what is raised there
 
-    def _loop(self, node: ast.For | ast.AsyncFor, values: list[object], scope: Scope) -> None:
+    def _loop(self, node: ast.For | ast.AsyncFor, values: Iterator[object], scope: Scope) -> Flow:
+        """Run the body for each value; give whether all of them were taken."""
         for value in values:
             self.tick()
-            self.assign(node.target, value, scope)
+            self.frames[-1].line = node.lineno
             try:
-                self.execute(node.body, scope)
+                self.assign(node.target, value, scope)
+                yield from self.flow(node.body, scope)
             except ContinueSignal:
                 continue
             except BreakSignal:
-                return
-        self.execute(node.orelse, scope)
+                return False  # type: ignore[return-value]
+        yield from self.flow(node.orelse, scope)
+        return True  # type: ignore[return-value]
 
-    def _run_perhaps(self, action: Callable[[], None]) -> None:
+    def _perhaps(self, flow: Flow) -> Flow:
         """Run what may run any number of times, or not at all: it raises nothing that is certain."""
-        before, self.perhaps = self.perhaps, True
+        before = self.perhaps
+        given: object = None
         try:
-            action()
-        except (Thrown, BreakSignal, ContinueSignal, ReturnSignal):
+            while True:
+                self.perhaps = True
+                try:
+                    item = flow.send(given)
+                finally:
+                    self.perhaps = before
+                given = yield item
+        except (StopIteration, Thrown, *LEAVING):
             pass
-        finally:
-            self.perhaps = before
 
-    def _while(self, node: ast.While, scope: Scope) -> None:
+    def _while(self, node: ast.While, scope: Scope) -> Flow:
         while True:
             self.tick()
-            known = truth(self.evaluate(node.test, scope))
+            test = self.evaluate(node.test, scope)
+            known = special.truth(self, test)
             if known is None:
-                if not self.library.matters(node):
-                    self._run_perhaps(lambda: self.execute(node.body, scope))
-                self.weaken([node], scope, NotKnown(self.source_of(node.test)))
+                yield from self._once_perhaps(node, test, scope)
                 return
             if not known:
                 break
             try:
-                self.execute(node.body, scope)
+                yield from self.flow(node.body, scope)
             except ContinueSignal:
                 continue
             except BreakSignal:
                 return
-        self.execute(node.orelse, scope)
+            yield from self._lifted([node.test], scope) if self.frames[-1].suspends else ()
+        yield from self.flow(node.orelse, scope)
+
+    def _once_perhaps(self, node: ast.While, test: object, scope: Scope) -> Flow:
+        """A loop whose condition is not known: the body runs once, or not at all."""
+        if not self.library.matters(node):
+            yield from self._perhaps(self.flow(node.body, scope))
+        else:
+            why = test.why if isinstance(test, NotKnown) else Why.NOT_FOLLOWED
+            spot = (node.lineno, node.col_offset)
+            if self.decide(self.source_of(node.test), why, spot, default=False):
+                try:
+                    yield from self.flow(node.body, scope)
+                except (BreakSignal, ContinueSignal):
+                    pass
+        self.weaken([node], scope, NotKnown(self.source_of(node.test)))
 
     def _define(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope) -> None:
         decorators = [(one.lineno, self.evaluate(one, scope)) for one in node.decorator_list]
         made: object = PythonFunction(node.name, node, scope, self.defaults(node.args, scope))
+        for annotation in annotations_of(node):
+            self._annotation(annotation, scope)
         self.bind(node.name, self._decorated(made, decorators), scope)
 
     def _decorated(self, made: object, decorators: list[tuple[int, object]]) -> object:
         for line, decorator in reversed(decorators):
             if isinstance(decorator, NotKnown):
-                continue  # most decorators give back something that does the same
+                continue  # most decorators give back something that does the same, and call it later
             self.frames[-1].line = line
             result = self.call(decorator, [made], {})
             made = made if isinstance(result, NotKnown) else result
@@ -154,38 +297,18 @@ class Statements(Handling):
 
     def _class(self, node: ast.ClassDef, scope: Scope) -> None:
         decorators = [(one.lineno, self.evaluate(one, scope)) for one in node.decorator_list]
-        bases = tuple(self.evaluate(one, scope) for one in node.bases if not isinstance(one, ast.Starred))
-        made = Class(node.name, bases, {"__doc__": attributes.docstring(node)}, scope.module.name)
-        made.annotated.extend(
-            one.target.id for one in node.body if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)
-        )
-        inner = Scope(made.names, scope.module, scope, is_class=True)
-        self.execute(node.body, inner)
-        for value in made.names.values():
-            function = getattr(value, "function", value)
-            if isinstance(function, PythonFunction) and function.owner is None:
-                function.owner = made
-        enum_.finish(made)
-        made = self._made_by_metaclass(node, made, scope)
+        made = self.define_class(node, scope)
         self.bind(node.name, self._decorated(made, decorators), scope)
 
-    def _made_by_metaclass(self, node: ast.ClassDef, made: Class, scope: Scope) -> Class:
-        """What a metaclass of the package makes of a class; then its base is told of it."""
-        given = {one.arg: self.evaluate(one.value, scope) for one in node.keywords if one.arg is not None}
-        metaclass = given.pop("metaclass", None)
-        if isinstance(metaclass, Class) and isinstance(metaclass.find("__new__"), PythonFunction):
-            arguments = [metaclass, made.name, made.bases, made.names]
-            result = self.call(metaclass.find("__new__"), arguments, dict(given))
-            made = result if isinstance(result, Class) else made
-        if isinstance(metaclass, Class) and isinstance(metaclass.find("__init__"), PythonFunction):
-            self.call(metaclass.find("__init__"), [made, made.name, made.bases, made.names], dict(given))
-        for base in made.ancestry()[1:]:
-            hook = base.names.get("__init_subclass__") if isinstance(base, Class) else None
-            function = getattr(hook, "function", hook)
-            if isinstance(function, PythonFunction):
-                self.call(function, [made], given)
-                break
-        return made
+    def define_class(self, node: ast.ClassDef, scope: Scope) -> object:
+        """What a ``class`` statement makes, before its decorators."""
+        raise NotImplementedError
+
+    def _type_alias(self, node: ast.AST, scope: Scope) -> None:
+        """``type NAME = VALUE``: the value is computed only where somebody asks for it."""
+        name = getattr(node, "name", None)
+        if isinstance(name, ast.Name):
+            self.bind(name.id, NotKnown(name.id), scope)
 
     def _return(self, node: ast.Return, scope: Scope) -> None:
         raise ReturnSignal(None if node.value is None else self.evaluate(node.value, scope))
@@ -198,8 +321,20 @@ class Statements(Handling):
 
     def _delete(self, node: ast.Delete, scope: Scope) -> None:
         for target in node.targets:
-            if isinstance(target, ast.Name):
-                scope.outer_names.get(target.id, scope).names.pop(target.id, None)
+            self._delete_one(target, scope)
+
+    def _delete_one(self, target: ast.expr, scope: Scope) -> None:
+        if isinstance(target, (ast.Tuple, ast.List)):
+            for one in target.elts:
+                self._delete_one(one, scope)
+        elif isinstance(target, ast.Name):
+            names = scope.outer_names.get(target.id, scope).names
+            if names.pop(target.id, ABSENT) is ABSENT and not scope.module.open_ and not self.perhaps:
+                raise thrown(NameError, f"name '{target.id}' is not defined")
+        elif isinstance(target, ast.Attribute):
+            attributes.delete(self, self.evaluate(target.value, scope), target.attr)
+        elif isinstance(target, ast.Subscript):
+            special.delete_item(self, self.evaluate(target.value, scope), self.evaluate(target.slice, scope))
 
     def _outer(self, node: ast.Global | ast.Nonlocal, scope: Scope) -> None:
         home: Scope | None = scope.around
@@ -212,31 +347,24 @@ class Statements(Handling):
             if one is not None:
                 scope.outer_names[name] = one
 
-    def _match(self, node: ast.Match, scope: Scope) -> None:
+    def _match(self, node: ast.Match, scope: Scope) -> Flow:
         subject = self.evaluate(node.subject, scope)
         for case in node.cases:
-            fits = self._fits(case.pattern, subject, scope)
-            guard = True if case.guard is None else truth(self.evaluate(case.guard, scope))
+            fits = matched(self, case.pattern, subject, scope)
+            guard = True if case.guard is None or fits is False else special.truth(self, self.evaluate(case.guard, scope))
+            if fits is False or guard is False:
+                continue
             if fits is None or guard is None:
-                self.weaken(
-                    [one for other in node.cases for one in other.body], scope, NotKnown(self.source_of(node.subject))
-                )
-                return
-            if fits and guard:
-                self.execute(case.body, scope)
-                return
-
-    def _fits(self, pattern: ast.pattern, subject: object, scope: Scope) -> bool | None:
-        if isinstance(pattern, ast.MatchAs) and pattern.pattern is None:
-            if pattern.name:
-                self.bind(pattern.name, subject, scope)
-            return True
-        if isinstance(pattern, ast.MatchValue):
-            return truth(compare(ast.Eq(), subject, self.evaluate(pattern.value, scope)))
-        if isinstance(pattern, ast.MatchOr):
-            results = [self._fits(one, subject, scope) for one in pattern.patterns]
-            return True if True in results else None if None in results else False
-        return None
+                if not self.library.matters(node):
+                    self.weaken([one for other in node.cases for one in other.body], scope, NotKnown("match"))
+                    return
+                text = f"{self.source_of(node.subject)} matches {self.source_of(case.pattern)}"
+                why = subject.why if isinstance(subject, NotKnown) else Why.NOT_FOLLOWED
+                spot = (case.pattern.lineno, case.pattern.col_offset)
+                if not self.decide(text, why, spot, default=False):
+                    continue
+            yield from self.flow(case.body, scope)
+            return
 
     def _import(self, node: ast.Import, scope: Scope) -> None:
         for alias in node.names:
@@ -266,24 +394,40 @@ def likely(test: ast.expr) -> bool:
     return False
 
 
-def _as_load(target: ast.expr) -> ast.expr:
-    if isinstance(target, ast.Name):
-        return ast.copy_location(ast.Name(target.id, ast.Load()), target)
-    return target
+def annotations_of(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.expr | None]:
+    """The annotations of a function, in the order in which Python evaluates them."""
+    args = node.args
+    for one in (*args.posonlyargs, *args.args, args.vararg, *args.kwonlyargs, args.kwarg):
+        yield one.annotation if one is not None else None
+    yield node.returns
 
 
-_EXECUTE: dict[type[ast.stmt], Callable[[Statements, Any, Scope], None]] = {
+def _heads(statement: ast.stmt) -> list[ast.AST]:
+    """The expressions that a statement evaluates before those in it run."""
+    parts = (getattr(statement, name, None) for name in ("test", "iter", "subject"))
+    return [one for one in parts if isinstance(one, ast.AST)]
+
+
+def _yields(node: ast.AST) -> Iterator[ast.Yield | ast.YieldFrom]:
+    """The ``yield`` expressions in an expression or a simple statement, inner ones first."""
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
+        return
+    for one in ast.iter_child_nodes(node):
+        yield from _yields(one)
+    if isinstance(node, (ast.Yield, ast.YieldFrom)):
+        yield node
+
+
+def _nothing(_statements: Statements, _node: ast.stmt, _scope: Scope) -> None:
+    """``pass``."""
+
+
+SIMPLE: dict[type[ast.AST], Callable[[Statements, Any, Scope], None]] = {
     ast.Expr: Statements._expression,
+    ast.Pass: _nothing,
     ast.Assign: Statements._assignment,
     ast.AnnAssign: Statements._annotated,
     ast.AugAssign: Statements._augmented,
-    ast.If: Statements._if,
-    ast.For: Statements._for,
-    ast.AsyncFor: Statements._for,
-    ast.While: Statements._while,
-    ast.With: Statements._with,
-    ast.AsyncWith: Statements._with,
-    ast.Try: Statements._try,
     ast.Raise: Statements._raise,
     ast.Assert: Statements._assert,
     ast.FunctionDef: Statements._define,
@@ -295,8 +439,22 @@ _EXECUTE: dict[type[ast.stmt], Callable[[Statements, Any, Scope], None]] = {
     ast.Delete: Statements._delete,
     ast.Global: Statements._outer,
     ast.Nonlocal: Statements._outer,
-    ast.Match: Statements._match,
     ast.Import: Statements._import,
     ast.ImportFrom: Statements._import_from,
 }
-"""The method for each kind of statement; what is not among them does nothing."""
+"""The method for each statement that has no other in it; one of a kind that is in neither table is a gap."""
+COMPOUND: dict[type[ast.AST], Callable[[Statements, Any, Scope], Flow]] = {
+    ast.If: Statements._if,
+    ast.For: Statements._for,
+    ast.AsyncFor: Statements._for,
+    ast.While: Statements._while,
+    ast.With: Statements._with,
+    ast.AsyncWith: Statements._with,
+    ast.Try: Statements._try,
+    ast.Match: Statements._match,
+}
+"""The method for each statement that has others in it."""
+if sys.version_info >= (3, 11):
+    COMPOUND[ast.TryStar] = Statements._try
+if sys.version_info >= (3, 12):
+    SIMPLE[ast.TypeAlias] = Statements._type_alias

@@ -89,8 +89,15 @@ def bound_names(statement: ast.stmt) -> set[str]:
             continue
         if isinstance(node, ast.Lambda):
             continue
+        if isinstance(node, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
+            found.update(one.target.id for one in ast.walk(node) if isinstance(one, ast.NamedExpr))
+            continue
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             found.add(node.id)
+        if isinstance(node, (ast.MatchAs, ast.MatchStar)) and node.name:
+            found.add(node.name)
+        if isinstance(node, ast.MatchMapping) and node.rest:
+            found.add(node.rest)
         if isinstance(node, ast.alias):
             found.add((node.asname or node.name).split(".")[0])
         waiting.extend(ast.iter_child_nodes(node))

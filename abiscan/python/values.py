@@ -29,6 +29,8 @@ class Why(enum.Enum):
     """It is of another package: a path in it is none of a library of this one."""
     ARGUMENT = "argument"
     """It is an argument of a function that is called to see what it does."""
+    CALLBACK = "callback"
+    """Code that is not read decides whether it calls a function of the package, or with which arguments."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -37,10 +39,41 @@ class NotKnown:
 
     name: str
     why: Why = Why.NOT_FOLLOWED
+    origin: object = None
+    """What it comes from, and how: the same for two that are the same whatever it is; None if it is like no other."""
 
-    def part(self, suffix: str) -> NotKnown:
+    def part(self, suffix: str, *args: object) -> NotKnown:
         """What comes out of it by an attribute, a call or an index."""
-        return NotKnown(self.name + suffix, self.why) if len(self.name) < 80 else self
+        if len(self.name) >= 80:
+            return self
+        return NotKnown(self.name + suffix, self.why, (self.key, suffix, *map(key_of, args)))
+
+    @property
+    def key(self) -> object:
+        """The same for two that are the same whatever it is."""
+        if self.origin is None and self.why is Why.ENVIRONMENT:
+            return Why.ENVIRONMENT, self.name
+        return self if self.origin is None else self.origin
+
+    def question(self) -> tuple[object, bool]:
+        """What it depends on, and whether it is the opposite of that."""
+        key, negated = self.key, False
+        while isinstance(key, tuple) and key[0] == "not":
+            key, negated = key[1], not negated
+        return key, negated
+
+
+def key_of(value: object) -> object:
+    """What tells a value from others that an unknown may come from."""
+    if isinstance(value, NotKnown):
+        return value.key
+    if isinstance(value, (str, int, float, bytes, type(None))):
+        return type(value), value
+    try:
+        hash(value)
+    except TypeError:
+        return object()
+    return value
 
 
 class Further(NotKnown):
@@ -109,6 +142,9 @@ class Scope:
     module: PythonModule
     around: Scope | None = None
     is_class: bool = False
+    is_comprehension: bool = False
+    function: PythonFunction | None = None
+    """The function whose body this is."""
     outer_names: dict[str, Scope] = field(default_factory=dict)
     """Names declared ``global`` or ``nonlocal``, and where they live."""
 
@@ -138,22 +174,33 @@ class Bound:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Wrapped:
-    """What ``property``, ``staticmethod``, ``classmethod`` or ``contextmanager`` made of a function."""
+    """What ``property``, ``staticmethod``, ``classmethod`` or ``contextmanager`` made of a function.
+
+    ``setter`` and ``deleter`` are the other functions of a property.
+    """
 
     kind: str
     function: object
+    setter: object = None
+    deleter: object = None
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class Class:
-    """A class of the package."""
+    """A class of the package.
+
+    ``metaclass`` is the class that it is an object of, None for ``type`` and for one that is not known.
+    ``annotated`` are the names that its body annotates, in order: the fields of a dataclass or a named tuple.
+    """
 
     name: str
     bases: tuple[object, ...]
     names: dict[str, object]
     module: str = ""
     annotated: list[str] = field(default_factory=list)
-    """The names that its body annotates, in order: the fields of a dataclass or a named tuple."""
+    metaclass: Class | None = None
+    is_dataclass: bool = False
+    subclasses: list[Class] = field(default_factory=list)
     _ancestry: list[object] | None = None
 
     def fields(self) -> list[str]:
@@ -162,20 +209,10 @@ class Class:
         return list(dict.fromkeys(name for one in classes for name in one.annotated))
 
     def ancestry(self) -> list[object]:
-        """The class and what it derives from, nearest first."""
+        """The class and what it derives from, in the order of its attributes; without ``object``."""
         if self._ancestry is None:
-            self._ancestry = self._derived_from()
+            self._ancestry = [self, *_merged([_ancestry_of(base) for base in self.bases], list(self.bases))]
         return self._ancestry
-
-    def _derived_from(self) -> list[object]:
-        found: list[object] = []
-        waiting: list[object] = [self]
-        while waiting and len(found) < 100:
-            one = waiting.pop(0)
-            if one not in found:
-                found.append(one)
-                waiting[:0] = one.bases if isinstance(one, Class) else ()
-        return found
 
     def find(self, name: str, default: object = None) -> object:
         """An attribute of the class or of what it derives from; the default if there is none."""
@@ -186,19 +223,38 @@ class Class:
 
     def is_open(self) -> bool:
         """Whether it derives from something whose attributes are not known."""
-        return any(not isinstance(one, Class) and one is not object for one in self.ancestry())
+        return any(not isinstance(one, (Class, type)) for one in self.ancestry())
 
     def host(self) -> type | None:
         """The built-in type that it derives from, ``object`` apart."""
         return next((one for one in self.ancestry() if isinstance(one, type) and one is not object), None)
 
 
+def _ancestry_of(base: object) -> list[object]:
+    if isinstance(base, Class):
+        return base.ancestry()
+    return [one for one in base.__mro__ if one is not object] if isinstance(base, type) else [base]
+
+
+def _merged(lists: list[list[object]], bases: list[object]) -> list[object]:
+    """The order in which Python looks through the ancestors of several bases (C3)."""
+    left = [[one for one in several if one is not object] for several in (*lists, bases)]
+    found: list[object] = []
+    while left := [several for several in left if several]:
+        heads = (several[0] for several in left)
+        first = next((one for one in heads if not any(one in several[1:] for several in left)), left[0][0])
+        found.append(first)
+        left = [[one for one in several if one is not first] for several in left]
+    return found
+
+
 @dataclass(slots=True, eq=False, repr=False)
 class Instance:
-    """An object of a class of the package."""
+    """An object of a class of the package; ``inner`` is its value as an object of the built-in type behind the class."""
 
     cls: Class
     attributes: dict[str, object] = field(default_factory=dict)
+    inner: object = None
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -255,6 +311,18 @@ ABSENT: Final = NotKnown("an attribute that is not there")
 """What a class gives for a name that it does not have: ``None`` is the value of many that it has."""
 
 SCALARS = (str, int, float, bool, bytes, type(None), complex, PurePath, range, slice)
+
+
+def class_of(value: object) -> Class | None:
+    """The class of the package that a value is an object of, None if it is of none."""
+    kind = type(value)
+    if kind is Instance:
+        return value.cls  # type: ignore[attr-defined,no-any-return]
+    if kind is Class:
+        return value.metaclass  # type: ignore[attr-defined,no-any-return]
+    if kind is PythonError and isinstance(value.cls, Class):  # type: ignore[attr-defined]
+        return value.cls  # type: ignore[attr-defined,no-any-return]
+    return None
 
 
 def concrete(value: object, depth: int = 0) -> bool:

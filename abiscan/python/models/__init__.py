@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from abiscan.python.machine import PythonMachine
-from abiscan.python.models import config, enum_, importlib_, os_, plain, texts, torch_, torch_library
+from abiscan.python.models import config, dataclasses_, enum_, importlib_, os_, plain, texts, torch_, torch_library
+from abiscan.python.models.recipes import with_recipes
 
-MODELS: Mapping[str, Callable[[PythonMachine], object]] = {
-    **os_.MODELS,
-    **importlib_.MODELS,
-    **plain.MODELS,
-    **config.MODELS,
-    **enum_.MODELS,
-    **texts.MODELS,
-    **torch_.MODELS,
-    **torch_library.MODELS,
-}
+MODELS: Mapping[str, Callable[[PythonMachine], object]] = with_recipes(
+    {
+        **os_.MODELS,
+        **importlib_.MODELS,
+        **plain.MODELS,
+        **config.MODELS,
+        **enum_.MODELS,
+        **dataclasses_.MODELS,
+        **texts.MODELS,
+        **torch_.MODELS,
+        **torch_library.MODELS,
+    }
+)
 """Modules by full name, and what makes them."""

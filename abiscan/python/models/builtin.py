@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import ast
 import builtins
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
 from abiscan.errors import InputError
+from abiscan.python import attributes, special
 from abiscan.python.filesystem import as_text, read_text
-from abiscan.python.hosts import sort_values, text, truth
+from abiscan.python.hosts import sort_values
+from abiscan.python.iteration import GeneratorObject, Lazy
 from abiscan.python.machine import PythonMachine
 from abiscan.python.model import Told
 from abiscan.python.modelled import Modelled, Native
 from abiscan.python.models.namespace import Args, Kwargs, Namespace, argument, natives
 from abiscan.python.operations import attempt, described
 from abiscan.python.values import (
+    ABSENT,
     Bound,
     Class,
+    Further,
     Instance,
     NotKnown,
     PythonError,
@@ -31,7 +36,7 @@ from abiscan.python.values import (
 
 
 def _print(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
-    words = [text(machine, one) for one in args]
+    words = [special.text(machine, one) for one in args]
     machine.tell(Told.PRINT, " ".join(map(str, words)) if concrete(words) else None)
     return None
 
@@ -68,28 +73,42 @@ def _getattr(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
         return args[2]
 
 
-def _setattr(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
-    from abiscan.python.attributes import put
-
+def _setattr(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     if len(args) == 3 and isinstance(args[1], str):
-        put(args[0], args[1], args[2])
+        attributes.put(machine, args[0], args[1], args[2])
     elif args and isinstance(args[0], PythonModule):
         args[0].open_ = True
     return None
 
 
-def _isinstance(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+def _delattr(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+    if len(args) == 2 and isinstance(args[1], str):
+        attributes.delete(machine, args[0], args[1])
+    return None
+
+
+def _isinstance(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     if len(args) != 2:
         return NotKnown("isinstance()")
     value, classes = args
-    wanted = classes if isinstance(classes, tuple) else (classes,)
+    wanted = _flat(classes)
+    for cls in wanted:
+        hook = special.hook(machine, cls, "__instancecheck__") if isinstance(cls, Class) else None
+        if hook is not None and not isinstance(hook, NotKnown):
+            return machine.call(hook, [value], {})
     if isinstance(value, NotKnown):
         return NotKnown(f"isinstance({value.name}, {described(classes)})", value.why)
     if isinstance(value, (Instance, PythonError)):
         ancestry = value.cls.ancestry() if isinstance(value, Instance) else value.ancestry()
-        if any(one is cls for one in ancestry for cls in wanted):
+        if any(one is cls for one in ancestry for cls in wanted) or object in wanted:
             return True
         return NotKnown("isinstance()") if any(isinstance(one, NotKnown) for one in (*ancestry, *wanted)) else False
+    if isinstance(value, (PythonFunction, Lazy)) and all(isinstance(one, (type, Class)) for one in wanted):
+        return object in wanted
+    if isinstance(value, Class) and value.metaclass is not None:
+        return type in wanted or any(cls in value.metaclass.ancestry() for cls in wanted)
+    if isinstance(value, Class) and all(isinstance(one, (type, Class)) for one in wanted):
+        return type in wanted or object in wanted
     if isinstance(value, (Modelled, PythonFunction, Bound, Class)) and not concrete(value):
         return NotKnown("isinstance()")
     known = tuple(one for one in wanted if isinstance(one, type))
@@ -98,9 +117,24 @@ def _isinstance(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     return NotKnown("isinstance()") if any(isinstance(one, (NotKnown, Modelled)) for one in wanted) else False
 
 
-def _issubclass(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
-    if len(args) == 2 and all(isinstance(one, type) for one in args):
-        return attempt("issubclass()", issubclass, *args)
+def _flat(classes: object) -> list[object]:
+    """Classes, and those in tuples of them."""
+    return [one for inner in classes for one in _flat(inner)] if isinstance(classes, tuple) else [classes]
+
+
+def _issubclass(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+    wanted = _flat(args[1]) if len(args) == 2 else []
+    for cls in wanted:
+        hook = special.hook(machine, cls, "__subclasscheck__") if isinstance(cls, Class) else None
+        if hook is not None and not isinstance(hook, NotKnown):
+            return machine.call(hook, [args[0]], {})
+    if wanted and isinstance(args[0], type) and all(isinstance(one, type) for one in wanted):
+        return attempt("issubclass()", issubclass, args[0], tuple(wanted))
+    if wanted and isinstance(args[0], Class):
+        if object in wanted or any(one in args[0].ancestry() for one in wanted):
+            return True
+        if not args[0].is_open() and all(isinstance(one, (Class, type)) for one in wanted):
+            return False
     return NotKnown("issubclass()")
 
 
@@ -109,13 +143,7 @@ def _exit(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
 
 
 def _len(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
-    value = args[0] if args else NotKnown("len()")
-    if isinstance(value, (str, bytes, list, tuple, dict, set, frozenset, range)):
-        known = attempt("len()", length, value)
-        return NotKnown(f"len({described(value)})") if known is None else known
-    if isinstance(value, Instance) and isinstance(value.cls.find("__len__"), PythonFunction):
-        return machine.call(machine.attribute(value, "__len__"), [], {})
-    return NotKnown(f"len({described(value)})", value.why) if isinstance(value, NotKnown) else NotKnown("len()")
+    return special.size(machine, args[0]) if args else NotKnown("len()")
 
 
 def _sorted(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
@@ -123,80 +151,230 @@ def _sorted(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     return values if isinstance(values, NotKnown) else sort_values(machine, values, [], kwargs)
 
 
-def _many(function: Callable[[list[list[object]]], object]) -> Callable[[PythonMachine, Args, Kwargs], object]:
-    def call(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
-        lists = []
-        for arg in args:
-            values = machine.items(arg)
-            if isinstance(values, NotKnown):
-                return values
-            lists.append(values)
-        return function(lists)
+# ---- iterators
 
-    return call
+
+def _sources(machine: PythonMachine, values: Iterable[object]) -> list[Iterator[object]] | NotKnown:
+    """What iterates over each of several values."""
+    sources = []
+    for value in values:
+        source = machine.iterate(value)
+        if isinstance(source, NotKnown):
+            return source
+        sources.append(source)
+    return sources
+
+
+def _zip(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+    sources = _sources(machine, args)
+    if isinstance(sources, NotKnown):
+        return sources
+    return Lazy("zip()", _zipped(sources, strict=kwargs.get("strict") is True) if sources else iter(()))
+
+
+def _zipped(sources: list[Iterator[object]], *, strict: bool) -> Iterator[object]:
+    while True:
+        found = []
+        for number, source in enumerate(sources):
+            item = next(source, ABSENT)
+            if item is ABSENT:
+                if strict and (number or any(next(one, ABSENT) is not ABSENT for one in sources[1:])):
+                    raise thrown(ValueError, "zip() arguments have different lengths")
+                return
+            found.append(item)
+        yield tuple(found)
+
+
+def _reversed(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+    value = args[0] if args else NotKnown("reversed()")
+    method = special.hook(machine, value, "__reversed__")
+    if method is not None:
+        return machine.call(method, [], {})
+    values = machine.items(value)
+    return values if isinstance(values, NotKnown) else Lazy("reversed()", iter(values[::-1]))
+
+
+def _iter(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+    if len(args) == 2:
+        return Lazy("iter()", _until(machine, args[0], args[1]))
+    if args and (isinstance(args[0], Lazy) or special.hook(machine, args[0], "__iter__") is not None):
+        return args[0] if isinstance(args[0], Lazy) else machine.call(special.hook(machine, args[0], "__iter__"), [], {})
+    source = machine.iterate(args[0]) if args else NotKnown("iter()")
+    return source if isinstance(source, NotKnown) else Lazy("iter()", source)
+
+
+def _until(machine: PythonMachine, function: object, end: object) -> Iterator[object]:
+    while True:
+        machine.tick()
+        item = machine.call(function, [], {})
+        same = special.equal(machine, item, end)
+        if same is not False:
+            return
+        yield item
 
 
 def _enumerate(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
-    values = machine.items(args[0]) if args else []
+    source = machine.iterate(args[0]) if args else NotKnown("enumerate()")
     start = argument(args, kwargs, 1, "start", 0)
-    if isinstance(values, NotKnown) or not isinstance(start, int):
+    if isinstance(source, NotKnown) or not isinstance(start, int):
         return NotKnown("enumerate()")
-    return [(start + index, value) for index, value in enumerate(values)]
+    return Lazy("enumerate()", enumerate(source, start))
 
 
 def _map(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
-    values = machine.items(args[1]) if len(args) == 2 else NotKnown("map()")
-    return values if isinstance(values, NotKnown) else [machine.call(args[0], [one], {}) for one in values]
+    sources = _sources(machine, args[1:]) if len(args) > 1 else NotKnown("map()")
+    if isinstance(sources, NotKnown):
+        machine.perhaps_calls(NotKnown("map()"), args[0] if args else None)
+        return sources
+    given = _zipped(sources, strict=False)
+    return Lazy("map()", (machine.call(args[0], list(one), {}) for one in given))  # type: ignore[call-overload]
 
 
 def _filter(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
-    values = machine.items(args[1]) if len(args) == 2 else NotKnown("filter()")
-    if isinstance(values, NotKnown):
-        return values
-    kept = [(one, truth(one if args[0] is None else machine.call(args[0], [one], {}))) for one in values]
-    return NotKnown("filter()") if any(known is None for _, known in kept) else [one for one, known in kept if known]
+    source = machine.iterate(args[1]) if len(args) == 2 else NotKnown("filter()")
+    if isinstance(source, NotKnown):
+        machine.perhaps_calls(NotKnown("filter()"), args[0] if args else None)
+        return source
+    return Lazy("filter()", _filtered(machine, args[0], source))
+
+
+def _filtered(machine: PythonMachine, test: object, source: Iterator[object]) -> Iterator[object]:
+    for one in source:
+        known = special.truth(machine, one if test is None else machine.call(test, [one], {}))
+        if known is None:
+            yield Further("filter()")
+        elif known:
+            yield one
 
 
 def _quantified(*, decisive: bool) -> Callable[[PythonMachine, Args, Kwargs], object]:
     def call(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
-        values = machine.items(args[0]) if args else NotKnown("any()")
-        if isinstance(values, NotKnown):
-            return NotKnown(f"any({values.name})", values.why)
-        known = [truth(one) for one in values]
-        if decisive in known:
-            return decisive
-        return (
-            next((one for one in values if isinstance(one, NotKnown)), NotKnown("any()"))
-            if None in known
-            else not decisive
-        )
+        source = machine.iterate(args[0]) if args else NotKnown("any()")
+        if isinstance(source, NotKnown):
+            return NotKnown(f"any({source.name})", source.why)
+        unknown: NotKnown | None = None
+        for one in source:
+            known = special.truth(machine, one)
+            if known is decisive:
+                return decisive
+            if known is None and unknown is None:
+                unknown = one if isinstance(one, NotKnown) else NotKnown("any()")
+        return unknown or (not decisive)
 
     return call
 
 
 def _next(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
-    values = machine.items(args[0]) if args else NotKnown("next()")
-    if isinstance(values, NotKnown):
-        return values.part("[0]")
-    if values:
-        first = values[0]
-        if isinstance(args[0], list):
-            args[0].pop(0)
-        return first
-    if len(args) > 1:
+    if not args:
+        return NotKnown("next()")
+    if len(args) == 1:
+        return special.advance(machine, args[0])
+    machine.guards.append((StopIteration,))
+    try:
+        return special.advance(machine, args[0])
+    except Thrown as error:
+        if StopIteration not in error.failure.ancestry():
+            raise
         return args[1]
-    raise thrown(StopIteration)
+    finally:
+        machine.guards.pop()
+
+
+# ---- numbers
+
+
+def _extreme(name: str, op: ast.cmpop) -> Callable[[PythonMachine, Args, Kwargs], object]:
+    """``min`` and ``max``."""
+
+    def call(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+        values = list(args) if len(args) != 1 else machine.items(args[0])
+        if isinstance(values, NotKnown) or length(values) is None:
+            return NotKnown(f"{name}()", values.why) if isinstance(values, NotKnown) else NotKnown(f"{name}()")
+        if not values:
+            if "default" in kwargs:
+                return kwargs["default"]
+            raise thrown(ValueError, f"{name}() iterable argument is empty")
+        key = kwargs.get("key")
+        keys = values if key is None else [machine.call(key, [one], {}) for one in values]
+        best = 0
+        for index in range(1, len(values)):
+            better = special.truth(machine, special.compare(machine, op, keys[index], keys[best]))
+            if better is None:
+                unknown = next((one for one in keys if isinstance(one, NotKnown)), None)
+                return NotKnown(f"{name}()", unknown.why) if unknown else NotKnown(f"{name}()")
+            best = index if better else best
+        return values[best]
+
+    return call
+
+
+def _sum(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+    values = machine.items(args[0]) if args else NotKnown("sum()")
+    if isinstance(values, NotKnown):
+        return values
+    total = argument(args, kwargs, 1, "start", 0)
+    for one in values:
+        total = special.binary(machine, ast.Add(), total, one)
+    return total
+
+
+def _by_method(name: str, *methods: str) -> Callable[[PythonMachine, Args, Kwargs], object]:
+    """A built-in function that a class of the package may define for its objects."""
+    known = _plain(name)
+
+    def call(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+        if args and special.is_own(args[0]):
+            made = special.converted(machine, args[0], methods)
+            if made is not ABSENT:
+                return machine.call(special.hook(machine, args[0], methods[0]), args[1:], {}) if len(args) > 1 else made
+            if special.plain(args[0]) is args[0]:
+                raise thrown(TypeError, f"{name}() cannot take '{special.type_name(args[0])}' object")
+            args = [special.plain(args[0]), *args[1:]]
+        return known(machine, args, kwargs)
+
+    return call
+
+
+def _divmod(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+    for receiver, name, other in zip(args, ("__divmod__", "__rdivmod__"), args[::-1], strict=False):
+        method = special.hook(machine, receiver, name)
+        if method is not None:
+            return machine.call(method, [other], {})
+    return _plain("divmod")(machine, args, kwargs)
+
+
+def _pow(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+    return special.binary(machine, ast.Pow(), *args) if len(args) == 2 else _plain("pow")(machine, args, kwargs)  # type: ignore[arg-type]
+
+
+def _hash(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+    digest = special.digest(machine, args[0]) if args else None
+    return digest if args and special.is_own(args[0]) and isinstance(digest, int) else NotKnown("hash()")
+
+
+def _repr(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+    return special.shown(machine, args[0]) if args else NotKnown("repr()")
+
+
+def _format(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+    return special.formatted(machine, args[0], args[1] if len(args) > 1 else "") if args else NotKnown("format()")
+
+
+def _awaiting(name: str, method: str) -> Callable[[PythonMachine, Args, Kwargs], object]:
+    def call(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+        value = args[0] if args else NotKnown(name)
+        if isinstance(value, GeneratorObject):
+            return value.advance(machine) if name == "anext" else value
+        found = special.hook(machine, value, method)
+        return NotKnown(f"{name}()") if found is None else machine.call(found, [], {})
+
+    return call
 
 
 def _plain(name: str) -> Callable[[PythonMachine, Args, Kwargs], object]:
     function = getattr(builtins, name)
 
     def call(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
-        if name in {"min", "max", "sum"} and args:
-            values = machine.items(args[0]) if len(args) == 1 or name == "sum" else None
-            args = [values, *args[1:]] if values is not None else args
-            if callable(kwargs.get("key")) or "key" in kwargs:
-                return NotKnown(f"{name}()")
         if name == "pow" and len(args) == 2 and any(isinstance(one, int) and abs(one) > 64 for one in args):
             return NotKnown("pow()")
         if not concrete(args) or not concrete(kwargs):
@@ -207,11 +385,16 @@ def _plain(name: str) -> Callable[[PythonMachine, Args, Kwargs], object]:
     return call
 
 
-def _callable(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+def _callable(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     value = args[0] if args else None
+    if isinstance(value, Instance):
+        method = special.hook(machine, value, "__call__")
+        return NotKnown("callable()") if isinstance(method, NotKnown) else method is not None
+    if isinstance(value, Lazy):
+        return False
     return (
         NotKnown("callable()")
-        if isinstance(value, (NotKnown, Instance))
+        if isinstance(value, NotKnown)
         else isinstance(value, (PythonFunction, Bound, Class, Modelled, Wrapped, type))
     )
 
@@ -271,7 +454,7 @@ def _lines(content: object) -> object:
 
 
 def _open(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
-    path, mode = argument(args, kwargs, 0, "file"), argument(args, kwargs, 1, "mode", "r")
+    path, mode = special.path(machine, argument(args, kwargs, 0, "file")), argument(args, kwargs, 1, "mode", "r")
     known = as_text(path)
     inside = None if known is None else machine.files.inside(known)
     if known is None or inside is None or mode not in {"r", "rt", "rb"}:
@@ -286,6 +469,11 @@ def _import(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
         return NotKnown("__import__()")
     machine.import_module(args[0])
     return machine.modules[args[0].partition(".")[0]]
+
+
+def _property(_machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+    getter, setter, deleter = (argument(args, kwargs, number, name) for number, name in enumerate(("fget", "fset", "fdel")))
+    return Wrapped("property", getter, setter, deleter)
 
 
 def _wrapper(kind: str) -> Callable[[PythonMachine, Args, Kwargs], object]:
@@ -325,7 +513,7 @@ BUILTINS.update(
         "False": False,
         "None": None,
         "__debug__": True,
-        "NotImplemented": NotKnown("NotImplemented"),
+        "NotImplemented": NotImplemented,
         "Ellipsis": ...,
     }
 )
@@ -336,6 +524,7 @@ BUILTINS.update(
         hasattr=_hasattr,
         getattr=_getattr,
         setattr=_setattr,
+        delattr=_delattr,
         isinstance=_isinstance,
         issubclass=_issubclass,
         exit=_exit,
@@ -345,32 +534,35 @@ BUILTINS.update(
         enumerate=_enumerate,
         map=_map,
         filter=_filter,
-        zip=_many(lambda lists: list(zip(*lists, strict=False))),
-        reversed=_many(lambda lists: lists[0][::-1]),
-        iter=_many(lambda lists: lists[0]),
+        zip=_zip,
+        reversed=_reversed,
+        iter=_iter,
         any=_quantified(decisive=True),
         all=_quantified(decisive=False),
         next=_next,
+        anext=_awaiting("anext", "__anext__"),
+        aiter=_awaiting("aiter", "__aiter__"),
         callable=_callable,
-        property=_wrapper("property"),
+        property=_property,
         staticmethod=_wrapper("staticmethod"),
         classmethod=_wrapper("classmethod"),
-        repr=_plain("repr"),
-        abs=_plain("abs"),
-        min=_plain("min"),
-        max=_plain("max"),
-        sum=_plain("sum"),
+        repr=_repr,
+        ascii=_repr,
+        abs=_by_method("abs", "__abs__"),
+        min=_extreme("min", ast.Lt()),
+        max=_extreme("max", ast.Gt()),
+        sum=_sum,
         ord=_plain("ord"),
         chr=_plain("chr"),
-        hex=_plain("hex"),
-        bin=_plain("bin"),
-        oct=_plain("oct"),
-        round=_plain("round"),
-        divmod=_plain("divmod"),
-        hash=lambda _m, _a, _k: NotKnown("hash()"),
+        hex=_by_method("hex", "__index__"),
+        bin=_by_method("bin", "__index__"),
+        oct=_by_method("oct", "__index__"),
+        round=_by_method("round", "__round__"),
+        divmod=_divmod,
+        hash=_hash,
         id=lambda _m, _a, _k: NotKnown("id()"),
-        format=lambda machine, args, _k: text(machine, args[0]) if len(args) == 1 else NotKnown("format()"),
-        pow=_plain("pow"),
+        format=_format,
+        pow=_pow,
     )
 )
 # What is compiled is run from its text.

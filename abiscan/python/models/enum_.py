@@ -52,16 +52,40 @@ class Member(Modelled):
         return f"{self.cls.name}.{self.name}"
 
 
-def finish(cls: Class) -> None:
-    """Make members of the names in a class that derives from ``enum.Enum``; of other classes nothing."""
+def finish(cls: Class) -> list[Member]:
+    """Make members of the names in a class that derives from ``enum.Enum``, and give them; of other classes nothing."""
     base = next((one for one in cls.ancestry() if isinstance(one, EnumBase)), None)
     if base is None:
-        return
+        return []
     mixed = base.kind or cls.host()
+    made = []
     for name, value in cls.names.items():
         if not name.startswith("_") and not isinstance(value, (PythonFunction, Wrapped, Member)):
             # A member that is a number or a text is computed with as such; its attributes are rarely asked for.
-            cls.names[name] = Member(cls, name, value) if mixed is None else _mixed(mixed, name, value)
+            member = Member(cls, name, value) if mixed is None else _mixed(mixed, name, value)
+            cls.names[name] = member
+            made.append(member)
+    return [one for one in made if isinstance(one, Member)]
+
+
+def members(cls: Class) -> list[object] | None:
+    """The members of an enumeration, None if the class is none."""
+    if not any(isinstance(one, EnumBase) for one in cls.ancestry()):
+        return None
+    kinds = (Member, _IntMember, _StrMember)
+    found = [value for value in cls.names.values() if isinstance(value, kinds)]
+    return found if all(not isinstance(value, NotKnown) for value in cls.names.values()) else None
+
+
+def by_value(cls: Class, args: list[object]) -> object:
+    """The member that calling an enumeration gives, unknown if that is not known; None if the class is none."""
+    found = members(cls)
+    if not any(isinstance(one, EnumBase) for one in cls.ancestry()):
+        return None
+    if found is None or len(args) != 1 or isinstance(args[0], NotKnown):
+        return NotKnown(f"{cls.name}()")
+    known = (one for one in found if one is args[0] or getattr(one, "value", one) == args[0])
+    return next(known, NotKnown(f"{cls.name}({args[0]!r})"))
 
 
 class _IntMember(int):

@@ -9,15 +9,16 @@ from importlib.metadata import PackageNotFoundError
 from pathlib import PurePath
 from typing import NamedTuple
 
-from abiscan.python import loading
+from abiscan.python import loading, special
 from abiscan.python.dynamic_names import absolute
+from abiscan.python.filesystem import as_text
 from abiscan.python.installed import version_in
-from abiscan.python.machine import PythonMachine
+from abiscan.python.machine import Frame, PythonMachine
 from abiscan.python.model import Answer, LoadedBy
 from abiscan.python.modelled import Modelled, Native
 from abiscan.python.models.namespace import Args, Kwargs, Model, Namespace, argument, has_version, natives
 from abiscan.python.operations import described
-from abiscan.python.values import NotKnown, OfTarget, PythonError, PythonModule, Thrown, Why
+from abiscan.python.values import NotKnown, OfTarget, PythonError, PythonModule, Scope, Thrown, Why
 
 
 class Spec(Modelled):
@@ -278,6 +279,50 @@ def _pkgutil_path(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> objec
     return args[0] if args else NotKnown("extend_path()")
 
 
+# ---- runpy
+
+
+def _run_path(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+    """``runpy.run_path``: run a file of the package under another name."""
+    place = as_text(special.path(machine, argument(args, kwargs, 0, "path_name")))
+    inside = None if place is None else machine.files.inside(place)
+    if inside is None or inside not in machine.files.members or not inside.endswith(".py"):
+        machine.gap(f"a file is run whose path is not known: {described(args[0] if args else None)}")
+        return NotKnown("runpy.run_path()")
+    return _run_file(machine, inside, argument(args, kwargs, 2, "run_name", "<run_path>"))
+
+
+def _run_module(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+    """``runpy.run_module``: import the package that a module is in, then run its file under another name."""
+    name = argument(args, kwargs, 0, "mod_name")
+    if not isinstance(name, str):
+        machine.gap(f"a module is run whose name is not known: {described(name)}")
+        return NotKnown("runpy.run_module()")
+    if "." in name:
+        machine.import_module(name.rpartition(".")[0])
+    found = machine.library.locate(name)
+    if found is None or found.file is None or found.extension:
+        return NotKnown("runpy.run_module()")
+    return _run_file(machine, found.file, argument(args, kwargs, 2, "run_name", name))
+
+
+def _run_file(machine: PythonMachine, file: str, name: object) -> object:
+    tree = machine.library.tree(file)
+    if tree is None:
+        machine.gap(f"{file} {machine.library.problems[file]}")
+        return NotKnown("runpy")
+    module = PythonModule(str(name), file=file)
+    machine.frames.append(Frame(file=file, line=1))
+    try:
+        machine.execute(tree.body, Scope(module.names, module))
+    except Thrown as error:
+        error.failure.at = error.failure.at or machine.place()
+        raise
+    finally:
+        machine.frames.pop()
+    return module.names
+
+
 def _importlib(_machine: PythonMachine) -> object:
     names = natives("importlib", import_module=_import_module, invalidate_caches=lambda _m, _a, _k: None)
     return Namespace("importlib", names)
@@ -328,6 +373,7 @@ MODELS: dict[str, Callable[[PythonMachine], object]] = {
     "importlib.metadata": _metadata,
     "importlib_metadata": _metadata,
     "importlib.resources": _resources,
+    "runpy": lambda _machine: Namespace("runpy", natives("runpy", run_path=_run_path, run_module=_run_module)),
     "imp": lambda _machine: Namespace("imp", natives("imp", load_dynamic=_load_dynamic)),
     "pkgutil": lambda _machine: Namespace(
         "pkgutil",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import PurePosixPath, PureWindowsPath
 
+from abiscan.python import special
 from abiscan.python.filesystem import as_text, exists, join, listing, matching
 from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Modelled, Native
@@ -209,6 +210,18 @@ def _add_dll_directory(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> o
     return NotKnown("os.add_dll_directory()")
 
 
+def _with_paths(functions: dict[str, object]) -> dict[str, object]:
+    """Functions that take objects with ``__fspath__`` for paths."""
+
+    def taking(function: Native) -> Native:
+        def call(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+            return function.call(machine, [special.path(machine, one) for one in args], kwargs)
+
+        return Native(function.name, call)
+
+    return {name: taking(one) if isinstance(one, Native) else one for name, one in functions.items()}
+
+
 def _os_path(machine: PythonMachine) -> object:
     path = machine.files.system.paths
     functions = natives(
@@ -234,6 +247,7 @@ def _os_path(machine: PythonMachine) -> object:
             False if isinstance(_check("any")(_m, args, _k), bool) else NotKnown("islink()", Why.ENVIRONMENT)
         ),
     )
+    functions = _with_paths(functions)
     constants = {name: getattr(path, name) for name in ("sep", "altsep", "pathsep", "curdir", "pardir", "extsep")}
     return Namespace("os.path", {**functions, **constants})
 
@@ -257,7 +271,7 @@ def _os(machine: PythonMachine) -> object:
         add_dll_directory=_add_dll_directory,
     )
     names = {
-        **functions,
+        **_with_paths(functions),
         **{name: getattr(system.paths, name) for name in ("sep", "altsep", "pathsep", "curdir", "pardir", "extsep")},
         "path": path,
         "environ": environment,

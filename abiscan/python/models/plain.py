@@ -13,12 +13,12 @@ from typing import Final, NamedTuple
 
 from abiscan.python import loading
 from abiscan.python.contexts import Suppress
-from abiscan.python.hosts import text
 from abiscan.python.machine import PythonMachine
 from abiscan.python.model import Answer, LoadedBy, Told
 from abiscan.python.modelled import Modelled, Native
 from abiscan.python.models.namespace import Args, Kwargs, Model, Namespace, argument, namespace, natives
 from abiscan.python.operations import attempt, binary, described
+from abiscan.python.special import text
 from abiscan.python.values import (
     NotKnown,
     PythonError,
@@ -423,10 +423,11 @@ MODELS: dict[str, Callable[[PythonMachine], object]] = {
         **natives(
             "contextlib",
             contextmanager=_context_manager,
+            asynccontextmanager=_context_manager,
             suppress=lambda _m, args, _k: Suppress(tuple(args)),
-            nullcontext=lambda _m, args, _k: args[0] if args else None,
         ),
     ),
+    "concurrent": namespace("concurrent"),
     "struct": namespace("struct", error=struct.error, **natives("struct", unpack=_unpack)),
     "collections": namespace("collections", OrderedDict=dict, **natives("collections", namedtuple=_namedtuple)),
     "ctypes": _ctypes,

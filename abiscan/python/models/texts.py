@@ -12,7 +12,7 @@ from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Modelled, Native
 from abiscan.python.models.namespace import Args, Kwargs, Model, namespace, natives
 from abiscan.python.operations import FAITHFUL, attempt
-from abiscan.python.values import NotKnown, PythonError, Thrown, concrete
+from abiscan.python.values import Bound, NotKnown, PythonError, PythonFunction, Thrown, concrete
 
 
 class PlainVersion(Version):
@@ -84,7 +84,9 @@ def _harmless(pattern: str, text: str) -> bool:
 
 
 def _regular(name: str) -> Model:
-    def call(_machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+    def call(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+        if name == "sub" and len(args) > 2 and isinstance(args[1], (PythonFunction, Bound, Native)):
+            return _substituted(machine, args, kwargs)
         args = [one.text if isinstance(one, Pattern) else one for one in args]
         texts = [one for one in args if isinstance(one, str)]
         if name == "compile" and texts:
@@ -102,10 +104,34 @@ def _regular(name: str) -> Model:
     return call
 
 
-def _json(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+def _json(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     source = args[0] if args else None
     content = source if isinstance(source, str) else machine.call(machine.attribute(source, "read"), [], {})
-    return attempt("json.load()", json.loads, content) if isinstance(content, str) else NotKnown("json.load()")
+    if not isinstance(content, str):
+        machine.perhaps_uses(NotKnown("json.load()"), kwargs.values())
+        return NotKnown("json.load()")
+    hooks = {name: _hook(machine, value) for name, value in kwargs.items() if name.endswith("_hook") and value is not None}
+    return attempt("json.load()", json.loads, content, **hooks)
+
+
+def _hook(machine: PythonMachine, function: object) -> Callable[[object], object]:
+    return lambda value: machine.call(function, [value], {})
+
+
+def _substituted(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+    """``re.sub`` with a function, which is called for each match."""
+    pattern, function, text = args[0], args[1], args[2]
+    pattern = pattern.text if isinstance(pattern, Pattern) else pattern
+    if not (isinstance(pattern, str) and isinstance(text, str) and _harmless(pattern, text)) or len(args) > 3 or kwargs:
+        machine.perhaps_calls(NotKnown("re.sub()"), function)
+        return NotKnown("re.sub()")
+    found = attempt("re.sub()", lambda: list(re.finditer(pattern, text)))
+    parts, place = [], 0
+    for match in found if isinstance(found, list) else ():
+        parts += [text[place : match.start()], machine.call(function, [PlainMatch(match)], {})]
+        place = match.end()
+    parts.append(text[place:])
+    return "".join(parts) if all(isinstance(one, str) for one in parts) else NotKnown("re.sub()")
 
 
 MODELS: dict[str, Callable[[PythonMachine], object]] = {

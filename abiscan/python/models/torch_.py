@@ -115,7 +115,8 @@ def _cuda(machine: PythonMachine) -> object:
 
     names = {"is_available": given(False, "is_available"), "device_count": given(0, "device_count")}  # noqa: FBT003
     for name in ("get_device_capability", "get_device_properties", "get_device_name", "current_device"):
-        names[name] = Native(name, lambda _machine, _args, _kwargs: NotKnown("torch.cuda", Why.ENVIRONMENT))
+        answer = NotKnown(f"torch.cuda.{name}()", Why.ENVIRONMENT)
+        names[name] = Native(name, lambda _machine, _args, _kwargs, answer=answer: answer)
     return Namespace("torch.cuda", names)
 
 

@@ -1,0 +1,265 @@
+"""Classes: how a ``class`` statement makes one, and how calling one makes an object.
+
+In the order of Python's data model (3.3.3): the metaclass is found, prepares the names, and is called with what the body
+has bound; ``type.__new__`` then tells the names (``__set_name__``) and the base (``__init_subclass__``).
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+
+from abiscan.python import attributes, special
+from abiscan.python.hosts import construct
+from abiscan.python.models import enum_
+from abiscan.python.models.dataclasses_ import Field
+from abiscan.python.statements import Statements
+from abiscan.python.values import (
+    ABSENT,
+    Bound,
+    Class,
+    Instance,
+    NotKnown,
+    PythonError,
+    PythonFunction,
+    Scope,
+    Thrown,
+    class_of,
+    thrown,
+)
+
+_PLAIN = (list, dict, set, frozenset, str, bytes, int, float, tuple)
+"""The built-in types whose value an object of a class that derives from them has inside."""
+
+
+class Classes(Statements):
+    """Makes classes and objects."""
+
+    def bound(self, found: object, receiver: object, cls: Class | None) -> object:
+        """What a name found in a class gives when it is taken from an object, or from the class (no receiver)."""
+        return attributes.bind(self, found, receiver, cls)
+
+    def members(self, cls: Class) -> list[object] | None:
+        """The members of an enumeration, None if the class is none."""
+        return enum_.members(cls)
+
+    def define_class(self, node: ast.ClassDef, scope: Scope) -> object:
+        """What a ``class`` statement makes, before its decorators."""
+        bases = tuple(self._bases(node, scope))
+        given = {one.arg: self.evaluate(one.value, scope) for one in node.keywords if one.arg is not None}
+        metaclass = self._metaclass(given.pop("metaclass", None), bases)
+        names: dict[str, object] = {"__doc__": attributes.docstring(node), "__module__": scope.module.name}
+        prepare = None if metaclass is None else metaclass.find("__prepare__")
+        if prepare is not None:
+            prepared = special.plain(self.call(self.bound(prepare, None, metaclass), [node.name, bases], dict(given)))
+            if isinstance(prepared, Mapping):
+                names |= {str(key): value for key, value in prepared.items() if isinstance(key, str)}
+        inner = Scope(names, scope.module, scope, is_class=True)
+        self.execute(node.body, inner)
+        annotated = [
+            one.target.id for one in node.body if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)
+        ]
+        if annotated:
+            names["__annotations__"] = {
+                one.target.id: NotKnown(self.source_of(one.annotation))
+                for one in node.body
+                if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)
+            }
+        arguments: list[object] = [node.name, bases, names]
+        if metaclass is None:
+            return self.make_class(None, arguments, dict(given))
+        return self.call(metaclass, arguments, dict(given))
+
+    def _bases(self, node: ast.ClassDef, scope: Scope) -> list[object]:
+        found: list[object] = []
+        for one in node.bases:
+            if isinstance(one, ast.Starred):
+                more = self.items(self.evaluate(one.value, scope))
+                found.extend([more] if isinstance(more, NotKnown) else more)
+                continue
+            value = self.evaluate(one, scope)
+            entries = special.hook(self, value, "__mro_entries__") if isinstance(value, Instance) else None
+            if entries is not None and not isinstance(entries, NotKnown):
+                more = self.items(self.call(entries, [()], {}))
+                found.extend([more] if isinstance(more, NotKnown) else more)
+            else:
+                found.append(value)
+        return found
+
+    def _metaclass(self, given: object, bases: tuple[object, ...]) -> Class | None:
+        """The metaclass of a class of the package, None for ``type`` and for one that is not known."""
+        if isinstance(given, Class):
+            return given
+        kinds = [base.metaclass for base in bases if isinstance(base, Class) and base.metaclass is not None]
+        return next((one for one in kinds if all(other in one.ancestry() for other in kinds)), None)
+
+    def make_class(self, metaclass: Class | None, args: list[object], kwargs: dict[str, object]) -> object:
+        """``type.__new__``: a class, from its name, bases and names."""
+        names = special.plain(args[2]) if len(args) > 2 else None
+        if not isinstance(args[0], str) or not isinstance(names, dict):
+            return NotKnown("type.__new__()")
+        bases = args[1] if isinstance(args[1], tuple) else ()
+        own = {str(name): value for name, value in names.items() if isinstance(name, str)}
+        made = Class(args[0], bases, own, str(own.get("__module__", "")), metaclass=metaclass)
+        annotations = own.get("__annotations__")
+        made.annotated.extend(str(name) for name in annotations if isinstance(annotations, dict)) if annotations else None
+        for base in bases:
+            if isinstance(base, Class):
+                base.subclasses.append(made)
+        for name, value in list(own.items()):
+            inner = getattr(value, "function", value)
+            if isinstance(inner, PythonFunction) and inner.owner is None:
+                inner.owner = made
+            if isinstance(value, Instance) and (hook := value.cls.find("__set_name__")) is not None:
+                self._set_name(self.bound(hook, value, value.cls), value, made, name)
+        self._finish_enumeration(made)
+        self._tell_base(made, kwargs)
+        return made
+
+    def _set_name(self, hook: object, value: Instance, made: Class, name: str) -> None:
+        try:
+            self.call(hook, [made, name], {})
+        except Thrown as error:
+            if not self.before(3, 12):
+                raise
+            text = f"Error calling __set_name__ on '{value.cls.name}' instance '{name}' in '{made.name}'"
+            loads = set(error.failure.loads)
+            raise Thrown(PythonError(RuntimeError, (text,), cause=error.failure, at=self.place(), loads=loads)) from None
+
+    def _finish_enumeration(self, made: Class) -> None:
+        for member in enum_.finish(made):
+            initialise = made.find("__init__")
+            if isinstance(initialise, PythonFunction):
+                given = member.value if isinstance(member.value, tuple) else (member.value,)
+                self.call(initialise, [member, *given], {})
+
+    def _tell_base(self, made: Class, kwargs: dict[str, object]) -> None:
+        """``__init_subclass__`` of the nearest ancestor that has one."""
+        for base in made.ancestry()[1:]:
+            hook = base.names.get("__init_subclass__") if isinstance(base, Class) else None
+            if hook is not None:
+                self.call(Bound(getattr(hook, "function", hook), made), [], kwargs)
+                return
+            if not isinstance(base, (Class, type)):
+                return
+
+    # ---- objects
+
+    def instantiate(self, cls: Class, args: list[object], kwargs: dict[str, object]) -> object:
+        """``type.__call__``: make an object of a class, and initialise it."""
+        member = enum_.by_value(cls, args)
+        if member is not None:
+            return member
+        new = cls.find("__new__", ABSENT)
+        if cls.host() is type:
+            made = self._made_by_metaclass(cls, new, args, kwargs)
+        elif new is ABSENT:
+            made = self.create(cls, args, kwargs)
+        else:
+            made = self.call(getattr(new, "function", new), [cls, *args], kwargs)
+        kind = class_of(made)
+        if kind is None or cls not in kind.ancestry():
+            return made
+        initialise = kind.find("__init__", ABSENT)
+        if initialise is not ABSENT:
+            self.call(self.bound(initialise, made, kind), args, kwargs)
+        elif isinstance(made, Instance):
+            self._fill_in(made, args, kwargs, takes_none=new is ABSENT)
+        return made
+
+    def _made_by_metaclass(self, cls: Class, new: object, args: list[object], kwargs: dict[str, object]) -> object:
+        if new is ABSENT:
+            return self.make_class(cls, args, kwargs if cls.find("__init__") is None else {})
+        return self.call(getattr(new, "function", new), [cls, *args], kwargs)
+
+    def create(self, cls: Class, args: list[object], kwargs: dict[str, object]) -> object:
+        """``object.__new__``: an object of a class that nothing is initialised of."""
+        host = cls.host()
+        if host is not None and issubclass(host, BaseException):
+            return PythonError(cls, tuple(args))
+        if host in _PLAIN:
+            own = cls.find("__init__", ABSENT) is not ABSENT
+            given = [] if own and host in {list, dict, set} else args
+            return Instance(cls, inner=construct(self, host, given, {} if own else kwargs))  # type: ignore[arg-type]
+        missing = sorted(name for name in self._abstract(cls))
+        if missing:
+            raise thrown(TypeError, f"Can't instantiate abstract class {cls.name} with abstract methods {', '.join(missing)}")
+        return Instance(cls)
+
+    def _abstract(self, cls: Class) -> set[str]:
+        """The abstract methods that nothing below has defined."""
+        if not any(isinstance(one, Class) and "__abiscan_abstract__" in one.names for one in cls.ancestry()):
+            return set()
+        names = {name for one in cls.ancestry() if isinstance(one, Class) for name in one.names}
+        found = ((name, cls.find(name)) for name in names)
+        functions = ((name, getattr(value, "function", value)) for name, value in found)
+        return {
+            name
+            for name, value in functions
+            if isinstance(value, PythonFunction) and value.attributes.get("__isabstractmethod__") is True
+        }
+
+    def _fill_in(self, made: Instance, args: list[object], kwargs: dict[str, object], *, takes_none: bool) -> None:
+        """What the ``__init__`` of a dataclass or a named tuple does, or of a class that has none."""
+        cls = made.cls
+        if not cls.is_dataclass and not cls.is_open():
+            if takes_none and (args or kwargs) and cls.host() is None and not self.perhaps:
+                raise thrown(TypeError, f"{cls.name}() takes no arguments")
+            return
+        if not cls.is_dataclass and not cls.fields():
+            return
+        fields = [name for name in cls.fields() if _is_field(cls, name)]
+        made.attributes.update(zip((name for name in fields if _is_given(cls, name)), args, strict=False))
+        made.attributes.update(kwargs)
+        lacking = []
+        for name in fields:
+            if name in made.attributes:
+                continue
+            default = cls.find(name, ABSENT)
+            if isinstance(default, Field):
+                value = default.default if default.factory is None else self.call(default.factory, [], {})
+                made.attributes[name] = value
+                default = value
+            if default is ABSENT and _is_given(cls, name):
+                lacking.append(name)
+        if cls.is_dataclass and not cls.is_open() and not self.perhaps:
+            _check(cls, fields, lacking, args, kwargs)
+        finish = cls.find("__post_init__")
+        if isinstance(finish, PythonFunction):
+            self.call_function(finish, [made], {})
+
+    def call_function(self, function: PythonFunction, args: list[object], kwargs: dict[str, object]) -> object:
+        """Run a function of the package."""
+        raise NotImplementedError
+
+
+def _is_field(cls: Class, name: str) -> bool:
+    """Whether a name that a dataclass annotates is a field of it."""
+    for one in cls.ancestry():
+        annotations = one.names.get("__annotations__") if isinstance(one, Class) else None
+        if isinstance(annotations, dict) and name in annotations:
+            return "ClassVar" not in getattr(annotations[name], "name", "") and "KW_ONLY" not in getattr(annotations[name], "name", "")
+    return True
+
+
+def _is_given(cls: Class, name: str) -> bool:
+    """Whether ``__init__`` has an argument for a field."""
+    found = cls.find(name, ABSENT)
+    return not isinstance(found, Field) or found.in_init
+
+
+def _check(cls: Class, fields: list[str], lacking: list[str], args: list[object], kwargs: dict[str, object]) -> None:
+    """Raise what Python raises if a dataclass gets arguments that are no fields, or lacks some."""
+    unclear = any(isinstance(one, NotKnown) for one in args)
+    other = next((name for name in kwargs if name not in fields), None)
+    if unclear or any("InitVar" in str(getattr(one, "name", "")) for one in _annotations(cls)):
+        return
+    if other is not None:
+        raise thrown(TypeError, f"{cls.name}.__init__() got an unexpected keyword argument '{other}'")
+    if lacking:
+        raise thrown(TypeError, f"{cls.name}.__init__() missing {len(lacking)} required positional argument: '{lacking[0]}'")
+
+
+def _annotations(cls: Class) -> list[object]:
+    found = (one.names.get("__annotations__") for one in cls.ancestry() if isinstance(one, Class))
+    return [value for one in found if isinstance(one, dict) for value in one.values()]

@@ -1,0 +1,215 @@
+"""What gives its items one after the other: iterators, and the generators and coroutines of the package.
+
+The body of a generator runs as far as somebody iterates over it. It is a generator of this Python, too, which is
+suspended where the other one is; what the machine keeps about it (its frame, the handlers around the place that it is
+at) leaves the machine with it and comes back.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from itertools import islice
+
+from abiscan.python.machine import Frame, PythonMachine
+from abiscan.python.modelled import Modelled, Native
+from abiscan.python.signals import ReturnSignal
+from abiscan.python.values import NotKnown, PythonError, Thrown, thrown
+
+MOST_ITEMS = 10_000
+
+Body = Generator[object, object, object]
+
+
+class Lazy(Modelled):
+    """An iterator: ``source`` computes the items as they are asked for, and raises what Python raises."""
+
+    __slots__ = ("name", "source")
+
+    def __init__(self, name: str, source: Iterator[object]) -> None:
+        self.name, self.source = name, source
+
+    def described(self) -> str:
+        """What made it."""
+        return self.name
+
+    def attribute(self, machine: PythonMachine, name: str) -> object:
+        """``__next__`` and ``__iter__``."""
+        if name == "__next__":
+            return Native(name, lambda machine, _args, _kwargs: self.advance(machine))
+        if name in {"__iter__", "__aiter__"}:
+            return Native(name, lambda _machine, _args, _kwargs: self)
+        return NotKnown(f"{self.name}.{name}")
+
+    def advance(self, _machine: PythonMachine) -> object:
+        """The next item; raises StopIteration after the last one."""
+        for item in self.source:
+            return item
+        raise thrown(StopIteration)
+
+    def rest(self, machine: PythonMachine) -> Iterator[object]:
+        """The items from here on."""
+        return self.source
+
+    def close(self, _machine: PythonMachine) -> None:
+        """Nobody iterates over it any more."""
+
+
+class GeneratorObject(Lazy):
+    """A generator of the package, or a coroutine, which has no items, only a result.
+
+    :param frame: the one that its body runs in
+    :param node: its source
+    """
+
+    __slots__ = ("_body", "_frame", "_is_running", "_kept", "_started", "node", "result")
+
+    def __init__(self, name: str, frame: Frame, body: Body, node: ast.AST) -> None:
+        super().__init__(name, iter(()))
+        self.node = node
+        self._body, self._frame = body, frame
+        self._kept: tuple[list[tuple[object, ...]], list[PythonError], list[object]] = ([], [], [])
+        self._started = self._is_running = False
+        self.result: object = None
+
+    @property
+    def line(self) -> int:
+        """Where it is."""
+        return self._frame.line
+
+    @property
+    def guards(self) -> list[tuple[object, ...]]:
+        """What the ``try`` statements catch that it is suspended in."""
+        return self._kept[0]
+
+    def attribute(self, machine: PythonMachine, name: str) -> object:
+        """The methods of a generator."""
+        methods: dict[str, Callable[[PythonMachine, list[object]], object]] = {
+            "send": lambda machine, args: self.send(machine, args[0] if args else None),
+            "throw": lambda machine, args: self.throw(machine, _failure(machine, args)),
+            "close": lambda machine, _args: self.close(machine),
+        }
+        methods |= {f"a{name}": method for name, method in methods.items()}
+        if name in methods:
+            return Native(name, lambda machine, args, _kwargs: methods[name](machine, args))
+        if name in {"__anext__", "__await__"}:
+            return super().attribute(machine, "__next__" if name == "__anext__" else "__iter__")
+        return super().attribute(machine, name)
+
+    def advance(self, machine: PythonMachine) -> object:
+        """What it yields next; raises StopIteration with its result at its end."""
+        return self.send(machine, None)
+
+    def rest(self, machine: PythonMachine) -> Iterator[object]:
+        """What it yields from here on."""
+        while True:
+            try:
+                item = self.send(machine, None)
+            except Thrown as error:
+                if error.failure.cls is not StopIteration:
+                    raise
+                return
+            yield item
+
+    def send(self, machine: PythonMachine, value: object) -> object:
+        """Go on until the next ``yield``; the one that it is at gives ``value``."""
+        self._started = True
+        return self._resumed(machine, lambda: self._body.send(value))
+
+    def throw(self, machine: PythonMachine, failure: PythonError) -> object:
+        """Go on with an exception at the ``yield`` that it is at."""
+        if not self._started:
+            self._body.close()
+            raise Thrown(failure)
+        return self._resumed(machine, lambda: self._body.throw(Thrown(failure)))
+
+    def close(self, machine: PythonMachine) -> None:
+        """End it where it is."""
+        if not self._started:
+            self._body.close()
+            return
+        try:
+            self.throw(machine, PythonError(GeneratorExit))
+        except Thrown as error:
+            if error.failure.cls not in (GeneratorExit, StopIteration):
+                raise
+
+    def _resumed(self, machine: PythonMachine, action: Callable[[], object]) -> object:
+        if self._is_running:
+            raise thrown(ValueError, "generator already executing")
+        if len(machine.frames) >= machine.limits.depth:
+            machine.gap(f"{self.name} is called too deep to be followed")
+            raise thrown(StopIteration)
+        stacks = machine.guards, machine.handling, machine.listeners
+        depths = [len(stack) for stack in stacks]
+        for stack, kept in zip(stacks, self._kept, strict=True):
+            stack.extend(kept)  # type: ignore[attr-defined]
+        machine.frames.append(self._frame)
+        perhaps, self._is_running = machine.perhaps, True
+        try:
+            return action()
+        except StopIteration as end:  # of the body
+            raise thrown(StopIteration, *([] if end.value is None else [end.value])) from None
+        except ReturnSignal as signal:
+            self.result = signal.value
+            raise thrown(StopIteration, *([] if signal.value is None else [signal.value])) from None
+        except Thrown as error:
+            error.failure.at = error.failure.at or machine.place()
+            if error.failure.cls is not StopIteration:
+                raise
+            text = "generator raised StopIteration"
+            raise Thrown(PythonError(RuntimeError, (text,), cause=error.failure, at=error.failure.at)) from None
+        finally:
+            machine.frames.pop()
+            self._is_running, machine.perhaps = False, perhaps
+            self._kept = tuple(stack[depth:] for stack, depth in zip(stacks, depths, strict=True))  # type: ignore[assignment]
+            for stack, depth in zip(stacks, depths, strict=True):
+                del stack[depth:]
+
+
+class Coroutine(GeneratorObject):
+    """What calling an ``async def`` gives: its body runs once somebody waits for it."""
+
+    __slots__ = ()
+
+    def wait(self, machine: PythonMachine) -> object:
+        """Run it, and give its result."""
+        try:
+            self.send(machine, None)
+        except Thrown as error:
+            if error.failure.cls is not StopIteration:
+                raise
+            return error.failure.args[0] if error.failure.args else None
+        return NotKnown(f"{self.name}()")
+
+
+def _failure(machine: PythonMachine, args: list[object]) -> PythonError:
+    """The exception that ``throw`` is given: an object, or a class and what to make it of."""
+    value = args[0] if args else NotKnown("throw()")
+    made = value if isinstance(value, PythonError) else machine.call(value, args[1:2], {})
+    return made if isinstance(made, PythonError) else PythonError(value)
+
+
+def few(source: Iterator[object], name: str) -> list[object] | NotKnown:
+    """All items, unless there are very many."""
+    found = list(islice(source, MOST_ITEMS + 1))
+    return NotKnown(name) if len(found) > MOST_ITEMS else found
+
+
+@contextmanager
+def pushed(stack: list[object], item: object) -> Iterator[None]:
+    """Have an item on a stack of the machine.
+
+    A generator that nobody goes on with is closed by this Python when it is forgotten; its items left the machine when
+    it was suspended.
+    """
+    stack.append(item)
+    try:
+        yield
+    except GeneratorExit:
+        raise
+    except BaseException:
+        stack.pop()
+        raise
+    stack.pop()

@@ -1,0 +1,91 @@
+"""Modules of the standard library as the reading runs them: in Python, as if they were code of the package.
+
+``recipes/`` has a text for each module. It says no more than who calls which function, and when: a function that a
+package hands to the library is followed there, with everything that it loads and raises. The texts are read when a
+package asks for a name in them.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+from pathlib import Path
+from typing import Final
+
+from abiscan.python.machine import Frame, PythonMachine
+from abiscan.python.modelled import Modelled
+from abiscan.python.models.namespace import Namespace
+from abiscan.python.values import PythonModule, Scope
+
+_FOLDER: Final = Path(__file__).resolve().parent.parent / "recipes"
+NAMES: Final = tuple(sorted(path.stem for path in _FOLDER.glob("*.txt")))
+"""The modules that there is a recipe for."""
+
+
+@cache
+def _tree(module: str) -> ast.Module:
+    return ast.parse(_FOLDER.joinpath(f"{module}.txt").read_text("utf-8"))
+
+
+def followed(module: str) -> list[str]:
+    """The public functions and classes of a module that a recipe follows."""
+    found: list[str] = []
+    for node in _tree(module).body:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            found.append(node.name)
+        elif isinstance(node, ast.Assign):
+            found.extend(one.id for one in node.targets if isinstance(one, ast.Name))
+    return [name for name in found if not name.startswith("_")]
+
+
+class Recipe(Modelled):
+    """A module with a recipe. What else the reading knows of it goes first."""
+
+    __slots__ = ("_known", "_module", "_names", "_run")
+
+    def __init__(self, machine: PythonMachine, module: str, known: Callable[[PythonMachine], object] | None) -> None:
+        made = known(machine) if known is not None else None
+        self._known = made if isinstance(made, Namespace) else Namespace(module, {})
+        self._module = PythonModule(module, open_=True)
+        self._names = frozenset(followed(module))
+        self._run = False
+
+    def described(self) -> str:
+        """The name of the module."""
+        return self._module.name
+
+    @property
+    def names(self) -> Mapping[str, object]:
+        """What is known of it without its recipe."""
+        return self._known.names
+
+    def attribute(self, machine: PythonMachine, name: str) -> object:
+        """What the reading knows by that name."""
+        if name in self._names and name not in self._known.names:
+            if not self._run:
+                self._run = True
+                self._execute(machine)
+            return self._module.names[name]
+        return self._known.attribute(machine, name)
+
+    def put(self, name: str, value: object) -> None:
+        """Set a name of the module."""
+        self._known.put(name, value)
+
+    def _execute(self, machine: PythonMachine) -> None:
+        machine.frames.append(Frame(file=None))
+        perhaps, machine.perhaps = machine.perhaps, False
+        try:
+            machine.execute(_tree(self._module.name).body, Scope(self._module.names, self._module))
+        finally:
+            machine.perhaps = perhaps
+            machine.frames.pop()
+
+
+def with_recipes(
+    models: Mapping[str, Callable[[PythonMachine], object]],
+) -> dict[str, Callable[[PythonMachine], object]]:
+    """Models of modules, and those of which there is a recipe."""
+    made = {name: partial(Recipe, module=name, known=models.get(name)) for name in NAMES}
+    return {**models, **made}
