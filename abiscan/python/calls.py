@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 from abiscan.python import attributes, special
 from abiscan.python.classes import Classes
@@ -129,7 +130,7 @@ class Calls(Classes):
         inner: object = function
         while isinstance(inner, (Bound, Wrapped)):
             inner = inner.function
-        if not isinstance(inner, PythonFunction) or self.perhaps or never_calls(caller.name):
+        if not isinstance(inner, PythonFunction) or self.perhaps or keeps(caller.name):
             return
         if not self.library.acts(inner.node):
             return
@@ -140,7 +141,7 @@ class Calls(Classes):
             self.call(function, [NotKnown(f"an argument of {caller.name}", Why.CALLBACK)] * max(count, 0), {})
 
     def _perhaps_iterates(self, caller: NotKnown, value: GeneratorObject) -> None:
-        if self.perhaps or never_calls(caller.name) or not self.library.acts(value.node):
+        if self.perhaps or keeps(caller.name) or not self.library.acts(value.node):
             return
         text = f"{caller.name} iterates over {value.name}"
         if self.decide(text, Why.CALLBACK, (self.frames[-1].line, -value.line), default=False):
@@ -327,11 +328,17 @@ def _special_methods(cls: Class) -> Iterator[str]:
                     yield name
 
 
-NEVER_CALLING = ("torch.", "triton", "typing", "abc.", "atexit.", "signal.", "weakref.", "warnings.", "numba", "pytest",
-                 "functools.", "super()", "logging", "setattr", "np.", "numpy")  # fmt: skip
-"""What is known not to call the functions that it is given while a package is imported: it keeps them for later."""
+KEEPERS: Final = (
+    "torch.", "triton", "typing", "abc.", "atexit.", "signal.", "weakref.", "warnings.", "numba", "pytest", "functools.",
+    "inspect.", "super()", "logging", "np.", "numpy", "multiprocessing",
+)  # fmt: skip
+"""Code that is not read and keeps the functions that it is given: it calls none while the package is imported."""
+KEEPING: Final = frozenset({
+    "append", "appendleft", "add", "extend", "insert", "put", "push", "set", "setdefault", "update", "__setitem__",
+})  # fmt: skip
+"""Methods of containers, which keep what they are given."""
 
 
-def never_calls(name: str) -> bool:
+def keeps(name: str) -> bool:
     """Whether code that is not read is known not to call the functions that it is given."""
-    return name.startswith(NEVER_CALLING)
+    return name.startswith(KEEPERS) or name.rpartition(".")[2] in KEEPING

@@ -65,8 +65,6 @@ class MethodOfTarget(Modelled):
 class Expressions(PythonMachine):
     """Evaluates expressions."""
 
-    builtins: dict[str, object]
-
     def evaluate(self, node: ast.expr, scope: Scope) -> object:
         """The value of an expression."""
         self.tick()
@@ -115,7 +113,7 @@ class Expressions(PythonMachine):
             return attributes.of_module(self, scope.module, name)
         if name in self.builtins:
             return self.builtins[name]
-        if scope.module.open_ or hasattr(builtins, name) or self.perhaps:
+        if scope.module.open_ or hasattr(builtins, name) or self.has_guessed:
             return NotKnown(name)
         raise thrown(NameError, f"name '{name}' is not defined")
 
@@ -161,7 +159,7 @@ class Expressions(PythonMachine):
 
     def _unbound(self, name: str, *, inside: bool) -> object:
         """A name of a function that has no value yet."""
-        if self.perhaps:
+        if self.has_guessed:
             return NotKnown(name)
         if inside:
             raise thrown(UnboundLocalError, f"cannot access local variable '{name}' where it is not associated with a value")

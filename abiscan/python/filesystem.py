@@ -7,6 +7,7 @@ from pathlib import Path, PurePath
 
 from abiscan.inputs import disk
 from abiscan.python.hosts import HostMethod
+from abiscan.python.iteration import Lazy
 from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Native
 from abiscan.python.operations import attempt, described
@@ -127,12 +128,12 @@ def _glob(machine: PythonMachine, path: PurePath, name: str, args: list[object])
         return NotKnown(f"{described(path)}.{name}()")
     pattern = f"**/{args[0]}" if name == "rglob" else args[0]
     found = matching(machine, str(path), pattern)
-    return found if isinstance(found, NotKnown) else [type(path)(one) for one in found]
+    return found if isinstance(found, NotKnown) else Lazy(f"{name}()", iter([type(path)(one) for one in found]))
 
 
 def _children(machine: PythonMachine, path: PurePath) -> object:
     found = listing(machine, path)
-    return found if isinstance(found, NotKnown) else [path / one for one in found]
+    return found if isinstance(found, NotKnown) else Lazy("iterdir()", iter([path / one for one in found]))
 
 
 def join(machine: PythonMachine, parts: list[object]) -> object:

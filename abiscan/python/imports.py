@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import posixpath
-import re
 import sys
 from typing import NoReturn
 
@@ -32,12 +31,6 @@ from abiscan.python.values import (
     Why,
     thrown,
 )
-
-_NAMED_OTHERWISE = {
-    "pillow": "pil", "pyyaml": "yaml", "scikit_learn": "sklearn", "opencv_python": "cv2", "protobuf": "google",
-    "python_dateutil": "dateutil", "beautifulsoup4": "bs4", "pytorch_triton": "triton", "cuda_python": "cuda",
-}  # fmt: skip
-"""Distributions whose module has another name."""
 
 
 class PythonInterpreter(Calls):
@@ -272,22 +265,11 @@ class PythonInterpreter(Calls):
         if answer is Answer.UNKNOWN and standard.is_of_some(name):
             # torch requires setuptools; of the others, there are copies such as audioop-lts, pyasyncore and legacy-cgi.
             answer = name == "distutils" or any(name in one for one in self.library.required)
-        if (answer is Answer.UNKNOWN or self.library.has_requirements) and self._is_required(name):
+        if (answer is Answer.UNKNOWN or self.library.has_requirements) and self.library.requires(name):
             answer = True
-        if answer is False or (answer is Answer.UNKNOWN and not self._is_optional_there()):
+        if answer is False or (answer is Answer.UNKNOWN and not self.is_optional_there(ModuleNotFoundError)):
             raise absent
         return NotKnown(name)
-
-    def _is_required(self, name: str) -> bool:
-        wanted = re.sub(r"[-_.]+", "_", name).lower()
-        return any(wanted in {one, _NAMED_OTHERWISE.get(one, one)} for one in self.library.required)
-
-    def _is_optional_there(self) -> bool:
-        """Whether a package is there that is not required: only if the code does not get along without it."""
-        if not self.catches(ModuleNotFoundError):
-            return True
-        self.trace.optional = True
-        return self.with_optional
 
     # ---- import statements
 

@@ -6,7 +6,7 @@ import ast
 import posixpath
 import re
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -20,6 +20,13 @@ from abiscan.python.targets import Bindings, bindings, bound_names
 
 _LARGEST_SOURCE = 2_000_000
 _ROUNDS = 3
+
+
+_NAMED_OTHERWISE = {
+    "pillow": "pil", "pyyaml": "yaml", "scikit_learn": "sklearn", "opencv_python": "cv2", "protobuf": "google",
+    "python_dateutil": "dateutil", "beautifulsoup4": "bs4", "pytorch_triton": "triton", "cuda_python": "cuda",
+}  # fmt: skip
+"""Distributions whose module has another name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +84,7 @@ class PythonCode:
     _ending: dict[ast.AST, bool] = field(default_factory=dict)
     _generators: dict[ast.AST, bool] = field(default_factory=dict)
     _locals: dict[ast.AST, frozenset[str]] = field(default_factory=dict)
-    _annotations: dict[ast.AST, bool] = field(default_factory=dict)
+    _annotations: dict[ast.AST, tuple[ast.expr, ...]] = field(default_factory=dict)
     _bindings: dict[ast.AST, Bindings] = field(default_factory=dict)
     _bound_names: dict[ast.AST, set[str]] = field(default_factory=dict)
 
@@ -178,6 +185,11 @@ class PythonCode:
         """The distributions that the metadata requires."""
         return requirements(self.files)
 
+    def requires(self, name: str) -> bool:
+        """Whether the metadata requires a distribution, by its name or that of its module."""
+        wanted = re.sub(r"[-_.]+", "_", name).lower()
+        return any(wanted in {one, _NAMED_OTHERWISE.get(one, one)} for one in self.required)
+
     def eager(self, path: str) -> bool:
         """Whether running the body of a module may load, register or raise something."""
         if path not in self._eager:
@@ -190,7 +202,43 @@ class PythonCode:
             return True
         if any(line.names and self.lacks(line) for line in found.imports):
             return True
-        return self.outline(path).calls(self.risky)
+        return self.outline(path).calls(self.risky) or self._uses_acting(path)
+
+    @cached_property
+    def _acting(self) -> dict[str, frozenset[bytes]]:
+        """The names that act wherever they are used, by the file that binds them.
+
+        Those are the classes whose special methods run as others are derived from them, and the objects that the body
+        of a module makes of classes that load or register something: an operator, or an attribute, may call that.
+        """
+        classes = {path: self.outline(path).classes(self.risky) for path in self.sources}
+        makers = self.risky.union(*classes.values())
+        hooking = {path: self.outline(path).hooking(own) for path, own in classes.items() if own}
+        metaclasses = frozenset[bytes]().union(*hooking.values())
+        found = {}
+        for path in self.sources:
+            outline = self.outline(path)
+            names = hooking.get(path, frozenset())
+            if metaclasses and b"metaclass" in outline.data:
+                names |= outline.with_metaclass(metaclasses)
+            if outline.calls(makers):
+                names |= outline.made_of(makers)
+            if names:
+                found[path] = names
+        return found
+
+    def _uses_acting(self, path: str) -> bool:
+        """Whether the body of a module uses such a name of another one."""
+        if not self._acting:
+            return False
+        everywhere = frozenset[bytes]().union(*self._acting.values())
+        source = self.source(path)
+        if not any(name in source for name in everywhere):
+            return False
+        names = {name.encode() for line in self.outline(path).imports for name in line.names} & everywhere
+        for found in self.imported_by(path):
+            names |= self._acting.get(found.file or "", frozenset())
+        return bool(names) and self.outline(path).mentions(names)
 
     def reaches(self, found: Found) -> bool:
         """Whether importing a module may import, by whatever way, one whose body may do something that matters."""
@@ -310,14 +358,14 @@ class PythonCode:
             body = getattr(node, "body", None)
             statements = body if isinstance(body, list) else []
             found = frozenset[str]().union(*map(self.bound_names, statements))
-            elsewhere = any(_has(one, (ast.Global, ast.Nonlocal, ast.Delete)) for one in statements)
-            self._locals[node] = frozenset() if elsewhere or _has(node, (ast.Global, ast.Nonlocal)) else found
+            elsewhere = bool(found) and _has(node, (ast.Global, ast.Nonlocal, ast.Delete))
+            self._locals[node] = frozenset() if elsewhere else found
         return self._locals[node]
 
-    def annotation_acts(self, node: ast.expr) -> bool:
-        """Whether evaluating an annotation may run code of the package."""
+    def acting_annotations(self, node: ast.AST) -> tuple[ast.expr, ...]:
+        """The annotations of a statement that may run code of the package, in the order of their evaluation."""
         if node not in self._annotations:
-            self._annotations[node] = any(isinstance(one, (ast.Call, ast.NamedExpr)) for one in ast.walk(node))
+            self._annotations[node] = tuple(filter(_acts, annotations_of(node)))
         return self._annotations[node]
 
     def postpones_annotations(self, file: str | None) -> bool:
@@ -335,6 +383,26 @@ class PythonCode:
         return name is not None and (
             name.encode() in self.risky or name in {"define", "impl"} or bool(_WORDS.fullmatch(name))
         )
+
+
+def annotations_of(node: ast.AST) -> Iterator[ast.expr]:
+    """The annotations of a function, or of a variable."""
+    if isinstance(node, ast.AnnAssign):
+        yield node.annotation
+    elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        args = node.args
+        for one in (*args.posonlyargs, *args.args, args.vararg, *args.kwonlyargs, args.kwarg):
+            if one is not None and one.annotation is not None:
+                yield one.annotation
+        if node.returns is not None:
+            yield node.returns
+
+
+def _acts(annotation: ast.expr) -> bool:
+    """Whether evaluating an annotation calls something."""
+    if isinstance(annotation, (ast.Name, ast.Constant, ast.Attribute)):
+        return False
+    return any(isinstance(one, (ast.Call, ast.NamedExpr)) for one in ast.walk(annotation))
 
 
 def _has(node: ast.AST, kinds: tuple[type[ast.AST], ...]) -> bool:

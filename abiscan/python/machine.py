@@ -143,6 +143,8 @@ class PythonMachine:
         """The operators that Python has defined."""
         self.unclear: set[str] = set()
         """The namespaces in which it has defined some whose names are not known."""
+        self.builtins: dict[str, object] = {}
+        """Python's built-in names."""
         self.models: Mapping[str, Callable[[PythonMachine], object]] = {}
         """The modules that are modelled."""
         self.dll_folders: set[str] = set()
@@ -234,6 +236,16 @@ class PythonMachine:
         """Whether an exception would be caught for good."""
         return any(cls in error.__mro__ for guard in self.guards for cls in guard if isinstance(cls, type))
 
+    def is_optional_there(self, error: type[BaseException]) -> bool:
+        """Whether what is not required is there: only if the code does not get along without it.
+
+        :param error: what tells the code that it is not
+        """
+        if not self.catches(error):
+            return True
+        self.trace.optional = True
+        return self.with_optional
+
     def decide(
         self, text: str, why: Why, spot: tuple[int, int], *, default: bool, about: NotKnown | None = None
     ) -> bool:
@@ -247,6 +259,11 @@ class PythonMachine:
             if about is not None and not self.perhaps:
                 self.take(about, taken=taken)
         return taken
+
+    @property
+    def has_guessed(self) -> bool:
+        """Whether what has run may not have: a name that is lacking may be bound all the same."""
+        return self.perhaps or bool(self.trace.decisions)
 
     def taken(self, unknown: NotKnown) -> bool | None:
         """Which way was taken where this decided before, None if it did not."""

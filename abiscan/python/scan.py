@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -225,6 +225,48 @@ class Outline:
                 found.add(outermost[1])
         return found
 
+    def classes(self, names: frozenset[bytes]) -> frozenset[bytes]:
+        """The classes that have one of the words inside, or call one of these functions."""
+        found = {name for keyword, name in self._with_words if keyword == b"class"}
+        for name, position in self._calls(names):
+            keyword, own = self.outermost(position)
+            if keyword == b"class" and own != name:
+                found.add(own)
+        return frozenset(found)
+
+    def hooking(self, classes: frozenset[bytes]) -> frozenset[bytes]:
+        """Those of some classes with methods that run as other classes are made."""
+        if not _HOOK.search(self.data):
+            return frozenset()
+        found = set()
+        for match in _CLASS.finditer(self.data):
+            end = _LEFT.search(self.data, match.end()) if match[1] in classes else None
+            if match[1] in classes and _HOOK.search(self.data, match.start(), end.start() if end else len(self.data)):
+                found.add(match[1])
+        return frozenset(found)
+
+    def with_metaclass(self, names: frozenset[bytes]) -> frozenset[bytes]:
+        """The classes that one of these is the metaclass of."""
+        return frozenset(match[1] for match in _METACLASS.finditer(self.data) if match[2] in names)
+
+    def made_of(self, names: frozenset[bytes]) -> frozenset[bytes]:
+        """The names at the left margin that stand for what a call of one of these gives."""
+        return frozenset(match[1] for match in _MADE.finditer(self.data) if match[2] in names)
+
+    def mentions(self, names: Iterable[bytes]) -> bool:
+        """Whether one of these is used outside of functions."""
+        return any(
+            self.outside_functions(position) and not self._is_import(position)
+            for name in names
+            for position in self.positions(name)
+            if not _is_word(self.data[position - 1 : position]) and not _is_word(self.data[position + len(name) : position + len(name) + 1])
+        )
+
+    def _is_import(self, position: int) -> bool:
+        """Whether a name is only imported or listed where it stands."""
+        line = self._line_at(position)[1].strip()
+        return line.startswith((b"import ", b"from ", b"def ", b"__all__", *_NO_CODE)) or not _USED.search(line)
+
     def _calls(self, names: frozenset[bytes]) -> Iterator[tuple[bytes, int]]:
         for word in self._called & names:
             for position in self.positions(word):
@@ -248,6 +290,11 @@ class Outline:
         return start, self.data[start : end if end >= 0 else len(self.data)]
 
 
+_CLASS = re.compile(rb"\nclass[ \t]+(\w+)")
+_HOOK = re.compile(rb"__init_subclass__|__set_name__|__class_getitem__|\(type\)|\(ABCMeta\)|\(EnumMeta\)")
+_METACLASS = re.compile(rb"\nclass[ \t]+(\w+)[^:]*metaclass[ \t]*=[ \t]*(?:\w+\.)*(\w+)")
+_MADE = re.compile(rb"\n(\w+)[ \t]*(?::[^=\n]*)?=[ \t]*(?:[\w.]*\.)?(\w+)\(")
+_USED = re.compile(rb"[^\w\s,'\"]")
 _NO_NAMES = re.compile(rb"#[^\n]*|[()\\]")
 _NO_CALL = (b"def ", b"elf.", b"cls.")
 

@@ -70,7 +70,8 @@ def hook(machine: PythonMachine, value: object, name: str) -> object:
         return None
     found = cls.find(name, ABSENT)
     if found is ABSENT:
-        return NotKnown(f"{cls.name}.{name}") if cls.is_open() else None
+        beyond = next((one for one in cls.ancestry() if not isinstance(one, (Class, type))), None)
+        return None if beyond is None else NotKnown(f"{described(beyond)}.{name}")
     return machine.bound(found, value, cls)
 
 
@@ -244,8 +245,12 @@ def advance(machine: PythonMachine, value: object) -> object:
         return machine.call(method, [], {})
     if isinstance(value, NotKnown):
         return value.part("[0]")
-    if isinstance(value, (list, tuple, dict, str, bytes, set, frozenset, range, int, type(None))) or is_own(value):
+    if isinstance(value, (tuple, dict, str, bytes, set, frozenset, range, int, type(None))) or is_own(value):
         raise thrown(TypeError, f"'{type_name(value)}' object is not an iterator")
+    if isinstance(value, list):  # what the models give for an iterator
+        if not value:
+            raise thrown(StopIteration)
+        return value.pop(0)
     return NotKnown(f"next({described(value)})")
 
 

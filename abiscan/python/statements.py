@@ -139,16 +139,18 @@ class Statements(Handling):
         if node.value is not None:
             self.assign(node.target, self.evaluate(node.value, scope), scope)
         if scope.function is None:
-            self._annotation(node.annotation, scope)
+            self._annotate(node, scope)
 
-    def _annotation(self, node: ast.expr | None, scope: Scope) -> None:
-        """Evaluate an annotation where that may do something."""
-        if node is None or not self.library.annotation_acts(node):
+    def _annotate(self, node: ast.stmt, scope: Scope) -> None:
+        """Evaluate the annotations of a statement, where that may do something."""
+        annotations = self.library.acting_annotations(node)
+        if not annotations:
             return
         python = self.world.python
         lazily = not isinstance(python, Answer) and python >= _ANNOTATED_LAZILY
         if not lazily and not self.library.postpones_annotations(scope.module.file):
-            self.evaluate(node, scope)
+            for one in annotations:
+                self.evaluate(one, scope)
 
     def _augmented(self, node: ast.AugAssign, scope: Scope) -> None:
         target = node.target
@@ -282,13 +284,12 @@ class Statements(Handling):
     def _define(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope) -> None:
         decorators = [(one.lineno, self.evaluate(one, scope)) for one in node.decorator_list]
         made: object = PythonFunction(node.name, node, scope, self.defaults(node.args, scope))
-        for annotation in annotations_of(node):
-            self._annotation(annotation, scope)
+        self._annotate(node, scope)
         self.bind(node.name, self._decorated(made, decorators), scope)
 
     def _decorated(self, made: object, decorators: list[tuple[int, object]]) -> object:
         for line, decorator in reversed(decorators):
-            if isinstance(decorator, NotKnown):
+            if isinstance(decorator, NotKnown) or isinstance(special.hook(self, decorator, "__call__"), NotKnown):
                 continue  # most decorators give back something that does the same, and call it later
             self.frames[-1].line = line
             result = self.call(decorator, [made], {})
@@ -392,14 +393,6 @@ def likely(test: ast.expr) -> bool:
         ways = [likely(one) for one in test.values]
         return all(ways) if isinstance(test.op, ast.And) else any(ways)
     return False
-
-
-def annotations_of(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.expr | None]:
-    """The annotations of a function, in the order in which Python evaluates them."""
-    args = node.args
-    for one in (*args.posonlyargs, *args.args, args.vararg, *args.kwonlyargs, args.kwarg):
-        yield one.annotation if one is not None else None
-    yield node.returns
 
 
 def _heads(statement: ast.stmt) -> list[ast.AST]:

@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from abiscan.python.machine import PythonMachine
-from abiscan.python.models import config, dataclasses_, enum_, importlib_, os_, plain, texts, torch_, torch_library
+from abiscan.python.models import (
+    builtin,
+    config,
+    dataclasses_,
+    enum_,
+    importlib_,
+    os_,
+    plain,
+    texts,
+    torch_,
+    torch_library,
+)
 from abiscan.python.models.recipes import with_recipes
 
 MODELS: Mapping[str, Callable[[PythonMachine], object]] = with_recipes(
@@ -13,6 +24,7 @@ MODELS: Mapping[str, Callable[[PythonMachine], object]] = with_recipes(
         **os_.MODELS,
         **importlib_.MODELS,
         **plain.MODELS,
+        **builtin.MODELS,
         **config.MODELS,
         **enum_.MODELS,
         **dataclasses_.MODELS,

@@ -569,3 +569,24 @@ BUILTINS.update(
 BUILTINS["compile"] = Native("compile", lambda _m, args, _k: args[0] if args else NotKnown("compile()"))
 BUILTINS["open"] = Native("open", _open)
 BUILTINS["__import__"] = natives("builtins", import_=_import)["import"]
+
+
+class Builtins(Modelled):
+    """The module ``builtins``: what code puts there is known everywhere."""
+
+    __slots__ = ("names",)
+
+    def __init__(self, machine: PythonMachine) -> None:
+        machine.builtins = self.names = dict(BUILTINS)
+
+    def attribute(self, machine: PythonMachine, name: str) -> object:
+        """One of them."""
+        return self.names.get(name) or NotKnown(name)
+
+    def put(self, name: str, value: object) -> None:
+        """Set one."""
+        self.names[name] = value
+
+
+MODELS: dict[str, Callable[[PythonMachine], object]] = {"builtins": Builtins}
+"""Modules by name."""

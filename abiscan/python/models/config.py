@@ -11,7 +11,7 @@ from abiscan.python.modelled import Modelled, Native
 from abiscan.python.models.builtin import OpenFile
 from abiscan.python.models.namespace import Args, Kwargs, Model, Namespace, argument
 from abiscan.python.operations import attempt
-from abiscan.python.values import NotKnown, Why, concrete
+from abiscan.python.values import NotKnown, Why, concrete, thrown
 
 _METHODS = frozenset({
     "get", "getint", "getfloat", "getboolean", "items", "sections", "options", "has_section", "has_option",
@@ -70,7 +70,10 @@ class Parser(Modelled):
     def _ask(self, name: str, args: Args, kwargs: Kwargs) -> object:
         if not self.is_known or not concrete(args) or not concrete(kwargs):
             return NotKnown(f"ConfigParser.{name}()", Why.ENVIRONMENT)
-        found = attempt(f"ConfigParser.{name}()", getattr(self.parsed, name), *args, **kwargs)
+        try:
+            found = attempt(f"ConfigParser.{name}()", getattr(self.parsed, name), *args, **kwargs)
+        except configparser.Error as error:
+            raise thrown(type(error), *error.args) from None
         return NotKnown("ConfigParser.items()") if name == "items" and not args else found
 
     def _section(self, args: Args) -> object:

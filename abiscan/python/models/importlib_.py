@@ -220,6 +220,9 @@ def _of_distribution(what: str) -> Model:
             version = OfTarget("version('torch')", lambda world: world.torch_version)
             return version if what == "version" else NotKnown(f"{what}('torch')", Why.TARGET)
         installed = machine.library.surroundings.version(name)
+        if installed is Answer.UNKNOWN and not machine.library.requires(name):
+            # As with modules: what the code does without is not there, what it insists on is.
+            installed = installed if machine.is_optional_there(PackageNotFoundError) else None
         if installed is None:
             text = f"No package metadata was found for {name}"
             raise Thrown(PythonError(PackageNotFoundError, (text,), {"name": name}))

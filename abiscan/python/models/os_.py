@@ -7,6 +7,7 @@ from pathlib import PurePosixPath, PureWindowsPath
 
 from abiscan.python import special
 from abiscan.python.filesystem import as_text, exists, join, listing, matching
+from abiscan.python.iteration import Lazy
 from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Modelled, Native
 from abiscan.python.models.namespace import Args, Kwargs, Model, Namespace, argument, natives
@@ -148,7 +149,7 @@ def _scandir(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     names = listing(machine, folder)
     if isinstance(names, NotKnown):
         return names
-    return [DirEntry(machine.files.system.paths.join(str(folder), name)) for name in names]
+    return Lazy("os.scandir()", iter([DirEntry(machine.files.system.paths.join(str(folder), name)) for name in names]))
 
 
 def _uname(machine: PythonMachine, _args: Args, _kwargs: Kwargs) -> object:
@@ -173,7 +174,7 @@ def _walk(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
         below = [name for name in names if f"{folder}/{name}" in machine.files.folders]
         found.append((machine.files.system.place(folder), below, [n for n in names if n not in below]))
         waiting.extend(f"{folder}/{name}" for name in below)
-    return found
+    return Lazy("os.walk()", iter(found))
 
 
 def _glob(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
@@ -189,6 +190,11 @@ def _glob(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
         there = exists(machine, pattern)
         return there if isinstance(there, NotKnown) else [pattern] if there else []
     return matching(machine, system.paths.sep.join(fixed) or "/", "/".join(steps))
+
+
+def _iglob(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+    found = _glob(machine, args, kwargs)
+    return Lazy("glob.iglob()", iter(found)) if isinstance(found, list) else found
 
 
 def _exit(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
@@ -303,6 +309,6 @@ MODELS: dict[str, Callable[[PythonMachine], object]] = {
     "os.path": lambda machine: machine.modules.get("os.path") or _os_path(machine),
     "posixpath": _os_path,
     "pathlib": _pathlib,
-    "glob": lambda _machine: Namespace("glob", natives("glob", glob=_glob, iglob=_glob)),
+    "glob": lambda _machine: Namespace("glob", natives("glob", glob=_glob, iglob=_iglob)),
     "shutil": lambda _machine: Namespace("shutil", natives("shutil", which=_which)),
 }

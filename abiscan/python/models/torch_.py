@@ -240,9 +240,10 @@ MODELS: dict[str, Callable[[PythonMachine], object]] = {
     "torch._ops": lambda machine: Namespace(
         "torch._ops", {"ops": machine.attribute(machine.import_module("torch"), "ops")}
     ),
-    "torch.torch_version": lambda _machine: Namespace(
+    "torch.torch_version": lambda machine: Namespace(
         "torch.torch_version",
         {
+            "__version__": machine.attribute(machine.import_module("torch"), "__version__"),
             "TorchVersion": Native(
                 "TorchVersion",
                 lambda _m, args, _k: (
