@@ -223,6 +223,8 @@ def _of_wrapped(machine: PythonMachine, value: Wrapped, name: str) -> object:
 def _of_function(machine: PythonMachine, function: PythonFunction, name: str) -> object:
     if name in function.attributes:
         return machine.settle(function.attributes[name])
+    if name == "__call__":
+        return function
     if name == "__get__":
         return Native(name, lambda machine, args, _kwargs: machine.bound(function, args[0] if args else None, None))
     if name == "__annotations__" and not isinstance(function.node, ast.Lambda):

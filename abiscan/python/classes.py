@@ -13,7 +13,7 @@ from abiscan.python import attributes, special
 from abiscan.python.hosts import construct
 from abiscan.python.models import enum_
 from abiscan.python.models.dataclasses_ import Field
-from abiscan.python.statements import Statements
+from abiscan.python.statements import Statements, with_parameters
 from abiscan.python.values import (
     ABSENT,
     Bound,
@@ -45,6 +45,7 @@ class Classes(Statements):
 
     def define_class(self, node: ast.ClassDef, scope: Scope) -> object:
         """What a ``class`` statement makes, before its decorators."""
+        scope = with_parameters(node, scope)
         bases = tuple(self._bases(node, scope))
         given = {one.arg: self.evaluate(one.value, scope) for one in node.keywords if one.arg is not None}
         metaclass = self._metaclass(given.pop("metaclass", None), bases)
@@ -162,7 +163,9 @@ class Classes(Statements):
             return made
         initialise = kind.find("__init__", ABSENT)
         if initialise is not ABSENT:
-            self.call(self.bound(initialise, made, kind), args, kwargs)
+            result = self.call(self.bound(initialise, made, kind), args, kwargs)
+            if result is not None and isinstance(result, (str, int, float, list, tuple, dict, Instance)):
+                raise thrown(TypeError, f"__init__() should return None, not '{special.type_name(result)}'")
         elif isinstance(made, Instance):
             self._fill_in(made, args, kwargs, takes_none=new is ABSENT)
         return made

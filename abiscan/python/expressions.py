@@ -104,7 +104,7 @@ class Expressions(PythonMachine):
             if name in one.names and (one is scope or not one.is_class):
                 value = one.names[name]
                 return self.settle(value) if type(value) is Deferred else value
-            if one.function is not None and name in self.library.locals(one.function.node) and not one.outer_names:
+            if one.function is not None and name in self.library.locals(one.function.node):
                 return self._unbound(name, inside=one is scope)
             one = one.around
         if name == "__name__":

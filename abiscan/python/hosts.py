@@ -10,7 +10,7 @@ from pathlib import PurePath
 from abiscan.python import special
 from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Modelled
-from abiscan.python.operations import attempt, contains, described
+from abiscan.python.operations import attempt, contains, described, exactly
 from abiscan.python.values import (
     Class,
     Instance,
@@ -162,7 +162,9 @@ def sort_values(machine: PythonMachine, values: list[object], _args: list[object
         return _by_comparing(machine, values, keys, reverse=bool(kwargs.get("reverse")))
     if not concrete(keys):
         return NotKnown("sorted()")
-    order = attempt("sorted()", sorted, range(len(values)), key=keys.__getitem__, reverse=bool(kwargs.get("reverse")))
+    order = exactly(
+        "sorted()", lambda *known: sorted(range(len(known)), key=known.__getitem__, reverse=bool(kwargs.get("reverse"))), *keys
+    )
     return [values[index] for index in order] if isinstance(order, list) else order
 
 

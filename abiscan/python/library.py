@@ -353,13 +353,15 @@ class PythonCode:
         return not isinstance(node, apart) and self.is_generator(node)
 
     def locals(self, node: ast.AST) -> frozenset[str]:
-        """The names that the body of a function binds, unless it deletes some or says where they are."""
+        """The names that the body of a function binds, but for those that it says are elsewhere."""
         if node not in self._locals:
             body = getattr(node, "body", None)
             statements = body if isinstance(body, list) else []
             found = frozenset[str]().union(*map(self.bound_names, statements))
-            elsewhere = bool(found) and _has(node, (ast.Global, ast.Nonlocal, ast.Delete))
-            self._locals[node] = frozenset() if elsewhere else found
+            if found and _has(node, (ast.Global, ast.Nonlocal)):
+                declared = (one.names for one in ast.walk(node) if isinstance(one, (ast.Global, ast.Nonlocal)))
+                found -= frozenset(name for names in declared for name in names)
+            self._locals[node] = found
         return self._locals[node]
 
     def acting_annotations(self, node: ast.AST) -> tuple[ast.expr, ...]:

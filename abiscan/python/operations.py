@@ -90,14 +90,14 @@ def binary(op: ast.operator, left: object, right: object) -> object:
         return attempt(name, operator.mul, left, right)
     if not (concrete(left) and concrete(right)):
         return _unknown(name, left, right)
-    return _exactly(name, _BINARY.get(type(op), operator.matmul), left, right)
+    return exactly(name, _BINARY.get(type(op), operator.matmul), left, right)
 
 
 _EXACT = (str, bytes, int, float, bool, type(None))
 """The types whose values are here what they are in the package, down to the errors about types."""
 
 
-def _exactly(name: str, function: Callable[..., object], *args: object) -> object:
+def exactly(name: str, function: Callable[..., object], *args: object) -> object:
     """Do what Python does with known values, with the errors about types that are certain."""
     if any(type(one) not in _EXACT for one in args):
         return attempt(name, function, *args)
@@ -132,7 +132,7 @@ def unary(op: ast.unaryop, value: object) -> object:
     if not concrete(value):
         return _unknown(f"{type(op).__name__} {described(value)}", value)
     functions = {ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert}
-    return _exactly("unary", functions[type(op)], value)  # type: ignore[arg-type]
+    return exactly("unary", functions[type(op)], value)  # type: ignore[arg-type]
 
 
 def compare(op: ast.cmpop, left: object, right: object) -> object:
@@ -145,7 +145,7 @@ def compare(op: ast.cmpop, left: object, right: object) -> object:
         found = contains(right, left)
         return _unknown(name, left, right) if found is None else found is isinstance(op, ast.In)
     if concrete(left) and concrete(right):
-        return _exactly(name, _COMPARE[type(op)], left, right)
+        return exactly(name, _COMPARE[type(op)], left, right)
     if isinstance(op, (ast.Eq, ast.NotEq)) and not isinstance(left, NotKnown) and left is right:
         return isinstance(op, ast.Eq)
     if isinstance(op, (ast.Eq, ast.NotEq)) and all(isinstance(one, (*_UNIQUE, *_EXACT)) for one in (left, right)):

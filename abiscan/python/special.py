@@ -85,6 +85,25 @@ def plain(value: object) -> object:
     return value.inner if isinstance(value, Instance) and value.inner is not None else value
 
 
+def _typed(machine: PythonMachine, value: object, name: str, method: object, *args: object) -> object:
+    """What a special method gives that has to give an object of one type; raises TypeError if it gives another."""
+    result = machine.call(method, list(args), {})
+    wanted = _RETURNED[name]
+    if isinstance(result, (NotKnown, Instance, Modelled)) or isinstance(result, wanted):
+        return result
+    text = f"{name} returned non-{wanted.__name__} (type {type_name(result)})"
+    if name in {"__bool__", "__format__", "__init__"}:
+        text = f"{name} should return {wanted.__name__}, returned {type_name(result)}"
+    raise thrown(TypeError, text)
+
+
+_RETURNED: Final[dict[str, type]] = {
+    "__bool__": bool, "__len__": int, "__index__": int, "__int__": int, "__float__": float, "__hash__": int,
+    "__str__": str, "__repr__": str, "__format__": str, "__bytes__": bytes, "__fspath__": str, "__complex__": complex,
+}  # fmt: skip
+"""The methods that have to give an object of one type."""
+
+
 # ---- truth and length
 
 
@@ -97,15 +116,17 @@ def truth(machine: PythonMachine, value: object) -> bool | None:
         if isinstance(method, NotKnown):
             return None
         if method is not None:
-            return operations.truth(machine.call(method, [], {}))
+            return operations.truth(_typed(machine, value, name, method))
     return operations.truth(plain(value)) if plain(value) is not value else True
 
 
 def size(machine: PythonMachine, value: object) -> object:
     """``len(value)``."""
     method = hook(machine, value, "__len__")
+    if isinstance(method, NotKnown):
+        return method.part("()")
     if method is not None:
-        return machine.call(method, [], {})
+        return _typed(machine, value, "__len__", method)
     value = plain(value)
     if isinstance(value, (str, bytes, list, tuple, dict, set, frozenset, range)):
         known = operations.attempt("len()", length, value)
@@ -233,7 +254,12 @@ def items(machine: PythonMachine, value: object) -> list[object] | NotKnown:
     if isinstance(value, (list, tuple, dict, str, bytes, set, frozenset)) and len(value) > MOST_ITEMS:
         return NotKnown(f"list({described(value)})")
     source = iterate(machine, value)
-    return source if isinstance(source, NotKnown) else few(source, f"list({described(value)})")
+    if isinstance(source, NotKnown):
+        return source
+    found = few(source, f"list({described(value)})")
+    if isinstance(found, NotKnown):
+        machine.gap(f"{described(value)} gives more than {MOST_ITEMS} items")
+    return found
 
 
 def advance(machine: PythonMachine, value: object) -> object:
@@ -477,7 +503,7 @@ def digest(machine: PythonMachine, value: object) -> object:
     if cls is None or isinstance(value, Class):
         return value
     method = hook(machine, value, "__hash__")
-    return id(value) if method is None or isinstance(method, NotKnown) else machine.call(method, [], {})
+    return id(value) if method is None or isinstance(method, NotKnown) else _typed(machine, value, "__hash__", method)
 
 
 def _forbids_hash(cls: Class) -> bool:
@@ -605,7 +631,7 @@ def path(machine: PythonMachine, value: object) -> object:
 def whole(machine: PythonMachine, value: object) -> object:
     """An object as an index: what ``__index__`` gives."""
     method = hook(machine, value, "__index__")
-    return plain(value) if method is None else machine.call(method, [], {})
+    return plain(value) if method is None else _typed(machine, value, "__index__", method)
 
 
 def converted(machine: PythonMachine, value: object, names: tuple[str, ...]) -> object:
@@ -613,7 +639,7 @@ def converted(machine: PythonMachine, value: object, names: tuple[str, ...]) -> 
     for name in names:
         method = hook(machine, value, name)
         if method is not None:
-            return machine.call(method, [], {})
+            return _typed(machine, value, name, method) if name in _RETURNED else machine.call(method, [], {})
     return ABSENT
 
 
@@ -627,7 +653,7 @@ def shown(machine: PythonMachine, value: object, depth: int = 0) -> object:
     if is_own(value):
         method = hook(machine, value, "__repr__")
         if method is not None:
-            return machine.call(method, [], {})
+            return _typed(machine, value, "__repr__", method)
         if plain(value) is not value:
             return shown(machine, plain(value))
         return NotKnown(f"repr({described(value)})")
@@ -667,7 +693,7 @@ def text(machine: PythonMachine, value: object) -> object:
     if is_own(value):
         method = hook(machine, value, "__str__")
         if method is not None:
-            return machine.call(method, [], {})
+            return _typed(machine, value, "__str__", method)
         if not isinstance(value, PythonError):
             return operations.text(plain(value)) if isinstance(plain(value), str) else shown(machine, value)
     if isinstance(value, (list, tuple, set, frozenset, dict)) and not concrete(value):
@@ -683,7 +709,7 @@ def formatted(machine: PythonMachine, value: object, spec: object) -> object:
     if is_own(value):
         method = hook(machine, value, "__format__")
         if method is not None:
-            return machine.call(method, [spec], {})
+            return _typed(machine, value, "__format__", method, spec)
     elif spec and concrete(value):
         return operations.attempt("format()", format, value, spec)
     seen = text(machine, value)

@@ -283,7 +283,7 @@ class Statements(Handling):
 
     def _define(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope) -> None:
         decorators = [(one.lineno, self.evaluate(one, scope)) for one in node.decorator_list]
-        made: object = PythonFunction(node.name, node, scope, self.defaults(node.args, scope))
+        made: object = PythonFunction(node.name, node, with_parameters(node, scope), self.defaults(node.args, scope))
         self._annotate(node, scope)
         self.bind(node.name, self._decorated(made, decorators), scope)
 
@@ -393,6 +393,12 @@ def likely(test: ast.expr) -> bool:
         ways = [likely(one) for one in test.values]
         return all(ways) if isinstance(test.op, ast.And) else any(ways)
     return False
+
+
+def with_parameters(node: ast.stmt, scope: Scope) -> Scope:
+    """The scope around a function or class, with its type parameters: ``def f[T](x: T)``."""
+    names = [one.name for one in getattr(node, "type_params", ())]
+    return Scope({name: NotKnown(name) for name in names}, scope.module, scope) if names else scope
 
 
 def _heads(statement: ast.stmt) -> list[ast.AST]:

@@ -40,4 +40,5 @@ def reading(code: str, *, failing: bool) -> Outcome:
         loads=tuple(Path(load.path).stem if load.path else "?" for load in outcome.loads),
         gaps=outcome.gaps,
         unknown=isinstance(outcome.raised, Answer),
+        conditional=bool(outcome.conditions),
     )

@@ -1,0 +1,56 @@
+"""What the reading of Python code says about small packages, against CPython, which imports them beside a stub of torch."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+import pytest
+
+from tests.oracle.reading.generate import program
+from tests.oracle.reading.read import cases, reading
+from tests.oracle.reading.truth import Outcome, imported, verdict
+
+CASES = cases()
+DECIDED_BY_THE_MACHINE = {"match_unknown_subject"}
+"""The packages in which the environment decides how the import ends: a reading cannot know."""
+PROGRAMS = {str(seed): program(seed) for seed in range(150)}
+
+
+@pytest.fixture(scope="module")
+def real() -> Mapping[tuple[str, bool], Outcome]:
+    """What importing each package does, where "bad" fails to load, and where it does not."""
+    return {
+        (name, failing): outcome
+        for failing in (True, False)
+        for name, outcome in imported({**CASES, **PROGRAMS}, failing=failing).items()
+    }
+
+
+@pytest.mark.parametrize("failing", [True, False], ids=["fails", "loads"])
+@pytest.mark.parametrize("name", CASES)
+def test_is_read_as_it_runs(name: str, failing: bool, real: Mapping[tuple[str, bool], Outcome]) -> None:  # noqa: FBT001
+    read = reading(CASES[name], failing=failing)
+    agrees = {"agrees", "gap"} if name in DECIDED_BY_THE_MACHINE else {"agrees"}
+    assert verdict(real[name, failing], read) in agrees, (real[name, failing], read)
+
+
+def test_programs_are_read_as_they_run(real: Mapping[tuple[str, bool], Outcome]) -> None:
+    counts: Counter[str] = Counter()
+    wrong = []
+    for name, code in PROGRAMS.items():
+        for failing in (True, False):
+            read = reading(code, failing=failing)
+            found = verdict(real[name, failing], read)
+            counts[found] += 1
+            if found not in {"agrees", "gap"}:
+                wrong.append((name, failing, found, real[name, failing], read))
+    assert wrong == []
+    assert counts["gap"] <= 0.05 * counts.total()
+
+
+def test_programs_load_and_fail_in_many_ways(real: Mapping[tuple[str, bool], Outcome]) -> None:
+    outcomes = [real[name, failing] for name in PROGRAMS for failing in (True, False)]
+    assert {"OSError", "ValueError", "KeyError", "TypeError", "AssertionError"} <= {one.raised for one in outcomes}
+    assert sum(one.raised is None for one in outcomes) > len(outcomes) / 4
+    assert sum(len(one.loads) > 2 for one in outcomes) > len(outcomes) / 4
