@@ -26,7 +26,11 @@ def _field(_machine: PythonMachine, _args: Args, kwargs: Kwargs) -> object:
 
 def _dataclass(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     if args and isinstance(args[0], Class):
-        args[0].is_dataclass = True
+        cls = args[0]
+        cls.is_dataclass = True
+        cls.names.setdefault("__match_args__", tuple(cls.fields()))
+        for name in ("__dataclass_fields__", "__dataclass_params__"):
+            cls.names[name] = NotKnown(f"{cls.name}.{name}")
     return args[0] if args else Native("dataclass", _dataclass)
 
 

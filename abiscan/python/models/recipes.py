@@ -16,11 +16,17 @@ from typing import Final
 from abiscan.python.machine import Frame, PythonMachine
 from abiscan.python.modelled import Modelled
 from abiscan.python.models.namespace import Namespace
-from abiscan.python.values import PythonModule, Scope
+from abiscan.python.values import PythonModule, Scope, thrown
 
 _FOLDER: Final = Path(__file__).resolve().parent.parent / "recipes"
 NAMES: Final = tuple(sorted(path.stem for path in _FOLDER.glob("*.txt")))
 """The modules that there is a recipe for."""
+SINCE: Final = {
+    "asyncio.Runner": (3, 11), "asyncio.TaskGroup": (3, 11), "contextlib.chdir": (3, 11), "copy.replace": (3, 13),
+    "itertools.batched": (3, 12), "operator.call": (3, 11), "typing.assert_type": (3, 11), "typing.override": (3, 12),
+    "typing.reveal_type": (3, 11),
+}  # fmt: skip
+"""The names that came after Python 3.10: "What's New in Python 3.X"."""
 
 
 @cache
@@ -62,6 +68,9 @@ class Recipe(Modelled):
 
     def attribute(self, machine: PythonMachine, name: str) -> object:
         """What the reading knows by that name."""
+        python, since = machine.world.python, SINCE.get(f"{self._module.name}.{name}")
+        if since is not None and isinstance(python, tuple) and python < since:
+            raise thrown(AttributeError, f"module '{self._module.name}' has no attribute '{name}'")
         if name in self._names and name not in self._known.names:
             if not self._run:
                 self._run = True

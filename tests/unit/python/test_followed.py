@@ -1,0 +1,176 @@
+"""Every form of Python is followed, or is a gap; and what code that is not read may do is never forgotten."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import sys
+
+import pytest
+
+from abiscan.python import expressions, patterns, statements
+from abiscan.python.installed import Surroundings
+from abiscan.python.model import Answer, Raised
+from abiscan.python.models import MODELS
+from abiscan.python.models.recipes import NAMES, SINCE, followed
+from tests.unit.python.packages import FakeWorld, reading_of
+
+LOAD = "import torch\ndef load():\n    torch.ops.load_library(__file__.replace('__init__.py', 'bad.so'))\n"
+BROKEN = FakeWorld(error=lambda path: "broken" if path.endswith("/bad.so") else None)
+PARTS = {"Starred", "MatchStar", "Interpolation"}
+"""Expressions and patterns that stand only inside others, which take them apart."""
+OLD = {"Num", "Str", "Bytes", "NameConstant", "Ellipsis"}
+"""Forms of ``Constant`` in the ``ast`` of Python 3.7 that later ones still name."""
+LATER = {"TryStar": "3.11", "TypeAlias": "3.12", "TemplateStr": "3.14"}
+"""The statements and expressions that came after Python 3.10, up to 3.14: "What's New in Python 3.X"."""
+
+
+def _kinds(base: type[ast.AST]) -> set[str]:
+    """The kinds of a node that code may have."""
+    return {cls.__name__ for cls in base.__subclasses__() if not cls.__name__.startswith("_")} - PARTS - OLD
+
+
+@pytest.mark.parametrize(
+    ("base", "tables"),
+    [
+        (ast.stmt, (statements.SIMPLE, statements.COMPOUND)),
+        (ast.expr, (expressions.EVALUATE,)),
+        (ast.pattern, (patterns.PATTERNS,)),
+    ],
+)
+def test_each_kind_of_node_has_a_method(base: type[ast.AST], tables: tuple[dict[type[ast.AST], object], ...]) -> None:
+    assert _kinds(base) == {cls.__name__ for table in tables for cls in table}
+
+
+def test_the_nodes_of_later_pythons_have_one_there() -> None:
+    source = inspect.getsource(statements) + inspect.getsource(expressions)
+    for name, version in LATER.items():
+        assert f"ast.{name}]" in source
+        assert f"({version.replace('.', ', ')})" in source
+
+
+@pytest.mark.parametrize(
+    ("code", "gap"),
+    [("for load in []:\n    load()\n", True), ("for x in load():\n    pass\n", True), ("for x in []:\n    pass\n", False)],
+)
+def test_an_unknown_kind_of_statement_is_a_gap_where_it_may_load(
+    code: str, gap: bool, monkeypatch: pytest.MonkeyPatch  # noqa: FBT001
+) -> None:
+    monkeypatch.delitem(statements.COMPOUND, ast.For)
+    (outcome,) = reading_of({"p/__init__.py": LOAD + code, "p/bad.so": ""}, BROKEN).imports
+    assert (outcome.raised is Answer.UNKNOWN) is gap
+    assert outcome.gaps == (("p/__init__.py:4: For is not followed",) if gap else ())
+
+
+def test_an_unknown_kind_of_expression_is_a_gap_where_it_may_load(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(expressions.EVALUATE, ast.List)
+    (outcome,) = reading_of({"p/__init__.py": LOAD + "x = [load()]\ny = [1]\n", "p/bad.so": ""}, BROKEN).imports
+    assert outcome.raised is Answer.UNKNOWN
+    assert outcome.gaps == ("p/__init__.py:4: List is not followed",)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import foreign\nforeign.run(load)\n",
+        "import foreign\nforeign.run(functions=[load])\n",
+        "import foreign\nforeign.run(lambda: load())\n",
+        "import foreign\nclass C:\n    def go(self):\n        load()\nforeign.run(C().go)\n",
+        "import foreign\nclass C:\n    def __call__(self):\n        load()\nforeign.run(C())\n",
+        "import foreign\nforeign.run(load() for _ in [1])\n",
+        "import foreign\nclass C:\n    def __radd__(self, other):\n        load()\nforeign.x + C()\n",
+        "import sched\nsched.scheduler().enter(0, 1, load)\n",
+    ],
+)
+def test_a_function_handed_to_code_that_is_not_read_may_be_called(code: str) -> None:
+    (outcome,) = reading_of({"p/__init__.py": LOAD + code, "p/bad.so": ""}, BROKEN).imports
+    assert outcome.raised is Answer.UNKNOWN
+    (gap,) = outcome.gaps
+    assert gap.startswith(f"p/__init__.py:{len((LOAD + code).splitlines())}: whether ")
+    assert "is not known" in gap
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import foreign\nforeign.run(len)\nforeign.run(lambda: 1)\n",  # nothing that matters
+        "import foreign\n@foreign.register\ndef f():\n    load()\n",  # decorators keep what they get
+        "torch.jit.script(load)\n",
+        "import atexit\natexit.register(load)\n",
+        "import foreign\nforeign.found.append(load)\n",
+    ],
+)
+def test_what_is_known_not_to_be_called_is_silent(code: str) -> None:
+    (outcome,) = reading_of({"p/__init__.py": LOAD + code, "p/bad.so": ""}, BROKEN).imports
+    assert (outcome.raised, outcome.gaps) == (None, ())
+
+
+def test_conditions_on_the_same_unknown_go_the_same_way() -> None:
+    code = (
+        "import foreign\nready = True\n"
+        "if foreign.flag:\n    load()\n    ready = False\n"
+        "if not foreign.flag:\n    if not ready:\n        raise ValueError\n"
+        "if foreign.flag and ready:\n    raise ValueError\n"
+        "x = 1 if foreign.flag else load()\n"
+    )
+    (outcome,) = reading_of({"p/__init__.py": LOAD + code, "p/bad.so": ""}, FakeWorld()).imports
+    assert (outcome.raised, outcome.gaps) == (None, ())
+
+
+def test_what_an_undecided_part_of_a_condition_guards_is_undecided() -> None:
+    code = "import foreign\nforeign.flag and load()\n"
+    (outcome,) = reading_of({"p/__init__.py": LOAD + code, "p/bad.so": ""}, BROKEN).imports
+    assert outcome.raised is Answer.UNKNOWN
+    assert [one.text for one in outcome.conditions] == ["foreign.flag is true"]
+
+
+@pytest.mark.parametrize(
+    ("code", "gap"),
+    [
+        ("def f(n):\n    f(n + 1)\nf(0)\n", "f is called too deep to be followed"),
+        ("class C:\n    def __getattr__(self, n):\n        return getattr(self, n)\nC().x\n", "__getattr__ is called too deep"),
+        ("def g():\n    while True:\n        yield 1\nlist(g())\n", "gives more than 10000 items"),
+        ("def g():\n    yield from g()\nlist(g())\n", "g() is called too deep to be followed"),
+        ("import itertools\nlist(itertools.count())\n", "gives more than 10000 items"),
+        ("for n in range(3):\n    while True:\n        pass\n", "after 1000000 steps"),
+        (f"x = '{'x' * 10_000_000}'\n", "bytes, too many to parse"),
+    ],
+)
+def test_a_limit_that_is_reached_is_named(code: str, gap: str) -> None:
+    (outcome,) = reading_of({"p/__init__.py": code, "p/bad.so": ""}, BROKEN).imports
+    assert any(gap in one for one in outcome.gaps), outcome.gaps
+
+
+@pytest.mark.parametrize(("requires", "raised"), [("", None), ("Requires-Dist: other-thing\n", "ImportError")])
+def test_a_distribution_that_is_not_required_is_not_there(requires: str, raised: str | None) -> None:
+    code = (
+        "import importlib.metadata as metadata\nfound = []\nfor name in ('p', 'other-thing'):\n    try:\n"
+        "        metadata.version(name)\n        found.append(name)\n    except metadata.PackageNotFoundError:\n        pass\n"
+        "if len(found) > 1:\n    raise ImportError('both are installed')\n"
+    )
+    metadata = f"Name: p\nVersion: 1.0\n{requires}\n"
+    files = {"p/__init__.py": LOAD + code, "p/bad.so": "", "p-1.0.dist-info/METADATA": metadata}
+    (outcome,) = reading_of(files, BROKEN, Surroundings()).imports
+    assert (outcome.raised.exception if isinstance(outcome.raised, Raised) else outcome.raised) == raised
+
+
+def test_a_distribution_that_the_code_insists_on_is_there() -> None:
+    code = "import importlib.metadata\nimportlib.metadata.version('other-thing')\n"
+    (outcome,) = reading_of({"p/__init__.py": LOAD + code, "p/bad.so": ""}, BROKEN).imports
+    assert outcome.raised is None
+
+
+@pytest.mark.parametrize("module", NAMES)
+def test_a_recipe_has_only_names_of_its_module(module: str) -> None:
+    real = __import__(module, fromlist=["*"])
+    later = {name for name, since in SINCE.items() if sys.version_info[:2] < since}
+    assert module in MODELS
+    assert {f"{module}.{name}" for name in followed(module) if not hasattr(real, name)} == {
+        name for name in later if name.rpartition(".")[0] == module
+    }
+
+
+@pytest.mark.parametrize(("python", "raised"), [((3, 11), "ImportError"), ((3, 12), None), (Answer.UNKNOWN, None)])
+def test_a_name_of_a_later_python_is_not_there(python: tuple[int, int] | Answer, raised: str | None) -> None:
+    (outcome,) = reading_of({"p/__init__.py": "from itertools import batched\n"}, FakeWorld(python=python)).imports
+    assert (outcome.raised.exception if isinstance(outcome.raised, Raised) else outcome.raised) == raised
