@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import PurePath
 
@@ -135,7 +136,13 @@ def _beyond(machine: PythonMachine, value: object, cls: Class, name: str) -> obj
     method = default_method(name, value)
     if method is not None:
         return method
-    if cls.is_open() or name.startswith("__") or machine.perhaps or cls.host() is not None or cls.names.get("__slots__"):
+    if (
+        cls.is_open()
+        or name.startswith("__")
+        or machine.perhaps
+        or cls.host() is not None
+        or cls.names.get("__slots__")
+    ):
         return NotKnown(f"{cls.name}.{name}")
     raise thrown(AttributeError, f"'{cls.name}' object has no attribute '{name}'")
 
@@ -210,11 +217,17 @@ def _of_bound(machine: PythonMachine, value: Bound, name: str) -> object:
 
 def _of_wrapped(machine: PythonMachine, value: Wrapped, name: str) -> object:
     """An attribute of what a decorator made; the further functions of a property are decorators, too."""
-    kinds = {"getter": "function", "setter": "setter", "deleter": "deleter"}
-    if value.kind == "property" and name in kinds:
-        return Native(name, lambda _machine, args, _kwargs: replace(value, **{kinds[name]: args[0] if args else None}))
-    if value.kind == "property" and name in {"fget", "fset", "fdel"}:
-        return {"fget": value.function, "fset": value.setter, "fdel": value.deleter}[name]
+    if value.kind == "property":
+        decorators: dict[str, Callable[[object], Wrapped]] = {
+            "getter": lambda function: replace(value, function=function),
+            "setter": lambda function: replace(value, setter=function),
+            "deleter": lambda function: replace(value, deleter=function),
+        }
+        if name in decorators:
+            return Native(name, lambda _machine, args, _kwargs: decorators[name](args[0] if args else None))
+        parts = {"fget": value.function, "fset": value.setter, "fdel": value.deleter}
+        if name in parts:
+            return parts[name]
     if name == "__func__":
         return value.function
     return get(machine, value.function, name)
@@ -341,20 +354,24 @@ _DEFAULTS = {
 }  # fmt: skip
 
 
+def _of_built_in_type(value: type, name: str) -> object:
+    if name in {"__name__", "__qualname__"}:
+        return value.__name__
+    if name == "__new__" or value in (object, type, BaseException, Exception):
+        method = default_method(name)
+        if method is not None:
+            return method
+    found = getattr(value, name, None)
+    if isinstance(found, tuple) and concrete(found):  # __mro__, __bases__
+        return found
+    return HostMethod(value, name) if hasattr(value, name) else NotKnown(f"{value.__name__}.{name}")
+
+
 def _of_host(value: object, name: str) -> object:
     if name == "__class__":
         return type_of(value)
     if isinstance(value, type):
-        if name in {"__name__", "__qualname__"}:
-            return value.__name__
-        if value in (object, type, BaseException, Exception) and (method := default_method(name)) is not None:
-            return method
-        if name == "__new__":
-            return default_method(name)
-        found = getattr(value, name, None)
-        if isinstance(found, tuple) and concrete(found):  # __mro__, __bases__
-            return found
-        return HostMethod(value, name) if hasattr(value, name) else NotKnown(f"{value.__name__}.{name}")
+        return _of_built_in_type(value, name)
     if isinstance(value, (range, slice)) and name in {"start", "stop", "step"}:
         return getattr(value, name)
     if isinstance(value, (int, float)) and name in {"real", "imag"}:
@@ -429,7 +446,11 @@ def _has_only_slots(machine: PythonMachine, cls: Class, name: str) -> bool:
     for one in cls.ancestry():
         slots = one.names.get("__slots__") if isinstance(one, Class) else ()
         names = [slots] if isinstance(slots, str) else machine.items(slots) if slots is not None else None
-        if names is None or isinstance(names, NotKnown) or {name, "__dict__"} & {one for one in names if isinstance(one, str)}:
+        if (
+            names is None
+            or isinstance(names, NotKnown)
+            or {name, "__dict__"} & {one for one in names if isinstance(one, str)}
+        ):
             return False
     return True
 

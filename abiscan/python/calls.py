@@ -168,6 +168,7 @@ class Calls(Classes):
         assert not isinstance(function.node, ast.Lambda)
         self.execute(function.node.body, scope)
         yield from ()
+        return None
 
     def _of_lambda(self, node: ast.Lambda, scope: Scope) -> Body:
         yield from self._lifted([node.body], scope)
@@ -230,7 +231,8 @@ class Calls(Classes):
         return names
 
     def _refuse_arguments(
-        self, function: PythonFunction, lacking: list[str], rest: dict[str, object], count: int) -> None:
+        self, function: PythonFunction, lacking: list[str], rest: dict[str, object], count: int
+    ) -> None:
         """Raise what Python raises if a function is called with arguments that it does not take."""
         wanted = function.node.args
         most = len(wanted.posonlyargs) + len(wanted.args)
@@ -315,22 +317,26 @@ def _missing(name: str, lacking: list[str], keywords: set[str]) -> str:
     kind = "keyword-only" if lacking[0] in keywords else "positional"
     some = [one for one in lacking if (one in keywords) is (kind == "keyword-only")]
     quoted = [f"'{one}'" for one in some]
-    listed = quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])}{',' if len(quoted) > 2 else ''} and {quoted[-1]}"
+    listed = (
+        quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])}{',' if len(quoted) > 2 else ''} and {quoted[-1]}"
+    )
     return f"{name}() missing {len(some)} required {kind} argument{'s' if len(some) > 1 else ''}: {listed}"
+
+
+_OF_CLASSES: Final = frozenset({"__init__", "__new__", "__init_subclass__", "__set_name__", "__del__"})
 
 
 def _special_methods(cls: Class) -> Iterator[str]:
     """The special methods that a class of the package defines, but for those that only calling it calls."""
     for one in cls.ancestry():
         for name, value in one.names.items() if isinstance(one, Class) else ():
-            if name.startswith("__") and name.endswith("__") and isinstance(value, PythonFunction):
-                if name not in {"__init__", "__new__", "__init_subclass__", "__set_name__", "__del__"}:
-                    yield name
+            if name.startswith("__") and name not in _OF_CLASSES and isinstance(value, PythonFunction):
+                yield name
 
 
 KEEPERS: Final = (
-    "torch.", "triton", "typing", "abc.", "atexit.", "signal.", "weakref.", "warnings.", "numba", "pytest", "functools.",
-    "inspect.", "super()", "logging", "np.", "numpy", "multiprocessing",
+    "torch.", "triton", "typing", "abc.", "atexit.", "signal.", "weakref.", "warnings.", "numba", "pytest",
+    "functools.", "inspect.", "super()", "logging", "np.", "numpy", "multiprocessing",
 )  # fmt: skip
 """Code that is not read and keeps the functions that it is given: it calls none while the package is imported."""
 KEEPING: Final = frozenset({

@@ -1,7 +1,7 @@
 """Classes: how a ``class`` statement makes one, and how calling one makes an object.
 
-In the order of Python's data model (3.3.3): the metaclass is found, prepares the names, and is called with what the body
-has bound; ``type.__new__`` then tells the names (``__set_name__``) and the base (``__init_subclass__``).
+In the order of Python's data model (3.3.3): the metaclass is found, prepares the names, and is called with what the
+body has bound; ``type.__new__`` then tells the names (``__set_name__``) and the base (``__init_subclass__``).
 """
 
 from __future__ import annotations
@@ -103,7 +103,9 @@ class Classes(Statements):
         own = {str(name): value for name, value in names.items() if isinstance(name, str)}
         made = Class(args[0], bases, own, str(own.get("__module__", "")), metaclass=metaclass)
         annotations = own.get("__annotations__")
-        made.annotated.extend(str(name) for name in annotations if isinstance(annotations, dict)) if annotations else None
+        made.annotated.extend(
+            str(name) for name in annotations if isinstance(annotations, dict)
+        ) if annotations else None
         for base in bases:
             if isinstance(base, Class):
                 base.subclasses.append(made)
@@ -125,7 +127,9 @@ class Classes(Statements):
                 raise
             text = f"Error calling __set_name__ on '{value.cls.name}' instance '{name}' in '{made.name}'"
             loads = set(error.failure.loads)
-            raise Thrown(PythonError(RuntimeError, (text,), cause=error.failure, at=self.place(), loads=loads)) from None
+            raise Thrown(
+                PythonError(RuntimeError, (text,), cause=error.failure, at=self.place(), loads=loads)
+            ) from None
 
     def _finish_enumeration(self, made: Class) -> None:
         for member in enum_.finish(made):
@@ -183,10 +187,12 @@ class Classes(Statements):
         if host in _PLAIN:
             own = cls.find("__init__", ABSENT) is not ABSENT
             given = [] if own and host in {list, dict, set} else args
-            return Instance(cls, inner=construct(self, host, given, {} if own else kwargs))  # type: ignore[arg-type]
+            return Instance(cls, inner=construct(self, host, given, {} if own else kwargs))
         missing = sorted(name for name in self._abstract(cls))
         if missing:
-            raise thrown(TypeError, f"Can't instantiate abstract class {cls.name} with abstract methods {', '.join(missing)}")
+            raise thrown(
+                TypeError, f"Can't instantiate abstract class {cls.name} with abstract methods {', '.join(missing)}"
+            )
         return Instance(cls)
 
     def _abstract(self, cls: Class) -> set[str]:
@@ -241,7 +247,9 @@ def _is_field(cls: Class, name: str) -> bool:
     for one in cls.ancestry():
         annotations = one.names.get("__annotations__") if isinstance(one, Class) else None
         if isinstance(annotations, dict) and name in annotations:
-            return "ClassVar" not in getattr(annotations[name], "name", "") and "KW_ONLY" not in getattr(annotations[name], "name", "")
+            return "ClassVar" not in getattr(annotations[name], "name", "") and "KW_ONLY" not in getattr(
+                annotations[name], "name", ""
+            )
     return True
 
 
@@ -260,7 +268,9 @@ def _check(cls: Class, fields: list[str], lacking: list[str], args: list[object]
     if other is not None:
         raise thrown(TypeError, f"{cls.name}.__init__() got an unexpected keyword argument '{other}'")
     if lacking:
-        raise thrown(TypeError, f"{cls.name}.__init__() missing {len(lacking)} required positional argument: '{lacking[0]}'")
+        raise thrown(
+            TypeError, f"{cls.name}.__init__() missing {len(lacking)} required positional argument: '{lacking[0]}'"
+        )
 
 
 def _annotations(cls: Class) -> list[object]:

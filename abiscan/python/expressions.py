@@ -162,7 +162,9 @@ class Expressions(PythonMachine):
         if self.has_guessed:
             return NotKnown(name)
         if inside:
-            raise thrown(UnboundLocalError, f"cannot access local variable '{name}' where it is not associated with a value")
+            raise thrown(
+                UnboundLocalError, f"cannot access local variable '{name}' where it is not associated with a value"
+            )
         text = f"cannot access free variable '{name}' where it is not associated with a value in enclosing scope"
         raise thrown(NameError, text)
 
@@ -226,7 +228,11 @@ class Expressions(PythonMachine):
                     args.append(Further("**"))
             else:
                 args.append(Further(value.name, value.why))
-        if isinstance(node.func, ast.Name) and node.func.id in _LOOKING_AROUND and node.func.id not in scope.module.names:
+        if (
+            isinstance(node.func, ast.Name)
+            and node.func.id in _LOOKING_AROUND
+            and node.func.id not in scope.module.names
+        ):
             return self.special(node.func.id, args, scope)
         self.frames[-1].line = (
             node.func.end_lineno or node.lineno if isinstance(node.func, ast.Attribute) else node.lineno
@@ -272,7 +278,9 @@ class Expressions(PythonMachine):
                 # It is evaluated only if what is not known lets it.
                 text = f"{unknown.name} is {'false' if decisive else 'true'}"
                 spot = (one.lineno, one.col_offset)
-                goes_on = self.decide(text, unknown.why, spot, default=decisive, about=_opposite(unknown) if decisive else unknown)
+                goes_on = self.decide(
+                    text, unknown.why, spot, default=decisive, about=_opposite(unknown) if decisive else unknown
+                )
                 if not goes_on:
                     return unknown
                 unknown = None
@@ -288,7 +296,9 @@ class Expressions(PythonMachine):
                 unknown = value if isinstance(value, NotKnown) else NotKnown(described(value))
         if unknown is None:
             return value
-        return NotKnown(self.source_of(node), unknown.why, (type(node.op).__name__, *keys) if len(keys) > 1 else unknown.key)
+        return NotKnown(
+            self.source_of(node), unknown.why, (type(node.op).__name__, *keys) if len(keys) > 1 else unknown.key
+        )
 
     def _perhaps_value(self, node: ast.expr, scope: Scope) -> object:
         """The value of an expression that may not be evaluated at all: it raises nothing that is certain."""
@@ -465,11 +475,13 @@ class Expressions(PythonMachine):
         return GeneratorObject(self.source_of(node), frame, self._elements(node, first, inner), node)
 
     def _elements(self, node: ast.GeneratorExp, first: Iterator[object] | NotKnown, scope: Scope) -> Body:
+        """The items of a generator expression."""
         try:
             for _ in self._rounds(node, first, scope):
                 yield self.evaluate(node.elt, scope)
         except _NotFollowed as stop:
             yield Further(stop.unknown.name, stop.unknown.why)
+        return None
 
     def _first(self, node: _Comprehension, scope: Scope) -> Iterator[object] | NotKnown:
         return self._source(node, node.generators[0], scope)
@@ -484,7 +496,9 @@ class Expressions(PythonMachine):
             return iter([] if empty else [source.part("[…]")])
         return source
 
-    def _rounds(self, node: _Comprehension, source: Iterator[object] | NotKnown, scope: Scope, depth: int = 0) -> Iterator[None]:
+    def _rounds(
+        self, node: _Comprehension, source: Iterator[object] | NotKnown, scope: Scope, depth: int = 0
+    ) -> Iterator[None]:
         if isinstance(source, NotKnown):
             raise _NotFollowed(source)
         part = node.generators[depth]
@@ -506,7 +520,9 @@ class Expressions(PythonMachine):
         unknown = value if isinstance(value, NotKnown) else NotKnown(described(value))
         if not self.library.acts(node):
             raise _NotFollowed(unknown)
-        return self.decide(self.source_of(test), unknown.why, (test.lineno, test.col_offset), default=False, about=unknown)
+        return self.decide(
+            self.source_of(test), unknown.why, (test.lineno, test.col_offset), default=False, about=unknown
+        )
 
     def _await(self, node: ast.Await, scope: Scope) -> object:
         return self.awaited(self.evaluate(node.value, scope))

@@ -105,10 +105,13 @@ class Handling(Binding):
         if found is None:
             what = "the asynchronous context manager" if name.startswith("__a") else "the context manager"
             kind = special.type_name(manager)
-            raise thrown(AttributeError if self.before(3, 11) else TypeError, f"'{kind}' object does not support {what} protocol")
+            raise thrown(
+                AttributeError if self.before(3, 11) else TypeError, f"'{kind}' object does not support {what} protocol"
+            )
         return None if isinstance(found, NotKnown) else found
 
     def before(self, *version: int) -> bool:
+        """Whether the interpreter is certainly older than this version."""
         python = self.world.python
         return isinstance(python, tuple) and python < version
 

@@ -12,6 +12,7 @@ from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Modelled
 from abiscan.python.operations import attempt, contains, described, exactly
 from abiscan.python.values import (
+    ABSENT,
     Class,
     Instance,
     NotKnown,
@@ -143,7 +144,7 @@ def _index(machine: PythonMachine, value: object, args: list[object], _kwargs: d
 def _count(machine: PythonMachine, value: object, args: list[object], _kwargs: dict[str, object]) -> object:
     assert isinstance(value, list)
     answers = [special.equal(machine, one, args[0]) for one in value] if len(args) == 1 else [None]
-    return NotKnown("list.count()") if None in answers else answers.count(True)
+    return NotKnown("list.count()") if None in answers else sum(map(bool, answers))
 
 
 def _sort(machine: PythonMachine, value: object, args: list[object], kwargs: dict[str, object]) -> object:
@@ -163,10 +164,11 @@ def sort_values(machine: PythonMachine, values: list[object], _args: list[object
     if not concrete(keys):
         return NotKnown("sorted()")
     order = exactly(
-        "sorted()", lambda *known: sorted(range(len(known)), key=known.__getitem__, reverse=bool(kwargs.get("reverse"))), *keys
+        "sorted()",
+        lambda *known: sorted(range(len(known)), key=known.__getitem__, reverse=bool(kwargs.get("reverse"))),
+        *keys,
     )
     return [values[index] for index in order] if isinstance(order, list) else order
-
 
 
 def _by_comparing(machine: PythonMachine, values: list[object], keys: list[object], *, reverse: bool) -> object:
@@ -314,16 +316,10 @@ def construct(machine: PythonMachine, cls: type, args: list[object], kwargs: dic
         return PythonError(cls, tuple(args), dict(kwargs))
     if cls is type and len(args) == 1:
         return type_of(args[0])
-    if cls is type and len(args) == 3 and isinstance(args[0], str) and isinstance(args[2], dict):
-        bases = machine.items(args[1])
-        return Class(args[0], () if isinstance(bases, NotKnown) else tuple(bases), dict(args[2]))
+    if cls is type and len(args) == 3:
+        return machine.make_class(None, args, kwargs)
     if cls in {list, tuple, set, frozenset} and args:
-        items = machine.items(args[0])
-        if isinstance(items, NotKnown):
-            return items
-        if isinstance(args[0], (list, tuple, set, frozenset)):
-            items += [one for one in args[0] if isinstance(one, Perhaps)]
-        return distinct(machine, cls, items) if cls in {set, frozenset} else attempt(cls.__name__, cls, items)
+        return _collected(machine, cls, args[0])
     if cls is dict:
         return _dict(machine, args, kwargs)
     if cls is str and args:
@@ -335,7 +331,7 @@ def construct(machine: PythonMachine, cls: type, args: list[object], kwargs: dic
         args = [special.path(machine, one) for one in args]
     if args and special.is_own(args[0]):
         made = special.converted(machine, args[0], _CONVERTING.get(cls, ()))
-        if made is not special.ABSENT:
+        if made is not ABSENT:
             return made
         args = [special.plain(args[0]), *args[1:]]
     if concrete(args) and concrete(kwargs):
@@ -343,6 +339,16 @@ def construct(machine: PythonMachine, cls: type, args: list[object], kwargs: dic
     unknown = next((one for one in args if isinstance(one, NotKnown)), None)
     name = f"{cls.__name__}({', '.join(described(one) for one in args)})"
     return NotKnown(name, unknown.why) if unknown else NotKnown(name)
+
+
+def _collected(machine: PythonMachine, cls: type, source: object) -> object:
+    """A list, tuple or set of what an iterable gives."""
+    items = machine.items(source)
+    if isinstance(items, NotKnown):
+        return items
+    if isinstance(source, (list, tuple, set, frozenset)):
+        items += [one for one in source if isinstance(one, Perhaps)]
+    return distinct(machine, cls, items) if cls in {set, frozenset} else attempt(cls.__name__, cls, items)
 
 
 _CONVERTING: dict[type, tuple[str, ...]] = {
@@ -403,5 +409,3 @@ def type_of(value: object) -> object:
     if isinstance(value, Class):
         return value.metaclass or type
     return type(value) if concrete(value) else NotKnown(f"type({described(value)})")
-
-

@@ -11,6 +11,7 @@ import ast
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from itertools import islice
+from typing import Any
 
 from abiscan.python.machine import Frame, PythonMachine
 from abiscan.python.modelled import Modelled, Native
@@ -69,7 +70,7 @@ class GeneratorObject(Lazy):
         super().__init__(name, iter(()))
         self.node = node
         self._body, self._frame = body, frame
-        self._kept: tuple[list[tuple[object, ...]], list[PythonError], list[object]] = ([], [], [])
+        self._kept: tuple[list[Any], ...] = ([], [], [])
         self._started = self._is_running = False
         self.result: object = None
 
@@ -141,10 +142,10 @@ class GeneratorObject(Lazy):
         if len(machine.frames) >= machine.limits.depth:
             machine.gap(f"{self.name} is called too deep to be followed")
             raise thrown(StopIteration)
-        stacks = machine.guards, machine.handling, machine.listeners
+        stacks: tuple[list[Any], ...] = (machine.guards, machine.handling, machine.listeners)
         depths = [len(stack) for stack in stacks]
         for stack, kept in zip(stacks, self._kept, strict=True):
-            stack.extend(kept)  # type: ignore[attr-defined]
+            stack.extend(kept)
         machine.frames.append(self._frame)
         perhaps, self._is_running = machine.perhaps, True
         try:
@@ -163,7 +164,7 @@ class GeneratorObject(Lazy):
         finally:
             machine.frames.pop()
             self._is_running, machine.perhaps = False, perhaps
-            self._kept = tuple(stack[depth:] for stack, depth in zip(stacks, depths, strict=True))  # type: ignore[assignment]
+            self._kept = tuple(stack[depth:] for stack, depth in zip(stacks, depths, strict=True))
             for stack, depth in zip(stacks, depths, strict=True):
                 del stack[depth:]
 

@@ -109,14 +109,12 @@ def _class(machine: Binding, pattern: ast.MatchClass, subject: object, scope: Sc
         if isinstance(listed, NotKnown) or len(listed) < len(pattern.patterns):
             return None
         names = [*map(str, listed[: len(pattern.patterns)]), *names]
-    values = []
-    for name in names:
-        try:
-            values.append(machine.attribute(subject, name))
-        except Thrown as error:
-            if AttributeError not in error.failure.ancestry():
-                raise
-            return False
+    try:
+        values = [machine.attribute(subject, name) for name in names]
+    except Thrown as error:
+        if AttributeError not in error.failure.ancestry():
+            raise
+        return False
     return _each(machine, patterns, values, scope)
 
 

@@ -259,7 +259,8 @@ class Outline:
             self.outside_functions(position) and not self._is_import(position)
             for name in names
             for position in self.positions(name)
-            if not _is_word(self.data[position - 1 : position]) and not _is_word(self.data[position + len(name) : position + len(name) + 1])
+            if not _is_word(self.data[position - 1 : position])
+            and not _is_word(self.data[position + len(name) : position + len(name) + 1])
         )
 
     def _is_import(self, position: int) -> bool:

@@ -85,11 +85,11 @@ def plain(value: object) -> object:
     return value.inner if isinstance(value, Instance) and value.inner is not None else value
 
 
-def _typed(machine: PythonMachine, value: object, name: str, method: object, *args: object) -> object:
+def _typed(machine: PythonMachine, name: str, method: object, *args: object) -> object:
     """What a special method gives that has to give an object of one type; raises TypeError if it gives another."""
     result = machine.call(method, list(args), {})
     wanted = _RETURNED[name]
-    if isinstance(result, (NotKnown, Instance, Modelled)) or isinstance(result, wanted):
+    if isinstance(result, (NotKnown, Instance, Modelled, wanted)):
         return result
     text = f"{name} returned non-{wanted.__name__} (type {type_name(result)})"
     if name in {"__bool__", "__format__", "__init__"}:
@@ -116,7 +116,7 @@ def truth(machine: PythonMachine, value: object) -> bool | None:
         if isinstance(method, NotKnown):
             return None
         if method is not None:
-            return operations.truth(_typed(machine, value, name, method))
+            return operations.truth(_typed(machine, name, method))
     return operations.truth(plain(value)) if plain(value) is not value else True
 
 
@@ -126,7 +126,7 @@ def size(machine: PythonMachine, value: object) -> object:
     if isinstance(method, NotKnown):
         return method.part("()")
     if method is not None:
-        return _typed(machine, value, "__len__", method)
+        return _typed(machine, "__len__", method)
     value = plain(value)
     if isinstance(value, (str, bytes, list, tuple, dict, set, frozenset, range)):
         known = operations.attempt("len()", length, value)
@@ -135,7 +135,9 @@ def size(machine: PythonMachine, value: object) -> object:
         return NotKnown(f"len({value.name})", value.why)
     if is_own(value) or isinstance(value, (int, float, PythonFunction, Lazy, type(None))):
         raise thrown(TypeError, f"object of type '{type_name(value)}' has no len()")
-    return machine.call(machine.attribute(value, "__len__"), [], {}) if isinstance(value, Modelled) else NotKnown("len()")
+    return (
+        machine.call(machine.attribute(value, "__len__"), [], {}) if isinstance(value, Modelled) else NotKnown("len()")
+    )
 
 
 def type_name(value: object) -> str:
@@ -155,18 +157,10 @@ def type_name(value: object) -> str:
 def iterate(machine: PythonMachine, value: object) -> Iterator[object] | NotKnown:
     """The items of a value, one after the other, as a loop asks for them."""
     value = machine.settle(value)
-    own = class_of(value)
-    if own is not None:
-        method = hook(machine, value, "__iter__")
-        if isinstance(method, NotKnown):
-            return method
-        if method is not None:
-            return _of_iterator(machine, machine.call(method, [], {}))
-        method = hook(machine, value, "__getitem__")
-        if method is not None and plain(value) is value:
-            return _by_index(machine, method)
-        if plain(value) is value and not isinstance(value, Class):
-            raise thrown(TypeError, f"'{own.name}' object is not iterable")
+    if is_own(value):
+        found = _iterate_own(machine, value)
+        if found is not None:
+            return found
         value = plain(value)
     if isinstance(value, NotKnown):
         return value
@@ -185,11 +179,25 @@ def iterate(machine: PythonMachine, value: object) -> Iterator[object] | NotKnow
         return NotKnown(f"list({value.name})") if members is None else iter(members)
     if value is None or isinstance(value, (int, float, PythonFunction, PythonModule, Bound)):
         raise thrown(TypeError, f"'{type_name(value)}' object is not iterable")
-    if isinstance(value, Modelled):
-        found = machine.attribute(value, "__iter__")
-        if not isinstance(found, NotKnown):
-            return iterate(machine, machine.call(found, [], {}))
+    method = machine.attribute(value, "__iter__") if isinstance(value, Modelled) else NotKnown("__iter__")
+    if not isinstance(method, NotKnown):
+        return iterate(machine, machine.call(method, [], {}))
     return NotKnown(f"list({described(value)})")
+
+
+def _iterate_own(machine: PythonMachine, value: object) -> Iterator[object] | NotKnown | None:
+    """The items of an object of the package, None if those are of the built-in type behind its class."""
+    method = hook(machine, value, "__iter__")
+    if isinstance(method, NotKnown):
+        return method
+    if method is not None:
+        return _of_iterator(machine, machine.call(method, [], {}))
+    if plain(value) is not value or isinstance(value, Class):
+        return None
+    method = hook(machine, value, "__getitem__")
+    if method is None:
+        raise thrown(TypeError, f"'{type_name(value)}' object is not iterable")
+    return _by_index(machine, method)
 
 
 def _as_it_grows(values: list[object]) -> Iterator[object]:
@@ -336,9 +344,8 @@ def _asked(machine: PythonMachine, left: object, method: str, right: object, ref
     kinds = class_of(left), class_of(right)
     if kinds[0] is kinds[1] and kinds[0] is not None and method != reflected and not method.startswith(_RICH):
         asked = asked[:1]  # an operator between objects of one class asks once
-    elif kinds[0] is not None and kinds[1] is not None and kinds[0] in kinds[1].ancestry():
-        if kinds[1].find(reflected, ABSENT) is not kinds[0].find(reflected, ABSENT):
-            asked.reverse()
+    elif kinds[0] is not None and kinds[1] is not None and _goes_first(kinds[1], kinds[0], reflected):
+        asked.reverse()
     for receiver, name, other in asked:
         found = hook(machine, receiver, name)
         if found is None:
@@ -352,6 +359,11 @@ def _asked(machine: PythonMachine, left: object, method: str, right: object, ref
         if result is not NotImplemented:
             return result
     return NotImplemented
+
+
+def _goes_first(right: Class, left: Class, reflected: str) -> bool:
+    """Whether the right operand is asked first: its class derives from the other, and says something else."""
+    return left in right.ancestry() and right.find(reflected, ABSENT) is not left.find(reflected, ABSENT)
 
 
 _DEEPEST: Final = 8
@@ -382,7 +394,9 @@ def compare(machine: PythonMachine, op: ast.cmpop, left: object, right: object) 
         return found if isinstance(found, NotKnown) else found is isinstance(op, ast.In)
     if isinstance(op, (ast.Eq, ast.NotEq)) and _are_sequences(left, right):
         same = _all_equal(machine, left, right)  # type: ignore[arg-type]
-        return operations.compare(op, NotKnown(described(left)), right) if same is None else same is isinstance(op, ast.Eq)
+        return (
+            operations.compare(op, NotKnown(described(left)), right) if same is None else same is isinstance(op, ast.Eq)
+        )
     if isinstance(op, (ast.Is, ast.IsNot)) or (class_of(left) is None and class_of(right) is None):
         return operations.compare(op, left, right)
     method, reflected = COMPARISONS[type(op)]
@@ -457,8 +471,8 @@ def contains(machine: PythonMachine, container: object, item: object) -> object:
         method = machine.attribute(container, "__contains__")
         if isinstance(method, NotKnown):
             return method
-        found = machine.call(method, [item], {})
-        return found if isinstance(found, NotKnown) else bool(found)
+        told = machine.call(method, [item], {})
+        return told if isinstance(told, NotKnown) else bool(told)
     if isinstance(container, Class) and (members := machine.members(container)) is not None:
         return _among(machine, iter(members), item)
     if container is None or isinstance(container, (int, float)):
@@ -503,7 +517,7 @@ def digest(machine: PythonMachine, value: object) -> object:
     if cls is None or isinstance(value, Class):
         return value
     method = hook(machine, value, "__hash__")
-    return id(value) if method is None or isinstance(method, NotKnown) else _typed(machine, value, "__hash__", method)
+    return id(value) if method is None or isinstance(method, NotKnown) else _typed(machine, "__hash__", method)
 
 
 def _forbids_hash(cls: Class) -> bool:
@@ -631,7 +645,7 @@ def path(machine: PythonMachine, value: object) -> object:
 def whole(machine: PythonMachine, value: object) -> object:
     """An object as an index: what ``__index__`` gives."""
     method = hook(machine, value, "__index__")
-    return plain(value) if method is None else _typed(machine, value, "__index__", method)
+    return plain(value) if method is None else _typed(machine, "__index__", method)
 
 
 def converted(machine: PythonMachine, value: object, names: tuple[str, ...]) -> object:
@@ -639,7 +653,7 @@ def converted(machine: PythonMachine, value: object, names: tuple[str, ...]) -> 
     for name in names:
         method = hook(machine, value, name)
         if method is not None:
-            return _typed(machine, value, name, method) if name in _RETURNED else machine.call(method, [], {})
+            return _typed(machine, name, method) if name in _RETURNED else machine.call(method, [], {})
     return ABSENT
 
 
@@ -653,7 +667,7 @@ def shown(machine: PythonMachine, value: object, depth: int = 0) -> object:
     if is_own(value):
         method = hook(machine, value, "__repr__")
         if method is not None:
-            return _typed(machine, value, "__repr__", method)
+            return _typed(machine, "__repr__", method)
         if plain(value) is not value:
             return shown(machine, plain(value))
         return NotKnown(f"repr({described(value)})")
@@ -693,7 +707,7 @@ def text(machine: PythonMachine, value: object) -> object:
     if is_own(value):
         method = hook(machine, value, "__str__")
         if method is not None:
-            return _typed(machine, value, "__str__", method)
+            return _typed(machine, "__str__", method)
         if not isinstance(value, PythonError):
             return operations.text(plain(value)) if isinstance(plain(value), str) else shown(machine, value)
     if isinstance(value, (list, tuple, set, frozenset, dict)) and not concrete(value):
@@ -709,7 +723,7 @@ def formatted(machine: PythonMachine, value: object, spec: object) -> object:
     if is_own(value):
         method = hook(machine, value, "__format__")
         if method is not None:
-            return _typed(machine, value, "__format__", method, spec)
+            return _typed(machine, "__format__", method, spec)
     elif spec and concrete(value):
         return operations.attempt("format()", format, value, spec)
     seen = text(machine, value)

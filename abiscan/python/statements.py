@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 from abiscan.python import attributes, special
 from abiscan.python.handling import LEAVING, Flow, Handling, ends_in_raise
-from abiscan.python.iteration import GeneratorObject, Lazy
+from abiscan.python.iteration import Body, GeneratorObject, Lazy
 from abiscan.python.model import Answer
 from abiscan.python.operations import described
 from abiscan.python.patterns import matched
@@ -93,7 +94,7 @@ class Statements(Handling):
         self.tick()
         return Perhaps("what may be yielded") if self.perhaps else value
 
-    def _delegated(self, value: object) -> Flow:
+    def _delegated(self, value: object) -> Body:
         """``yield from``: what is sent and thrown goes to the inner generator."""
         if not isinstance(value, GeneratorObject):
             source = self.iterate(value)
@@ -108,14 +109,14 @@ class Statements(Handling):
             while True:
                 try:
                     sent = yield item
-                except Thrown as error:
+                except Thrown as error:  # noqa: PERF203 - each round of it waits for the next
                     item = value.throw(self, error.failure)
                 else:
                     item = value.send(self, sent)
         except Thrown as error:
             if error.failure.cls is not StopIteration:
                 raise
-            return error.failure.args[0] if error.failure.args else None  # type: ignore[return-value]
+            return error.failure.args[0] if error.failure.args else None
 
     # ---- one method for each form
 
@@ -213,12 +214,12 @@ class Statements(Handling):
             values = iter([] if empty else [values.part("[…]")])
         ended = yield from self._loop(node, values, scope)
         if not ended and isinstance(source, Lazy) and not isinstance(node.iter, ast.Name):
-            try:
+            with suppress(Thrown):  # Python only prints what is raised there
                 source.close(self)  # nobody else has it
-            except Thrown:
-                pass  # Python only prints what is raised there
 
-    def _loop(self, node: ast.For | ast.AsyncFor, values: Iterator[object], scope: Scope) -> Flow:
+    def _loop(
+        self, node: ast.For | ast.AsyncFor, values: Iterator[object], scope: Scope
+    ) -> Generator[object, object, bool]:
         """Run the body for each value; give whether all of them were taken."""
         for value in values:
             self.tick()
@@ -229,11 +230,11 @@ class Statements(Handling):
             except ContinueSignal:
                 continue
             except BreakSignal:
-                return False  # type: ignore[return-value]
+                return False
         yield from self.flow(node.orelse, scope)
-        return True  # type: ignore[return-value]
+        return True
 
-    def _perhaps(self, flow: Flow) -> Flow:
+    def _perhaps(self, flow: Generator[object, object, object]) -> Flow:
         """Run what may run any number of times, or not at all: it raises nothing that is certain."""
         before = self.perhaps
         given: object = None
@@ -275,10 +276,8 @@ class Statements(Handling):
             why = test.why if isinstance(test, NotKnown) else Why.NOT_FOLLOWED
             spot = (node.lineno, node.col_offset)
             if self.decide(self.source_of(node.test), why, spot, default=False):
-                try:
+                with suppress(BreakSignal, ContinueSignal):
                     yield from self.flow(node.body, scope)
-                except (BreakSignal, ContinueSignal):
-                    pass
         self.weaken([node], scope, NotKnown(self.source_of(node.test)))
 
     def _define(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope) -> None:
@@ -352,7 +351,9 @@ class Statements(Handling):
         subject = self.evaluate(node.subject, scope)
         for case in node.cases:
             fits = matched(self, case.pattern, subject, scope)
-            guard = True if case.guard is None or fits is False else special.truth(self, self.evaluate(case.guard, scope))
+            guard = (
+                True if case.guard is None or fits is False else special.truth(self, self.evaluate(case.guard, scope))
+            )
             if fits is False or guard is False:
                 continue
             if fits is None or guard is None:

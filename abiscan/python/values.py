@@ -250,7 +250,7 @@ def _merged(lists: list[list[object]], bases: list[object]) -> list[object]:
 
 @dataclass(slots=True, eq=False, repr=False)
 class Instance:
-    """An object of a class of the package; ``inner`` is its value as an object of the built-in type behind the class."""
+    """An object of a class of the package; ``inner`` is its value as one of the built-in type behind the class."""
 
     cls: Class
     attributes: dict[str, object] = field(default_factory=dict)
@@ -321,7 +321,7 @@ def class_of(value: object) -> Class | None:
     if kind is Class:
         return value.metaclass  # type: ignore[attr-defined,no-any-return]
     if kind is PythonError and isinstance(value.cls, Class):  # type: ignore[attr-defined]
-        return value.cls  # type: ignore[attr-defined,no-any-return]
+        return value.cls  # type: ignore[attr-defined]
     return None
 
 

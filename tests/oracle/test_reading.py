@@ -1,4 +1,4 @@
-"""What the reading of Python code says about small packages, against CPython, which imports them beside a stub of torch."""
+"""What the reading of Python code says about small packages, against CPython, which imports them beside a stub."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def real() -> Mapping[tuple[str, bool], Outcome]:
 
 @pytest.mark.parametrize("failing", [True, False], ids=["fails", "loads"])
 @pytest.mark.parametrize("name", CASES)
-def test_is_read_as_it_runs(name: str, failing: bool, real: Mapping[tuple[str, bool], Outcome]) -> None:  # noqa: FBT001
+def test_is_read_as_it_runs(name: str, failing: bool, real: Mapping[tuple[str, bool], Outcome]) -> None:
     read = reading(CASES[name], failing=failing)
     agrees = {"agrees", "gap"} if name in DECIDED_BY_THE_MACHINE else {"agrees"}
     assert verdict(real[name, failing], read) in agrees, (real[name, failing], read)

@@ -198,7 +198,9 @@ def _iter(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     if len(args) == 2:
         return Lazy("iter()", _until(machine, args[0], args[1]))
     if args and (isinstance(args[0], Lazy) or special.hook(machine, args[0], "__iter__") is not None):
-        return args[0] if isinstance(args[0], Lazy) else machine.call(special.hook(machine, args[0], "__iter__"), [], {})
+        return (
+            args[0] if isinstance(args[0], Lazy) else machine.call(special.hook(machine, args[0], "__iter__"), [], {})
+        )
     source = machine.iterate(args[0]) if args else NotKnown("iter()")
     return source if isinstance(source, NotKnown) else Lazy("iter()", source)
 
@@ -344,7 +346,7 @@ def _divmod(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
 
 
 def _pow(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
-    return special.binary(machine, ast.Pow(), *args) if len(args) == 2 else _plain("pow")(machine, args, kwargs)  # type: ignore[arg-type]
+    return special.binary(machine, ast.Pow(), *args) if len(args) == 2 else _plain("pow")(machine, args, kwargs)
 
 
 def _hash(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
@@ -374,7 +376,7 @@ def _awaiting(name: str, method: str) -> Callable[[PythonMachine, Args, Kwargs],
 def _plain(name: str) -> Callable[[PythonMachine, Args, Kwargs], object]:
     function = getattr(builtins, name)
 
-    def call(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+    def call(_machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
         if name == "pow" and len(args) == 2 and any(isinstance(one, int) and abs(one) > 64 for one in args):
             return NotKnown("pow()")
         if not concrete(args) or not concrete(kwargs):
@@ -472,7 +474,9 @@ def _import(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
 
 
 def _property(_machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
-    getter, setter, deleter = (argument(args, kwargs, number, name) for number, name in enumerate(("fget", "fset", "fdel")))
+    getter, setter, deleter = (
+        argument(args, kwargs, number, name) for number, name in enumerate(("fget", "fset", "fdel"))
+    )
     return Wrapped("property", getter, setter, deleter)
 
 

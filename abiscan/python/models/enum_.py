@@ -73,7 +73,7 @@ def members(cls: Class) -> list[object] | None:
     if not any(isinstance(one, EnumBase) for one in cls.ancestry()):
         return None
     kinds = (Member, _IntMember, _StrMember)
-    found = [value for value in cls.names.values() if isinstance(value, kinds)]
+    found: list[object] = [value for value in cls.names.values() if isinstance(value, kinds)]
     return found if all(not isinstance(value, NotKnown) for value in cls.names.values()) else None
 
 

@@ -110,7 +110,9 @@ def _json(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     if not isinstance(content, str):
         machine.perhaps_uses(NotKnown("json.load()"), kwargs.values())
         return NotKnown("json.load()")
-    hooks = {name: _hook(machine, value) for name, value in kwargs.items() if name.endswith("_hook") and value is not None}
+    hooks = {
+        name: _hook(machine, value) for name, value in kwargs.items() if name.endswith("_hook") and value is not None
+    }
     return attempt("json.load()", json.loads, content, **hooks)
 
 
@@ -126,12 +128,14 @@ def _substituted(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
         machine.perhaps_calls(NotKnown("re.sub()"), function)
         return NotKnown("re.sub()")
     found = attempt("re.sub()", lambda: list(re.finditer(pattern, text)))
-    parts, place = [], 0
+    parts: list[object] = []
+    place = 0
     for match in found if isinstance(found, list) else ():
         parts += [text[place : match.start()], machine.call(function, [PlainMatch(match)], {})]
         place = match.end()
     parts.append(text[place:])
-    return "".join(parts) if all(isinstance(one, str) for one in parts) else NotKnown("re.sub()")
+    texts = [one for one in parts if isinstance(one, str)]
+    return "".join(texts) if len(texts) == len(parts) else NotKnown("re.sub()")
 
 
 MODELS: dict[str, Callable[[PythonMachine], object]] = {

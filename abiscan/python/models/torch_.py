@@ -115,9 +115,13 @@ def _cuda(machine: PythonMachine) -> object:
 
     names = {"is_available": given(False, "is_available"), "device_count": given(0, "device_count")}  # noqa: FBT003
     for name in ("get_device_capability", "get_device_properties", "get_device_name", "current_device"):
-        answer = NotKnown(f"torch.cuda.{name}()", Why.ENVIRONMENT)
-        names[name] = Native(name, lambda _machine, _args, _kwargs, answer=answer: answer)
+        names[name] = _of_gpu(NotKnown(f"torch.cuda.{name}()", Why.ENVIRONMENT))
     return Namespace("torch.cuda", names)
+
+
+def _of_gpu(answer: NotKnown) -> Native:
+    """A function of ``torch.cuda`` that asks the GPU."""
+    return Native(answer.name, lambda _machine, _args, _kwargs: answer)
 
 
 def _absent(name: str, *, on_macos: bool = False) -> Callable[[PythonMachine], object]:
@@ -249,7 +253,7 @@ MODELS: dict[str, Callable[[PythonMachine], object]] = {
                 lambda _m, args, _k: (
                     TorchVersionText(args[0]) if isinstance(args[0], str) else NotKnown("TorchVersion()")
                 ),
-            )
+            ),
         },
     ),
 }

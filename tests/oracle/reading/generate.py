@@ -12,8 +12,21 @@ from collections.abc import Callable
 
 _DEEPEST = 3
 _ERRORS = ("OSError", "ValueError", "KeyError", "(OSError, KeyError)", "Exception", "LookupError")
-_OPERATORS = {"+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod", "@": "matmul",
-              "<<": "lshift", ">>": "rshift", "&": "and", "|": "or", "^": "xor", "**": "pow"}  # fmt: skip
+_OPERATORS = {
+    "+": "add",
+    "-": "sub",
+    "*": "mul",
+    "/": "truediv",
+    "//": "floordiv",
+    "%": "mod",
+    "@": "matmul",
+    "<<": "lshift",
+    ">>": "rshift",
+    "&": "and",
+    "|": "or",
+    "^": "xor",
+    "**": "pow",
+}
 _COMPARISONS = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 
 
@@ -21,7 +34,7 @@ class Maker:
     """Makes one program."""
 
     def __init__(self, seed: int) -> None:
-        self.random = random.Random(seed)  # noqa: S311 - not for secrets
+        self.random = random.Random(seed)
         self.count = 0
 
     def name(self, stem: str) -> str:
@@ -65,12 +78,28 @@ class Maker:
         if depth >= _DEEPEST or self.chance(0.2):
             return self.leaf(loop=loop, function=function)
         nested: tuple[Callable[[int, bool, bool], str], ...] = (
-            self.condition_of, self.loop_over, self.loop_while, self.try_, self.with_, self.match,
-        )  # fmt: skip
+            self.condition_of,
+            self.loop_over,
+            self.loop_while,
+            self.try_,
+            self.with_,
+            self.match,
+        )
         flat: tuple[Callable[[int], str], ...] = (
-            self.function, self.generator, self.decorator, self.operator, self.descriptor, self.metaclass, self.closure,
-            self.higher_order, self.comprehension, self.manager_class, self.coroutine, self.iterator, self.inherited,
-        )  # fmt: skip
+            self.function,
+            self.generator,
+            self.decorator,
+            self.operator,
+            self.descriptor,
+            self.metaclass,
+            self.closure,
+            self.higher_order,
+            self.comprehension,
+            self.manager_class,
+            self.coroutine,
+            self.iterator,
+            self.inherited,
+        )
         if self.chance(0.55):
             return self.random.choice(nested)(depth, loop, function)
         return self.random.choice(flat)(depth)
@@ -78,7 +107,10 @@ class Maker:
     def leaf(self, *, loop: bool, function: bool) -> str:
         """A statement without others in it."""
         choices = [f"{self.load()}\n"] * 3
-        choices += [f"total += {self.value()}\n", f"raise {self.random.choice(('ValueError', 'KeyError'))}({self.value()})\n"]
+        choices += [
+            f"total += {self.value()}\n",
+            f"raise {self.random.choice(('ValueError', 'KeyError'))}({self.value()})\n",
+        ]
         choices += [f"assert {self.condition()}\n", f"if {self.condition()}: {self.load()}\n", "seen.append(0)\n"]
         choices += ["break\n", "continue\n"] * loop
         choices += [f"return {self.value()}\n"] * function
@@ -88,32 +120,41 @@ class Maker:
 
     # ---- with others in them
 
-    def condition_of(self, depth: int, loop: bool, function: bool) -> str:  # noqa: FBT001
+    def condition_of(self, depth: int, loop: bool, function: bool) -> str:
         """``if``."""
         text = f"if {self.condition()}:\n{self.inside(depth, loop=loop, function=function)}"
         if self.chance(0.5):
             text += f"elif {self.condition()}:\n{self.inside(depth, loop=loop, function=function)}"
         return text + (f"else:\n{self.inside(depth, loop=loop, function=function)}" if self.chance(0.5) else "")
 
-    def loop_over(self, depth: int, _loop: bool, function: bool) -> str:  # noqa: FBT001
+    def loop_over(self, depth: int, _loop: bool, function: bool) -> str:
         """``for``."""
         name = self.name("n")
         number = self.random.randint(0, 3)
         over = self.random.choice(
-            (f"range({number})", f"[1, 2][:{number}]", f"(x * 2 for x in range({number}))", f"reversed(range({number}))",
-             f"map(str, range({number}))", f"zip(range({number}), 'ab')", f"enumerate('ab'[:{number}])",
-             f"filter(None, range({number}))", f"iter([0, 1][:{number}])", f"{{'a': 1, 'b': 2}}.items()")
-        )  # fmt: skip
+            (
+                f"range({number})",
+                f"[1, 2][:{number}]",
+                f"(x * 2 for x in range({number}))",
+                f"reversed(range({number}))",
+                f"map(str, range({number}))",
+                f"zip(range({number}), 'ab')",
+                f"enumerate('ab'[:{number}])",
+                f"filter(None, range({number}))",
+                f"iter([0, 1][:{number}])",
+                "{'a': 1, 'b': 2}.items()",
+            )
+        )
         text = f"for {name} in {over}:\n{self.inside(depth, loop=True, function=function)}"
         return text + (f"else:\n{self.inside(depth, function=function)}" if self.chance(0.3) else "")
 
-    def loop_while(self, depth: int, _loop: bool, function: bool) -> str:  # noqa: FBT001
+    def loop_while(self, depth: int, _loop: bool, function: bool) -> str:
         """``while``."""
         name = self.name("w")
         inner = self.inside(depth, loop=True, function=function)
         return f"{name} = {self.value()}\nwhile {name} > 0:\n    {name} -= 1\n{inner}"
 
-    def try_(self, depth: int, loop: bool, function: bool) -> str:  # noqa: FBT001
+    def try_(self, depth: int, loop: bool, function: bool) -> str:
         """``try``."""
         text = f"try:\n{self.inside(depth, loop=loop, function=function)}"
         handled = self.chance(0.85)
@@ -129,16 +170,24 @@ class Maker:
             text += f"finally:\n{self.inside(depth)}"
         return text
 
-    def with_(self, depth: int, loop: bool, function: bool) -> str:  # noqa: FBT001
+    def with_(self, depth: int, loop: bool, function: bool) -> str:
         """``with``."""
         inner = self.inside(depth, loop=loop, function=function)
         manager = self.random.choice(
-            (f"contextlib.suppress({self.random.choice(_ERRORS).strip('()')})", "contextlib.nullcontext(1)",
-             "around()", "quiet()", "contextlib.ExitStack()", "Manager(True)", "Manager(False)", "contextlib.closing(Manager(1))")
-        )  # fmt: skip
+            (
+                f"contextlib.suppress({self.random.choice(_ERRORS).strip('()')})",
+                "contextlib.nullcontext(1)",
+                "around()",
+                "quiet()",
+                "contextlib.ExitStack()",
+                "Manager(True)",
+                "Manager(False)",
+                "contextlib.closing(Manager(1))",
+            )
+        )
         return f"with {manager}:\n{inner}"
 
-    def match(self, depth: int, loop: bool, function: bool) -> str:  # noqa: FBT001
+    def match(self, depth: int, loop: bool, function: bool) -> str:
         """``match``."""
         subject, patterns = self.random.choice(
             (
@@ -187,10 +236,23 @@ class Maker:
             inner = textwrap.indent("".join(parts), "    ")
             parts = [f"    for step in range(2):\n{inner}"]
         use = self.random.choice(
-            ("{}()", "list({}())", "next({}())", "next({}(), 0)", "for x in {}():\n    break", "sum({}())", "a, *b = {}()",
-             "print(*{}())", "any(x > 1 for x in {}())", "list(zip({0}(), {0}()))", "it = {}()\nnext(it)\nnext(it)",
-             "list(itertools.islice({}(), 1))", "[x for x in {}() if x]", "it = {}()\nnext(it, 0)\nit.close()")
-        )  # fmt: skip
+            (
+                "{}()",
+                "list({}())",
+                "next({}())",
+                "next({}(), 0)",
+                "for x in {}():\n    break",
+                "sum({}())",
+                "a, *b = {}()",
+                "print(*{}())",
+                "any(x > 1 for x in {}())",
+                "list(zip({0}(), {0}()))",
+                "it = {}()\nnext(it)\nnext(it)",
+                "list(itertools.islice({}(), 1))",
+                "[x for x in {}() if x]",
+                "it = {}()\nnext(it, 0)\nit.close()",
+            )
+        )
         return f"def {name}():\n{''.join(parts)}{use.format(name)}\n"
 
     def decorator(self, depth: int) -> str:
@@ -208,11 +270,16 @@ class Maker:
         sign, method = self.random.choice([*_OPERATORS.items(), *_COMPARISONS.items()])
         name = self.random.choice((method, f"r{method}", f"i{method}")) if sign in _OPERATORS else method
         result = self.random.choice(("NotImplemented", "1", "self"))
-        text = f"class {cls}:\n    def __{name}__(self, other):\n{textwrap.indent(self.inside(depth), '    ')}        return {result}\n"
+        body = textwrap.indent(self.inside(depth), "    ")
+        text = f"class {cls}:\n    def __{name}__(self, other):\n{body}        return {result}\n"
         use = self.random.choice(
-            (f"{cls}() {sign} 1", f"1 {sign} {cls}()", f"{cls}() {sign} {cls}()",
-             f"v = {cls}()\nv {sign}= 2" if sign in _OPERATORS else f"{cls}() {sign} None")
-        )  # fmt: skip
+            (
+                f"{cls}() {sign} 1",
+                f"1 {sign} {cls}()",
+                f"{cls}() {sign} {cls}()",
+                f"v = {cls}()\nv {sign}= 2" if sign in _OPERATORS else f"{cls}() {sign} None",
+            )
+        )
         return f"{text}{use}\n"
 
     def descriptor(self, depth: int) -> str:
@@ -253,11 +320,14 @@ class Maker:
         meta, cls = self.name("M"), self.name("C")
         body = textwrap.indent(self.inside(depth), "    ")
         form, result = self.random.choice(
-            (("__new__(mcs, name, bases, names)", "return super().__new__(mcs, name, bases, names)"),
-             ("__init__(cls, name, bases, names)", "super().__init__(name, bases, names)"),
-             ("__call__(cls, *args)", "return super().__call__(*args)"))
-        )  # fmt: skip
-        return f"class {meta}(type):\n    def {form}:\n{body}        {result}\nclass {cls}(metaclass={meta}):\n    pass\n{cls}()\n"
+            (
+                ("__new__(mcs, name, bases, names)", "return super().__new__(mcs, name, bases, names)"),
+                ("__init__(cls, name, bases, names)", "super().__init__(name, bases, names)"),
+                ("__call__(cls, *args)", "return super().__call__(*args)"),
+            )
+        )
+        made = f"class {cls}(metaclass={meta}):\n    pass\n{cls}()\n"
+        return f"class {meta}(type):\n    def {form}:\n{body}        {result}\n{made}"
 
     def inherited(self, depth: int) -> str:
         """Classes that derive from each other."""
@@ -274,10 +344,13 @@ class Maker:
         """A class whose objects are iterated over."""
         cls = self.name("C")
         body = textwrap.indent(self.inside(depth), "    ")
-        use = self.random.choice(("list({}())", "for x in {}():\n    break", "2 in {}()", "a, b = {}()", "max({}())", "{}()"))
+        use = self.random.choice(
+            ("list({}())", "for x in {}():\n    break", "2 in {}()", "a, b = {}()", "max({}())", "{}()")
+        )
         return (
             f"class {cls}:\n    n = 0\n    def __iter__(self):\n        return self\n    def __next__(self):\n"
-            f"        self.n += 1\n        if self.n > 2:\n            raise StopIteration\n{body}        return self.n\n"
+            "        self.n += 1\n        if self.n > 2:\n            raise StopIteration\n"
+            f"{body}        return self.n\n"
             f"{use.format(cls)}\n"
         )
 
@@ -295,25 +368,48 @@ class Maker:
         name = self.name("f")
         body = self.inside(depth, function=True)
         use = self.random.choice(
-            ("functools.reduce(lambda a, b: {0}(b), [1, 2])", "functools.partial({0}, 1)()", "list(map({0}, [1, 2]))",
-             "map({0}, [1, 2])", "list(filter({0}, [1, 2]))", "sorted([2, 1], key=lambda n: {0}(n) or 0)",
-             "max([1, 2], key=lambda n: {0}(n) or 0)", "functools.lru_cache(None)({0})(1)", "list(itertools.starmap({0}, [(1,)]))",
-             "itertools.starmap({0}, [(1,)])", "list(itertools.accumulate([1, 2], lambda a, b: {0}(b) or 0))",
-             "operator.methodcaller('__call__', 1)({0})",
-             "[{0}][0](1)", "(lambda g: g(1))({0})", "list(itertools.takewhile({0}, [1]))", "collections.defaultdict(lambda: {0}(1))['x']",
-             "threading.Thread(target={0}, args=(1,))", "next(iter(lambda: {0}(1), None), None)", "types.SimpleNamespace(f={0}).f(1)",
-             "any({0}(n) for n in [1, 2])", "all({0}(n) for n in [1, 2])", "contextlib.ExitStack().callback({0}, 1)",
-             "with contextlib.ExitStack() as stack:\n    stack.callback({0}, 1)",
-             "concurrent.futures.ThreadPoolExecutor(1).submit({0}, 1).result()", "copy.copy([{0}])[0](1)")
-        )  # fmt: skip
+            (
+                "functools.reduce(lambda a, b: {0}(b), [1, 2])",
+                "functools.partial({0}, 1)()",
+                "list(map({0}, [1, 2]))",
+                "map({0}, [1, 2])",
+                "list(filter({0}, [1, 2]))",
+                "sorted([2, 1], key=lambda n: {0}(n) or 0)",
+                "max([1, 2], key=lambda n: {0}(n) or 0)",
+                "functools.lru_cache(None)({0})(1)",
+                "list(itertools.starmap({0}, [(1,)]))",
+                "itertools.starmap({0}, [(1,)])",
+                "list(itertools.accumulate([1, 2], lambda a, b: {0}(b) or 0))",
+                "operator.methodcaller('__call__', 1)({0})",
+                "[{0}][0](1)",
+                "(lambda g: g(1))({0})",
+                "list(itertools.takewhile({0}, [1]))",
+                "collections.defaultdict(lambda: {0}(1))['x']",
+                "threading.Thread(target={0}, args=(1,))",
+                "next(iter(lambda: {0}(1), None), None)",
+                "types.SimpleNamespace(f={0}).f(1)",
+                "any({0}(n) for n in [1, 2])",
+                "all({0}(n) for n in [1, 2])",
+                "contextlib.ExitStack().callback({0}, 1)",
+                "with contextlib.ExitStack() as stack:\n    stack.callback({0}, 1)",
+                "concurrent.futures.ThreadPoolExecutor(1).submit({0}, 1).result()",
+                "copy.copy([{0}])[0](1)",
+            )
+        )
         return f"def {name}(a=0):\n{body}{use.format(name)}\n"
 
     def comprehension(self, _depth: int) -> str:
         """A comprehension that loads."""
         return self.random.choice(
-            ("[load(n) for n in ('good', 'bad') if {0}]\n", "{{load(n): 1 for n in ('bad',)}}\n", "{{load('bad') for _ in range({1})}}\n",
-             "(load('bad') for _ in range({1}))\n", "list(load('bad') for _ in range({1}))\n", "[[load('bad') for _ in range(y)] for y in range({1})]\n")
-        ).format(self.condition(), self.random.randint(0, 2))  # fmt: skip
+            (
+                "[load(n) for n in ('good', 'bad') if {0}]\n",
+                "{{load(n): 1 for n in ('bad',)}}\n",
+                "{{load('bad') for _ in range({1})}}\n",
+                "(load('bad') for _ in range({1}))\n",
+                "list(load('bad') for _ in range({1}))\n",
+                "[[load('bad') for _ in range(y)] for y in range({1})]\n",
+            )
+        ).format(self.condition(), self.random.randint(0, 2))
 
     def coroutine(self, depth: int) -> str:
         """A coroutine, and whether somebody waits for it."""

@@ -51,10 +51,16 @@ def test_the_nodes_of_later_pythons_have_one_there() -> None:
 
 @pytest.mark.parametrize(
     ("code", "gap"),
-    [("for load in []:\n    load()\n", True), ("for x in load():\n    pass\n", True), ("for x in []:\n    pass\n", False)],
+    [
+        ("for load in []:\n    load()\n", True),
+        ("for x in load():\n    pass\n", True),
+        ("for x in []:\n    pass\n", False),
+    ],
 )
 def test_an_unknown_kind_of_statement_is_a_gap_where_it_may_load(
-    code: str, gap: bool, monkeypatch: pytest.MonkeyPatch  # noqa: FBT001
+    code: str,
+    gap: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delitem(statements.COMPOUND, ast.For)
     (outcome,) = reading_of({"p/__init__.py": LOAD + code, "p/bad.so": ""}, BROKEN).imports
@@ -128,7 +134,10 @@ def test_what_an_undecided_part_of_a_condition_guards_is_undecided() -> None:
     ("code", "gap"),
     [
         ("def f(n):\n    f(n + 1)\nf(0)\n", "f is called too deep to be followed"),
-        ("class C:\n    def __getattr__(self, n):\n        return getattr(self, n)\nC().x\n", "__getattr__ is called too deep"),
+        (
+            "class C:\n    def __getattr__(self, n):\n        return getattr(self, n)\nC().x\n",
+            "__getattr__ is called too deep",
+        ),
         ("def g():\n    while True:\n        yield 1\nlist(g())\n", "gives more than 10000 items"),
         ("def g():\n    yield from g()\nlist(g())\n", "g() is called too deep to be followed"),
         ("import itertools\nlist(itertools.count())\n", "gives more than 10000 items"),
@@ -145,7 +154,8 @@ def test_a_limit_that_is_reached_is_named(code: str, gap: str) -> None:
 def test_a_distribution_that_is_not_required_is_not_there(requires: str, raised: str | None) -> None:
     code = (
         "import importlib.metadata as metadata\nfound = []\nfor name in ('p', 'other-thing'):\n    try:\n"
-        "        metadata.version(name)\n        found.append(name)\n    except metadata.PackageNotFoundError:\n        pass\n"
+        "        metadata.version(name)\n        found.append(name)\n"
+        "    except metadata.PackageNotFoundError:\n        pass\n"
         "if len(found) > 1:\n    raise ImportError('both are installed')\n"
     )
     metadata = f"Name: p\nVersion: 1.0\n{requires}\n"
