@@ -234,7 +234,7 @@ class Judge:
             drifts=drifting,
             package=examined.target.package.name if examined.target.package and examined.target.metadata else "",
             wheel=examined.target.metadata.wheel if examined.target.metadata else "",
-            built_for=examined.origin.releases,
+            built_for=registering.built_for if registering else examined.owner.origins[examined.path].releases,
             **self._on_gpus(examined, release),
         )
 
