@@ -40,6 +40,10 @@ class _Commands(click.Group):
         from abiscan.cli.common import errors_reported
 
         with errors_reported():  # those of importing a command, too
+            if ctx.params["trace"]:
+                from abiscan.inputs import tracing
+
+                tracing.begin(ctx.params["trace"])
             command = next(iter(ctx._protected_args), "")
             if command in self.READING | self.READING_ONLINE and not ctx.params["no_isolation"]:
                 from abiscan.cli import supervisor
@@ -77,7 +81,13 @@ class _Commands(click.Group):
 @click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(abiscan.__version__, prog_name="abiscan")
 @click.option("--no-isolation", is_flag=True, help="Read targets in this process, without limits: for debuggers.")
-def main(no_isolation: bool) -> None:  # noqa: FBT001 - for ``_Commands.invoke``
+@click.option(
+    "--trace",
+    metavar="FILE",
+    envvar="ABISCAN_TRACE",
+    help="Write the decisions that lead to a verdict into FILE, or to stderr for -. Also: ABISCAN_TRACE=FILE.",
+)
+def main(no_isolation: bool, trace: str | None) -> None:  # noqa: ARG001, FBT001 - for ``_Commands.invoke``
     """Will this compiled PyTorch extension load on that torch?
 
     abiscan answers from the files of both. It never imports or runs the extension.

@@ -11,14 +11,17 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Final
 
-from abiscan.inputs import isolation
+from abiscan.inputs import isolation, tracing
 from abiscan.pipelines.survey import Surveyed, SurveyTask, judge
 
 
 @contextlib.contextmanager
 def local_workers(slots: int) -> Iterator[LocalWorkers]:
-    """As many processes as there are slots; what they are working on is given up if the survey is."""
-    workers = LocalWorkers(slots)
+    """As many processes as there are slots; what they are working on is given up if the survey is.
+
+    If the survey is traced, there is one process, whose decisions come in order.
+    """
+    workers = LocalWorkers(1 if tracing.is_on() else slots)
     try:
         yield workers
     finally:
@@ -53,10 +56,12 @@ class LocalWorkers:
 
 def _pool() -> ProcessPoolExecutor:
     # A new interpreter: a fork would take the threads of the progress bar along, half alive.
-    return ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"), initializer=_begin)
+    return ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"), initializer=_begin, initargs=(tracing.destination(),))
 
 
-def _begin() -> None:
+def _begin(trace: str | None) -> None:
+    if trace is not None:
+        tracing.begin(trace, anew=False)
     isolation.limit_memory()
     atexit.register(os._exit, 0)  # the process has nothing to clean up, and doing so takes as long as a small target
 
