@@ -5,25 +5,34 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol, TypeVar
 
+from abiscan.emulation.emulator import Stop
 from abiscan.emulation.loader import BASE
-
-if TYPE_CHECKING:
-    from abiscan.emulation.emulator import Stop
-    from abiscan.emulation.recovery import Recovery
+from abiscan.emulation.process import EmulatedProcess
+from abiscan.emulation.recorder import Recorder
 
 _log = logging.getLogger("abiscan.emulation")
 _UNSAID = frozenset({"order", "library", "functions"})
 
 
+class Runner(Protocol):
+    """What runs the functions of an object."""
+
+    process: EmulatedProcess
+    recorder: Recorder
+
+
+_Runner = TypeVar("_Runner", bound=Runner)
+
+
 def traced(
-    run: Callable[[Recovery, int, Sequence[int], int], int | Stop],
-) -> Callable[[Recovery, int, Sequence[int], int], int | Stop]:
+    run: Callable[[_Runner, int, Sequence[int], int], int | Stop],
+) -> Callable[[_Runner, int, Sequence[int], int], int | Stop]:
     """The method that runs one function of an object, telling the logger what comes of it."""
 
     @functools.wraps(run)
-    def telling(recovery: Recovery, address: int, arguments: Sequence[int], instructions: int) -> int | Stop:
+    def telling(recovery: _Runner, address: int, arguments: Sequence[int], instructions: int) -> int | Stop:
         if not _log.isEnabledFor(logging.DEBUG):
             return run(recovery, address, arguments, instructions)
         recorder, place = recovery.recorder, _place(recovery, address)
@@ -47,7 +56,7 @@ def traced(
     return telling
 
 
-def _place(recovery: Recovery, address: int) -> str:
+def _place(recovery: Runner, address: int) -> str:
     """An address as in the file, and the symbol before it."""
     image = recovery.process.image
     if not image.contains(address):
