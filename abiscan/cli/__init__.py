@@ -87,7 +87,7 @@ class _Commands(click.Group):
     envvar="ABISCAN_TRACE",
     help="Write the decisions that lead to a verdict into FILE, or to stderr for -. Also: ABISCAN_TRACE=FILE.",
 )
-def main(no_isolation: bool, trace: str | None) -> None:  # noqa: ARG001, FBT001 - for ``_Commands.invoke``
+def main(no_isolation: bool, trace: str | None) -> None:  # noqa: FBT001 - for ``_Commands.invoke``
     """Will this compiled PyTorch extension load on that torch?
 
     abiscan answers from the files of both. It never imports or runs the extension.

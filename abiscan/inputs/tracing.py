@@ -49,7 +49,7 @@ def begin(name: str, *, anew: bool = True) -> None:
     class Handler(logging.StreamHandler):  # type: ignore[type-arg]
         def handleError(self, record: LogRecord) -> None:  # noqa: ARG002, N802 - the name in logging
             logger.removeHandler(self)
-            print(f"abiscan: {name}: the trace ends here: {sys.exc_info()[1]}", file=sys.stderr)  # noqa: T201
+            print(f"abiscan: {name}: the trace ends here: {sys.exc_info()[1]}", file=sys.stderr)
 
     global _destination  # noqa: PLW0603
     try:

@@ -88,7 +88,7 @@ def _decisions(process: Process, scope: Sequence[Module], resolution: Resolution
             elif (module, reference) in nowhere:
                 place = "nothing: undefined"
             else:
-                place = "nothing: weak" if reference.weak else "a library that is assumed to exist"
+                place = "nothing that is known: weak" if reference.weak else "a library that is assumed to exist"
             yield f"{module.name}: {reference.name} resolves to {place}"
     yield f"the load fails: {resolution.error.message}" if resolution.error else "the load succeeds"
 

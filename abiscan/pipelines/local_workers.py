@@ -56,7 +56,9 @@ class LocalWorkers:
 
 def _pool() -> ProcessPoolExecutor:
     # A new interpreter: a fork would take the threads of the progress bar along, half alive.
-    return ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"), initializer=_begin, initargs=(tracing.destination(),))
+    return ProcessPoolExecutor(
+        1, mp_context=multiprocessing.get_context("spawn"), initializer=_begin, initargs=(tracing.destination(),)
+    )
 
 
 def _begin(trace: str | None) -> None:

@@ -118,6 +118,7 @@ CIRCUMSTANCES: Final = (
     Circumstance(name="read-only cache", cache="read-only"),
     Circumstance(name="no cache", cache="none"),
     Circumstance(name="no cache, one job", cache="none", jobs=1),
+    Circumstance(name="traced", cache="kept", options=("--trace", os.devnull)),
 )
 """Each cause alone, for the slow run."""
 
@@ -131,6 +132,7 @@ TOGETHER: Final = (
     ),
     Circumstance(name="kept", cache="kept", variables={"PYTHONHASHSEED": "4"}),
     Circumstance(name="two jobs, no cache", cache="none", variables={"PYTHONHASHSEED": "5"}),
+    Circumstance(name="traced", cache="kept", variables={"PYTHONHASHSEED": "6", "ABISCAN_TRACE": os.devnull}),
 )
 """Many causes at once, for the tests."""
 

@@ -30,7 +30,7 @@ UNDEFINED = str(SAMPLES / "undefined_symbol_signature" / "undefined_symbol_signa
 KERNELS = str(CONFLICTS / "dispatch_key_drift.so")
 WHEEL = str(next((Path(__file__).parents[1] / "data" / "wheels").glob("tensordict-*.whl")))
 TORCH = ("--torch", "2.13.0")
-EVERYTHING_NEW, KEPT, TWO_JOBS = TOGETHER
+EVERYTHING_NEW, KEPT, TWO_JOBS, TRACED = TOGETHER
 
 
 def assert_same(questions: Sequence[Question], *circumstances: Circumstance) -> None:
