@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import gc
 import importlib
 from typing import Final
@@ -39,11 +40,7 @@ class _Commands(click.Group):
         atexit.register(gc.freeze)
         from abiscan.cli.common import errors_reported
 
-        with errors_reported():  # those of importing a command, too
-            if ctx.params["trace"]:
-                from abiscan.inputs import tracing
-
-                tracing.begin(ctx.params["trace"])
+        with errors_reported(), _traced(ctx.params["trace"]):  # the errors of importing a command, too
             command = next(iter(ctx._protected_args), "")
             if command in self.READING | self.READING_ONLINE and not ctx.params["no_isolation"]:
                 from abiscan.cli import supervisor
@@ -76,6 +73,15 @@ class _Commands(click.Group):
         if args and args[0] not in self.NAMES and (hint := did_you_mean(args[0], self.NAMES)):
             ctx.fail(f"there is no command {args[0]}; {hint}")
         return super().resolve_command(ctx, args)
+
+
+def _traced(file: str | None) -> contextlib.AbstractContextManager[None]:
+    """Write the decisions of the meantime into a file, if there is one."""
+    if not file:
+        return contextlib.nullcontext()
+    from abiscan.inputs import tracing
+
+    return tracing.to(file)
 
 
 @click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

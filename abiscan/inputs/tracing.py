@@ -7,7 +7,10 @@ and its results are those of any other run.
 
 from __future__ import annotations
 
+import contextlib
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from abiscan.errors import InputError
@@ -33,8 +36,27 @@ def destination() -> str | None:
     return _destination
 
 
+@contextlib.contextmanager
+def to(name: str) -> Iterator[None]:
+    """Write the decisions of the meantime into a file; see ``begin``."""
+    global _destination
+    begin(name)
+    try:
+        yield
+    finally:
+        import logging
+
+        logger, _destination = logging.getLogger("abiscan"), None
+        for handler in [each for each in logger.handlers if isinstance(each, logging.StreamHandler)]:
+            logger.removeHandler(handler)
+            if handler.stream is not sys.stderr:
+                handler.stream.close()
+        logger.setLevel(logging.NOTSET)
+        logger.propagate = True
+
+
 def begin(name: str, *, anew: bool = True) -> None:
-    """Write the decisions of this process, and of those that are forked from it, into a file.
+    """Write the decisions of this process, and of those that are forked from it, into a file, from now on.
 
     :param name: the file, or ``-`` for stderr
     :param anew: whether to drop what the file has
@@ -53,11 +75,10 @@ def begin(name: str, *, anew: bool = True) -> None:
 
     global _destination  # noqa: PLW0603
     try:
-        mode = "w" if anew else "a"
-        stream = sys.stderr if name == STDERR else open(name, mode, encoding="utf-8", errors="backslashreplace")  # noqa: PTH123, SIM115 - until the process ends
+        file = None if name == STDERR else Path(name).open("w" if anew else "a", encoding="utf-8")  # noqa: SIM115
     except OSError as error:
         raise InputError(name, f"cannot be written: {error.strerror}", "pass another file with --trace") from error
-    logger, handler = logging.getLogger("abiscan"), Handler(stream)
+    logger, handler = logging.getLogger("abiscan"), Handler(file or sys.stderr)
     handler.setFormatter(Formatter())
     logger.addHandler(handler)
     logger.setLevel(logging.DEBUG)

@@ -154,7 +154,7 @@ class Bench:
             return None
         result = package_result(package, self.target(source, name), results)
         said = f": {result.error}" if result.error else ""
-        _log.debug("package %s on torch %s: %s%s", result.name, name, result.verdict.value, said)
+        _log.debug("package %s on torch %s: %s%s", result.name, result.torch_build or name, result.verdict.value, said)
         return result
 
     def _read_package(self, source: Source, name: str) -> ReadPackage | None:

@@ -10,7 +10,7 @@ from abiscan.python.hosts import text
 from abiscan.python.imports import PythonInterpreter
 from abiscan.python.library import PythonCode
 from abiscan.python.machine import Decision, Exhausted, Limits, ProcessEnded, PythonMachine, Spot, Trace, Unreadable
-from abiscan.python.model import Answer, Condition, ImportOutcome, Load, Raised
+from abiscan.python.model import Answer, Condition, ImportOutcome, Load, Raised, in_words
 from abiscan.python.questions import AskedWorld
 from abiscan.python.systems import stripped
 from abiscan.python.values import PythonError, Thrown, Why
@@ -111,7 +111,7 @@ def run(
     except RecursionError:
         machine.gap("is nested too deep to be followed")
         raised = Answer.UNKNOWN
-    _log.debug("the import of %s %s", module, "succeeds" if raised is None else f"ends: {raised}")
+    _log.debug("the import of %s: %s", module, in_words(raised))
     return Run(raised=raised, trace=machine.trace, choices=choices, optional=optional)
 
 

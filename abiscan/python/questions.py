@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from abiscan.python.model import Answer, LoadedBy, NoResult, Raised, Reading, World
+from abiscan.python.model import Answer, LoadedBy, NoResult, Raised, Reading, World, in_words
 
 _log = logging.getLogger("abiscan.python")
 
@@ -82,7 +82,7 @@ class _Told(NamedTuple):
     def __str__(self) -> str:
         words = self.question if isinstance(self.question, tuple) else (self.question,)
         asked = " ".join(str(word.value if isinstance(word, LoadedBy) else word) for word in words)
-        answer = self.answer.value if isinstance(self.answer, Answer) else self.answer
+        answer = in_words(self.answer) if isinstance(self.answer, Raised | Answer) else self.answer
         if len(words) == 2 and isinstance(words[1], LoadedBy):
             return f"load {asked}: {'it loads' if answer is None else answer}"
         return f"{asked}? {answer}"

@@ -1,6 +1,6 @@
 """Asks the commands the same questions in different circumstances, and compares what they answer, byte for byte.
 
-    python -m tests.commands.same_bytes                                # all samples: 40 minutes of processor time
+    python -m tests.commands.same_bytes                                # all samples: hours of processor time
     python -m tests.commands.same_bytes WHEEL… --torch 2.13.0          # real wheels
     python -m tests.commands.same_bytes --only matrix FILE.so
 
