@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from abiscan.binary.elf import Machine, SymbolTable
+from abiscan.binary.elf import Machine
 from abiscan.binary.ownership import is_torch_library
+from abiscan.binary.symbols import SymbolTable
 from abiscan.dispatch import tags
 from abiscan.emulation.aten import struct_of
 from abiscan.inputs.files import Files, read_facts

@@ -18,7 +18,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from abiscan.binary.elf import Definition, Machine, Reference, SharedObject, SymbolTable, SymbolVersion
+from abiscan.binary.elf import Machine, Reference, SharedObject, SymbolVersion
+from abiscan.binary.symbols import Definition, SymbolTable
 from abiscan.errors import AbiscanError
 from abiscan.inputs import kept
 from abiscan.inputs.files import ElfSource, read_facts

@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 from packaging.version import Version
 
-from abiscan.binary.elf import Machine, SymbolTable
+from abiscan.binary.elf import Machine
+from abiscan.binary.symbols import SymbolTable
 from abiscan.dispatch.keys import keys_of
 from abiscan.dispatch.tags import tags_of
 from abiscan.inputs import interpreter

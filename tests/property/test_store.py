@@ -8,7 +8,8 @@ from unittest import mock
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from abiscan.binary.elf import Definition, Machine, Reference, SharedObject, SymbolTable, SymbolVersion
+from abiscan.binary.elf import Machine, Reference, SharedObject, SymbolVersion
+from abiscan.binary.symbols import Definition, SymbolTable
 from abiscan.inputs.files import DiskFile
 from abiscan.inputs.store import Store
 from tests.elf_builder import Elf

@@ -9,7 +9,8 @@ from typing import Final, cast
 
 import pytest
 
-from abiscan.binary.elf import Definition, ElfFile, Machine, SharedObject, SymbolTable
+from abiscan.binary.elf import ElfFile, Machine, SharedObject
+from abiscan.binary.symbols import Definition, SymbolTable
 from abiscan.binary.typeinfo import CxxClass, Slot, classes
 from abiscan.emulation.model import Phase, RegisteredKernel, Registrations
 from abiscan.inputs.files import Files, read_facts
