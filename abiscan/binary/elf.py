@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from abiscan.binary import by_lief
+from abiscan.binary.ownership import may_name_torch
 from abiscan.binary.symbols import HIDDEN_VERSION, SYMBOL, UNDEFINED, ElfSymbols, HashTable, Symbols
 from abiscan.errors import InputError, NotElfError
 
@@ -368,6 +369,13 @@ class ElfFile:
         """A table, given by two entries of the dynamic section; empty if the object has none."""
         address, size = self.dynamic.get(address_tag), self.dynamic.get(size_tag, 0)
         return self.bytes_at(address, size) if address and size else memoryview(b"")
+
+    def may_need_torch(self) -> bool:
+        """Return whether the object may be linked with torch or reference it: a quick look at its string table.
+
+        :raises NotElfError: the string table is not in the file
+        """
+        return may_name_torch(bytes(self.table(Tag.STRTAB, Tag.STRSZ)))
 
     def sha256(self) -> str:
         """The hash of the whole file, in hexadecimal."""

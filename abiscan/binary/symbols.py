@@ -1,6 +1,6 @@
 """The symbols that an ELF object exports, by name.
 
-A name is looked up in the object's own hash table, as ``ld.so`` does: decoding the whole symbol table of a large library
+A name is looked up in the hash table of the object, as ``ld.so`` does: decoding the symbol table of a large library
 takes longer than everything else that is read of it. Terms and layouts are those of the ELF gABI, chapter 4.
 """
 
@@ -116,6 +116,8 @@ class HashTable:
 
     def symbols(self, name: bytes) -> Iterator[int]:
         """Yield the indexes of the symbols whose names have the hash of ``name``."""
+        if not self._bloom or not self._buckets:  # on which ld.so divides by zero
+            return
         value = _hash(name)
         word = self._bloom[value >> 6 & len(self._bloom) - 1]  # the number of words is a power of two
         if not word >> (value & 63) & word >> (value >> self._shift & 63) & 1:
@@ -141,8 +143,9 @@ def _hash(name: bytes) -> int:
     value = 5381
     for start in range(0, len(name), _HASHED_AT_ONCE):
         part = name[start : start + _HASHED_AT_ONCE]
-        value = value * pow(33, len(part), 1 << 32) + sum(map(operator.mul, part, _POWERS[-len(part) :]))
-    return value & 0xFFFF_FFFF
+        added: int = sum(map(operator.mul, part, _POWERS[-len(part) :]))
+        value = (value * 33 ** len(part) + added) & 0xFFFF_FFFF
+    return value
 
 
 class ElfSymbols(SymbolTable):
@@ -183,7 +186,7 @@ class ElfSymbols(SymbolTable):
             return super().find(name)
         self._lookups_left -= 1
         encoded = name.encode("utf-8", "surrogatepass") + b"\0"
-        definitions = []
+        definitions: list[Definition] = []
         for index in self._hash_table.symbols(encoded[:-1]):
             self._lookups_left -= 1  # the chains of a hostile table are long
             symbol = SYMBOL.unpack_from(self._table, index * SYMBOL.size)
