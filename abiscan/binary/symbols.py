@@ -86,10 +86,13 @@ class HashTable:
     :raises struct.error: it is truncated
     """
 
-    __slots__ = ("_bloom", "_buckets", "_chains", "_first", "_shift")
+    __slots__ = ("_bloom", "_buckets", "_chains", "_shift", "first")
+
+    first: int
+    """The index of the first symbol that can be looked up. Those before it are undefined, or of this file only."""
 
     def __init__(self, table: memoryview) -> None:
-        buckets, self._first, bloom_words, self._shift = _HASH_HEADER.unpack_from(table)
+        buckets, self.first, bloom_words, self._shift = _HASH_HEADER.unpack_from(table)
         words = table[_HASH_HEADER.size : len(table) & ~3]
         chains_at = 8 * bloom_words + 4 * buckets
         if chains_at > len(words):
@@ -102,17 +105,12 @@ class HashTable:
     def end(self) -> int | None:
         """The index behind the last symbol; None if the table has no symbol, and so does not tell."""
         last = max(self._buckets, default=0)
-        if last < self._first:
+        if last < self.first:
             return None
-        for index in range(last, self._first + len(self._chains)):
-            if self._chains[index - self._first] & _END_OF_CHAIN:
+        for index in range(last, self.first + len(self._chains)):
+            if self._chains[index - self.first] & _END_OF_CHAIN:
                 return index + 1
         return None
-
-    @property
-    def first(self) -> int:
-        """The index of the first symbol that can be looked up. Those before it are undefined, or of this file only."""
-        return self._first
 
     def symbols(self, name: bytes) -> Iterator[int]:
         """Yield the indexes of the symbols whose names have the hash of ``name``."""
@@ -123,9 +121,9 @@ class HashTable:
         if not word >> (value & 63) & word >> (value >> self._shift & 63) & 1:
             return
         index = self._buckets[value % len(self._buckets)]
-        if index < self._first:  # an empty chain
+        if index < self.first:  # an empty chain
             return
-        for hashed in self._chains[index - self._first :]:
+        for hashed in self._chains[index - self.first :]:
             if (hashed ^ value) >> 1 == 0:
                 yield index
             if hashed & _END_OF_CHAIN:
