@@ -11,7 +11,7 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from abiscan.binary.elf import Definition, Reference, SharedObject
+from abiscan.binary.elf import Reference, SharedObject
 from abiscan.binary.ownership import (
     is_cxx_library,
     is_cxx_symbol,
@@ -19,6 +19,7 @@ from abiscan.binary.ownership import (
     is_system_library,
     is_torch_symbol,
 )
+from abiscan.binary.symbols import Definition
 from abiscan.linkage.model import (
     Absence,
     Closure,
