@@ -61,6 +61,11 @@ def test_initialisers_and_registrations(tmp_path: Path) -> None:
     assert about[-1].startswith(f"emulation: {place} returns after ")
 
 
+def test_what_ties_an_extension(tmp_path: Path) -> None:
+    (line,) = traced(tmp_path, "stable", UNDEFINED)
+    assert line.startswith("pipelines: undefined_symbol_signature.so is tied: _ZN")
+
+
 def test_a_package(package: str, tmp_path: Path) -> None:
     lines = [line for line in traced(tmp_path, "check", package, *TORCH) if not line.startswith("rules: ")]
     first = [
