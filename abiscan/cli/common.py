@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NoReturn, Protocol, TextIO, TypeAlias
 import click
 
 from abiscan.errors import AbiscanError
-from abiscan.inputs import isolation
+from abiscan.inputs import isolation, programs
 from abiscan.words import listed
 
 if TYPE_CHECKING:
@@ -184,9 +183,7 @@ def install_checked(
     with errors_reported():
         program = [*command(), *arguments]
     sys.stdout.flush()
-    if os.name == "nt":  # there, the shell would not wait for a program that replaces this one
-        sys.exit(subprocess.call(program))  # noqa: S603 - the command of the user
-    os.execvp(program[0], program)  # noqa: S606 - its exit code, its terminal, its signals
+    programs.become(program)
 
 
 def _check_install(

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Final
 
 from abiscan.errors import InputError
-from abiscan.inputs import disk, interpreter
+from abiscan.inputs import disk, interpreter, programs
 
 _PYTHONS: Final = ("bin/python", "bin/python3", "Scripts/python.exe", "python.exe")  # the last one is of conda
-_QUERY_SECONDS: Final = 60
 # What marks an environment that a tool was installed into: pipx and uv tool install; uvx has none of its own.
 _TOOL_MARKERS: Final = ("pipx_metadata.json", "uv-receipt.toml")
 _UVX_FOLDERS: Final = ("archive-v", "environments-v")
@@ -129,10 +128,7 @@ def _asked(executable: str) -> tuple[str, str] | None:
     """The real executable and the prefix of a Python, which may be a wrapper that chooses one; None if it fails."""
     query = "import sys; print(sys.executable); print(sys.prefix)"
     try:
-        answer = subprocess.run(  # noqa: S603 - what the user would run
-            [executable, "-c", query], capture_output=True, text=True, timeout=_QUERY_SECONDS, check=True
-        )
-        path, prefix = answer.stdout.splitlines()
+        path, prefix = programs.answer(executable, query).splitlines()
     except (OSError, subprocess.SubprocessError, ValueError):
         return None
     return path, prefix

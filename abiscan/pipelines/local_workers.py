@@ -11,7 +11,7 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Final
 
-from abiscan.inputs import isolation
+from abiscan.inputs import isolation, programs
 from abiscan.pipelines.survey import Surveyed, SurveyTask, judge
 
 
@@ -53,7 +53,10 @@ class LocalWorkers:
 
 def _pool() -> ProcessPoolExecutor:
     # A new interpreter: a fork would take the threads of the progress bar along, half alive.
-    return ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"), initializer=_begin)
+    with programs.in_empty_folder():
+        pool = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"), initializer=_begin)
+        pool.submit(os.getpid)  # it starts with its first task
+    return pool
 
 
 def _begin() -> None:
