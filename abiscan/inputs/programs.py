@@ -7,12 +7,10 @@ paths from there, and a version manager, such as pyenv, the Python.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -66,20 +64,6 @@ def become(command: Sequence[str]) -> NoReturn:
     os.execvp(program[0], program)  # noqa: S606
 
 
-@contextlib.contextmanager
-def in_empty_folder() -> Iterator[None]:
-    """Make an empty folder the current one for a while: where ``multiprocessing`` starts ``python -c`` by itself."""
-    here = os.open(os.curdir, os.O_RDONLY) if os.chdir in os.supports_fd else os.getcwd()  # noqa: PTH109
-    with tempfile.TemporaryDirectory(prefix="abiscan-") as folder:
-        os.chdir(folder)
-        try:
-            yield
-        finally:
-            os.chdir(here)
-            if isinstance(here, int):
-                os.close(here)
-
-
 def _located(command: Sequence[str]) -> list[str]:
     """The command, with the absolute path of its program."""
     name = command[0]
@@ -91,7 +75,7 @@ def _located(command: Sequence[str]) -> list[str]:
 
 def _variables(variables: Mapping[str, str]) -> dict[str, str]:
     """Environment variables, but the current folder is not in ``PYTHONPATH``, where an empty entry means it."""
-    folders = variables.get("PYTHONPATH", "").split(os.pathsep)
+    folders = (variables.get("PYTHONPATH") or os.sep).split(os.pathsep)
     if all(map(os.path.isabs, folders)):
         return dict(variables)
     named = [folder for folder in folders if os.path.normpath(folder) != os.curdir]

@@ -16,8 +16,8 @@ import click.testing
 import pytest
 
 from abiscan.cli import main
-from abiscan.inputs import programs
 from abiscan.hooks.arguments import index_options
+from abiscan.inputs import programs
 from tests.elf_builder import exports, uses
 from tests.fakes import extension, install, package_wheel, site_of, torch_libraries
 
