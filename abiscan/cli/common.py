@@ -57,6 +57,23 @@ def errors_reported() -> Iterator[None]:
         sys.exit(3)
 
 
+@contextlib.contextmanager
+def environment_named() -> Iterator[None]:
+    """Name the Python environment on stderr, once, as soon as an answer depends on it; not with ``--quiet``."""
+    from abiscan.inputs.environment import heard_by
+
+    lines: set[str] = set()
+
+    def hear(environment: PythonEnvironment) -> None:
+        line = f"abiscan: environment {environment}"
+        if line not in lines and not click.get_current_context().params.get("quiet"):
+            lines.add(line)
+            click.echo(line, err=True)
+
+    with heard_by(hear):
+        yield
+
+
 def report_unread(unchecked: Iterable[Unchecked]) -> None:
     """Say on stderr, whatever the format of the report, which targets cannot be read."""
     for target in unchecked:

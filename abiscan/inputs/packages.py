@@ -225,7 +225,7 @@ def named(word: str, folder: Path, python: str | None) -> Path | Distribution | 
     if not word:
         raise InputError('""', "is no target", "pass a .so, a wheel, a folder, NAME==VERSION or an installed package")
     path = Path(word)
-    if exists(path) or _FILE.search(word):
+    if not is_name(word):
         return existing(path)
     from packaging.requirements import InvalidRequirement, Requirement
 
@@ -252,6 +252,11 @@ def named(word: str, folder: Path, python: str | None) -> Path | Distribution | 
             did_you_mean(word, known) or FIX,
         )
     return distribution
+
+
+def is_name(word: str) -> bool:
+    """Whether a ``TARGET`` stands for a package, and not for a file or folder."""
+    return not exists(Path(word)) and not _FILE.search(word)
 
 
 def existing(path: Path) -> Path:
