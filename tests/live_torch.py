@@ -36,7 +36,7 @@ def version() -> str | None:
 def run(
     program: str,
     *words: str | Path,
-    input: str | None = None,  # noqa: A002 - as subprocess.run calls it
+    input: str = "",  # noqa: A002 - as subprocess.run calls it
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
     check: bool = False,
@@ -45,9 +45,9 @@ def run(
 
     :param check: raise ``subprocess.CalledProcessError`` if it does not exit with 0
     """
-    return _python().run(["-c", program, *words], input=input, cwd=cwd, env=env, check=check)
+    return _python().run(program, *words, input=input, cwd=cwd, env=env, check=check)
 
 
 @functools.cache
 def _python() -> WarmPython:
-    return WarmPython([sys.executable], "import torch")
+    return WarmPython(sys.executable, "import torch")

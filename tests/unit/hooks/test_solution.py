@@ -19,6 +19,7 @@ from tests.fakes import extension, install, package_wheel, site_of
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.usefixtures("warm_pip"),
     pytest.mark.skipif((platform.system(), platform.machine()) != ("Linux", "x86_64"), reason="needs x86_64 Linux"),
 ]
 GONE = uses("_ZN2at4goneEv")
