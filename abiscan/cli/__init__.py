@@ -38,9 +38,9 @@ class _Commands(click.Group):
         """
         gc.set_threshold(_YOUNG_OBJECTS)
         atexit.register(gc.freeze)
-        from abiscan.cli.common import errors_reported
+        from abiscan.cli.common import environment_named, errors_reported
 
-        with errors_reported(), _traced(ctx.params["trace"]):  # the errors of importing a command, too
+        with errors_reported(), environment_named(), _traced(ctx.params["trace"]):  # those of importing a command, too
             command = next(iter(ctx._protected_args), "")
             if command in self.READING | self.READING_ONLINE and not ctx.params["no_isolation"]:
                 from abiscan.cli import supervisor

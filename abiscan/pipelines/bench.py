@@ -115,6 +115,7 @@ class Bench:
         if target.target.images:
             return judge_images(target.target, self._judges[name].torch, rules)
         target.recover(self._jobs)
+        self._layers[name].take_unread()  # what earlier targets left
         package = self._read_package(source, name)
         return self._judges[name].judge(
             target,

@@ -27,6 +27,8 @@ from abiscan.pipelines.survey import Surveyed, SurveyTask, SurveyTorches, judge,
 from abiscan.results.document import schema
 from abiscan.results.survey_file import SurveyFile
 
+pytestmark = pytest.mark.slow
+
 SAMPLES = Path(__file__).resolve().parents[3] / "sample_binaries"
 WHEEL = SAMPLES / "wheels/abiscan_sample-1.0-py3-none-linux_x86_64.whl"
 LOADS = SAMPLES / "loads/loads.so"
