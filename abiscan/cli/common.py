@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NoReturn, Protocol, TextIO, TypeAlias
 import click
 
 from abiscan.errors import AbiscanError
-from abiscan.inputs import isolation, programs
+from abiscan.inputs import isolation, programs, tracing
 from abiscan.words import listed
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def working(activity: str) -> Iterator[Callable[[str], None]]:
 
     :return: a function to call with a description of the current step
     """
-    if not sys.stderr.isatty():
+    if not sys.stderr.isatty() or tracing.destination() == tracing.STDERR:
         yield lambda _: None
         return
     lock, current, process = threading.Lock(), [activity], os.getpid()

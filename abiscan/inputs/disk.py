@@ -152,10 +152,12 @@ def names(folder: StrPath) -> list[str]:
 
 
 def walk(folder: StrPath) -> Iterator[tuple[str, list[str], list[str]]]:
-    """``os.walk``."""
+    """``os.walk``, in the order of names: that of the file system differs between copies of a folder."""
     _look("names", folder)  # it may not be there
     for place, subfolders, files in os.walk(folder):
         _look("names", place)
+        subfolders.sort()
+        files.sort()
         yield place, subfolders, files
 
 

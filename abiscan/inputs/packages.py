@@ -147,11 +147,11 @@ def _importable(source: str) -> Iterator[str]:
     """The shared objects in the packages of a source tree, without those in a build folder or test data."""
     packages: set[str] = set()
     for folder, subfolders, files in disk.walk(source):
-        subfolders[:] = sorted(name for name in subfolders if name != "build" and not name.startswith("."))
+        subfolders[:] = [name for name in subfolders if name != "build" and not name.startswith(".")]
         if "__init__.py" in files or posixpath.dirname(folder) in packages:
             packages.add(folder)
         if folder in packages or folder == source:
-            yield from (posixpath.join(folder, name) for name in sorted(files) if is_library(name))
+            yield from (posixpath.join(folder, name) for name in files if is_library(name))
 
 
 def _path_of(line: str) -> str:

@@ -225,8 +225,7 @@ def _read_folder(path: Path, files: Files, torch_package: str) -> Target:
 def _walk(path: Path) -> Iterator[str]:
     """Relative paths of the shared objects below ``path``; a file with several names appears once."""
     seen_files: set[tuple[int, int]] = set()
-    for folder, subfolders, names in disk.walk(path):
-        subfolders.sort()
+    for folder, _, names in disk.walk(path):
         for name in sorted(names, key=lambda name: (len(name), name)):
             file = Path(folder, name)
             if not is_library(name) or not disk.is_file(file):

@@ -12,14 +12,17 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Final
 
-from abiscan.inputs import isolation
+from abiscan.inputs import isolation, tracing
 from abiscan.pipelines.survey import Surveyed, SurveyTask, judge
 
 
 @contextlib.contextmanager
 def local_workers(slots: int) -> Iterator[LocalWorkers]:
-    """As many processes as there are slots; what they are working on is given up if the survey is."""
-    workers = LocalWorkers(slots)
+    """As many processes as there are slots; what they are working on is given up if the survey is.
+
+    If the survey is traced, there is one process, whose decisions come in order.
+    """
+    workers = LocalWorkers(1 if tracing.is_on() else slots)
     try:
         yield workers
     finally:
@@ -60,15 +63,17 @@ def _pool(empty_folder: str) -> ProcessPoolExecutor:
     # It is started with python -c, which looks for modules in the current folder first.
     os.chdir(empty_folder)
     try:
-        pool = ProcessPoolExecutor(1, mp_context=spawn, initializer=_begin, initargs=(here,))
+        pool = ProcessPoolExecutor(1, mp_context=spawn, initializer=_begin, initargs=(here, tracing.destination()))
         pool.submit(os.getpid)  # it starts with its first task
     finally:
         os.chdir(here)
     return pool
 
 
-def _begin(folder: str) -> None:
+def _begin(folder: str, trace: str | None) -> None:
     os.chdir(folder)
+    if trace is not None:
+        tracing.begin(trace, anew=False)
     isolation.limit_memory()
     atexit.register(os._exit, 0)  # the process has nothing to clean up, and doing so takes as long as a small target
 

@@ -21,10 +21,10 @@ from abiscan.inputs import programs
 from tests.elf_builder import exports, uses
 from tests.fakes import extension, install, package_wheel, site_of, torch_libraries
 
-pytestmark = pytest.mark.skipif(
-    (platform.system(), platform.machine()) != ("Linux", "x86_64"),
-    reason="needs x86_64 Linux",
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif((platform.system(), platform.machine()) != ("Linux", "x86_64"), reason="needs x86_64 Linux"),
+]
 GONE = uses("_ZN2at4goneEv")
 THREADS = uses("_ZN2at15get_num_threadsEv")
 
