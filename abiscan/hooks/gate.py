@@ -11,6 +11,7 @@ from abiscan.hooks import arguments as arguments_of
 from abiscan.hooks.install import Inspection, Inspector, Installer, Plan, Problem
 from abiscan.hooks.judgement import MainCause, cause, fitting
 from abiscan.hooks.solution import Task, solve
+from abiscan.hooks.torch_change import TorchChange, torch_change
 from abiscan.inputs.session import Session
 from abiscan.inputs.version import number_of
 from abiscan.words import listed
@@ -18,17 +19,22 @@ from abiscan.words import listed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstallCheck:
-    """Messages for the user, one line each: ``problems`` prevent the install, ``notes`` do not."""
+    """Messages for the user, one line each: ``problems`` prevent the install, ``notes`` do not.
+
+    ``change`` is what becomes of the installed torch; None if it stays as it is.
+    """
 
     problems: tuple[str, ...]
     notes: tuple[str, ...]
+    change: TorchChange | None = None
 
 
 def check(installer: Installer, arguments: Sequence[str], session: Session) -> InstallCheck:
     """Check what would be installed, before it is installed.
 
-    :param arguments: the arguments of ``install``
+    :param arguments: the arguments of ``install``, in the form of ``CommandLine.arguments``
     :raises InstallerError: the installer itself fails
+    :raises UnclearPlanError: the installer does not say clearly what it would install
     :raises InputError: the interpreter or its torch cannot be read
     """
     session.progress("resolving what would be installed")
@@ -39,7 +45,8 @@ def check(installer: Installer, arguments: Sequence[str], session: Session) -> I
         lines: list[str] = []
         if inspection.problems:
             lines += _refusal(installer, arguments, plan, inspector, inspection, session)
-        return InstallCheck(problems=tuple(lines), notes=inspection.notes)
+        change = torch_change(plan, inspection, inspector, arguments, session)
+        return InstallCheck(problems=tuple(lines), notes=inspection.notes, change=change)
 
 
 def _refusal(
