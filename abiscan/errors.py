@@ -44,6 +44,10 @@ class StoppedError(InputError):
     exit_code = 3
 
 
+class UnreachableError(InputError):
+    """A package index that cannot be reached, or does not answer with what was asked for."""
+
+
 class UnclearPlanError(InputError):
     """What an installer would install cannot be told, so it must not install it."""
 

@@ -18,8 +18,8 @@ _UNCHECKED = frozenset({("pip", "sync"), ("add",), ("remove",), ("sync",), ("run
 def uv(*, words: tuple[str, ...]) -> None:
     """Run uv pip install, unless it would break an extension of torch.
 
-    Like abiscan pip, but with uv. pip downloads the wheels for the check, since uv has no command for that. Of the other
-    commands that install packages (uv pip sync, uv add, uv sync, uv run, uv tool), none is checked, and a line says so.
+    Like abiscan pip, but with uv. pip downloads the wheels for the check, since uv has no command for that. Other
+    commands that install packages (uv pip sync, uv add, uv sync, uv run, uv tool) are not checked, and a line says so.
 
     \b
     Examples:

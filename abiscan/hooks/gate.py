@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from abiscan.errors import UnreachableError
 from abiscan.hooks import arguments as arguments_of
 from abiscan.hooks.install import Inspection, Inspector, Installer, Plan, Problem
 from abiscan.hooks.judgement import MainCause, cause, fitting
@@ -70,7 +71,11 @@ def _refusal(
         broken=inspection.problems,
         torch=inspection.torch,
     )
-    solution = solve(task, installer, inspector, session)
+    try:
+        solution = solve(task, installer, inspector, session)
+    except UnreachableError as error:
+        yield f"did not look for versions that work, since an index cannot be read: {error.subject}: {error.problem}"
+        return
     if solution is None:
         yield f"found no versions on the index that work together: looked for {names}, and for other releases of torch"
         for problem in inspection.problems:
