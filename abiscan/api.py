@@ -418,7 +418,7 @@ def _answered(
         return find()
     from abiscan.inputs.answers import answer
 
-    return answer(session.store.folder, [command, names, *options], find, list(map(str, targets)))
+    return answer(session.folder, [command, names, *options], find, list(map(str, targets)))
 
 
 def _named(rules: Sequence[Rule] | None) -> Sequence[object]:

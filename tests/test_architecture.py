@@ -35,7 +35,6 @@ WRONG: Final = {
     "report/markdown.py": "from abiscan.pipelines import matrix",
     "pipelines/api_history.py": "from abiscan.report import characters",
     "results/doctor.py": "import click",
-    "torches/model.py": "import sqlite3",
     "report/junit.py": "import torch",
     "rules/symptom.py": "from abiscan.rules import undefined_symbol",
 }

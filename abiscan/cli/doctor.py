@@ -61,7 +61,7 @@ def doctor(*, python: str | None, form: str, output: Path | None, quiet: bool) -
                 session = Session.of_user(progress)
                 question = ["doctor", chosen.python, str(chosen), python, frozen.dumps(hardware)]
                 examine = functools.partial(examine_environment, chosen, python, session, hardware)
-                return answer(session.store.folder, question, examine, ())
+                return answer(session.folder, question, examine, ())
 
         def search() -> WayOut:
             from abiscan.hooks.doctor import way_out

@@ -36,7 +36,7 @@ def examine(source: Source, session: Session) -> ExaminedTarget:
     isolation.begin(name_of(source))
     target = read_target(source, session.files(), embedded.SITE, f"{embedded.SITE}/torch")
     target.require_extensions()
-    return ExaminedTarget(target, folder=session.store.folder)
+    return ExaminedTarget(target, folder=session.folder)
 
 
 class ExaminedTarget:

@@ -383,12 +383,10 @@ def _extent(info: zipfile.ZipInfo) -> tuple[int, int]:
 class Files:
     """ELF objects by path: members of the mounted wheels first, then the disk.
 
-    :param facts_of: reads the facts of a source; this is where a cache can be plugged in
     :param below: the files behind these, used for everything that is not mounted or put here
     """
 
-    def __init__(self, facts_of: FactsOf, below: Files | None = None) -> None:
-        self._facts_of = facts_of
+    def __init__(self, below: Files | None = None) -> None:
         self._below = below
         self._mounted: dict[str, WheelMember] = {}
         self._objects: dict[str, SharedObject | None] = {}
@@ -400,7 +398,7 @@ class Files:
 
         Several torches can thus have the same path, each in its own layer, while everything else is read only once.
         """
-        return Files(self._facts_of, below=self)
+        return Files(below=self)
 
     def overlay(self, layer: Files) -> None:
         """Let what is in a layer of this replace what is here."""
@@ -443,7 +441,7 @@ class Files:
         if path not in self._objects:
             source = self.source(path)
             try:
-                self._objects[path] = self._facts_of(source) if source else None
+                self._objects[path] = read_facts(source) if source else None
             except InputError as error:
                 self._damaged[path] = error
                 self._objects[path] = None
@@ -478,16 +476,6 @@ class Files:
 def installed_path(name: str, site: str) -> str:
     """Where the installer puts the member ``name`` of a wheel (binary distribution format, "Spreading the file")."""
     return posixpath.normpath(posixpath.join(site, _DATA_FOLDER.sub("", name)))
-
-
-class FactsOf(Protocol):
-    """Reads the facts of a source.
-
-    :raises InputError: it is not an ELF object that can be read
-    """
-
-    def __call__(self, source: ElfSource) -> SharedObject:
-        """The facts of ``source``."""
 
 
 def read_facts(source: ElfSource) -> SharedObject:

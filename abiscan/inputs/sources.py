@@ -237,7 +237,7 @@ def _walk(path: Path) -> Iterator[str]:
 
 
 def uses_torch(distribution: Distribution, files: Files, *, images: bool = False) -> bool:
-    """Whether an installed package has an extension of torch.
+    """Return whether an installed package has an extension of torch.
 
     :param images: whether that torch is for Windows or macOS
     """
@@ -245,8 +245,16 @@ def uses_torch(distribution: Distribution, files: Files, *, images: bool = False
         members = (member for member in _files_of(distribution) if is_image(member[2].head(len(MAGIC))))
         found, _ = read_image_files(members)
         return bool(users_of_torch(found))
-    objects = map(files.object_at, distribution.objects)
+    objects = (files.object_at(path) for path in distribution.objects if _may_need_torch(files.source(path)))
     return any(facts is not None and needs_torch(facts) for facts in objects)
+
+
+def _may_need_torch(source: ElfSource | None) -> bool:
+    """Return whether a file may be linked with torch; most of an environment's libraries are not."""
+    try:
+        return source is not None and source.open().may_need_torch()
+    except InputError:
+        return False
 
 
 def _files_of(distribution: Distribution) -> Iterator[tuple[str, str, DiskFile]]:

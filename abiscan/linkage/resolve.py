@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from abiscan.binary.elf import Definition, Reference, SharedObject
+from abiscan.binary.elf import Reference, SharedObject
 from abiscan.binary.ownership import (
     is_cxx_library,
     is_cxx_symbol,
@@ -18,6 +18,7 @@ from abiscan.binary.ownership import (
     is_system_library,
     is_torch_symbol,
 )
+from abiscan.binary.symbols import Definition
 from abiscan.linkage.model import (
     Absence,
     Closure,

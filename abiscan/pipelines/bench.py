@@ -52,7 +52,7 @@ class Bench:
         self._readings: dict[Package, PackageReading] = {}
         self._files = session.files()
         self._progress = session.progress
-        self._folder = session.store.folder
+        self._folder = session.folder
         self._jobs = session.jobs
         self._all_embedded = not choices
         choices = choices or list(map(ReleaseNumber, _all_builds()))

@@ -234,7 +234,7 @@ class _Attempt:
         system = self._index.system
         wheel = self._index.origin(candidate)
         question = ["fit", *wheel, str(self._choice), self.build, system.python, system.platforms]
-        return answer(self._session.store.folder, question, lambda: self._read(candidate), ())
+        return answer(self._session.folder, question, lambda: self._read(candidate), ())
 
     def _read(self, candidate: Candidate) -> Opinion:
         megabytes = self._index.bytes_read / 1e6

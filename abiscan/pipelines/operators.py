@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from abiscan.binary.elf import Machine
 from abiscan.errors import InputError
 from abiscan.inputs import disk
-from abiscan.inputs.files import Files, read_facts
+from abiscan.inputs.files import Files
 from abiscan.inputs.session import Session
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def live_operators(executable: str | None) -> TorchOperators:
     package = python.installed_torch() if executable is None else python.ask(executable)[1]
     if package is None:
         raise InputError(executable or sys.executable, "has no torch", "name a Python that has one with --python")
-    release = from_libs.from_path(package, Files(read_facts))
+    release = from_libs.from_path(package, Files())
     return TorchOperators(release=release, operators=from_python.read_operators(executable or sys.executable))
 
 

@@ -187,7 +187,7 @@ def judge(task: SurveyTask) -> Surveyed:
         if not isinstance(source, Path) or task.content is not None:  # in a folder that is gone afterwards
             return Surveyed(lines=find())
         question = ["survey", task.target, list(task.torches.specs), task.torches.python, list(task.names)]
-        return Surveyed(lines=answer(session.store.folder, question, find, [task.target]))
+        return Surveyed(lines=answer(session.folder, question, find, [task.target]))
 
 
 def _addressed(task: SurveyTask, workers: Workers) -> SurveyTask:

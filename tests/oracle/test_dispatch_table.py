@@ -24,7 +24,7 @@ import pytest
 
 from abiscan.dispatch.operators import Operators
 from abiscan.dispatch.table import DispatchTable, EntrySource, TableEntry
-from abiscan.inputs.files import Files, read_facts
+from abiscan.inputs.files import Files
 from abiscan.torches.from_libs import from_path, read_operators
 from abiscan.torches.from_python import _kernels
 from abiscan.torches.from_python import read_operators as read_live
@@ -73,7 +73,7 @@ def truth(name: str) -> Any:
 def torch_at(version: str) -> Operators:
     if not (Path(TORCHES or "") / version / "torch").is_dir():
         pytest.skip(f"ABISCAN_TORCHES has no {version}")
-    files = Files(read_facts)
+    files = Files()
     return read_operators(from_path(Path(TORCHES or "") / version / "torch", files), files)
 
 

@@ -15,11 +15,12 @@ from pathlib import Path
 import pytest
 from packaging.version import Version
 
-from abiscan.binary.elf import Machine, SymbolTable
+from abiscan.binary.elf import Machine
+from abiscan.binary.symbols import SymbolTable
 from abiscan.dispatch.keys import keys_of
 from abiscan.dispatch.tags import tags_of
 from abiscan.inputs import interpreter
-from abiscan.inputs.files import Files, read_facts
+from abiscan.inputs.files import Files
 from abiscan.inputs.libraries import Libraries
 from abiscan.torches import embedded, embedded_assertions, embedded_operators, from_libs
 from abiscan.torches.model import TorchRelease
@@ -35,7 +36,7 @@ def installed() -> tuple[TorchRelease, Files]:
     package = interpreter.installed_torch()
     if package is None:
         pytest.skip("needs torch")
-    files = Files(read_facts)
+    files = Files()
     release = from_libs.from_path(Path(package), files)
     if release.version != RECORDED or release.machine is not Machine.X86_64:
         pytest.skip(f"needs torch {RECORDED} for x86_64")
@@ -57,7 +58,7 @@ def ask_torch(expression: str) -> dict[str, int]:
 
 def test_the_exports_are_those_of_the_wheel(installed: tuple[TorchRelease, Files]) -> None:
     release, files = installed
-    known = Files(read_facts)
+    known = Files()
     assert release.build is not None
     embedded_release = embedded.release(release.build, Machine.X86_64, known)
     exports = embedded.exports(release.build, Machine.X86_64)

@@ -18,7 +18,6 @@ from abiscan.binary.elf import ElfFile, Machine
 from abiscan.findings import Effect
 from abiscan.inputs import interpreter
 from abiscan.inputs.session import Session
-from abiscan.inputs.store import Store
 from abiscan.pipelines.check import check
 from abiscan.results.check import Result
 from abiscan.results.verdict import How, Verdict
@@ -43,7 +42,7 @@ def predict(name: str, folder: Path, torch: str = TORCH) -> Result:
         archive.write(FOLDER / f"{name}.so", f"{name}.so")
         metadata = f"Metadata-Version: 2.1\nName: abiscan-layout\nVersion: 1.0\nRequires-Dist: torch=={BUILT_FOR}\n"
         archive.writestr("abiscan_layout-1.0.dist-info/METADATA", metadata)
-    report = check([wheel], [ReleaseNumber(torch)], RULES, Session(store=Store(folder / "store")))
+    report = check([wheel], [ReleaseNumber(torch)], RULES, Session(folder=folder / "store"))
     (result,) = report.results
     return result
 

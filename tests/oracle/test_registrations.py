@@ -34,7 +34,7 @@ pytestmark = corpus.one_process
 @functools.cache
 def inventories(package: str, version: str, machine: Machine = Machine.X86_64) -> tuple[Inventory, ...]:
     wheel = ground_truth.wheel(package, version, corpus.folder(), machine)
-    examined = examine(wheel, Session(store=corpus.store()))
+    examined = examine(wheel, Session(folder=corpus.cache()))
     return tuple(extension.inventory for extension in examined.extensions)
 
 

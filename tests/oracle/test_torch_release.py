@@ -24,7 +24,7 @@ import pytest
 
 from abiscan.binary.elf import Machine
 from abiscan.dispatch.operators import Kernel, Operators, RegistryEntry
-from abiscan.inputs.files import Files, read_facts
+from abiscan.inputs.files import Files
 from abiscan.torches import embedded, embedded_operators
 from abiscan.torches.from_libs import from_path, identities, read_operators
 from tests import live_torch
@@ -83,7 +83,7 @@ needs_torch = pytest.mark.skipif(live_torch.version() != LIVE, reason=f"needs to
 
 
 def read(package: Path) -> Operators:
-    files = Files(read_facts)
+    files = Files()
     return read_operators(from_path(package, files), files)
 
 
@@ -207,7 +207,7 @@ def test_the_package_recognises_the_build() -> None:
     spec = find_spec("torch")
     assert spec is not None
     assert spec.origin is not None
-    files = Files(read_facts)
+    files = Files()
     release = from_path(Path(spec.origin).parent, files)
     assert embedded_operators.find(identities(release, files), release.machine) == release.build
 
