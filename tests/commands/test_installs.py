@@ -26,7 +26,7 @@ UNNAMED = "nothing was installed: torch would change, and you did not name it"
 
 @pytest.fixture
 def index(wheel_index: Path) -> Path:
-    """An index with a package of which one version does not work, one that needs it, and one that needs another torch."""
+    """An index: of a package, one version does not work; another one needs it, and a third one needs another torch."""
     package_wheel(wheel_index, "bad", {"bad/_C.so": extension(undefined=GONE)})
     package_wheel(wheel_index, "bad", {"bad/_C.so": extension()}, version="2.0")
     package_wheel(wheel_index, "needs_bad", {}, metadata={"Requires-Dist": "bad"})
