@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NoReturn, Protocol, TextIO, TypeAlias
 import click
 
 from abiscan.errors import AbiscanError, UnclearPlanError
-from abiscan.inputs import isolation
+from abiscan.inputs import isolation, programs, tracing
 from abiscan.words import listed
 
 if TYPE_CHECKING:
@@ -63,6 +62,23 @@ def errors_reported() -> Iterator[None]:
         sys.exit(3)
 
 
+@contextlib.contextmanager
+def environment_named() -> Iterator[None]:
+    """Name the Python environment on stderr, once, as soon as an answer depends on it; not with ``--quiet``."""
+    from abiscan.inputs.environment import heard_by
+
+    lines: set[str] = set()
+
+    def hear(environment: PythonEnvironment) -> None:
+        line = f"abiscan: environment {environment}"
+        if line not in lines and not click.get_current_context().params.get("quiet"):
+            lines.add(line)
+            click.echo(line, err=True)
+
+    with heard_by(hear):
+        yield
+
+
 def report_unread(unchecked: Iterable[Unchecked]) -> None:
     """Say on stderr, whatever the format of the report, which targets cannot be read."""
     for target in unchecked:
@@ -82,7 +98,7 @@ def working(activity: str) -> Iterator[Callable[[str], None]]:
 
     :return: a function to call with a description of the current step
     """
-    if not sys.stderr.isatty():
+    if not sys.stderr.isatty() or tracing.destination() == tracing.STDERR:
         yield lambda _: None
         return
     lock, current, process = threading.Lock(), [activity], os.getpid()
@@ -197,9 +213,7 @@ def install_checked(
         sys.exit(2)
     command = [*program, *(word for word in words if word not in OWN_OPTIONS)]
     sys.stdout.flush()
-    if os.name == "nt":  # there, the shell would not wait for a program that replaces this one
-        sys.exit(subprocess.call(command))  # noqa: S603 - the command of the user
-    os.execvp(command[0], command)  # noqa: S606 - its exit code, its terminal, its signals
+    programs.become(command)
 
 
 def _check_install(

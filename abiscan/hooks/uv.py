@@ -12,7 +12,6 @@ import json
 import os
 import re
 import shlex
-import shutil
 import subprocess
 import urllib.parse
 from collections import Counter
@@ -28,7 +27,7 @@ from abiscan.errors import InputError, UnclearPlanError
 from abiscan.hooks import arguments as arguments_of
 from abiscan.hooks.install import InstallerError, Plan, Planned
 from abiscan.hooks.pip import versions
-from abiscan.inputs import disk
+from abiscan.inputs import disk, programs
 from abiscan.inputs.requirements_file import read_requirements
 
 # " + torchaudio==2.8.0", " - pkg==1.0 (from file:///…/pkg-1.0-….whl)", " + pkg @ file:///…/pkg-1.0-….whl".
@@ -80,7 +79,7 @@ class Uv:
 
         :raises InputError: there is none
         """
-        path = shutil.which("uv")
+        path = disk.which("uv")
         if path is None:
             raise InputError("uv", "is not installed", "see https://docs.astral.sh/uv, or use abiscan pip install")
         return path
@@ -159,9 +158,7 @@ class Uv:
 
 def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
     variables = {name: value for name, value in os.environ.items() if name != "RUST_LOG"}  # which prints more lines
-    return subprocess.run(  # noqa: S603 - as the user would run it
-        command, capture_output=True, encoding="utf-8", errors="backslashreplace", check=False, env=variables
-    )
+    return programs.run(command, env=variables, capture_output=True, encoding="utf-8", errors="backslashreplace")
 
 
 def _changes(text: str) -> Iterator[_Change]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -84,14 +82,7 @@ def report(name: str, folder: Path, **options: Any) -> BackendReport:
 
 
 def ask(name: str, call: list[str]) -> Any:
-    done = subprocess.run(
-        [sys.executable, "-c", CALL, str(SAMPLES / name)],
-        input=json.dumps(call),
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=600,
-    )
+    done = live_torch.run(CALL, SAMPLES / name, input=json.dumps(call), check=True)
     return json.loads(done.stdout)
 
 
@@ -146,6 +137,5 @@ def test_the_gradient_that_a_kernel_takes_away(folder: Path) -> None:
     checked = check([SAMPLES / "backend.so"], [TorchOf(None)], [rule], Session(folder=folder))
     (finding,) = checked.results[0].findings
     assert [each.subject for each in finding.evidence] == ["aten::softmax.int"]
-    command = [sys.executable, "-c", GRADIENT, str(SAMPLES / "backend.so")]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600)
+    done = live_torch.run(GRADIENT, SAMPLES / "backend.so", check=True)
     assert done.stdout.split() == ["True", "False"]

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -24,6 +22,7 @@ from abiscan.inputs.files import Files
 from abiscan.inputs.libraries import Libraries
 from abiscan.torches import embedded, embedded_assertions, embedded_operators, from_libs
 from abiscan.torches.model import TorchRelease
+from tests import live_torch
 from tests.oracle.dispatcher_digests import kernels_in
 
 RECORDED = "2.13.0"
@@ -46,12 +45,7 @@ def installed() -> tuple[TorchRelease, Files]:
 
 
 def ask_torch(expression: str) -> dict[str, int]:
-    done = subprocess.run(
-        [sys.executable, "-c", f"import json, torch; print(json.dumps({expression}))"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = live_torch.run(f"import json, torch; print(json.dumps({expression}))", check=True)
     answer: dict[str, int] = json.loads(done.stdout)
     return answer
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
 import zipfile
 from pathlib import Path
 from typing import Final
@@ -56,7 +55,7 @@ def effects(result: Result) -> set[tuple[str, Effect]]:
 def run(name: str, then: str = "") -> subprocess.CompletedProcess[str]:
     """Really load a sample, and do something."""
     code = f"import ctypes, torch\nsample = ctypes.CDLL({str(FOLDER / f'{name}.so')!r})\n{then}"
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120)
+    return live_torch.run(code)
 
 
 def died(done: subprocess.CompletedProcess[str]) -> bool:

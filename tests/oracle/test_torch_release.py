@@ -12,8 +12,6 @@ import gzip
 import json
 import os
 import re
-import subprocess
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
@@ -72,10 +70,7 @@ json.dump([printed(text) for text in json.load(sys.stdin)], sys.stdout)
 
 
 def of_torch(code: str, given: object = None) -> Any:
-    done = subprocess.run(
-        [sys.executable, "-c", code], input=json.dumps(given), capture_output=True, text=True, check=True, timeout=600
-    )
-    return json.loads(done.stdout)
+    return json.loads(live_torch.run(code, input=json.dumps(given), check=True).stdout)
 
 
 pytestmark = pytest.mark.xdist_group("operators of torch")

@@ -23,7 +23,7 @@ from abiscan.emulation import torch_libraries
 from abiscan.findings import Effect
 from abiscan.inputs.session import Session
 from abiscan.inputs.version import MinorVersion, TorchVersion
-from abiscan.pipelines.check import check
+from abiscan.pipelines.bench import Bench
 from abiscan.results.check import Report, Result
 from abiscan.results.verdict import Verdict
 from abiscan.rules import RULES
@@ -96,10 +96,10 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def results(torch: Path, cache: Path, samples: tuple[str, ...] = ()) -> dict[str, Result]:
-    """The result of each sample by itself."""
-    session = Session(folder=cache)
-    reports = {sample: check([SAMPLES / sample], [TorchAt(torch)], RULES, session) for sample in samples or EVERY}
-    return {sample: report.results[0] for sample, report in reports.items()}
+    """The result of each sample in a process of its own; the torch is read once for all of them."""
+    bench = Bench([TorchAt(torch)], Session(folder=cache), packages=True)
+    (name,) = bench.names
+    return {sample: bench.judge(SAMPLES / sample, name, RULES)[0] for sample in samples or EVERY}
 
 
 def answer(result: Result) -> tuple[object, ...]:

@@ -16,6 +16,8 @@ from abiscan.inputs import disk
 from abiscan.inputs.session import Session
 from tests.fakes import extension, install, python_of, torch_package, wheel
 
+pytestmark = pytest.mark.slow
+
 SAMPLES: Final = Path(__file__).parents[2] / "sample_binaries"
 TORCH: Final = "2.13.0"
 

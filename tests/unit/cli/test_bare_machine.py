@@ -16,6 +16,8 @@ import pytest
 
 from tests.fakes import SAMPLES, torch_package
 
+pytestmark = pytest.mark.slow
+
 SAMPLE = SAMPLES / "undefined_symbol_signature" / "undefined_symbol_signature.so"
 
 NO_LIBRARY_IS_FOUND = """

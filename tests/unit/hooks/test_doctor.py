@@ -26,7 +26,7 @@ PYTHON = f"py{sys.version_info[0]}{sys.version_info[1]}"
 GONE = uses("_ZN2at4goneEv")
 
 
-pytestmark = pytest.mark.usefixtures("wheel_index")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("wheel_index")]
 
 
 @pytest.fixture

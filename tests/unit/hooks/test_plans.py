@@ -53,7 +53,7 @@ def uv_says(monkeypatch: pytest.MonkeyPatch) -> Said:
             return subprocess.CompletedProcess(command, 0, "/usr/bin/python3\n" if finds else out, err)
 
         monkeypatch.setattr(uv_module, "_run", run)
-        monkeypatch.setattr("shutil.which", lambda _: "/usr/bin/uv")
+        monkeypatch.setattr("abiscan.inputs.disk.which", lambda _: "/usr/bin/uv")
 
     return say
 
@@ -132,8 +132,14 @@ def test_who_asks_for_torch(uv_says: Said, tmp_path: Path) -> None:
     names.write_text("old\nTorch>=2\n", "utf-8")
     constraint.write_text("torch==9.8.0\n", "utf-8")
     unreadable.write_text("-e .\ntorch\n", "utf-8")
-    asking = (["torch==9.8.0"], ["Torch[x]"], ["/idx/torch-9.8.0-py3-none-any.whl"], ["-r", str(names)])
-    asking += (["old", "-P", "torch"], ["old", "--reinstall-package", "torch"])
+    asking = [
+        ["torch==9.8.0"],
+        ["Torch[x]"],
+        ["/idx/torch-9.8.0-py3-none-any.whl"],
+        ["-r", str(names)],
+        ["old", "-P", "torch"],
+        ["old", "--reinstall-package", "torch"],
+    ]
     for words in asking:
         assert [planned.requested for planned in Uv().plan(words).packages][1]
     for words in (["old"], ["old", "-c", str(constraint)], ["-r", str(unreadable)], ["-r", str(tmp_path / "none")]):
@@ -170,6 +176,6 @@ def test_what_pip_does_not_report_clearly_is_an_error(monkeypatch: pytest.Monkey
             Path(command[command.index("--report") + 1]).write_text(report, "utf-8")
         return subprocess.CompletedProcess(command, 0)
 
-    monkeypatch.setattr("abiscan.hooks.pip.subprocess.run", run)
+    monkeypatch.setattr("abiscan.inputs.programs.run", run)
     with pytest.raises(UnclearPlanError, match="--force"):
         Pip(None).plan(["bad"])

@@ -35,6 +35,8 @@ from tests.elf_builder import uses
 from tests.fakes import extension, package_wheel
 from tests.index_server import LocalIndex, serving
 
+pytestmark = pytest.mark.slow
+
 TORCHES = ("2.13.0", "2.9.1", "2.8.0", "2.7.1")
 # One symbol each that some of the releases export: nm -D of their libtorch_cpu.so.
 FROM_2_13 = "torch_from_blob"
