@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NoReturn, Protocol, TextIO, TypeAlias
 import click
 
 from abiscan.errors import AbiscanError
-from abiscan.inputs import isolation
+from abiscan.inputs import isolation, programs, tracing
 from abiscan.words import listed
 
 if TYPE_CHECKING:
@@ -58,6 +57,23 @@ def errors_reported() -> Iterator[None]:
         sys.exit(3)
 
 
+@contextlib.contextmanager
+def environment_named() -> Iterator[None]:
+    """Name the Python environment on stderr, once, as soon as an answer depends on it; not with ``--quiet``."""
+    from abiscan.inputs.environment import heard_by
+
+    lines: set[str] = set()
+
+    def hear(environment: PythonEnvironment) -> None:
+        line = f"abiscan: environment {environment}"
+        if line not in lines and not click.get_current_context().params.get("quiet"):
+            lines.add(line)
+            click.echo(line, err=True)
+
+    with heard_by(hear):
+        yield
+
+
 def report_unread(unchecked: Iterable[Unchecked]) -> None:
     """Say on stderr, whatever the format of the report, which targets cannot be read."""
     for target in unchecked:
@@ -77,7 +93,7 @@ def working(activity: str) -> Iterator[Callable[[str], None]]:
 
     :return: a function to call with a description of the current step
     """
-    if not sys.stderr.isatty():
+    if not sys.stderr.isatty() or tracing.destination() == tracing.STDERR:
         yield lambda _: None
         return
     lock, current, process = threading.Lock(), [activity], os.getpid()
@@ -184,9 +200,7 @@ def install_checked(
     with errors_reported():
         program = [*command(), *arguments]
     sys.stdout.flush()
-    if os.name == "nt":  # there, the shell would not wait for a program that replaces this one
-        sys.exit(subprocess.call(program))  # noqa: S603 - the command of the user
-    os.execvp(program[0], program)  # noqa: S606 - its exit code, its terminal, its signals
+    programs.become(program)
 
 
 def _check_install(

@@ -409,7 +409,7 @@ class Files:
         self._objects.update(layer._objects)
 
     def take_unread(self) -> tuple[InputError, ...]:
-        """The errors of all files that ``object_at`` could not read since the last call."""
+        """The errors of all files that ``object_at`` could not read since the last call, and was to remember."""
         unread, self._unread = self._unread, {}
         return (*unread.values(), *(self._below.take_unread() if self._below else ()))
 
@@ -433,11 +433,14 @@ class Files:
             return self._below.source(path)
         return DiskFile(Path(path)) if disk.is_file(path) else None
 
-    def object_at(self, path: str) -> SharedObject | None:
-        """The facts of the ELF object at ``path``; None if there is no file, or ``ld.so`` could not map it."""
+    def object_at(self, path: str, *, remember: bool = True) -> SharedObject | None:
+        """The facts of the ELF object at ``path``; None if there is no file, or ``ld.so`` could not map it.
+
+        :param remember: whether what cannot be read leaves something open, and ``take_unread`` returns it
+        """
         path = posixpath.normpath(path)
         if self._below and path not in self._objects and path not in self._mounted:
-            return self._below.object_at(path)
+            return self._below.object_at(path, remember=remember)
         if path not in self._objects:
             source = self.source(path)
             try:
@@ -445,7 +448,7 @@ class Files:
             except InputError as error:
                 self._damaged[path] = error
                 self._objects[path] = None
-        if path in self._damaged:
+        if remember and path in self._damaged:
             self._unread[path] = self._damaged[path]
         return self._objects[path]
 

@@ -105,7 +105,7 @@ def survey(
     answers: SurveyFile,
     progress: Callable[[int, int], None],
 ) -> None:
-    """Find the answers that are missing from a file of answers.
+    """Find the answers that are missing from a file of answers, and put all of them in order.
 
     :param names: those of the torches
     :param progress: is called with the number of targets that are done, and of all
@@ -122,6 +122,7 @@ def survey(
     for lines in _answered(unanswered(), workers):
         answers.add(lines)
         progress(next(done), len(targets))
+    answers.arrange(targets, names)
 
 
 def _unanswered(task: SurveyTask, answers: SurveyFile) -> SurveyTask | None:

@@ -22,6 +22,7 @@ from tests.oracle import corpus
 from tests.oracle.corpus import needs_corpus, shared_work  # noqa: F401
 from tests.oracle.test_ground_truth import SMALL, SMALL_WHEELS
 from tests.oracle.test_samples import TORCH
+from tests.processor import needs_avx2, needs_avx512
 from tools import ground_truth, registrations
 from tools.registrations import Load, dumped_kernels, dumped_schemas, recovered_kernels, recovered_schemas
 
@@ -142,8 +143,9 @@ print(torch.__version__)
 @pytest.mark.parametrize(
     "name",
     [
-        *("library", "library_avx2", "library_avx512", "library_unoptimised", "operators", "classes", "stable"),
-        *("defaults", "defaults_release"),
+        *("library", "library_unoptimised", "operators", "classes", "stable", "defaults", "defaults_release"),
+        pytest.param("library_avx2", marks=needs_avx2),
+        pytest.param("library_avx512", marks=needs_avx512),
     ],
 )
 def test_recovers_exactly_what_a_live_load_registers(name: str) -> None:
