@@ -67,8 +67,8 @@ def refused(python: str, *words: str) -> list[str]:
 
 
 def refusal(python: str, *words: str) -> list[str]:
-    """What is printed, without what is said of the version."""
-    return [line for line in refused(python, *words) if ADVICE not in line]
+    """What is printed, without what is said of the version, and of a torch that would change."""
+    return [line for line in refused(python, *words) if ADVICE not in line and " -> " not in line]
 
 
 def command(line: str) -> list[str]:
