@@ -71,7 +71,7 @@ def environment_named() -> Iterator[None]:
 
     def hear(environment: PythonEnvironment) -> None:
         line = f"abiscan: environment {environment}"
-        if line not in lines and not click.get_current_context().params.get("quiet"):
+        if line not in lines and isolation.is_first() and not click.get_current_context().params.get("quiet"):
             lines.add(line)
             click.echo(line, err=True)
 
