@@ -238,7 +238,7 @@ case "$1" in python) echo {python}; exit;; esac
 words="$*"
 for word in "$@"; do case "$word" in */constraints.txt) words="$words $(cat $word)";; esac; done
 case "$words" in {answer} esac
-echo " + pkg==$v" >&2
+printf 'Would install 1 package\\n + pkg==%s\\n' "$v" >&2
 """
     uv = tmp_path / "bin" / "uv"
     uv.parent.mkdir()
