@@ -242,7 +242,7 @@ def _check_install(
                     raise
                 click.echo(f"abiscan: {error.subject}: {error.problem}; it is installed without a check", err=True)
                 return
-        for line in (*outcome.notes, *outcome.problems, *filter(None, [outcome.change])):
+        for line in (*filter(None, [outcome.change]), *outcome.notes, *outcome.problems):
             click.echo(f"abiscan: {line}", err=True)
         if outcome.problems and FORCE not in own:
             click.echo(f"abiscan: nothing was installed; use {FORCE} to install anyway", err=True)
