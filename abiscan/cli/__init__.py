@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import gc
 import importlib
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -28,6 +28,21 @@ class _Commands(click.Group):
 
     READING_ONLINE = frozenset({"fit"})
     """The commands that read targets from a server."""
+
+    def main(self, *args: Any, **extra: Any) -> Any:
+        """Run a command, as the process that was started for it if this is one."""
+        from abiscan.cli import process
+
+        if process.is_own():
+            process.begin()
+        return super().main(*args, **extra)
+
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        """Read the arguments; this may print the help."""
+        from abiscan.cli.common import errors_reported
+
+        with errors_reported():
+            return super().make_context(*args, **extra)
 
     def invoke(self, ctx: click.Context) -> object:
         """Run a command with almost no garbage collection.
