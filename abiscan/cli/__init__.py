@@ -56,15 +56,17 @@ class _Commands(click.Group):
 
         with errors_reported():  # those of importing a command, too
             command = next(iter(ctx._protected_args), "")
-            if command in self.READING | self.READING_ONLINE and not ctx.params["no_isolation"]:
-                from abiscan.cli import supervisor
+            if command not in self.READING | self.READING_ONLINE:
+                return super().invoke(ctx)
+            from abiscan.cli import process, supervisor
 
-                if supervisor.is_possible():
-                    from abiscan.inputs.isolation import Confinement
+            if ctx.params["no_isolation"] or not supervisor.is_possible():
+                with process.scratch():
+                    return super().invoke(ctx)
+            from abiscan.inputs.isolation import Confinement
 
-                    confinement = Confinement.ONLINE if command in self.READING_ONLINE else Confinement.OFFLINE
-                    return supervisor.isolated(lambda: super(_Commands, self).invoke(ctx), confinement)
-            return super().invoke(ctx)
+            confinement = Confinement.ONLINE if command in self.READING_ONLINE else Confinement.OFFLINE
+            return supervisor.isolated(lambda: super(_Commands, self).invoke(ctx), confinement)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         """The names of the commands, in the order of the help."""

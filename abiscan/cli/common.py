@@ -203,12 +203,13 @@ def install_checked(
             _check_install(installer, environment_for(arguments[1:]), arguments[1:], forced="--force" in words)
 
         with errors_reported():
-            from abiscan.cli import supervisor
+            from abiscan.cli import process, supervisor
 
             if supervisor.is_possible() and not click.get_current_context().find_root().params["no_isolation"]:
                 supervisor.first(check)
             else:
-                check()
+                with process.scratch():
+                    check()
     with errors_reported():
         program = [*command(), *arguments]
     sys.stdout.flush()

@@ -10,7 +10,9 @@ import contextlib
 import os
 import signal
 import sys
+import tempfile
 import threading
+from collections.abc import Iterator
 from types import FrameType
 from typing import Final, NoReturn
 
@@ -48,6 +50,21 @@ def begin() -> None:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _ended)
     temporary.adopt(orphans=True)
+
+
+@contextlib.contextmanager
+def scratch() -> Iterator[None]:
+    """Make all temporary files in a folder that is gone when this process ends, however it does."""
+    if not is_own():
+        yield
+        return
+    with temporary.folder() as folder:
+        tempfile.tempdir = os.environ["TMPDIR"] = str(folder)
+        try:
+            yield
+        finally:
+            tempfile.tempdir = None
+            del os.environ["TMPDIR"]
 
 
 def follow() -> None:

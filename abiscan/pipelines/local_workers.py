@@ -17,12 +17,15 @@ from typing import IO, Final, NoReturn, cast
 from abiscan.inputs import isolation, temporary
 from abiscan.pipelines.survey import Surveyed, SurveyTask, judge
 
-# With the search path of this process, and before anything else is imported: not from the current folder.
+# With the search path of this process, before anything else is imported: not from the current folder. What ends the
+# process with this one comes next, since the rest takes a second to import.
 _BEGIN: Final = """
 import sys
 parent, scratch, *sys.path = sys.argv[1:]
+from abiscan.inputs.isolation import die_with
+die_with(int(parent))
 from abiscan.pipelines.local_workers import work
-work(int(parent), scratch)
+work(scratch)
 """
 
 
@@ -130,13 +133,11 @@ def _interrupts_held() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, earlier)
 
 
-def work(parent: int, scratch: str) -> NoReturn:
+def work(scratch: str) -> NoReturn:
     """Be such a process.
 
-    :param parent: the process that has started it
     :param scratch: the folder for temporary files
     """
-    isolation.die_with(parent)
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     if hasattr(signal, "pthread_sigmask"):

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import io
 import os
+import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, Final
+from typing import Final
 
 from abiscan.errors import InputError
 from abiscan.results.survey import SurveyEntry
 
 _FIX = "pass another file with --output"
 
-
+_BEGINNING: Final = b'{"version":1,'  # of each line: by that, one that was cut off is told from what is none
+_FLAGS: Final = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)  # no FIFO hangs
 _BEYOND: Final = 1 << 40  # Windows locks bytes, which others then cannot read; these need not exist
 
 
-def _lock(stream: IO[bytes]) -> None:
+def _lock(stream: io.FileIO) -> None:
     """Lock a file until it is closed.
 
     :raises OSError: it is locked
@@ -33,13 +36,26 @@ def _lock(stream: IO[bytes]) -> None:
         fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
+def _appending(path: Path) -> io.FileIO:
+    """Open a file for reading and appending, or make one.
+
+    :raises InputError: it is no regular file, which could not be read again
+    :raises OSError: it cannot be written
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | _FLAGS, 0o666)
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return io.FileIO(descriptor, "a+")
+    os.close(descriptor)
+    raise InputError(str(path), "is no regular file, and a survey reads its answers again", _FIX)
+
+
 class SurveyFile:
     """The lines of a survey. Only one survey at a time writes to a file.
 
     :param stream: the file, open for reading and appending
     """
 
-    def __init__(self, path: Path, stream: IO[bytes]) -> None:
+    def __init__(self, path: Path, stream: io.FileIO) -> None:
         self._path, self._stream = path, stream
         self._answered: dict[tuple[str, str], str | None] = {}
         for entry in self._read(repair=True):
@@ -53,7 +69,7 @@ class SurveyFile:
         :raises InputError: it cannot be written, another survey is writing to it, or it has something else in it
         """
         try:
-            stream = path.open("a+b")
+            stream = _appending(path)
         except OSError as error:
             raise InputError(str(path), f"cannot be written: {error.strerror}", _FIX) from error
         with stream:
@@ -77,8 +93,9 @@ class SurveyFile:
         :raises InputError: the disk is full, or the like
         """
         try:
-            self._stream.write("".join(lines).encode())
-            self._stream.flush()
+            rest = memoryview("".join(lines).encode())
+            while rest:
+                rest = rest[self._stream.write(rest) or 0 :]
         except OSError as error:
             raise InputError(str(self._path), f"cannot be written: {error.strerror}", "then run it again") from error
 
@@ -88,15 +105,23 @@ class SurveyFile:
 
     def _read(self, *, repair: bool) -> Iterator[SurveyEntry]:
         self._stream.seek(0)
-        start = 0
-        for number, line in enumerate(self._stream, 1):
-            if not line.endswith(b"\n"):
-                if repair:
-                    os.ftruncate(self._stream.fileno(), start)
-                return
-            start += len(line)
-            try:
-                yield SurveyEntry.read(line.decode())
-            except (ValueError, RecursionError) as error:
-                problem = f"line {number} is not an answer of a survey by this version of abiscan"
-                raise InputError(str(self._path), problem, _FIX) from error
+        lines = io.BufferedReader(self._stream)
+        try:
+            start = 0
+            for number, line in enumerate(lines, 1):
+                is_whole = line.endswith(b"\n")
+                if not is_whole and _BEGINNING.startswith(line[: len(_BEGINNING)]):
+                    if repair:
+                        os.ftruncate(self._stream.fileno(), start)
+                    return
+                start += len(line)
+                yield self._entry(number, line if is_whole else b"")
+        finally:
+            lines.detach()
+
+    def _entry(self, number: int, line: bytes) -> SurveyEntry:
+        try:
+            return SurveyEntry.read(line.decode())
+        except (ValueError, RecursionError) as error:
+            problem = f"line {number} is not an answer of a survey by this version of abiscan"
+            raise InputError(str(self._path), problem, _FIX) from error
