@@ -182,7 +182,11 @@ def console(stream: TextIO) -> Console:
     """The console that human-readable views print to."""
     from rich.console import Console
 
-    return Console(file=stream, highlight=False)
+    class OutputConsole(Console):
+        def on_broken_pipe(self) -> None:
+            raise  # noqa: PLE0704 - what it handles; rich would exit with 1, which means a finding
+
+    return OutputConsole(file=stream, highlight=False)
 
 
 def install_checked(
