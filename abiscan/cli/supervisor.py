@@ -87,10 +87,10 @@ def _watched(child: int, pipe: int) -> tuple[str | None, int]:
     with os.fdopen(pipe, "rb") as stream:
         for line in stream:
             message = json.loads(line)
-            if isinstance(message, list):
-                temporary.add(Path(*message))
-            else:
+            if not isinstance(message, list):
                 target = message
+            elif temporary.is_part(part := Path(*message)):  # nothing else is removed for a process that reads targets
+                temporary.add(part)
     return target, os.waitpid(child, 0)[1]
 
 

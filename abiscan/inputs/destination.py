@@ -10,7 +10,6 @@ import contextlib
 import errno
 import os
 import re
-import secrets
 import stat
 import tempfile
 from collections.abc import Iterator
@@ -107,7 +106,7 @@ def written(path: Path) -> Iterator[IO[bytes]]:
     """
     with _errors_named(path):
         place = _place(path)
-        part = place.path.with_name(f".abiscan-{secrets.token_hex(8)}.part")
+        part = temporary.part_of(place.path)
         with temporary.noted(part):
             beside = _new(part, place) if place.is_file else None
             with tempfile.TemporaryFile() if beside is None else os.fdopen(beside, "w+b") as stream:

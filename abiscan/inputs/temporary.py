@@ -9,6 +9,8 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import re
+import secrets
 import shutil
 import signal
 import sys
@@ -25,14 +27,27 @@ _PR_SET_CHILD_SUBREAPER: Final = 36
 _SECONDS_TO_END: Final = 0.4
 _SIGKILL: Final = 9
 
+_PART: Final = re.compile(r"\.abiscan-[0-9a-f]{16}\.part")
+
 _paths: set[Path] = set()
+
+
+def part_of(path: Path) -> Path:
+    """A name next to a file for what is to replace it, which nobody can foresee."""
+    return path.with_name(f".abiscan-{secrets.token_hex(8)}.part")
+
+
+def is_part(path: Path) -> bool:
+    """Whether it is such a name."""
+    return bool(_PART.fullmatch(path.name))
 
 
 @contextlib.contextmanager
 def noted(path: Path) -> Iterator[None]:
     """Have a file or folder removed at the end of the block, or of this process if it is ended before."""
     _paths.add(path)
-    isolation.tell_temporary(path)  # to the process that watches this one
+    if is_part(path):  # everything else is in the folder that goes with this process
+        isolation.tell_temporary(path)
     try:
         yield
     finally:
