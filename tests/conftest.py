@@ -11,6 +11,8 @@ import contextlib
 import ctypes
 import gc
 import os
+import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,6 +24,13 @@ import pytest
 hypothesis.settings.register_profile("abiscan", deadline=None, derandomize=True, database=None)
 hypothesis.settings.load_profile("abiscan")
 
+# What a machine has of its own decides nothing: the whole suite runs far from UTC, in a locale that is not there, with
+# a home that does not exist.
+os.environ |= {"TZ": "Pacific/Kiritimati", "LC_ALL": "xx_XX.UTF-8", "HOME": "/nonexistent/home"}
+time.tzset()
+# Otherwise the hundreds of processes that tests start would compile the package anew, each of them.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 SKIPS: Final = Path(__file__).with_name("skips.txt")
 

@@ -6,7 +6,6 @@ import contextlib
 import errno
 import io
 import os
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,7 +16,7 @@ import click
 
 from abiscan.cli.process import say
 from abiscan.errors import AbiscanError, InputError
-from abiscan.inputs import destination, isolation, temporary
+from abiscan.inputs import destination, isolation, programs, temporary, tracing
 from abiscan.words import listed
 
 if TYPE_CHECKING:
@@ -82,6 +81,23 @@ def _end_of_bug(error: Exception) -> NoReturn:
     sys.exit(3)
 
 
+@contextlib.contextmanager
+def environment_named() -> Iterator[None]:
+    """Name the Python environment on stderr, once, as soon as an answer depends on it; not with ``--quiet``."""
+    from abiscan.inputs.environment import heard_by
+
+    lines: set[str] = set()
+
+    def hear(environment: PythonEnvironment) -> None:
+        line = f"abiscan: environment {environment}"
+        if line not in lines and not click.get_current_context().params.get("quiet"):
+            lines.add(line)
+            say(line)
+
+    with heard_by(hear):
+        yield
+
+
 def report_unread(unchecked: Iterable[Unchecked]) -> None:
     """Say on stderr, whatever the format of the report, which targets cannot be read."""
     for target in unchecked:
@@ -101,7 +117,7 @@ def working(activity: str) -> Iterator[Callable[[str], None]]:
 
     :return: a function to call with a description of the current step
     """
-    if not sys.stderr.isatty():
+    if not sys.stderr.isatty() or tracing.destination() == tracing.STDERR:
         yield lambda _: None
         return
     lock, current, process = threading.Lock(), [activity], os.getpid()
@@ -218,9 +234,7 @@ def install_checked(
         program = [*command(), *arguments]
     sys.stdout.flush()
     temporary.adopt(orphans=False)  # it would not know that they are its own
-    if os.name == "nt":  # there, the shell would not wait for a program that replaces this one
-        sys.exit(subprocess.call(program))  # noqa: S603 - the command of the user
-    os.execvp(program[0], program)  # noqa: S606 - its exit code, its terminal, its signals
+    programs.become(program)
 
 
 def _check_install(

@@ -55,7 +55,7 @@ def doctor(*, python: str | None, form: str, output: Path | None, quiet: bool) -
             return diagnose(chosen, python, session, hardware)
 
         question = ["doctor", chosen.python, str(chosen), python, frozen.dumps(hardware)]
-        diagnosis = answer(session.store.folder, question, find, ())
+        diagnosis = answer(session.folder, question, find, ())
 
     def text(stream: TextIO) -> None:
         from abiscan.report import doctor_text

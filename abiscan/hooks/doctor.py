@@ -107,7 +107,7 @@ def _judged(distribution: Distribution, choice: TorchOf, session: Session) -> Ju
     """The verdict on a package: that of an earlier run, as long as nothing has changed that it depends on."""
     its = distribution.name, distribution.version, distribution.site, distribution.objects, distribution.source
     question = ["installed", *its, choice.executable]
-    return answer(session.store.folder, question, lambda: judge(distribution, choice, session), ())
+    return answer(session.folder, question, lambda: judge(distribution, choice, session), ())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,7 @@ from packaging.version import Version
 from abiscan.errors import InputError
 from abiscan.hooks import arguments as arguments_of
 from abiscan.hooks.install import InstallerError, Plan, Planned
-from abiscan.inputs import interpreter, packages
+from abiscan.inputs import interpreter, packages, programs
 
 _PLANS_WITH_METADATA: Final = Version("25.1")
 _REPORT_VERSION: Final = "1"
@@ -52,10 +52,9 @@ class Pip:
         with tempfile.TemporaryDirectory(prefix="abiscan-") as folder:
             report = Path(folder, "report.json")
             command = ("install", "--dry-run", "--report", str(report), "-qq")
-            process = subprocess.run(  # noqa: S603 - as the user would run it
+            process = programs.run(
                 [*packages.pip(self.python), *command, *arguments_of.without_report(arguments)],
                 stderr=subprocess.DEVNULL if silent else None,
-                check=False,
                 env=_impatient() if silent else None,
             )
             text = report.read_text("utf-8") if report.is_file() else ""
@@ -100,7 +99,7 @@ def versions(python: str | None, name: str, options: Sequence[str]) -> tuple[str
         command = [*packages.pip(python), "index", "versions", *options, name]
     except InputError:  # there is no pip
         return ()
-    process = subprocess.run(command, capture_output=True, text=True, check=False, env=_impatient())  # noqa: S603
+    process = programs.run(command, capture_output=True, env=_impatient())
     match = _VERSIONS.search(process.stdout)
     return tuple(match[1].split(", ")) if match and not process.returncode else ()
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import shutil
-import subprocess
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -15,6 +13,7 @@ from abiscan.errors import InputError
 from abiscan.hooks.arguments import index_options
 from abiscan.hooks.install import InstallerError, Plan, Planned
 from abiscan.hooks.pip import versions
+from abiscan.inputs import disk, programs
 
 # " + torchaudio==2.8.0", " + pkg==1.0 (from file:///…/pkg-1.0-….whl)", as uv prints changes without colour.
 _ADDED: Final = re.compile(r"^ [+~] (?P<name>[\w.-]+)==(?P<version>\S+)(?: \(from (?P<url>.+)\))?$", re.MULTILINE)
@@ -33,7 +32,7 @@ class Uv:
 
         :raises InputError: there is none
         """
-        path = shutil.which("uv")
+        path = disk.which("uv")
         if path is None:
             raise InputError("uv", "is not installed", "see https://docs.astral.sh/uv, or use abiscan pip install")
         return path
@@ -51,7 +50,7 @@ class Uv:
         """
         other_arguments = [word for word in arguments if word != "--dry-run"]  # uv accepts it only once
         command = [self.executable, "pip", "install", "--dry-run", "--color", "never", *other_arguments]
-        process = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - as the user would
+        process = programs.run(command, capture_output=True)
         if process.returncode:
             raise InstallerError(process.returncode, "" if silent else process.stderr)
         return Plan(
@@ -97,7 +96,7 @@ class Uv:
         pythons += [word.partition("=")[2] for word in arguments if word.startswith("--python=")]
         system = ["--system"] if "--system" in arguments else []
         command = [self.executable, "python", "find", *system, *pythons[-1:]]
-        process = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+        process = programs.run(command, capture_output=True)
         if process.returncode:
             raise InputError("uv", f"finds no Python: {process.stderr.strip()}", "create an environment with uv venv")
         return process.stdout.strip()

@@ -68,7 +68,7 @@ def check(path: Path) -> None:
                 raise PermissionError(errno.EACCES, _READ_ONLY)
             with contextlib.suppress(PermissionError), place.path.open("rb") as stream:
                 if stream.read(4).startswith(_INPUTS):
-                    problem = "is a library or an archive, which the report would replace"
+                    problem = "is a library or an archive, which the output would replace"
                     raise InputError(str(path), problem, "name another file")
 
 
@@ -197,7 +197,7 @@ def _refuse(path: Path, mode: int) -> None:
     if stat.S_ISDIR(mode):
         raise InputError(str(path), "is a folder", f"name a file in it, such as {path / 'report'}")
     if stat.S_ISBLK(mode):
-        raise InputError(str(path), "is a disk, which the report would damage", "name a file")
+        raise InputError(str(path), "is a disk, which the output would damage", "name a file")
     if stat.S_ISSOCK(mode):
         raise InputError(str(path), "is a socket", "name a file, or a pipe to a program that writes to the socket")
 

@@ -30,7 +30,7 @@ from unearth.evaluator import TargetPython
 from abiscan.binary.elf import Machine
 from abiscan.binary.image import ImageSystem
 from abiscan.errors import InputError
-from abiscan.inputs import disk, packages
+from abiscan.inputs import disk, packages, programs
 from abiscan.inputs.files import Wheel
 from abiscan.inputs.packages import RemoteWheel
 from abiscan.inputs.remote import RemoteFile, tidy
@@ -86,7 +86,7 @@ def settings_of_pip(python: str | None, index_url: str | None = None, extra_inde
 def _configuration(python: str | None) -> dict[str, str]:
     try:
         command = [*packages.pip(python), "config", "list"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_PIP_SECONDS, check=True)  # noqa: S603
+        done = programs.run(command, capture_output=True, timeout=_PIP_SECONDS, check=True)
     except (InputError, OSError, subprocess.SubprocessError):
         return {}
     found: dict[str, dict[str, str]] = {section: {} for section in _SECTIONS}

@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import json
 import logging
+import shutil
 import ssl
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,10 +18,11 @@ from pathlib import Path
 from typing import Final
 
 import httpx2
-from unearth.auth import MultiDomainBasicAuth
+from unearth import auth
 from unearth.fetchers import PyPIClient
 
 from abiscan.errors import InputError
+from abiscan.inputs import disk
 from abiscan.inputs.kept import written_whole
 
 _TRIES: Final = 3
@@ -71,7 +73,9 @@ class Web:
             follow_redirects=True,
             proxy=proxy,
         )
-        self._client.auth = MultiDomainBasicAuth(prompting=False, index_urls=index_urls)
+        # What unearth would run is in the current folder.
+        auth.KEYRING_DISABLED |= shutil.which("keyring") != disk.which("keyring")
+        self._client.auth = auth.MultiDomainBasicAuth(prompting=False, index_urls=index_urls)
 
     def close(self) -> None:
         """Close the connections."""

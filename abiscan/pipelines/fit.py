@@ -6,6 +6,7 @@ What the metadata exclude is not looked at; what they admit is judged by the byt
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -33,6 +34,9 @@ from abiscan.torches.torch import ReleaseNumber, TorchChoice
 
 if TYPE_CHECKING:
     from abiscan.pipelines.glance import Glance
+
+
+_log = logging.getLogger("abiscan.pipelines")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,7 +238,9 @@ class _Attempt:
         system = self._index.system
         wheel = self._index.origin(candidate)
         question = ["fit", *wheel, str(self._choice), self.build, system.python, system.platforms]
-        return answer(self._session.store.folder, question, lambda: self._read(candidate), ())
+        judged = answer(self._session.folder, question, lambda: self._read(candidate), ())
+        _log.debug("%s on torch %s: %s", candidate, self.build, judged.reason or judged.note or "works")
+        return judged
 
     def _read(self, candidate: Candidate) -> Opinion:
         megabytes = self._index.bytes_read / 1e6

@@ -57,7 +57,7 @@ def answer(request: Request, session: Session) -> FitReport:
         version = tag.major, tag.minor
     system = System.of(version, request.platform)
     here = request.torch is None and request.cuda is None and request.platform is None and _has_torch(request.python)
-    folder = session.store.folder / _FOLDER
+    folder = session.folder / _FOLDER
     with contextlib.closing(Index(settings, system, folder, offline=request.offline)) as index:
         choices = [TorchOf(request.python)] if here else _choices(request, index)
         found = fit(requirements, choices, index, session, installed=here, constraints=constraints)

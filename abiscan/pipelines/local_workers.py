@@ -6,7 +6,6 @@ import contextlib
 import os
 import pickle
 import signal
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -14,18 +13,17 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Final, NoReturn, cast
 
-from abiscan.inputs import isolation, temporary
+from abiscan.inputs import isolation, programs, temporary, tracing
 from abiscan.pipelines.survey import Surveyed, SurveyTask, judge
 
-# With the search path of this process, before anything else is imported: not from the current folder. What ends the
-# process with this one comes next, since the rest takes a second to import.
+# With the search path of this process. What ends that one with this one comes first: the rest takes long to import.
 _BEGIN: Final = """
 import sys
-parent, scratch, *sys.path = sys.argv[1:]
+parent, scratch, trace, *sys.path = sys.argv[1:]
 from abiscan.inputs.isolation import die_with
 die_with(int(parent))
 from abiscan.pipelines.local_workers import work
-work(scratch)
+work(scratch, trace)
 """
 
 
@@ -35,9 +33,12 @@ class WorkerEndedError(Exception):
 
 @contextlib.contextmanager
 def local_workers(slots: int) -> Iterator[LocalWorkers]:
-    """As many processes as there are slots; what they are working on is given up if the survey is."""
+    """As many processes as there are slots; what they are working on is given up if the survey is.
+
+    If the survey is traced, there is one process, whose decisions come in order.
+    """
     with temporary.folder() as scratch:
-        workers = LocalWorkers(slots, scratch)
+        workers = LocalWorkers(1 if tracing.is_on() else slots, scratch)
         try:
             yield workers
         finally:
@@ -89,9 +90,9 @@ class _Worker:
     """
 
     def __init__(self, scratch: Path) -> None:
-        begin = [sys.executable, "-c", _BEGIN, str(os.getpid()), str(scratch), *sys.path]
+        words = (str(os.getpid()), str(scratch), tracing.destination() or "", *sys.path)
         with _interrupts_held():
-            self._process = subprocess.Popen(begin, stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: S603 - ours
+            self._process = programs.start(programs.python(sys.executable, "-c", _BEGIN, *words))
 
     @property
     def pid(self) -> int:
@@ -133,11 +134,14 @@ def _interrupts_held() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, earlier)
 
 
-def work(scratch: str) -> NoReturn:
+def work(scratch: str, trace: str) -> NoReturn:
     """Be such a process.
 
     :param scratch: the folder for temporary files
+    :param trace: the file for the trace; empty for none
     """
+    if trace:
+        tracing.begin(trace, anew=False)
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     if hasattr(signal, "pthread_sigmask"):

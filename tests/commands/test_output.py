@@ -132,7 +132,7 @@ WRONG = [
     ("folder_link", "folder_link: is a folder (name a file in it, such as folder_link/report)"),
     ("loop", "loop: cannot be written: Too many levels of symbolic links"),
     ("absent/a.txt", "/absent does not exist (mkdir -p "),
-    ("x.so", "x.so: is a library or an archive, which the report would replace (name another file)"),
+    ("x.so", "x.so: is a library or an archive, which the output would replace (name another file)"),
     ("hard_link", "hard_link: is a library or an archive"),
     ("link_to_target", "link_to_target: is a library or an archive"),
     ("/proc/1/fd/1", "is a descriptor of another process"),
@@ -170,6 +170,12 @@ def test_what_is_read_is_not_replaced_and_each_report_has_its_own_file(folder: P
         assert (done.code, problem in done.err) == (2, True), done
     assert names(folder) == {"x.so", "list.txt", "operators.txt"}
     assert (folder / "list.txt").read_text() == "x.so\n"
+
+
+def test_a_trace_replaces_no_library(folder: Path) -> None:
+    done = run("--trace", "x.so", *CHECK, cwd=folder)
+    assert (done.code, "x.so: is a library or an archive" in done.err) == (2, True)
+    assert (folder / "x.so").read_bytes() == SAMPLE.read_bytes()
 
 
 def test_a_baseline_may_be_brought_up_to_date(folder: Path) -> None:

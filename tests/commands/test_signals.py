@@ -22,11 +22,9 @@ BUSY: Final = {
 }
 BEFORE: Final = """
 import os, sys, tempfile
-from pathlib import Path
 from abiscan.inputs import sources
 def busy(path, location, source):
     tempfile.mkdtemp()
-    Path({ready!r}, str(os.getpid())).touch()
     {act}
 sources._extension = busy
 """
@@ -44,20 +42,20 @@ COMMANDS: Final = {
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with libraries, and others for temporary files and for the processes that are busy."""
+    """A folder with libraries, and one for temporary files."""
     for name in ("a.so", "b.so"):
         extension().write(tmp_path / name)
-    for name in ("tmp", "ready"):
-        (tmp_path / name).mkdir()
+    (tmp_path / "tmp").mkdir()
     return tmp_path
 
 
-def before(folder: Path, act: str) -> str:
-    return BEFORE.format(act=BUSY[act], ready=str(folder / "ready"))
+def before(act: str) -> str:
+    return BEFORE.format(act=BUSY[act])
 
 
 def is_busy(folder: Path) -> bool:
-    return any((folder / "ready").iterdir())
+    """Whether it has made a temporary file."""
+    return any(folder.glob("tmp/*/*"))
 
 
 def ends(running: Running, folder: Path, number: signal.Signals, *, group: bool) -> None:
@@ -68,14 +66,14 @@ def ends(running: Running, folder: Path, number: signal.Signals, *, group: bool)
     assert (done.code, done.out, done.err) == (128 + number, "", "")
     assert wait(lambda: not any(map(is_alive, members)), 30)
     assert list((folder / "tmp").iterdir()) == []
-    assert {path.name for path in folder.iterdir()} - {"answers"} == {"a.so", "b.so", "tmp", "ready"}
+    assert {path.name for path in folder.iterdir()} - {"answers"} == {"a.so", "b.so", "tmp"}
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 @pytest.mark.parametrize(("number", "group"), [(signal.SIGINT, False), (signal.SIGINT, True), (signal.SIGTERM, False)])
 def test_a_signal_ends_a_command(folder: Path, name: str, number: signal.Signals, *, group: bool) -> None:
     environment = {"TMPDIR": str(folder / "tmp")}
-    with start(*COMMANDS[name], cwd=folder, env=environment, before=before(folder, "python")) as running:
+    with start(*COMMANDS[name], cwd=folder, env=environment, before=before("python")) as running:
         running.wait_until(lambda: is_busy(folder))
         ends(running, folder, number, group=group)
 
@@ -83,7 +81,7 @@ def test_a_signal_ends_a_command(folder: Path, name: str, number: signal.Signals
 @pytest.mark.parametrize("isolation", [(), ("--no-isolation",)])
 def test_with_the_programs_that_it_has_started(folder: Path, isolation: tuple[str, ...]) -> None:
     words, environment = (*isolation, *COMMANDS["ops"]), {"TMPDIR": str(folder / "tmp")}
-    with start(*words, cwd=folder, env=environment, before=before(folder, "program")) as running:
+    with start(*words, cwd=folder, env=environment, before=before("program")) as running:
         running.wait_until(lambda: is_busy(folder) and len(running.members()) == 2 + (not isolation))
         ends(running, folder, signal.SIGINT, group=False)
 
@@ -123,7 +121,7 @@ def test_workers_do_not_outlive_a_command_that_is_killed(folder: Path, name: str
 def test_ctrl_c_on_a_terminal(folder: Path) -> None:
     """Twice, as impatient people do: the cursor, which the display of progress has hidden, is back."""
     words = ("check", "a.so", "--torch", "2.13.0")
-    done = on_terminal(*words, cwd=folder, before=before(folder, "python"), typed=[("\x1b[?25l", "\x03\x03")])
+    done = on_terminal(*words, cwd=folder, before=before("python"), typed=[("\x1b[?25l", "\x03\x03")])
     assert done.code == 130
     assert done.out.endswith("\x1b[?25h")
     assert "Traceback" not in done.out
@@ -142,13 +140,13 @@ def test_pip_gets_the_signal_and_its_exit_code_is_kept(folder: Path) -> None:
     """What installs takes the place of abiscan; what only asks pip beforehand is ended with it."""
     site = folder / "site"
     (site / "pip").mkdir(parents=True)
-    code = f"import pathlib, time\npathlib.Path({str(folder / 'ready' / 'pip')!r}).touch()\ntime.sleep(600)\n"
+    code = f"import pathlib, time\npathlib.Path({str(folder / 'ready')!r}).touch()\ntime.sleep(600)\n"
     (site / "pip" / "__init__.py").write_text("")
     (site / "pip" / "__main__.py").write_text(code)
     for words, expected in ((("install", "x"), 130), (("download", "x"), -signal.SIGINT)):
         with start("pip", *words, cwd=folder, env={"PYTHONPATH": str(site)}) as running:
-            running.wait_until(lambda: is_busy(folder))
-            (folder / "ready" / "pip").unlink()
+            running.wait_until((folder / "ready").exists)
+            (folder / "ready").unlink()
             members = running.members()
             running.send(signal.SIGINT)
             assert running.finish(30).code == expected

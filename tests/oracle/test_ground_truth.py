@@ -17,7 +17,7 @@ from packaging.version import Version
 
 from abiscan.binary.elf import Machine
 from abiscan.extension.built_for import built_for
-from abiscan.inputs.files import Files, read_facts
+from abiscan.inputs.files import Files
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import read_target
 from abiscan.pipelines.matrix import matrix
@@ -83,7 +83,7 @@ def shipped_by(pairs: Sequence[ground_truth.Pair]) -> dict[str, frozenset[str]]:
 def test_the_matrix_of_each_wheel_has_every_recorded_verdict_and_error() -> None:
     pairs = ground_truth.recorded()
     targets = ground_truth.targets_of(pairs, corpus.folder())
-    found = matrix(list(targets.values()), (), RULES, Session(store=corpus.store()), explained=False)
+    found = matrix(list(targets.values()), (), RULES, Session(folder=corpus.cache()), explained=False)
     rows = {(row.target, row.path): row for row in found.rows}
     wrong, shipped = {}, shipped_by(pairs)
     for pair in pairs:
@@ -114,7 +114,7 @@ BUILT_FOR: Final = {
 @pytest.mark.parametrize("metadata", [True, False], ids=["with metadata", "without"])
 @pytest.mark.parametrize("name", BUILT_FOR)
 def test_the_release_that_a_wheel_was_built_for(name: str, metadata: bool) -> None:
-    target = read_target(corpus.wheel(name), Files(read_facts), SITE, f"{SITE}/torch")
+    target = read_target(corpus.wheel(name), Files(), SITE, f"{SITE}/torch")
     assert target.metadata is not None
     if not metadata:
         nothing = dataclasses.replace(target.metadata, requires_torch=None, torch_in_version=None)

@@ -17,13 +17,14 @@ import pytest
 
 from abiscan.cli import main
 from abiscan.hooks.arguments import index_options
+from abiscan.inputs import programs
 from tests.elf_builder import exports, uses
 from tests.fakes import extension, install, package_wheel, site_of, torch_libraries
 
-pytestmark = pytest.mark.skipif(
-    (platform.system(), platform.machine()) != ("Linux", "x86_64"),
-    reason="needs x86_64 Linux",
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif((platform.system(), platform.machine()) != ("Linux", "x86_64"), reason="needs x86_64 Linux"),
+]
 GONE = uses("_ZN2at4goneEv")
 THREADS = uses("_ZN2at15get_num_threadsEv")
 
@@ -63,7 +64,7 @@ def run(python: str, *words: str, code: int = 0) -> str:
 
 def test_what_fits_goes_to_pip_unchanged(python: str, handed_over: list[list[str]]) -> None:
     assert run(python, "install", "good", "plain", "--no-deps", "--quiet") == ""
-    pip = [sys.executable, "-m", "pip", "--python", python]
+    pip = programs.python(sys.executable, "-m", "pip", "--python", python)
     assert handed_over == [[*pip, "install", "good", "plain", "--no-deps", "--quiet"]]
 
 
@@ -95,7 +96,7 @@ def test_requirements_and_constraints_are_honoured(python: str, index: Path, tmp
 def test_other_commands_and_help_go_to_pip(python: str, handed_over: list[list[str]]) -> None:
     for words in (["list"], ["install", "--help"], ["freeze", "--all"]):
         run(python, *words)
-    assert [command[5:] for command in handed_over] == [["list"], ["install", "--help"], ["freeze", "--all"]]
+    assert [command[6:] for command in handed_over] == [["list"], ["install", "--help"], ["freeze", "--all"]]
 
 
 def test_what_pip_refuses_has_its_exit_code(python: str, handed_over: list[list[str]]) -> None:

@@ -24,7 +24,6 @@ from abiscan.binary.elf import Machine
 from abiscan.cli import main
 from abiscan.inputs.index import Index, Settings, System
 from abiscan.inputs.session import Session
-from abiscan.inputs.store import Store
 from abiscan.pipelines.fit import fit, release_build, torches_of_index
 from abiscan.report import fit_text
 from abiscan.results.document import schema
@@ -32,6 +31,8 @@ from abiscan.results.fit import FitReport, Fitting
 from tests.elf_builder import uses
 from tests.fakes import extension, package_wheel
 from tests.index_server import LocalIndex, serving
+
+pytestmark = pytest.mark.slow
 
 TORCHES = ("2.13.0", "2.9.1", "2.8.0", "2.7.1")
 # One symbol each that some of the releases export: nm -D of their libtorch_cpu.so.
@@ -85,7 +86,7 @@ def found(server: LocalIndex, cache: Path, names: Sequence[str], torches: Sequen
     index = Index(Settings(index_urls=(server.url,)), SYSTEM, cache / "wheels")
     choices = [release_build(torch, Machine.X86_64, "cpu" if torch == "2.13.0" else None) for torch in torches]
     requirements = [Requirement(name) for name in names]
-    return fit(requirements, choices or torches_of_index(index), index, Session(store=Store(cache)), installed=False)
+    return fit(requirements, choices or torches_of_index(index), index, Session(folder=cache), installed=False)
 
 
 def versions(found: FitReport) -> dict[str, str]:
@@ -276,7 +277,7 @@ def test_it_is_a_function(server: LocalIndex, tmp_path: Path) -> None:
         index_url=server.url,
         python_version=(3, 11),
         platform="linux_x86_64",
-        session=Session(store=Store(tmp_path)),
+        session=Session(folder=tmp_path),
     )
     assert answer.pins == ("torch==2.9.1", "eye==2.0")
 
