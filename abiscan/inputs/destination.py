@@ -187,7 +187,7 @@ def _place(path: Path) -> _Place:
         status = None
     if status is None and not os.path.isdir(os.path.dirname(current)):  # noqa: PTH112, PTH120
         folder = os.path.dirname(current)  # noqa: PTH120
-        raise InputError(str(path), f"the folder {folder} does not exist", f"mkdir -p {folder}")
+        raise InputError(str(path), f"cannot be written: the folder {folder} does not exist", f"mkdir -p {folder}")
     if status is not None:
         _refuse(path, status.st_mode)
     return _Place(path=Path(current), status=status)
