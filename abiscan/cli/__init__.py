@@ -24,8 +24,8 @@ class _Commands(click.Group):
         *("guard", "matrix", "ops", "pip", "releases", "stable", "stamp", "survey", "uv"),
     )
 
-    READING = frozenset({"check", "coverage", "diff", "doctor", "matrix", "ops", "stable", "stamp"})
-    """The commands that read targets, and need no network once they do."""
+    READING = frozenset({"check", "coverage", "diff", "matrix", "ops", "stable", "stamp"})
+    """The commands that read targets, and need no network once they do; ``doctor`` does that itself, and then asks."""
 
     READING_ONLINE = frozenset({"fit"})
     """The commands that read targets from a server."""

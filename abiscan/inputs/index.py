@@ -29,7 +29,7 @@ from unearth.evaluator import TargetPython
 
 from abiscan.binary.elf import Machine
 from abiscan.binary.image import ImageSystem
-from abiscan.errors import InputError
+from abiscan.errors import InputError, UnreachableError
 from abiscan.inputs import disk, packages, programs
 from abiscan.inputs.files import Wheel
 from abiscan.inputs.packages import RemoteWheel
@@ -404,10 +404,10 @@ def _link(candidate: Candidate) -> Link:
 def _packages(finder: PackageFinder, name: str, *, allow_yanked: bool) -> Sequence[Package]:
     """What an index has of a package.
 
-    :raises InputError: its page cannot be read
+    :raises UnreachableError: its page cannot be read
     """
     try:
         return finder.find_all_packages(name, allow_yanked=allow_yanked)
     except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:  # unearth takes pages on trust
         problem = f"the index has a page for it that cannot be read: {type(error).__name__}: {error}"
-        raise InputError(name, problem, "check the index settings") from error
+        raise UnreachableError(name, problem, "check the index settings") from error

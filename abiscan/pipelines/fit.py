@@ -15,9 +15,9 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from abiscan.binary.elf import Machine
-from abiscan.errors import InputError, StoppedError
+from abiscan.errors import InputError, NoExtensionError, StoppedError
 from abiscan.findings import Effect
-from abiscan.inputs import isolation
+from abiscan.inputs import isolation, memory
 from abiscan.inputs.answers import answer
 from abiscan.inputs.index import Candidate, Index
 from abiscan.inputs.packages import RemoteWheel
@@ -250,6 +250,13 @@ class _Attempt:
             isolation.begin(name_of(wheel))
         except StoppedError as error:
             return Opinion(reason=error.problem)
+        memory.give_back()
+        try:
+            return self._opinion_of(wheel)
+        except NoExtensionError:  # nothing in it was compiled for a torch
+            return Opinion()
+
+    def _opinion_of(self, wheel: RemoteWheel) -> Opinion:
         seen = self._glance(wheel)
         if seen is not None and seen.reason is not None:
             return Opinion(reason=seen.reason)

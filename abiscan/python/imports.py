@@ -384,12 +384,13 @@ class PythonInterpreter(Calls):
             return
         self.settle(Deferred(module, "__all__"))
         listed = module.names.get("__all__")
-        public = [name for name in module.names if not name.startswith("_")]
+        # globals()[NAME] = … may have bound a name that is not known.
+        public = [name for name in module.names if isinstance(name, str) and not name.startswith("_")]
         names = listed if isinstance(listed, (list, tuple)) else public
         for name in names:
             if isinstance(name, str):
                 self.bind(name, self._take_listed(module, name), scope)
-        if module.open_ or isinstance(listed, NotKnown):
+        if module.open_ or isinstance(listed, NotKnown) or not all(isinstance(name, str) for name in module.names):
             scope.module.open_ = True
 
 

@@ -140,7 +140,9 @@ def test_an_interpreter_is_for_a_running_torch() -> None:
 
 
 def test_a_python_that_cannot_be_run_is_named() -> None:
-    assert run("--live", "--python", "/bin/false", code=2).startswith("abiscan: /bin/false: is not a Python")
+    named, problem, _ = run("--live", "--python", "/bin/false", code=2).split("\n")
+    assert named == "abiscan: environment /bin/false (--python)"
+    assert problem.startswith("abiscan: /bin/false: is not a Python")
 
 
 @pytest.mark.slow

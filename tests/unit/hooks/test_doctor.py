@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 
 from abiscan.cli import main
-from abiscan.hooks.doctor import diagnose
+from abiscan.hooks.doctor import diagnose, examine_environment
 from abiscan.hooks.judgement import judge
 from abiscan.inputs import disk
 from abiscan.inputs.environment import PythonEnvironment
@@ -111,9 +111,9 @@ def test_a_diagnosis_is_kept_until_something_changes(
 
     before = doctor()
     assert before[0] == 0
-    monkeypatch.setattr("abiscan.hooks.doctor.diagnose", lambda *_: pytest.fail("it is looked at again"))
+    monkeypatch.setattr("abiscan.hooks.doctor.examine_environment", lambda *_: pytest.fail("it is looked at again"))
     assert doctor() == before
-    monkeypatch.setattr("abiscan.hooks.doctor.diagnose", diagnose)
+    monkeypatch.setattr("abiscan.hooks.doctor.examine_environment", examine_environment)
     if change == "install":
         install(site, "bad", {"bad/_C.so": extension(undefined=GONE)}, requires="")
     elif change == "rebuild":
