@@ -195,7 +195,8 @@ def _place(path: Path) -> _Place:
 
 def _refuse(path: Path, mode: int) -> None:
     if stat.S_ISDIR(mode):
-        raise InputError(str(path), "is a folder", f"name a file in it, such as {path / 'report'}")
+        problem = "cannot be written: it is a folder"
+        raise InputError(str(path), problem, f"name a file in it, such as {path / 'report'}")
     if stat.S_ISBLK(mode):
         raise InputError(str(path), "is a disk, which the output would damage", "name a file")
     if stat.S_ISSOCK(mode):

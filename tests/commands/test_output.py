@@ -127,9 +127,9 @@ def test_a_terminal_that_is_named(folder: Path) -> None:
 
 
 WRONG = [
-    ("reports", "reports: is a folder (name a file in it, such as reports/report)"),
+    ("reports", "reports: cannot be written: it is a folder (name a file in it, such as reports/report)"),
     ("reports/", "reports/ is not the name of a file; type reports/report"),
-    ("folder_link", "folder_link: is a folder (name a file in it, such as folder_link/report)"),
+    ("folder_link", "folder_link: cannot be written: it is a folder (name a file in it, such as folder_link/report)"),
     ("loop", "loop: cannot be written: Too many levels of symbolic links"),
     ("absent/a.txt", "/absent does not exist (mkdir -p "),
     ("x.so", "x.so: is a library or an archive, which the output would replace (name another file)"),
