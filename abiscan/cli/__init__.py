@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import gc
 import importlib
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -23,11 +24,26 @@ class _Commands(click.Group):
         *("guard", "matrix", "ops", "pip", "releases", "stable", "stamp", "survey", "uv"),
     )
 
-    READING = frozenset({"check", "coverage", "diff", "doctor", "matrix", "ops", "stable", "stamp"})
-    """The commands that read targets, and need no network once they do."""
+    READING = frozenset({"check", "coverage", "diff", "matrix", "ops", "stable", "stamp"})
+    """The commands that read targets, and need no network once they do; ``doctor`` does that itself, and then asks."""
 
     READING_ONLINE = frozenset({"fit"})
     """The commands that read targets from a server."""
+
+    def main(self, *args: Any, **extra: Any) -> Any:
+        """Run a command, as the process that was started for it if this is one."""
+        from abiscan.cli import process
+
+        if process.is_own():
+            process.begin()
+        return super().main(*args, **extra)
+
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        """Read the arguments; this may print the help."""
+        from abiscan.cli.common import errors_reported
+
+        with errors_reported():
+            return super().make_context(*args, **extra)
 
     def invoke(self, ctx: click.Context) -> object:
         """Run a command with almost no garbage collection.
@@ -37,19 +53,21 @@ class _Commands(click.Group):
         """
         gc.set_threshold(_YOUNG_OBJECTS)
         atexit.register(gc.freeze)
-        from abiscan.cli.common import errors_reported
+        from abiscan.cli.common import environment_named, errors_reported
 
-        with errors_reported():  # those of importing a command, too
+        with errors_reported(), environment_named(), _traced(ctx.params["trace"]):  # those of importing a command, too
             command = next(iter(ctx._protected_args), "")
-            if command in self.READING | self.READING_ONLINE and not ctx.params["no_isolation"]:
-                from abiscan.cli import supervisor
+            if command not in self.READING | self.READING_ONLINE:
+                return super().invoke(ctx)
+            from abiscan.cli import process, supervisor
 
-                if supervisor.is_possible():
-                    from abiscan.inputs.isolation import Confinement
+            if ctx.params["no_isolation"] or not supervisor.is_possible():
+                with process.scratch():
+                    return super().invoke(ctx)
+            from abiscan.inputs.isolation import Confinement
 
-                    confinement = Confinement.ONLINE if command in self.READING_ONLINE else Confinement.OFFLINE
-                    return supervisor.isolated(lambda: super(_Commands, self).invoke(ctx), confinement)
-            return super().invoke(ctx)
+            confinement = Confinement.ONLINE if command in self.READING_ONLINE else Confinement.OFFLINE
+            return supervisor.isolated(lambda: super(_Commands, self).invoke(ctx), confinement)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         """The names of the commands, in the order of the help."""
@@ -74,10 +92,25 @@ class _Commands(click.Group):
         return super().resolve_command(ctx, args)
 
 
+def _traced(file: str | None) -> contextlib.AbstractContextManager[None]:
+    """Write the decisions of the meantime into a file, if there is one."""
+    if not file:
+        return contextlib.nullcontext()
+    from abiscan.inputs import tracing
+
+    return tracing.to(file)
+
+
 @click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(abiscan.__version__, prog_name="abiscan")
 @click.option("--no-isolation", is_flag=True, help="Read targets in this process, without limits: for debuggers.")
-def main(no_isolation: bool) -> None:  # noqa: FBT001 - for ``_Commands.invoke``
+@click.option(
+    "--trace",
+    metavar="FILE",
+    envvar="ABISCAN_TRACE",
+    help="Write the decisions that lead to a verdict into FILE, or to stderr for -. Also: ABISCAN_TRACE=FILE.",
+)
+def main(no_isolation: bool, trace: str | None) -> None:  # noqa: FBT001 - for ``_Commands.invoke``
     """Will this compiled PyTorch extension load on that torch?
 
     abiscan answers from the files of both. It never imports or runs the extension.

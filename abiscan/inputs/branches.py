@@ -20,7 +20,7 @@ from typing import Final, Generic, NoReturn, TypeVar
 
 from abiscan import errors
 from abiscan.errors import InputError
-from abiscan.inputs import disk, frozen, isolation
+from abiscan.inputs import disk, frozen, isolation, tracing
 
 _Item = TypeVar("_Item")
 _Found = TypeVar("_Found")
@@ -47,7 +47,7 @@ def in_order(
     :param first_here: whether the first item is one for this process: the others begin with what it read
     """
     remaining, is_open = iter(items), True
-    if jobs < 2 or not isolation.is_apart() or not _DESCRIPTORS.is_dir():
+    if jobs < 2 or not isolation.is_apart() or not _DESCRIPTORS.is_dir() or tracing.is_on():
         here = remaining
     else:
         here = itertools.islice(remaining, int(first_here))
@@ -85,10 +85,11 @@ class _Branch(Generic[_Item, _Found]):
         self._name = name
         self._received = bytearray()
         self.pipe, writing = os.pipe()
+        parent = os.getpid()
         self._process = os.fork()
         if not self._process:
             os.close(self.pipe)
-            _work(lambda: find(item), writing)
+            _work(lambda: find(item), writing, parent)
         os.close(writing)
 
     def receive(self) -> bool:
@@ -131,11 +132,11 @@ class _Branch(Generic[_Item, _Found]):
         raise RuntimeError(*words) if kind == _OTHER_ERROR else getattr(errors, kind, InputError)(*words)
 
 
-def _work(find: Callable[[], object], pipe: int) -> NoReturn:
+def _work(find: Callable[[], object], pipe: int, parent: int) -> NoReturn:
     """Send what is found, and what was looked at, and end."""
     code = 1
     try:
-        isolation.branch()
+        isolation.branch(parent)
         _own_offsets()
         found, error = "", None
         with disk.recorded() as record:

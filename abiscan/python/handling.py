@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import logging
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import ExitStack
 
@@ -23,6 +24,7 @@ Flow = Generator[object, object, None]
 """The running of statements: suspended where they yield."""
 LEAVING = (ReturnSignal, BreakSignal, ContinueSignal)
 
+_log = logging.getLogger("abiscan.python")
 _LOUDEST = (Told.WARNING, Told.LOG, Told.PRINT)
 
 
@@ -168,6 +170,8 @@ class Handling(Binding):
             yield from self._split(catching, failure, scope)
         else:
             handler = next((one for one, classes in catching if caught(failure, classes)), None)
+            where = f"caught at line {handler.lineno}" if handler else "not caught there"
+            _log.debug("%s, raised at %s, is %s", failure.name(), failure.at, where)
             if handler is None:
                 raise Thrown(failure)
             yield from self._handle(handler, failure, scope)

@@ -6,6 +6,7 @@ Those that have others in them are generators: the body of a generator of the pa
 from __future__ import annotations
 
 import ast
+import logging
 import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
@@ -32,6 +33,8 @@ from abiscan.python.values import (
 
 _ANNOTATED_LAZILY = (3, 14)
 """The Python that evaluates annotations only where somebody asks for them (PEP 649)."""
+
+_log = logging.getLogger("abiscan.python")
 
 
 class Statements(Handling):
@@ -173,6 +176,8 @@ class Statements(Handling):
         test = self.evaluate(node.test, scope)
         known = special.truth(self, test)
         if known is not None:
+            if self.is_traced:
+                _log.debug("%s: %s is %s", self.place(), self.source_of(node.test), known)
             yield from self.flow(node.body if known else node.orelse, scope)
             return
         unknown = test if isinstance(test, NotKnown) else NotKnown(described(test))
