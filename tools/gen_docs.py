@@ -17,7 +17,7 @@ import inspect
 import re
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -26,6 +26,12 @@ import click.testing
 import abiscan
 from abiscan.cli import main as program
 from abiscan.findings import Rule
+from abiscan.python import calls, expressions, patterns, special, statements
+from abiscan.python.explore import MOST_RUNS
+from abiscan.python.iteration import MOST_ITEMS
+from abiscan.python.library import LARGEST_SOURCE
+from abiscan.python.machine import Limits
+from abiscan.python.models import recipes
 from abiscan.rules import RULES
 
 if sys.version_info >= (3, 11):
@@ -149,6 +155,32 @@ def members_of(value: type) -> Iterator[str]:
             yield name
 
 
+def reading() -> str:
+    """What the reading of Python code follows, from the tables that it works by."""
+    forms = {
+        "statements": [*statements.SIMPLE, *statements.COMPOUND],
+        "expressions": [*expressions.EVALUATE],
+        "patterns of `match`": [*patterns.PATTERNS],
+    }
+    names = {what: {kind.__name__ for kind in kinds} for what, kinds in forms.items()}
+    names["statements"] |= {"TryStar", "TypeAlias"}  # those of a later Python than the one that writes this
+    names["expressions"] |= {"TemplateStr"}
+    rows = [f"| {what} | {_code(kinds)} |\n" for what, kinds in names.items()]
+    rows.append(f"| special methods | {_code(special.METHODS)} |\n")
+    rows += [f"| `{module}` | {_code(recipes.followed(module))} |\n" for module in recipes.NAMES]
+    rows.append(f"| what keeps the functions that it is given | {_code(calls.KEEPERS)}; {_code(calls.KEEPING)} |\n")
+    limits = Limits(deadline=0)
+    rows.append(
+        f"| limits | {limits.steps:,} steps of one import, {limits.depth} calls inside each other, "
+        f"{MOST_ITEMS:,} items of an iterator, {LARGEST_SOURCE:,} bytes of a source, {MOST_RUNS} ways of an import |\n"
+    )
+    return "".join(["| what | followed |\n", "|---|---|\n", *rows])
+
+
+def _code(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in sorted(set(names)))
+
+
 def parts() -> Iterator[tuple[Path, str, str]]:
     """Every generated part: its page, its name, its text."""
     yield DOCS / "rules/index.md", "rules", rule_table()
@@ -161,6 +193,7 @@ def parts() -> Iterator[tuple[Path, str, str]]:
             yield DOCS / "api.md", name, function(name)
     yield DOCS / "api.md", "types", public_types()
     yield DOCS / "design.md", "rooms", picture()
+    yield DOCS / "limitations.md", "python", reading()
 
 
 def replaced(text: str, name: str, fresh: str) -> str:

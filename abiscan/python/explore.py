@@ -17,7 +17,7 @@ from abiscan.python.values import PythonError, Thrown, Why
 
 _log = logging.getLogger("abiscan.python")
 
-_MOST_RUNS = 12
+MOST_RUNS = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ def explore(
     decisions = sorted(runs[0].trace.decisions.values(), key=lambda one: one.why is not Why.TARGET)
     waiting = [{one.spot: not one.condition.taken} for one in decisions]
     seen = [dict[Spot, bool]()]
-    while waiting and len(runs) < _MOST_RUNS:
+    while waiting and len(runs) < MOST_RUNS:
         choices = waiting.pop(0)
         if choices in seen:
             continue

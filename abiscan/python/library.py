@@ -18,7 +18,7 @@ from abiscan.python.scan import LOADING, REGISTERING, ImportLine, Outline
 from abiscan.python.sources import PackageFiles, requirements
 from abiscan.python.targets import Bindings, bindings, bound_names
 
-_LARGEST_SOURCE = 2_000_000
+LARGEST_SOURCE = 2_000_000
 _ROUNDS = 3
 
 
@@ -141,7 +141,7 @@ class PythonCode:
 
     def _parse(self, path: str) -> ast.Module | None:
         data = self.source(path)
-        if len(data) > _LARGEST_SOURCE:
+        if len(data) > LARGEST_SOURCE:
             self.problems[path] = f"has {len(data)} bytes, too many to parse"
             return None
         try:
@@ -158,7 +158,7 @@ class PythonCode:
     def outline(self, path: str) -> Outline:
         """What a look at a source file shows."""
         if path not in self._outlines:
-            self._outlines[path] = Outline(self.source(path)[:_LARGEST_SOURCE])
+            self._outlines[path] = Outline(self.source(path)[:LARGEST_SOURCE])
         return self._outlines[path]
 
     # ---- what matters

@@ -88,7 +88,7 @@ def plain(value: object) -> object:
 def _typed(machine: PythonMachine, name: str, method: object, *args: object) -> object:
     """What a special method gives that has to give an object of one type; raises TypeError if it gives another."""
     result = machine.call(method, list(args), {})
-    wanted = _RETURNED[name]
+    wanted = RETURNED[name]
     if isinstance(result, (NotKnown, Instance, Modelled, wanted)):
         return result
     text = f"{name} returned non-{wanted.__name__} (type {type_name(result)})"
@@ -97,11 +97,24 @@ def _typed(machine: PythonMachine, name: str, method: object, *args: object) -> 
     raise thrown(TypeError, text)
 
 
-_RETURNED: Final[dict[str, type]] = {
+RETURNED: Final[dict[str, type]] = {
     "__bool__": bool, "__len__": int, "__index__": int, "__int__": int, "__float__": float, "__hash__": int,
     "__str__": str, "__repr__": str, "__format__": str, "__bytes__": bytes, "__fspath__": str, "__complex__": complex,
 }  # fmt: skip
 """The methods that have to give an object of one type."""
+METHODS: Final = (
+    *(f"__{kind}{name}__" for name, _ in OPERATORS.values() for kind in ("", "r", "i")),
+    *UNARY.values(),
+    *(method for method, _ in COMPARISONS.values()),
+    *RETURNED,
+    "__abs__", "__aenter__", "__aexit__", "__aiter__", "__anext__", "__await__", "__call__", "__class_getitem__",
+    "__contains__", "__delattr__", "__delete__", "__delitem__", "__dir__", "__divmod__", "__rdivmod__", "__enter__",
+    "__exit__", "__get__", "__getattr__", "__getattribute__", "__getitem__", "__init__", "__init_subclass__",
+    "__instancecheck__", "__iter__", "__missing__", "__mro_entries__", "__new__", "__next__", "__prepare__",
+    "__reversed__", "__round__", "__set__", "__set_name__", "__setattr__", "__setitem__", "__subclasscheck__",
+    "__trunc__",
+)  # fmt: skip
+"""The special methods that are called where Python calls them."""
 
 
 # ---- truth and length
@@ -653,7 +666,7 @@ def converted(machine: PythonMachine, value: object, names: tuple[str, ...]) -> 
     for name in names:
         method = hook(machine, value, name)
         if method is not None:
-            return _typed(machine, name, method) if name in _RETURNED else machine.call(method, [], {})
+            return _typed(machine, name, method) if name in RETURNED else machine.call(method, [], {})
     return ABSENT
 
 
