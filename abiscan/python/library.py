@@ -14,6 +14,7 @@ from abiscan.inputs import disk
 from abiscan.python.dynamic_names import absolute
 from abiscan.python.installed import Surroundings
 from abiscan.python.model import Answer
+from abiscan.python.nodes import children, walk
 from abiscan.python.scan import LOADING, REGISTERING, ImportLine, Outline
 from abiscan.python.sources import PackageFiles, requirements
 from abiscan.python.targets import Bindings, bindings, bound_names
@@ -320,7 +321,7 @@ class PythonCode:
     def acts(self, node: ast.AST) -> bool:
         """Whether running this code may load or register something, or import a module of the package."""
         if node not in self._mattering:
-            self._mattering[node] = any(self._acts_itself(one) for one in ast.walk(node))
+            self._mattering[node] = any(self._acts_itself(one) for one in walk(node))
         return self._mattering[node]
 
     def bindings(self, body: ast.AST) -> Bindings:
@@ -338,7 +339,7 @@ class PythonCode:
     def leaves(self, node: ast.AST) -> bool:
         """Whether it has a ``return``, ``break`` or ``continue``."""
         if node not in self._leaving:
-            self._leaving[node] = any(isinstance(one, (ast.Return, ast.Break, ast.Continue)) for one in ast.walk(node))
+            self._leaving[node] = any(isinstance(one, (ast.Return, ast.Break, ast.Continue)) for one in walk(node))
         return self._leaving[node]
 
     def is_generator(self, node: ast.AST) -> bool:
@@ -359,7 +360,7 @@ class PythonCode:
             statements = body if isinstance(body, list) else []
             found = frozenset[str]().union(*map(self.bound_names, statements))
             if found and _has(node, (ast.Global, ast.Nonlocal)):
-                declared = (one.names for one in ast.walk(node) if isinstance(one, (ast.Global, ast.Nonlocal)))
+                declared = (one.names for one in walk(node) if isinstance(one, (ast.Global, ast.Nonlocal)))
                 found -= frozenset(name for names in declared for name in names)
             self._locals[node] = found
         return self._locals[node]
@@ -404,16 +405,16 @@ def _acts(annotation: ast.expr) -> bool:
     """Whether evaluating an annotation calls something."""
     if isinstance(annotation, (ast.Name, ast.Constant, ast.Attribute)):
         return False
-    return any(isinstance(one, (ast.Call, ast.NamedExpr)) for one in ast.walk(annotation))
+    return any(isinstance(one, (ast.Call, ast.NamedExpr)) for one in walk(annotation))
 
 
 def _has(node: ast.AST, kinds: tuple[type[ast.AST], ...]) -> bool:
     """Whether code has one of these, functions inside it apart."""
-    waiting = list(ast.iter_child_nodes(node))
+    waiting = children(node)
     while waiting:
         one = waiting.pop()
         if isinstance(one, kinds):
             return True
         if not isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
-            waiting.extend(ast.iter_child_nodes(one))
+            waiting.extend(children(one))
     return False

@@ -6,6 +6,8 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 
+from abiscan.python.nodes import children, walk
+
 _VERSION = re.compile(r"torch\.(__version__|version|torch_version)(\.\w+)*")
 _DISTRIBUTIONS = frozenset({"torch", "pytorch"})
 _VERSION_OF = re.compile(r".*(version|distribution)", re.IGNORECASE)  # importlib.metadata.version("torch")
@@ -20,9 +22,9 @@ def asks(expressions: Sequence[ast.AST], around: Sequence[Bindings]) -> bool:
     names: set[str] = set()
     waiting = list(expressions)
     for _ in range(_ROUNDS):
-        if any(_is_version(node) for one in waiting for node in ast.walk(one)):
+        if any(_is_version(node) for one in waiting for node in walk(one)):
             return True
-        new = {node.id for one in waiting for node in ast.walk(one) if isinstance(node, ast.Name)} - names
+        new = {node.id for one in waiting for node in walk(one) if isinstance(node, ast.Name)} - names
         names |= new
         waiting = list(dict.fromkeys(value for bound in around for name in new for value in bound.get(name, ())))
         if not waiting:
@@ -62,7 +64,7 @@ def bindings(body: ast.AST) -> Bindings:
             for one in node.names:
                 found.setdefault(one.asname or one.name, []).append(node)
         if value is not None:
-            names = {one.id for target in targets for one in ast.walk(target) if isinstance(one, ast.Name)}
+            names = {one.id for target in targets for one in walk(target) if isinstance(one, ast.Name)}
             for name in names:
                 found.setdefault(name, []).append(value)
     return found
@@ -70,12 +72,12 @@ def bindings(body: ast.AST) -> Bindings:
 
 def _own(body: ast.AST) -> Iterator[ast.AST]:
     """The parts of a body, functions and classes inside it apart."""
-    waiting = list(ast.iter_child_nodes(body))
+    waiting = children(body)
     while waiting:
         node = waiting.pop()
         if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
             yield node
-            waiting.extend(ast.iter_child_nodes(node))
+            waiting.extend(children(node))
 
 
 def bound_names(statement: ast.stmt) -> set[str]:
@@ -90,7 +92,7 @@ def bound_names(statement: ast.stmt) -> set[str]:
         if isinstance(node, ast.Lambda):
             continue
         if isinstance(node, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
-            found.update(one.target.id for one in ast.walk(node) if isinstance(one, ast.NamedExpr))
+            found.update(one.target.id for one in walk(node) if isinstance(one, ast.NamedExpr))
             continue
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             found.add(node.id)
@@ -100,5 +102,5 @@ def bound_names(statement: ast.stmt) -> set[str]:
             found.add(node.rest)
         if isinstance(node, ast.alias):
             found.add((node.asname or node.name).split(".")[0])
-        waiting.extend(ast.iter_child_nodes(node))
+        waiting.extend(children(node))
     return found - {"*"}

@@ -1,0 +1,38 @@
+"""The nodes of a syntax tree, gone through in less time than ``ast.walk`` takes."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+_WITHOUT_NODES = frozenset({
+    "arg", "attr", "ctx", "conversion", "id", "is_async", "kind", "level", "lineno", "module", "op", "ops", "rest",
+    "simple", "type_comment",
+})  # fmt: skip
+"""The fields that have no node, or one that says only which operator it is."""
+_fields: dict[type[ast.AST], tuple[str, ...]] = {ast.Constant: (), ast.Name: ()}
+
+
+def children(node: ast.AST) -> list[ast.AST]:
+    """The nodes inside of one, without operators and contexts."""
+    kind = type(node)
+    fields = _fields.get(kind)
+    if fields is None:
+        fields = _fields[kind] = tuple(name for name in kind._fields if name not in _WITHOUT_NODES)
+    found: list[ast.AST] = []
+    for name in fields:
+        value = getattr(node, name, None)
+        if type(value) is list:
+            found += [one for one in value if isinstance(one, ast.AST)]
+        elif isinstance(value, ast.AST):
+            found.append(value)
+    return found
+
+
+def walk(node: ast.AST) -> Iterator[ast.AST]:
+    """A node, and all that are inside of it; in no order that matters."""
+    waiting = [node]
+    while waiting:
+        one = waiting.pop()
+        yield one
+        waiting += children(one)
