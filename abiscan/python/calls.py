@@ -122,8 +122,11 @@ class Calls(Classes):
             elif isinstance(value, GeneratorObject):
                 self._perhaps_iterates(caller, value)
             elif isinstance(value, Instance):
-                for name in _special_methods(value.cls):
+                for name in _methods(value.cls):
                     self.perhaps_calls(caller, Bound(value.cls.find(name), value))
+            elif isinstance(value, Class):
+                for name in ("__new__", "__init__"):
+                    self.perhaps_calls(caller, value.names.get(name))
 
     def perhaps_calls(self, caller: NotKnown, function: object) -> None:
         """Note that code which is not read may call a function of the package, and follow what it does then."""
@@ -326,11 +329,11 @@ def _missing(name: str, lacking: list[str], keywords: set[str]) -> str:
 _OF_CLASSES: Final = frozenset({"__init__", "__new__", "__init_subclass__", "__set_name__", "__del__"})
 
 
-def _special_methods(cls: Class) -> Iterator[str]:
-    """The special methods that a class of the package defines, but for those that only calling it calls."""
+def _methods(cls: Class) -> Iterator[str]:
+    """The methods that a class of the package defines, but for those that only calling it calls."""
     for one in cls.ancestry():
         for name, value in one.names.items() if isinstance(one, Class) else ():
-            if name.startswith("__") and name not in _OF_CLASSES and isinstance(value, PythonFunction):
+            if name not in _OF_CLASSES and isinstance(value, PythonFunction):
                 yield name
 
 
@@ -347,4 +350,6 @@ KEEPING: Final = frozenset({
 
 def keeps(name: str) -> bool:
     """Whether code that is not read is known not to call the functions that it is given."""
+    if name.startswith("sys."):  # sys.meta_path.append(finder): the next import asks it
+        return False
     return name.startswith(KEEPERS) or name.rpartition(".")[2] in KEEPING

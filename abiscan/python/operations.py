@@ -148,12 +148,17 @@ def compare(op: ast.cmpop, left: object, right: object) -> object:
         return exactly(name, _COMPARE[type(op)], left, right)
     if isinstance(op, (ast.Eq, ast.NotEq)) and not isinstance(left, NotKnown) and left is right:
         return isinstance(op, ast.Eq)
-    if isinstance(op, (ast.Eq, ast.NotEq)) and all(isinstance(one, (*_UNIQUE, *_EXACT)) for one in (left, right)):
+    if isinstance(op, (ast.Eq, ast.NotEq)) and _is_unique(left) and _is_unique(right):
         return isinstance(op, ast.NotEq)  # functions, classes and modules are equal to nothing but themselves
     return _unknown(name, left, right)
 
 
-_UNIQUE = (PythonFunction, PythonModule, Class, type)
+_UNIQUE = (PythonFunction, PythonModule, Class, type, *_EXACT)
+
+
+def _is_unique(value: object) -> bool:
+    """Whether a value is equal to nothing but itself, or is a text or a number."""
+    return isinstance(value, _UNIQUE) or getattr(type(value), "is_unique", False)
 
 
 def _identical(left: object, right: object) -> bool | None:

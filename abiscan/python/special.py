@@ -425,6 +425,9 @@ def compare(machine: PythonMachine, op: ast.cmpop, left: object, right: object) 
         return operations.compare(op, plain(left), plain(right))
     if isinstance(op, (ast.Eq, ast.NotEq)):
         return _same(machine, left, right) is isinstance(op, ast.Eq)
+    fields = _fields(left, right)
+    if fields is not None:
+        return operations.compare(op, *fields)
     sign = operations.SIGNS[type(op)]
     text = f"'{sign}' not supported between instances of '{type_name(left)}' and '{type_name(right)}'"
     raise thrown(TypeError, text)
@@ -443,6 +446,18 @@ def _all_equal(machine: PythonMachine, left: list[object], right: list[object]) 
     if len(left) != len(right) or False in answers:
         return False
     return None if None in answers else True
+
+
+def _fields(left: object, right: object) -> tuple[object, object] | None:
+    """The fields of two objects of a dataclass that compares by them."""
+    if not (isinstance(left, Instance) and isinstance(right, Instance)) or left.cls is not right.cls:
+        return None
+    names = left.cls.fields() if left.cls.is_ordered else None
+    return None if names is None else (_values(left, names), _values(right, names))
+
+
+def _values(value: Instance, names: list[str]) -> tuple[object, ...]:
+    return tuple(value.attributes.get(name) for name in names)
 
 
 def _same(machine: PythonMachine, left: object, right: object) -> object:

@@ -190,6 +190,7 @@ class Class:
     """A class of the package.
 
     ``metaclass`` is the class that it is an object of, None for ``type`` and for one that is not known.
+    ``is_ordered`` says that a dataclass compares its objects by their fields.
     ``annotated`` are the names that its body annotates, in order: the fields of a dataclass or a named tuple.
     """
 
@@ -200,6 +201,7 @@ class Class:
     annotated: list[str] = field(default_factory=list)
     metaclass: Class | None = None
     is_dataclass: bool = False
+    is_ordered: bool = False
     subclasses: list[Class] = field(default_factory=list)
     _ancestry: list[object] | None = None
 

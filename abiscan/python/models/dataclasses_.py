@@ -24,14 +24,14 @@ def _field(_machine: PythonMachine, _args: Args, kwargs: Kwargs) -> object:
     return Field(kwargs.get("default", ABSENT), kwargs.get("default_factory"), kwargs.get("init", True) is not False)
 
 
-def _dataclass(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+def _dataclass(_machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     if args and isinstance(args[0], Class):
         cls = args[0]
-        cls.is_dataclass = True
+        cls.is_dataclass, cls.is_ordered = True, kwargs.get("order") is True
         cls.names.setdefault("__match_args__", tuple(cls.fields()))
         for name in ("__dataclass_fields__", "__dataclass_params__"):
             cls.names[name] = NotKnown(f"{cls.name}.{name}")
-    return args[0] if args else Native("dataclass", _dataclass)
+    return args[0] if args else Native("dataclass", lambda machine, args, _kwargs: _dataclass(machine, args, kwargs))
 
 
 def _replace(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:

@@ -29,6 +29,7 @@ class EnumBase(Modelled):
 class Member(Modelled):
     """A member of an enumeration."""
 
+    is_unique = True
     __slots__ = ("cls", "name", "value")
 
     def __init__(self, cls: Class, name: str, value: object) -> None:
