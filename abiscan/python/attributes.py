@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import FrozenInstanceError, replace
 from pathlib import PurePath
 
 from abiscan.python import special
@@ -412,11 +412,14 @@ def put(machine: PythonMachine, value: object, name: str, new: object) -> None:
     if cls is not None and hook is not None:
         machine.call(machine.bound(hook, value, cls), [name, new], {})
     else:
-        set_plainly(machine, value, name, new)
+        set_plainly(machine, value, name, new, plainly=False)
 
 
-def set_plainly(machine: PythonMachine, value: object, name: str, new: object) -> None:
-    """``object.__setattr__``."""
+def set_plainly(machine: PythonMachine, value: object, name: str, new: object, *, plainly: bool = True) -> None:
+    """``object.__setattr__``.
+
+    :param plainly: whether what a frozen dataclass forbids is done all the same
+    """
     if isinstance(value, (Instance, Class, PythonError)):
         cls = class_of(value)
         found = ABSENT if cls is None else cls.find(name, ABSENT)
@@ -428,6 +431,8 @@ def set_plainly(machine: PythonMachine, value: object, name: str, new: object) -
         if isinstance(found, Instance) and (setter := found.cls.find("__set__")) is not None:
             machine.call(machine.bound(setter, found, found.cls), [value, new], {})
             return
+        if cls is not None and cls.is_frozen and not plainly:
+            raise thrown(FrozenInstanceError, f"cannot assign to field '{name}'")
         if cls is not None and isinstance(value, Instance) and _has_only_slots(machine, cls, name):
             raise thrown(AttributeError, f"'{cls.name}' object has no attribute '{name}'")
         (value.names if isinstance(value, Class) else value.attributes)[name] = new

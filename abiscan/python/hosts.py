@@ -335,7 +335,8 @@ def construct(machine: PythonMachine, cls: type, args: list[object], kwargs: dic
             return made
         args = [special.plain(args[0]), *args[1:]]
     if concrete(args) and concrete(kwargs):
-        return attempt(f"{cls.__name__}()", cls, *args, **kwargs)
+        make = exactly if not kwargs and cls in {int, float, complex} else attempt
+        return make(f"{cls.__name__}()", cls, *args, **kwargs)
     unknown = next((one for one in args if isinstance(one, NotKnown)), None)
     name = f"{cls.__name__}({', '.join(described(one) for one in args)})"
     return NotKnown(name, unknown.why) if unknown else NotKnown(name)

@@ -115,6 +115,8 @@ class GeneratorObject(Lazy):
 
     def send(self, machine: PythonMachine, value: object) -> object:
         """Go on until the next ``yield``; the one that it is at gives ``value``."""
+        if value is not None and not self._started:
+            raise thrown(TypeError, "can't send non-None value to a just-started generator")
         self._started = True
         return self._resumed(machine, lambda: self._body.send(value))
 

@@ -139,7 +139,10 @@ def size(machine: PythonMachine, value: object) -> object:
     if isinstance(method, NotKnown):
         return method.part("()")
     if method is not None:
-        return _typed(machine, "__len__", method)
+        length_of = _typed(machine, "__len__", method)
+        if isinstance(length_of, int) and length_of < 0:
+            raise thrown(ValueError, "__len__() should return >= 0")
+        return length_of
     value = plain(value)
     if isinstance(value, (str, bytes, list, tuple, dict, set, frozenset, range)):
         known = operations.attempt("len()", length, value)
@@ -179,14 +182,8 @@ def iterate(machine: PythonMachine, value: object) -> Iterator[object] | NotKnow
         return value
     if isinstance(value, Lazy):
         return value.rest(machine)
-    if isinstance(value, list):
-        return (one for one in _settled(machine, _as_it_grows(value)) if type(one) is not Perhaps)
-    if isinstance(value, (tuple, dict, str, bytes)):
-        return _settled(machine, (one for one in list(value) if type(one) is not Perhaps))
-    if isinstance(value, (set, frozenset)):
-        return iter(sorted((one for one in value if type(one) is not Perhaps), key=described))
-    if isinstance(value, range):
-        return NotKnown(f"list({described(value)})") if value[MOST_ITEMS:] else iter(value)
+    if isinstance(value, _CONTAINERS):
+        return _of_container(machine, value)
     if isinstance(value, Class):
         members = machine.members(value)
         return NotKnown(f"list({value.name})") if members is None else iter(members)
@@ -196,6 +193,23 @@ def iterate(machine: PythonMachine, value: object) -> Iterator[object] | NotKnow
     if not isinstance(method, NotKnown):
         return iterate(machine, machine.call(method, [], {}))
     return NotKnown(f"list({described(value)})")
+
+
+_CONTAINERS: Final = (list, dict, tuple, str, bytes, set, frozenset, range)
+
+
+def _of_container(machine: PythonMachine, value: object) -> Iterator[object] | NotKnown:
+    """The items of a built-in container."""
+    if isinstance(value, list):
+        return (one for one in _settled(machine, _as_it_grows(value)) if type(one) is not Perhaps)
+    if isinstance(value, dict):
+        return _settled(machine, _of_keys(value))
+    if isinstance(value, (tuple, str, bytes)):
+        return _settled(machine, (one for one in list(value) if type(one) is not Perhaps))
+    if isinstance(value, (set, frozenset)):
+        return iter(sorted((one for one in value if type(one) is not Perhaps), key=described))
+    assert isinstance(value, range)
+    return NotKnown(f"list({described(value)})") if value[MOST_ITEMS:] else iter(value)
 
 
 def _iterate_own(machine: PythonMachine, value: object) -> Iterator[object] | NotKnown | None:
@@ -218,6 +232,17 @@ def _as_it_grows(values: list[object]) -> Iterator[object]:
     while position < len(values):
         yield values[position]
         position += 1
+
+
+def _of_keys(values: dict[object, object]) -> Iterator[object]:
+    keys, count = list(values), len(values)
+    for key in keys:
+        if len(values) != count and not any(type(one) is Perhaps for one in values):
+            raise thrown(RuntimeError, "dictionary changed size during iteration")
+        if type(key) is not Perhaps:
+            yield key
+    if len(values) != count and keys and not any(type(one) is Perhaps for one in values):
+        raise thrown(RuntimeError, "dictionary changed size during iteration")
 
 
 def _settled(machine: PythonMachine, values: Iterator[object]) -> Iterator[object]:

@@ -190,7 +190,7 @@ class Class:
     """A class of the package.
 
     ``metaclass`` is the class that it is an object of, None for ``type`` and for one that is not known.
-    ``is_ordered`` says that a dataclass compares its objects by their fields.
+    ``is_ordered`` says that a dataclass compares its objects by their fields, ``is_frozen`` that they keep them.
     ``annotated`` are the names that its body annotates, in order: the fields of a dataclass or a named tuple.
     """
 
@@ -202,6 +202,7 @@ class Class:
     metaclass: Class | None = None
     is_dataclass: bool = False
     is_ordered: bool = False
+    is_frozen: bool = False
     subclasses: list[Class] = field(default_factory=list)
     _ancestry: list[object] | None = None
 

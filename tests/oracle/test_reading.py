@@ -12,8 +12,8 @@ from tests.oracle.reading.read import cases, reading
 from tests.oracle.reading.truth import Outcome, imported, verdict
 
 CASES = cases()
-DECIDED_BY_THE_MACHINE = {"match_unknown_subject"}
-"""The packages in which the environment decides how the import ends: a reading cannot know."""
+WITH_GAPS = {"match_unknown_subject", "recursion_error"}
+"""The packages in which the environment, or the limit of Python's stack, decides how the import ends."""
 PROGRAMS = {str(seed): program(seed) for seed in range(150)}
 
 
@@ -31,7 +31,7 @@ def real() -> Mapping[tuple[str, bool], Outcome]:
 @pytest.mark.parametrize("name", CASES)
 def test_is_read_as_it_runs(name: str, failing: bool, real: Mapping[tuple[str, bool], Outcome]) -> None:
     read = reading(CASES[name], failing=failing)
-    agrees = {"agrees", "gap"} if name in DECIDED_BY_THE_MACHINE else {"agrees"}
+    agrees = {"agrees", "gap"} if name in WITH_GAPS else {"agrees"}
     assert verdict(real[name, failing], read) in agrees, (real[name, failing], read)
 
 

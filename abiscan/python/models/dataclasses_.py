@@ -27,7 +27,8 @@ def _field(_machine: PythonMachine, _args: Args, kwargs: Kwargs) -> object:
 def _dataclass(_machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     if args and isinstance(args[0], Class):
         cls = args[0]
-        cls.is_dataclass, cls.is_ordered = True, kwargs.get("order") is True
+        cls.is_dataclass = True
+        cls.is_ordered, cls.is_frozen = kwargs.get("order") is True, kwargs.get("frozen") is True
         cls.names.setdefault("__match_args__", tuple(cls.fields()))
         for name in ("__dataclass_fields__", "__dataclass_params__"):
             cls.names[name] = NotKnown(f"{cls.name}.{name}")
