@@ -122,11 +122,8 @@ class Calls(Classes):
             elif isinstance(value, GeneratorObject):
                 self._perhaps_iterates(caller, value)
             elif isinstance(value, Instance):
-                for name in _methods(value.cls):
+                for name in _methods(value.cls, hooks=caller.name.startswith(_OF_HOOKS)):
                     self.perhaps_calls(caller, Bound(value.cls.find(name), value))
-            elif isinstance(value, Class):
-                for name in ("__new__", "__init__"):
-                    self.perhaps_calls(caller, value.names.get(name))
 
     def perhaps_calls(self, caller: NotKnown, function: object) -> None:
         """Note that code which is not read may call a function of the package, and follow what it does then."""
@@ -326,14 +323,17 @@ def _missing(name: str, lacking: list[str], keywords: set[str]) -> str:
     return f"{name}() missing {len(some)} required {kind} argument{'s' if len(some) > 1 else ''}: {listed}"
 
 
+_OF_HOOKS: Final = ("sys.",)
+"""What Python itself asks later: a finder in ``sys.meta_path`` at the next import."""
 _OF_CLASSES: Final = frozenset({"__init__", "__new__", "__init_subclass__", "__set_name__", "__del__"})
 
 
-def _methods(cls: Class) -> Iterator[str]:
-    """The methods that a class of the package defines, but for those that only calling it calls."""
+def _methods(cls: Class, *, hooks: bool) -> Iterator[str]:
+    """The methods of a class of the package that others may call on an object: special ones, and those of hooks."""
     for one in cls.ancestry():
         for name, value in one.names.items() if isinstance(one, Class) else ():
-            if name not in _OF_CLASSES and isinstance(value, PythonFunction):
+            special_one = name.startswith("__") and name not in _OF_CLASSES
+            if (special_one or hooks) and isinstance(value, PythonFunction):
                 yield name
 
 
@@ -350,6 +350,6 @@ KEEPING: Final = frozenset({
 
 def keeps(name: str) -> bool:
     """Whether code that is not read is known not to call the functions that it is given."""
-    if name.startswith("sys."):  # sys.meta_path.append(finder): the next import asks it
+    if name.startswith(_OF_HOOKS):
         return False
     return name.startswith(KEEPERS) or name.rpartition(".")[2] in KEEPING

@@ -85,6 +85,7 @@ def test_an_unknown_kind_of_expression_is_a_gap_where_it_may_load(monkeypatch: p
         "import foreign\nclass C:\n    def __call__(self):\n        load()\nforeign.run(C())\n",
         "import foreign\nforeign.run(load() for _ in [1])\n",
         "import foreign\nclass C:\n    def __radd__(self, other):\n        load()\nforeign.x + C()\n",
+        "import sys\nclass Finder:\n    def find_spec(self, *args):\n        load()\nsys.meta_path.append(Finder())\n",
         "import sched\nsched.scheduler().enter(0, 1, load)\n",
     ],
 )
