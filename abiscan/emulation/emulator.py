@@ -50,6 +50,7 @@ _RETURN: Final = IMPORT_BASE  # the first slot: where a function returns to that
 _CAPACITY: Final = 150_000
 _CODE_WINDOW: Final = 16  # no instruction of x86-64 is longer than 15 bytes
 _SUSPECT_HEAD: Final = 4  # how many bytes of an instruction tell whether the emulator does it wrongly
+_SLICE: Final = 2_000_000  # of instructions, a tenth of a second: Python sees a signal only between two of them
 _MAX_DEPTH: Final = 60  # of calls from a double back into the emulated code
 
 # icicle's enumerations compare but do not hash.
@@ -99,6 +100,7 @@ class Emulator:
         self._depth = 0
         self._last_fault: tuple[int, int] | None = None
         self._faults = 0
+        self._last_instruction = 0
         self._map_regions()
         self._pages: dict[int, MemoryProtection] = {}
         self.code_pages = 0  # mapped since icicle last forgot what it made of them
@@ -282,7 +284,8 @@ class Emulator:
         """
         self._depth = 0
         self.vm.sp = STACK_TOP - _STACK_ABOVE
-        self.vm.icount_limit = self.vm.icount + instructions
+        self._last_instruction = self.vm.icount + instructions
+        self.vm.icount_limit = min(self.vm.icount + _SLICE, self._last_instruction)
         return self.call(address, *arguments)
 
     def unknown(self, areas: int) -> Unknown:
@@ -352,6 +355,9 @@ class Emulator:
                     self._break()
                     continue
                 if status == RunStatus.InstructionLimit:
+                    if vm.icount < self._last_instruction:
+                        vm.icount_limit = min(vm.icount + _SLICE, self._last_instruction)
+                        continue
                     raise Stop("instruction budget exhausted", vm.pc)
                 raise Stop(f"the emulator stopped: {status}", vm.pc)
             code = vm.exception_code

@@ -13,9 +13,17 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
-from icicle import Icicle  # type: ignore[import-untyped]
+from icicle import Icicle, MemoryException  # type: ignore[import-untyped]
 
 _BACKTRACES: Final = "RUST_LIB_BACKTRACE"
+
+
+# Rust makes this exception, and panics if it cannot: that is what became of a KeyboardInterrupt in its constructor,
+# which is Python code. That of Exception is C code, in which none can arise.
+if "__init__" in vars(MemoryException):
+    del MemoryException.__init__
+    MemoryException.__str__ = lambda error: f"{error.args[0]} ({error.args[1]})"
+    MemoryException.code = property(lambda error: error.args[1])
 
 
 class _Idle(threading.local):
