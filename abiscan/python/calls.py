@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from abiscan.python import attributes, special
-from abiscan.python.classes import Classes
+from abiscan.python.classes import ClassMaking
 from abiscan.python.contexts import Manager
 from abiscan.python.hosts import HostMethod, construct
 from abiscan.python.iteration import Body, Coroutine, GeneratorObject
@@ -73,7 +73,7 @@ class Super(Modelled):
         """``super().name = value`` sets nothing that is remembered."""
 
 
-class Calls(Classes):
+class Calls(ClassMaking):
     """Calls values."""
 
     def call(self, function: object, args: list[object], kwargs: dict[str, object]) -> object:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from abiscan.python import attributes, special
 from abiscan.python.hosts import construct
 from abiscan.python.models import enum_
-from abiscan.python.models.dataclasses_ import Field
+from abiscan.python.models.dataclasses_ import DataField
 from abiscan.python.statements import Statements, with_parameters
 from abiscan.python.values import (
     ABSENT,
@@ -32,7 +32,7 @@ _PLAIN = (list, dict, set, frozenset, str, bytes, int, float, tuple)
 """The built-in types whose value an object of a class that derives from them has inside."""
 
 
-class Classes(Statements):
+class ClassMaking(Statements):
     """Makes classes and objects."""
 
     def bound(self, found: object, receiver: object, cls: Class | None) -> object:
@@ -225,7 +225,7 @@ class Classes(Statements):
             if name in made.attributes:
                 continue
             default = cls.find(name, ABSENT)
-            if isinstance(default, Field):
+            if isinstance(default, DataField):
                 value = default.default if default.factory is None else self.call(default.factory, [], {})
                 made.attributes[name] = value
                 default = value
@@ -256,7 +256,7 @@ def _is_field(cls: Class, name: str) -> bool:
 def _is_given(cls: Class, name: str) -> bool:
     """Whether ``__init__`` has an argument for a field."""
     found = cls.find(name, ABSENT)
-    return not isinstance(found, Field) or found.in_init
+    return not isinstance(found, DataField) or found.in_init
 
 
 def _check(cls: Class, fields: list[str], lacking: list[str], args: list[object], kwargs: dict[str, object]) -> None:

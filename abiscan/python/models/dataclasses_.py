@@ -12,7 +12,7 @@ from abiscan.python.values import ABSENT, Class, NotKnown
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Field(Modelled):
+class DataField(Modelled):
     """What ``field()`` gives: the default, or the function that makes it; ``in_init`` says that it is an argument."""
 
     default: object
@@ -21,7 +21,9 @@ class Field(Modelled):
 
 
 def _field(_machine: PythonMachine, _args: Args, kwargs: Kwargs) -> object:
-    return Field(kwargs.get("default", ABSENT), kwargs.get("default_factory"), kwargs.get("init", True) is not False)
+    return DataField(
+        kwargs.get("default", ABSENT), kwargs.get("default_factory"), kwargs.get("init", True) is not False
+    )
 
 
 def _dataclass(_machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
