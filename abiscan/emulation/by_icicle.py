@@ -17,6 +17,7 @@ from icicle import ExceptionCode, Icicle, MemoryException, MemoryProtection, Run
 
 from abiscan.emulation.processor import ACCESSES, EXECUTE, WRITE, AccessError, Stopped, Vectors
 
+_PAGE: Final = 0x1000
 _BACKTRACES: Final = "RUST_LIB_BACKTRACE"
 # icicle's enumerations compare but do not hash.
 _STOPPED: Final = (
@@ -27,6 +28,7 @@ _STOPPED: Final = (
     (ExceptionCode.UnimplementedOp, Stopped.UNKNOWN),
     (ExceptionCode.UnknownCpuID, Stopped.UNKNOWN),
     (ExceptionCode.Syscall, Stopped.SYSTEM_CALL),
+    (ExceptionCode.ReadPerm, Stopped.READ_FORBIDDEN),
     (ExceptionCode.WritePerm, Stopped.WRITE_FORBIDDEN),
     (ExceptionCode.SelfModifyingCode, Stopped.CODE_CHANGED),
     (ExceptionCode.OutOfMemory, Stopped.NO_MEMORY),
@@ -52,6 +54,7 @@ class IcicleProcessor:
         self._vm = vm = _take(architecture)
         self._most_pages = most_pages
         vm.mem_capacity = max(vm.mem_capacity, most_pages)
+        self._protections: dict[int, MemoryProtection] = {}  # of pages that were mapped alone
         self.faults = 0
         self.address = 0
         self.other = ""
@@ -102,6 +105,8 @@ class IcicleProcessor:
         """Map zeros in the place of whatever is there."""
         protection = _PROTECTIONS[bool(permissions & EXECUTE)][bool(permissions & WRITE)]
         self._vm.mem_map(address, size, protection)
+        if size == _PAGE:
+            self._protections[address] = protection
 
     def mem_unmap(self, address: int, size: int) -> None:
         """Unmap whatever is there."""
@@ -127,14 +132,33 @@ class IcicleProcessor:
         except MemoryException as error:
             raise AccessError(f"nothing can be written at {address:#x}") from error
 
+    def guard(self, address: int, guarded: bool) -> None:  # noqa: FBT001 - positional in C
+        """Stop at accesses of code to a byte (``FORBIDDEN``), or no longer.
+
+        :raises AccessError: it is not mapped
+        """
+        page = self._protections.get(address & -_PAGE, MemoryProtection.ReadWrite)
+        try:
+            self._vm.mem_protect(address, 1, MemoryProtection.NoAccess if guarded else page)
+        except MemoryException as error:
+            raise AccessError(f"nothing is mapped at {address:#x}") from error
+
     def run(self) -> int:
         """Run until something happens, and return what."""
         return self._stopped(self._vm.run())
 
     def step(self) -> int:
         """Execute one instruction, whether there is a breakpoint or not; return why it could not be done."""
-        stopped = self._stopped(self._vm.step(1))
-        return Stopped.NOT if stopped == Stopped.LIMIT else stopped
+        vm = self._vm
+        pc, limit = vm.pc, vm.icount_limit
+        status = vm.step(1)
+        if status == RunStatus.Breakpoint and vm.pc == pc:
+            vm.remove_breakpoint(pc)
+            status = vm.step(1)
+            vm.add_breakpoint(pc)
+        vm.icount_limit = limit
+        stopped = self._stopped(status)
+        return Stopped.NOT if stopped in (Stopped.LIMIT, Stopped.BREAKPOINT) else stopped
 
     def _stopped(self, status: RunStatus) -> Stopped:
         vm = self._vm
@@ -145,7 +169,7 @@ class IcicleProcessor:
             if stopped in ACCESSES:
                 self.faults += 1
             elif stopped == Stopped.OTHER:
-                self.other = _describe(code, self.address)
+                self.other = f"processor exception {str(code).rpartition('.')[2]}"
             return stopped
         if status == RunStatus.Breakpoint:
             return Stopped.BREAKPOINT
@@ -164,12 +188,6 @@ class IcicleProcessor:
         vm = self.__dict__.pop("_vm")
         vm.reset()
         _IDLE.processors[self.architecture].append(vm)
-
-
-def _describe(code: ExceptionCode, value: int) -> str:
-    if code == ExceptionCode.ReadPerm:
-        return f"read of protected memory at {value:#x}"
-    return f"processor exception {str(code).rpartition('.')[2]}"
 
 
 class _Idle(threading.local):

@@ -54,6 +54,7 @@ _MAX_DEPTH: Final = 60  # of calls from a double back into the emulated code
 _REASONS: Final[dict[int, str]] = {
     Stopped.LIMIT: "instruction budget exhausted",
     Stopped.SYSTEM_CALL: "a system call",
+    Stopped.READ_FORBIDDEN: "read of protected memory at {:#x}",
     Stopped.WRITE_FORBIDDEN: "write to read-only memory at {:#x}",
     Stopped.CODE_CHANGED: "self-modifying code",
     Stopped.NO_MEMORY: "memory budget exhausted",
@@ -399,10 +400,8 @@ class Emulator:
             return
         if pc in self._observed:
             self._observed[pc]()
-            self.vm.remove_breakpoint(pc)
             while self.vm.pc == pc and (stopped := self.vm.step()):
                 self._is_end(stopped)
-            self.vm.add_breakpoint(pc)
             return
         if pc in self._watched:
             self.reached.add(pc)

@@ -32,9 +32,11 @@ class Stopped(IntEnum):
     SYSTEM_CALL = 10
     UNKNOWN = 11  # the instruction
     OTHER = 12
+    READ_FORBIDDEN = 13
 
 
 ACCESSES: Final = (Stopped.READ_UNMAPPED, Stopped.WRITE_UNMAPPED)
+FORBIDDEN: Final = (Stopped.READ_FORBIDDEN, Stopped.WRITE_FORBIDDEN)
 
 
 class Vectors(Protocol):
@@ -77,6 +79,12 @@ class Processor(Protocol):
         """Store bytes, also where code cannot.
 
         :raises AccessError: not all of it is mapped, or code was executed there
+        """
+
+    def guard(self, address: int, guarded: bool, /) -> None:  # noqa: FBT001 - positional in C
+        """Stop at accesses of code to a byte (``FORBIDDEN``), or no longer.
+
+        :raises AccessError: it is not mapped
         """
 
     def reg_read(self, name: str, /) -> int:

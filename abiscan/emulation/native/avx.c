@@ -15,7 +15,7 @@ static bool load_all(Core *core, uint64_t address, void *value, unsigned size) {
     uint64_t boundary = (address | PAGE_MASK) + 1;
     if (load(core, address, value, size))
         return true;
-    if (memory_permissions(&core->memory, address >> PAGE_SHIFT) != 0)
+    if (core->stopped == READ_UNMAPPED && memory_permissions(&core->memory, address >> PAGE_SHIFT) != 0)
         core->address = boundary;
     return false;
 }

@@ -36,12 +36,14 @@ typedef enum {
     DIVISION = 9,
     SYSTEM_CALL = 10,
     UNKNOWN = 11,
+    READ_FORBIDDEN = 13,
 } Stopped;
 
 typedef struct {
     uint64_t number;
     uint8_t permissions;
     uint8_t *executed; /* a bit for each byte of an instruction that was executed; NULL before the first */
+    uint8_t *guarded;  /* a bit for each byte that may not be accessed; NULL before the first */
     uint8_t data[PAGE_BYTES];
 } Page;
 
@@ -127,6 +129,7 @@ uint8_t memory_permissions(const Memory *memory, uint64_t number);
 const uint8_t *memory_peek(Memory *memory, uint64_t number);
 Page *memory_make(Memory *memory, uint64_t number, Stopped *stopped);
 bool memory_was_executed(const Page *page, unsigned offset, size_t size);
+bool memory_guard(Memory *memory, uint64_t address, bool guarded);
 bool memory_mark_executed(Memory *memory, Page *page, unsigned offset, unsigned size);
 bool load_slowly(Core *core, uint64_t address, void *value, unsigned size);
 bool store_slowly(Core *core, uint64_t address, const void *value, unsigned size);

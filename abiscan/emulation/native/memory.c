@@ -30,6 +30,7 @@ void memory_init(Memory *memory, size_t most_pages) {
 
 static void free_page(Page *page) {
     free(page->executed);
+    free(page->guarded);
     free(page);
 }
 
@@ -185,14 +186,36 @@ Page *memory_make(Memory *memory, uint64_t number, Stopped *stopped) {
     return page;
 }
 
-/* Whether code was executed that lies in these bytes of a page. */
-bool memory_was_executed(const Page *page, unsigned offset, size_t size) {
-    if (page->executed == NULL)
-        return false;
-    for (size_t at = offset; at < offset + size && at < PAGE_BYTES; at++)
-        if (page->executed[at / 8] >> (at % 8) & 1)
+/* Whether one of these bits is set. */
+static bool has_bit(const uint8_t *bits, unsigned offset, size_t size) {
+    for (size_t at = offset; bits != NULL && at < offset + size && at < PAGE_BYTES; at++)
+        if (bits[at / 8] >> (at % 8) & 1)
             return true;
     return false;
+}
+
+/* Whether code was executed that lies in these bytes of a page. */
+bool memory_was_executed(const Page *page, unsigned offset, size_t size) {
+    return has_bit(page->executed, offset, size);
+}
+
+/* Forbid all accesses to a byte, or allow them again. False if it is not mapped, or without memory. */
+bool memory_guard(Memory *memory, uint64_t address, bool guarded) {
+    Stopped why = RUNNING;
+    Page *page = memory_make(memory, address >> PAGE_SHIFT, &why);
+    unsigned offset = (unsigned)(address & PAGE_MASK);
+    if (page == NULL)
+        return false;
+    if (page->guarded == NULL)
+        page->guarded = calloc(1, EXECUTED_BYTES);
+    if (page->guarded == NULL)
+        return false;
+    forget(memory);
+    if (guarded)
+        page->guarded[offset / 8] |= (uint8_t)(1u << (offset % 8));
+    else
+        page->guarded[offset / 8] &= (uint8_t)~(1u << (offset % 8));
+    return true;
 }
 
 /* Remember that these bytes of a page (up to 15) were executed. False without memory. */
@@ -210,30 +233,40 @@ bool memory_mark_executed(Memory *memory, Page *page, unsigned offset, unsigned 
     return true;
 }
 
-static const uint8_t *readable(Core *core, uint64_t number) {
+/* The contents of the page of a number, if these bytes of it can be read. */
+static const uint8_t *readable(Core *core, uint64_t number, unsigned offset, unsigned size, uint64_t address) {
     Memory *memory = &core->memory;
-    const uint8_t *data = memory_peek(memory, number);
-    if (data != NULL) {
-        CacheEntry *entry = &memory->readable[number % CACHE_ENTRIES];
-        entry->tag = number + 1;
-        entry->data = (uint8_t *)(uintptr_t)data; /* only read through this cache */
+    const Page *page = memory_page(memory, number);
+    const uint8_t *data = page != NULL ? page->data : memory_peek(memory, number);
+    if (data == NULL) {
+        stop(core, READ_UNMAPPED, address);
+        return NULL;
     }
+    if (page != NULL && page->guarded != NULL) {
+        if (!has_bit(page->guarded, offset, size))
+            return data;
+        stop(core, READ_FORBIDDEN, address);
+        return NULL;
+    }
+    CacheEntry *entry = &memory->readable[number % CACHE_ENTRIES];
+    entry->tag = number + 1;
+    entry->data = (uint8_t *)(uintptr_t)data; /* only read through this cache */
     return data;
 }
 
 bool load_slowly(Core *core, uint64_t address, void *value, unsigned size) {
     unsigned offset = (unsigned)(address & PAGE_MASK);
     unsigned first = size < PAGE_BYTES - offset ? size : PAGE_BYTES - offset;
-    const uint8_t *data = readable(core, address >> PAGE_SHIFT);
+    const uint8_t *data = readable(core, address >> PAGE_SHIFT, offset, first, address);
     if (data == NULL)
-        return stop(core, READ_UNMAPPED, address);
+        return false;
     if (first == size) {
         memcpy(value, data + offset, size);
         return true;
     }
-    const uint8_t *after = readable(core, (address + first) >> PAGE_SHIFT);
+    const uint8_t *after = readable(core, (address + first) >> PAGE_SHIFT, 0, size - first, address);
     if (after == NULL)
-        return stop(core, READ_UNMAPPED, address);
+        return false;
     memcpy(value, data + offset, first);
     memcpy((uint8_t *)value + first, after, size - first);
     return true;
@@ -253,7 +286,7 @@ static Page *writable(Core *core, uint64_t number, unsigned offset, unsigned siz
         stop(core, CODE_CHANGED, address);
         return NULL;
     }
-    if (!(permissions & CAN_WRITE)) {
+    if (!(permissions & CAN_WRITE) || (page != NULL && has_bit(page->guarded, offset, size))) {
         stop(core, WRITE_FORBIDDEN, address);
         return NULL;
     }
@@ -262,7 +295,7 @@ static Page *writable(Core *core, uint64_t number, unsigned offset, unsigned siz
         stop(core, why, address);
         return NULL;
     }
-    if (page->executed == NULL) {
+    if (page->executed == NULL && page->guarded == NULL) {
         CacheEntry *entry = &memory->writable[number % CACHE_ENTRIES];
         entry->tag = number + 1;
         entry->data = page->data;

@@ -193,6 +193,17 @@ static PyObject *processor_permissions(PyObject *self, PyObject *where) {
     return PyLong_FromLong(memory_permissions(&core_of(self)->memory, address >> PAGE_SHIFT));
 }
 
+static PyObject *processor_guard(PyObject *self, PyObject *arguments) {
+    PyObject *where = NULL;
+    int guarded = 0;
+    uint64_t address = 0;
+    if (!PyArg_ParseTuple(arguments, "Op:guard", &where, &guarded) || !to_word(where, &address))
+        return NULL;
+    if (!memory_guard(&core_of(self)->memory, address, guarded))
+        return fails(self, "nothing is mapped at", address);
+    Py_RETURN_NONE;
+}
+
 /* Registers */
 
 typedef struct {
@@ -416,6 +427,7 @@ static PyMethodDef methods[] = {
     {"mem_unmap", processor_unmap, METH_VARARGS, PyDoc_STR("Unmap a part of memory: address, size.")},
     {"mem_read", processor_read, METH_VARARGS, PyDoc_STR("The bytes at an address: address, size.")},
     {"mem_write", processor_write, METH_VARARGS, PyDoc_STR("Store bytes, also in memory that code cannot write.")},
+    {"guard", processor_guard, METH_VARARGS, PyDoc_STR("Stop at accesses to a byte, or no longer: address, whether.")},
     {"permissions", processor_permissions, METH_O, PyDoc_STR("What code may do with an address; 0 if it is not mapped.")},
     {"reg_read", processor_reg_read, METH_O, PyDoc_STR("The value of a register.")},
     {"reg_write", processor_reg_write, METH_VARARGS, PyDoc_STR("Set a register: name, value.")},
