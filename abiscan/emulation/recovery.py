@@ -33,6 +33,7 @@ from abiscan.emulation.process import Double, EmulatedProcess
 from abiscan.emulation.processor import AccessError
 from abiscan.emulation.recorder import NAMESPACE_SEPARATOR, Recorder
 from abiscan.emulation.torch_state import TorchState
+from abiscan.emulation.tracing import traced
 from abiscan.emulation.unknown_answers import Asked, Dependence, Footprint, Part, dependences
 from abiscan.errors import NotElfError
 
@@ -263,6 +264,7 @@ class Recovery:
             return None
         return result
 
+    @traced
     def attempt(self, address: int, arguments: Sequence[int], instructions: int) -> int | Stop:
         """Run one function without recording a gap. Each function has its own budgets, and there is a total one."""
         process, machine = self.process, self.process.machine
