@@ -1,3 +1,6 @@
+def calls(code: bytes, address: int, targets: bytes, /) -> list[int]: ...
+def by_page(table: bytes, start: int, /) -> dict[int, list[int]]: ...
+
 class Core:
     pc: int
     sp: int

@@ -5,6 +5,7 @@
 #include <Python.h>
 
 #include "core.h"
+#include "search.h"
 
 #include <stdlib.h>
 
@@ -473,6 +474,79 @@ static PyType_Spec spec = {
     .slots = slots,
 };
 
+/* Searches */
+
+static bool append(PyObject *list, PyObject *item) {
+    bool failed = item == NULL || PyList_Append(list, item) < 0;
+    Py_XDECREF(item);
+    return !failed;
+}
+
+static PyObject *module_calls(PyObject *module, PyObject *arguments) {
+    const char *code = NULL, *words = NULL;
+    Py_ssize_t size = 0, words_size = 0;
+    PyObject *where = NULL;
+    uint64_t address = 0;
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "y#Oy#:calls", &code, &size, &where, &words, &words_size))
+        return NULL;
+    if (!to_word(where, &address))
+        return NULL;
+    size_t count = (size_t)words_size / sizeof(uint64_t), length = (size_t)size;
+    uint64_t *targets = calloc(count ? count : 1, sizeof *targets);
+    if (targets == NULL)
+        return PyErr_NoMemory();
+    memcpy(targets, words, count * sizeof *targets);
+    PyObject *found = PyList_New(0);
+    size_t at = found == NULL ? length : find_call((const uint8_t *)code, length, 0, address, targets, count);
+    while (at < length) {
+        if (!append(found, PyLong_FromSize_t(at))) {
+            Py_CLEAR(found);
+            break;
+        }
+        at = find_call((const uint8_t *)code, length, at + 1, address, targets, count);
+    }
+    free(targets);
+    return found;
+}
+
+/* The numbers of entries by the page (of 4 KiB) of their first word; each entry has three words. */
+static PyObject *module_by_page(PyObject *module, PyObject *arguments) {
+    const char *words = NULL;
+    Py_ssize_t size = 0, start = 0;
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "y#n:by_page", &words, &size, &start))
+        return NULL;
+    PyObject *pages = PyDict_New(), *list = NULL;
+    uint64_t last = 0;
+    for (Py_ssize_t at = 0; pages != NULL && at < size / 24; at++) {
+        uint64_t offset;
+        memcpy(&offset, words + 24 * at, sizeof offset);
+        if (list == NULL || offset >> PAGE_SHIFT != last) {
+            last = offset >> PAGE_SHIFT;
+            PyObject *key = PyLong_FromUnsignedLongLong(last), *made = NULL;
+            list = key == NULL ? NULL : PyDict_GetItemWithError(pages, key);
+            if (key != NULL && list == NULL && !PyErr_Occurred()) {
+                made = PyList_New(0);
+                if (made != NULL && PyDict_SetItem(pages, key, made) == 0)
+                    list = made; /* which the dictionary keeps */
+            }
+            Py_XDECREF(made);
+            Py_XDECREF(key);
+        }
+        if (list == NULL || !append(list, PyLong_FromSsize_t(start + at)))
+            Py_CLEAR(pages);
+    }
+    return pages;
+}
+
+static PyMethodDef functions[] = {
+    {"calls", module_calls, METH_VARARGS,
+     PyDoc_STR("Where in some code a call or jump leads to one of some addresses: code, its address, the addresses in order.")},
+    {"by_page", module_by_page, METH_VARARGS, PyDoc_STR("The numbers of relocations by page: table, number of the first.")},
+    {NULL, NULL, 0, NULL},
+};
+
 static int execute(PyObject *module) {
     PyObject *type = PyType_FromSpec(&spec);
     int failed = type == NULL || PyModule_AddObjectRef(module, "Core", type) < 0;
@@ -488,6 +562,7 @@ static PyModuleDef_Slot module_slots[] = {
 static struct PyModuleDef definition = {
     .m_base = PyModuleDef_HEAD_INIT,
     .m_name = "_core",
+    .m_methods = functions,
     .m_slots = module_slots,
 };
 
