@@ -29,8 +29,8 @@ hypothesis.settings.register_profile("abiscan", deadline=None, derandomize=True,
 hypothesis.settings.load_profile("abiscan")
 
 # What a machine has of its own decides nothing: the whole suite runs far from UTC, in a locale that is not there, with
-# a home that does not exist.
-os.environ |= {"TZ": "Pacific/Kiritimati", "LC_ALL": "xx_XX.UTF-8", "HOME": "/nonexistent/home"}
+# a home that no program can make.
+os.environ |= {"TZ": "Pacific/Kiritimati", "LC_ALL": "xx_XX.UTF-8", "HOME": "/dev/null/home"}
 time.tzset()
 # Otherwise the hundreds of processes that tests start would compile the package anew, each of them.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -6,7 +6,7 @@ import atexit
 import contextlib
 import gc
 import importlib
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -30,6 +30,21 @@ class _Commands(click.Group):
     READING_ONLINE = frozenset({"fit"})
     """The commands that read targets from a server."""
 
+    def main(self, *args: Any, **extra: Any) -> Any:
+        """Run a command, as the process that was started for it if this is one."""
+        from abiscan.cli import process
+
+        if process.is_own():
+            process.begin()
+        return super().main(*args, **extra)
+
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        """Read the arguments; this may print the help."""
+        from abiscan.cli.common import errors_reported
+
+        with errors_reported():
+            return super().make_context(*args, **extra)
+
     def invoke(self, ctx: click.Context) -> object:
         """Run a command with almost no garbage collection.
 
@@ -42,15 +57,17 @@ class _Commands(click.Group):
 
         with errors_reported(), environment_named(), _traced(ctx.params["trace"]):  # those of importing a command, too
             command = next(iter(ctx._protected_args), "")
-            if command in self.READING | self.READING_ONLINE and not ctx.params["no_isolation"]:
-                from abiscan.cli import supervisor
+            if command not in self.READING | self.READING_ONLINE:
+                return super().invoke(ctx)
+            from abiscan.cli import process, supervisor
 
-                if supervisor.is_possible():
-                    from abiscan.inputs.isolation import Confinement
+            if ctx.params["no_isolation"] or not supervisor.is_possible():
+                with process.scratch():
+                    return super().invoke(ctx)
+            from abiscan.inputs.isolation import Confinement
 
-                    confinement = Confinement.ONLINE if command in self.READING_ONLINE else Confinement.OFFLINE
-                    return supervisor.isolated(lambda: super(_Commands, self).invoke(ctx), confinement)
-            return super().invoke(ctx)
+            confinement = Confinement.ONLINE if command in self.READING_ONLINE else Confinement.OFFLINE
+            return supervisor.isolated(lambda: super(_Commands, self).invoke(ctx), confinement)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         """The names of the commands, in the order of the help."""

@@ -34,6 +34,13 @@ _STOPPED: Final = (
     (ExceptionCode.OutOfMemory, Stopped.NO_MEMORY),
     (ExceptionCode.DivisionException, Stopped.DIVISION),
 )
+# Rust makes this exception, and panics if it cannot: that is what became of a KeyboardInterrupt in its constructor,
+# which is Python code. That of Exception is C code, in which none can arise.
+if "__init__" in vars(MemoryException):
+    del MemoryException.__init__
+    MemoryException.__str__ = lambda error: f"{error.args[0]} ({error.args[1]})"
+    MemoryException.code = property(lambda error: error.args[1])
+
 _PROTECTIONS: Final = {
     False: {False: MemoryProtection.ReadOnly, True: MemoryProtection.ReadWrite},
     True: {False: MemoryProtection.ExecuteRead, True: MemoryProtection.ExecuteReadWrite},

@@ -98,11 +98,11 @@ def _calls_of_stubs(data: memoryview, address: int, stubs: dict[int, str]) -> It
 
         targets = array("Q", sorted(stub for stub in stubs if stub >= 0)).tobytes()
         for at in range(0, len(data), _WINDOW):
-            window = bytes(data[at : at + _WINDOW + _CALL_SIZE - 1])
-            for place in calls(window, address + at, targets):
-                is_jump, end = window[place] == _JUMP[0], address + at + place + _CALL_SIZE
-                target = stubs[end + _DISPLACEMENT.unpack_from(window, place + 1)[0]]
-                yield CallSite(end - _CALL_SIZE if is_jump else end, target, is_jump)
+            code = bytes(data[at : at + _WINDOW + _CALL_SIZE - 1])
+            for place in calls(code, address + at, targets):
+                is_jump, end = code[place] == _JUMP[0], address + at + place + _CALL_SIZE
+                stub = end + _DISPLACEMENT.unpack_from(code, place + 1)[0]
+                yield CallSite(end - _CALL_SIZE if is_jump else end, stubs[stub], is_jump)
         return
     low, high = min(stubs), max(stubs)
     unpack = _DISPLACEMENT.unpack_from

@@ -49,6 +49,7 @@ _CAPACITY: Final = 150_000
 _CODE_WINDOW: Final = 16  # no instruction of x86-64 is longer than 15 bytes
 _SUSPECT_HEAD: Final = 4  # how many bytes of an instruction tell whether the emulator does it wrongly
 _VECTORS: Final = 32  # registers
+_SLICE: Final = 2_000_000  # of instructions, a tenth of a second: Python sees a signal only between two of them
 _MAX_DEPTH: Final = 60  # of calls from a double back into the emulated code
 
 _REASONS: Final[dict[int, str]] = {
@@ -102,6 +103,7 @@ class Emulator:
         self._call_out = call_out
         self._depth = 0
         self._last_fault: tuple[int, int] | None = None
+        self._last_instruction = 0
         self._map_regions()
         self._pages: dict[int, int] = {}
         self.code_pages = 0  # mapped since icicle last forgot what it made of them
@@ -282,7 +284,8 @@ class Emulator:
         """
         self._depth = 0
         self.vm.sp = STACK_TOP - _STACK_ABOVE
-        self.vm.icount_limit = self.vm.icount + instructions
+        self._last_instruction = self.vm.icount + instructions
+        self.vm.icount_limit = min(self.vm.icount + _SLICE, self._last_instruction)
         return self.call(address, *arguments)
 
     def unknown(self, areas: int) -> Unknown:
@@ -365,6 +368,8 @@ class Emulator:
             self._break()
         elif stopped == Stopped.UNKNOWN:
             self._go_on_where_decoding_failed()
+        elif stopped == Stopped.LIMIT and vm.icount < self._last_instruction:
+            vm.icount_limit = min(vm.icount + _SLICE, self._last_instruction)
         else:
             raise Stop(_REASONS[stopped].format(vm.address) if stopped in _REASONS else vm.other, vm.pc)
         return False

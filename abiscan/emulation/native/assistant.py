@@ -7,15 +7,14 @@ again soon.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Set as AbstractSet
+from typing import Final
 
 from abiscan.emulation.arch.vex import suspects
 from abiscan.emulation.by_icicle import IcicleProcessor
 from abiscan.emulation.native import ARCHITECTURE
+from abiscan.emulation.native._core import Core
 from abiscan.emulation.processor import ACCESSES, EXECUTE, WRITE, Stopped
-
-if TYPE_CHECKING:
-    from abiscan.emulation.native.processor import NativeProcessor
 
 _PAGE: Final = 0x1000
 _LONGEST_ACCESS: Final = 63
@@ -31,11 +30,17 @@ _REGISTERS: Final = (
 
 
 class Assistant:
-    """icicle's processor for one native processor."""
+    """icicle's processor for one native processor.
 
-    def __init__(self, native: NativeProcessor) -> None:
+    :param most_pages: how many pages can ever be mapped
+    :param breakpoints: those of the native processor
+    """
+
+    def __init__(self, native: Core, most_pages: int, breakpoints: AbstractSet[int]) -> None:
         self._native = native
-        self._icicle = IcicleProcessor(ARCHITECTURE, native.most_pages)
+        self._breakpoints = breakpoints
+        self.other = ""
+        self._icicle = IcicleProcessor(ARCHITECTURE, most_pages)
         self._code: set[int] = set()  # pages that icicle has for good: nothing can change them
         self._lent: dict[int, bytes] = {}
         self._at_once = 1
@@ -79,13 +84,13 @@ class Assistant:
             done += executed
             if stopped in ACCESSES:
                 native.faults += 1
-            native.address, native.other = icicle.address, icicle.other
+            native.address, self.other = icicle.address, icicle.other
             if stopped == Stopped.NOT_CODE:
                 if self._lend(icicle.pc & -_PAGE):
                     continue
                 return Stopped.NOT if done else stopped  # what is there is for the native processor to say
             if stopped == Stopped.NOT and done < most:
-                for address in native.breakpoints:
+                for address in self._breakpoints:
                     icicle.add_breakpoint(address)
                 continue
             is_done = stopped in (Stopped.LIMIT, Stopped.BREAKPOINT) or (stopped == Stopped.UNKNOWN and done)

@@ -30,21 +30,21 @@ class NativeProcessor(Core):
 
     def __init__(self, most_pages: int) -> None:
         super().__init__(most_pages)
-        self.most_pages = most_pages
+        self._most_pages = most_pages
         self.other = ""
         self.vectors: Vectors = _Vectors(self)
         self.masks = [0] * 8
-        self.breakpoints: set[int] = set()
+        self._breakpoints: set[int] = set()
         self._assistant: Assistant | None = None
 
     def add_breakpoint(self, address: int) -> None:
         """Stop before the instruction at ``address`` is executed."""
-        self.breakpoints.add(address)
+        self._breakpoints.add(address)
         super().add_breakpoint(address)
 
     def remove_breakpoint(self, address: int) -> None:
         """Do not stop there any more."""
-        self.breakpoints.discard(address)
+        self._breakpoints.discard(address)
         super().remove_breakpoint(address)
 
     def run(self) -> int:
@@ -72,8 +72,10 @@ class NativeProcessor(Core):
         if self._assistant is None:
             from abiscan.emulation.native.assistant import Assistant
 
-            self._assistant = Assistant(self)
-        return self._assistant.run(several=several)
+            self._assistant = Assistant(self, self._most_pages, self._breakpoints)
+        stopped = self._assistant.run(several=several)
+        self.other = self._assistant.other
+        return stopped
 
     def code_at(self, address: int) -> bytes:
         """The bytes of one instruction and those behind it, as far as they are mapped."""
