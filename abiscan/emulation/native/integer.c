@@ -853,7 +853,7 @@ static bool execute_two_bytes(Core *core, const Instruction *i) {
         return stop(core, SYSTEM_CALL, 0);
     case 0x0D:
     case 0x18: return i->has_memory && i->reg < 4 ? true : unknown(core);
-    case 0x1F: return i->reg == 0 ? true : unknown(core);
+    case 0x1F: return i->reg == 0 && !i->wide ? true : unknown(core);
     case 0x1E: return i->repeat == 0xF3 && !i->has_memory && (i->reg & 7) == 7 && (i->rm & 7) == 2 ? true : unknown(core);
     case 0xA2: return identify(core);
     case 0xA3: return bit_test(core, i, 0, get_register(core, i, i->reg, i->size), true);
@@ -865,7 +865,7 @@ static bool execute_two_bytes(Core *core, const Instruction *i) {
     case 0xA5: return shift_double(core, i, r->registers[RCX] & 0xFF, true);
     case 0xAC: return shift_double(core, i, i->immediate & 0xFF, false);
     case 0xAD: return shift_double(core, i, r->registers[RCX] & 0xFF, false);
-    case 0xAE: return !i->has_memory && (i->reg & 7) >= 5 && !i->operand16 ? true : unknown(core); /* fences */
+    case 0xAE: return !i->has_memory && i->rm == 0 && (i->reg & 7) >= 5 && !i->operand16 ? true : unknown(core); /* fences */
     case 0xAF: return multiply_to_register(core, i, false);
     case 0xB0:
     case 0xB1: return compare_and_exchange(core, i, size);
