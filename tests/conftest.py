@@ -113,11 +113,13 @@ def unpacked_once() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def cache_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache of its own for every test, in subprocesses too."""
+    """A cache of its own for every test, in subprocesses too; nothing else of the user's environment or terminal."""
     folder = tmp_path_factory.mktemp("cache")
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
-    for name in ("LD_LIBRARY_PATH", "VIRTUAL_ENV", "CONDA_PREFIX"):
+    of_terminal = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES")
+    for name in ("LD_LIBRARY_PATH", "VIRTUAL_ENV", "CONDA_PREFIX", *of_terminal):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm")
     return folder
 
 

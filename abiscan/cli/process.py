@@ -58,6 +58,7 @@ def scratch() -> Iterator[None]:
     if not is_own():
         yield
         return
+    of_user = os.environ.get("TMPDIR")
     with temporary.folder() as folder:
         tempfile.tempdir = os.environ["TMPDIR"] = str(folder)
         try:
@@ -65,6 +66,8 @@ def scratch() -> Iterator[None]:
         finally:
             tempfile.tempdir = None
             del os.environ["TMPDIR"]
+            if of_user is not None:  # the installer that takes the place of this process has its own use for it
+                os.environ["TMPDIR"] = of_user
 
 
 def follow() -> None:
