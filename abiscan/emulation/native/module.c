@@ -277,6 +277,11 @@ static bool find_register(Core *core, const char *name, Place *place) {
             place->is_flag = true;
             return true;
         }
+    if (strcmp(name, "RIP") == 0) {
+        place->bytes = (uint8_t *)&r->pc;
+        place->size = 8;
+        return true;
+    }
     if (strcmp(name, "FS_OFFSET") == 0 || strcmp(name, "GS_OFFSET") == 0) {
         place->bytes = (uint8_t *)&r->segments[name[0] == 'G'];
         place->size = 8;

@@ -88,6 +88,18 @@ def test_each_repetition_counts(kind: str, prefix: str, repeated: int) -> None:
 
 
 @pytest.mark.parametrize("kind", PROCESSORS)
+def test_the_names_of_registers(kind: str) -> None:
+    """Intel SDM 1, 3.4.1: what is written of 32 bits clears the rest, what is written of fewer does not."""
+    vm = with_code(kind, "90")
+    vm.reg_write("RBX", 0x1122_3344_5566_7788)
+    names = ("EBX", "BX", "BL", "BH", "RIP")
+    assert [vm.reg_read(name) for name in names] == [0x5566_7788, 0x7788, 0x88, 0x77, CODE]
+    vm.reg_write("R9B", 0x99)
+    assert [vm.reg_read(name) for name in ("R9", "R9D", "R9W")] == [0x99] * 3
+    vm.close()
+
+
+@pytest.mark.parametrize("kind", PROCESSORS)
 def test_a_step_is_one_repetition(kind: str) -> None:
     vm = with_code(kind, "f3a4")
     for name, value in (("RSI", DATA), ("RDI", DATA + 0x100), ("RCX", 5)):
