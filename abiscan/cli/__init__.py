@@ -92,6 +92,22 @@ class _Commands(click.Group):
         return super().resolve_command(ctx, args)
 
 
+def _version(ctx: click.Context, param: click.Parameter, value: bool) -> None:  # noqa: ARG001, FBT001 - a callback
+    """Show the version, and whether a part of the package is missing that makes it fast."""
+    if not value:
+        return
+    from abiscan.emulation import native
+
+    click.echo(f"abiscan, version {abiscan.__version__}")
+    if not native.is_compiled():
+        click.echo(
+            "without its native processor, which needs a C compiler when abiscan is installed: first runs take longer"
+        )
+    elif not native.is_available():
+        click.echo("without its native processor, as ABISCAN_NATIVE=0 says: first runs take longer")
+    ctx.exit()
+
+
 def _traced(file: str | None) -> contextlib.AbstractContextManager[None]:
     """Write the decisions of the meantime into a file, if there is one."""
     if not file:
@@ -102,7 +118,9 @@ def _traced(file: str | None) -> contextlib.AbstractContextManager[None]:
 
 
 @click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(abiscan.__version__, prog_name="abiscan")
+@click.option(
+    "--version", is_flag=True, expose_value=False, is_eager=True, callback=_version, help="Show the version and exit."
+)
 @click.option("--no-isolation", is_flag=True, help="Read targets in this process, without limits: for debuggers.")
 @click.option(
     "--trace",

@@ -13,8 +13,6 @@ import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
-from icicle import MemoryException  # type: ignore[import-untyped]
-
 from abiscan.binary.elf import ElfFile, Machine
 from abiscan.emulation.arch import ARCHITECTURES
 from abiscan.emulation.emulator import (
@@ -28,6 +26,7 @@ from abiscan.emulation.emulator import (
     Stop,
 )
 from abiscan.emulation.loader import Image
+from abiscan.emulation.processor import AccessError
 
 Double = Callable[["Call"], "int | None"]
 
@@ -235,7 +234,7 @@ class EmulatedProcess:
         """Where the function returns to that was entered last; None if the stack does not tell."""
         try:
             return self.arch.return_address(self.machine.vm)
-        except (MemoryException, OverflowError):
+        except (AccessError, OverflowError):
             return None
 
     def is_code(self, address: int) -> bool:

@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from icicle import MemoryException  # type: ignore[import-untyped]
-
 from abiscan.binary import registration_api as api
 from abiscan.binary.elf import ElfFile, SharedObject
 from abiscan.binary.mangling import demangle
@@ -32,6 +30,7 @@ from abiscan.emulation.loader import BASE, Image
 from abiscan.emulation.lookups import LookupReader, imported_operators
 from abiscan.emulation.model import EmulationGap, Lookup, Phase, Registrations
 from abiscan.emulation.process import Double, EmulatedProcess
+from abiscan.emulation.processor import AccessError
 from abiscan.emulation.recorder import NAMESPACE_SEPARATOR, Recorder
 from abiscan.emulation.torch_state import TorchState
 from abiscan.emulation.tracing import traced
@@ -58,7 +57,7 @@ _UNKNOWN_TYPE: Final = re.compile(r"(?<![\w\])])\?")
 _TEXT: Final = re.compile(r'"(?:\\.|[^"\\])*"')  # the default of an argument
 # What the code that reads a damaged file or emulated process may raise.
 DAMAGE: Final = (
-    *(NotElfError, MemoryException, OverflowError, ValueError, struct.error),
+    *(NotElfError, AccessError, OverflowError, ValueError, struct.error),
     *(RecursionError, IndexError, KeyError, TypeError),
 )
 
