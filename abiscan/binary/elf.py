@@ -514,7 +514,9 @@ class _Reader:
 
     def _undefined(self, table: bytes) -> Iterator[str]:
         """Yield the undefined names, which linkers put in front of those that can be looked up."""
-        end = self.hash_table.first * SYMBOL.size if self.hash_table else None
+        end = None
+        if self.hash_table and self.hash_table.end is not None:  # a table of no symbols begins at 1, whatever there is
+            end = self.hash_table.first * SYMBOL.size
         for name, _, _, section, _, _ in SYMBOL.iter_unpack(memoryview(table)[SYMBOL.size : end]):
             if section == UNDEFINED:
                 yield self._name(name)
