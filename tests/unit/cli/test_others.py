@@ -21,7 +21,9 @@ def run(*words: str) -> click.testing.Result:
 
 
 def test_version() -> None:
-    assert run("--version").stdout == f"abiscan, version {abiscan.__version__}\n"
+    first, *rest = run("--version").stdout.splitlines()
+    assert first == f"abiscan, version {abiscan.__version__}"
+    assert all(line.startswith("without its native processor") for line in rest)
 
 
 @pytest.mark.parametrize(
@@ -141,3 +143,8 @@ def test_releases_lists_the_builds_of_each() -> None:
     assert lines["1.4.0"].split(maxsplit=1)[1] == "x86_64 1.4.0"
     assert lines["2.13.0"].split(maxsplit=1)[1] == "x86_64 2.13.0+cpu, 2.13.0+cu130; aarch64 2.13.0+cu130"
     assert result.stderr.startswith("86 builds in ")
+
+
+def test_the_version_says_what_makes_first_runs_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ABISCAN_NATIVE", "0")
+    assert run("--version").stdout.splitlines()[1].startswith("without its native processor")
