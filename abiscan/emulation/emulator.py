@@ -22,6 +22,7 @@ from icicle import ExceptionCode, MemoryException, MemoryProtection, RunStatus  
 from abiscan.emulation import processors
 from abiscan.emulation.arch import Arch
 from abiscan.emulation.arch.memory import is_mapped
+from abiscan.emulation.taint import Decision, Taint
 
 PAGE_SIZE: Final = 0x1000
 _PAGE_MASK: Final = ~(PAGE_SIZE - 1)
@@ -41,10 +42,11 @@ IMPORT_BASE: Final = 0x70_0000_0000
 IMPORT_SLOT: Final = 0x400
 _IMPORT_SIZE: Final = 1 << 28
 CODE_BASE: Final = 0x74_0000_0000
+CANARY: Final = 0x5AFE_C0DE_0DD5_EE00  # what the stack protector compares; any value will do
 _HELPERS: Final = CODE_BASE - PAGE_SIZE
 _REGIONS: Final = {STACK_TOP - _STACK_SIZE: _STACK_SIZE, HEAP_BASE: HEAP_SIZE, IMPORT_BASE: _IMPORT_SIZE}
 _BLANK_PAGE: Final = bytes(PAGE_SIZE)
-_RETURN: Final = IMPORT_BASE  # the first slot: where a function returns to that Python called
+RETURN: Final = IMPORT_BASE  # the first slot: where a function returns to that Python called
 
 # All pages that can ever be mapped, in pages of 4 KiB: memory that a runaway initialiser fills ends as a gap.
 _CAPACITY: Final = 150_000
@@ -54,6 +56,7 @@ _MAX_DEPTH: Final = 60  # of calls from a double back into the emulated code
 
 # icicle's enumerations compare but do not hash.
 _ACCESS: Final = (ExceptionCode.ReadUnmapped, ExceptionCode.WriteUnmapped)
+_GUARDED: Final = (ExceptionCode.ReadPerm, ExceptionCode.WritePerm)
 _UNKNOWN: Final = (ExceptionCode.UnimplementedOp, ExceptionCode.InvalidInstruction, ExceptionCode.UnknownCpuID)
 
 
@@ -68,6 +71,13 @@ class Stop(Exception):  # noqa: N818 - not an error: the way in which an emulate
         self.reason = reason
         self.address = address
         self.called = called
+
+
+class Boundary(NamedTuple):
+    """Where code goes on that called a double which calls back: address, and stack pointer there."""
+
+    pc: int
+    stack: int
 
 
 class Unknown(NamedTuple):
@@ -88,15 +98,22 @@ class Emulator:
     :param pager: asked to map the page at an address that was touched; False when there is nothing to map
     :param call_out: called when the code jumps into the import slots, with the slot's address; it does what the
         imported function would do, its return included
+    :param decided: called when the answer of an unknown function decides something
     """
 
-    def __init__(self, arch: Arch, pager: Callable[[int], bool], call_out: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        arch: Arch,
+        pager: Callable[[int], bool],
+        call_out: Callable[[int], None],
+        decided: Callable[[Decision], None] = lambda _: None,
+    ) -> None:
         self.arch = arch
         self.vm = processors.take(arch.name)
         self.vm.mem_capacity = max(self.vm.mem_capacity, _CAPACITY)
         self._pager = pager
         self._call_out = call_out
-        self._depth = 0
+        self._boundaries: list[Boundary | None] = []  # of the calls from doubles that run, None where nothing passes
         self._last_fault: tuple[int, int] | None = None
         self._faults = 0
         self._map_regions()
@@ -108,6 +125,8 @@ class Emulator:
         self._watched: set[int] = set()
         self.vectors = [bytes(64)] * 32
         self.masks = [0] * 8
+        self._returns: set[int] = set()  # where functions return to that run between instructions that are followed
+        self.taint = Taint(self, arch, decided)
         self.helpers = _HELPERS
         if arch.helpers:
             self.map_page(_HELPERS, arch.helpers, writable=False, executable=True)
@@ -153,6 +172,8 @@ class Emulator:
         """
         if not 0 <= size <= HEAP_SIZE:
             raise Stop(f"read of {size} bytes at {address:#x}", self.vm.pc)
+        if self.taint.memory:
+            self.taint.read |= self.taint.label_of(address, size)
         try:
             return bytes(self.vm.mem_read(address, size))
         except (MemoryException, OverflowError):
@@ -167,6 +188,8 @@ class Emulator:
 
         :raises Stop: nothing is there
         """
+        if self.taint.memory or self.taint.read:
+            self.taint.mark(address, len(data), self.taint.read)
         with contextlib.suppress(MemoryException, OverflowError):
             self.vm.mem_write(address, data)
             return
@@ -280,7 +303,8 @@ class Emulator:
         :param instructions: how many instructions it may execute
         :raises Stop: it cannot be run to its end
         """
-        self._depth = 0
+        self._boundaries.clear()
+        self.taint.start(range(STACK_TOP - _STACK_SIZE, STACK_TOP))
         self.vm.sp = STACK_TOP - _STACK_ABOVE
         self.vm.icount_limit = self.vm.icount + instructions
         return self.call(address, *arguments)
@@ -301,7 +325,7 @@ class Emulator:
             },
             memory={
                 areas: b"".join(pointer.to_bytes(8, "little") * (_AREA // 8) for pointer in pointers),
-                _RETURN: b"\xff" * IMPORT_SLOT,  # where the return address points
+                RETURN: b"\xff" * IMPORT_SLOT,  # where the return address points
                 bottom: b"\xff" * (top - bottom) + frame + b"\xff" * (STACK_TOP - top - len(frame)),
             },
         )
@@ -314,25 +338,40 @@ class Emulator:
         for address, content in unknown.memory.items():
             self.write(address, content)
 
-    def call(self, address: int, *arguments: int) -> int:
-        """Call a function from within a double (or ``start``), on the current stack."""
-        if self._depth >= _MAX_DEPTH:
+    @property
+    def depth(self) -> int:
+        """How many calls from Python run, one inside the other."""
+        return len(self._boundaries)
+
+    def boundary(self, depth: int) -> Boundary | None:
+        """Where the double returns to that made the call at ``depth``; None where no exception passes."""
+        return self._boundaries[depth] if depth >= 0 else None
+
+    def call(self, address: int, *arguments: int, is_thread: bool = False) -> int:
+        """Call a function from within a double (or ``start``), on the current stack.
+
+        :param is_thread: it is the first function of a thread: no exception leaves it
+        """
+        if self.depth >= _MAX_DEPTH:
             raise Stop("calls nested too deeply", address)
         vm, arch = self.vm, self.arch
-        pc, stack, link = vm.pc, vm.sp, arch.return_address(vm) if self._depth else 0
+        pc, stack, link = vm.pc, vm.sp, arch.return_address(vm) if self.depth else 0
+        boundary = Boundary(link, arch.stack_after_return(vm)) if self.depth and not is_thread else None
         vm.sp = stack - _RED_ZONE
         for register, value in zip(arch.arguments, arguments, strict=False):
             vm.reg_write(register, value & 0xFFFF_FFFF_FFFF_FFFF)
-        arch.enter(vm, _RETURN)
+        arch.enter(vm, RETURN)
         vm.pc = address
-        self._depth += 1
+        self._boundaries.append(boundary)
+        before = self.taint.enter()
         try:
             self._run()
         finally:
-            self._depth -= 1
+            self._boundaries.pop()
+            self.taint.leave(before)
         result = int(vm.reg_read(arch.result))
         vm.pc, vm.sp = pc, stack
-        if self._depth and arch.hidden_result is not None:
+        if self.depth and arch.hidden_result is not None:
             vm.reg_write("x30", link)
         return result
 
@@ -344,8 +383,10 @@ class Emulator:
         return self.call(address, *arguments)
 
     def _run(self) -> None:
-        vm = self.vm
+        vm, taint = self.vm, self.taint
         while True:
+            if taint.registers and self._follow():
+                continue
             status = vm.run()
             if status != RunStatus.UnhandledException:
                 if status == RunStatus.Breakpoint:
@@ -357,7 +398,7 @@ class Emulator:
             code = vm.exception_code
             if code == ExceptionCode.ExecViolation:
                 pc = vm.pc
-                if pc == _RETURN:
+                if pc == RETURN:
                     return
                 if IMPORT_BASE <= pc < IMPORT_BASE + _IMPORT_SIZE:
                     self._call_out(pc)
@@ -365,10 +406,61 @@ class Emulator:
                     self._fetch(pc)
             elif code in _ACCESS:
                 self._access(vm.exception_value)
+            elif code in _GUARDED and taint.memory and taint.step():
+                continue
             elif code in _UNKNOWN:
                 self._go_on_where_decoding_failed()
             else:
                 raise Stop(_describe(code, vm.exception_value), vm.pc)
+
+    def _follow(self) -> bool:
+        """Execute one instruction of the object that is looked at; False if the machine is to go on by itself."""
+        pc = self.vm.pc
+        if IMPORT_BASE <= pc < IMPORT_BASE + _IMPORT_SIZE or not is_mapped(self.vm, pc):
+            return False
+        if pc in self._returns:
+            self._returned(pc)
+        return self.taint.step()
+
+    def step_one(self) -> bool:
+        """Execute one instruction; False if it was not, and the machine has to see why."""
+        vm = self.vm
+        pc, before, limit = vm.pc, vm.icount, vm.icount_limit
+        if pc in self._diverted or pc in self._observed:
+            return False
+        status = vm.step(1)
+        vm.icount_limit = limit
+        if status == RunStatus.InstructionLimit:
+            return vm.pc != pc or vm.icount != before
+        if status == RunStatus.Breakpoint and vm.pc == pc:
+            self._break()
+            if vm.pc != pc:
+                return True
+            status = vm.step(1)
+            vm.icount_limit = limit
+            return bool(status == RunStatus.InstructionLimit)
+        return False
+
+    def stop_at(self, address: int) -> None:
+        """Stop when the code gets to an address that a function returns to."""
+        self._returns.add(address)
+        self.vm.add_breakpoint(address)
+
+    def _returned(self, address: int) -> bool:
+        is_over = self.taint.resume(address)
+        if is_over:
+            self._returns.discard(address)
+        return is_over
+
+    def guard(self, address: int, *, guarded: bool) -> None:
+        """Stop at accesses to a byte, or no longer."""
+        page = self._pages.get(address & _PAGE_MASK, MemoryProtection.ReadWrite)
+        with contextlib.suppress(MemoryException):
+            self.vm.mem_protect(address, 1, MemoryProtection.NoAccess if guarded else page)
+
+    def code_at(self, address: int) -> bytes:
+        """The bytes of an instruction, and some behind it."""
+        return self._code_at(address)
 
     def _go_on_where_decoding_failed(self) -> None:
         pc = self.vm.pc
@@ -396,6 +488,12 @@ class Emulator:
     def _break(self) -> None:
         """At a breakpoint: something diverted, observed or watched, or an instruction not left to the emulator."""
         pc = self.vm.pc
+        if pc in self._returns and not self._returned(pc):
+            vm = self.vm
+            vm.remove_breakpoint(pc)
+            vm.step(1)
+            vm.add_breakpoint(pc)
+            return
         if pc in self._diverted:
             self._call_out(self._diverted[pc])
             return

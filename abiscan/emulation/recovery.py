@@ -8,9 +8,9 @@ import itertools
 import re
 import struct
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
 
 from icicle import MemoryException  # type: ignore[import-untyped]
 
@@ -21,6 +21,7 @@ from abiscan.emulation.call_graph import CalledFunctions, CallGraph
 from abiscan.emulation.call_sites import CallSite, Functions, find_call_sites
 from abiscan.emulation.doubles import finder
 from abiscan.emulation.doubles.cpython import CPYTHON, fill_datum, module_functions, new_module
+from abiscan.emulation.doubles.exceptions import EXCEPTIONS
 from abiscan.emulation.doubles.gpu_runtime import GPU_RUNTIME, GpuKernels
 from abiscan.emulation.doubles.libc import LIBC
 from abiscan.emulation.doubles.libstdcxx import LIBSTDCXX
@@ -33,8 +34,8 @@ from abiscan.emulation.lookups import LookupReader, imported_operators
 from abiscan.emulation.model import EmulationGap, Lookup, Phase, Registrations
 from abiscan.emulation.process import Double, EmulatedProcess
 from abiscan.emulation.recorder import NAMESPACE_SEPARATOR, Recorder
+from abiscan.emulation.taint import Decision
 from abiscan.emulation.torch_state import TorchState
-from abiscan.emulation.unknown_answers import Asked, Dependence, Footprint, Part, dependences
 from abiscan.errors import NotElfError
 
 _STAGE: Final = "emulation"
@@ -65,22 +66,19 @@ DAMAGE: Final = (
 def recover(file: ElfFile, facts: SharedObject, argument_tail: int | None) -> Registrations:
     """Recover everything that an object registers, without running it: see ``abiscan.emulation.recover``."""
 
-    def anew() -> Recovery:
-        return Recovery(file, facts, argument_tail)
-
     try:
-        recovery = anew()
+        recovery = Recovery(file, facts, argument_tail)
     except DAMAGE as error:
         return Registrations(gaps=(EmulationGap(stage=_STAGE, reason=f"damaged: {error}", address=None, symbol=None),))
     with contextlib.closing(recovery):
         found = recovery.run()
         image = recovery.process.image
-    asked = [each for each in recovery.asked if each.footprint.registered or recovery.not_executed]
-    gaps = (_dependence(each, image) for each in dependences(asked, anew, recovery.may_register))
+    gaps = (_dependence(decision, image) for decision in recovery.decisions())
     return replace(found, gaps=(*found.gaps, *dict.fromkeys(gaps)))
 
 
-def _dependence(found: Dependence, image: Image) -> EmulationGap:
+def _dependence(decision: Decision, image: Image) -> EmulationGap:
+    found = decision.source
     address = found.address - BASE if image.contains(found.address) else None
     return EmulationGap(
         stage=_STAGE,
@@ -89,6 +87,19 @@ def _dependence(found: Dependence, image: Image) -> EmulationGap:
         symbol=None if address is None else image.nearest_symbol(address),
         called=found.function,
     )
+
+
+Part: TypeAlias = Callable[["Recovery"], object]
+"""Runs one initialiser, or what the import of a module runs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A part of a run in which unknown answers decided; ``start`` is its first function, in the file's own space."""
+
+    start: int
+    registered: bool
+    decisions: tuple[Decision, ...]
 
 
 class Recovery:
@@ -117,7 +128,7 @@ class Recovery:
         self.gpu = GpuKernels()
         runtime = GPU_RUNTIME.of(self.gpu)
         self.process.ask_double("__cudaRegisterFunction")
-        self.find = finder((*torch_doubles(state, self.registries), LIBC, LIBSTDCXX, CPYTHON, runtime))
+        self.find = finder((*torch_doubles(state, self.registries), EXCEPTIONS, LIBC, LIBSTDCXX, CPYTHON, runtime))
 
     def _find_double(self, name: str) -> Double | None:
         return self.find(name)
@@ -152,6 +163,7 @@ class Recovery:
             for module in self.facts.python_modules:
                 start = image.definition_of("PyInit_" + module)
                 self.run_part(functools.partial(Recovery.initialise_module, name=module), start)
+        self.process.machine.taint.is_off = True  # from here on arguments mean nothing
         # What another initialiser gets to is not lost; what a function does with meaningless arguments does not count.
         self.not_executed = [site for site in registering if not self.is_executed(site)]
         self.gaps = [
@@ -226,35 +238,26 @@ class Recovery:
     # Roots
 
     def run_part(self, part: Part, start: int | None) -> None:
-        """Run a part, and keep it in mind if it called functions that have no double, and got to its end."""
-        footprint, functions = self.footprint_of(part), self.process.unknown_calls
-        if functions and not footprint.stops and start is not None:
-            self.asked.append(Asked(part=part, start=start, footprint=footprint, functions=functions))
+        """Run a part, and keep in mind what unknown answers decided in it."""
+        process, recorder = self.process, self.recorder
+        before, decided, gaps = recorder.marks(), len(process.decisions), len(self.gaps)
+        part(self)
+        decisions = tuple(process.decisions[decided:])
+        if decisions and start is not None and len(self.gaps) == gaps:
+            self.asked.append(Asked(start=start, registered=bool(recorder.since(before)), decisions=decisions))
+
+    def decisions(self) -> Iterator[Decision]:
+        """What unknown answers decided in parts that register something, or would if they took another way."""
+        for asked in self.asked:
+            if self.may_register(asked):
+                yield from asked.decisions
 
     def may_register(self, asked: Asked) -> bool:
         """Whether a part registers something, or would if it took another way."""
-        if asked.footprint.registered or not self.not_executed:
-            return bool(asked.footprint.registered)
+        if asked.registered or not self.not_executed:
+            return asked.registered
         reached = self.functions_reached(asked.start)
         return any(self.function_of(site) in reached for site in self.not_executed)
-
-    def footprint_of(self, part: Part) -> Footprint:
-        """Run a part, and tell which way it took and what it registered."""
-        process, recorder = self.process, self.recorder
-        process.way, process.unknown_calls = 0, {}
-        instructions, before, gaps = process.machine.executed, recorder.marks(), len(self.gaps)
-        part(self)
-        return Footprint(
-            instructions=process.machine.executed - instructions,
-            way=process.way,
-            stops=len(self.gaps) - gaps,
-            registered=recorder.since(before),
-        )
-
-    def run_again(self, asked: Asked, answers: Mapping[str, int], instructions: int) -> Footprint:
-        """Run a part that another process has run, with other answers of what has no double."""
-        self.process.answers, self.most_instructions = answers, instructions
-        return self.footprint_of(asked.part)
 
     def emulate(self, address: int, *arguments: int) -> int | None:
         """Run one function to its end and return its result; None, and a gap, if it does not finish."""

@@ -19,6 +19,7 @@ from abiscan.binary import registration_api as api
 from abiscan.binary.elf import ElfFile, Machine
 from abiscan.emulation.doubles import finder
 from abiscan.emulation.doubles.cpython import CPYTHON, fill_datum
+from abiscan.emulation.doubles.exceptions import EXCEPTIONS
 from abiscan.emulation.doubles.libc import LIBC
 from abiscan.emulation.doubles.libstdcxx import LIBSTDCXX
 from abiscan.emulation.doubles.torch import torch_doubles
@@ -110,7 +111,7 @@ class _TorchProcess:
         self.gaps: list[EmulationGap] = []
         self._find: dict[str, Double | None] = {}
         first, *others = files.values()
-        self._lookup = finder((LIBC, LIBSTDCXX, CPYTHON))
+        self._lookup = finder((EXCEPTIONS, LIBC, LIBSTDCXX, CPYTHON))
         self.process = EmulatedProcess(first, machine, self._find_double, fill_datum, others)
         boundary, observed, named = map(self._defined, (_BOUNDARY, _OBSERVED, _NAMED))
         state = TorchState(self.process, frozenset(boundary.values()), self.recorder)

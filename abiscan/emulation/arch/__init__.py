@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar, Final, Protocol
+from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
 from icicle import Icicle  # type: ignore[import-untyped]
 
@@ -11,6 +11,9 @@ from abiscan.binary.elf import Machine
 from abiscan.emulation.arch.aarch64 import Aarch64
 from abiscan.emulation.arch.memory import Memory
 from abiscan.emulation.arch.x86_64 import X8664
+
+if TYPE_CHECKING:
+    from abiscan.emulation.arch.data_flow import Instruction
 
 
 class Arch(Protocol):
@@ -21,6 +24,14 @@ class Arch(Protocol):
     registers: ClassVar[tuple[str, ...]]  # the general registers, except the stack pointer
     vectors: ClassVar[tuple[str, ...]]  # the vector registers; where one has several names, those that cover it
     result: ClassVar[str]
+    # Parts of registers as ``data_flow`` names them: those that a function keeps, returns results in, has arguments in.
+    kept_parts: ClassVar[frozenset[str]]
+    result_parts: ClassVar[tuple[str, ...]]
+    argument_parts: ClassVar[tuple[str, ...]]
+    dwarf: ClassVar[tuple[str, ...]]  # the registers by their DWARF numbers, as far as unwinding needs them
+    dwarf_stack_pointer: ClassVar[int]
+    kept: ClassVar[frozenset[str]]  # the registers that a function leaves as they were, except the stack pointer
+    landing: ClassVar[tuple[str, str]]  # what a landing pad is given: the exception, and what it is for
     thread_pointer: ClassVar[str]
     thread_pointer_offset: ClassVar[int]
     hidden_result: ClassVar[str | None]
@@ -59,6 +70,9 @@ class Arch(Protocol):
     def return_address(self, vm: Icicle) -> int:
         """The return address at the very entry of a function."""
 
+    def stack_after_return(self, vm: Icicle) -> int:
+        """The stack pointer that the caller has, at the very entry of a function."""
+
     def return_object(self, vm: Icicle, address: int) -> None:
         """Set the result of a function that returned an object in memory at ``address``."""
 
@@ -67,6 +81,12 @@ class Arch(Protocol):
 
         Its first four bytes decide, or fewer.
         """
+
+    def decode(self, address: int, code: bytes) -> Instruction | None:
+        """What the first instruction of ``code`` reads and writes, which is at ``address``; None if it is none."""
+
+    def parts_of(self, register: str) -> tuple[str, ...]:
+        """The parts of one of ``arguments``."""
 
     def step_over(self, vm: Icicle, memory: Memory, code: bytes) -> str | None:
         """Execute an instruction that the emulator lacks, the first of ``code``.

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import ClassVar, Final, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 
 from icicle import Icicle  # type: ignore[import-untyped]
 
 from abiscan.emulation.arch.memory import Memory
+
+if TYPE_CHECKING:
+    from abiscan.emulation.arch.data_flow import Instruction
 
 
 class Aarch64:
@@ -19,6 +22,13 @@ class Aarch64:
     registers: ClassVar[tuple[str, ...]] = tuple(f"x{number}" for number in range(31))
     vectors: ClassVar[tuple[str, ...]] = tuple(f"q{number}" for number in range(32))
     result: ClassVar[str] = "x0"
+    dwarf: ClassVar[tuple[str, ...]] = (*registers, "sp")  # DWARF for the Arm 64-bit Architecture, section 4.1
+    dwarf_stack_pointer: ClassVar[int] = 31
+    kept: ClassVar[frozenset[str]] = frozenset(f"x{number}" for number in range(19, 30))
+    landing: ClassVar[tuple[str, str]] = ("x0", "x1")
+    kept_parts: ClassVar[frozenset[str]] = kept
+    result_parts: ClassVar[tuple[str, ...]] = ("x0", "x1", "q0", "q1", "q2", "q3")
+    argument_parts: ClassVar[tuple[str, ...]] = arguments
     # Variant I of thread-local storage: the variables follow the thread pointer and the two words that it points to.
     thread_pointer: ClassVar[str] = "tpidr_el0"
     thread_pointer_offset: ClassVar[int] = 16
@@ -78,8 +88,22 @@ class Aarch64:
         """The link register."""
         return int(vm.reg_read("x30"))
 
+    def stack_after_return(self, vm: Icicle) -> int:
+        """The stack pointer: the return address is in a register."""
+        return int(vm.sp)
+
     def return_object(self, vm: Icicle, address: int) -> None:
         """Nothing: ``x8`` need not be preserved, and nothing else is returned (AAPCS64, section 6.9)."""
+
+    def decode(self, address: int, code: bytes) -> Instruction | None:
+        """What the first instruction of ``code`` reads and writes, which is at ``address``; None if it is none."""
+        from abiscan.emulation.arch.data_flow import decode_aarch64
+
+        return decode_aarch64(address, code)
+
+    def parts_of(self, register: str) -> tuple[str, ...]:
+        """The register itself."""
+        return (register,)
 
     def suspects(self, code: bytes) -> list[int]:
         """The instructions that the emulator does wrongly: see ``_WRONG``."""

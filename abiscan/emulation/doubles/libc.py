@@ -293,6 +293,11 @@ def _number(number: int, flags: bytes, width: bytes, precision: bytes | None, ki
     return _padded(sign + digits, flags, width)
 
 
+def formatted(call: Call, form: int) -> bytes:
+    """The text that argument ``form`` describes, of the arguments behind it."""
+    return _format(call, call.machine.text(call.argument(form)), _from_registers(call, form + 1))
+
+
 def _from_registers(call: Call, first: int) -> Callable[[], int]:
     position = itertools.count(first)
     return lambda: call.argument(next(position))
@@ -360,8 +365,8 @@ def _thread_variable(call: Call) -> int:
 def _once(call: Call) -> int:
     control, function = call.argument(0), call.argument(1)
     if call.machine.read(control, 4) == bytes(4):
-        call.machine.write(control, (2).to_bytes(4, "little"))
         call.machine.call(function)
+        call.machine.write(control, (2).to_bytes(4, "little"))  # not where the function throws
     return 0
 
 
@@ -470,29 +475,3 @@ def _guard(call: Call) -> int:
 @LIBC.named("__cxa_guard_release")
 def _release_guard(call: Call) -> None:
     call.machine.write(call.argument(0), b"\1")
-
-
-@LIBC.named("__cxa_allocate_exception")
-def _allocate_exception(call: Call) -> int:
-    return call.process.allocate(call.argument(0) + 128) + 128  # the runtime's own header lies before it
-
-
-@LIBC.named("__cxa_throw")
-def _throw(call: Call) -> int:
-    name = call.machine.text(call.machine.word(call.argument(1) + 8)).decode("utf-8", "backslashreplace")
-    raise Stop(f"the code throws {name}", call.return_address)
-
-
-@LIBC.named("__cxa_rethrow", "_Unwind_Resume", "__cxa_pure_virtual", "__cxa_bad_cast", "_ZSt9terminatev")
-def _unwind(call: Call) -> int:
-    raise Stop(f"the code calls {call.name}", call.return_address)
-
-
-@LIBC.matching(r"_ZSt\d+__throw_", r"_ZN3c106detail\d+torch(CheckFail|InternalAssertFail)E")
-def _throw_helper(call: Call) -> int:
-    raise Stop(f"the code throws through {call.name}", call.return_address)
-
-
-@LIBC.named("__dynamic_cast")
-def _cast(call: Call) -> int:
-    return call.argument(0)

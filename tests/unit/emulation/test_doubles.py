@@ -17,9 +17,11 @@ from abiscan.binary.elf import ElfFile
 from abiscan.emulation.doubles import beginning, finder
 from abiscan.emulation.doubles import libc as libc_double
 from abiscan.emulation.doubles.cpython import CPYTHON, fill_datum
+from abiscan.emulation.doubles.exceptions import EXCEPTIONS
 from abiscan.emulation.doubles.libc import LIBC
 from abiscan.emulation.doubles.libstdcxx import LIBSTDCXX
 from abiscan.emulation.emulator import Stop
+from abiscan.emulation.exceptions import ProcessEnd
 from abiscan.emulation.process import Call, EmulatedProcess
 from abiscan.emulation.strings import COW, CXX11, StringAbi, abi_in, abi_of
 
@@ -30,7 +32,7 @@ CXX11_CLASS = "St7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE"
 @pytest.fixture(params=["library", "library_aarch64"])
 def process(request: pytest.FixtureRequest) -> Iterator[EmulatedProcess]:
     file = ElfFile.open(SAMPLES / f"{request.param}.so")
-    found = EmulatedProcess(file, file.facts().machine, finder((LIBC, LIBSTDCXX, CPYTHON)), fill_datum)
+    found = EmulatedProcess(file, file.facts().machine, finder((EXCEPTIONS, LIBC, LIBSTDCXX, CPYTHON)), fill_datum)
     found.call_limit = 10_000
     yield found
     found.close()
@@ -286,7 +288,13 @@ def test_what_the_kernel_tells(process: EmulatedProcess) -> None:
 
 
 def test_a_cast_to_the_class_that_an_object_is_of(process: EmulatedProcess) -> None:
-    assert call(process, "__dynamic_cast", 0x1234, 0x5678, 0x9ABC, 0) == 0x1234
+    base, derived, other = (
+        process.bind(f"_ZTI{name}") for name in ("St9exception", "St13runtime_error", "St9bad_alloc")
+    )
+    instance = process.allocate(16)
+    call(process, "_ZNSt13runtime_errorC1EPKc", instance, process.store(b"\0"))
+    assert call(process, "__dynamic_cast", instance, base, derived, 0) == instance
+    assert call(process, "__dynamic_cast", instance, base, other, 0) == 0
 
 
 def test_once_and_guards(process: EmulatedProcess) -> None:
@@ -296,9 +304,13 @@ def test_once_and_guards(process: EmulatedProcess) -> None:
     assert call(process, "__cxa_guard_acquire", guard) == 0
 
 
-def test_throwing_stops_with_the_type(process: EmulatedProcess) -> None:
-    with pytest.raises(Stop, match="throws St13runtime_error"):
-        call(process, "__cxa_throw", process.allocate(8), process.bind("_ZTISt13runtime_error"), 0)
+def test_an_exception_that_nothing_catches_ends_the_process(process: EmulatedProcess) -> None:
+    """What libstdc++ prints then (vterminate.cc)."""
+    thrown = call(process, "__cxa_allocate_exception", 16)
+    call(process, "_ZNSt13runtime_errorC1EPKc", thrown, process.store(b"no way\0"))
+    with pytest.raises(ProcessEnd, match="throws std::runtime_error") as ended:
+        call(process, "__cxa_throw", thrown, process.bind("_ZTISt13runtime_error"), 0)
+    assert ended.value.text == "terminate called after throwing an instance of 'std::runtime_error'\n  what():  no way"
 
 
 @pytest.mark.parametrize(("abi", "name"), [(CXX11, f"_ZN{CXX11_CLASS}"), (COW, "_ZNSs")], ids=["cxx11", "cow"])
