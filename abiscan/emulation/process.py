@@ -31,6 +31,7 @@ from abiscan.emulation.emulator import (
 )
 from abiscan.emulation.exceptions import Exceptions, Unwinding
 from abiscan.emulation.loader import Image
+from abiscan.emulation.stream_layouts import stream_layout
 from abiscan.emulation.taint import Decision
 from abiscan.emulation.type_information import BASES, ROOT, VTABLES, TypeInformation
 from abiscan.emulation.unknown_answers import written
@@ -61,8 +62,8 @@ _WITHOUT_EFFECT: Final = (
 )
 # Functions whose doubles keep what they are given where no instruction sees it.
 _KEEPS: Final = re.compile(r"_ZN[KR]*(5torch|3c10|2at)|aoti_torch|torch_|_?Py|__(cuda|hip)")
+_DOUBLE: Final = 64  # bits
 _STREAM_TABLE: Final = 24
-_IOS_IN_CXX11, _IOS_IN_COW = 112, 88
 
 
 class EmulatedProcess:
@@ -90,7 +91,6 @@ class EmulatedProcess:
         self._tls_imports: dict[str, int] = {}
         self._own_names: dict[int, str] = {}
         # What doubles remember of objects that live in the process, by address.
-        self.streams: dict[int, bytes] = {}
         self.texts: dict[int, bytes] = {}
         # Stands for each std::string that cannot be read; None where that ends the function.
         self.unknown_text: bytes | None = None
@@ -320,11 +320,10 @@ class EmulatedProcess:
         if name.startswith("_ZTT"):  # a table of virtual tables: all lead to the virtual table of the class
             table = self.bind("_ZTV" + name[4:]) + _STREAM_TABLE
             self.machine.write(slot, table.to_bytes(8, "little") * (IMPORT_SLOT // 8))
-        elif name.startswith("_ZTV") and "stringstream" in name:
-            # Three words before the functions, the first: where std::basic_ios lies, seen from std::ostream.
-            functions = [_IOS_IN_CXX11 if "__cxx11" in name else _IOS_IN_COW, 0, 0]
-            functions += [self.bind("virtual function of " + name)] * _VTABLE_FUNCTIONS
-            self.machine.write(slot, struct.pack(f"<{len(functions)}Q", *functions)[:IMPORT_SLOT])
+        elif name.startswith("_ZTV") and (layout := stream_layout(name)):
+            functions = [self.bind("virtual function of " + name)] * 2
+            words = [word for offset, top in layout for word in (offset, top, self.bind("_ZTI" + name[4:]), *functions)]
+            self.machine.write(slot, struct.pack(f"<{len(words)}q", *words))
         elif name.startswith("_ZTV") and name[4:] in (*BASES, ROOT):
             inner = name[5:-1] if name[4] == "N" else name[4:]
             members = (
@@ -459,6 +458,39 @@ class Call:
             return int(vm.reg_read(names[index]))
         above = vm.sp + (8 if self.process.arch.hidden_result is None else 0)  # x86-64: beyond the return address
         return self.machine.word(above + 8 * (index - registers))
+
+    def number(self, index: int, bits: int = 64) -> float:
+        """A ``double`` or ``float`` argument, of those counted from 0."""
+        taint, name = self.machine.taint, self.process.arch.number_registers[index]
+        taint.read |= taint.label_in((name,)) if taint.registers else 0
+        content = self.machine.vm.reg_read(self.process.arch.number_part(name)).to_bytes(8, "little")
+        (value,) = struct.unpack_from("<d" if bits == _DOUBLE else "<f", content)
+        return float(value)
+
+    def complex_number(self, index: int) -> tuple[float, float]:
+        """A ``float _Complex`` argument: both parts in one register on x86-64, in two on AArch64."""
+        if self.process.arch.hidden_result is not None:
+            return self.number(index, 32), self.number(index + 1, 32)
+        name = self.process.arch.number_registers[index]
+        content = self.machine.vm.reg_read(self.process.arch.number_part(name)).to_bytes(8, "little")
+        real, imaginary = struct.unpack("<2f", content)
+        return float(real), float(imaginary)
+
+    @staticmethod
+    def packed(value: float, bits: int) -> bytes:
+        """The bytes of a ``double`` or ``float``."""
+        if bits == _DOUBLE:
+            return struct.pack("<d", value)
+        try:
+            return struct.pack("<f", value)
+        except OverflowError:
+            return struct.pack("<f", float("inf") if value > 0 else float("-inf"))
+
+    def give_number(self, value: float, bits: int = 64) -> None:
+        """Set the result of a function that returns a ``double`` or ``float``."""
+        arch = self.process.arch
+        content = int.from_bytes(self.packed(value, bits), "little")
+        self.machine.vm.reg_write(arch.number_part(arch.number_registers[0]), content)
 
     def repeated(self, character: int, count: int) -> bytes:
         """The character in one argument, as often as another one says.

@@ -25,6 +25,8 @@ from abiscan.emulation.doubles.exceptions import EXCEPTIONS
 from abiscan.emulation.doubles.gpu_runtime import GPU_RUNTIME, GpuKernels
 from abiscan.emulation.doubles.libc import LIBC
 from abiscan.emulation.doubles.libstdcxx import LIBSTDCXX
+from abiscan.emulation.doubles.numbers import NUMBERS
+from abiscan.emulation.doubles.streams import STREAMS
 from abiscan.emulation.doubles.torch import torch_doubles
 from abiscan.emulation.doubles.torch_lookups import function_called
 from abiscan.emulation.doubles.torch_registries import FilledRegistries
@@ -128,7 +130,7 @@ class Recovery:
         self.gpu = GpuKernels()
         runtime = GPU_RUNTIME.of(self.gpu)
         self.process.ask_double("__cudaRegisterFunction")
-        self.find = finder((*torch_doubles(state, self.registries), EXCEPTIONS, LIBC, LIBSTDCXX, CPYTHON, runtime))
+        self.find = finder((*torch_doubles(state, self.registries), EXCEPTIONS, LIBC, NUMBERS, STREAMS, LIBSTDCXX, CPYTHON, runtime))
 
     def _find_double(self, name: str) -> Double | None:
         return self.find(name)

@@ -28,6 +28,7 @@ class Arch(Protocol):
     kept_parts: ClassVar[frozenset[str]]
     result_parts: ClassVar[tuple[str, ...]]
     argument_parts: ClassVar[tuple[str, ...]]
+    number_registers: ClassVar[tuple[str, ...]]  # those of floating-point arguments, the first that of a result
     dwarf: ClassVar[tuple[str, ...]]  # the registers by their DWARF numbers, as far as unwinding needs them
     dwarf_stack_pointer: ClassVar[int]
     kept: ClassVar[frozenset[str]]  # the registers that a function leaves as they were, except the stack pointer
@@ -84,6 +85,9 @@ class Arch(Protocol):
 
     def decode(self, address: int, code: bytes) -> Instruction | None:
         """What the first instruction of ``code`` reads and writes, which is at ``address``; None if it is none."""
+
+    def number_part(self, register: str) -> str:
+        """The low eight bytes of one of ``number_registers``, as the emulator calls them."""
 
     def parts_of(self, register: str) -> tuple[str, ...]:
         """The parts of one of ``arguments``."""

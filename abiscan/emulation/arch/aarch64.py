@@ -25,6 +25,7 @@ class Aarch64:
     dwarf: ClassVar[tuple[str, ...]] = (*registers, "sp")  # DWARF for the Arm 64-bit Architecture, section 4.1
     dwarf_stack_pointer: ClassVar[int] = 31
     kept: ClassVar[frozenset[str]] = frozenset(f"x{number}" for number in range(19, 30))
+    number_registers: ClassVar[tuple[str, ...]] = tuple(f"q{number}" for number in range(8))
     landing: ClassVar[tuple[str, str]] = ("x0", "x1")
     kept_parts: ClassVar[frozenset[str]] = kept
     result_parts: ClassVar[tuple[str, ...]] = ("x0", "x1", "q0", "q1", "q2", "q3")
@@ -100,6 +101,10 @@ class Aarch64:
         from abiscan.emulation.arch.data_flow import decode_aarch64
 
         return decode_aarch64(address, code)
+
+    def number_part(self, register: str) -> str:
+        """The low eight bytes of one of ``number_registers``, as the emulator calls them."""
+        return f"d{register[1:]}"
 
     def parts_of(self, register: str) -> tuple[str, ...]:
         """The register itself."""

@@ -33,6 +33,7 @@ class X8664:
     )
     dwarf_stack_pointer: ClassVar[int] = 7
     kept: ClassVar[frozenset[str]] = frozenset({"RBX", "RBP", "R12", "R13", "R14", "R15"})
+    number_registers: ClassVar[tuple[str, ...]] = tuple(f"XMM{number}" for number in range(8))
     landing: ClassVar[tuple[str, str]] = ("RAX", "RDX")
     kept_parts: ClassVar[frozenset[str]] = frozenset(
         part for name in sorted(kept) for part in (name, f"{name}.low", f"{name}.high")
@@ -121,6 +122,10 @@ class X8664:
         from abiscan.emulation.arch.data_flow import decode_x86_64
 
         return decode_x86_64(address, code)
+
+    def number_part(self, register: str) -> str:
+        """The low eight bytes of one of ``number_registers``, as the emulator calls them."""
+        return f"{register}_Qa"
 
     def parts_of(self, register: str) -> tuple[str, ...]:
         """The parts of one of ``arguments``."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 import struct
 import zlib
-from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 from abiscan.emulation.doubles import Doubles, ctype
 from abiscan.emulation.emulator import Stop
@@ -19,6 +19,7 @@ LIBC: Final = Doubles()
 _MAX_COPY: Final = 1 << 26
 _ALL_ONES: Final = 0xFFFF_FFFF_FFFF_FFFF
 _PAGE_SIZE: Final = 4096
+_ERANGE: Final = 34
 _PROCESSORS: Final = 4
 _AT_PAGESZ: Final = 6
 _SC_PAGESIZE, _SC_NPROCESSORS_CONF, _SC_NPROCESSORS_ONLN = 30, 83, 84
@@ -232,31 +233,50 @@ def _parse_integer(call: Call) -> int:
     while count < len(digits) and int(digits[count : count + 1], 36) < base:
         count += 1
     value = int(digits[:count], base) if count else 0
+    if not call.name.startswith("ato") and value >= 1 << (64 if "ul" in call.name else 63):
+        call.machine.write(call.process.bind("datum errno"), _ERANGE.to_bytes(4, "little"))
+        value = _ALL_ONES if "ul" in call.name else (1 << 63) - (sign != b"-")
     if not call.name.startswith("ato") and call.argument(1):
         call.machine.set_word(call.argument(1), call.argument(0) + (start + count if count else 0))
     return -value if sign == b"-" else value
 
 
-_CONVERSION: Final = re.compile(rb"%([-+ #0]*)(\d*|\*)(?:\.(\d*|\*))?(hh|h|ll|l|z|j|t)?([diuxXcspo%])")
+_CONVERSION: Final = re.compile(
+    rb"%([-+ #0]*)(\d*|\*)(?:\.(\d*|\*))?(hh|h|ll|l|z|j|t|L)?([diuxXcspeEfFgGaAn%])", re.DOTALL
+)
 _BITS: Final = {b"hh": 8, b"h": 16, None: 32}  # of a number with this length modifier; 64 with any other
 
 
-def _format(call: Call, form: bytes, next_argument: Callable[[], int]) -> bytes:
-    """What ``printf`` makes of integers, characters and texts (C11, 7.21.6.1)."""
+class _Arguments(Protocol):
+    """The arguments behind a format."""
+
+    def integer(self) -> int:
+        """The next one, an integer or a pointer."""
+
+    def number(self, *, long: bool) -> float:
+        """The next one, a ``double`` or ``long double``."""
+
+
+def _format(call: Call, form: bytes, arguments: _Arguments) -> bytes:
+    """What ``printf`` makes of its arguments (C11, 7.21.6.1)."""
 
     def convert(match: re.Match[bytes]) -> bytes:
         flags, width, precision, length, kind = match.groups()
         if kind == b"%":
             return b"%"
         if width == b"*":
-            width = b"%d" % _signed(next_argument(), 32)
+            width = b"%d" % _signed(arguments.integer(), 32)
         if width.startswith(b"-"):
             flags, width = flags + b"-", width[1:]
         if precision == b"*":
-            precision = b"%d" % _signed(next_argument(), 32)
+            precision = b"%d" % _signed(arguments.integer(), 32)
         if precision is not None and precision.startswith(b"-"):
             precision = None  # as if there were none
-        value = next_argument()
+        if kind in b"eEfFgGaA":
+            return real_text(arguments.number(long=length == b"L"), flags, width, precision, kind)
+        value = arguments.integer()
+        if kind == b"n":
+            raise Stop("a format that stores how long the text is", call.return_address)
         if kind == b"s":
             text = call.machine.text(value) if value else b"(null)"
             return _padded(text if precision is None else text[: int(precision or b"0")], flags, width)
@@ -269,6 +289,17 @@ def _format(call: Call, form: bytes, next_argument: Callable[[], int]) -> bytes:
         return _number(number, flags, width, precision, kind)
 
     return _CONVERSION.sub(convert, form)
+
+
+def real_text(value: float, flags: bytes, width: bytes, precision: bytes | None, kind: bytes) -> bytes:
+    """What ``printf`` makes of a floating-point number: Python's ``%`` is that of C, but for hexadecimal digits."""
+    point = b"" if precision is None else b"." + precision
+    if kind in b"aA":
+        digits = re.sub(r"\.?0*p", "p", value.hex()).encode()
+        return _padded(digits.upper() if kind == b"A" else digits, flags, width)
+    if math.isinf(value) or math.isnan(value):
+        flags = flags.replace(b"0", b"")
+    return b"%%%b%b%b%b" % (flags, width, point, kind) % value
 
 
 def _padded(text: bytes, flags: bytes, width: bytes) -> bytes:
@@ -295,39 +326,83 @@ def _number(number: int, flags: bytes, width: bytes, precision: bytes | None, ki
 
 def formatted(call: Call, form: int) -> bytes:
     """The text that argument ``form`` describes, of the arguments behind it."""
-    return _format(call, call.machine.text(call.argument(form)), _from_registers(call, form + 1))
+    return _format(call, call.machine.text(call.argument(form)), _Passed(call, form + 1))
 
 
-def _from_registers(call: Call, first: int) -> Callable[[], int]:
-    position = itertools.count(first)
-    return lambda: call.argument(next(position))
+def _long_double(content: bytes) -> float:
+    """The value of ten bytes of x87 (an exponent behind 64 digits), or of IEEE 754 binary128."""
+    if len(content) == _X87_SIZE:
+        digits, exponent = struct.unpack("<QH", content)
+        sign = -1.0 if exponent >> 15 else 1.0
+        exponent &= 0x7FFF
+        return sign * math.ldexp(digits, exponent - 16383 - 63) if exponent != 0x7FFF else sign * math.inf
+    number = int.from_bytes(content, "little")
+    sign = -1.0 if number >> 127 else 1.0
+    exponent, digits = number >> 112 & 0x7FFF, number & ((1 << 112) - 1)
+    if not exponent:
+        return sign * 0.0
+    return sign * math.ldexp(digits + (1 << 112), exponent - 16383 - 112) if exponent != 0x7FFF else sign * math.inf
 
 
-def _from_list(call: Call, address: int) -> Callable[[], int]:
+_X87_SIZE: Final = 10
+
+
+class _Passed:
+    """Arguments in registers, then in the stack."""
+
+    def __init__(self, call: Call, first: int) -> None:
+        self._call = call
+        self._integers = itertools.count(first)
+        self._numbers = itertools.count()
+
+    def integer(self) -> int:
+        return self._call.argument(next(self._integers))
+
+    def number(self, *, long: bool) -> float:
+        index = next(self._numbers)
+        if long or index >= len(self._call.process.arch.number_registers):
+            raise Stop("a floating-point number in the stack is printed", self._call.return_address)
+        return self._call.number(index)
+
+
+class _Listed:
     """Arguments of a ``va_list``: those left in registers, then those in the stack.
 
-    SysV psABI, figure 3.34: how far in the saved registers it is, of 48 bytes, where the stack goes on, where they are;
-    AAPCS64, appendix B: where the stack goes on, the end of the saved registers, two words on how far before it, it is.
+    SysV psABI, figure 3.34: how far in the saved registers it is, of 48 bytes, and of 176 for numbers, where the stack
+    goes on, where they are; AAPCS64, appendix B: where the stack goes on, the ends of the saved registers, two words on
+    how far before these it is.
     """
-    machine = call.machine
-    if call.process.arch.hidden_result is None:
-        at, overflow, saved = machine.words(address, 3)
-        offset, end = at & 0xFFFF_FFFF, 48
-    else:
-        overflow, saved, _, at = machine.words(address, 4)
-        offset, end = _signed(at, 32), 0
 
-    def pull() -> int:
-        nonlocal offset, overflow
-        if offset < end:
-            value = machine.word(saved + offset)
-            offset += 8
+    def __init__(self, call: Call, address: int) -> None:
+        self._machine = machine = call.machine
+        self._is_x86 = call.process.arch.hidden_result is None
+        if self._is_x86:
+            at, self._overflow, self._saved = machine.words(address, 3)
+            self._number_saved, self._offset, self._number_offset = self._saved, at & 0xFFFF_FFFF, at >> 32
+            self._end, self._number_end = 48, 176
         else:
-            value = machine.word(overflow)
-            overflow += 8
-        return value
+            self._overflow, self._saved, self._number_saved, at = machine.words(address, 4)
+            self._offset, self._number_offset = _signed(at, 32), _signed(at >> 32, 32)
+            self._end = self._number_end = 0
 
-    return pull
+    def integer(self) -> int:
+        if self._offset < self._end:
+            self._offset += 8
+            return self._machine.word(self._saved + self._offset - 8)
+        self._overflow += 8
+        return self._machine.word(self._overflow - 8)
+
+    def number(self, *, long: bool) -> float:
+        if long and self._is_x86:
+            self._overflow = -(-self._overflow // 16) * 16 + 16
+            return _long_double(self._machine.read(self._overflow - 16, _X87_SIZE))
+        if self._number_offset < self._number_end:
+            self._number_offset += 16
+            content = self._machine.read(self._number_saved + self._number_offset - 16, 16)
+        else:
+            self._overflow += 16 if long else 8
+            content = self._machine.read(self._overflow - (16 if long else 8), 16 if long else 8)
+        return _long_double(content) if long else float(struct.unpack_from("<d", content)[0])
 
 
 def _store_bounded(call: Call, target: int, size: int, text: bytes) -> int:
@@ -341,14 +416,14 @@ def _print(call: Call) -> int:
     shift = 2 if "chk" in call.name else 0
     bounded = "snp" in call.name
     form_at = 1 + bounded + shift
-    text = _format(call, call.machine.text(call.argument(form_at)), _from_registers(call, form_at + 1))
+    text = formatted(call, form_at)
     return _store_bounded(call, call.argument(0), call.argument(1) if bounded else _MAX_COPY, text)
 
 
 @LIBC.named("vsnprintf", "__vsnprintf_chk")
 def _print_list(call: Call) -> int:
     shift = 2 if "chk" in call.name else 0
-    arguments = _from_list(call, call.argument(3 + shift))
+    arguments = _Listed(call, call.argument(3 + shift))
     text = _format(call, call.machine.text(call.argument(2 + shift)), arguments)
     return _store_bounded(call, call.argument(0), call.argument(1), text)
 

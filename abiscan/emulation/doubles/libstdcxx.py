@@ -12,7 +12,6 @@ from typing import Final
 
 from abiscan.emulation.doubles import Doubles, ctype
 from abiscan.emulation.emulator import Emulator, Stop
-from abiscan.emulation.loader import BASE
 from abiscan.emulation.process import Call, Double
 from abiscan.emulation.strings import COW, CXX11, EMPTY_REP, REP_SIZE, StringAbi, abi_in
 
@@ -684,12 +683,28 @@ _MANY: Final = 1 << 20  # owners, so that none is the last
 _CTYPE_SIZE: Final = 0x240
 
 
+# In the order of the virtual table, behind two destructors.
+_CTYPE_FUNCTIONS: Final = (
+    *("10do_toupperEc", "10do_toupperEPcPKc", "10do_tolowerEc", "10do_tolowerEPcPKc"),
+    *("8do_widenEc", "8do_widenEPKcS2_Pc", "9do_narrowEcc", "9do_narrowEPKcS2_cPc"),
+)
+
+
+def _ctype_table(call: Call) -> int:
+    """The virtual table of ``std::ctype<char>``."""
+    process = call.process
+    table = process.bind("_ZTVSt5ctypeIcE")
+    functions = [process.bind("_ZNKSt5ctypeIcE" + name) for name in _CTYPE_FUNCTIONS]
+    call.machine.write(table + 32, struct.pack(f"<{len(functions)}Q", *functions))
+    return table + 16
+
+
 def _classic_locale(call: Call) -> int:
     """The address of the classic ``std::locale::_Impl``: reference count, facets, their number."""
     process = call.process
     if not process.locale:
         upper, lower = (process.store(struct.pack("<256i", *map(of, range(256)))) for of in (ctype.upper, ctype.lower))
-        facet = struct.pack("<QQ16xQQ", process.bind("_ZTVSt5ctypeIcE") + 16, _MANY, upper, lower)
+        facet = struct.pack("<QQ16xQQ", _ctype_table(call), _MANY, upper, lower)
         facet += struct.pack("<Q", process.store(struct.pack("<256H", *map(ctype.classes, range(256)))))
         facet += b"\1" + bytes(range(256)) + bytes(range(256)) + b"\1"  # how to widen, how to narrow, each with a flag
         address = process.store(facet.ljust(_CTYPE_SIZE, b"\0"))
@@ -707,13 +722,6 @@ def _construct_locale(call: Call) -> int:
 @LIBSTDCXX.named("_ZNSt6locale7classicEv", "_ZNKSt8ios_base6getlocEv")
 def _locale(call: Call) -> int:
     return call.process.store(struct.pack("<Q", _classic_locale(call)))
-
-
-@LIBSTDCXX.named("virtual function of _ZTVSt5ctypeIcE")
-def _map_character(call: Call) -> int:
-    """``do_tolower``, ``do_widen``, ``do_narrow``, of a character or of a range, which change nothing that matters."""
-    character = call.argument(1)  # or the start of a range
-    return call.argument(2) if character >= BASE else character & 0xFF
 
 
 @LIBSTDCXX.matching(r"_ZSt9use_facetI(St7collate|NSt7__cxx117collate)IcE")
@@ -737,87 +745,52 @@ def _facet_number(_: Call) -> int:
     return 0
 
 
-@LIBSTDCXX.matching(r"_ZSt9use_facetI")
-def _facet(call: Call) -> int:
+def classic_ctype(call: Call) -> int:
+    """The address of the classic ``std::ctype<char>``."""
     return call.machine.word(call.machine.word(_classic_locale(call) + 8))
 
 
-# String streams. What is written to a stream is kept by the address of its std::ostream part, which the string buffer
-# follows in std::ostringstream as in std::stringstream; the buffer's put area is kept up to date as well, for ``str()``
-# is inlined by some compilers.
-
-_CLASS: Final = r"St(7__cxx11)?1[89]basic_(o?stringstream)IcSt11char_traitsIcESaIcEE"
-_PUT_AREA: Final = 8 + 32  # streambuf: virtual pointer, three pointers of the get area, three of the put area
-_OSTREAM_IN_STRINGSTREAM: Final = 16  # after the virtual pointer and the count of std::istream
+@LIBSTDCXX.matching(r"_ZSt9use_facetISt5ctypeIcE", r"_ZSt16__try_use_facetIKSt5ctypeIcE")
+def _facet(call: Call) -> int:
+    return classic_ctype(call)
 
 
-def _ostream_of(call: Call, stream: int) -> int:
-    return stream + (_OSTREAM_IN_STRINGSTREAM if "basic_stringstream" in call.name else 0)
+@LIBSTDCXX.matching(r"_ZSt9has_facetISt5ctypeIcE")
+def _has_facet(_: Call) -> int:
+    return 1
 
 
-@LIBSTDCXX.matching(r"_ZNSi(10_M_extractI|rsE|3getE|4readE|7getlineE)", r"_ZSt(rsI|7getlineI)")
-def _read_from_stream(call: Call) -> None:
-    raise Stop("the code reads from a stream", call.return_address)
+@LIBSTDCXX.named("_ZNKSt5ctypeIcE10do_toupperEc", "_ZNKSt5ctypeIcE10do_tolowerEc")
+def _change_case(call: Call) -> int:
+    change = ctype.upper if "toupper" in call.name else ctype.lower
+    return change(call.argument(1) & 0xFF)
 
 
-@LIBSTDCXX.matching(rf"_ZN{_CLASS}C[12]E")
-def _construct_stream(call: Call) -> None:
-    call.process.streams.pop(_ostream_of(call, call.argument(0)), None)
+@LIBSTDCXX.named("_ZNKSt5ctypeIcE10do_toupperEPcPKc", "_ZNKSt5ctypeIcE10do_tolowerEPcPKc")
+def _change_cases(call: Call) -> int:
+    change = ctype.upper if "toupper" in call.name else ctype.lower
+    begin, end = call.argument(1), call.argument(2)
+    if end > begin:
+        call.machine.write(begin, bytes(map(change, call.machine.read(begin, end - begin))))
+    return end
 
 
-@LIBSTDCXX.matching(r"_ZNSt9basic_iosIcSt11char_traitsIcEE4initE")
-def _attach_buffer(call: Call) -> None:
-    """Part of an inlined constructor: the buffer is the second argument."""
-    call.process.streams.pop(call.argument(1) - 8, None)
+@LIBSTDCXX.named("_ZNKSt5ctypeIcE8do_widenEc", "_ZNKSt5ctypeIcE9do_narrowEcc")
+def _same_character(call: Call) -> int:
+    return call.argument(1) & 0xFF
 
 
-def _put(call: Call, text: bytes) -> int:
-    stream = call.argument(0)
-    content = call.process.streams[stream] = call.process.streams.get(stream, b"") + text
-    if call.process.name_at(stream) is None:  # not std::cout
-        begin = call.process.store(content + b"\0")
-        pointers = struct.pack("<QQQ", begin, begin + len(content), begin + len(content))
-        call.machine.write(stream + _PUT_AREA, pointers)
-    return stream
+@LIBSTDCXX.named("_ZNKSt5ctypeIcE8do_widenEPKcS2_Pc", "_ZNKSt5ctypeIcE9do_narrowEPKcS2_cPc")
+def _same_characters(call: Call) -> int:
+    begin, end, target = call.argument(1), call.argument(2), call.argument(4 if "narrow" in call.name else 3)
+    if end > begin:
+        call.machine.write(target, call.machine.read(begin, end - begin))
+    return end
 
 
-@LIBSTDCXX.matching(r"_ZSt16__ostream_insertIcSt11char_traitsIcEE", r"_ZNSo5writeEPKcl")
-def _put_range(call: Call) -> int:
-    return _put(call, call.machine.read(call.argument(1), call.argument(2)) if call.argument(2) else b"")
-
-
-@LIBSTDCXX.named("_ZStlsISt11char_traitsIcEERSt13basic_ostreamIcT_ES5_PKc")
-def _put_c(call: Call) -> int:
-    return _put(call, call.machine.text(call.argument(1)))
-
-
-@LIBSTDCXX.matching(r"_ZStlsISt11char_traitsIcEERSt13basic_ostreamIcT_ES5_[ach]$", r"_ZNSo3putEc")
-def _put_character(call: Call) -> int:
-    return _put(call, bytes((call.argument(1) & 0xFF,)))
-
-
-@LIBSTDCXX.matching(r"_ZStlsIcSt11char_traitsIcESaIcEERSt13basic_ostreamIT_T0_ES7_RK")
-def _put_string(call: Call) -> int:
-    abi = COW if "RKSbI" in call.name else CXX11
-    return _put(call, abi.read(call.process, call.argument(1)))
-
-
-@LIBSTDCXX.matching(r"_ZNSolsE[ijlmxysth]$", r"_ZNSo9_M_insertI[lmxyb]EERSoT_$")
-def _put_integer(call: Call) -> int:
-    kind = call.name[-1] if call.name.startswith("_ZNSols") else call.name[call.name.index("_M_insertI") + 10]
-    bits = {"i": 32, "j": 32, "s": 16, "t": 16, "h": 8, "b": 8}.get(kind, 64)
-    value = call.argument(1) & ((1 << bits) - 1)
-    if kind in "ilxs" and value >> (bits - 1):
-        value -= 1 << bits
-    return _put(call, str(value).encode())
-
-
-@LIBSTDCXX.matching(r"_ZNKR?St(7__cxx11)?1[589]basic_(o?stringstream|stringbuf)IcSt11char_traitsIcESaIcEE3strEv")
-def _stream_text(call: Call) -> None:
-    result = call.result
-    abi = CXX11 if "__cxx11" in call.name else COW
-    stream = call.argument(0) - 8 if "stringbuf" in call.name else _ostream_of(call, call.argument(0))
-    abi.create(call.process, result, call.process.streams.get(stream, b""))
+@LIBSTDCXX.matching(r"_ZNKSt5ctypeIcE13_M_(widen|narrow)_initEv", r"_ZNSt5ctypeIcED[012]Ev")
+def _nothing_to_do(_: Call) -> None:
+    """The tables of the facet are complete."""
 
 
 @LIBSTDCXX.matching(r"_ZNSt7__cxx119to_stringE[ijlmxy]")

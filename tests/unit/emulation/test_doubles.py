@@ -20,6 +20,8 @@ from abiscan.emulation.doubles.cpython import CPYTHON, fill_datum
 from abiscan.emulation.doubles.exceptions import EXCEPTIONS
 from abiscan.emulation.doubles.libc import LIBC
 from abiscan.emulation.doubles.libstdcxx import LIBSTDCXX
+from abiscan.emulation.doubles.numbers import NUMBERS as NUMBER_DOUBLES
+from abiscan.emulation.doubles.streams import STREAMS
 from abiscan.emulation.emulator import Stop
 from abiscan.emulation.exceptions import ProcessEnd
 from abiscan.emulation.process import Call, EmulatedProcess
@@ -32,7 +34,7 @@ CXX11_CLASS = "St7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE"
 @pytest.fixture(params=["library", "library_aarch64"])
 def process(request: pytest.FixtureRequest) -> Iterator[EmulatedProcess]:
     file = ElfFile.open(SAMPLES / f"{request.param}.so")
-    found = EmulatedProcess(file, file.facts().machine, finder((EXCEPTIONS, LIBC, LIBSTDCXX, CPYTHON)), fill_datum)
+    found = EmulatedProcess(file, file.facts().machine, finder((EXCEPTIONS, LIBC, NUMBER_DOUBLES, STREAMS, LIBSTDCXX, CPYTHON)), fill_datum)
     found.call_limit = 10_000
     yield found
     found.close()
@@ -843,10 +845,15 @@ def test_numbers_are_written_to_streams(process: EmulatedProcess, kind: str, for
     if kind in "lmxyb":
         names.append(f"_ZNSo9_M_insertI{kind}EERSoT_")
     for name, number in itertools.product(names, (*NUMBERS, 2**64 - 1)):
-        stream = process.allocate(256)
+        stream = process.allocate(512)
+        call(process, f"_ZN{STREAM_CLASS}C1Ev", stream)
         assert call(process, name, stream, number) == stream
         expected = signed(number, bits) if is_signed else number % 2**bits
-        assert process.streams[stream] == b"%d" % expected
+        made = call_for_object(process, f"_ZNK{STREAM_CLASS}3strEv", stream)
+        assert CXX11.read(process, made) == b"%d" % expected
+
+
+STREAM_CLASS = "St7__cxx1119basic_ostringstreamIcSt11char_traitsIcESaIcEE"
 
 
 def test_no_name_is_demangled(process: EmulatedProcess) -> None:
