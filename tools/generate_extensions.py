@@ -263,7 +263,7 @@ def verdict(path: Path) -> dict[str, Any]:
     """What ``check`` says."""
     from abiscan import check
 
-    (result,) = check(str(path)).to_json()["results"]
+    (result,) = json.loads(check(str(path)).to_json())["results"]
     return {"verdict": result["verdict"], "message": result["predicted_error"]}
 
 

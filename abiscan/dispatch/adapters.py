@@ -16,6 +16,7 @@ from abiscan.dispatch.events import (
     BlockKind,
     CppFunction,
     Define,
+    EndProcess,
     Enter,
     Event,
     FallBack,
@@ -62,6 +63,7 @@ def events_of(registrations: model.Registrations, keys: DispatchKeys, phase: mod
         *registrations.fallbacks,
         *registrations.classes,
         *registrations.registries,
+        *registrations.ends,
     )
     in_phase = (registration for registration in registered if registration.phase is phase)
     in_order = sorted(in_phase, key=_order)  # definitions before kernels
@@ -88,6 +90,7 @@ _Registered: TypeAlias = (
     | model.RegisteredFallback
     | model.CustomClass
     | model.Registry
+    | model.ProcessEnd
 )
 
 
@@ -119,6 +122,8 @@ def _event(
         return Enter(
             registry=registered.what, key=entry_key(registered.what, registered.key), priority=registered.priority
         )
+    if isinstance(registered, model.ProcessEnd):
+        return EndProcess(cause=registered.cause, text=registered.text, place=registered.symbol)
     block = None if registered.library is None else blocks[registered.library]
     if isinstance(registered, model.RegisteredFallback):
         key = _key(registered.dispatch_key, keys)

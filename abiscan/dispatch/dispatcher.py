@@ -26,6 +26,7 @@ from abiscan.dispatch.events import (
     BlockKind,
     CppFunction,
     Define,
+    EndProcess,
     Enter,
     Event,
     FallBack,
@@ -47,7 +48,7 @@ from abiscan.dispatch.inference import (
     without_symint,
 )
 from abiscan.dispatch.keys import keys_of_minor
-from abiscan.dispatch.messages import has_message, message
+from abiscan.dispatch.messages import OF_THE_CODE, Message, has_message, message
 from abiscan.dispatch.outcomes import FATAL, Outcome, OutcomeKind, RefusalError, Replay
 from abiscan.dispatch.registries import RegistryEntries
 from abiscan.dispatch.schema import TYPE_ADVICE, FunctionSchema, OperatorName
@@ -144,6 +145,9 @@ class _Run:
                     self._registries.name_backend(event.name)
                 case Enter():
                     self.outcomes.extend(self._registries.enter(event))
+                case EndProcess():
+                    thrown = Message(id=OF_THE_CODE, text=event.text)
+                    raise RefusalError(thrown, event.place or event.cause)
         except RefusalError as error:
             self.failed = True
             self.outcomes.append(error.outcome_of(event))

@@ -121,4 +121,15 @@ class Enter:
     priority: int | None = None
 
 
-Event: TypeAlias = OpenBlock | Define | Implement | FallBack | RegisterOperator | RegisterClass | NameBackend | Enter
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class EndProcess:
+    """The code ends the process by itself: ``cause`` says how, ``text`` what it says; ``place`` is the function."""
+
+    cause: str
+    text: str
+    place: str | None
+
+
+Event: TypeAlias = (
+    OpenBlock | Define | Implement | FallBack | RegisterOperator | RegisterClass | NameBackend | Enter | EndProcess
+)

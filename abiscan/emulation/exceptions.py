@@ -297,10 +297,7 @@ class Exceptions:
         name = self._process.types.name(self.type_of(exception))
         shown = demangle_type(name.removeprefix("*"))
         text = f"terminate called after throwing an instance of '{shown}'"
-        what = self.what(exception)
-        if what is not None:
-            text += f"\n  what():  {what}"
-        raise ProcessEnd(f"the code throws {shown}, which nothing catches", address, text)
+        raise ProcessEnd(f"the code throws {shown}, which nothing catches", address, self.what(exception) or text)
 
     def what(self, exception: int) -> str | None:
         """``what()`` of a thrown object, None where it has none, or where that is not known."""

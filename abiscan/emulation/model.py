@@ -172,6 +172,21 @@ class Registry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessEnd:
+    """A static initialiser ends the process, on every machine and every torch.
+
+    ``cause`` says how: "throws std::runtime_error, which nothing catches"; ``text`` is what ``what()`` says, or else
+    what is printed. ``symbol`` is the function where it happens, as far as it has a name.
+    """
+
+    cause: str
+    text: str
+    symbol: str | None
+    phase: Phase
+    order: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Lookup:
     """An operator that the code fetches by name when it runs, with torch's ``function``.
 
@@ -231,6 +246,7 @@ class Registrations:
     registries: tuple[Registry, ...] = ()
     lookups: tuple[Lookup, ...] = ()
     gpu_kernels: tuple[GpuKernel, ...] = ()
+    ends: tuple[ProcessEnd, ...] = ()
     gaps: tuple[EmulationGap, ...] = ()
     debug_at: int | None = None
 

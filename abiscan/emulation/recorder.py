@@ -18,6 +18,7 @@ from abiscan.emulation.model import (
     LibraryKind,
     Lookup,
     Phase,
+    ProcessEnd,
     RegisteredFallback,
     RegisteredKernel,
     RegisteredOperator,
@@ -55,6 +56,7 @@ class Recorder:
         self.classes: list[CustomClass] = []
         self.registries: list[Registry] = []
         self.lookups: list[Lookup] = []  # by emulated addresses, at first
+        self.ends: list[ProcessEnd] = []
         self.debug_at: set[int] = set()
         self.built: set[str] = set()  # operators whose schema was read from the objects that code put together
         self.settle: Callable[[], None] = lambda: None
@@ -187,6 +189,10 @@ class Recorder:
             return
         order = self._next()
         self.registries.append(Registry(what=what, key=key, priority=priority, phase=self.phase, order=order))
+
+    def end(self, cause: str, text: str, symbol: str | None) -> None:
+        """Record that the process ends."""
+        self.ends.append(ProcessEnd(cause=cause, text=text, symbol=symbol, phase=self.phase, order=self._next()))
 
     def marks(self) -> tuple[int, ...]:
         """How much has been recorded."""

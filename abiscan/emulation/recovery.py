@@ -31,6 +31,8 @@ from abiscan.emulation.doubles.torch import torch_doubles
 from abiscan.emulation.doubles.torch_lookups import function_called
 from abiscan.emulation.doubles.torch_registries import FilledRegistries
 from abiscan.emulation.emulator import Stop
+from abiscan.emulation.environment import is_everywhere_so
+from abiscan.emulation.exceptions import ProcessEnd
 from abiscan.emulation.loader import BASE, Image
 from abiscan.emulation.lookups import LookupReader, imported_operators
 from abiscan.emulation.model import EmulationGap, Lookup, Phase, Registrations
@@ -160,6 +162,8 @@ class Recovery:
                 self.process.machine.watch(BASE + site.address)
 
         for address in image.initialisers():
+            if self.recorder.ends:
+                break
             self.run_part(functools.partial(Recovery.emulate, address=address), self.own(address))
         if self.missing(registering):
             for module in self.facts.python_modules:
@@ -213,6 +217,7 @@ class Recovery:
             classes=tuple(recorder.classes),
             registries=tuple(recorder.registries),
             gpu_kernels=tuple(self.gpu.kernels),
+            ends=tuple(recorder.ends),
             gaps=tuple(self.gaps),
             debug_at=next(iter(recorder.debug_at)) if len(recorder.debug_at) == 1 else None,
         )
@@ -265,9 +270,18 @@ class Recovery:
         """Run one function to its end and return its result; None, and a gap, if it does not finish."""
         result = self.attempt(address, arguments, self.most_instructions)
         if isinstance(result, Stop):
+            if isinstance(result, ProcessEnd) and self.is_certain():
+                symbol = None if (at := self.own(result.address)) is None else self.process.image.nearest_symbol(at)
+                self.recorder.end(result.reason.removeprefix("the code "), result.text, symbol)
             self.report_stop(result, address)
             return None
         return result
+
+    def is_certain(self) -> bool:
+        """Whether what a static initialiser comes to is what it comes to on every machine and every torch."""
+        if self.recorder.phase is not Phase.STATIC_INIT or self.gaps or self.process.decisions:
+            return False
+        return all(is_everywhere_so(name) and self.find(name) is not None for name in self.process.called)
 
     def attempt(self, address: int, arguments: Sequence[int], instructions: int) -> int | Stop:
         """Run one function without recording a gap. Each function has its own budgets, and there is a total one."""
