@@ -77,13 +77,14 @@ _SECONDS: Final = 300
 
 # Forks a child for each line of its input, "shared object<TAB>result": torch is imported once.
 _SERVER: Final = """
-import json, os, sys, torch
+import json, os, signal, sys, torch
 before = {str(schema) for schema in torch._C._jit_get_all_schemas()}
 print("ready", flush=True)
 for line in sys.stdin:
     path, output = line.rstrip("\\n").split("\\t")
     child = os.fork()
     if not child:
+        signal.alarm(20)
         log = os.open(output + ".log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         os.dup2(log, 1), os.dup2(log, 2)
         try:
@@ -228,10 +229,11 @@ class Torch:
 def inventory(path: Path) -> dict[str, Any]:
     """What abiscan recovers: ``schemas`` as torch prints them, ``gaps``."""
     from abiscan.binary.elf import ElfFile
+    from abiscan.dispatch.schema import syntax_error
     from abiscan.emulation import Phase, recover
 
     file = ElfFile.open(path)
-    found = recover(file, file.facts())
+    found = recover(file, file.facts(), None, syntax_error)
     return {
         "schemas": sorted(
             {

@@ -110,9 +110,10 @@ class Exceptions:
         :raises Unwinding: there is one
         :raises ProcessEnd: there is none
         """
-        handler = self._find(exception, self.state_of(call))
-        if handler is None:
-            self.end(call, exception)
+        with self._process.machine.taint.unseen():
+            handler = self._find(exception, self.state_of(call))
+            if handler is None:
+                self.end(call, exception)
         self._handlers[exception] = handler
         self.in_flight += 1
         raise Unwinding(exception)
@@ -121,7 +122,8 @@ class Exceptions:
         """Whether something catches an exception of a type that is thrown by the function called."""
         exception = self.begin(self.new(64), type_, 0)
         try:
-            return self._find(exception, self.state_of(call)) is not None
+            with self._process.machine.taint.unseen():
+                return self._find(exception, self.state_of(call)) is not None
         except Stop:
             return False
 
@@ -143,7 +145,7 @@ class Exceptions:
         if handler is None:
             raise Stop("an exception goes on that was not thrown here", state.pc)
         depth = self._process.machine.depth
-        for frame in self._walk(state):
+        for frame in self._walk(state):  # nothing that a double has read is on this way
             if frame.depth < depth:
                 raise Unwinding(exception, frame.state, frame.depth)
             if frame.landing is None:
@@ -227,7 +229,7 @@ class Exceptions:
 
     def locals_at(self, call: Call, address: int, most: int) -> Iterator[tuple[int, int]]:
         """The parts of a frame from an address in the stack on that hold neither registers nor a stack protector."""
-        for frame in self._walk(self.state_of(call)):
+        for frame in self._frames_from(call):
             cfa = frame.frames.cfa(frame.function, frame.state)
             if address >= cfa:
                 continue
@@ -239,6 +241,10 @@ class Exceptions:
                     break
             yield address, end - address
             return
+
+    def _frames_from(self, call: Call) -> list[_Frame]:
+        with self._process.machine.taint.unseen():
+            return list(self._walk(self.state_of(call)))
 
     def _frames_of(self, image: Image) -> Frames | None:
         if image.base not in self._frames:

@@ -29,6 +29,7 @@ from abiscan.emulation.emulator import (
     Emulator,
     Stop,
 )
+from abiscan.emulation.environment import VARIABLES
 from abiscan.emulation.exceptions import Exceptions, Unwinding
 from abiscan.emulation.loader import Image
 from abiscan.emulation.stream_layouts import stream_layout
@@ -94,6 +95,8 @@ class EmulatedProcess:
         self.texts: dict[int, bytes] = {}
         # Stands for each std::string that cannot be read; None where that ends the function.
         self.unknown_text: bytes | None = None
+        self.environment = dict(VARIABLES)
+        self._threads = 1
         self.locale = 0
         self.character_tables: dict[str, int] = {}  # of <ctype.h>, by the function that locates each
         self.capsules: dict[int, int] = {}
@@ -133,12 +136,13 @@ class EmulatedProcess:
         """
         if size > _MAX_ALLOCATION:
             raise Stop(f"allocation of {size} bytes", self.machine.vm.pc)
-        address = -(-self.machine.word(_HEAP_TOP) // alignment) * alignment
-        top = address + (max(size, 1) + 15 & ~15) + _BETWEEN
-        if top > self.heap_limit:
-            raise Stop("memory budget exhausted", self.machine.vm.pc)
-        self.machine.set_word(_HEAP_TOP, top)
-        self.machine.set_word(address - 8, size)
+        with self.machine.taint.unseen():
+            address = -(-self.machine.word(_HEAP_TOP) // alignment) * alignment
+            top = address + (max(size, 1) + 15 & ~15) + _BETWEEN
+            if top > self.heap_limit:
+                raise Stop("memory budget exhausted", self.machine.vm.pc)
+            self.machine.set_word(_HEAP_TOP, top)
+            self.machine.set_word(address - 8, size)
         return address
 
     @contextlib.contextmanager
@@ -224,6 +228,11 @@ class EmulatedProcess:
     def imported_thread_variable(self, name: str) -> int:
         """The address of a thread-local variable that the object imports."""
         return _THREAD_POINTER + self._bind_tls(name)
+
+    def new_thread(self) -> int:
+        """The number of a new thread; the one that everything else runs in has number 1."""
+        self._threads += 1
+        return self._threads
 
     # Objects
 
@@ -491,6 +500,10 @@ class Call:
         arch = self.process.arch
         content = int.from_bytes(self.packed(value, bits), "little")
         self.machine.vm.reg_write(arch.number_part(arch.number_registers[0]), content)
+
+    def give_second(self, value: int) -> None:
+        """Set the second word of a result of two words, in registers."""
+        self.machine.vm.reg_write(self.process.arch.second_result, value)
 
     def repeated(self, character: int, count: int) -> bytes:
         """The character in one argument, as often as another one says.

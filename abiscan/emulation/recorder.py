@@ -190,6 +190,12 @@ class Recorder:
         order = self._next()
         self.registries.append(Registry(what=what, key=key, priority=priority, phase=self.phase, order=order))
 
+    def close(self, library: int) -> None:
+        """Record that a library does not live any more, by its order: what it registered is not registered."""
+        for records in (self.operators, self.kernels, self.fallbacks):
+            records[:] = [record for record in records if record.library != library]  # type: ignore[attr-defined]
+        self.libraries[:] = [each for each in self.libraries if each.order != library]
+
     def end(self, cause: str, text: str, symbol: str | None) -> None:
         """Record that the process ends."""
         self.ends.append(ProcessEnd(cause=cause, text=text, symbol=symbol, phase=self.phase, order=self._next()))

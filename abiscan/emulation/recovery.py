@@ -26,7 +26,9 @@ from abiscan.emulation.doubles.gpu_runtime import GPU_RUNTIME, GpuKernels
 from abiscan.emulation.doubles.libc import LIBC
 from abiscan.emulation.doubles.libstdcxx import LIBSTDCXX
 from abiscan.emulation.doubles.numbers import NUMBERS
+from abiscan.emulation.doubles.paths import PATHS
 from abiscan.emulation.doubles.streams import STREAMS
+from abiscan.emulation.doubles.system import SYSTEM
 from abiscan.emulation.doubles.torch import torch_doubles
 from abiscan.emulation.doubles.torch_lookups import function_called
 from abiscan.emulation.doubles.torch_registries import FilledRegistries
@@ -67,13 +69,16 @@ DAMAGE: Final = (
 )
 
 
-def recover(file: ElfFile, facts: SharedObject, argument_tail: int | None) -> Registrations:
+def recover(
+    file: ElfFile, facts: SharedObject, argument_tail: int | None, syntax_error: Callable[[str], str | None]
+) -> Registrations:
     """Recover everything that an object registers, without running it: see ``abiscan.emulation.recover``."""
 
     try:
         recovery = Recovery(file, facts, argument_tail)
     except DAMAGE as error:
         return Registrations(gaps=(EmulationGap(stage=_STAGE, reason=f"damaged: {error}", address=None, symbol=None),))
+    recovery.state.syntax_error = syntax_error
     with contextlib.closing(recovery):
         found = recovery.run()
         image = recovery.process.image
@@ -132,7 +137,7 @@ class Recovery:
         self.gpu = GpuKernels()
         runtime = GPU_RUNTIME.of(self.gpu)
         self.process.ask_double("__cudaRegisterFunction")
-        self.find = finder((*torch_doubles(state, self.registries), EXCEPTIONS, LIBC, NUMBERS, STREAMS, LIBSTDCXX, CPYTHON, runtime))
+        self.find = finder((*torch_doubles(state, self.registries), EXCEPTIONS, LIBC, NUMBERS, STREAMS, LIBSTDCXX, PATHS, SYSTEM, CPYTHON, runtime))
 
     def _find_double(self, name: str) -> Double | None:
         return self.find(name)

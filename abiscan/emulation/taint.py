@@ -12,8 +12,9 @@ called function look at the registers that it keeps for its caller: it runs at f
 
 from __future__ import annotations
 
+import contextlib
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
@@ -119,6 +120,15 @@ class Taint:
         """The function that a double called has come to its end, one way or the other."""
         self.read |= self.label_in(self._arch.result_parts)
         self.registers = before
+
+    @contextlib.contextmanager
+    def unseen(self) -> Iterator[None]:
+        """What a double reads and writes here is no part of what it does: memory management, the way through frames."""
+        read, self.read = self.read, 0
+        try:
+            yield
+        finally:
+            self.read = read
 
     def mark(self, address: int, size: int, label: int) -> None:
         """Bytes are written that come from answers, or from none."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from abiscan.binary.elf import Machine, SharedObject
 from abiscan.dispatch.agreement import agreeing
 from abiscan.dispatch.keys import DispatchKeys, keys_of
+from abiscan.dispatch.schema import syntax_error
 from abiscan.dispatch.tags import Tags, tags_of
 from abiscan.emulation import EmulationGap, Registrations, recover
 from abiscan.extension.built_for import BuiltFor, with_keys
@@ -81,7 +82,7 @@ def registrations(
     tail = argument_tail(built_for, facts.machine)
 
     def find() -> Registrations:
-        return agreeing(recover(source.open(), facts, tail))
+        return agreeing(recover(source.open(), facts, tail, syntax_error))
 
     return find() if folder is None else by_content(folder, source.sha256(), ["registrations", tail], find)
 

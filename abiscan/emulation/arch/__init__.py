@@ -24,6 +24,7 @@ class Arch(Protocol):
     registers: ClassVar[tuple[str, ...]]  # the general registers, except the stack pointer
     vectors: ClassVar[tuple[str, ...]]  # the vector registers; where one has several names, those that cover it
     result: ClassVar[str]
+    second_result: ClassVar[str]
     # Parts of registers as ``data_flow`` names them: those that a function keeps, returns results in, has arguments in.
     kept_parts: ClassVar[frozenset[str]]
     result_parts: ClassVar[tuple[str, ...]]

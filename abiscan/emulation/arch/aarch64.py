@@ -22,6 +22,7 @@ class Aarch64:
     registers: ClassVar[tuple[str, ...]] = tuple(f"x{number}" for number in range(31))
     vectors: ClassVar[tuple[str, ...]] = tuple(f"q{number}" for number in range(32))
     result: ClassVar[str] = "x0"
+    second_result: ClassVar[str] = "x1"
     dwarf: ClassVar[tuple[str, ...]] = (*registers, "sp")  # DWARF for the Arm 64-bit Architecture, section 4.1
     dwarf_stack_pointer: ClassVar[int] = 31
     kept: ClassVar[frozenset[str]] = frozenset(f"x{number}" for number in range(19, 30))

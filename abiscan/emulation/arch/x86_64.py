@@ -25,6 +25,7 @@ class X8664:
     registers: ClassVar[tuple[str, ...]] = (*arguments, "RAX", "RBX", "RBP", "R10", "R11", "R12", "R13", "R14", "R15")
     vectors: ClassVar[tuple[str, ...]] = tuple(f"XMM{number}_Q{half}" for number in range(16) for half in "ab")
     result: ClassVar[str] = "RAX"
+    second_result: ClassVar[str] = "RDX"
     # psABI, figure 3.36; the last is the return address, which has no register of its own.
     dwarf: ClassVar[tuple[str, ...]] = (
         *("RAX", "RDX", "RCX", "RBX", "RSI", "RDI", "RBP", "RSP"),

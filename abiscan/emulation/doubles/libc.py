@@ -499,12 +499,6 @@ def _processors(_: Call) -> int:
     return _PROCESSORS
 
 
-@LIBC.named("open", "open64", "openat", "dlopen", "dlsym", "fopen", "fopen64", "getenv", "secure_getenv", "setlocale")
-def _absent(call: Call) -> int:
-    """No file, no library, no variable: -1 for a descriptor, else a null pointer."""
-    return _ALL_ONES if call.name.startswith("open") else 0
-
-
 @LIBC.named("gettext", "dgettext", "dcgettext")
 def _translate(call: Call) -> int:
     """There is no catalogue: the text itself, which follows the domain."""

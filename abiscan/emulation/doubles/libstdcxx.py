@@ -803,12 +803,22 @@ def _format_integer(call: Call) -> None:
     CXX11.create(call.process, result, str(value).encode())
 
 
-@LIBSTDCXX.named("__cxa_demangle")
-def _demangle(call: Call) -> int:
-    """(mangled, buffer, length, status): status -2, for a name that is none; then code shows it as it is."""
-    if call.argument(3):
-        call.machine.write(call.argument(3), _NOT_A_MANGLED_NAME.to_bytes(4, "little", signed=True))
-    return 0
+# std::string_view arguments: (length, characters)
 
 
-_NOT_A_MANGLED_NAME: Final = -2
+@LIBSTDCXX.matching(rf"_ZN{_CXX11_CLASS}17_S_to_string_viewESt17basic_string_view", r"_ZNSs17_S_to_string_viewE")
+def _same_view(call: Call) -> int:
+    length, characters = call.argument(0), call.argument(1)
+    call.give_second(characters)
+    return length
+
+
+@LIBSTDCXX.matching(rf"_ZN{_CXX11_CLASS}12__sv_wrapperC[12]E", r"_ZNSs12__sv_wrapperC[12]E")
+def _wrap_view(call: Call) -> None:
+    call.machine.write(call.argument(0), struct.pack("<QQ", call.argument(1), call.argument(2)))
+
+
+@LIBSTDCXX.matching(rf"_ZN{_CXX11_CLASS}C[12]ENS4_12__sv_wrapperERKS3_", r"_ZNSsC[12]ENSs12__sv_wrapperERKSaIcE")
+def _construct_from_view(call: Call) -> None:
+    """(this, length, characters, allocator)."""
+    _set(call, call.machine.read(call.argument(2), call.argument(1)) if call.argument(1) else b"")
