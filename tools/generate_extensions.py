@@ -84,7 +84,7 @@ for line in sys.stdin:
     path, output = line.rstrip("\\n").split("\\t")
     child = os.fork()
     if not child:
-        signal.alarm(20)
+        signal.alarm(60)
         log = os.open(output + ".log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         os.dup2(log, 1), os.dup2(log, 2)
         try:
@@ -338,19 +338,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     torch = Torch()
     with concurrent.futures.ProcessPoolExecutor(given.jobs) as pool:
         made = [(build, pool.submit(compile_build, build, given.cache)) for build in builds]
-        results = []
+        results = collections.deque[concurrent.futures.Future[dict[str, Any]]]()
+
+        def report(*, everything: bool) -> None:
+            nonlocal wrong
+            while results and (everything or results[0].done()):
+                line = results.popleft().result()
+                kinds[line["kind"]] += 1
+                wrong += line["wrong"]
+                print(json.dumps(line), flush=True)
+
         for build, future in made:
             try:
                 path = future.result()
             except RuntimeError as error:
                 print(error, file=sys.stderr)
                 continue
-            results.append((build, pool.submit(_examined, build, path, torch.load(path))))
-        for build, result in results:
-            line = result.result()
-            kinds[line["kind"]] += 1
-            wrong += line["wrong"]
-            print(json.dumps(line), flush=True)
+            results.append(pool.submit(_examined, build, path, torch.load(path)))
+            report(everything=False)
+        report(everything=True)
     torch.close()
     print(json.dumps({"builds": sum(kinds.values()), **kinds, "wrong verdicts": wrong}))
     return int(bool(kinds["silent"] or kinds["raises"] or wrong))

@@ -23,7 +23,7 @@ from abiscan.errors import AbiscanError
 from abiscan.inputs import kept
 from abiscan.inputs.files import ElfSource, read_facts
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """Part of every key: raise it when ``SharedObject`` or the tables below change."""
 
 _WORTH_STORING: Final = 4 << 20  # below this size, reading the file again is as fast as opening the store
@@ -148,6 +148,7 @@ def _to_json(facts: SharedObject) -> dict[str, Any]:
         "machine": facts.machine.value,
         "version_definitions": None if definitions is None else sorted(definitions),
         "imports": sorted(facts.imports),
+        "has_relr": facts.has_relr,
     }
 
 
@@ -171,4 +172,5 @@ def _from_json(data: dict[str, Any], symbols: StoredSymbols) -> SharedObject:
         imports=frozenset(data["imports"]),
         pybind11_internals=data["pybind11_internals"],
         pybind11_python=tuple(data["pybind11_python"]),
+        has_relr=data["has_relr"],
     )
