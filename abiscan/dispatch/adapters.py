@@ -105,6 +105,8 @@ def _block(library: model.Library, keys: DispatchKeys) -> Block:
         dispatch_key=_key(library.dispatch_key, keys),
         file=library.file or _NO_FILE,
         line=library.line or 0,
+        stable=library.stable,
+        quotes=library.quotes,
     )
 
 

@@ -21,13 +21,18 @@ class BlockKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """One block of ``torch/library.h``; ``namespace`` is None for the wildcard ``_``."""
+    """One block of ``torch/library.h``; ``namespace`` is None for the wildcard ``_``.
+
+    ``stable`` is one of ``torch/csrc/stable/library.h``, whose own messages quote torch's if it ``quotes``.
+    """
 
     kind: BlockKind
     namespace: str | None
     dispatch_key: str | None
     file: str
     line: int
+    stable: bool = False
+    quotes: bool = False
 
     @property
     def debug(self) -> str:

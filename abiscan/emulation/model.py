@@ -54,7 +54,8 @@ class Library:
 
     ``namespace`` is None for the wildcard ``_``. ``dispatch_key`` is the number in the machine code, which means what
     the torch that the extension was built for means by it, or the name where the code gives a name (stable ABI).
-    ``file`` and ``line`` are those of the source, as the compiler left them.
+    ``file`` and ``line`` are those of the source, as the compiler left them. ``stable`` is one of the stable ABI, and
+    ``quotes`` tells that the extension's own error messages there quote torch's, as from the headers of 2.13 on.
     """
 
     kind: LibraryKind
@@ -64,6 +65,8 @@ class Library:
     line: int | None
     phase: Phase
     order: int
+    stable: bool = False
+    quotes: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,7 +64,15 @@ class Recorder:
         self._order = itertools.count()
 
     def library(
-        self, kind: LibraryKind, namespace: str | None, key: int | str | None, file: str | None, line: int | None
+        self,
+        kind: LibraryKind,
+        namespace: str | None,
+        key: int | str | None,
+        file: str | None,
+        line: int | None,
+        *,
+        stable: bool = False,
+        quotes: bool = False,
     ) -> Library:
         """Record that a library is opened."""
         opened = Library(
@@ -75,6 +83,8 @@ class Recorder:
             line=line,
             phase=self.phase,
             order=self._next(),
+            stable=stable,
+            quotes=quotes,
         )
         self.libraries.append(opened)
         return opened

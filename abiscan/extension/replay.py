@@ -337,4 +337,4 @@ def _ends_process(outcome: Outcome, source: Registrant, phase: Phase) -> bool:
     """Whether the process ends: torch ends it, or nobody catches what torch throws."""
     if phase is Phase.MODULE_INIT and not source.catches:
         return True
-    return phase is Phase.STATIC_INIT or outcome.kind is OutcomeKind.EXITS
+    return phase is Phase.STATIC_INIT or outcome.kind in (OutcomeKind.EXITS, OutcomeKind.CRASHES)

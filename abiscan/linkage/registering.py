@@ -44,6 +44,11 @@ class Reaction:
         return self.outcome.kind is OutcomeKind.EXITS
 
     @property
+    def crashes(self) -> bool:
+        """Whether the process ends with SIGSEGV, and no text."""
+        return self.outcome.kind is OutcomeKind.CRASHES
+
+    @property
     def is_static(self) -> bool:
         """Whether a static initialiser registers it, so this happens inside ``dlopen``."""
         return self.phase.value == "static-init"
