@@ -252,7 +252,7 @@ def _printed(text: str) -> str:
     from abiscan.errors import AbiscanError
 
     try:
-        return str(FunctionSchema.parse(text, (2, 13)))
+        return str(FunctionSchema.parse(text))
     except (AbiscanError, ValueError):
         return text
 

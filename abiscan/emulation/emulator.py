@@ -125,6 +125,7 @@ class Emulator:
         self._watched: set[int] = set()
         self.vectors = [bytes(64)] * 32
         self.masks = [0] * 8
+        self._last_guard: tuple[int, int] | None = None
         self._returns: set[int] = set()  # where functions return to that run between instructions that are followed
         self.taint = Taint(self, arch, decided)
         self.helpers = _HELPERS
@@ -406,7 +407,7 @@ class Emulator:
                     self._fetch(pc)
             elif code in _ACCESS:
                 self._access(vm.exception_value)
-            elif code in _GUARDED and taint.memory and taint.step():
+            elif code in _GUARDED and self._go_on_at_guard():
                 continue
             elif code in _UNKNOWN:
                 self._go_on_where_decoding_failed()
@@ -421,6 +422,17 @@ class Emulator:
         if pc in self._returns:
             self._returned(pc)
         return self.taint.step()
+
+    def _go_on_at_guard(self) -> bool:
+        """At an access to a byte that was guarded: False if it was not, or if that is the way of the code itself."""
+        taint, here = self.taint, (self.vm.pc, self.vm.icount)
+        if taint.step():
+            return True
+        if here == self._last_guard:  # an instruction that touches more than is known of it
+            self._last_guard = None
+            return taint.give_up()
+        self._last_guard = here
+        return taint.is_used
 
     def step_one(self) -> bool:
         """Execute one instruction; False if it was not, and the machine has to see why."""

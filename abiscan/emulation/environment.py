@@ -43,8 +43,11 @@ _FAITHFUL: Final = re.compile(
 )
 
 
-def is_everywhere_so(function: str) -> bool:
-    """Whether the double of an imported function does what the function does on every machine and every torch."""
-    if _TORCH.match(function):
-        return _FAITHFUL.match(function) is not None
-    return _ASKS.match(function) is None
+def asks_machine(function: str) -> bool:
+    """Whether the answers of an imported function are those of a machine."""
+    return _ASKS.match(function) is not None
+
+
+def is_as_in_torch(function: str) -> bool:
+    """Whether the double of an imported function, if it is one of torch or Python, does what the function does."""
+    return _TORCH.match(function) is None or _FAITHFUL.match(function) is not None

@@ -221,7 +221,7 @@ class EmulationGap:
     Of a function that was ``started`` and did not get to its end, ``address`` is the program counter, or, where it
     stopped in an imported function, where that would have returned to. ``called`` is that function, or the one called
     last, if that has no double and so just returned zero. ``lost`` counts the calls that register and that it did not
-    get to, by what they register.
+    get to, by what they register. ``ends`` tells that the process may end there, while the object is loaded.
     """
 
     stage: str
@@ -231,6 +231,7 @@ class EmulationGap:
     started: int | None = None
     called: str | None = None
     lost: tuple[tuple[str, int], ...] = ()
+    ends: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

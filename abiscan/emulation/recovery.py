@@ -33,7 +33,7 @@ from abiscan.emulation.doubles.torch import torch_doubles
 from abiscan.emulation.doubles.torch_lookups import function_called
 from abiscan.emulation.doubles.torch_registries import FilledRegistries
 from abiscan.emulation.emulator import Stop
-from abiscan.emulation.environment import is_everywhere_so
+from abiscan.emulation.environment import asks_machine, is_as_in_torch
 from abiscan.emulation.exceptions import ProcessEnd
 from abiscan.emulation.loader import BASE, Image
 from abiscan.emulation.lookups import LookupReader, imported_operators
@@ -275,18 +275,22 @@ class Recovery:
         """Run one function to its end and return its result; None, and a gap, if it does not finish."""
         result = self.attempt(address, arguments, self.most_instructions)
         if isinstance(result, Stop):
-            if isinstance(result, ProcessEnd) and self.is_certain():
+            ends = isinstance(result, ProcessEnd) and self.is_as_in_torch()
+            if isinstance(result, ProcessEnd) and ends and self.is_everywhere_so():
+                ends = False
                 symbol = None if (at := self.own(result.address)) is None else self.process.image.nearest_symbol(at)
                 self.recorder.end(result.reason.removeprefix("the code "), result.text, symbol)
-            self.report_stop(result, address)
+            self.report_stop(result, address, ends=ends)
             return None
         return result
 
-    def is_certain(self) -> bool:
-        """Whether what a static initialiser comes to is what it comes to on every machine and every torch."""
-        if self.recorder.phase is not Phase.STATIC_INIT or self.gaps or self.process.decisions:
-            return False
-        return all(is_everywhere_so(name) and self.find(name) is not None for name in self.process.called)
+    def is_as_in_torch(self) -> bool:
+        """Whether all that a static initialiser has asked torch was answered as torch does."""
+        return self.recorder.phase is Phase.STATIC_INIT and all(map(is_as_in_torch, self.process.called))
+
+    def is_everywhere_so(self) -> bool:
+        """Whether what an initialiser comes to is what it comes to on every machine."""
+        return not (self.gaps or self.process.decisions or any(map(asks_machine, self.process.called)))
 
     def attempt(self, address: int, arguments: Sequence[int], instructions: int) -> int | Stop:
         """Run one function without recording a gap. Each function has its own budgets, and there is a total one."""
@@ -386,7 +390,7 @@ class Recovery:
             stop.address = process.caller() or stop.address
         return stop
 
-    def report_stop(self, stop: Stop, started: int) -> None:
+    def report_stop(self, stop: Stop, started: int, *, ends: bool = False) -> None:
         """A function that was started at ``started`` did not get to its end."""
         address = self.own(stop.address) or self.own(started)
         self.gaps.append(
@@ -397,6 +401,7 @@ class Recovery:
                 symbol=None if address is None else self.process.image.nearest_symbol(address),
                 started=self.own(started),
                 called=stop.called,
+                ends=ends,
             )
         )
 

@@ -181,6 +181,17 @@ class Taint:
         for at in [at for at, old in self.memory.items() if not old & ~self._done]:
             self._clear(at)
 
+    def give_up(self) -> bool:
+        """Let everything decide that is in memory; False if nothing is."""
+        label = 0
+        for each in self.memory.values():
+            label |= each
+        self.decide(label, int(self._machine.vm.pc), "it is in memory that cannot be followed")
+        had_any = bool(self.memory or label)
+        for at in list(self.memory):
+            self._clear(at)
+        return had_any
+
     # Instructions
 
     def step(self) -> bool:

@@ -58,7 +58,7 @@ def _registration_gaps(registering: Registering, release: TorchRelease) -> Itera
     registered = (registering.own, *registering.bundled.values())
     for gap in (*(gap for registrations in registered for gap in registrations.gaps), *registering.doubts):
         location = f" (in {gap.symbol})" if gap.symbol else ""
-        yield Gap(stage=gap.stage, reason=gap.reason + location)
+        yield Gap(stage=gap.stage, reason=gap.reason + location, decides=gap.ends)
     if registering.assumed_classes:
         classes = "class" if len(registering.assumed_classes) == 1 else "classes"
         names = ", ".join(registering.assumed_classes)

@@ -11,6 +11,7 @@ from typing import Final, Protocol
 
 from abiscan.emulation.doubles import Doubles, ctype
 from abiscan.emulation.emulator import Stop
+from abiscan.emulation.exceptions import ProcessEnd
 from abiscan.emulation.process import Call
 
 _LOCALE_SIZE: Final = 256  # struct __locale_struct has 232 bytes
@@ -20,6 +21,7 @@ _MAX_COPY: Final = 1 << 26
 _ALL_ONES: Final = 0xFFFF_FFFF_FFFF_FFFF
 _PAGE_SIZE: Final = 4096
 _ERANGE: Final = 34
+_TEXT: Final = ("utf-8", "backslashreplace")
 _PROCESSORS: Final = 4
 _AT_PAGESZ: Final = 6
 _SC_PAGESIZE, _SC_NPROCESSORS_CONF, _SC_NPROCESSORS_ONLN = 30, 83, 84
@@ -530,7 +532,91 @@ def _directory(call: Call) -> int:
     "abort", "exit", "_exit", "_Exit", "quick_exit", "__assert_fail", "__stack_chk_fail", "__fortify_fail", "__chk_fail"
 )
 def _end(call: Call) -> int:
-    raise Stop(f"the code calls {call.name}", call.return_address)
+    text = ""
+    if call.name == "__assert_fail":  # (condition, file, line, function), as glibc prints them
+        condition, file, function = (call.machine.text(call.argument(at)).decode(*_TEXT) for at in (0, 1, 3))
+        text = f"{file}:{call.argument(2) & 0xFFFF_FFFF}: {function}: Assertion `{condition}' failed."
+    raise ProcessEnd(f"the code calls {call.name}", call.return_address, text)
+
+
+_STATE_OF_STRTOK: Final = "where strtok goes on"
+
+
+@LIBC.named("strtok", "strtok_r", "__strtok_r")
+def _next_word(call: Call) -> int:
+    """(text or null, separators[, where it goes on])."""
+    machine = call.machine
+    state = call.process.bind(_STATE_OF_STRTOK) if call.name == "strtok" else call.argument(2)
+    start, separators = call.argument(0) or machine.word(state), machine.text(call.argument(1))
+    text = machine.text(start) if start else b""
+    word = text.lstrip(separators) if separators else text
+    if not word:
+        machine.set_word(state, 0)
+        return 0
+    start += len(text) - len(word)
+    size = next((at for at, code in enumerate(word) if code in separators), len(word))
+    if size < len(word):
+        machine.write(start + size, b"\0")
+    machine.set_word(state, start + size + 1 if size < len(word) else 0)
+    return start
+
+
+@LIBC.named("strspn", "strcspn")
+def _span(call: Call) -> int:
+    text, characters = call.machine.text(call.argument(0)), call.machine.text(call.argument(1))
+    inside = call.name == "strspn"
+    return next((at for at, code in enumerate(text) if (code in characters) != inside), len(text))
+
+
+@LIBC.named("strpbrk")
+def _first_of(call: Call) -> int:
+    text, characters = call.machine.text(call.argument(0)), call.machine.text(call.argument(1))
+    at = next((at for at, code in enumerate(text) if code in characters), None)
+    return 0 if at is None else call.argument(0) + at
+
+
+_SCANNED: Final = re.compile(rb"%(\*?)(\d*)(hh|h|ll|l|z|j|t)?([diuxXsc%n])|\s+|.", re.DOTALL)
+_SCANNED_NUMBERS: Final = {b"d": (rb"[+-]?\d+", 10), b"i": (rb"[+-]?(?:0[xX][0-9a-fA-F]+|\d+)", 0), b"u": (rb"\d+", 10)}
+_HEXADECIMAL: Final = (rb"(?:0[xX])?[0-9a-fA-F]+", 16)
+
+
+@LIBC.named("sscanf", "__isoc99_sscanf", "__isoc23_sscanf")
+def _scan(call: Call) -> int:
+    """What ``scanf`` reads of integers, characters and words (C11, 7.21.6.2)."""
+    text, form = call.machine.text(call.argument(0)), call.machine.text(call.argument(1))
+    at, count, targets = 0, 0, itertools.count(2)
+    for match in _SCANNED.finditer(form):
+        kept, width, length, kind = not match[1], match[2], match[3], match[4]
+        if kind not in (b"c", b"%", b"n") or kind is None:
+            at += len(text[at:]) - len(text[at:].lstrip()) if kind or match[0].isspace() else 0
+        if kind is None and match[0].isspace():
+            continue
+        if kind is None or kind == b"%":
+            expected = kind or match[0]
+            if text[at : at + 1] != expected:
+                break
+            at += 1
+            continue
+        if kind == b"n":
+            call.machine.write(call.argument(next(targets)), at.to_bytes(4, "little"))
+            continue
+        pattern, base = _SCANNED_NUMBERS.get(kind, _HEXADECIMAL if kind in b"xX" else (rb"\S+", 0))
+        rest = text[at : at + int(width)] if width else text[at:]
+        found = re.match(rb"." if kind == b"c" else pattern, rest, re.DOTALL)
+        if found is None:
+            return count if count or rest else -1
+        at += found.end()
+        if not kept:
+            continue
+        target = call.argument(next(targets))
+        if kind in b"sc":
+            call.machine.write(target, found[0] + (b"\0" if kind == b"s" else b""))
+        else:
+            size = _BITS.get(length, 64) // 8
+            value = int(found[0], base) & ((1 << 8 * size) - 1)
+            call.machine.write(target, value.to_bytes(size, "little"))
+        count += 1
+    return count
 
 
 # The C++ runtime

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from abiscan.emulation.doubles import Doubles, ctype
+from abiscan.emulation.doubles.exceptions import throw
 from abiscan.emulation.emulator import Emulator, Stop
 from abiscan.emulation.process import Call, Double
 from abiscan.emulation.strings import COW, CXX11, EMPTY_REP, REP_SIZE, StringAbi, abi_in
@@ -342,6 +343,10 @@ def _end(call: Call) -> int:
 
 @_private("ixEm", "2atEm")
 def _at(call: Call) -> int:
+    size = len(_text(call))
+    if "2atEm" in call.name and call.argument(1) >= size:
+        text = f"basic_string::at: __n (which is {call.argument(1)}) >= this->size() (which is {size})"
+        throw(call, "St12out_of_range", text)
     return call.machine.word(call.argument(0)) + call.argument(1)
 
 
@@ -822,3 +827,16 @@ def _wrap_view(call: Call) -> None:
 def _construct_from_view(call: Call) -> None:
     """(this, length, characters, allocator)."""
     _set(call, call.machine.read(call.argument(2), call.argument(1)) if call.argument(1) else b"")
+
+
+@LIBSTDCXX.matching(r"_ZNKSt(7__cxx11)?7collateIcE9transformE")
+def _collated(call: Call) -> None:
+    """(this, begin, end): in the classic locale, texts are ordered by their bytes."""
+    result, begin, end = call.result, call.argument(1), call.argument(2)
+    text = call.machine.read(begin, end - begin) if end > begin else b""
+    (CXX11 if "__cxx11" in call.name else COW).create(call.process, result, text)
+
+
+@_member("6assignEmc")
+def _assign_repeated(call: Call) -> int:
+    return _set(call, call.repeated(2, 1))

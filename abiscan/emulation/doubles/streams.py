@@ -272,6 +272,24 @@ def _put_other(call: Call) -> int:
     return _put(call, b"0")
 
 
+@STREAMS.named("_ZNSolsEPFRSoS_E", "_ZNSirsEPFRSiS_E")
+def _manipulate(call: Call) -> int:
+    """A manipulator of the stream."""
+    return call.machine.call(call.argument(1), call.argument(0))
+
+
+@STREAMS.named(
+    *("_ZNSolsEPFRSt8ios_baseS0_E", "_ZNSirsEPFRSt8ios_baseS0_E"),
+    *(f"_ZN{kind}EPFRSt9basic_iosIcSt11char_traitsIcEES3_E" for kind in ("Sols", "Sirs")),
+)
+def _manipulate_base(call: Call) -> int:
+    """A manipulator of what all streams have."""
+    stream = call.argument(0)
+    if not _is_console(call, stream):
+        call.machine.call(call.argument(1), _ios(call, stream))
+    return stream
+
+
 @STREAMS.matching(r"_ZNSt8ios_base15sync_with_stdioEb", rf"_ZNSt9basic_ios{_TRAITS}E3tieE")
 def _tie(_: Call) -> int:
     return 0
