@@ -14,9 +14,10 @@ export PIP_USER := 0
 export PIP_NO_DEPS := 0
 export PIP_REQUIRE_HASHES := 0
 unexport PIP_TARGET PIP_PREFIX PIP_ROOT PIP_PYTHON PIP_REQUIREMENT PIP_EDITABLE PIP_DRY_RUN PIP_NO_BUILD_ISOLATION
+UNIT := tests/unit tests/property tests/golden tests/test_cases.py tests/test_architecture.py
 INSTALL = $(BIN)/python -m pip install --quiet
 
-.PHONY: first-run setup check lint test fuzz pythons docs truth bench gen new-rule release
+.PHONY: first-run setup check quick lint unit test fuzz pythons docs truth bench gen new-rule release
 
 first-run: $(BIN)/abiscan  ## judge a sample with what is inside the package; nothing else is installed
 	$(BIN)/abiscan check sample_binaries/undefined_symbol_signature/undefined_symbol_signature.so --torch 2.13.0 || test $$? -eq 1
@@ -32,12 +33,18 @@ setup:  ## install the package editable, with the test tools and the torch that 
 
 check: lint docs test  ## everything CI checks
 
+quick:  ## within two minutes, after each change: lint and unit; needs no network and no torch
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint unit
+
 lint:  ## style, types, generated files
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -m tools.gen_docs --check
+
+unit:  ## the unit tests that are not slow; PYTEST=options
+	$(BIN)/python -m pytest --quiet --numprocesses=2 --dist=loadgroup -m "not slow" $(PYTEST) $(UNIT)
 
 test:  ## all tests; those on recorded loads need ABISCAN_CORPUS, a folder for downloads; PYTEST=options
 	$(BIN)/python -m pytest --numprocesses=2 --dist=loadgroup $(PYTEST)

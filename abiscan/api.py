@@ -357,16 +357,17 @@ def survey(
     :param progress: called with the number of targets that are done, and of all
     :raises AbiscanError: a torch, a list of targets or the output cannot be read, or there is no such scheduler
     """
+    from abiscan.inputs.packages import is_name
     from abiscan.inputs.target_list import target_names
     from abiscan.pipelines import survey as pipeline
     from abiscan.results.survey import SurveySummary
     from abiscan.results.survey_file import SurveyFile
 
-    asked = pipeline.SurveyTorches(
-        specs=(torches,) if isinstance(torches, str) else tuple(torches), python=_environment(python)
-    )
     several = [targets] if isinstance(targets, str | os.PathLike) else targets
     names = tuple(target_names([os.fspath(target) for target in several]))
+    specs = (torches,) if isinstance(torches, str) else tuple(torches)
+    needs_python = not specs or any(map(is_name, names))
+    asked = pipeline.SurveyTorches(specs=specs, python=_environment(python) if needs_python else None)
     with SurveyFile.opened(Path(output)) as answers:
         torch_names = asked.names()
         with _workers(jobs, scheduler, asked, torch_names) as workers:
@@ -418,7 +419,7 @@ def _answered(
         return find()
     from abiscan.inputs.answers import answer
 
-    return answer(session.store.folder, [command, names, *options], find, list(map(str, targets)))
+    return answer(session.folder, [command, names, *options], find, list(map(str, targets)))
 
 
 def _named(rules: Sequence[Rule] | None) -> Sequence[object]:
@@ -439,9 +440,8 @@ def _rules(rules: Sequence[Rule] | None) -> Sequence[Rule]:
 @contextlib.contextmanager
 def _sources(targets: Iterable[TargetLike], python: str | None) -> Iterator[list[Source]]:
     """The sources that targets stand for; downloaded wheels are deleted at the end."""
-    environment = _environment(python)
     with tempfile.TemporaryDirectory(prefix="abiscan-") as folder:
-        yield [_source(target, Path(folder), environment) for target in targets]
+        yield [_source(target, Path(folder), python) for target in targets]
 
 
 @contextlib.contextmanager
@@ -453,12 +453,11 @@ def _all_sources(targets: TargetLike | Iterable[TargetLike], python: str | None)
     from abiscan.errors import InputError, raise_together
     from abiscan.inputs.sources import Missing, content_of
 
-    environment = _environment(python)
     with tempfile.TemporaryDirectory(prefix="abiscan-") as folder:
         sources: dict[object, Source] = {}
         for target in dict.fromkeys(_several(targets)):
             try:
-                found = content_of(_source(target, Path(folder), environment))
+                found = content_of(_source(target, Path(folder), python))
             except InputError as error:
                 found = [Missing(str(target), error)]
             for source in found:
@@ -470,10 +469,10 @@ def _all_sources(targets: TargetLike | Iterable[TargetLike], python: str | None)
 
 
 def _source(target: TargetLike, folder: Path, python: str | None) -> Source:
-    from abiscan.inputs.packages import Distribution, FetchedWheel, existing, named
+    from abiscan.inputs.packages import Distribution, FetchedWheel, existing, is_name, named
 
     if isinstance(target, str):
-        return named(target, folder, python)
+        return named(target, folder, _environment(python) if is_name(target) else None)
     if isinstance(target, os.PathLike):
         return existing(Path(target))
     if not isinstance(target, Distribution | FetchedWheel):
@@ -496,9 +495,9 @@ def _several(named: Any) -> list[Any]:
 
 
 def _environment(python: str | None) -> str | None:
-    from abiscan.inputs.environment import with_torch
+    from abiscan.inputs.environment import used
 
-    return with_torch(python).python
+    return used(python).python
 
 
 def _each_choice(torches: Iterable[TorchLike], python: str | None) -> list[TorchChoice]:

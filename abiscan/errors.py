@@ -44,6 +44,19 @@ class StoppedError(InputError):
     exit_code = 3
 
 
+class UnreachableError(InputError):
+    """A package index that cannot be reached, or does not answer with what was asked for."""
+
+
+class UnclearPlanError(InputError):
+    """What an installer would install cannot be told, so it must not install it."""
+
+    exit_code = 3
+
+    def __init__(self, subject: str, problem: str, fix: str = "use --force to install without a check") -> None:
+        super().__init__(subject, problem, fix)
+
+
 def raise_together(errors: Sequence[AbiscanError]) -> None:
     """Raise what is wrong with several targets as one error, one line for each; nothing if there are none."""
     if len(errors) == 1:

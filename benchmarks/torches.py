@@ -29,7 +29,7 @@ import sys
 from pathlib import Path
 from abiscan.inputs.files import Files, read_facts
 from abiscan.torches.from_libs import from_path, read_operators
-files = Files(read_facts)
+files = Files()
 read_operators(from_path(Path(sys.argv[1]), files), files)
 """
 

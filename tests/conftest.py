@@ -9,19 +9,32 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import gc
 import os
+import sys
+import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import hypothesis
 import pytest
 
+from abiscan.dispatch.operators import Operators
+from abiscan.torches.operator_table import OperatorTable
+
 hypothesis.settings.register_profile("abiscan", deadline=None, derandomize=True, database=None)
 hypothesis.settings.load_profile("abiscan")
 
+# What a machine has of its own decides nothing: the whole suite runs far from UTC, in a locale that is not there, with
+# a home that does not exist.
+os.environ |= {"TZ": "Pacific/Kiritimati", "LC_ALL": "xx_XX.UTF-8", "HOME": "/nonexistent/home"}
+time.tzset()
+# Otherwise the hundreds of processes that tests start would compile the package anew, each of them.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 SKIPS: Final = Path(__file__).with_name("skips.txt")
 
@@ -82,6 +95,20 @@ def little_memory() -> Iterator[None]:
     """Whatever runs in one process, it takes no more memory than the most expensive module."""
     yield
     give_memory_back()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def unpacked_once() -> Iterator[None]:
+    """The operators of an embedded build, which every command unpacks once, are unpacked once in a process of tests."""
+    unpack = OperatorTable.operators
+    unpack_all = functools.lru_cache(maxsize=8)(unpack)
+
+    def operators(table: OperatorTable, build: int, names: Collection[str] | None = None) -> Operators:
+        return unpack_all(table, build) if names is None else unpack(table, build, names)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(OperatorTable, "operators", operators)
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -64,8 +64,9 @@ def python_of(site: Path, folder: Path) -> str:
     for package in site.glob("torch"):
         (package / "__init__.py").touch()
     executable = folder / "python"
-    code = f"import sys; sys.path.insert(1, {str(site)!r}); exec(sys.argv[1])"
-    executable.write_text(f'#!/bin/sh\nexec {sys.executable} -S -c "{code}" "$2"\n', encoding="utf-8")
+    run = "del sys.argv[0]; exec(open(sys.argv[0]).read())"
+    code = f"import sys; sys.path.insert(1, {str(site)!r}); {run}"
+    executable.write_text(f'#!/bin/sh\nexec {sys.executable} -S -c "{code}" "$@"\n', encoding="utf-8")
     executable.chmod(0o755)
     return str(executable)
 

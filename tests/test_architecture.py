@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -35,7 +36,6 @@ WRONG: Final = {
     "report/markdown.py": "from abiscan.pipelines import matrix",
     "pipelines/api_history.py": "from abiscan.report import characters",
     "results/doctor.py": "import click",
-    "torches/model.py": "import sqlite3",
     "report/junit.py": "import torch",
     "rules/symptom.py": "from abiscan.rules import undefined_symbol",
 }
@@ -133,3 +133,25 @@ def test_no_two_public_classes_share_a_name() -> None:
                 places.setdefault(node.name, []).append(path.name)
     assert len(places) > 100
     assert {name: files for name, files in places.items() if len(files) > 1} == {}
+
+
+def test_one_module_starts_programs() -> None:
+    """A Python that another module starts could run code of the current folder."""
+    starting = re.compile(
+        r"os\.(exec|spawn|posix_spawn|system|popen|startfile)|(runpy|multiprocessing|pty)\.|ProcessPoolExecutor|"
+        r"asyncio\.create_subprocess|subprocess\.(?!(CompletedProcess|DEVNULL|PIPE|SubprocessError|TimeoutExpired)$)"
+    )
+    modules = {"subprocess", "multiprocessing", "runpy", "pty"}
+    places: dict[str, set[str]] = {}
+    for module, file in MODULES.items():
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if isinstance(node, ast.ImportFrom):
+                assert node.module not in modules, f"{module}: hides who starts a program"
+            elif isinstance(node, ast.Attribute | ast.Call):
+                name = ast.unparse(node.func if isinstance(node, ast.Call) else node)
+                if starting.match(name):
+                    places.setdefault(module, set()).add(name)
+    workers = {"ProcessPoolExecutor", "multiprocessing.get_context"}  # in an empty folder
+    assert places.pop("abiscan.pipelines.local_workers") == workers
+    assert places.pop("abiscan.inputs.start_python") == {"runpy.run_module"}
+    assert places == {"abiscan.inputs.programs": {"subprocess.run", "subprocess.call", "os.execvp"}}

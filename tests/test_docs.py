@@ -34,6 +34,7 @@ README: Final = ROOT / "README.md"
 PAGES: Final = [README, *sorted(DOCS.rglob("*.md"))]
 FENCE: Final = re.compile(r"^```(?P<kind>[^\n`]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 HEAD: Final = re.compile(r"(?P<command>.*) \| head -n (?P<lines>\d+)")
+GREP: Final = re.compile(r"(?P<command>.*) 2>&1 \| grep -E '(?P<pattern>.*)'")
 LINK: Final = re.compile(r"\]\((?!https?:|#)(?P<path>[^)#]+)(?:#[^)]*)?\)")
 
 
@@ -58,13 +59,17 @@ class Shell:
         """What a command line prints, without spaces at the ends of lines."""
         if line == "echo $?":
             return f"{self.exit_code}\n"
-        shortened = HEAD.fullmatch(line)
-        program, *words = shlex.split(shortened["command"] if shortened else line)
+        shortened, searched = HEAD.fullmatch(line), GREP.fullmatch(line)
+        command = shortened or searched
+        program, *words = shlex.split(command["command"] if command else line)
         assert program == "abiscan", f"not a command that this test can run: {line}"
+        # Both streams in one, in the order of what was written.
         result = click.testing.CliRunner().invoke(main, words, prog_name="abiscan")
         assert result.exception is None or isinstance(result.exception, SystemExit), (line, result.exception)
         self.exit_code = result.exit_code
         printed = [text.rstrip() for text in result.output.splitlines()]
+        if searched:
+            printed = [text for text in printed if re.search(searched["pattern"], text)]
         return "".join(f"{text}\n" for text in printed[: int(shortened["lines"]) if shortened else None])
 
     def session(self, body: str) -> str:

@@ -22,8 +22,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from abiscan.binary.elf import Definition, Machine, Reference, SharedObject, SymbolTable, SymbolVersion
+from abiscan.binary.elf import Machine, Reference, SharedObject, SymbolVersion
 from abiscan.binary.ownership import is_torch_library
+from abiscan.binary.symbols import Definition, SymbolTable
 from abiscan.binary.typeinfo import CxxClass, Slot
 from abiscan.gpu.devices import gpu
 from abiscan.gpu.drivers import Driver

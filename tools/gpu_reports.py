@@ -25,7 +25,6 @@ from abiscan.gpu.compatibility import CodeFit
 from abiscan.gpu.devices import gpu
 from abiscan.gpu.drivers import Driver
 from abiscan.inputs.session import Session
-from abiscan.inputs.store import Store
 from tools.wheels import download
 
 
@@ -151,7 +150,7 @@ def main() -> int:
             path = download(name, Path(folder), python="3.12", machine=Machine(machine or "x86_64"))
             if path is None:
                 raise SystemExit(f"{wheel}: there is no wheel")
-            target = examine(path, Session(store=Store(Path(folder) / "store")))
+            target = examine(path, Session(folder=Path(folder) / "store"))
             for report in of_wheel:
                 (extension,) = (one for one in target.extensions if one.path.endswith(report.file))
                 code = extension.gpu

@@ -38,7 +38,6 @@ from abiscan.extension.examined import examine
 from abiscan.inputs import interpreter, system
 from abiscan.inputs.kept import written_whole
 from abiscan.inputs.session import Session
-from abiscan.inputs.store import Store
 from abiscan.pipelines.bench import Bench
 from abiscan.results.check import Result
 from abiscan.results.verdict import How, Verdict
@@ -234,7 +233,7 @@ def predict(pairs: Sequence[Pair], folder: Path, *, embedded: bool = False) -> I
     :param embedded: from the data in the package, not from the files of the torch
     """
     targets = targets_of(pairs, folder)
-    session = Session(store=Store(folder / "cache"))
+    session = Session(folder=folder / "cache")
     torches = sorted({(pair.torch, pair.machine.value) for pair in pairs})
     numbers = dict.fromkeys(torch for torch, _ in torches)
     every = Bench(list(map(ReleaseNumber, numbers)), session) if embedded else None
@@ -263,7 +262,7 @@ def compare_registrations(
     loads: Sequence[registrations.Load], folder: Path
 ) -> Iterable[tuple[registrations.Load, list[str]]]:
     """Each recorded load with what is recovered otherwise, wheel by wheel."""
-    session = Session(store=Store(folder / "cache"))
+    session = Session(folder=folder / "cache")
     for corpus in dict.fromkeys(load.corpus for load in loads):
         chosen = [load for load in loads if load.corpus == corpus]
         examined = examine(wheel(chosen[0].package, chosen[0].version, folder, chosen[0].machine), session)

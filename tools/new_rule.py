@@ -6,6 +6,7 @@ python -m tools.new_rule some-rule
 from __future__ import annotations
 
 import argparse
+import keyword
 import re
 import sys
 from pathlib import Path
@@ -34,13 +35,22 @@ from abiscan.findings import Finding, rule
 from abiscan.linkage.linkage import Linkage
 
 
-def check(linkage: Linkage) -> Iterator[Finding]:
+def check(linkage: Linkage) -> Iterator[Finding]:  # noqa: ARG001 - until it looks at it
     """One finding per cause."""
     yield from ()
 
 
 RULE = rule("{name}", __doc__, check)
 '''
+
+
+_IMPORTS: Final = re.compile(r"^from abiscan\.rules import \(\n(.*?)\n\)", re.MULTILINE | re.DOTALL)
+_END_OF_LIST: Final = ')\n"""In the order in which a load'
+
+
+def _as_ruff_sorts(line: str) -> list[str | int]:
+    """The key of a natural order: digits count as numbers."""
+    return [int(part) if part.isdigit() else part for part in re.split("([0-9]+)", line)]
 
 
 def main() -> int:
@@ -51,18 +61,18 @@ def main() -> int:
     if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name):
         parser.error("the name of a rule is kebab-case")
     module = name.replace("-", "_")
+    if not module.isidentifier() or keyword.iskeyword(module):
+        parser.error(f"{module} cannot be the name of a module")
     path = ROOT / "abiscan" / "rules" / f"{module}.py"
     if path.exists():
         parser.error(f"{path.relative_to(ROOT)} exists")
     path.write_text(TEMPLATE.replace("{name}", name), "utf-8")
     registry = path.with_name("__init__.py")
-    text = registry.read_text("utf-8")
-    text = text.replace("from abiscan.rules import (\n", f"from abiscan.rules import (\n    {module},\n", 1)
-    text = text.replace(
-        ')\n"""In the order in which a load', f'    {module}.RULE,\n)\n"""In the order in which a load', 1
-    )
-    registry.write_text(text, "utf-8")
-    cases = ROOT / "tests" / "cases" / name
+    before, imports, after = _IMPORTS.split(registry.read_text("utf-8"), 1)
+    lines = sorted([*imports.splitlines(), f"    {module},"], key=_as_ruff_sorts)
+    after = after.replace(_END_OF_LIST, f"    {module}.RULE,\n{_END_OF_LIST}", 1)
+    registry.write_text(f"{before}from abiscan.rules import (\n{chr(10).join(lines)}\n){after}", "utf-8")
+    cases = ROOT / "tests" / "cases" / module
     cases.mkdir(parents=True)
     for written in (path, registry, cases):
         print(written.relative_to(ROOT))

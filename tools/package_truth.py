@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from abiscan.inputs.session import Session
-from abiscan.inputs.store import Store
 from abiscan.pipelines.check import check
 from abiscan.results.package import ImportFailure, PackageResult, PackageVerdict
 from abiscan.results.verdict import How
@@ -112,7 +111,7 @@ def predict(imports: Iterable[Import], folder: Path) -> Iterator[tuple[Import, P
 
     Wheels that are not in ``folder`` are downloaded.
     """
-    session = Session(store=Store(folder / "cache"))
+    session = Session(folder=folder / "cache")
     found: dict[tuple[str, ...], PackageResult | None] = {}
     for one in imports:
         key = one.package, one.version, one.torch

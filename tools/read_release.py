@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from abiscan.binary.elf import Machine, SymbolTable
+from abiscan.binary.elf import Machine
 from abiscan.binary.ownership import is_torch_library
+from abiscan.binary.symbols import SymbolTable
 from abiscan.dispatch import tags
 from abiscan.emulation.aten import struct_of
-from abiscan.inputs.files import Files, read_facts
+from abiscan.inputs.files import Files
 from abiscan.inputs.libraries import Libraries
 from abiscan.torches import architectures, embedded, from_libs
 from abiscan.torches.clang import ClangProgram, Include
@@ -58,7 +59,7 @@ def unpack(wheel: Path, folder: Path, *, whole: bool = False) -> Path:
 
 def read_build(package: Path) -> Build:
     """What the libraries of a torch export and register."""
-    files = Files(read_facts)
+    files = Files()
     release = from_libs.from_path(package, files)
     libraries = dict(Libraries(release.own_libraries, files))
     exported = {}
@@ -105,7 +106,7 @@ def read_layouts(package: Path, machine: Machine, compiler: ClangProgram, cuda: 
 
     :param cuda: the headers of its CUDA
     """
-    files = Files(read_facts)
+    files = Files()
     cxx11 = uses_cxx11_strings(Libraries(from_libs.from_path(package, files).own_libraries, files))
     include = Include(
         folder=package / "include", machine=machine, cxx11=bool(cxx11), further=(cuda,) if cuda is not None else ()

@@ -17,12 +17,14 @@ import hashlib
 import mmap
 import re
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from abiscan.binary import by_lief
+from abiscan.binary.ownership import may_name_torch
+from abiscan.binary.symbols import HIDDEN_VERSION, SYMBOL, UNDEFINED, ElfSymbols, HashTable, Symbols
 from abiscan.errors import InputError, NotElfError
 
 MAGIC: Final = b"\x7fELF"
@@ -49,14 +51,8 @@ _VERDEF: Final = struct.Struct("<HHHHIII")  # Elf64_Verdef: version, flags, inde
 _VERDAUX: Final = struct.Struct("<II")  # Elf64_Verdaux: name, next
 _ELFCLASS64: Final = 2
 _ELFDATA2LSB: Final = 1
-_SYMBOL_SIZE: Final = 24  # Elf64_Sym: name (4 bytes), info, other, shndx (2), value (8), size (8)
 _RELA_SIZE: Final = 24  # Elf64_Rela: offset, info, addend, eight bytes each
-_SHN_UNDEF: Final = 0
-_SHN_ABS: Final = 0xFFF1
-_STB_WEAK: Final = 2
-_STT_TLS: Final = 6
-_STV_DEFAULT, _STV_PROTECTED = 0, 3
-_VERSYM_HIDDEN: Final = 0x8000
+_STB_LOCAL, _STB_WEAK = 0, 2
 _DF_1_PIE: Final = 0x0800_0000
 _ET_EXEC, _ET_DYN = 2, 3
 _PT_LOAD, _PT_DYNAMIC, _PT_NOTE, _PT_GNU_EH_FRAME = 1, 2, 4, 0x6474E550
@@ -107,6 +103,7 @@ class Tag(enum.IntEnum):
     RELR = 36
     GNU_HASH = 0x6FFF_FEF5
     VERSYM = 0x6FFF_FFF0
+    RELACOUNT = 0x6FFF_FFF9
     FLAGS_1 = 0x6FFF_FFFB
     VERDEF = 0x6FFF_FFFC
     VERNEED = 0x6FFF_FFFE
@@ -121,21 +118,6 @@ class SymbolVersion(NamedTuple):
     file: str
     name: str
     weak: bool = False
-
-
-class Definition(NamedTuple):
-    """One definition of a symbol that other objects can bind to.
-
-    ``version`` is None if the object has no versions, or the symbol belongs to the base version. ``hidden`` marks a
-    version that only a reference to exactly that version reaches (``name@VERSION`` rather than ``name@@VERSION``).
-    ``version_index`` is the symbol's index into the version tables, without the hidden bit.
-    """
-
-    version: str | None
-    hidden: bool
-    version_index: int
-    type: int
-    size: int
 
 
 class Reference(NamedTuple):
@@ -154,93 +136,6 @@ class SourceLine(NamedTuple):
 
     file: str
     line: int
-
-
-class Symbols(Protocol):
-    """The definitions of one object, by name."""
-
-    def find(self, name: str) -> tuple[Definition, ...]:
-        """The definitions of ``name``; several if the object keeps old versions of it."""
-
-    def starting_with(self, prefix: str) -> Iterator[str]:
-        """The names that begin with ``prefix``, in any order."""
-
-
-class SymbolTable(Mapping[str, tuple[Definition, ...]]):
-    """``Symbols`` in memory."""
-
-    __slots__ = ("_definitions",)
-
-    def __init__(self, definitions: Mapping[str, tuple[Definition, ...]]) -> None:
-        self._definitions = definitions
-
-    def __getitem__(self, name: str) -> tuple[Definition, ...]:
-        return self._definitions[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._definitions)
-
-    def __len__(self) -> int:
-        return len(self._definitions)
-
-    def find(self, name: str) -> tuple[Definition, ...]:
-        """The definitions of ``name``."""
-        return self._definitions.get(name, ())
-
-    def starting_with(self, prefix: str) -> Iterator[str]:
-        """The names that begin with ``prefix``."""
-        return (name for name in self._definitions if name.startswith(prefix))
-
-
-class _Columns(NamedTuple):
-    """A dynamic symbol table by columns (Elf64_Sym); ``names`` are offsets into the string table."""
-
-    names: Sequence[int]
-    kinds: Sequence[int]  # st_info: binding and type
-    visibilities: Sequence[int]  # st_other
-    sections: Sequence[int]
-    values: Sequence[int]
-    sizes: Sequence[int]
-
-
-class _Undecoded(SymbolTable):
-    """``Symbols`` decoded on the first lookup: for a large library, decoding takes longer than everything else."""
-
-    __slots__ = ("_columns", "_strings", "_version_names", "_versions")
-
-    def __init__(
-        self, columns: _Columns, versions: list[int], version_names: Mapping[int, str], strings: bytes
-    ) -> None:
-        self._columns, self._versions, self._version_names = columns, versions, version_names
-        self._strings = strings
-
-    def __getattr__(self, name: str) -> Mapping[str, tuple[Definition, ...]]:
-        if name != "_definitions":
-            raise AttributeError(name)
-        self._definitions = self._decoded()
-        del self._columns, self._versions
-        return self._definitions
-
-    def _decoded(self) -> dict[str, tuple[Definition, ...]]:
-        definitions: dict[str, tuple[Definition, ...]] = {}
-        names, strings = self._version_names, self._strings
-        for name_at, info, other, section, value, size, version in zip(*self._columns, self._versions, strict=True):
-            # ld.so binds (glibc, do_lookup_x) to symbols that are defined, global or weak, with default or protected
-            # visibility; a value of zero is valid only for thread-local and absolute symbols.
-            if section == _SHN_UNDEF or info >> 4 == 0 or other & 3 not in (_STV_DEFAULT, _STV_PROTECTED):
-                continue
-            kind = info & 0xF
-            if not value and kind != _STT_TLS and section != _SHN_ABS:
-                continue
-            index = version & ~_VERSYM_HIDDEN
-            name = strings[name_at : strings.find(b"\0", name_at)].decode("utf-8", "backslashreplace")
-            definition = Definition(names.get(index), bool(version & _VERSYM_HIDDEN), index, kind, size)
-            definitions[name] = (*definitions[name], definition) if name in definitions else (definition,)
-        return definitions
-
-    def starting_with(self, prefix: str) -> Iterator[str]:
-        """The names that begin with ``prefix``."""
-        return super().starting_with(prefix) if prefix.encode() in self._strings else iter(())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -477,6 +372,13 @@ class ElfFile:
         address, size = self.dynamic.get(address_tag), self.dynamic.get(size_tag, 0)
         return self.bytes_at(address, size) if address and size else memoryview(b"")
 
+    def may_need_torch(self) -> bool:
+        """Return whether the object may be linked with torch or reference it: a quick look at its string table.
+
+        :raises NotElfError: the string table is not in the file
+        """
+        return may_name_torch(bytes(self.table(Tag.STRTAB, Tag.STRSZ)))
+
     def sha256(self) -> str:
         """The hash of the whole file, in hexadecimal."""
         return hashlib.sha256(self.data).hexdigest()
@@ -529,15 +431,16 @@ class _Reader:
         self.strings = bytes(file.table(Tag.STRTAB, Tag.STRSZ))
         self.version_definitions = self._version_definitions()
         self.version_needs = self._version_needs()
+        self.hash_table = self._hash_table()
+        self.relocated = self._relocated_symbols()
 
     def read(self) -> SharedObject:
-        symbols = self._symbols()
-        if symbols.names:
-            self._name(max(symbols.names))  # after this every name is known to have an end
-        versions = self._symbol_versions(len(symbols.names))
-        order = self._relocated_symbols()
-        names_and_sections = zip(symbols.names[1:], symbols.sections[1:], strict=True)
-        imports = frozenset(self._name(name) for name, section in names_and_sections if section == _SHN_UNDEF)
+        table = self._symbol_table()
+        names = memoryview(table).cast("I")[::6]
+        if names:
+            self._name(max(names))  # after this every name is known to have an end
+        versions = self._symbol_versions(len(names))
+        imports = frozenset(self._undefined(table))
         uses_python = any(name.startswith(("Py", "_Py")) for name in imports)
         return SharedObject(
             machine=self.file.machine,
@@ -551,8 +454,8 @@ class _Reader:
             version_definitions=(
                 frozenset(self.version_definitions.values()) if Tag.VERDEF in self.file.dynamic else None
             ),
-            symbols=_Undecoded(symbols, versions, self.version_definitions, self.strings),
-            references=self._references(symbols, versions, order),
+            symbols=ElfSymbols(table, versions, self.version_definitions, self.strings, self.hash_table),
+            references=self._references(table, versions),
             imports=imports,
             # A pybind11 module imports Python symbols, so a CUDA library of a gigabyte need not be searched.
             pybind11_internals=self._pybind11_internals() if uses_python else None,
@@ -584,50 +487,40 @@ class _Reader:
                 position = start + (size + 3 & ~3)
         return None
 
-    def _symbols(self) -> _Columns:
+    def _symbol_table(self) -> bytes:
         address = self.file.dynamic.get(Tag.SYMTAB)
-        size = self._symbol_count() * _SYMBOL_SIZE if address else 0
-        table = self.file.bytes_at(address, size) if address else memoryview(b"")
-        halves, words, doubles = table.cast("H"), table.cast("I"), table.cast("Q")
-        return _Columns(
-            names=words[::6].tolist(),
-            kinds=table[4::24].tolist(),
-            visibilities=table[5::24].tolist(),
-            sections=halves[3::12].tolist(),
-            values=doubles[1::3].tolist(),
-            sizes=doubles[2::3].tolist(),
-        )
+        return bytes(self.file.bytes_at(address, self._symbol_count() * SYMBOL.size)) if address else b""
+
+    def _hash_table(self) -> HashTable | None:
+        address = self.file.dynamic.get(Tag.GNU_HASH)
+        return HashTable(self.file.tail_at(address)) if address else None
 
     def _symbol_count(self) -> int:
-        """The number of symbols, from the hash tables, since the dynamic section does not have it."""
+        """Return the number of symbols, which the dynamic section does not have."""
         if address := self.file.dynamic.get(Tag.HASH):
             return struct.unpack("<4xI", self.file.bytes_at(address, 8))[0]  # type: ignore[no-any-return]
-        if address := self.file.dynamic.get(Tag.GNU_HASH):
-            buckets, first, bloom_words, _ = struct.unpack("<4I", self.file.bytes_at(address, 16))
-            table = self.file.tail_at(address)[16 + 8 * bloom_words :]
-            if 4 * buckets > len(table):
-                raise NotElfError(self.file.subject, "damaged: the hash table is truncated", "download it again")
-            last = max(table[: 4 * buckets].cast("I"), default=0)
-            if last < first:
-                return self._highest_relocated_symbol(first)
-            chain = table[4 * buckets :]
-            for (word,) in struct.iter_unpack("<I", chain[4 * (last - first) : len(chain) & ~3]):
-                last += 1
-                if word & 1:  # the low bit ends a chain
-                    return last
-        return self._highest_relocated_symbol(0)
-
-    def _highest_relocated_symbol(self, at_least: int) -> int:
-        return max((at_least, *(index + 1 for index in self._relocated_symbols())))
+        first, end = (self.hash_table.first, self.hash_table.end) if self.hash_table else (0, None)
+        return max((first, *(index + 1 for index in self.relocated))) if end is None else end
 
     def _relocated_symbols(self) -> list[int]:
-        """Symbol indexes in the order of their relocations, each once, without 0 (no symbol)."""
+        """Return symbol indexes in the order of their relocations, each once, without 0 (no symbol)."""
+        relative = self.file.dynamic.get(Tag.RELACOUNT, 0)  # so many at the beginning have no symbol
         indexes: dict[int, None] = {}
-        for table in (self.file.table(Tag.RELA, Tag.RELASZ), self.file.table(Tag.JMPREL, Tag.PLTRELSZ)):
+        for table in (
+            self.file.table(Tag.RELA, Tag.RELASZ)[relative * _RELA_SIZE :],
+            self.file.table(Tag.JMPREL, Tag.PLTRELSZ),
+        ):
             words = table[: len(table) // _RELA_SIZE * _RELA_SIZE].cast("I")
             indexes.update(dict.fromkeys(words[3::6].tolist()))
         indexes.pop(0, None)
         return list(indexes)
+
+    def _undefined(self, table: bytes) -> Iterator[str]:
+        """Yield the undefined names, which linkers put in front of those that can be looked up."""
+        end = self.hash_table.first * SYMBOL.size if self.hash_table else None
+        for name, _, _, section, _, _ in SYMBOL.iter_unpack(memoryview(table)[SYMBOL.size : end]):
+            if section == UNDEFINED:
+                yield self._name(name)
 
     def _version_definitions(self) -> dict[int, str]:
         return {
@@ -648,7 +541,7 @@ class _Reader:
                     raise NotElfError(self.file.subject, "damaged: version needs overlap", "download it again")
                 _, flags, other, name, following = _VERNAUX.unpack_from(table, position)
                 version = SymbolVersion(self._name(file), self._name(name), bool(flags & _VER_FLG_WEAK))
-                needs[other & ~_VERSYM_HIDDEN] = version
+                needs[other & ~HIDDEN_VERSION] = version
                 if not following:
                     break
                 position += following
@@ -667,22 +560,24 @@ class _Reader:
                 return
             position += fields[-1]
 
-    def _symbol_versions(self, count: int) -> list[int]:
+    def _symbol_versions(self, count: int) -> Sequence[int]:
         address = self.file.dynamic.get(Tag.VERSYM)
-        if not address:
-            return [0] * count
-        return self.file.bytes_at(address, 2 * count).cast("H").tolist()
+        return memoryview(bytes(self.file.bytes_at(address, 2 * count)) if address else bytes(2 * count)).cast("H")
 
-    def _references(self, symbols: _Columns, versions: list[int], order: list[int]) -> tuple[Reference, ...]:
+    def _references(self, table: bytes, versions: Sequence[int]) -> tuple[Reference, ...]:
         references: dict[tuple[str, SymbolVersion | None], Reference] = {}
-        for index in order:
-            if index >= len(symbols.names):
-                raise NotElfError(self.file.subject, "damaged: a relocation refers to no symbol", "download it again")
-            binding = symbols.kinds[index] >> 4
-            if symbols.sections[index] != _SHN_UNDEF or binding == 0:
+        sections = memoryview(table).cast("H")[3::12]
+        if max(self.relocated, default=0) >= len(sections):
+            raise NotElfError(self.file.subject, "damaged: a relocation refers to no symbol", "download it again")
+        for index in self.relocated:
+            if sections[index] != UNDEFINED:
                 continue
-            name = self._name(symbols.names[index])
-            version = self.version_needs.get(versions[index] & ~_VERSYM_HIDDEN)
+            name_at, info, _, _, _, _ = SYMBOL.unpack_from(table, index * SYMBOL.size)
+            binding = info >> 4
+            if binding == _STB_LOCAL:
+                continue
+            name = self._name(name_at)
+            version = self.version_needs.get(versions[index] & ~HIDDEN_VERSION)
             references.setdefault((name, version), Reference(name, version, binding == _STB_WEAK))
         return tuple(references.values())
 

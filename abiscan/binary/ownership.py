@@ -24,6 +24,11 @@ _TORCH_SYMBOL: Final = re.compile(
     r"|_Z[0-9]+(?:THP|THC|THD)"  # C++ functions of libtorch_python: THPVariable_Wrap(at::Tensor)
     r"|THP|THC|aoti_torch_|torch_"  # C functions: Python bindings and the stable ABI
 )
+# Each symbol that is_torch_symbol accepts contains one of these, and so does each name that is_torch_library accepts.
+_TORCH_WORDS: Final = (
+    *(b"2at", b"3c10", b"5torch", b"6caffe2", b"4c10d", b"onnx_torch", b"THP", b"THC", b"THD", b"torch_"),
+    *(b"libtorch", b"libc10", b"libcaffe2", b"libshm.", b"libjitbackend_test", b"libbackend_with_compiler"),
+)
 _PYTHON_SYMBOL: Final = re.compile(r"_?Py[A-Z_]")
 _CXX_SYMBOL: Final = re.compile(rf"{_SPECIAL}(?:N[rVK]*[RO]?)?S[tabsiod]|__cxa_|__gxx_|_Zna|_Znw|_Zda|_Zdl")
 
@@ -59,6 +64,14 @@ _remembered: Final = functools.lru_cache(maxsize=1 << 16)
 def is_torch_symbol(name: str) -> bool:
     """Whether a symbol of this (mangled) name belongs to torch."""
     return _TORCH_SYMBOL.match(name) is not None
+
+
+def may_name_torch(strings: bytes) -> bool:
+    """Return whether a string table may name a symbol or a library of torch.
+
+    If not, the object has nothing to do with torch, and its symbols need not be decoded.
+    """
+    return any(word in strings for word in _TORCH_WORDS)
 
 
 @_remembered

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import gc
 import importlib
 from typing import Final
@@ -23,8 +24,8 @@ class _Commands(click.Group):
         *("guard", "matrix", "ops", "pip", "releases", "stable", "stamp", "survey", "uv"),
     )
 
-    READING = frozenset({"check", "coverage", "diff", "doctor", "matrix", "ops", "stable", "stamp"})
-    """The commands that read targets, and need no network once they do."""
+    READING = frozenset({"check", "coverage", "diff", "matrix", "ops", "stable", "stamp"})
+    """The commands that read targets, and need no network once they do; ``doctor`` does that itself, and then asks."""
 
     READING_ONLINE = frozenset({"fit"})
     """The commands that read targets from a server."""
@@ -37,9 +38,9 @@ class _Commands(click.Group):
         """
         gc.set_threshold(_YOUNG_OBJECTS)
         atexit.register(gc.freeze)
-        from abiscan.cli.common import errors_reported
+        from abiscan.cli.common import environment_named, errors_reported
 
-        with errors_reported():  # those of importing a command, too
+        with errors_reported(), environment_named(), _traced(ctx.params["trace"]):  # those of importing a command, too
             command = next(iter(ctx._protected_args), "")
             if command in self.READING | self.READING_ONLINE and not ctx.params["no_isolation"]:
                 from abiscan.cli import supervisor
@@ -74,10 +75,25 @@ class _Commands(click.Group):
         return super().resolve_command(ctx, args)
 
 
+def _traced(file: str | None) -> contextlib.AbstractContextManager[None]:
+    """Write the decisions of the meantime into a file, if there is one."""
+    if not file:
+        return contextlib.nullcontext()
+    from abiscan.inputs import tracing
+
+    return tracing.to(file)
+
+
 @click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(abiscan.__version__, prog_name="abiscan")
 @click.option("--no-isolation", is_flag=True, help="Read targets in this process, without limits: for debuggers.")
-def main(no_isolation: bool) -> None:  # noqa: FBT001 - for ``_Commands.invoke``
+@click.option(
+    "--trace",
+    metavar="FILE",
+    envvar="ABISCAN_TRACE",
+    help="Write the decisions that lead to a verdict into FILE, or to stderr for -. Also: ABISCAN_TRACE=FILE.",
+)
+def main(no_isolation: bool, trace: str | None) -> None:  # noqa: FBT001 - for ``_Commands.invoke``
     """Will this compiled PyTorch extension load on that torch?
 
     abiscan answers from the files of both. It never imports or runs the extension.

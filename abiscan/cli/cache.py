@@ -40,7 +40,7 @@ def cache(*, clear: bool, limit: int | None) -> None:
       abiscan cache --limit 200M
       abiscan cache --clear
     """
-    folder = Session.of_user().store.folder
+    folder = Session.of_user().folder
     with errors_reported():
         if limit is not None:
             kept.set_limit(folder, limit)

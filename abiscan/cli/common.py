@@ -5,28 +5,32 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn, Protocol, TextIO, TypeAlias
 
 import click
 
-from abiscan.errors import AbiscanError
-from abiscan.inputs import isolation
+from abiscan.errors import AbiscanError, UnclearPlanError
+from abiscan.inputs import isolation, programs, tracing
 from abiscan.words import listed
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.status import Status
 
+    from abiscan.hooks.command_line import CommandLine
     from abiscan.hooks.install import Installer
     from abiscan.inputs.environment import PythonEnvironment
     from abiscan.results.unchecked import Unchecked
 
 _PATIENCE_SECONDS: Final = 1.0
+FORCE: Final = "--force"
+ALLOW_TORCH_CHANGE: Final = "--allow-torch-change"
+OWN_OPTIONS: Final = (FORCE, ALLOW_TORCH_CHANGE)
+"""The options of ``abiscan pip`` and ``uv`` that may stand anywhere, and are not passed on."""
 
 View: TypeAlias = Callable[[TextIO], None]
 """Writes a result in one format. Imports what it needs: importing rich takes longer than checking a small extension."""
@@ -58,6 +62,23 @@ def errors_reported() -> Iterator[None]:
         sys.exit(3)
 
 
+@contextlib.contextmanager
+def environment_named() -> Iterator[None]:
+    """Name the Python environment on stderr, once, as soon as an answer depends on it; not with ``--quiet``."""
+    from abiscan.inputs.environment import heard_by
+
+    lines: set[str] = set()
+
+    def hear(environment: PythonEnvironment) -> None:
+        line = f"abiscan: environment {environment}"
+        if line not in lines and isolation.is_first() and not click.get_current_context().params.get("quiet"):
+            lines.add(line)
+            click.echo(line, err=True)
+
+    with heard_by(hear):
+        yield
+
+
 def report_unread(unchecked: Iterable[Unchecked]) -> None:
     """Say on stderr, whatever the format of the report, which targets cannot be read."""
     for target in unchecked:
@@ -77,7 +98,7 @@ def working(activity: str) -> Iterator[Callable[[str], None]]:
 
     :return: a function to call with a description of the current step
     """
-    if not sys.stderr.isatty():
+    if not sys.stderr.isatty() or tracing.destination() == tracing.STDERR:
         yield lambda _: None
         return
     lock, current, process = threading.Lock(), [activity], os.getpid()
@@ -159,20 +180,25 @@ def console(stream: TextIO) -> Console:
 
 def install_checked(
     installer: Installer,
-    command: Callable[[], list[str]],
+    program: Sequence[str],
     environment_for: Callable[[Sequence[str]], PythonEnvironment],
+    line: CommandLine,
     words: Sequence[str],
 ) -> NoReturn:
     """Run an installer, after a check if it will install something.
 
-    :param command: returns the command that ``words`` are passed to
+    :param program: the command that ``words`` are passed to
     :param environment_for: returns the environment that it installs into with some arguments of ``install``
+    :param line: what ``words`` say
+    :param words: what the user typed
     """
-    arguments = [word for word in words if word != "--force"]
-    if arguments[:1] == ["install"] and not {"-h", "--help"} & set(arguments):
+    from abiscan.hooks import arguments
+
+    own = [word for word in words if word in OWN_OPTIONS]
+    if line.command[-1:] == ("install",) and not arguments.has(line.arguments, "-h", "--help", "-V", "--version"):
 
         def check() -> None:
-            _check_install(installer, environment_for(arguments[1:]), arguments[1:], forced="--force" in words)
+            _check_install(installer, environment_for(line.arguments), line.arguments, own)
 
         with errors_reported():
             from abiscan.cli import supervisor
@@ -181,18 +207,22 @@ def install_checked(
                 supervisor.first(check)
             else:
                 check()
-    with errors_reported():
-        program = [*command(), *arguments]
+    elif line.doubt is not None and "install" in line.arguments and FORCE not in own:
+        problem = f"abiscan does not know the option {line.doubt}, and cannot tell which command this is"
+        click.echo(f"abiscan: {problem} (write it after install, or use {FORCE} to run it without a check)", err=True)
+        sys.exit(2)
+    command = [*program, *(word for word in words if word not in OWN_OPTIONS)]
     sys.stdout.flush()
-    if os.name == "nt":  # there, the shell would not wait for a program that replaces this one
-        sys.exit(subprocess.call(program))  # noqa: S603 - the command of the user
-    os.execvp(program[0], program)  # noqa: S606 - its exit code, its terminal, its signals
+    programs.become(command)
 
 
 def _check_install(
-    installer: Installer, environment: PythonEnvironment, arguments: Sequence[str], *, forced: bool
+    installer: Installer, environment: PythonEnvironment, arguments: Sequence[str], own: Collection[str]
 ) -> None:
-    """Say what an install would break; end the process if it would, unless the user insists."""
+    """Say what an install would break; end the process if it would, unless the user insists.
+
+    :param own: the options for abiscan itself
+    """
     from abiscan.hooks.gate import check
     from abiscan.hooks.install import InstallerError
     from abiscan.inputs.environment import refuse_tool_environment
@@ -207,8 +237,32 @@ def _check_install(
             except InstallerError as error:
                 click.echo(str(error), nl=False, err=True)
                 sys.exit(error.code)
-        for line in (*outcome.notes, *outcome.problems):
+            except UnclearPlanError as error:
+                if FORCE not in own:
+                    raise
+                click.echo(f"abiscan: {error.subject}: {error.problem}; it is installed without a check", err=True)
+                return
+        for line in (*outcome.notes, *outcome.problems, *filter(None, [outcome.change])):
             click.echo(f"abiscan: {line}", err=True)
-        if outcome.problems and not forced:
-            click.echo("abiscan: nothing was installed; use --force to install anyway", err=True)
+        if outcome.problems and FORCE not in own:
+            click.echo(f"abiscan: nothing was installed; use {FORCE} to install anyway", err=True)
             sys.exit(1)
+        if outcome.change is not None and not outcome.change.requested and not {FORCE, ALLOW_TORCH_CHANGE} & set(own):
+            _confirm_torch_change(arguments)
+
+
+def _confirm_torch_change(arguments: Sequence[str]) -> None:
+    """Ask whether a torch may change that the user did not name; end the process if it may not, or nobody is there."""
+    from abiscan.hooks.arguments import has
+
+    if has(arguments, "--dry-run"):
+        return
+    silent = has(arguments, "--no-input") or bool(os.environ.get("PIP_NO_INPUT"))
+    if not silent and sys.stdin.isatty() and sys.stderr.isatty():
+        if click.confirm("abiscan: you did not name torch; change it?", err=True):
+            return
+        click.echo("abiscan: nothing was installed", err=True)
+    else:
+        fix = f"name torch, or use {ALLOW_TORCH_CHANGE}"
+        click.echo(f"abiscan: nothing was installed: torch would change, and you did not name it ({fix})", err=True)
+    sys.exit(1)

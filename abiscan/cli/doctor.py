@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO, TypeVar
 
 import click
 
@@ -13,9 +15,13 @@ from abiscan.cli.options import python_option, quiet_option, report_options
 from abiscan.inputs import frozen
 from abiscan.inputs.answers import answer
 from abiscan.inputs.environment import environment
+from abiscan.inputs.isolation import Confinement
 from abiscan.inputs.session import Session
-from abiscan.results.doctor import Diagnosis
 
+if TYPE_CHECKING:
+    from abiscan.hooks.doctor import Examination, WayOut
+
+_Result = TypeVar("_Result")
 _LOG_WIDTH = 200  # wide enough that a table in a log is not wrapped
 
 
@@ -45,16 +51,29 @@ def doctor(*, python: str | None, form: str, output: Path | None, quiet: bool) -
     """
     from abiscan.pipelines.hardware import native_hardware
 
-    with errors_reported(), working("looking for extensions of torch") as progress:
-        session, chosen, hardware = Session.of_user(progress), environment(python), native_hardware()
+    with errors_reported():
+        chosen, hardware = environment(python), native_hardware()
 
-        def find() -> Diagnosis:
-            from abiscan.hooks.doctor import diagnose
+        def look() -> Examination:
+            from abiscan.hooks.doctor import examine_environment
 
-            return diagnose(chosen, python, session, hardware)
+            with working("looking for extensions of torch") as progress:
+                session = Session.of_user(progress)
+                question = ["doctor", chosen.python, str(chosen), python, frozen.dumps(hardware)]
+                examine = functools.partial(examine_environment, chosen, python, session, hardware)
+                return answer(session.folder, question, examine, ())
 
-        question = ["doctor", chosen.python, str(chosen), python, frozen.dumps(hardware)]
-        diagnosis = answer(session.store.folder, question, find, ())
+        def search() -> WayOut:
+            from abiscan.hooks.doctor import way_out
+
+            with working("looking for versions that work together") as progress:
+                return way_out(examination, chosen.python, python, Session.of_user(progress))
+
+        examination = _apart(look, Confinement.OFFLINE)
+        found = _apart(search, Confinement.ONLINE) if examination.to_solve else None
+        from abiscan.hooks.doctor import WayOut, concluded
+
+        diagnosis = concluded(examination, found or WayOut(), chosen.python, python)
 
     def text(stream: TextIO) -> None:
         from abiscan.report import doctor_text
@@ -67,3 +86,11 @@ def doctor(*, python: str | None, form: str, output: Path | None, quiet: bool) -
 
     write(diagnosis, form, output, {"text": text})
     sys.exit(diagnosis.exit_code)
+
+
+def _apart(run: Callable[[], _Result], confinement: Confinement) -> _Result:
+    from abiscan.cli import supervisor
+
+    if supervisor.is_possible() and not click.get_current_context().find_root().params["no_isolation"]:
+        return supervisor.result_of(run, confinement)
+    return run()

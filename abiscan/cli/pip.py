@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+import os
+
 import click
 
-from abiscan.cli.common import errors_reported, install_checked
+from abiscan.cli.common import OWN_OPTIONS, errors_reported, install_checked
 from abiscan.cli.options import python_option
 
 CONTEXT = {"ignore_unknown_options": True, "allow_interspersed_args": False, "help_option_names": ["-h", "--help"]}
@@ -19,10 +22,14 @@ def pip(*, python: str | None, words: tuple[str, ...]) -> None:
     abiscan asks pip what it would install. It checks every wheel with compiled extensions against the torch that will
     then be installed, and the extensions that are already installed if torch changes. If something
     would not work then, nothing is installed, and it prints a command that works, if there is one. Otherwise pip runs
-    as usual. What does not work already is no reason to refuse.
+    as usual. What does not work already is no reason to refuse. Nothing is installed either if it is unclear what pip
+    would install.
 
-    All arguments go to pip, except --force, which installs anyway after printing the problems. Commands other than
-    install go to pip unchanged.
+    If torch itself would change, and no requirement, file of requirements or wheel names torch, abiscan asks on a
+    terminal, and refuses elsewhere.
+
+    All arguments go to pip, except --force, which installs anyway after printing the problems, and
+    --allow-torch-change, which installs although torch changes. Commands other than install go to pip unchanged.
 
     \b
     Examples:
@@ -30,18 +37,27 @@ def pip(*, python: str | None, words: tuple[str, ...]) -> None:
       abiscan pip install -r requirements.txt -c constraints.txt
       abiscan pip install --dry-run --upgrade torch
       abiscan pip install --force torchvision==0.20.1
+      abiscan pip install --allow-torch-change torchvision==0.20.1
       abiscan pip --python ~/venv/bin/python install torchvision
 
     \b
     Exit codes:
       those of pip, and
-      1  something does not work with torch: nothing was installed
+      1  something does not work with torch, or torch would change: nothing was installed
+      2  usage error, or something that cannot be read: nothing was installed
+      3  it is unclear what pip would install: nothing was installed
     """
+    from abiscan.hooks import arguments
+    from abiscan.hooks.command_line import PIP, read
     from abiscan.hooks.pip import Pip
     from abiscan.inputs import packages
     from abiscan.inputs.environment import environment
 
+    line = read([word for word in words if word not in OWN_OPTIONS], PIP)
+    configured = os.environ.pop("PIP_PYTHON", None)  # pip would install for that one, whatever Python runs it
+    named = python or next(reversed(arguments.values(line.arguments, "--python")), configured)
+    line = dataclasses.replace(line, arguments=tuple(arguments.without(line.arguments, "--python")))
     with errors_reported():
-        chosen = environment(python)
-    installer = Pip(chosen.python, named=python)
-    install_checked(installer, lambda: packages.pip(chosen.python), lambda _: chosen, words)
+        chosen = environment(named)
+        program = packages.pip(chosen.python)
+    install_checked(Pip(chosen.python, named=named), program, lambda _: chosen, line, words)

@@ -12,7 +12,7 @@ from abiscan.cli.common import errors_reported, working
 from abiscan.cli.options import python_option, refuse_both, torch_option
 from abiscan.errors import AbiscanError, raise_together
 from abiscan.inputs import isolation
-from abiscan.inputs.environment import with_torch
+from abiscan.inputs.environment import used
 from abiscan.inputs.packages import existing
 from abiscan.inputs.session import Progress, Session
 
@@ -45,7 +45,7 @@ def stamp(*, wheels: tuple[Path, ...], torch: str | None, python: str | None) ->
 
     @functools.cache
     def choice() -> TorchChoice:
-        return torch_choice(torch) if torch else TorchOf(with_torch(python).python)
+        return torch_choice(torch) if torch else TorchOf(used(python).python)
 
     lines, problems = list[str](), list[AbiscanError]()
     with errors_reported():

@@ -11,12 +11,14 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Final, NoReturn, TypeVar
 
 import click
 
-from abiscan.inputs import isolation
+from abiscan.inputs import frozen, isolation
 from abiscan.inputs.isolation import Confinement
+
+_Result = TypeVar("_Result")
 
 _BY_USER: Final = ("SIGINT", "SIGTERM", "SIGHUP", "SIGPIPE")  # by name, since Windows lacks some
 
@@ -47,6 +49,30 @@ def first(run: Callable[[], object]) -> None:
         os._exit(0)
     if code:
         os._exit(code)
+
+
+def result_of(run: Callable[[], _Result], confinement: Confinement) -> _Result:
+    """Call a function in a process of its own, and return its result; if that process fails, so does this one.
+
+    The result is handed over as text, of which nothing but data is made: it is from a process that has read anything.
+    """
+    with tempfile.TemporaryFile() as file:
+        code = _separate(confinement)
+        if code is None:
+            text = frozen.dumps(run())
+            isolation.finish()
+            file.seek(0)  # where an earlier process may have been killed as it wrote
+            file.truncate()
+            file.write(text.encode())
+            file.flush()
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(0)
+        if code:
+            os._exit(code)
+        file.seek(0)
+        result: _Result = frozen.loads(file.read().decode())
+        return result
 
 
 def _separate(confinement: Confinement) -> int | None:

@@ -93,7 +93,8 @@ def survey(
         if not quiet:
             from abiscan.report import survey_text
 
-            survey_text.render(found, console(sys.stdout))
+            with output_to(None) as stream:
+                survey_text.render(found, console(stream))
     sys.exit(found.exit_code)
 
 

@@ -6,8 +6,11 @@ from collections.abc import Sequence
 
 import click
 
-from abiscan.cli.common import install_checked
+from abiscan.cli.common import OWN_OPTIONS, errors_reported, install_checked
 from abiscan.cli.pip import CONTEXT
+
+# The commands that install packages into the environment of the user, or one of their own.
+_UNCHECKED = frozenset({("pip", "sync"), ("add",), ("remove",), ("sync",), ("run",), ("tool",)})
 
 
 @click.command(context_settings=CONTEXT)
@@ -15,7 +18,8 @@ from abiscan.cli.pip import CONTEXT
 def uv(*, words: tuple[str, ...]) -> None:
     """Run uv pip install, unless it would break an extension of torch.
 
-    Like abiscan pip, but with uv. pip downloads the wheels for the check, since uv has no command for that.
+    Like abiscan pip, but with uv. pip downloads the wheels for the check, since uv has no command for that. Other
+    commands that install packages (uv pip sync, uv add, uv sync, uv run, uv tool) are not checked, and a line says so.
 
     \b
     Examples:
@@ -25,8 +29,11 @@ def uv(*, words: tuple[str, ...]) -> None:
     \b
     Exit codes:
       those of uv, and
-      1  something does not work with torch: nothing was installed
+      1  something does not work with torch, or torch would change: nothing was installed
+      2  usage error, or something that cannot be read: nothing was installed
+      3  it is unclear what uv would install: nothing was installed
     """
+    from abiscan.hooks.command_line import UV, read
     from abiscan.hooks.uv import Uv
     from abiscan.inputs.environment import PythonEnvironment
 
@@ -35,7 +42,11 @@ def uv(*, words: tuple[str, ...]) -> None:
     def chosen(arguments: Sequence[str]) -> PythonEnvironment:
         return PythonEnvironment(python=installer.python(arguments), origin="chosen by uv")
 
-    if words[:1] == ("pip",):
-        install_checked(installer, lambda: [installer.executable, "pip"], chosen, words[1:])
-    else:
-        install_checked(installer, lambda: [installer.executable], chosen, words)
+    line = read([word for word in words if word not in OWN_OPTIONS], UV)
+    with errors_reported():
+        program = [installer.executable]
+    if line.command in _UNCHECKED or line.command[:1] in _UNCHECKED:
+        name = " ".join(("uv", *line.command))
+        problem = f"{name} is not checked, only uv pip install is; run abiscan doctor afterwards"
+        click.echo(f"abiscan: {problem}", err=True)
+    install_checked(installer, program, chosen, line, words)

@@ -42,6 +42,7 @@ from abiscan.emulation.process import Double, EmulatedProcess
 from abiscan.emulation.recorder import NAMESPACE_SEPARATOR, Recorder
 from abiscan.emulation.taint import Decision
 from abiscan.emulation.torch_state import TorchState
+from abiscan.emulation.tracing import traced
 from abiscan.errors import NotElfError
 
 _STAGE: Final = "emulation"
@@ -292,6 +293,7 @@ class Recovery:
         """Whether what an initialiser comes to is what it comes to on every machine."""
         return not (self.gaps or self.process.decisions or any(map(asks_machine, self.process.called)))
 
+    @traced
     def attempt(self, address: int, arguments: Sequence[int], instructions: int) -> int | Stop:
         """Run one function without recording a gap. Each function has its own budgets, and there is a total one."""
         process, machine = self.process, self.process.machine

@@ -66,7 +66,7 @@ def _objects(
     """The classes that each object shares with torch; read once for all torches."""
     if not _uses_cxx(examined.facts):
         return
-    origin = registering.built_for if registering else examined.origin.releases
+    origin = registering.built_for if registering else examined.owner.origins[examined.path].releases
     shared_types = examined.shared_types
     for module in resolution.closure.new if registering else ():
         source = files.source(module.path)

@@ -36,7 +36,7 @@ def examine(source: Source, session: Session) -> ExaminedTarget:
     isolation.begin(name_of(source))
     target = read_target(source, session.files(), embedded.SITE, f"{embedded.SITE}/torch")
     target.require_extensions()
-    return ExaminedTarget(target, folder=session.store.folder)
+    return ExaminedTarget(target, folder=session.folder)
 
 
 class ExaminedTarget:
@@ -93,11 +93,12 @@ class ExaminedTarget:
         :param identity: distinguishes it from other files
         :param built_for: the releases that the extension which brings it along may have been built for
         """
-        if identity not in self._libraries:
+        key = identity, tuple(built_for)  # or else the extension that asks first would decide for the others
+        if key not in self._libraries:
             from abiscan.extension.inventory import registrations
 
-            self._libraries[identity] = registrations(source, facts, built_for, self.folder)
-        return self._libraries[identity]
+            self._libraries[key] = registrations(source, facts, built_for, self.folder)
+        return self._libraries[key]
 
 
 class ExaminedExtension:
@@ -139,10 +140,8 @@ class ExaminedExtension:
 
     @property
     def origin(self) -> BuiltFor:
-        """What it was built for, as far as is known; takes its registrations into account once they are recovered."""
-        if self._twin:
-            return self._twin.origin
-        return self._inventory.origin if self._inventory else self.owner.origins[self.path]
+        """What it was built for: recovers its registrations, which narrow it down."""
+        return self.inventory.origin if registers(self.facts.imports) else self.owner.origins[self.path]
 
     @property
     def needs_recovery(self) -> bool:

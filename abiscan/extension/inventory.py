@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,13 +13,15 @@ from abiscan.dispatch.keys import DispatchKeys, keys_of
 from abiscan.dispatch.schema import syntax_error
 from abiscan.dispatch.tags import Tags, tags_of
 from abiscan.emulation import EmulationGap, Registrations, recover
-from abiscan.extension.built_for import BuiltFor, with_keys
+from abiscan.extension.built_for import BuiltFor, span, with_keys
 from abiscan.inputs.answers import by_content
 from abiscan.inputs.files import ElfSource
 from abiscan.inputs.sources import Extension
 from abiscan.inputs.version import TorchVersion
 from abiscan.torches import embedded
 from abiscan.torches.layouts import layout
+
+_log = logging.getLogger("abiscan.extension")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +64,9 @@ def recover_inventory(
         recovered = registrations(extension.source, facts, known.releases, folder)
     used = _used_keys(recovered)
     origin = with_keys(known, used, facts.machine)
+    for clue in origin.clues:
+        _log.debug("%s: %s: %s", extension.path, clue.seen, span(clue.releases))
+    _log.debug("%s: built for %s", extension.path, span(origin.releases))
     assumed = (origin.releases or embedded.versions())[-1]
     return Inventory(
         path=extension.path,
@@ -82,6 +88,7 @@ def registrations(
     tail = argument_tail(built_for, facts.machine)
 
     def find() -> Registrations:
+        _log.debug("recovers what %s registers", source.name)
         return agreeing(recover(source.open(), facts, tail, syntax_error))
 
     return find() if folder is None else by_content(folder, source.sha256(), ["registrations", tail], find)

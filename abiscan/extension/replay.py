@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,6 +45,8 @@ from abiscan.linkage.resolve import relocation_order
 from abiscan.torches import embedded, embedded_registries
 from abiscan.torches.model import TorchRelease
 from abiscan.torches.torch import Torch
+
+_log = logging.getLogger("abiscan.dispatch")
 
 _EMULATION = "emulation"  # the stage of the gaps that may hide a registration
 _LOADED = (Phase.STATIC_INIT, Phase.MODULE_INIT)
@@ -161,7 +164,9 @@ class Replayer:
         is_absent = any(library.absence in unread for library in resolution.closure.missing)
         is_unknown = is_absent or any(registrant.is_unread for registrant in (*before, *new))
         assumed = _assumed_classes(before, new, operators, keys, minor) if is_unknown else frozenset()
-        every_reaction = reactions(before, new, operators, keys, minor, assumed)
+        every_reaction = tuple(reactions(before, new, operators, keys, minor, assumed))
+        for reaction in every_reaction:
+            _log.debug("%s: %s: %s", reaction.object, reaction.outcome.kind.value, _in_words(reaction))
         return Registering(
             own=inventory.registrations,
             bundled={registrant.name: registrant.registrations for registrant in objects[:-1]},
@@ -223,6 +228,11 @@ class Replayer:
                 phases=(Phase.STATIC_INIT,),
                 catches=False,
             )
+
+
+def _in_words(reaction: Reaction) -> str:
+    message = reaction.outcome.message
+    return f"{reaction.outcome.subject}{f': {message.text}' if message else ''} ({reaction.outcome.event})"
 
 
 def _is_defined_beside(examined: ExaminedExtension, reaction: Reaction) -> bool:

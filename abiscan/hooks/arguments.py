@@ -1,4 +1,5 @@
-"""The arguments of ``pip install`` and ``uv pip install``: which are options, and which name packages."""
+"""The arguments of ``pip install`` and ``uv pip install``, in the form that ``command_line.read`` gives them: which are
+options, and which name packages."""
 
 from __future__ import annotations
 
@@ -10,25 +11,16 @@ from typing import Final
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
+from abiscan.hooks.command_line import PIP, UV, is_option
+
 _INDEX_VALUES: Final = {
     *("-i", "--index-url", "--pypi-url", "--extra-index-url", "-f", "--find-links", "--trusted-host", "--cert"),
     *("--client-cert", "--proxy", "--timeout", "--default-timeout", "--retries", "--cache-dir", "--keyring-provider"),
 }
 _INDEX_FLAGS: Final = {"--no-index", "--no-cache-dir", "--no-input", "--isolated"}
 _FILE_VALUES: Final = {"-r", "--requirement", "--requirements", "-c", "--constraint", "--constraints", "--override"}
-# The other options of pip and of uv that take a value as the next word.
-_OTHER_VALUES: Final = {
-    *("-e", "--editable", "-t", "--target", "--platform", "--python-version", "--implementation", "--abi", "--root"),
-    *("--prefix", "--src", "--upgrade-strategy", "-C", "--config-settings", "--config-setting", "--global-option"),
-    *("--install-option", "--no-binary", "--only-binary", "--progress-bar", "--root-user-action", "--report", "--log"),
-    *("--exists-action", "--use-feature", "--use-deprecated", "--python", "--build-constraint", "--group", "--extra"),
-    *("-p", "-P", "--upgrade-package", "--reinstall-package", "--refresh-package", "--index", "--default-index"),
-    *("--index-strategy", "--resolution", "--prerelease", "--fork-strategy", "--exclude-newer", "--link-mode", "-b"),
-    *("--no-build-package", "--no-build-isolation-package", "--python-platform", "--torch-backend", "--color"),
-    *("--config-file", "--directory", "--project", "--allow-insecure-host", "--excludes", "--build-constraints"),
-    *("--uploaded-prior-to", "--python-preference", "--exclude-newer-package", "--overrides"),
-}
-_VALUES: Final = _INDEX_VALUES | _FILE_VALUES | _OTHER_VALUES
+_REQUIREMENTS: Final = {"-r", "--requirement", "--requirements"}
+_VALUES: Final = PIP.values | UV.values
 _NO_DEPENDENCIES: Final = {"--no-deps", "--no-dependencies"}
 # They make an installer ignore what is installed, torch included.
 _REINSTALL: Final = {"--force-reinstall", "-I", "--ignore-installed", "--reinstall", "-U", "--upgrade", "--exact"}
@@ -43,10 +35,12 @@ class InstallArgument:
     @property
     def option(self) -> str | None:
         """The name of the option; None for a requirement."""
-        word = self.words[0]
-        if not word.startswith("-"):
-            return None
-        return word.partition("=")[0] if word.startswith("--") else word[:2]
+        return self.words[0].partition("=")[0] if is_option(self.words[0]) else None
+
+    @property
+    def value(self) -> str | None:
+        """The value of an option; None if it has none."""
+        return self.words[1] if len(self.words) == 2 else None
 
     @property
     def package(self) -> str | None:
@@ -78,7 +72,7 @@ def index_options(words: Sequence[str]) -> list[str]:
     return _words(
         argument
         for argument in parsed(words)
-        if argument.option in _INDEX_FLAGS or (argument.option in _INDEX_VALUES and _complete(argument))
+        if argument.option in _INDEX_FLAGS or (argument.option in _INDEX_VALUES and argument.value is not None)
     )
 
 
@@ -87,9 +81,24 @@ def without_files(words: Sequence[str]) -> list[str]:
     return _words(argument for argument in parsed(words) if argument.option not in _FILE_VALUES)
 
 
-def without_report(words: Sequence[str]) -> list[str]:
-    """The arguments without the user's own ``--report``, which is left to the real run."""
-    return _words(argument for argument in parsed(words) if argument.option != "--report")
+def without(words: Sequence[str], *options: str) -> list[str]:
+    """The arguments without some options and their values."""
+    return _words(argument for argument in parsed(words) if argument.option not in options)
+
+
+def has(words: Sequence[str], *options: str) -> bool:
+    """Whether one of these options is among the arguments."""
+    return any(argument.option in options for argument in parsed(words))
+
+
+def values(words: Sequence[str], *options: str) -> list[str]:
+    """The values of these options, in the order in which they are given."""
+    return [argument.value for argument in parsed(words) if argument.option in options and argument.value is not None]
+
+
+def files_of_requirements(words: Sequence[str]) -> list[Path]:
+    """The files of requirements."""
+    return list(map(Path, values(words, *_REQUIREMENTS)))
 
 
 def resolvable(words: Sequence[str], free: Collection[str], urls: Mapping[str, str]) -> list[str]:
@@ -134,7 +143,7 @@ def pinned(words: Sequence[str], pins: Mapping[str, str], urls: Mapping[str, str
 
 def ignores_dependencies(words: Sequence[str]) -> bool:
     """Whether the user wants no dependencies."""
-    return any(argument.option in _NO_DEPENDENCIES for argument in parsed(words))
+    return has(words, *_NO_DEPENDENCIES)
 
 
 def names(words: Sequence[str], package: str) -> bool:
@@ -144,11 +153,6 @@ def names(words: Sequence[str], package: str) -> bool:
 
 def _packages(words: Sequence[str]) -> set[str | None]:
     return {argument.package for argument in parsed(words)}
-
-
-def _complete(argument: InstallArgument) -> bool:
-    word = argument.words[0]
-    return len(argument.words) == 2 or "=" in word or (not word.startswith("--") and len(word) > 2)
 
 
 def _address(word: str) -> str:

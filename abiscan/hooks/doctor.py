@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import posixpath
 import re
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from abiscan.binary.ownership import is_torch_library
-from abiscan.errors import InputError
+from abiscan.errors import InputError, UnreachableError
 from abiscan.extension.examined import examine
 from abiscan.findings import Effect
 from abiscan.gpu.devices import Hardware
@@ -37,10 +38,51 @@ from abiscan.torches.torch import ImageTorch, TorchChoice, TorchOf
 _COPY: Final = re.compile(r"(?P<stem>lib\w+)(?:-[0-9a-f]{8})?(?P<end>\.so)")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examination:
+    """What the files of an environment show: the diagnosis without what an index could add, and the broken packages."""
+
+    diagnosis: Diagnosis
+    broken: tuple[Broken, ...]
+
+    @property
+    def to_solve(self) -> tuple[Broken, ...]:
+        """The packages for which an index may have versions that work."""
+        known = self.diagnosis.torch is not None
+        return tuple(each for each in self.broken if known and each.is_from_index)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WayOut:
+    """The one installation after which packages work together.
+
+    ``command`` is None if there is none; ``solved`` are the names of the packages that it mends, and ``advice`` says
+    what it installs. ``unreachable`` says which index cannot be read, so that nothing is known of what is there.
+    """
+
+    command: str | None = None
+    solved: tuple[str, ...] = ()
+    advice: str | None = None
+    unreachable: str | None = None
+
+
 def diagnose(
     environment: PythonEnvironment, named: str | None, session: Session, hardware: Hardware | None = None
 ) -> Diagnosis:
-    """Check every extension of torch in an environment, installed or built on the fly.
+    """Check every extension of torch in an environment, installed or built on the fly, and look for a way out.
+
+    :param named: how the user named its Python, None if it was found without
+    :param hardware: the GPUs that packages should have code for
+    :raises InputError: it has no torch, or cannot be run
+    """
+    examination = examine_environment(environment, named, session, hardware)
+    return concluded(examination, way_out(examination, environment.python, named, session), environment.python, named)
+
+
+def examine_environment(
+    environment: PythonEnvironment, named: str | None, session: Session, hardware: Hardware | None = None
+) -> Examination:
+    """Check every extension of torch in an environment, installed or built on the fly. Asks no index.
 
     :param named: how the user named its Python, None if it was found without
     :param hardware: the GPUs that packages should have code for
@@ -54,7 +96,7 @@ def diagnose(
     hardware = hardware or Hardware()
     ailments: list[Ailment] = []
     healthy: list[str] = []
-    broken: list[_Broken] = []
+    broken: list[Broken] = []
     for distribution in packages.installed(interpreter.search_path(python)):
         if distribution.name == "torch":
             continue
@@ -71,7 +113,7 @@ def diagnose(
                 ailments.append(_unknown(str(distribution), "its extensions of torch were removed meanwhile"))
             elif judgement.fitness is Fitness.FAILS:
                 main_cause = cause(distribution, judgement, torch.build, session)
-                broken.append(_Broken(distribution=distribution, judgement=judgement, cause=main_cause))
+                broken.append(Broken(distribution=distribution, judgement=judgement, cause=main_cause))
             elif judgement.fitness is Fitness.UNKNOWN:
                 ailments.append(_unknown(str(distribution), judgement.error))
             elif problem := _gpu_ailment(distribution, hardware, pip, session):
@@ -89,17 +131,68 @@ def diagnose(
         problem = _stale(build, choice, session)
         ailments += [problem] if problem else []
         healthy += [] if problem else [str(build)]
-    solution, solved = _way_out(broken, torch.build, pip, session)
-    command = pip.command(["install", *solution.words]) if solution else None
-    ailments += [_ailment(each, command if each in solved else None, pip) for each in broken]
-    return Diagnosis(
-        environment=str(environment),
-        torch=torch.build,
-        python=str(torch.interpreter.executable) if torch.interpreter else None,
-        ailments=tuple(sorted(ailments, key=lambda ailment: ailment.severity, reverse=True)),
-        healthy=tuple(healthy),
-        solution=command,
-        advice=solution.newest if solution else None,
+    return Examination(
+        diagnosis=Diagnosis(
+            environment=str(environment),
+            torch=torch.build,
+            python=str(torch.interpreter.executable) if torch.interpreter else None,
+            ailments=tuple(ailments),
+            healthy=tuple(healthy),
+        ),
+        broken=tuple(broken),
+    )
+
+
+def way_out(examination: Examination, python: str | None, named: str | None, session: Session) -> WayOut:
+    """Look for versions on the index that work together.
+
+    :param python: the interpreter of the environment, None for the running one
+    :param named: how the user named it, None if it was found without
+    """
+    broken, torch = examination.to_solve, examination.diagnosis.torch
+    if not broken or torch is None:
+        return WayOut()
+    disk.look_once()  # another day, the index has other versions
+    pip = Pip(python, named=named)
+    try:
+        with tempfile.TemporaryDirectory(prefix="abiscan-") as folder:
+            inspector = Inspector(Path(folder), (), session)
+            solution = _solved(broken, torch, pip, inspector, session)
+            if solution is None:
+                on_index = tuple(each for each in broken if pip.versions(each.distribution.name, ()))
+                if on_index and on_index != broken:
+                    broken, solution = on_index, _solved(on_index, torch, pip, inspector, session)
+    except UnreachableError as error:
+        return WayOut(unreachable=f"{error.subject}: {error.problem}")
+    except InputError:  # there is no pip to ask
+        return WayOut()
+    if solution is None:
+        return WayOut()
+    return WayOut(
+        command=pip.command(["install", *solution.words]),
+        solved=tuple(str(each.distribution) for each in broken),
+        advice=solution.newest,
+    )
+
+
+def concluded(examination: Examination, found: WayOut, python: str | None, named: str | None) -> Diagnosis:
+    """The diagnosis, with the way out that was found.
+
+    :param python: as for ``way_out``
+    :param named: as for ``way_out``
+    """
+    pip = Pip(python, named=named)
+    broken = [
+        _ailment(each, found.command if str(each.distribution) in found.solved else None, pip)
+        for each in examination.broken
+    ]
+    ailments = sorted((*examination.diagnosis.ailments, *broken), key=lambda ailment: ailment.severity, reverse=True)
+    return dataclasses.replace(
+        examination.diagnosis,
+        ailments=tuple(ailments),
+        solution=found.command,
+        advice=found.advice,
+        unreachable=found.unreachable,
     )
 
 
@@ -107,11 +200,11 @@ def _judged(distribution: Distribution, choice: TorchOf, session: Session) -> Ju
     """The verdict on a package: that of an earlier run, as long as nothing has changed that it depends on."""
     its = distribution.name, distribution.version, distribution.site, distribution.objects, distribution.source
     question = ["installed", *its, choice.executable]
-    return answer(session.store.folder, question, lambda: judge(distribution, choice, session), ())
+    return answer(session.folder, question, lambda: judge(distribution, choice, session), ())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Broken:
+class Broken:
     """An installed package that does not work, and why."""
 
     distribution: Distribution
@@ -124,6 +217,11 @@ class _Broken:
         return self.judgement.failing_rules == {"python-abi-mismatch"}
 
     @property
+    def is_from_index(self) -> bool:
+        """Whether another version of it may be all that it takes."""
+        return self.distribution.source is None and not self.for_another_python
+
+    @property
     def problem(self) -> Problem:
         """It as a problem to be solved."""
         distribution = self.distribution
@@ -132,28 +230,7 @@ class _Broken:
         )
 
 
-def _way_out(
-    broken: Sequence[_Broken], torch: str | None, pip: Pip, session: Session
-) -> tuple[Solution | None, Sequence[_Broken]]:
-    """The one installation after which packages work together, and the packages that it mends."""
-    from_index = [each for each in broken if each.distribution.source is None and not each.for_another_python]
-    if not from_index or torch is None:
-        return None, ()
-    disk.look_once()  # another day, the index has other versions
-    try:
-        with tempfile.TemporaryDirectory(prefix="abiscan-") as folder:
-            inspector = Inspector(Path(folder), (), session)
-            if solution := _solved(from_index, torch, pip, inspector, session):
-                return solution, from_index
-            on_index = [each for each in from_index if pip.versions(each.distribution.name, ())]
-            if not on_index or on_index == from_index:
-                return None, ()
-            return _solved(on_index, torch, pip, inspector, session), on_index
-    except InputError:  # there is no pip to ask
-        return None, ()
-
-
-def _solved(broken: Sequence[_Broken], torch: str, pip: Pip, inspector: Inspector, session: Session) -> Solution | None:
+def _solved(broken: Sequence[Broken], torch: str, pip: Pip, inspector: Inspector, session: Session) -> Solution | None:
     task = Task(
         words=(),
         plan=Plan(python=pip.python, packages=()),
@@ -163,7 +240,7 @@ def _solved(broken: Sequence[_Broken], torch: str, pip: Pip, inspector: Inspecto
     return solve(task, pip, inspector, session)
 
 
-def _ailment(broken: _Broken, solution: str | None, pip: Pip) -> Ailment:
+def _ailment(broken: Broken, solution: str | None, pip: Pip) -> Ailment:
     distribution, judgement = broken.distribution, broken.judgement
     finding = worst_finding(judgement.results[0])
     if distribution.source:

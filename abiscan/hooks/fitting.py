@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
+import dataclasses
 from collections.abc import Sequence
 
 from packaging.utils import canonicalize_name
 
-from abiscan.errors import InputError
+from abiscan.errors import InputError, UnreachableError
+from abiscan.hooks import arguments
+from abiscan.inputs.index import Settings, settings_of_pip
 from abiscan.inputs.session import Session
 from abiscan.pipelines.fit_request import Request, answer
 from abiscan.torches.torch import TorchChoice
@@ -20,17 +22,28 @@ def newest_fitting(
 
     :param python: the interpreter that they are for
     :param options: where packages come from, as pip spells it
+    :raises UnreachableError: an index cannot be read
     """
-    pairs = list(itertools.pairwise(options))
-    request = Request(
-        packages=tuple(names),
-        torch=torch,
-        python=python,
-        index_url=next((value for option, value in reversed(pairs) if option == "--index-url"), None),
-        extra_index_urls=tuple(value for option, value in pairs if option == "--extra-index-url"),
-    )
+    request = Request(packages=tuple(names), torch=torch, python=python, settings=_settings(python, options))
     try:
         found = answer(request, session)
-    except InputError:  # the index cannot be read, or does not have one of them
+    except UnreachableError:
+        raise
+    except InputError:  # an index does not have one of them
         return {}
     return {canonicalize_name(package.name): package.version for package in found.packages}
+
+
+def _settings(python: str | None, options: Sequence[str]) -> Settings:
+    """The settings of pip, as these options change them."""
+    index_urls = arguments.values(options, "-i", "--index-url", "--pypi-url")
+    extra = arguments.values(options, "--extra-index-url")
+    settings = settings_of_pip(python, index_urls[-1] if index_urls else None, extra)
+    return dataclasses.replace(
+        settings,
+        index_urls=() if arguments.has(options, "--no-index") else settings.index_urls,
+        find_links=(*settings.find_links, *arguments.values(options, "-f", "--find-links")),
+        trusted_hosts=(*settings.trusted_hosts, *arguments.values(options, "--trusted-host")),
+        certificates=next(reversed(arguments.values(options, "--cert")), settings.certificates),
+        proxy=next(reversed(arguments.values(options, "--proxy")), settings.proxy),
+    )

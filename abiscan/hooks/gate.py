@@ -7,10 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from abiscan.errors import UnreachableError
 from abiscan.hooks import arguments as arguments_of
 from abiscan.hooks.install import Inspection, Inspector, Installer, Plan, Problem
 from abiscan.hooks.judgement import MainCause, cause, fitting
 from abiscan.hooks.solution import Task, solve
+from abiscan.hooks.torch_change import TorchChange, torch_change
 from abiscan.inputs.session import Session
 from abiscan.inputs.version import number_of
 from abiscan.words import listed
@@ -18,17 +20,22 @@ from abiscan.words import listed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstallCheck:
-    """Messages for the user, one line each: ``problems`` prevent the install, ``notes`` do not."""
+    """Messages for the user, one line each: ``problems`` prevent the install, ``notes`` do not.
+
+    ``change`` is what becomes of the installed torch; None if it stays as it is.
+    """
 
     problems: tuple[str, ...]
     notes: tuple[str, ...]
+    change: TorchChange | None = None
 
 
 def check(installer: Installer, arguments: Sequence[str], session: Session) -> InstallCheck:
     """Check what would be installed, before it is installed.
 
-    :param arguments: the arguments of ``install``
+    :param arguments: the arguments of ``install``, in the form of ``CommandLine.arguments``
     :raises InstallerError: the installer itself fails
+    :raises UnclearPlanError: the installer does not say clearly what it would install
     :raises InputError: the interpreter or its torch cannot be read
     """
     session.progress("resolving what would be installed")
@@ -39,7 +46,8 @@ def check(installer: Installer, arguments: Sequence[str], session: Session) -> I
         lines: list[str] = []
         if inspection.problems:
             lines += _refusal(installer, arguments, plan, inspector, inspection, session)
-        return InstallCheck(problems=tuple(lines), notes=inspection.notes)
+        change = torch_change(plan, inspection, inspector, arguments, session)
+        return InstallCheck(problems=tuple(lines), notes=inspection.notes, change=change)
 
 
 def _refusal(
@@ -63,7 +71,11 @@ def _refusal(
         broken=inspection.problems,
         torch=inspection.torch,
     )
-    solution = solve(task, installer, inspector, session)
+    try:
+        solution = solve(task, installer, inspector, session)
+    except UnreachableError as error:
+        yield f"did not look for versions that work, since an index cannot be read: {error.subject}: {error.problem}"
+        return
     if solution is None:
         yield f"found no versions on the index that work together: looked for {names}, and for other releases of torch"
         for problem in inspection.problems:

@@ -42,7 +42,7 @@ class Planned:
 
     ``url`` is the address of its file, with the hash as the fragment; None if only the name is known. ``wheel`` says
     whether the file is a wheel; otherwise, it has to be built first. ``requires`` has the requirements in its metadata,
-    if they are known.
+    if they are known. ``requested`` says whether the user asked for it, and not only another package.
     """
 
     name: str
@@ -50,6 +50,7 @@ class Planned:
     url: str | None
     wheel: bool
     requires: tuple[str, ...]
+    requested: bool = False
 
     def __str__(self) -> str:
         return f"{self.name} {self.version}"
@@ -57,10 +58,14 @@ class Planned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What an installer would install, and for which interpreter."""
+    """What an installer would install, and for which interpreter.
+
+    ``removed`` are the canonical names of the packages that it would remove, and not replace.
+    """
 
     python: str | None
     packages: tuple[Planned, ...]
+    removed: frozenset[str] = frozenset()
 
     def get(self, name: str) -> Planned | None:
         """The package of that name that would be installed; None if there is none."""
@@ -77,8 +82,10 @@ class Installer(Protocol):
     def plan(self, arguments: Sequence[str], *, silent: bool = False) -> Plan:
         """What ``install`` with these arguments would do.
 
+        :param arguments: in the form of ``CommandLine.arguments``, as everywhere here
         :param silent: hide its error messages from the user
         :raises InstallerError: it fails
+        :raises UnclearPlanError: it succeeds, but does not say clearly what it would do
         """
 
     def versions(self, name: str, arguments: Sequence[str]) -> tuple[str, ...]:
@@ -201,14 +208,15 @@ class Inspector:
     def _torch(self, plan: Plan, planned: Planned | None) -> TorchChoice | None:
         """The torch that will be installed afterwards."""
         if planned is None:
-            return self._torch_now(plan)
+            return None if "torch" in plan.removed else self.torch_now(plan)
         if build := _embedded_build(plan, planned):
             return ReleaseNumber(build)
         if not planned.wheel:
             return None
         return TorchAt(self._wheel(plan, planned).path)
 
-    def _torch_now(self, plan: Plan) -> TorchChoice | None:
+    def torch_now(self, plan: Plan) -> TorchChoice | None:
+        """The torch that is installed; None if there is none that can be read."""
         choice = TorchOf(plan.python)
         try:
             choice.open(self._session.files(), self._session)
@@ -306,7 +314,7 @@ class Inspector:
                 notes.append(f"{problem} does not work now, and will not work with torch {build}: see abiscan doctor")
 
     def _works_now(self, plan: Plan, distribution: Distribution) -> bool:
-        now = self._torch_now(plan)
+        now = self.torch_now(plan)
         judgement = self._judge(distribution, now) if now is not None else None
         return judgement is not None and judgement.fitness is not Fitness.FAILS
 

@@ -17,13 +17,16 @@ from typing import Any, Final
 
 from packaging.version import Version
 
-from abiscan.errors import InputError
+from abiscan.errors import InputError, UnclearPlanError
 from abiscan.hooks import arguments as arguments_of
 from abiscan.hooks.install import InstallerError, Plan, Planned
-from abiscan.inputs import interpreter, packages
+from abiscan.inputs import interpreter, packages, programs
 
 _PLANS_WITH_METADATA: Final = Version("25.1")
 _REPORT_VERSION: Final = "1"
+# What pip itself accepts; they are printed, so they had better be nothing else.
+_NAME: Final = re.compile(r"[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?", re.ASCII)
+_VERSION: Final = re.compile(r"[\w.+!-]+", re.ASCII)
 _VERSIONS: Final = re.compile(r"^Available versions: (.+)$", re.MULTILINE)
 
 
@@ -47,31 +50,31 @@ class Pip:
         """What pip would install. Its errors are shown as usual, unless ``silent``.
 
         :raises InstallerError: pip cannot find the packages, or cannot resolve their requirements
-        :raises InputError: pip is too old to report what it would do
+        :raises UnclearPlanError: pip writes no report, or one that cannot be read
         """
         with tempfile.TemporaryDirectory(prefix="abiscan-") as folder:
             report = Path(folder, "report.json")
             command = ("install", "--dry-run", "--report", str(report), "-qq")
-            process = subprocess.run(  # noqa: S603 - as the user would run it
-                [*packages.pip(self.python), *command, *arguments_of.without_report(arguments)],
+            process = programs.run(
+                [*packages.pip(self.python), *command, *arguments_of.without(arguments, "--report")],
+                stdout=subprocess.DEVNULL,  # with -v, it says there what it will say again
                 stderr=subprocess.DEVNULL if silent else None,
-                check=False,
                 env=_impatient() if silent else None,
             )
-            text = report.read_text("utf-8") if report.is_file() else ""
+            text = report.read_text("utf-8", "surrogateescape") if report.is_file() else None
         if process.returncode:
             raise InstallerError(process.returncode)
+        if text is None:
+            raise UnclearPlanError("pip", "does not report what it would install")
         try:
-            document = json.loads(text) if text else {"version": _REPORT_VERSION, "install": []}
+            document = json.loads(text)
             if document["version"] != _REPORT_VERSION:
-                raise InputError(
-                    "pip",
-                    f"writes reports of version {document['version']}, which abiscan does not know",
-                    "update abiscan",
-                )
+                problem = f"writes reports of version {document['version']!r}, which abiscan does not know"
+                raise UnclearPlanError("pip", problem, "update abiscan, or use --force to install without a check")
             planned = tuple(map(_planned, document["install"]))
-        except (ValueError, KeyError, TypeError) as error:
-            raise InputError("pip", "wrote no readable report", "update pip to 23 or newer") from error
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+            problem = f"its report of what it would install cannot be read: {type(error).__name__}: {error}"
+            raise UnclearPlanError("pip", problem) from error
         return Plan(python=self.python, packages=planned)
 
     def index_options(self, arguments: Sequence[str]) -> list[str]:
@@ -100,7 +103,7 @@ def versions(python: str | None, name: str, options: Sequence[str]) -> tuple[str
         command = [*packages.pip(python), "index", "versions", *options, name]
     except InputError:  # there is no pip
         return ()
-    process = subprocess.run(command, capture_output=True, text=True, check=False, env=_impatient())  # noqa: S603
+    process = programs.run(command, capture_output=True, env=_impatient())
     match = _VERSIONS.search(process.stdout)
     return tuple(match[1].split(", ")) if match and not process.returncode else ()
 
@@ -113,6 +116,9 @@ def _impatient() -> dict[str, str]:
 def _planned(entry: Any) -> Planned:
     metadata, origin = entry["metadata"], entry["download_info"]
     url = origin["url"]
+    for value, pattern in ((metadata["name"], _NAME), (metadata["version"], _VERSION)):
+        if not pattern.fullmatch(value):
+            raise ValueError(repr(value))
     hashes = origin.get("archive_info", {}).get("hashes", {})
     wheel = "archive_info" in origin and urllib.parse.urlsplit(url).path.endswith(".whl")
     return Planned(
@@ -121,4 +127,5 @@ def _planned(entry: Any) -> Planned:
         url=f"{url}#sha256={hashes['sha256']}" if "sha256" in hashes else url,
         wheel=wheel,
         requires=tuple(metadata.get("requires_dist", ())),
+        requested=bool(entry.get("requested")),
     )

@@ -8,6 +8,7 @@ that the user will type is planned and checked as a whole, so it is not refused 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -89,6 +90,8 @@ def solve(task: Task, installer: Installer, inspector: Inspector, session: Sessi
 
     With the torch that is there, or that the user asked for: other versions of the packages. Then another torch, for
     the versions that the user asked for. Then a newer one. Then any.
+
+    :raises UnreachableError: an index cannot be read, so nothing can be said about what is there
     """
     session.progress("looking for versions that work together")
     with tempfile.TemporaryDirectory(prefix="abiscan-") as folder:
@@ -117,8 +120,14 @@ class _Search:
         self._folder = folder
         self._proposed = False
         self._fitting: dict[str, tuple[TorchVersion, ...]] = {}
-        self._torches = installer.versions("torch", task.words)
-        self._candidates = Candidates(folder, self._torches, task.plan.get("torch"))
+
+    @functools.cached_property
+    def _torches(self) -> tuple[str, ...]:
+        return self._installer.versions("torch", self._task.words)
+
+    @functools.cached_property
+    def _candidates(self) -> Candidates:
+        return Candidates(self._folder, self._torches, self._task.plan.get("torch"))
 
     def solutions(self) -> Iterator[Solution]:
         task = self._task

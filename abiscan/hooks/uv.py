@@ -1,26 +1,72 @@
-"""What uv would install, from the output of ``uv pip install --dry-run``."""
+"""What uv would install, from ``uv pip install --dry-run``.
+
+From 0.13 on, uv says it in JSON, too, but without the addresses of files that the user passes; and its text has no
+version of those that are not in its cache. So both are read, and have to agree. A line of changes that is not
+understood, and a number that is not that of the lines, is an error: what is not in the plan would not be checked.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import json
+import os
 import re
 import shlex
-import shutil
 import subprocess
-from collections.abc import Iterable, Sequence
+import urllib.parse
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from pathlib import Path
 from typing import Final
 
-from abiscan.errors import InputError
-from abiscan.hooks.arguments import index_options
+from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+from packaging.version import InvalidVersion
+
+from abiscan.errors import InputError, UnclearPlanError
+from abiscan.hooks import arguments as arguments_of
 from abiscan.hooks.install import InstallerError, Plan, Planned
 from abiscan.hooks.pip import versions
+from abiscan.inputs import disk, programs
+from abiscan.inputs.requirements_file import read_requirements
 
-# " + torchaudio==2.8.0", " + pkg==1.0 (from file:///…/pkg-1.0-….whl)", as uv prints changes without colour.
-_ADDED: Final = re.compile(r"^ [+~] (?P<name>[\w.-]+)==(?P<version>\S+)(?: \(from (?P<url>.+)\))?$", re.MULTILINE)
-_PYTHON_OPTIONS: Final = ("--python", "-p")
-# The options that uv names differently from pip.
+# " + torchaudio==2.8.0", " - pkg==1.0 (from file:///…/pkg-1.0-….whl)", " + pkg @ file:///…/pkg-1.0-….whl".
+_CHANGE: Final = re.compile(
+    r" (?P<sign>[-+~]) (?P<name>[A-Za-z0-9][\w.-]*)"
+    r"(?:==(?P<version>[\w.+!-]+)(?: \(from (?P<source>\S+)\))?| @ (?P<url>\S+))",
+    re.ASCII,
+)
+_BEGINS_CHANGE: Final = re.compile(r" [-+~] ")
+_COUNT: Final = re.compile(r"Would (?P<what>install|uninstall) (?P<number>\d+) packages?")
+_ENVIRONMENT: Final = re.compile(r"^Using Python \S+ environment at:? (?P<folder>.+)$", re.MULTILINE)
+_NO_CHANGES: Final = "Would make no changes"
+_JSON: Final = ("--output-format", "json")
+_ACTIONS: Final = {"installed": "+", "uninstalled": "-", "reinstalled": "~"}
+# Options that change what it prints.
+_PRINTING: Final = ("-q", "--quiet", "-v", "--verbose", "--color", "--output-format", "--dry-run", "--no-color")
+_PYTHON: Final = ("--python", "-p")
+# The options and variables that uv names differently from pip.
 _INDEX_NAMES: Final = {"--default-index": "--index-url", "--index": "--extra-index-url"}
+_INDEX_VARIABLES: Final = {
+    "UV_INDEX_URL": "--index-url",
+    "UV_DEFAULT_INDEX": "--index-url",
+    "UV_EXTRA_INDEX_URL": "--extra-index-url",
+    "UV_INDEX": "--extra-index-url",
+    "UV_FIND_LINKS": "--find-links",
+}
+_NAMED_INDEX: Final = re.compile(r"^[\w-]+=(?=\S)")
+# They name a package whose replacement the user wants.
+_NAMING: Final = ("-P", "--upgrade-package", "--reinstall-package")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Change:
+    """One change, as uv prints it: ``+`` installed, ``-`` removed, ``~`` installed again."""
+
+    sign: str
+    name: str
+    version: str | None
+    url: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +79,7 @@ class Uv:
 
         :raises InputError: there is none
         """
-        path = shutil.which("uv")
+        path = disk.which("uv")
         if path is None:
             raise InputError("uv", "is not installed", "see https://docs.astral.sh/uv, or use abiscan pip install")
         return path
@@ -47,34 +93,41 @@ class Uv:
         """What uv would install. It reports no addresses, except of files that the user passes by path or URL.
 
         :raises InstallerError: uv cannot find the packages, or cannot resolve their requirements
+        :raises UnclearPlanError: what it prints is not understood
         :raises InputError: there is no uv, or no interpreter that it would install for
         """
-        other_arguments = [word for word in arguments if word != "--dry-run"]  # uv accepts it only once
-        command = [self.executable, "pip", "install", "--dry-run", "--color", "never", *other_arguments]
-        process = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - as the user would
+        command = [self.executable, "pip", "install", "--dry-run", "--color", "never"]
+        words = arguments_of.without(arguments, *_PRINTING)
+        process = _run([*command, *_JSON, *words])
+        if process.returncode == 2 and _JSON[0] in process.stderr:  # it has no such option
+            process = _run([*command, *words])
         if process.returncode:
             raise InstallerError(process.returncode, "" if silent else process.stderr)
+        changes = tuple(_changes(process.stderr))
+        if process.stdout.strip():
+            changes = _agreeing(changes, process.stdout)
+        python = self.python(arguments)
+        _must_be_for(python, process.stderr, arguments)
+        asked = {canonicalize_name(name) for name in _asked_for(arguments)}
+        installed = [change for change in changes if change.sign != "-"]
+        names = {canonicalize_name(change.name) for change in installed}
         return Plan(
-            python=self.python(arguments),
-            packages=tuple(
-                Planned(
-                    name=match["name"],
-                    version=match["version"],
-                    url=match["url"],
-                    wheel=match["url"] is None or match["url"].partition("#")[0].endswith(".whl"),
-                    requires=(),
-                )
-                for match in _ADDED.finditer(process.stderr)
-            ),
+            python=python,
+            packages=tuple(_planned(change, requested=canonicalize_name(change.name) in asked) for change in installed),
+            removed=frozenset({canonicalize_name(change.name) for change in changes} - names),
         )
 
     def index_options(self, arguments: Sequence[str]) -> list[str]:
-        """The arguments that say where packages come from, as pip spells them."""
-        words = []
-        for word in arguments:
-            name, equals, value = word.partition("=")
-            words.append(_INDEX_NAMES.get(name, name) + equals + value)
-        return index_options(words)
+        """The arguments that say where packages come from, and variables that do, as pip spells them."""
+        words = [_INDEX_NAMES.get(word, word) for word in arguments]
+        replaced = arguments_of.has(words, "--index-url", "-i")
+        for variable, option in _INDEX_VARIABLES.items():
+            if option == "--index-url" and replaced:
+                continue
+            for value in re.split(r"[\s,]+", os.environ.get(variable, "")):
+                if value:
+                    words += [option, _NAMED_INDEX.sub("", value)]
+        return arguments_of.index_options(words)
 
     def versions(self, name: str, arguments: Sequence[str]) -> tuple[str, ...]:
         """The versions of a package on the index, newest first, as pip says, since uv has no command for that."""
@@ -93,11 +146,115 @@ class Uv:
 
         :raises InputError: there is no uv, or no such interpreter
         """
-        pythons = [after for word, after in pairwise(arguments) if word in _PYTHON_OPTIONS]
-        pythons += [word.partition("=")[2] for word in arguments if word.startswith("--python=")]
-        system = ["--system"] if "--system" in arguments else []
-        command = [self.executable, "python", "find", *system, *pythons[-1:]]
-        process = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+        pythons = arguments_of.values(arguments, *_PYTHON) or list(filter(None, [os.environ.get("UV_PYTHON")]))
+        system = arguments_of.has(arguments, "--system")
+        if not pythons and not system and not os.environ.get("UV_SYSTEM_PYTHON"):
+            pythons = list(filter(None, [os.environ.get("VIRTUAL_ENV")]))  # which uv 0.2 does not look at here
+        process = _run([self.executable, "python", "find", *(["--system"] if system else []), *pythons[-1:]])
         if process.returncode:
             raise InputError("uv", f"finds no Python: {process.stderr.strip()}", "create an environment with uv venv")
         return process.stdout.strip()
+
+
+def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    variables = {name: value for name, value in os.environ.items() if name != "RUST_LOG"}  # which prints more lines
+    return programs.run(command, env=variables, capture_output=True, encoding="utf-8", errors="backslashreplace")
+
+
+def _changes(text: str) -> Iterator[_Change]:
+    """The changes that the text of uv has.
+
+    :raises UnclearPlanError: there is a line that is not understood, or not the number of lines that it announces
+    """
+    announced = Counter[str]()
+    lines = Counter[str]()
+    ended = False
+    for line in text.split("\n"):
+        if count := _COUNT.fullmatch(line):
+            announced[count["what"]] += int(count["number"])
+            ended = True
+        elif change := _CHANGE.fullmatch(line):
+            lines["uninstall" if change["sign"] == "-" else "install"] += 1
+            yield _Change(
+                sign=change["sign"],
+                name=change["name"],
+                version=change["version"],
+                url=change["source"] or change["url"],
+            )
+        elif _BEGINS_CHANGE.match(line):
+            raise UnclearPlanError("uv", f"what it would do is not understood: {line!r}")
+        else:
+            ended = ended or line == _NO_CHANGES
+    if not ended or announced != lines:
+        said = f"{sum(lines.values())} of {sum(announced.values())} changes" if ended else "nothing of it"
+        raise UnclearPlanError("uv", f"what it would do is not understood: {said} found in what it prints")
+
+
+def _must_be_for(python: str, text: str, arguments: Sequence[str]) -> None:
+    """Compare the environment that uv says it would install into with that of an interpreter.
+
+    :raises UnclearPlanError: it is another one
+    """
+    match = _ENVIRONMENT.search(text)
+    if match is None:  # an old uv, or another folder to install into
+        return
+    base = Path(*arguments_of.values(arguments, "--directory")[-1:])
+    folder = disk.real(str(base / match["folder"]))
+    if disk.is_file(Path(folder, "pyvenv.cfg")) and disk.real(str(Path(python).parent.parent)) != folder:
+        raise UnclearPlanError("uv", f"would install into {folder}, but finds the Python {python}", "pass --python")
+
+
+def _agreeing(changes: Sequence[_Change], text: str) -> tuple[_Change, ...]:
+    """The changes of the text, with the versions of the JSON.
+
+    :raises UnclearPlanError: it is other JSON, or has other changes
+    """
+    try:
+        entries = [
+            (_ACTIONS[entry["action"]], canonicalize_name(entry["name"]), str(entry["version"]))
+            for entry in json.loads(text)["changes"]
+        ]
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        problem = f"its JSON of what it would do is not understood: {type(error).__name__}: {error}"
+        raise UnclearPlanError("uv", problem) from error
+    versions_of = {(sign, name): version for sign, name, version in entries}
+    keys = [(change.sign, canonicalize_name(change.name)) for change in changes]
+    if Counter(keys) != Counter((sign, name) for sign, name, _ in entries):
+        raise UnclearPlanError("uv", "its text and its JSON do not agree on what it would do")
+    return tuple(
+        dataclasses.replace(change, version=change.version or versions_of[key])
+        for change, key in zip(changes, keys, strict=True)
+    )
+
+
+def _planned(change: _Change, *, requested: bool) -> Planned:
+    path = urllib.parse.unquote(urllib.parse.urlsplit(change.url).path) if change.url else ""
+    version = change.version
+    if version is None:
+        try:
+            version = str(parse_wheel_filename(path.rpartition("/")[2])[1])
+        except (InvalidWheelFilename, InvalidVersion):
+            version = f"from {change.url}"
+    return Planned(
+        name=change.name,
+        version=version,
+        url=change.url,
+        wheel=change.url is None or path.endswith(".whl"),
+        requires=(),
+        requested=requested,
+    )
+
+
+def _asked_for(arguments: Sequence[str]) -> Iterator[str]:
+    """The names of the packages that the user asks for, in the arguments or in files of requirements."""
+    for argument in arguments_of.parsed(arguments):
+        if argument.option is None:
+            wheel = Path(urllib.parse.unquote(urllib.parse.urlsplit(argument.words[0]).path)).name
+            yield argument.package or wheel.partition("-")[0]
+    yield from arguments_of.values(arguments, *_NAMING)
+    for file in arguments_of.files_of_requirements(arguments):
+        try:
+            lines = read_requirements(file)
+        except InputError:  # one that only uv can read; what it has in it counts as not asked for
+            continue
+        yield from (line.requirement.name for line in lines if not line.constraint)

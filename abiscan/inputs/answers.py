@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from abiscan.inputs import disk, frozen, kept
+from abiscan.inputs import disk, frozen, kept, tracing
 
 _Answer = TypeVar("_Answer")
 
@@ -39,6 +39,7 @@ def answer(folder: Path, question: Sequence[object], find: Callable[[], _Answer]
     """
     path = folder / f"{_name(question)}{_SUFFIX}"
     with contextlib.suppress(*_ERRORS):
+        _decide_anew()
         seen, contents, text = _read(path)
         replaced = _replaced(seen, contents)
         found: _Answer = frozen.loads(text)
@@ -69,6 +70,7 @@ def by_content(folder: Path, sha256: str, question: Sequence[object], find: Call
     """
     path = folder / f"{_digest([_FORMAT, _reader(), sha256, *question])}{_OF_CONTENT}"
     with contextlib.suppress(*_ERRORS):
+        _decide_anew()
         found: _Answer = frozen.loads(_read(path)[2])
         kept.used(path)
         return found
@@ -77,6 +79,15 @@ def by_content(folder: Path, sha256: str, question: Sequence[object], find: Call
         _write(path, {}, {}, frozen.dumps(found))
         kept.tidy(folder)
     return found
+
+
+def _decide_anew() -> None:
+    """Use no answer that is kept where somebody wants to see the decisions that lead to it.
+
+    :raises LookupError: somebody does
+    """
+    if tracing.is_on():
+        raise LookupError("traced")
 
 
 def _replaced(seen: dict[str, dict[str, Any]], contents: Mapping[str, str]) -> dict[str, disk.Seen]:

@@ -20,7 +20,7 @@ from typing import Final, Generic, NoReturn, TypeVar
 
 from abiscan import errors
 from abiscan.errors import InputError
-from abiscan.inputs import disk, frozen, isolation
+from abiscan.inputs import disk, frozen, isolation, tracing
 
 _Item = TypeVar("_Item")
 _Found = TypeVar("_Found")
@@ -47,7 +47,7 @@ def in_order(
     :param first_here: whether the first item is one for this process: the others begin with what it read
     """
     remaining, is_open = iter(items), True
-    if jobs < 2 or not isolation.is_apart() or not _DESCRIPTORS.is_dir():
+    if jobs < 2 or not isolation.is_apart() or not _DESCRIPTORS.is_dir() or tracing.is_on():
         here = remaining
     else:
         here = itertools.islice(remaining, int(first_here))

@@ -152,10 +152,12 @@ def names(folder: StrPath) -> list[str]:
 
 
 def walk(folder: StrPath) -> Iterator[tuple[str, list[str], list[str]]]:
-    """``os.walk``."""
+    """``os.walk``, in the order of names: that of the file system differs between copies of a folder."""
     _look("names", folder)  # it may not be there
     for place, subfolders, files in os.walk(folder):
         _look("names", place)
+        subfolders.sort()
+        files.sort()
         yield place, subfolders, files
 
 
@@ -171,9 +173,9 @@ def real(path: StrPath) -> str:
 
 
 def which(program: str) -> str | None:
-    """The path of a program on the search path; and of what it stands for, if it is a link."""
+    """The path of a program on the search path, whose relative folders do not count."""
     _look("which", program)
-    return shutil.which(program)
+    return _which(program)
 
 
 def python(executable: str, folders: Iterable[str] = ()) -> None:
@@ -218,6 +220,14 @@ def _names(folder: StrPath) -> list[str]:
         return []
 
 
+def _which(program: str) -> str | None:
+    """The path of a program, which is not looked for in the current folder, nor in another relative one."""
+    folders = filter(os.path.isabs, os.environ.get("PATH", os.defpath).split(os.pathsep))
+    path = shutil.which(program, path=os.pathsep.join(folders))
+    # Before Python 3.12, Windows looks there all the same.
+    return path if path and Path(path).is_absolute() else None
+
+
 def _see_names(folder: str) -> Seen:
     return _digest(_names(folder))
 
@@ -243,6 +253,6 @@ _SENSES: Final[dict[str, Callable[[str], Seen]]] = {
     "packages": _see_packages,
     "path files": _see_path_files,
     "real": os.path.realpath,
-    "which": shutil.which,
+    "which": _which,
     "variable": os.environ.get,
 }

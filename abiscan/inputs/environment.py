@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from abiscan.errors import InputError
-from abiscan.inputs import disk, interpreter
+from abiscan.inputs import disk, programs
 
 _PYTHONS: Final = ("bin/python", "bin/python3", "Scripts/python.exe", "python.exe")  # the last one is of conda
-_QUERY_SECONDS: Final = 60
-# What marks an environment that a tool was installed into: pipx and uv tool install; uvx has none of its own.
+# What marks an environment that was made for one tool: pipx install and run, uv tool install.
 _TOOL_MARKERS: Final = ("pipx_metadata.json", "uv-receipt.toml")
-_UVX_FOLDERS: Final = ("archive-v", "environments-v")
+# Where uvx and uv run --with keep theirs, in uv's cache, which the user may put anywhere.
+_UV_CACHED: Final = re.compile("(archive|builds|environments)-v[0-9]+")
+_CACHE_MARKER: Final = "CACHEDIR.TAG"  # https://bford.info/cachedir
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,10 +52,11 @@ class PythonEnvironment:
 
 
 def environment(python: str | None = None) -> PythonEnvironment:
-    """The environment that the user means.
+    """The environment that the user means: the one rule of every command.
 
-    It is that of ``python``, or else the one that is active (``VIRTUAL_ENV``, ``CONDA_PREFIX``), or else that of the
-    ``python`` on the search path, or else the one that abiscan is installed in.
+    It is that of ``python``, or else the one that is active (``VIRTUAL_ENV``, ``CONDA_PREFIX``), or else the one that
+    abiscan is installed in, unless it was made for abiscan alone (pipx, uv tool), or else that of the ``python`` on the
+    search path.
 
     :param python: the path or name of an executable, or the folder of a virtual environment
     :raises InputError: it is a folder without a Python
@@ -63,18 +69,32 @@ def environment(python: str | None = None) -> PythonEnvironment:
             return PythonEnvironment(python=None, origin=variable)
         if folder and (executable := _python_of(folder)):
             return PythonEnvironment(python=executable, origin=variable)
-    return _on_search_path() or PythonEnvironment(python=None, origin="where abiscan is installed")
+    own = PythonEnvironment(python=None, origin="where abiscan is installed")
+    return (_on_search_path() or own) if _is_of_tool(own.prefix) else own
 
 
-def with_torch(python: str | None = None) -> PythonEnvironment:
-    """The same, except that the torch next to abiscan is preferred to a ``python`` that is merely on the search path.
+@contextlib.contextmanager
+def heard_by(hear: Callable[[PythonEnvironment], None]) -> Iterator[None]:
+    """Call a function with each environment that is ``used`` in the meantime."""
+    token = _hear.set(hear)
+    try:
+        yield
+    finally:
+        _hear.reset(token)
+
+
+_hear: ContextVar[Callable[[PythonEnvironment], None] | None] = ContextVar("hear", default=None)
+
+
+def used(python: str | None = None) -> PythonEnvironment:
+    """The environment that the user means, which an answer depends on; see ``environment``.
 
     :raises InputError: ``python`` is a folder without a Python
     """
-    active = disk.variable("VIRTUAL_ENV") or disk.variable("CONDA_PREFIX")
-    if python is None and not active and interpreter.installed_torch() is not None:
-        return PythonEnvironment(python=None, origin="where abiscan is installed")
-    return environment(python)
+    chosen = environment(python)
+    if hear := _hear.get():
+        hear(chosen)
+    return chosen
 
 
 def executable_in(python: str) -> str:
@@ -99,17 +119,19 @@ def refuse_tool_environment(chosen: PythonEnvironment) -> None:
 
     :raises InputError: it is one
     """
-    prefix = chosen.prefix
-    if any((prefix / marker).exists() for marker in _TOOL_MARKERS) or _is_of_uvx(prefix):
+    if _is_of_tool(chosen.prefix):
         raise InputError(
-            str(prefix),
+            str(chosen.prefix),
             "is the environment of a tool (pipx, uv tool), and the next update of the tool would undo an installation",
             "activate the environment that you mean, or name its Python with --python",
         )
 
 
-def _is_of_uvx(prefix: Path) -> bool:
-    return prefix.parent.name.startswith(_UVX_FOLDERS) and "uv" in prefix.parts
+def _is_of_tool(prefix: Path) -> bool:
+    if any(disk.exists(prefix / marker) for marker in _TOOL_MARKERS):
+        return True
+    cache = prefix.parent.parent
+    return _UV_CACHED.fullmatch(prefix.parent.name) is not None and disk.exists(cache / _CACHE_MARKER)
 
 
 def _python_of(folder: str) -> str | None:
@@ -129,10 +151,7 @@ def _asked(executable: str) -> tuple[str, str] | None:
     """The real executable and the prefix of a Python, which may be a wrapper that chooses one; None if it fails."""
     query = "import sys; print(sys.executable); print(sys.prefix)"
     try:
-        answer = subprocess.run(  # noqa: S603 - what the user would run
-            [executable, "-c", query], capture_output=True, text=True, timeout=_QUERY_SECONDS, check=True
-        )
-        path, prefix = answer.stdout.splitlines()
+        path, prefix = programs.answer(executable, query).splitlines()
     except (OSError, subprocess.SubprocessError, ValueError):
         return None
     return path, prefix

@@ -383,12 +383,10 @@ def _extent(info: zipfile.ZipInfo) -> tuple[int, int]:
 class Files:
     """ELF objects by path: members of the mounted wheels first, then the disk.
 
-    :param facts_of: reads the facts of a source; this is where a cache can be plugged in
     :param below: the files behind these, used for everything that is not mounted or put here
     """
 
-    def __init__(self, facts_of: FactsOf, below: Files | None = None) -> None:
-        self._facts_of = facts_of
+    def __init__(self, below: Files | None = None) -> None:
         self._below = below
         self._mounted: dict[str, WheelMember] = {}
         self._objects: dict[str, SharedObject | None] = {}
@@ -400,7 +398,7 @@ class Files:
 
         Several torches can thus have the same path, each in its own layer, while everything else is read only once.
         """
-        return Files(self._facts_of, below=self)
+        return Files(below=self)
 
     def overlay(self, layer: Files) -> None:
         """Let what is in a layer of this replace what is here."""
@@ -411,7 +409,7 @@ class Files:
         self._objects.update(layer._objects)
 
     def take_unread(self) -> tuple[InputError, ...]:
-        """The errors of all files that ``object_at`` could not read since the last call."""
+        """The errors of all files that ``object_at`` could not read since the last call, and was to remember."""
         unread, self._unread = self._unread, {}
         return (*unread.values(), *(self._below.take_unread() if self._below else ()))
 
@@ -435,19 +433,22 @@ class Files:
             return self._below.source(path)
         return DiskFile(Path(path)) if disk.is_file(path) else None
 
-    def object_at(self, path: str) -> SharedObject | None:
-        """The facts of the ELF object at ``path``; None if there is no file, or ``ld.so`` could not map it."""
+    def object_at(self, path: str, *, remember: bool = True) -> SharedObject | None:
+        """The facts of the ELF object at ``path``; None if there is no file, or ``ld.so`` could not map it.
+
+        :param remember: whether what cannot be read leaves something open, and ``take_unread`` returns it
+        """
         path = posixpath.normpath(path)
         if self._below and path not in self._objects and path not in self._mounted:
-            return self._below.object_at(path)
+            return self._below.object_at(path, remember=remember)
         if path not in self._objects:
             source = self.source(path)
             try:
-                self._objects[path] = self._facts_of(source) if source else None
+                self._objects[path] = read_facts(source) if source else None
             except InputError as error:
                 self._damaged[path] = error
                 self._objects[path] = None
-        if path in self._damaged:
+        if remember and path in self._damaged:
             self._unread[path] = self._damaged[path]
         return self._objects[path]
 
@@ -478,16 +479,6 @@ class Files:
 def installed_path(name: str, site: str) -> str:
     """Where the installer puts the member ``name`` of a wheel (binary distribution format, "Spreading the file")."""
     return posixpath.normpath(posixpath.join(site, _DATA_FOLDER.sub("", name)))
-
-
-class FactsOf(Protocol):
-    """Reads the facts of a source.
-
-    :raises InputError: it is not an ELF object that can be read
-    """
-
-    def __call__(self, source: ElfSource) -> SharedObject:
-        """The facts of ``source``."""
 
 
 def read_facts(source: ElfSource) -> SharedObject:

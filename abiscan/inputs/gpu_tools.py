@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from abiscan.inputs import disk
+from abiscan.inputs import disk, programs
 
 _SECONDS: Final = 20
 _QUERY: Final = ("nvidia-smi", "--query-gpu=name,compute_cap,driver_version", "--format=csv,noheader")
@@ -46,13 +45,8 @@ def native_driver() -> str | None:
 
 def _output(command: Sequence[str]) -> list[str]:
     disk.look_once()
-    program = shutil.which(command[0])
-    if program is None:
-        return []
     try:
-        done = subprocess.run(  # noqa: S603 - a program of the user's own PATH, without arguments from elsewhere
-            [program, *command[1:]], capture_output=True, text=True, check=False, timeout=_SECONDS
-        )
+        done = programs.run(command, capture_output=True, timeout=_SECONDS)
     except (OSError, subprocess.TimeoutExpired, UnicodeError):
         return []
     return [line.strip() for line in done.stdout.splitlines() if line.strip()] if done.returncode == 0 else []

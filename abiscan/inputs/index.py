@@ -29,8 +29,8 @@ from unearth.evaluator import TargetPython
 
 from abiscan.binary.elf import Machine
 from abiscan.binary.image import ImageSystem
-from abiscan.errors import InputError
-from abiscan.inputs import disk, packages
+from abiscan.errors import InputError, UnreachableError
+from abiscan.inputs import disk, packages, programs
 from abiscan.inputs.files import Wheel
 from abiscan.inputs.packages import RemoteWheel
 from abiscan.inputs.remote import RemoteFile, tidy
@@ -86,7 +86,7 @@ def settings_of_pip(python: str | None, index_url: str | None = None, extra_inde
 def _configuration(python: str | None) -> dict[str, str]:
     try:
         command = [*packages.pip(python), "config", "list"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_PIP_SECONDS, check=True)  # noqa: S603
+        done = programs.run(command, capture_output=True, timeout=_PIP_SECONDS, check=True)
     except (InputError, OSError, subprocess.SubprocessError):
         return {}
     found: dict[str, dict[str, str]] = {section: {} for section in _SECTIONS}
@@ -404,10 +404,10 @@ def _link(candidate: Candidate) -> Link:
 def _packages(finder: PackageFinder, name: str, *, allow_yanked: bool) -> Sequence[Package]:
     """What an index has of a package.
 
-    :raises InputError: its page cannot be read
+    :raises UnreachableError: its page cannot be read
     """
     try:
         return finder.find_all_packages(name, allow_yanked=allow_yanked)
     except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:  # unearth takes pages on trust
         problem = f"the index has a page for it that cannot be read: {type(error).__name__}: {error}"
-        raise InputError(name, problem, "check the index settings") from error
+        raise UnreachableError(name, problem, "check the index settings") from error

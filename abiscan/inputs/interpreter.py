@@ -14,17 +14,15 @@ from pathlib import Path, PurePath
 from typing import Final
 
 from abiscan.errors import InputError
-from abiscan.inputs import disk
+from abiscan.inputs import disk, programs
 
 _QUERY: Final = """
 import importlib.machinery, importlib.util, json, sys
-path = [path for path in sys.path[1:] if path]
+path = [path for path in sys.path if path]
 spec = importlib.util.find_spec("torch")
 print(json.dumps([sys.version, importlib.machinery.EXTENSION_SUFFIXES, spec.origin if spec else None, path]))
 """
-# Without the first entry, which -c adds.
-_SEARCH_PATH: Final = "import json, sys; print(json.dumps([path for path in sys.path[1:] if path]))"
-_QUERY_SECONDS: Final = 60
+_SEARCH_PATH: Final = "import json, sys; print(json.dumps([path for path in sys.path if path]))"
 
 _TAG: Final = re.compile(
     r"\.(?:cpython-|cp)(?P<major>[23])(?P<minor>[0-9]{1,2})(?P<flags>[a-z]*)(?:-[^.]*)?\.(?:so|pyd)$"
@@ -98,10 +96,7 @@ def ask(executable: str) -> tuple[Interpreter, Path | None]:
     :raises InputError: it cannot be run, or is not a Python
     """
     try:
-        answer = subprocess.run(  # noqa: S603 - the user names the interpreter to ask
-            [executable, "-c", _QUERY], capture_output=True, text=True, timeout=_QUERY_SECONDS, check=True
-        )
-        version, suffixes, origin, folders = json.loads(answer.stdout)
+        version, suffixes, origin, folders = json.loads(programs.answer(executable, _QUERY))
         tag = next(tag for tag in map(PythonTag.of_file, suffixes) if tag)
         path = Path(os.path.abspath(executable)) if _has_folder(executable) else Path(_which(executable))  # noqa: PTH100
     except (OSError, subprocess.SubprocessError, ValueError, TypeError, StopIteration) as error:
@@ -122,10 +117,7 @@ def search_path(executable: str | None) -> tuple[str, ...]:
     if executable is None:
         return tuple(sys.path)
     try:
-        answer = subprocess.run(  # noqa: S603 - the user names the interpreter to ask
-            [executable, "-c", _SEARCH_PATH], capture_output=True, text=True, timeout=_QUERY_SECONDS, check=True
-        )
-        folders = tuple(map(str, json.loads(answer.stdout)))
+        folders = tuple(map(str, json.loads(programs.answer(executable, _SEARCH_PATH))))
     except (OSError, subprocess.SubprocessError, ValueError, TypeError) as error:
         raise InputError(
             executable, "is not a Python that can be run", "pass the path of a Python executable"

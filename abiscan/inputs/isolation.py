@@ -102,6 +102,11 @@ def is_apart() -> bool:
     return _worker is not None and not _worker.is_branch
 
 
+def is_first() -> bool:
+    """Whether no earlier process of this command was ended by a target."""
+    return _worker is None or not _worker.stopped
+
+
 def branch() -> None:
     """Give this process, forked from the one that reads targets, limits of its own."""
     if _worker is not None:

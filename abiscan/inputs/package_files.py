@@ -159,7 +159,7 @@ def _admits(requirement: Requirement, version: str) -> bool:
 
 def _walk(folder: str) -> Iterator[str]:
     for place, subfolders, names in disk.walk(folder):
-        subfolders[:] = sorted(name for name in subfolders if name != "__pycache__" and not name.startswith("."))
+        subfolders[:] = [name for name in subfolders if name != "__pycache__" and not name.startswith(".")]
         yield from (posixpath.relpath(posixpath.join(place, name), folder) for name in names)
 
 

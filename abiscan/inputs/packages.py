@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import posixpath
 import re
-import subprocess
 import sys
 import urllib.parse
 from collections.abc import Callable, Iterator, Sequence
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
 from abiscan.errors import InputError
-from abiscan.inputs import disk, interpreter
+from abiscan.inputs import disk, interpreter, programs
 from abiscan.inputs.files import exists
 from abiscan.inputs.image_files import IMAGE_NAME
 from abiscan.words import did_you_mean
@@ -148,11 +147,11 @@ def _importable(source: str) -> Iterator[str]:
     """The shared objects in the packages of a source tree, without those in a build folder or test data."""
     packages: set[str] = set()
     for folder, subfolders, files in disk.walk(source):
-        subfolders[:] = sorted(name for name in subfolders if name != "build" and not name.startswith("."))
+        subfolders[:] = [name for name in subfolders if name != "build" and not name.startswith(".")]
         if "__init__.py" in files or posixpath.dirname(folder) in packages:
             packages.add(folder)
         if folder in packages or folder == source:
-            yield from (posixpath.join(folder, name) for name in sorted(files) if is_library(name))
+            yield from (posixpath.join(folder, name) for name in files if is_library(name))
 
 
 def _path_of(line: str) -> str:
@@ -184,9 +183,9 @@ def pip(python: str | None) -> list[str]:
     """
     executable = python or sys.executable
     if find("pip", interpreter.search_path(python)) is not None:
-        return [executable, "-m", "pip"]
+        return programs.python(executable, "-m", "pip")
     if find("pip", sys.path) is not None:
-        return [sys.executable, "-m", "pip", "--python", executable]
+        return programs.python(sys.executable, "-m", "pip", "--python", executable)
     raise InputError(executable, "has no pip", f"run: {executable} -m ensurepip")
 
 
@@ -201,7 +200,7 @@ def fetch(requirement: str, folder: Path, python: str | None, options: Sequence[
     disk.look_once()
     words = ["download", "-qq", "--no-deps", "--only-binary", ":all:", "--dest", str(folder), *options, requirement]
     before = set(folder.iterdir())
-    process = subprocess.run([*pip(python), *words], capture_output=True, text=True, check=False)  # noqa: S603
+    process = programs.run([*pip(python), *words], capture_output=True)
     fetched = next((path for path in folder.iterdir() if path not in before and path.suffix == ".whl"), None)
     if process.returncode or fetched is None:
         problem = f"could not download a wheel: {pip_error(process.stderr)}"
@@ -226,7 +225,7 @@ def named(word: str, folder: Path, python: str | None) -> Path | Distribution | 
     if not word:
         raise InputError('""', "is no target", "pass a .so, a wheel, a folder, NAME==VERSION or an installed package")
     path = Path(word)
-    if exists(path) or _FILE.search(word):
+    if not is_name(word):
         return existing(path)
     from packaging.requirements import InvalidRequirement, Requirement
 
@@ -253,6 +252,11 @@ def named(word: str, folder: Path, python: str | None) -> Path | Distribution | 
             did_you_mean(word, known) or FIX,
         )
     return distribution
+
+
+def is_name(word: str) -> bool:
+    """Whether a ``TARGET`` stands for a package, and not for a file or folder."""
+    return not exists(Path(word)) and not _FILE.search(word)
 
 
 def existing(path: Path) -> Path:

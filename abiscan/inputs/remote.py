@@ -18,7 +18,7 @@ from typing import IO, Final
 
 import httpx2
 
-from abiscan.errors import InputError
+from abiscan.errors import InputError, UnreachableError
 from abiscan.inputs.kept import allocated
 from abiscan.inputs.web import Web
 
@@ -222,7 +222,7 @@ class RemoteFile(io.RawIOBase):
         while True:
             try:
                 part = next(parts, None)
-            except InputError as error:
+            except UnreachableError as error:
                 broken = error
                 break
             if part is None:
@@ -284,7 +284,7 @@ class RemoteFile(io.RawIOBase):
                 digest.update(block)
             if digest.hexdigest() != self._sha256:
                 self._forget()
-                raise InputError(self.name, "is not the file that the index describes: its hash differs", _AGAIN)
+                raise self._error("is not the file that the index describes: its hash differs")
 
     def _note(self, what: object) -> None:
         with self._parts_path.open("a", encoding="utf-8") as stream:
@@ -320,8 +320,8 @@ class RemoteFile(io.RawIOBase):
             raise self._error(f"the server sent a wrong Content-Range: {response.headers.get('Content-Range')}")
         return start, last + 1, size
 
-    def _error(self, problem: str) -> InputError:
-        return InputError(self.name, problem, _AGAIN)
+    def _error(self, problem: str) -> UnreachableError:
+        return UnreachableError(self.name, problem, _AGAIN)
 
 
 class _BrokenOffError(Exception):

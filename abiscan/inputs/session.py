@@ -1,4 +1,4 @@
-"""What one run shares: the facts cached between runs, and the callback for progress messages."""
+"""What one run shares: the folder of what is kept between runs, and the callback for progress messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import TypeAlias
 
 from abiscan.inputs import isolation
 from abiscan.inputs.files import Files
-from abiscan.inputs.store import Store
 
 Progress: TypeAlias = Callable[[str], None]
 """Called with a few words at the beginning of each step that takes seconds."""
@@ -25,28 +24,28 @@ def _silent(_: str) -> None:
 class Session:
     """One run.
 
-    ``store`` caches the facts of large libraries, ``progress`` is called before each step that takes seconds, ``jobs``
-    is the number of processes that the command line shares the work among: see ``branches``.
+    ``folder`` is the cache: the folder of what is kept between runs, created when something is. ``progress`` is called
+    before each step that takes seconds, ``jobs`` is the number of processes that share the work: see ``branches``.
     """
 
-    store: Store
+    folder: Path
     progress: Progress = _silent
     jobs: int = 1
 
     @classmethod
     def of_user(cls, progress: Progress = _silent, *, jobs: int = 1) -> Session:
-        """A run that caches facts in the user's cache folder."""
+        """Return a run that uses the user's cache folder."""
         folder = _cache_folder()
         isolation.may_write(folder, make=True)
-        return cls(store=Store(folder), progress=progress, jobs=jobs)
+        return cls(folder=folder, progress=progress, jobs=jobs)
 
     def files(self) -> Files:
-        """The files on the disk, with no wheel mounted yet; the facts of large ones are cached."""
-        return Files(self.store.facts_of)
+        """Return the files on the disk, with no wheel mounted yet."""
+        return Files()
 
 
 def _cache_folder() -> Path:
-    """The folder for cached facts; one that cannot exist if the user has no home."""
+    """Return the user's cache folder; one that cannot exist if the user has no home."""
     import platformdirs
 
     with contextlib.suppress(RuntimeError):

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from abiscan.inputs.requirement import Metadata
 
 _IOS_TAG: Final = re.compile(r"-ios[^-]*\.whl$")
+_NAMES_TORCH: Final = re.compile(b"torch|c10", re.IGNORECASE)
 _SOURCE_ARCHIVE: Final = re.compile(r"\.(tar(\.\w+)?|tgz|tbz2?|txz|zip)$")
 
 
@@ -224,8 +225,7 @@ def _read_folder(path: Path, files: Files, torch_package: str) -> Target:
 def _walk(path: Path) -> Iterator[str]:
     """Relative paths of the shared objects below ``path``; a file with several names appears once."""
     seen_files: set[tuple[int, int]] = set()
-    for folder, subfolders, names in disk.walk(path):
-        subfolders.sort()
+    for folder, _, names in disk.walk(path):
         for name in sorted(names, key=lambda name: (len(name), name)):
             file = Path(folder, name)
             if not is_library(name) or not disk.is_file(file):
@@ -237,7 +237,7 @@ def _walk(path: Path) -> Iterator[str]:
 
 
 def uses_torch(distribution: Distribution, files: Files, *, images: bool = False) -> bool:
-    """Whether an installed package has an extension of torch.
+    """Return whether an installed package has an extension of torch.
 
     :param images: whether that torch is for Windows or macOS
     """
@@ -245,8 +245,16 @@ def uses_torch(distribution: Distribution, files: Files, *, images: bool = False
         members = (member for member in _files_of(distribution) if is_image(member[2].head(len(MAGIC))))
         found, _ = read_image_files(members)
         return bool(users_of_torch(found))
-    objects = map(files.object_at, distribution.objects)
+    objects = (files.object_at(path) for path in distribution.objects if _may_need_torch(files.source(path)))
     return any(facts is not None and needs_torch(facts) for facts in objects)
+
+
+def _may_need_torch(source: ElfSource | None) -> bool:
+    """Return whether a file may be linked with torch; most of an environment's libraries are not."""
+    try:
+        return source is not None and source.open().may_need_torch()
+    except InputError:
+        return False
 
 
 def _files_of(distribution: Distribution) -> Iterator[tuple[str, str, DiskFile]]:
@@ -321,6 +329,8 @@ def _read_members(
         files.put(location, objects[location].facts)
     if not objects and images:
         return _of_images(name, root, images, metadata, package)
+    if metadata is None or metadata.wheel.endswith("-any.whl"):  # others are for one system
+        unreadable += _for_other_systems(images)
     if not objects and not unreadable:
         kind = InputError if metadata is None else NoExtensionError  # a package may be pure Python, and is then fine
         raise kind(name, "contains no shared object", "pass the .so, the wheel or the folder of an extension")
@@ -346,6 +356,16 @@ def _read_members(
 
 def _no_extension(name: str) -> NoExtensionError:
     return NoExtensionError(name, "contains no shared object that uses torch", "pass an extension of torch")
+
+
+def _for_other_systems(members: Iterable[tuple[str, str, ElfSource]]) -> Iterator[tuple[str, InputError]]:
+    """Why the images that use torch are not checked, in a target that has ELF objects, too."""
+    named = [member for member in members if _NAMES_TORCH.search(member[2].head(member[2].size))]
+    images, unreadable = read_image_files(named) if named else ((), ())
+    yield from unreadable
+    for image in users_of_torch(images):
+        problem = f"is for {image.system.value}, and not checked together with files for Linux"
+        yield image.path, InputError(image.path, problem, "pass it by itself")
 
 
 def _of_images(

@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import json
 import logging
+import shutil
 import ssl
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,10 +18,11 @@ from pathlib import Path
 from typing import Final
 
 import httpx2
-from unearth.auth import MultiDomainBasicAuth
+from unearth import auth
 from unearth.fetchers import PyPIClient
 
-from abiscan.errors import InputError
+from abiscan.errors import InputError, UnreachableError
+from abiscan.inputs import disk
 from abiscan.inputs.kept import written_whole
 
 _TRIES: Final = 3
@@ -71,7 +73,9 @@ class Web:
             follow_redirects=True,
             proxy=proxy,
         )
-        self._client.auth = MultiDomainBasicAuth(prompting=False, index_urls=index_urls)
+        # What unearth would run is in the current folder.
+        auth.KEYRING_DISABLED |= shutil.which("keyring") != disk.which("keyring")
+        self._client.auth = auth.MultiDomainBasicAuth(prompting=False, index_urls=index_urls)
 
     def close(self) -> None:
         """Close the connections."""
@@ -89,7 +93,7 @@ class Web:
     def get(self, url: str, *, headers: Mapping[str, str] | None = None) -> httpx2.Response:
         """A whole page, or the server's "not found"; offline, as it was when it was last read.
 
-        :raises InputError: it cannot be had
+        :raises UnreachableError: it cannot be had
         """
         kept = self._folder / f"{hashlib.sha256(url.encode('utf-8', 'backslashreplace')).hexdigest()}.page"
         if self.offline:
@@ -100,7 +104,9 @@ class Web:
                 parts.append(part)
                 size += len(part)
                 if size > _LARGEST_PAGE:
-                    raise InputError(_shown(url), "is too large for a page of an index", "check the index settings")
+                    raise UnreachableError(
+                        _shown(url), "is too large for a page of an index", "check the index settings"
+                    )
         content = b"".join(parts)
         kind = response.headers.get("Content-Type", "")
         if not url.startswith("file:"):
@@ -113,7 +119,7 @@ class Web:
     def get_stream(self, url: str, *, headers: Mapping[str, str] | None = None) -> Iterator[httpx2.Response]:
         """The response to one request, its body unread; a passing failure is tried again.
 
-        :raises InputError: there is no such URL, or the server cannot be reached, or refuses; not for 404 and 416
+        :raises UnreachableError: there is no such URL, or the server cannot be reached, or refuses; not for 404 and 416
         """
         if self.offline:
             raise _offline(url)
@@ -123,11 +129,13 @@ class Web:
                     response = stack.enter_context(self._client.stream("GET", url, headers=headers))
                 except httpx2.InvalidURL as error:
                     problem = f"is not a URL: {error}"
-                    raise InputError(_shown(url), problem, "check the index settings") from error
+                    raise UnreachableError(_shown(url), problem, "check the index settings") from error
                 except httpx2.HTTPError as error:
                     if not left:
                         problem = f"cannot be reached: {error or type(error).__name__}"
-                        raise InputError(_shown(url), problem, "check the network and the index settings") from error
+                        raise UnreachableError(
+                            _shown(url), problem, "check the network and the index settings"
+                        ) from error
                     time.sleep(self._pause)
                     continue
                 if response.status_code not in _PASSING or not left:
@@ -137,13 +145,13 @@ class Web:
             status = response.status_code
             if status >= 400 and status not in (404, 416):
                 said = _REFUSED.get(status, response.reason_phrase)
-                raise InputError(_shown(url), f"the server answers {status}: {said}", "check the index settings")
+                raise UnreachableError(_shown(url), f"the server answers {status}: {said}", "check the index settings")
             yield response
 
     def received(self, response: httpx2.Response, url: str) -> Iterator[bytes]:
         """The body of a response, counted.
 
-        :raises InputError: the connection breaks, or is too slow to be of use
+        :raises UnreachableError: the connection breaks, or is too slow to be of use
         """
         began, at_begin, before = time.monotonic(), 0, 0
         try:
@@ -155,11 +163,11 @@ class Web:
                 if (now := time.monotonic()) - began > self._patience:
                     if here - at_begin < _LEAST:
                         problem = f"the server sent {here - at_begin} bytes in {now - began:.0f} s, and was given up"
-                        raise InputError(_shown(url), problem, "run it again: it resumes where it stopped")
+                        raise UnreachableError(_shown(url), problem, "run it again: it resumes where it stopped")
                     began, at_begin = now, here
         except httpx2.HTTPError as error:
             problem = f"the transfer broke off: {error or type(error).__name__}"
-            raise InputError(_shown(url), problem, "run it again: it resumes where it stopped") from error
+            raise UnreachableError(_shown(url), problem, "run it again: it resumes where it stopped") from error
 
 
 def _trusting(certificates: str) -> ssl.SSLContext:
@@ -186,8 +194,10 @@ def _page(status: int, url: str, kind: str, content: bytes) -> httpx2.Response:
     return httpx2.Response(status, headers={"Content-Type": kind}, content=content, request=request)
 
 
-def _offline(url: str) -> InputError:
-    return InputError(_shown(url), "has not been read before, and may not be read now", "run it without --offline")
+def _offline(url: str) -> UnreachableError:
+    return UnreachableError(
+        _shown(url), "has not been read before, and may not be read now", "run it without --offline"
+    )
 
 
 def _shown(url: str) -> str:

@@ -7,10 +7,11 @@ dependents, and in one object the first unresolved relocation is the one named.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import logging
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from abiscan.binary.elf import Definition, Reference, SharedObject
+from abiscan.binary.elf import Reference, SharedObject
 from abiscan.binary.ownership import (
     is_cxx_library,
     is_cxx_symbol,
@@ -18,6 +19,7 @@ from abiscan.binary.ownership import (
     is_system_library,
     is_torch_symbol,
 )
+from abiscan.binary.symbols import Definition
 from abiscan.linkage.model import (
     Absence,
     Closure,
@@ -32,6 +34,8 @@ from abiscan.torches.names import ColumnSymbols, NameTable
 
 PACKED: Final = "DT_RELR without GLIBC_ABI_DT_RELR dependency"
 _PACKING: Final = "GLIBC_ABI_DT_RELR"
+_log = logging.getLogger("abiscan.linkage")
+
 NO_SUCH_FILE: Final = "cannot open shared object file: No such file or directory"
 
 
@@ -52,13 +56,44 @@ def resolve(process: Process, closure: Closure, resolver: Resolver | None = None
         nowhere, elsewhere = resolver.unresolved(module, scope, absent, has_python=process.has_python)
         undefined += (UndefinedSymbol(module=module, reference=reference) for reference in nowhere)
         unchecked += elsewhere
-    return Resolution(
+    resolution = Resolution(
         closure=closure,
         missing_versions=versions,
         undefined=tuple(undefined),
         unchecked=tuple(unchecked),
         error=_first_error(closure, versions, undefined),
     )
+    if _log.isEnabledFor(logging.DEBUG):
+        for decision in _decisions(process, scope, resolution):
+            _log.debug(decision)
+    return resolution
+
+
+def _decisions(process: Process, scope: Sequence[Module], resolution: Resolution) -> Iterator[str]:
+    """What the loader does in a load, step by step."""
+    closure = resolution.closure
+    for module in process.modules:
+        yield f"already loaded: {module.path}{'' if module.facts else ', which is assumed to exist'}"
+    for module in closure.new:
+        by = f", needed by {module.loader.name}" if module.loader else ""
+        yield f"maps {module.path}{by}{'' if module.facts else ', which is assumed to exist'}"
+    for library in closure.missing:
+        meaning = "the load stops here" if library.stops else f"assumed to exist ({library.absence.value})"
+        yield f"does not find {library.name}, needed by {library.needed_by.name}: {meaning}"
+    for version in resolution.missing_versions:
+        yield f"{version.module.name}: {version_message(version)}"
+    nowhere = {(symbol.module, symbol.reference) for symbol in resolution.undefined}
+    for module in relocation_order(closure):
+        for reference in module.facts.references if module.facts else ():
+            providers = (other for other in scope if other.facts and _satisfied(reference, other.facts))
+            if provider := next(providers, None):
+                place = provider.name
+            elif (module, reference) in nowhere:
+                place = "nothing: undefined"
+            else:
+                place = "nothing that is known: weak" if reference.weak else "a library that is assumed to exist"
+            yield f"{module.name}: {reference.name} resolves to {place}"
+    yield f"the load fails: {resolution.error.message}" if resolution.error else "the load succeeds"
 
 
 def relocation_order(closure: Closure) -> tuple[Module, ...]:

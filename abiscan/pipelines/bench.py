@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import posixpath
 from collections.abc import Mapping, Sequence
 
@@ -25,6 +26,8 @@ from abiscan.results.check import Result
 from abiscan.results.package import PackageResult
 from abiscan.torches import embedded
 from abiscan.torches.torch import EmbeddedTorch, ReleaseNumber, Torch, TorchChoice
+
+_log = logging.getLogger("abiscan.pipelines")
 
 
 class Bench:
@@ -52,7 +55,7 @@ class Bench:
         self._readings: dict[Package, PackageReading] = {}
         self._files = session.files()
         self._progress = session.progress
-        self._folder = session.store.folder
+        self._folder = session.folder
         self._jobs = session.jobs
         self._all_embedded = not choices
         choices = choices or list(map(ReleaseNumber, _all_builds()))
@@ -112,6 +115,7 @@ class Bench:
         if target.target.images:
             return judge_images(target.target, self._judges[name].torch, rules)
         target.recover(self._jobs)
+        self._layers[name].take_unread()  # what earlier targets left
         package = self._read_package(source, name)
         return self._judges[name].judge(
             target,
@@ -147,7 +151,12 @@ class Bench:
         :param results: those of ``judge`` for the target
         """
         package = self._read_package(source, name)
-        return package_result(package, self.target(source, name), results) if package else None
+        if package is None:
+            return None
+        result = package_result(package, self.target(source, name), results)
+        said = f": {result.error}" if result.error else ""
+        _log.debug("package %s on torch %s: %s%s", result.name, result.torch_build or name, result.verdict.value, said)
+        return result
 
     def _read_package(self, source: Source, name: str) -> ReadPackage | None:
         target, key = self.target(source, name), (source, name)

@@ -42,7 +42,8 @@ class Beside:
         site = posixpath.dirname(self._torch.package)
         found: dict[str, list[str]] = {}
         for path in (path for source in self._sources for path in self._paths(source, site)):
-            facts = self._files.object_at(path)
+            # A target that cannot be read is no gap of another one, unless that needs it, and reads it.
+            facts = self._files.object_at(path, remember=False)
             for name in {posixpath.basename(path), (facts and facts.soname) or posixpath.basename(path)}:
                 found.setdefault(name, []).append(path)
         return found

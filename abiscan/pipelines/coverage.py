@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -29,6 +30,8 @@ from abiscan.inputs.workload import read_workload
 from abiscan.results.coverage import BackendReport
 from abiscan.torches import embedded
 from abiscan.torches.torch import TorchChoice
+
+_log = logging.getLogger("abiscan.pipelines")
 
 _PRIVATE_USE: Final = "PrivateUse1"
 _RENAMES: Final = re.compile(r"rename_privateuse1_backend\(\s*['\"](\w{1,50})['\"]\s*\)")
@@ -65,6 +68,7 @@ def backend_report(
     own_name = _own_name(source, registered)
     main_backend = meant_backend(registered, _built_for(inventories))
     key = _key(examined.target.name, table, backend, own_name, main_backend)
+    _log.debug("the backend of %s is %s: asked for %s, registers for %s", source, key, backend, main_backend)
     core = core_operators(operators) or newest_core(release.machine)
     backend_name = own_name if key == _PRIVATE_USE else None
     return BackendReport(

@@ -6,6 +6,7 @@ What the metadata exclude is not looked at; what they admit is judged by the byt
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,9 +15,9 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from abiscan.binary.elf import Machine
-from abiscan.errors import InputError, StoppedError
+from abiscan.errors import InputError, NoExtensionError, StoppedError
 from abiscan.findings import Effect
-from abiscan.inputs import isolation
+from abiscan.inputs import isolation, memory
 from abiscan.inputs.answers import answer
 from abiscan.inputs.index import Candidate, Index
 from abiscan.inputs.packages import RemoteWheel
@@ -33,6 +34,9 @@ from abiscan.torches.torch import ReleaseNumber, TorchChoice
 
 if TYPE_CHECKING:
     from abiscan.pipelines.glance import Glance
+
+
+_log = logging.getLogger("abiscan.pipelines")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,7 +238,9 @@ class _Attempt:
         system = self._index.system
         wheel = self._index.origin(candidate)
         question = ["fit", *wheel, str(self._choice), self.build, system.python, system.platforms]
-        return answer(self._session.store.folder, question, lambda: self._read(candidate), ())
+        judged = answer(self._session.folder, question, lambda: self._read(candidate), ())
+        _log.debug("%s on torch %s: %s", candidate, self.build, judged.reason or judged.note or "works")
+        return judged
 
     def _read(self, candidate: Candidate) -> Opinion:
         megabytes = self._index.bytes_read / 1e6
@@ -244,6 +250,13 @@ class _Attempt:
             isolation.begin(name_of(wheel))
         except StoppedError as error:
             return Opinion(reason=error.problem)
+        memory.give_back()
+        try:
+            return self._opinion_of(wheel)
+        except NoExtensionError:  # nothing in it was compiled for a torch
+            return Opinion()
+
+    def _opinion_of(self, wheel: RemoteWheel) -> Opinion:
         seen = self._glance(wheel)
         if seen is not None and seen.reason is not None:
             return Opinion(reason=seen.reason)

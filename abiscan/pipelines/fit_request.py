@@ -13,7 +13,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from abiscan.errors import InputError
 from abiscan.inputs import interpreter
 from abiscan.inputs.files import exists
-from abiscan.inputs.index import Index, System, settings_of_pip
+from abiscan.inputs.index import Index, Settings, System, settings_of_pip
 from abiscan.inputs.requirements_file import read_requirements
 from abiscan.inputs.session import Session
 from abiscan.pipelines.fit import fit, local_tag, release_build, torches_of_index
@@ -25,7 +25,7 @@ _FOLDER = "wheels"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What is asked; see ``abiscan.fit``."""
+    """What is asked; see ``abiscan.fit``. ``settings`` are used instead of those of pip, if they are not None."""
 
     packages: tuple[str, ...]
     torch: str | TorchChoice | None
@@ -37,6 +37,7 @@ class Request:
     index_url: str | None = None
     extra_index_urls: tuple[str, ...] = ()
     offline: bool = False
+    settings: Settings | None = None
 
 
 def answer(request: Request, session: Session) -> FitReport:
@@ -46,7 +47,7 @@ def answer(request: Request, session: Session) -> FitReport:
     """
     lines = [line for file in request.files for line in read_requirements(file)]
     requirements = [*map(_requirement, request.packages), *(line.requirement for line in lines if not line.constraint)]
-    settings = settings_of_pip(request.python, request.index_url, request.extra_index_urls)
+    settings = request.settings or settings_of_pip(request.python, request.index_url, request.extra_index_urls)
     constraints = [
         *(line.requirement for line in lines if line.constraint),
         *(line.requirement for file in settings.constraints for line in read_requirements(Path(file), constraint=True)),
@@ -57,7 +58,7 @@ def answer(request: Request, session: Session) -> FitReport:
         version = tag.major, tag.minor
     system = System.of(version, request.platform)
     here = request.torch is None and request.cuda is None and request.platform is None and _has_torch(request.python)
-    folder = session.store.folder / _FOLDER
+    folder = session.folder / _FOLDER
     with contextlib.closing(Index(settings, system, folder, offline=request.offline)) as index:
         choices = [TorchOf(request.python)] if here else _choices(request, index)
         found = fit(requirements, choices, index, session, installed=here, constraints=constraints)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -21,6 +22,8 @@ from abiscan.torches.torch import Torch
 from abiscan.torches.torch_images import TorchImages
 from abiscan.words import plural
 
+_log = logging.getLogger("abiscan.pipelines")
+
 _ANSWERED: Final = frozenset({"missing-library", "undefined-symbol"})
 _UNREAD: Final = "registrations, layouts and code for GPUs are not read in files for {}; only imports are checked"
 
@@ -35,6 +38,7 @@ def judge_images(target: Target, torch: Torch, rules: Sequence[Rule]) -> tuple[R
     for file in users_of_torch(target.images):
         machine = machine_of(file, torch)
         images = torch.images(file.system, machine)
+        _log.debug("checks %s of %s on %s", file.path, target.name, images)
         results.append(_result(target, file, images, load(file, images, target.images), chosen))
     unread = (unread_result(target, torch, path, error, stage="image") for path, error in target.unreadable)
     return (*results, *unread)
@@ -55,6 +59,13 @@ def _result(target: Target, file: ImageFile, torch: TorchImages, found: ImageLoa
         count = plural(len(found.undecided), "import")
         reason = f"whether {torch} meets {count} is unknown ({names}): an ordinal, or a name that a library passes on"
         gaps.append(Gap(stage="imports", reason=reason, rules=("undefined-symbol",)))
+    for library in found.libraries:
+        _log.debug("does not find %s, needed by %s", library.name, library.needed_by)
+    for missing in found.names:
+        _log.debug("%s: %s resolves to nothing", missing.needed_by, missing.name)
+    for finding in findings:
+        _log.debug("%s: %s: %s", finding.rule, finding.effect.value, finding.message)
+    _log.debug("%s on %s: %s", file.path, torch, _verdict(found).value)
     return Result(
         target=target.name,
         path=file.path,

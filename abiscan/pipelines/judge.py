@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypedDict
@@ -43,6 +44,9 @@ if TYPE_CHECKING:
     from abiscan.extension.replay import Replayer
     from abiscan.inputs.requirement import TorchRequirement
 
+
+_log = logging.getLogger("abiscan.pipelines")
+_rules_log = logging.getLogger("abiscan.rules")
 
 _OF_CUDA: Final = "libtorch_cuda.so"
 
@@ -122,7 +126,7 @@ class Judge:
             (examined, link(examined, setting, declaration=declared(examined.path)))
             for examined, setting in self._settings(target, target.extensions if extensions is None else extensions)
         ]
-        findings = [[finding for rule in rules for finding in rule.check(linkage)] for _, linkage in linkages]
+        findings = [_findings(linkage, rules) for _, linkage in linkages]
         unread = [Gap(stage="elf", reason=str(error)) for error in self._files.take_unread()]
         if keep:
             self._keep(linkages)
@@ -207,6 +211,7 @@ class Judge:
         release, interpreter, name = setting.release, self.torch.interpreter, examined.path
         target = examined.target.name
         self._progress(f"{target if target.endswith(name) else f'{target}: {name}'} on {release}")
+        _log.debug("checks %s of %s on %s", name, target, release)
         resolution = self._resolve(examined, setting)
         # If the load fails before the registrations, how torch would react to them matters for explanations only.
         replayed = resolution if resolution is None or explained or resolution.error is None else None
@@ -234,7 +239,7 @@ class Judge:
             drifts=drifting,
             package=examined.target.package.name if examined.target.package and examined.target.metadata else "",
             wheel=examined.target.metadata.wheel if examined.target.metadata else "",
-            built_for=examined.origin.releases,
+            built_for=registering.built_for if registering else examined.owner.origins[examined.path].releases,
             **self._on_gpus(examined, release),
         )
 
@@ -289,6 +294,18 @@ class Judge:
                 self._replayer.keep(examined, linkage.resolution, linkage.registering)
 
 
+def _findings(linkage: Linkage, rules: Sequence[Rule]) -> list[Finding]:
+    """What the rules find, in their order."""
+    findings: list[Finding] = []
+    for rule in rules:
+        own = list(rule.check(linkage))
+        findings += own
+        _rules_log.debug("%s on %s: %s: %d findings", linkage.name, linkage.release, rule.name, len(own))
+        for finding in own:
+            _rules_log.debug("%s: %s: %s", rule.name, finding.effect.value, finding.message)
+    return findings
+
+
 def _required(target: Target) -> TorchRequirement | None:
     """The torch requirement in a target's metadata, if it excludes any torch."""
     requirement = target.metadata.requires_torch if target.metadata else None
@@ -299,6 +316,11 @@ def _result(
     examined: ExaminedExtension, linkage: Linkage, findings: Sequence[Finding], gaps: tuple[Gap, ...]
 ) -> Result:
     error, resolution = linkage.error, linkage.resolution
+    verdict = _verdict(error, findings, gaps)
+    for gap in gaps:
+        _log.debug("%s on %s: gap: %s", examined.path, linkage.release, gap)
+    said = f": {error.message}" if error else ""
+    _log.debug("%s on %s: %s%s", examined.path, linkage.release, verdict.value, said)
     missing = resolution.closure.missing if resolution else ()
     return Result(
         target=examined.target.name,
@@ -306,7 +328,7 @@ def _result(
         sha256=examined.extension.source.sha256(),
         torch=linkage.release.version,
         torch_build=linkage.release.build,
-        verdict=_verdict(error, findings, gaps),
+        verdict=verdict,
         predicted_error=_predicted(error) if error else None,
         undefined_symbols=tuple(dict.fromkeys(str(symbol.reference) for symbol in linkage.undefined)),
         external=tuple(dict.fromkeys(library.name for library in missing if library.absence is Absence.EXTERNAL)),

@@ -169,6 +169,9 @@ def judge_on_all(bench: Bench, source: Source, rules: Sequence[Rule], *, explain
             found.append((results, bench.package(source, torch, results) if results else None))
         return found
 
+    examined.recover(jobs)
+    # Recovers what they register before the processes part, whether or not a torch asks for it.
+    origins = {extension.path: extension.origin for extension in examined.extensions}
     first, *others = bench.names
     # What is read of the target for the first torch need not be read again; old and new torches take turns.
     shares = ([first], *(others[number::jobs] for number in range(min(jobs, len(others)))))
@@ -182,7 +185,6 @@ def judge_on_all(bench: Bench, source: Source, rules: Sequence[Rule], *, explain
             results_by_path.setdefault(result.path, {})[torch] = result
         if package:
             packages[torch] = package
-    origins = {extension.path: extension.origin for extension in examined.extensions}
     metadata = examined.target.metadata
     required = metadata.requires_torch if metadata else None
     declared = str(required) if required else None

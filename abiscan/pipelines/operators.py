@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from abiscan.binary.elf import Machine
 from abiscan.errors import InputError
 from abiscan.inputs import disk
-from abiscan.inputs.files import Files, read_facts
+from abiscan.inputs.files import Files
 from abiscan.inputs.session import Session
 
 if TYPE_CHECKING:
@@ -55,19 +55,21 @@ def torch_operators(choice: TorchChoice, machine: Machine, session: Session) -> 
     return TorchOperators(release=release, operators=torch.operators_of(release))
 
 
-def live_operators(executable: str | None) -> TorchOperators:
-    """The operators of a running torch: that of the interpreter ``executable``, or of this one for None.
+def live_operators(named: str | None) -> TorchOperators:
+    """The operators of a running torch: that of the interpreter that the user named, or of the environment for None.
 
     :raises InputError: it has no torch, or its torch does not answer
     """
     from abiscan.inputs import interpreter as python
+    from abiscan.inputs.environment import used
     from abiscan.results.torch_operators import TorchOperators
     from abiscan.torches import from_libs, from_python
 
+    executable = used(named).python
     package = python.installed_torch() if executable is None else python.ask(executable)[1]
     if package is None:
         raise InputError(executable or sys.executable, "has no torch", "name a Python that has one with --python")
-    release = from_libs.from_path(package, Files(read_facts))
+    release = from_libs.from_path(package, Files())
     return TorchOperators(release=release, operators=from_python.read_operators(executable or sys.executable))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 from abiscan.extension.examined import ExaminedExtension, ExaminedTarget, examine
@@ -12,6 +13,8 @@ from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source, uses_torch
 from abiscan.pipelines.turns import Turns
 from abiscan.results.stable import StableReport, StableRow
+
+_log = logging.getLogger("abiscan.pipelines")
 
 
 def stable(targets: Sequence[Source], session: Session) -> StableReport:
@@ -50,7 +53,11 @@ def stabilities(target: ExaminedTarget) -> list[Stability]:
 
 def _stability(target: ExaminedTarget, extension: ExaminedExtension) -> Stability:
     siblings = (other.facts for other in target.extensions if other is not extension)
-    return stability(extension.facts, siblings, looked_up(extension.extension.source, extension.facts))
+    found = stability(extension.facts, siblings, looked_up(extension.extension.source, extension.facts))
+    if _log.isEnabledFor(logging.DEBUG):
+        symbols = ", ".join([each.symbol for each in found.counterparts] or found.deciding)
+        _log.debug("%s is %s: %s", extension.path, found.state.value, symbols or "takes nothing of torch")
+    return found
 
 
 def _row(target: ExaminedTarget, extension: ExaminedExtension) -> StableRow:

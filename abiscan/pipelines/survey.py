@@ -105,7 +105,7 @@ def survey(
     answers: SurveyFile,
     progress: Callable[[int, int], None],
 ) -> None:
-    """Find the answers that are missing from a file of answers.
+    """Find the answers that are missing from a file of answers, and put all of them in order.
 
     :param names: those of the torches
     :param progress: is called with the number of targets that are done, and of all
@@ -122,6 +122,7 @@ def survey(
     for lines in _answered(unanswered(), workers):
         answers.add(lines)
         progress(next(done), len(targets))
+    answers.arrange(targets, names)
 
 
 def _unanswered(task: SurveyTask, answers: SurveyFile) -> SurveyTask | None:
@@ -187,7 +188,7 @@ def judge(task: SurveyTask) -> Surveyed:
         if not isinstance(source, Path) or task.content is not None:  # in a folder that is gone afterwards
             return Surveyed(lines=find())
         question = ["survey", task.target, list(task.torches.specs), task.torches.python, list(task.names)]
-        return Surveyed(lines=answer(session.store.folder, question, find, [task.target]))
+        return Surveyed(lines=answer(session.folder, question, find, [task.target]))
 
 
 def _addressed(task: SurveyTask, workers: Workers) -> SurveyTask:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -9,10 +10,12 @@ from abiscan.python.hosts import text
 from abiscan.python.imports import PythonInterpreter
 from abiscan.python.library import PythonCode
 from abiscan.python.machine import Decision, Exhausted, Limits, ProcessEnded, PythonMachine, Spot, Trace, Unreadable
-from abiscan.python.model import Answer, Condition, ImportOutcome, Load, Raised
+from abiscan.python.model import Answer, Condition, ImportOutcome, Load, Raised, in_words
 from abiscan.python.questions import AskedWorld
 from abiscan.python.systems import stripped
 from abiscan.python.values import PythonError, Thrown, Why
+
+_log = logging.getLogger("abiscan.python")
 
 _MOST_RUNS = 12
 
@@ -92,6 +95,7 @@ def run(
     machine = PythonInterpreter(library, world, choices, limits)
     machine.with_optional = optional
     machine.as_it_is_here = as_it_is_here
+    _log.debug("imports %s%s", module, f" with the other way of {len(choices)} conditions" if choices else "")
     raised: Raised | Answer | None = None
     try:
         machine.import_module(module)
@@ -107,6 +111,7 @@ def run(
     except RecursionError:
         machine.gap("is nested too deep to be followed")
         raised = Answer.UNKNOWN
+    _log.debug("the import of %s: %s", module, in_words(raised))
     return Run(raised=raised, trace=machine.trace, choices=choices, optional=optional)
 
 

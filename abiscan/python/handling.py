@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import logging
 from collections.abc import Callable, Iterable, Sequence
 
 from abiscan.python.binding import Binding
@@ -13,6 +14,7 @@ from abiscan.python.model import Said, Told
 from abiscan.python.signals import BreakSignal, ContinueSignal, ReturnSignal
 from abiscan.python.values import Class, Instance, NotKnown, PythonError, Scope, Thrown, Why
 
+_log = logging.getLogger("abiscan.python")
 _LOUDEST = (Told.WARNING, Told.LOG, Told.PRINT)
 
 
@@ -110,6 +112,8 @@ class Handling(Binding):
             self.execute(node.orelse, scope)
         else:
             handler = next((one for one, classes in catching if _caught(failure, classes)), None)
+            caught = f"caught at line {handler.lineno}" if handler else "not caught there"
+            _log.debug("%s, raised at %s, is %s", failure.name(), failure.at, caught)
             if handler is None:
                 raise Thrown(failure)
             self._handle(handler, failure, scope)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import logging
 import posixpath
 import re
 import sys
@@ -33,6 +34,7 @@ from abiscan.python.values import (
     thrown,
 )
 
+_log = logging.getLogger("abiscan.python")
 _NAMED_OTHERWISE = {
     "pillow": "pil", "pyyaml": "yaml", "scikit_learn": "sklearn", "opencv_python": "cv2", "protobuf": "google",
     "python_dateutil": "dateutil", "beautifulsoup4": "bs4", "pytorch_triton": "triton", "cuda_python": "cuda",
@@ -123,6 +125,7 @@ class PythonInterpreter(Calls):
             return module
         self.modules[full] = module
         self.trace.imported.append(found.file)
+        _log.debug("enters %s, %s", full, found.file)
         try:
             if self.library.eager(found.file) or not self._skim(module, found.file):
                 self._run_body(module)
@@ -262,6 +265,7 @@ class PythonInterpreter(Calls):
         return NotKnown(full, parent.why if isinstance(parent, NotKnown) else Why.NOT_FOLLOWED)
 
     def _installed(self, name: str) -> object:
+        _log.debug("%s: imports %s, which is no module of the package", self.place(), name)
         absent = _absent(name)
         lacks = self.files.system.lacks
         if name in lacks:
@@ -380,12 +384,13 @@ class PythonInterpreter(Calls):
             return
         self.settle(Deferred(module, "__all__"))
         listed = module.names.get("__all__")
-        public = [name for name in module.names if not name.startswith("_")]
+        # globals()[NAME] = … may have bound a name that is not known.
+        public = [name for name in module.names if isinstance(name, str) and not name.startswith("_")]
         names = listed if isinstance(listed, (list, tuple)) else public
         for name in names:
             if isinstance(name, str):
                 self.bind(name, self._take_listed(module, name), scope)
-        if module.open_ or isinstance(listed, NotKnown):
+        if module.open_ or isinstance(listed, NotKnown) or not all(isinstance(name, str) for name in module.names):
             scope.module.open_ = True
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,6 +25,7 @@ from abiscan.python.questions import AskedWorld
 from abiscan.python.systems import stripped
 from abiscan.python.values import NotKnown, PythonFunction, Scope, Why
 
+_log = logging.getLogger("abiscan.python")
 _MOST_SAID = 100
 
 Spot = tuple[str | None, int, int]
@@ -148,6 +150,7 @@ class PythonMachine:
         """Whether libraries do not load that need another one, which is not on this machine."""
         self.perhaps = False
         """Whether what is being run may not run at all: what it changes is not known then."""
+        self.is_traced = _log.isEnabledFor(logging.DEBUG)
         self.steps = 0
         self._next_check = min(256, limits.steps + 1)
 
@@ -235,6 +238,7 @@ class PythonMachine:
         if key not in self.trace.decisions:
             condition = Condition(text=text, at=PythonLine(file=place.file, line=spot[0]), taken=taken)
             self.trace.decisions[key] = Decision(spot=key, condition=condition, why=why)
+            _log.debug("%s: takes %s to be %s, which depends on what is %s", condition.at, text, taken, why.value)
         return taken
 
     # ---- what the parts of the interpreter offer each other

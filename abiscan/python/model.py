@@ -62,6 +62,13 @@ class Answer(enum.Enum):
     """Both may well be: both ways are followed."""
 
 
+def in_words(end: Raised | Answer | None) -> str:
+    """How an import or a load ends, for the trace."""
+    if isinstance(end, Raised):
+        return f"{end.exception}: {end.message} ({end.at})"
+    return "it succeeds" if end is None else end.value
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoResult:
     """Why the result of a call is not known."""

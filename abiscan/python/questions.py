@@ -7,10 +7,14 @@ target; only where no reading got the answer that it gives, the package is read 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from abiscan.python.model import Answer, LoadedBy, NoResult, Raised, Reading, World
+from abiscan.python.model import Answer, LoadedBy, NoResult, Raised, Reading, World, in_words
+
+_log = logging.getLogger("abiscan.python")
 
 Ask = Callable[[World], object]
 """Gets an answer from a target."""
@@ -50,7 +54,10 @@ class Answered:
             number = one.question.world
             if number not in worlds:
                 worlds[number] = fresh()
-            one = one.ways.get(_key(_answer(one.question.ask, worlds[number])))
+            given = _answer(one.question.ask, worlds[number])
+            _log.debug("asks the target: %s", _Told(one.question.text, given))
+            one = one.ways.get(_key(given))
+        _log.debug("reads the package %s", "anew" if one is None else "as for another target that answers alike")
         return one
 
     def keep(self, questions: Questions, reading: Reading) -> None:
@@ -64,6 +71,21 @@ class Answered:
             way, answer = fork.ways, _key(given)
         way.setdefault(answer, reading)
         self._first = first[None]
+
+
+class _Told(NamedTuple):
+    """A question and its answer, for the trace: made into words only if somebody reads them."""
+
+    question: Hashable
+    answer: object
+
+    def __str__(self) -> str:
+        words = self.question if isinstance(self.question, tuple) else (self.question,)
+        asked = " ".join(str(word.value if isinstance(word, LoadedBy) else word) for word in words)
+        answer = in_words(self.answer) if isinstance(self.answer, Raised | Answer) else self.answer
+        if len(words) == 2 and isinstance(words[1], LoadedBy):
+            return f"load {asked}: {'it loads' if answer is None else answer}"
+        return f"{asked}? {answer}"
 
 
 def _answer(ask: Ask, world: World) -> object:
@@ -155,4 +177,5 @@ class AskedWorld:
         if text not in self._since_load:
             given = self._since_load[text] = ask(self._world)
             self._questions.asked.append((_Question(world=self._number, text=text, ask=ask), given))
+            _log.debug("asks the target: %s", _Told(text, given))
         return self._since_load[text]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,6 +14,8 @@ from abiscan.python.models import enum_
 from abiscan.python.operations import binary, compare, described
 from abiscan.python.signals import BreakSignal, ContinueSignal, ReturnSignal
 from abiscan.python.values import Class, NotKnown, OfTarget, PythonFunction, Scope, Thrown, Why
+
+_log = logging.getLogger("abiscan.python")
 
 
 class Statements(Handling):
@@ -61,6 +64,8 @@ class Statements(Handling):
         test = self.evaluate(node.test, scope)
         known = truth(test)
         if known is not None:
+            if self.is_traced:
+                _log.debug("%s: %s is %s", self.place(), self.source_of(node.test), known)
             self.execute(node.body if known else node.orelse, scope)
             return
         unknown = test if isinstance(test, NotKnown) else NotKnown(described(test))

@@ -41,8 +41,11 @@ def render(diagnosis: Diagnosis, console: Console) -> None:
     for command in commands:
         console.print(Text(f"  {clean(command)}"), soft_wrap=True)  # in one line, to be copied
     unsolved = [ailment.subject for ailment in diagnosis.ailments if ailment.effect and not ailment.commands]
-    if unsolved:
-        names = ", ".join(map(clean, unsolved))
+    names = ", ".join(map(clean, unsolved))
+    if diagnosis.unreachable is not None:
+        why = f"since an index cannot be read: {diagnosis.unreachable}"
+        console.print(Text(f"\ndid not look for versions that work, {clean(why)}"), soft_wrap=True)
+    elif unsolved:
         console.print(Text(f"\nfound nothing on the index that works together: looked for other versions of {names}"))
 
 

@@ -60,6 +60,7 @@ class Diagnosis:
 
     ``environment`` names it, and says why it was chosen; ``solution`` is the one command after which the packages in it
     work together, None if there is none to be found, or no need of one; ``advice`` says what that installs, and why.
+    ``unreachable`` says which index cannot be read, if that is why nothing was looked for.
     """
 
     environment: str
@@ -69,6 +70,7 @@ class Diagnosis:
     healthy: tuple[str, ...]
     solution: str | None = None
     advice: str | None = None
+    unreachable: str | None = None
 
     @property
     def exit_code(self) -> int:
@@ -98,6 +100,7 @@ class Diagnosis:
                 ],
                 "solution": self.solution,
                 "advice": self.advice,
+                "unreachable": self.unreachable,
                 "healthy": list(self.healthy),
             }
         )

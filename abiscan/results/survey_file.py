@@ -1,15 +1,22 @@
-"""The answers of a survey in a file that only grows, so that an interrupted survey resumes where it stopped."""
+"""The answers of a survey in a file that grows, so that an interrupted survey resumes where it stopped.
+
+Answers are added as they are found. A survey that ends puts them in order, so that the same targets make the same file,
+whatever the number of processes, and however often it was interrupted.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import importlib
+import itertools
 import os
+import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Final
 
 from abiscan.errors import InputError
+from abiscan.inputs import kept
 from abiscan.results.survey import SurveyEntry
 
 _FIX = "pass another file with --output"
@@ -61,7 +68,11 @@ class SurveyFile:
                 _lock(stream)
             except OSError as error:
                 raise InputError(str(path), "another survey is writing to it", "wait until it ends") from error
-            yield cls(path, stream)
+            file = cls(path, stream)
+            try:
+                yield file
+            finally:
+                file._stream.close()
 
     def has(self, target: str, torch: str) -> bool:
         """Whether there is an answer."""
@@ -86,7 +97,33 @@ class SurveyFile:
         """All answers, the latest one for each target and torch last."""
         return self._read(repair=False)
 
+    def arrange(self, targets: Sequence[str], torches: Sequence[str]) -> None:
+        """Put the answers in the order of the targets and torches; answers for others come first, as they are.
+
+        Where the file cannot be replaced, it stays as it is.
+        """
+        ranks = {key: number for number, key in enumerate(itertools.product(targets, torches), 1)}
+        places, start = list[tuple[int, int, int]](), 0
+        for entry, length in self._lines(repair=False):
+            places.append((ranks.get((entry.target, entry.torch), 0), start, length))
+            start += length
+        if places == sorted(places):
+            return
+        path = self._path.resolve()  # a link stays one
+        with contextlib.suppress(OSError):
+            with kept.written_whole(path) as part, part.open("wb") as stream:
+                for _, start, length in sorted(places):
+                    self._stream.seek(start)
+                    stream.write(self._stream.read(length))
+                shutil.copymode(path, part)
+            self._stream.close()
+            self._stream = path.open("a+b")
+
     def _read(self, *, repair: bool) -> Iterator[SurveyEntry]:
+        return (entry for entry, _ in self._lines(repair=repair))
+
+    def _lines(self, *, repair: bool) -> Iterator[tuple[SurveyEntry, int]]:
+        """Each entry, and the length of its line."""
         self._stream.seek(0)
         start = 0
         for number, line in enumerate(self._stream, 1):
@@ -96,7 +133,7 @@ class SurveyFile:
                 return
             start += len(line)
             try:
-                yield SurveyEntry.read(line.decode())
+                yield SurveyEntry.read(line.decode()), len(line)
             except (ValueError, RecursionError) as error:
                 problem = f"line {number} is not an answer of a survey by this version of abiscan"
                 raise InputError(str(self._path), problem, _FIX) from error

@@ -10,7 +10,6 @@ import functools
 import importlib.util
 import json
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
 from abiscan.binary.elf import Machine
+from abiscan.inputs import disk, programs
 from abiscan.torches.class_dumps import ClassRow, parse_records, parse_vtables
 
 OLDEST: Final = 18
@@ -128,7 +128,7 @@ def find() -> Clang | None:
     if library is not None:
         return ClangLibrary()
     for name in (*(f"clang++-{number}" for number in range(NEWEST, OLDEST - 1, -1)), "clang++"):
-        program = shutil.which(name)
+        program = disk.which(name)
         if program is not None and _version(program) >= OLDEST:
             return ClangProgram(program)
     return None
@@ -137,7 +137,7 @@ def find() -> Clang | None:
 @functools.cache
 def _version(program: str) -> int:
     try:
-        said = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=60, check=True).stdout  # noqa: S603
+        said = programs.run([program, "--version"], capture_output=True, timeout=60, check=True).stdout
     except (OSError, subprocess.SubprocessError, ValueError):
         return 0
     found = re.search(r"clang version (\d+)", said)
@@ -153,8 +153,11 @@ class ClangLibrary:
         """The wanted classes, and what they consist of."""
         asked = {"flags": include.flags, "headers": list(headers), "classes": sorted(wanted)}
         with tempfile.TemporaryDirectory(prefix="abiscan-") as scratch:
-            # In an empty folder, since Python looks for modules there.
-            done = _run([sys.executable, "-m", "abiscan.torches.libclang"], Path(scratch), input=json.dumps(asked))
+            done = _run(
+                programs.python(sys.executable, "-m", "abiscan.torches.libclang"),
+                Path(scratch),
+                input=json.dumps(asked),
+            )
             if done.returncode:
                 raise ClangError(_first_line(done.stderr))
             slots = json.loads(Path(scratch, VTABLES).read_bytes())
@@ -255,7 +258,7 @@ def _first_line(errors: str) -> str:
 
 def _run(command: Sequence[str], folder: Path, **options: Any) -> subprocess.CompletedProcess[str]:
     try:
-        return subprocess.run(  # noqa: S603 - a compiler of this machine, which the user installed
+        return programs.run(
             [*_LIMITED, *command],
             cwd=folder,
             capture_output=True,

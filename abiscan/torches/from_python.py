@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from abiscan.dispatch.operators import Fallback, Kernel, Operator, Operators
 from abiscan.errors import InputError
+from abiscan.inputs import programs
 
 _SECONDS: Final = 600
 
@@ -78,10 +79,7 @@ def read_operators(executable: str) -> Operators:
     :raises InputError: the interpreter cannot be run, or its torch does not answer
     """
     try:
-        process = subprocess.run(  # noqa: S603 - the user names the interpreter to ask
-            [executable, "-c", _ASK], capture_output=True, timeout=_SECONDS, check=True
-        )
-        answer = json.loads(process.stdout)
+        answer = json.loads(programs.answer(executable, _ASK, seconds=_SECONDS))
     except (OSError, subprocess.SubprocessError, ValueError) as error:
         fix = "use a Python with torch 2.1 or newer, which has torch._C._dispatch_dump"
         raise InputError(executable, "could not list the operators of its torch", fix) from error

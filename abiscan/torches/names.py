@@ -31,7 +31,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from abiscan.binary.elf import Definition
+from abiscan.binary.symbols import Definition
 
 MAGIC: Final = b"ABISCAN\x02"
 _HEAD: Final = struct.Struct("<8sII7I")

@@ -16,9 +16,9 @@ from typing import Any, Final
 
 from abiscan.dispatch.operators import Fallback, Kernel, Operator, Operators, Place, RegistryEntry, Rewording
 from abiscan.inputs.files import Files
+from abiscan.inputs.identity import identity_of
 from abiscan.inputs.kept import written_whole
 from abiscan.inputs.session import Session
-from abiscan.inputs.store import identity_of
 from abiscan.torches import embedded_operators
 from abiscan.torches.from_libs import identities, operator_libraries, read_operators
 from abiscan.torches.model import TorchRelease
@@ -49,7 +49,7 @@ def operators_of(
     """
     sources = [source for path in operator_libraries(release) if (source := files.source(path)) is not None]
     identity = " ".join((release.version or "", *map(identity_of, sources)))
-    path = session.store.folder / f"{hashlib.sha256(identity.encode()).hexdigest()[:40]}-v{FORMAT}{SUFFIX}"
+    path = session.folder / f"{hashlib.sha256(identity.encode()).hexdigest()[:40]}-v{FORMAT}{SUFFIX}"
     if names is None and (stored := _load(path)):
         return stored
     if build := embedded_operators.find(identities(release, files), release.machine):

@@ -18,9 +18,9 @@ from typing import Final
 
 from abiscan.inputs import disk
 from abiscan.inputs.files import Files
+from abiscan.inputs.identity import identity_of
 from abiscan.inputs.kept import written_whole
 from abiscan.inputs.session import Session
-from abiscan.inputs.store import identity_of
 from abiscan.torches.declarations import Declarations
 from abiscan.torches.from_libs import operator_libraries
 from abiscan.torches.headers import assertions
@@ -97,7 +97,7 @@ def headers_of(release: TorchRelease, files: Files, session: Session) -> OwnHead
     libraries = [source for path in operator_libraries(release) if (source := files.source(path)) is not None]
     identity = " ".join((release.build or "", *map(identity_of, libraries), *_versions(paths, files)))
     identity = hashlib.sha256(identity.encode()).hexdigest()[:40]
-    stored = session.store.folder / f"{identity}-v{FORMAT}.headers"
+    stored = session.folder / f"{identity}-v{FORMAT}.headers"
     with contextlib.suppress(OSError, zlib.error, ValueError, KeyError, TypeError):
         return _unpack(stored.read_bytes(), identity)
     session.progress(f"reading the headers of {release} (only once)")

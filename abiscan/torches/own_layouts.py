@@ -76,7 +76,7 @@ def lay_out(
     if compiler is None:
         return OwnLayouts(gap=_HOW)
     key = hashlib.sha256(f"{headers.identity} {compiler.name} {further}".encode()).hexdigest()[:40]
-    stored = session.store.folder / f"{key}-v{FORMAT}.layouts"
+    stored = session.folder / f"{key}-v{FORMAT}.layouts"
     with contextlib.suppress(OSError, zlib.error, ValueError, KeyError, TypeError):
         return _of_json(json.loads(zlib.decompress(stored.read_bytes())))
     session.progress(f"laying out the classes of {release} with {compiler.name} (only once)")

@@ -6,7 +6,7 @@ import pytest
 
 from abiscan.dispatch.operators import Operators
 from abiscan.inputs import interpreter
-from abiscan.inputs.files import Files, read_facts
+from abiscan.inputs.files import Files
 from abiscan.torches import from_libs
 
 
@@ -16,5 +16,5 @@ def static() -> Operators:
     package = interpreter.installed_torch()
     if package is None:
         pytest.skip("needs torch")
-    files = Files(read_facts)
+    files = Files()
     return from_libs.read_operators(from_libs.from_path(package, files), files)

@@ -21,7 +21,6 @@ from abiscan.emulation import Registrations, recover
 from abiscan.extension import inventory
 from abiscan.inputs import files
 from abiscan.inputs.kept import written_whole
-from abiscan.inputs.store import Store
 from abiscan.results.check import Result
 from tests.conftest import give_memory_back
 from tools import ground_truth
@@ -38,9 +37,9 @@ def folder() -> Path:
     return path
 
 
-def store() -> Store:
-    """The facts of large libraries, kept beside the wheels."""
-    return Store(folder() / "cache")
+def cache() -> Path:
+    """What is kept between runs, next to the wheels."""
+    return folder() / "cache"
 
 
 def wheel(name: str) -> Path:

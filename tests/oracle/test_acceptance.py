@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import pytest
 
@@ -19,8 +17,8 @@ from tools import build_acceptance_data
 def test_the_running_torch_accepts_what_is_written() -> None:
     version = TorchVersion(live_torch.build() or "")
     keys = sorted(keys_of(version).names.values())
-    command = [sys.executable, "-c", build_acceptance_data.ASK, json.dumps([build_acceptance_data.WORDS, keys])]
-    said = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    question = json.dumps([build_acceptance_data.WORDS, keys])
+    said = json.loads(live_torch.run(build_acceptance_data.ASK, question, check=True).stdout)
     known = acceptance_of(version.minor_version)
     assert set(said["type_words"]) == known.type_words
     assert set(said["repeatable_fallbacks"]) == known.repeatable_fallbacks

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Final
 
@@ -22,8 +21,7 @@ pytestmark = pytest.mark.skipif(live_torch.version() != TORCH, reason=f"needs to
 
 def load(*paths: Path) -> subprocess.CompletedProcess[str]:
     code = "import ctypes, sys, torch\nfor path in sys.argv[1:]: ctypes.CDLL(path)"
-    words = [sys.executable, "-c", code, *map(str, paths)]
-    return subprocess.run(words, capture_output=True, text=True, check=False, timeout=120)
+    return live_torch.run(code, *paths)
 
 
 def test_another_package_has_loaded_the_library() -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +10,6 @@ import pytest
 
 from abiscan import rules
 from abiscan.inputs.session import Session
-from abiscan.inputs.store import Store
 from abiscan.pipelines.check import check
 from abiscan.pipelines.coverage import backend_report
 from abiscan.results.coverage import BackendReport
@@ -81,18 +78,11 @@ json.dump({
 
 
 def report(name: str, folder: Path, **options: Any) -> BackendReport:
-    return backend_report(SAMPLES / name, TorchOf(None), Session(store=Store(folder)), **options)
+    return backend_report(SAMPLES / name, TorchOf(None), Session(folder=folder), **options)
 
 
 def ask(name: str, call: list[str]) -> Any:
-    done = subprocess.run(
-        [sys.executable, "-c", CALL, str(SAMPLES / name)],
-        input=json.dumps(call),
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=600,
-    )
+    done = live_torch.run(CALL, SAMPLES / name, input=json.dumps(call), check=True)
     return json.loads(done.stdout)
 
 
@@ -144,9 +134,8 @@ print("[math kernel]" in table["AutogradXPU"], "[math kernel]" in table["Autogra
 def test_the_gradient_that_a_kernel_takes_away(folder: Path) -> None:
     rule = rules.by_name("lost-autograd")
     assert rule is not None
-    checked = check([SAMPLES / "backend.so"], [TorchOf(None)], [rule], Session(store=Store(folder)))
+    checked = check([SAMPLES / "backend.so"], [TorchOf(None)], [rule], Session(folder=folder))
     (finding,) = checked.results[0].findings
     assert [each.subject for each in finding.evidence] == ["aten::softmax.int"]
-    command = [sys.executable, "-c", GRADIENT, str(SAMPLES / "backend.so")]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600)
+    done = live_torch.run(GRADIENT, SAMPLES / "backend.so", check=True)
     assert done.stdout.split() == ["True", "False"]

@@ -11,7 +11,6 @@ import gzip
 import json
 import os
 import re
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Mapping
@@ -24,10 +23,11 @@ import pytest
 
 from abiscan.dispatch.operators import Operators
 from abiscan.dispatch.table import DispatchTable, EntrySource, TableEntry
-from abiscan.inputs.files import Files, read_facts
+from abiscan.inputs.files import Files
 from abiscan.torches.from_libs import from_path, read_operators
 from abiscan.torches.from_python import _kernels
 from abiscan.torches.from_python import read_operators as read_live
+from tests import live_torch
 
 TRUTH, TORCHES = os.environ.get("ABISCAN_GROUND_TRUTH"), os.environ.get("ABISCAN_TORCHES")
 needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="needs torch in this interpreter")
@@ -73,7 +73,7 @@ def truth(name: str) -> Any:
 def torch_at(version: str) -> Operators:
     if not (Path(TORCHES or "") / version / "torch").is_dir():
         pytest.skip(f"ABISCAN_TORCHES has no {version}")
-    files = Files(read_facts)
+    files = Files()
     return read_operators(from_path(Path(TORCHES or "") / version / "torch", files), files)
 
 
@@ -84,8 +84,7 @@ def release_of(version: str) -> tuple[int, int]:
 
 @needs_torch
 def test_every_operator_and_key_of_the_running_torch() -> None:
-    done = subprocess.run([sys.executable, "-c", ASK], capture_output=True, text=True, check=True, timeout=600)
-    answer = json.loads(done.stdout)
+    answer = json.loads(live_torch.run(ASK, check=True).stdout)
     table = DispatchTable(release_of(answer["version"]), read_live(sys.executable))
     given = {name: printed_row(table, name) for name in answer["tables"]}
     assert given == {name: read_row(text) for name, text in answer["tables"].items()}

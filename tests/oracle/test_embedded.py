@@ -8,21 +8,21 @@ from __future__ import annotations
 
 import gzip
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from packaging.version import Version
 
-from abiscan.binary.elf import Machine, SymbolTable
+from abiscan.binary.elf import Machine
+from abiscan.binary.symbols import SymbolTable
 from abiscan.dispatch.keys import keys_of
 from abiscan.dispatch.tags import tags_of
 from abiscan.inputs import interpreter
-from abiscan.inputs.files import Files, read_facts
+from abiscan.inputs.files import Files
 from abiscan.inputs.libraries import Libraries
 from abiscan.torches import embedded, embedded_assertions, embedded_operators, from_libs
 from abiscan.torches.model import TorchRelease
+from tests import live_torch
 from tests.oracle.dispatcher_digests import kernels_in
 
 RECORDED = "2.13.0"
@@ -35,7 +35,7 @@ def installed() -> tuple[TorchRelease, Files]:
     package = interpreter.installed_torch()
     if package is None:
         pytest.skip("needs torch")
-    files = Files(read_facts)
+    files = Files()
     release = from_libs.from_path(Path(package), files)
     if release.version != RECORDED or release.machine is not Machine.X86_64:
         pytest.skip(f"needs torch {RECORDED} for x86_64")
@@ -45,19 +45,14 @@ def installed() -> tuple[TorchRelease, Files]:
 
 
 def ask_torch(expression: str) -> dict[str, int]:
-    done = subprocess.run(
-        [sys.executable, "-c", f"import json, torch; print(json.dumps({expression}))"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = live_torch.run(f"import json, torch; print(json.dumps({expression}))", check=True)
     answer: dict[str, int] = json.loads(done.stdout)
     return answer
 
 
 def test_the_exports_are_those_of_the_wheel(installed: tuple[TorchRelease, Files]) -> None:
     release, files = installed
-    known = Files(read_facts)
+    known = Files()
     assert release.build is not None
     embedded_release = embedded.release(release.build, Machine.X86_64, known)
     exports = embedded.exports(release.build, Machine.X86_64)

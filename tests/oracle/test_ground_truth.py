@@ -17,7 +17,7 @@ from packaging.version import Version
 
 from abiscan.binary.elf import Machine
 from abiscan.extension.built_for import built_for
-from abiscan.inputs.files import Files, read_facts
+from abiscan.inputs.files import Files
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import read_target
 from abiscan.pipelines.matrix import matrix
@@ -25,6 +25,7 @@ from abiscan.results.check import PredictedError, Result
 from abiscan.results.verdict import How, Verdict
 from abiscan.rules import RULES
 from abiscan.torches.embedded import SITE
+from abiscan.torches.torch import ReleaseNumber
 from tests import live_torch
 from tests.elf_builder import Elf, exports, uses
 from tests.fakes import extension, wheel
@@ -79,18 +80,35 @@ def shipped_by(pairs: Sequence[ground_truth.Pair]) -> dict[str, frozenset[str]]:
     return {name: ground_truth.shipped_in(target) for name, target in targets.items()}
 
 
+def in_matrix(pairs: Sequence[ground_truth.Pair], folder: Path, torches: Sequence[str]) -> dict[str, list[str]]:
+    """What the matrix of the wheels of these pairs has otherwise than the record."""
+    targets = ground_truth.targets_of(pairs, folder)
+    choices = list(map(ReleaseNumber, torches))
+    found = matrix(list(targets.values()), choices, RULES, Session(folder=folder / "cache"), explained=False)
+    rows = {(row.target, row.path): row for row in found.rows}
+    shipped = {name: ground_truth.shipped_in(target) for name, target in targets.items()}
+    compared = {
+        f"{pair.corpus} {pair.path} on torch {pair.torch}": ground_truth.differences(
+            pair,
+            rows[str(targets[pair.corpus]), pair.path].results[pair.torch],
+            embedded=True,
+            shipped=shipped[pair.corpus],
+        )
+        for pair in pairs
+    }
+    return {name: differences for name, differences in compared.items() if differences}
+
+
 @needs_corpus
 def test_the_matrix_of_each_wheel_has_every_recorded_verdict_and_error() -> None:
     pairs = ground_truth.recorded()
-    targets = ground_truth.targets_of(pairs, corpus.folder())
-    found = matrix(list(targets.values()), (), RULES, Session(store=corpus.store()), explained=False)
-    rows = {(row.target, row.path): row for row in found.rows}
-    wrong, shipped = {}, shipped_by(pairs)
-    for pair in pairs:
-        result = rows[str(targets[pair.corpus]), pair.path].results[pair.torch]
-        if difference := ground_truth.differences(pair, result, embedded=True, shipped=shipped[pair.corpus]):
-            wrong[f"{pair.corpus} {pair.path} on torch {pair.torch}"] = difference
-    assert wrong == {}
+    assert in_matrix(pairs, corpus.folder(), sorted({pair.torch for pair in pairs})) == {}
+
+
+def test_the_matrix_of_all_releases_has_the_recorded_ones(tmp_path: Path) -> None:
+    folder = shutil.copytree(SMALL_WHEELS, tmp_path / "wheels")
+    pairs = [pair for pair in ground_truth.recorded() if pair.corpus in SMALL]
+    assert in_matrix(pairs, folder, ()) == {}
 
 
 # What each release of a package was built for, as its authors say: its requirement, and the notes of its release.
@@ -114,7 +132,7 @@ BUILT_FOR: Final = {
 @pytest.mark.parametrize("metadata", [True, False], ids=["with metadata", "without"])
 @pytest.mark.parametrize("name", BUILT_FOR)
 def test_the_release_that_a_wheel_was_built_for(name: str, metadata: bool) -> None:
-    target = read_target(corpus.wheel(name), Files(read_facts), SITE, f"{SITE}/torch")
+    target = read_target(corpus.wheel(name), Files(), SITE, f"{SITE}/torch")
     assert target.metadata is not None
     if not metadata:
         nothing = dataclasses.replace(target.metadata, requires_torch=None, torch_in_version=None)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
 import zipfile
 from pathlib import Path
 from typing import Final
@@ -18,7 +17,6 @@ from abiscan.binary.elf import ElfFile, Machine
 from abiscan.findings import Effect
 from abiscan.inputs import interpreter
 from abiscan.inputs.session import Session
-from abiscan.inputs.store import Store
 from abiscan.pipelines.check import check
 from abiscan.results.check import Result
 from abiscan.results.verdict import How, Verdict
@@ -43,7 +41,7 @@ def predict(name: str, folder: Path, torch: str = TORCH) -> Result:
         archive.write(FOLDER / f"{name}.so", f"{name}.so")
         metadata = f"Metadata-Version: 2.1\nName: abiscan-layout\nVersion: 1.0\nRequires-Dist: torch=={BUILT_FOR}\n"
         archive.writestr("abiscan_layout-1.0.dist-info/METADATA", metadata)
-    report = check([wheel], [ReleaseNumber(torch)], RULES, Session(store=Store(folder / "store")))
+    report = check([wheel], [ReleaseNumber(torch)], RULES, Session(folder=folder / "store"))
     (result,) = report.results
     return result
 
@@ -57,7 +55,7 @@ def effects(result: Result) -> set[tuple[str, Effect]]:
 def run(name: str, then: str = "") -> subprocess.CompletedProcess[str]:
     """Really load a sample, and do something."""
     code = f"import ctypes, torch\nsample = ctypes.CDLL({str(FOLDER / f'{name}.so')!r})\n{then}"
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120)
+    return live_torch.run(code)
 
 
 def died(done: subprocess.CompletedProcess[str]) -> bool:

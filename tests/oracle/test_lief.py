@@ -8,7 +8,8 @@ from pathlib import Path
 import lief
 import pytest
 
-from abiscan.binary.elf import ElfFile, SharedObject, SymbolTable
+from abiscan.binary.elf import ElfFile, SharedObject
+from abiscan.binary.symbols import SymbolTable
 from tests.fakes import elf_samples
 
 lief.disable_leak_warning()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -120,7 +119,7 @@ def abi_version() -> int:
 
 
 def really(path: Path, names: list[str]) -> dict[str, Any]:
-    done = subprocess.run([sys.executable, "-c", CHILD, str(path), *names], capture_output=True, text=True, check=True)
+    done = live_torch.run(CHILD, path, *names, check=True)
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 
@@ -167,9 +166,7 @@ def test_a_package_that_checks_what_it_was_built_with(wanted: int, built: dict[s
             "checks-1.0.dist-info/WHEEL": b"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: py3-none-any\n",
         },
     )
-    done = subprocess.run(
-        [sys.executable, "-B", "-c", "import checks"], cwd=folder.parent, capture_output=True, text=True, check=False
-    )
+    done = live_torch.run("import checks", cwd=folder.parent)
     (found,) = abiscan.check(path, interpreter.installed_torch()).packages
     if done.returncode == 0:
         assert found.verdict is PackageVerdict.WORKS

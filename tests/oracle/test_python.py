@@ -114,8 +114,7 @@ def test_ends_as_the_import_does(name: str, recorded: dict[str, dict[str, Any]])
 )
 def test_says_what_users_see(name: str, words: str, told: Told, recorded: dict[str, dict[str, Any]]) -> None:
     record = recorded[name]
-    command = [sys.executable, "-c", f"import torch; print('----'); import {name}"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=record["folder"])
+    done = live_torch.run(f"import torch; print('----'); import {name}", cwd=record["folder"], check=True)
     seen = done.stdout.partition("----")[2] + done.stderr
     (load,) = read(FolderSources(record["folder"]), (), lambda: RecordedWorld(record)).imports[0].loads
     assert load.told is told
@@ -149,7 +148,7 @@ def test_registers_what_the_dispatcher_gets(recorded: dict[str, dict[str, Any]])
 )
 def test_a_name_that_a_module_of_torch_has_is_never_said_to_be_absent(module: str) -> None:
     code = f"import json, importlib; print(json.dumps(dir(importlib.import_module({module!r}))))"
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True)
+    done = live_torch.run(code, check=True)
     around = Surroundings(torch_folder=interpreter.installed_torch())
     names = [name for name in json.loads(done.stdout.splitlines()[-1]) if not name.startswith("__")]
     assert [name for name in names if around.has(module, name) is False] == []

@@ -5,8 +5,6 @@ from __future__ import annotations
 import functools
 import json
 import shutil
-import subprocess
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -19,10 +17,12 @@ from abiscan.extension.examined import examine
 from abiscan.extension.inventory import Inventory
 from abiscan.inputs.session import Session
 from abiscan.inputs.version import TorchVersion
+from tests import live_torch
 from tests.oracle import corpus
 from tests.oracle.corpus import needs_corpus, shared_work  # noqa: F401
 from tests.oracle.test_ground_truth import SMALL, SMALL_WHEELS
 from tests.oracle.test_samples import TORCH
+from tests.processor import needs_avx2, needs_avx512
 from tools import ground_truth, registrations
 from tools.registrations import Load, dumped_kernels, dumped_schemas, recovered_kernels, recovered_schemas
 
@@ -34,7 +34,7 @@ pytestmark = corpus.one_process
 @functools.cache
 def inventories(package: str, version: str, machine: Machine = Machine.X86_64) -> tuple[Inventory, ...]:
     wheel = ground_truth.wheel(package, version, corpus.folder(), machine)
-    examined = examine(wheel, Session(store=corpus.store()))
+    examined = examine(wheel, Session(folder=corpus.cache()))
     return tuple(extension.inventory for extension in examined.extensions)
 
 
@@ -143,13 +143,14 @@ print(torch.__version__)
 @pytest.mark.parametrize(
     "name",
     [
-        *("library", "library_avx2", "library_avx512", "library_unoptimised", "operators", "classes", "stable"),
-        *("defaults", "defaults_release"),
+        *("library", "library_unoptimised", "operators", "classes", "stable", "defaults", "defaults_release"),
+        pytest.param("library_avx2", marks=needs_avx2),
+        pytest.param("library_avx512", marks=needs_avx512),
     ],
 )
 def test_recovers_exactly_what_a_live_load_registers(name: str) -> None:
     path = SAMPLES / f"{name}.so"
-    run = subprocess.run([sys.executable, "-c", LOAD, str(path)], capture_output=True, text=True, check=False)
+    run = live_torch.run(LOAD, path)
     if run.returncode != 0 and "undefined symbol" in run.stderr:
         pytest.skip("needs the torch that the samples were built for")
     assert run.returncode == 0, run.stderr
@@ -192,7 +193,7 @@ print(torch.__version__)
 @pytest.mark.skipif(find_spec("torch") is None, reason="needs torch")
 def test_recovers_exactly_what_a_live_import_and_a_call_register() -> None:
     path = SAMPLES / "pybind.so"
-    run = subprocess.run([sys.executable, "-c", IMPORT, str(path)], capture_output=True, text=True, check=False)
+    run = live_torch.run(IMPORT, path)
     if run.returncode != 0 and "undefined symbol" in run.stderr:
         pytest.skip("needs the torch and the Python that the samples were built for")
     assert run.returncode == 0, run.stderr

@@ -6,8 +6,8 @@ read from its own libraries, too.
 
 from __future__ import annotations
 
+import functools
 import json
-from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,7 +15,6 @@ import pytest
 
 from abiscan.findings import Effect
 from abiscan.inputs.session import Session
-from abiscan.inputs.store import Store
 from abiscan.pipelines.check import check
 from abiscan.results.verdict import How, Verdict
 from abiscan.rules import RULES
@@ -29,40 +28,40 @@ RECORDED: Final = f"{TORCH}+cpu"
 RUNS: Final = json.loads((FOLDER / "expected.json").read_text("utf-8"))["runs"]
 
 
-@cache
+@functools.cache
 def cases() -> dict[tuple[str, str], dict[str, Any]]:
     """The recorded loads, by torch and sample."""
     return {(run["on"]["torch"], case["sample"]): case for run in RUNS for case in run["cases"] if "sample" in case}
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    return Store(tmp_path_factory.mktemp("store"))
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
 
 
 @pytest.mark.parametrize(("torch", "sample"), cases())
 def test_a_recorded_load_is_predicted_from_the_number_of_the_release(
-    torch: str, sample: str, store: Store, tmp_path: Path
+    torch: str, sample: str, cache: Path, tmp_path: Path
 ) -> None:
-    agree(torch, sample, ReleaseNumber(torch), store, tmp_path)
+    agree(torch, sample, ReleaseNumber(torch), cache, tmp_path)
 
 
 @pytest.mark.skipif(live_torch.build() != RECORDED, reason=f"needs torch {RECORDED}; here is {live_torch.build()}")
 @pytest.mark.parametrize(("torch", "sample"), [key for key in cases() if key[0] == RECORDED])
 def test_a_recorded_load_is_predicted_from_the_installed_torch(
-    torch: str, sample: str, store: Store, tmp_path: Path
+    torch: str, sample: str, cache: Path, tmp_path: Path
 ) -> None:
-    agree(torch, sample, TorchOf(None), store, tmp_path)
+    agree(torch, sample, TorchOf(None), cache, tmp_path)
 
 
-def agree(torch: str, sample: str, choice: TorchChoice, store: Store, tmp_path: Path) -> None:
+def agree(torch: str, sample: str, choice: TorchChoice, cache: Path, tmp_path: Path) -> None:
     case = cases()[torch, sample]
     paths = [FOLDER / sample]
     if "twice" in sample:
         copy = tmp_path / "copy.so"
         copy.write_bytes(paths[0].read_bytes())
         paths.append(copy)
-    *before, result = check(paths, [choice], RULES, Session(store=store)).results
+    *before, result = check(paths, [choice], RULES, Session(folder=cache)).results
     assert all(each.predicted_error is None for each in before)
     error = result.predicted_error
     if case["how"] == "loads":
@@ -107,14 +106,14 @@ def agree(torch: str, sample: str, choice: TorchChoice, store: Store, tmp_path: 
         ("dispatch_key_drift.so", TORCH, "dispatch-key-drift"),
     ],
 )
-def test_each_rule_fires_on_a_real_sample(sample: str, torch: str, rule: str, store: Store) -> None:
-    (result,) = check([FOLDER / sample], [ReleaseNumber(torch)], RULES, Session(store=store)).results
+def test_each_rule_fires_on_a_real_sample(sample: str, torch: str, rule: str, cache: Path) -> None:
+    (result,) = check([FOLDER / sample], [ReleaseNumber(torch)], RULES, Session(folder=cache)).results
     assert rule in {finding.rule for finding in result.findings}
 
 
-def test_the_conflict_of_pytorch_issue_38973(store: Store) -> None:
+def test_the_conflict_of_pytorch_issue_38973(cache: Path) -> None:
     sample = FOLDER / "mini_ipex/built_for_1.4.0/mini_ipex.so"
-    (result,) = check([sample], [ReleaseNumber("1.5.0")], RULES, Session(store=store)).results
+    (result,) = check([sample], [ReleaseNumber("1.5.0")], RULES, Session(folder=cache)).results
     (finding,) = (finding for finding in result.findings if finding.rule == "schema-conflict")
     said = cases()["1.5.0", "mini_ipex/built_for_1.4.0/mini_ipex.so"]["message"]
     assert finding.says == said
@@ -122,14 +121,14 @@ def test_the_conflict_of_pytorch_issue_38973(store: Store) -> None:
     assert "ImportError" in finding.message
     (both,) = finding.evidence
     assert said.endswith(f"different schemas: {both.readable} vs {str(both.instead).replace('«', '').replace('»', '')}")
-    (loads,) = check([sample], [ReleaseNumber("1.4.0")], RULES, Session(store=store)).results
+    (loads,) = check([sample], [ReleaseNumber("1.4.0")], RULES, Session(folder=cache)).results
     assert loads.verdict is Verdict.LOADS
     assert {finding.rule for finding in loads.findings} == {"missing-kernel"}  # it loads, and is no whole backend
 
 
-def test_all_that_torch_refuses_is_in_one_finding(store: Store) -> None:
+def test_all_that_torch_refuses_is_in_one_finding(cache: Path) -> None:
     (result,) = check(
-        [FOLDER / "several_conflicts-none.so"], [ReleaseNumber(TORCH)], RULES, Session(store=store)
+        [FOLDER / "several_conflicts-none.so"], [ReleaseNumber(TORCH)], RULES, Session(folder=cache)
     ).results
     (finding,) = (each for each in result.findings if each.effect is Effect.ABORTS)
     assert (finding.rule, result.predicted_error and result.predicted_error.message) == ("duplicate-def", finding.says)
@@ -139,12 +138,12 @@ def test_all_that_torch_refuses_is_in_one_finding(store: Store) -> None:
     assert subjects == ["aten::tanh", "several_conflicts.cpp:19", "aten::sinh", "aten::matrix_power", "AutogradCPU"]
 
 
-def test_extensions_are_loaded_into_one_process(store: Store, tmp_path: Path) -> None:
+def test_extensions_are_loaded_into_one_process(cache: Path, tmp_path: Path) -> None:
     sample = FOLDER / "duplicate_library-twice.so"
     (tmp_path / "link.so").symlink_to(sample)
     (tmp_path / "copy.so").write_bytes(sample.read_bytes())
     paths = [sample, tmp_path / "link.so", tmp_path / "copy.so"]
-    first, link, copy = check(paths, [ReleaseNumber(TORCH)], RULES, Session(store=store)).results
+    first, link, copy = check(paths, [ReleaseNumber(TORCH)], RULES, Session(folder=cache)).results
     assert [first.verdict, link.verdict, copy.verdict] == [Verdict.LOADS, Verdict.LOADS, Verdict.FAILS]
     (finding,) = copy.findings
     assert finding.rule == "duplicate-library"

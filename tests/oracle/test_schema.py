@@ -7,8 +7,6 @@ import importlib.util
 import json
 import random
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -16,6 +14,7 @@ from typing import Any, Final
 import pytest
 
 from abiscan.dispatch.schema import FunctionSchema, SchemaError
+from tests import live_torch
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs torch")
 
@@ -60,9 +59,7 @@ json.dump({
 
 
 def ask(**question: object) -> dict[str, Any]:
-    done = subprocess.run(
-        [sys.executable, "-c", TORCH], input=json.dumps(question), capture_output=True, text=True, check=False
-    )
+    done = live_torch.run(TORCH, input=json.dumps(question))
     assert done.returncode == 0, done.stderr
     answer: dict[str, Any] = json.loads(done.stdout)
     return answer

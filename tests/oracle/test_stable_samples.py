@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -25,7 +24,7 @@ def call(sample: str, expression: str) -> subprocess.CompletedProcess[str]:
     program = (
         f"import torch; torch.ops.load_library({str(SAMPLES / sample)!r}); print('loaded', flush=True); {expression}"
     )
-    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=300)
+    return live_torch.run(program)
 
 
 def test_a_call_with_fewer_arguments_than_the_operator_has_now_is_said_to_corrupt() -> None:

@@ -12,8 +12,6 @@ import gzip
 import json
 import os
 import re
-import subprocess
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
@@ -24,7 +22,7 @@ import pytest
 
 from abiscan.binary.elf import Machine
 from abiscan.dispatch.operators import Kernel, Operators, RegistryEntry
-from abiscan.inputs.files import Files, read_facts
+from abiscan.inputs.files import Files
 from abiscan.torches import embedded, embedded_operators
 from abiscan.torches.from_libs import from_path, identities, read_operators
 from tests import live_torch
@@ -72,10 +70,7 @@ json.dump([printed(text) for text in json.load(sys.stdin)], sys.stdout)
 
 
 def of_torch(code: str, given: object = None) -> Any:
-    done = subprocess.run(
-        [sys.executable, "-c", code], input=json.dumps(given), capture_output=True, text=True, check=True, timeout=600
-    )
-    return json.loads(done.stdout)
+    return json.loads(live_torch.run(code, input=json.dumps(given), check=True).stdout)
 
 
 pytestmark = pytest.mark.xdist_group("operators of torch")
@@ -83,7 +78,7 @@ needs_torch = pytest.mark.skipif(live_torch.version() != LIVE, reason=f"needs to
 
 
 def read(package: Path) -> Operators:
-    files = Files(read_facts)
+    files = Files()
     return read_operators(from_path(package, files), files)
 
 
@@ -207,7 +202,7 @@ def test_the_package_recognises_the_build() -> None:
     spec = find_spec("torch")
     assert spec is not None
     assert spec.origin is not None
-    files = Files(read_facts)
+    files = Files()
     release = from_path(Path(spec.origin).parent, files)
     assert embedded_operators.find(identities(release, files), release.machine) == release.build
 

@@ -22,9 +22,8 @@ from abiscan.dispatch.wordings import in_words_of
 from abiscan.emulation import torch_libraries
 from abiscan.findings import Effect
 from abiscan.inputs.session import Session
-from abiscan.inputs.store import Store
 from abiscan.inputs.version import MinorVersion, TorchVersion
-from abiscan.pipelines.check import check
+from abiscan.pipelines.bench import Bench
 from abiscan.results.check import Report, Result
 from abiscan.results.verdict import Verdict
 from abiscan.rules import RULES
@@ -91,16 +90,16 @@ def _no_clang(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    """One store for all, since reading libtorch takes seconds."""
-    return Store(tmp_path_factory.mktemp("store"))
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One cache for all, since reading libtorch takes seconds."""
+    return tmp_path_factory.mktemp("cache")
 
 
-def results(torch: Path, store: Store, samples: tuple[str, ...] = ()) -> dict[str, Result]:
-    """The result of each sample by itself."""
-    session = Session(store=store)
-    reports = {sample: check([SAMPLES / sample], [TorchAt(torch)], RULES, session) for sample in samples or EVERY}
-    return {sample: report.results[0] for sample, report in reports.items()}
+def results(torch: Path, cache: Path, samples: tuple[str, ...] = ()) -> dict[str, Result]:
+    """The result of each sample in a process of its own; the torch is read once for all of them."""
+    bench = Bench([TorchAt(torch)], Session(folder=cache), packages=True)
+    (name,) = bench.names
+    return {sample: bench.judge(SAMPLES / sample, name, RULES)[0] for sample in samples or EVERY}
 
 
 def answer(result: Result) -> tuple[object, ...]:
@@ -110,12 +109,12 @@ def answer(result: Result) -> tuple[object, ...]:
 
 
 @pytest.fixture(scope="module")
-def real(store: Store) -> Mapping[str, Result]:
+def real(cache: Path) -> Mapping[str, Result]:
     """The results on the installed torch, as it is."""
     spec = importlib.util.find_spec("torch")
     assert spec is not None
     assert spec.submodule_search_locations
-    return results(Path(spec.submodule_search_locations[0]), store)
+    return results(Path(spec.submodule_search_locations[0]), cache)
 
 
 @pytest.fixture(scope="module")
@@ -130,9 +129,9 @@ def one_of_each(real: Mapping[str, Result]) -> tuple[str, ...]:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_same_files_under_another_version(
-    version: str, make: Make, store: Store, real: Mapping[str, Result]
+    version: str, make: Make, cache: Path, real: Mapping[str, Result]
 ) -> None:
-    found = results(make(version), store, EVERY if version == VERSIONS[0] else DRIFTING)
+    found = results(make(version), cache, EVERY if version == VERSIONS[0] else DRIFTING)
     assert {sample: answer(result) for sample, result in found.items()} == {
         sample: answer(real[sample]) for sample in found
     }
@@ -145,10 +144,10 @@ def hide_identity(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("version", ["2.16.0", "2.13.0a0+nv25.1"])  # reading the operators takes ten seconds each time
 def test_other_files_with_the_same_headers(
-    version: str, make: Make, store: Store, real: Mapping[str, Result], monkeypatch: pytest.MonkeyPatch
+    version: str, make: Make, cache: Path, real: Mapping[str, Result], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hide_identity(monkeypatch)
-    found = results(make(version), store, DRIFTING)
+    found = results(make(version), cache, DRIFTING)
     for sample, result in found.items():
         assert answer(result) == answer(real[sample]), sample
         said = [finding.message for finding in result.findings if "is not embedded" in finding.message]
@@ -156,9 +155,9 @@ def test_other_files_with_the_same_headers(
         assert "its headers declare them alike" in said[0]
 
 
-def test_other_files_without_headers(make: Make, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_files_without_headers(make: Make, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hide_identity(monkeypatch)
-    found = results(make("2.16.0", without=("include",)), store, DRIFTING)
+    found = results(make("2.16.0", without=("include",)), cache, DRIFTING)
     for sample, result in found.items():
         assert {rule for gap in result.gaps for rule in gap.rules} == {"layout-drift", "vtable-drift"}, sample
         assert Report(results=(result,)).exit_code(Effect.ABORTS, strict=True) == 1
@@ -203,7 +202,7 @@ READ_OTHERWISE: Final = {"keys": "2.16.1", "tags": "2.16.2", "assertions": "2.16
 def test_without_some_data_every_rule_answers_or_says_that_it_cannot(
     name: str,
     make: Make,
-    store: Store,
+    cache: Path,
     real: Mapping[str, Result],
     one_of_each: tuple[str, ...],
     monkeypatch: pytest.MonkeyPatch,
@@ -211,7 +210,7 @@ def test_without_some_data_every_rule_answers_or_says_that_it_cannot(
     WITHOUT[name](monkeypatch)
     if name in READ_OTHERWISE:
         hide_identity(monkeypatch)
-    for sample, result in results(make(READ_OTHERWISE.get(name, "2.16.0")), store, one_of_each).items():
+    for sample, result in results(make(READ_OTHERWISE.get(name, "2.16.0")), cache, one_of_each).items():
         silent = {rule for gap in result.gaps for rule in gap.rules}
         expected = {finding.rule for finding in real[sample].findings if finding.effect is not Effect.NOTE}
         assert expected <= {finding.rule for finding in result.findings} | silent, sample
@@ -221,10 +220,10 @@ def test_without_some_data_every_rule_answers_or_says_that_it_cannot(
             assert Report(results=(result,)).exit_code(Effect.ABORTS, strict=True) == 1, sample
 
 
-def test_schemas_are_printed_as_its_dispatcher_does(make: Make, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_schemas_are_printed_as_its_dispatcher_does(make: Make, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The libraries have them as they were written: ``p=2`` for a float, two spaces, ``int[2] x=[0, 0]``."""
     hide_identity(monkeypatch)
-    session = Session(store=store)
+    session = Session(folder=cache)
     torch = TorchAt(make("2.16.0")).open(session.files(), session)
     read = torch.operators_of(torch.release_for(Machine.X86_64))
     running = from_python.read_operators(sys.executable)
@@ -270,14 +269,14 @@ def as_nvidia_has_it(package: Path, site: Path) -> Path:
 def test_the_same_files_where_others_have_them(
     arrange: Callable[[Path, Path], Path],
     make: Make,
-    store: Store,
+    cache: Path,
     real: Mapping[str, Result],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     hide_identity(monkeypatch)
     torch = arrange(make("2.13.0a0+nv25.1"), tmp_path / "root")
-    found = results(torch, store, (*DRIFTING, "undefined_symbol_signature/undefined_symbol_signature.so"))
+    found = results(torch, cache, (*DRIFTING, "undefined_symbol_signature/undefined_symbol_signature.so"))
     assert {sample: answer(result) for sample, result in found.items()} == {
         sample: answer(real[sample]) for sample in found
     }
@@ -336,11 +335,11 @@ def clang_or_skip(kind: str, monkeypatch: pytest.MonkeyPatch) -> Clang:
 
 @pytest.mark.parametrize("kind", CLANGS)
 def test_a_changed_declaration_is_laid_out_by_clang(
-    kind: str, changed: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+    kind: str, changed: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = clang_or_skip(kind, monkeypatch)
     monkeypatch.setattr(clang, "find", lambda: found)
-    (result,) = results(changed, store, ("layout_drift/crossing.so",)).values()
+    (result,) = results(changed, cache, ("layout_drift/crossing.so",)).values()
     # The 8 bytes come before debug_, so all of the sizes and places follow from those of the release.
     built_for, release = (layouts.layout("torch::CppFunction", number, Machine.X86_64) for number in (BUILT_FOR, TORCH))
     assert built_for is not None
@@ -360,8 +359,8 @@ def test_a_changed_declaration_is_laid_out_by_clang(
     assert not [gap for gap in result.gaps if "layout-drift" in gap.rules]
 
 
-def test_a_changed_declaration_is_a_gap_without_clang(changed: Path, store: Store) -> None:
-    (result,) = results(changed, store, ("layout_drift/crossing.so",)).values()
+def test_a_changed_declaration_is_a_gap_without_clang(changed: Path, cache: Path) -> None:
+    (result,) = results(changed, cache, ("layout_drift/crossing.so",)).values()
     (gap,) = (gap for gap in result.gaps if "layout-drift" in gap.rules)
     assert "torch::CppFunction" in gap.reason
     assert "abiscan[layouts]" in gap.reason

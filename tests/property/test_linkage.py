@@ -3,7 +3,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from abiscan.binary.elf import Definition, Machine, Reference, SymbolVersion
+from abiscan.binary.elf import Machine, Reference, SymbolVersion
+from abiscan.binary.symbols import Definition
 from abiscan.linkage.model import Closure, Process
 from abiscan.linkage.resolve import binds, relocation_order
 from abiscan.linkage.scope import Loader, SearchPath

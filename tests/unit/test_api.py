@@ -14,7 +14,6 @@ import pytest
 
 import abiscan
 from abiscan.inputs.session import Session
-from abiscan.inputs.store import Store
 from tests.fakes import SAMPLES, torch_package
 
 SAMPLE = SAMPLES / "undefined_symbol_signature" / "undefined_symbol_signature.so"
@@ -78,7 +77,7 @@ def test_a_specifier_means_several_releases() -> None:
 
 def test_what_takes_long_is_told_by_name(tmp_path: Path) -> None:
     steps: list[str] = []
-    session = Session(store=Store(tmp_path), progress=steps.append)
+    session = Session(folder=tmp_path, progress=steps.append)
     abiscan.check([SAMPLE, LOADS], "2.13.0", session=session)
     for path in (SAMPLE, LOADS):
         assert f"reading {path}" in steps

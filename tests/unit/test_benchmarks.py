@@ -63,14 +63,14 @@ def test_new_and_former_rows_are_not_compared() -> None:
 
 
 def test_a_first_run_finds_no_results(tmp_path: Path) -> None:
-    for name in ("x.answer", "x.sqlite"):
+    for name in ("x.answer", "x.headers"):
         (tmp_path / "abiscan" / name).parent.mkdir(exist_ok=True)
         (tmp_path / "abiscan" / name).touch()
     words = (sys.executable, "-c", "pass")
     run.Row(label="", state=run.AGAIN, words=words, cache=tmp_path).measure()
-    assert {file.name for file in tmp_path.rglob("x.*")} == {"x.answer", "x.sqlite"}
+    assert {file.name for file in tmp_path.rglob("x.*")} == {"x.answer", "x.headers"}
     timing = run.Row(label="", state=run.FIRST, words=words, cache=tmp_path).measure()
-    assert {file.name for file in tmp_path.rglob("x.*")} == {"x.sqlite"}
+    assert {file.name for file in tmp_path.rglob("x.*")} == {"x.headers"}
     assert 0 < timing.processor < 60
     assert timing.megabytes > 1
 
@@ -85,9 +85,9 @@ def test_isolation_is_compared_with_the_same_first_check_without_it() -> None:
 def test_a_first_run_finds_nothing_of_an_earlier_one(tmp_path: Path) -> None:
     cache, output = tmp_path / "cache", tmp_path / "survey.jsonl"
     (cache / "abiscan" / "wheels").mkdir(parents=True)
-    names = ("a.answer", "b.content", "torch.sqlite", "wheels/part")
+    names = ("a.answer", "b.content", "torch.headers", "wheels/part")
     files = [output, *(cache / "abiscan" / name for name in names)]
-    for state, left in ((run.AGAIN, files), (run.FIRST, [cache / "abiscan" / "torch.sqlite"])):
+    for state, left in ((run.AGAIN, files), (run.FIRST, [cache / "abiscan" / "torch.headers"])):
         for file in files:
             file.touch()
         row = run.Row(label="", state=state, words=("true",), cache=cache, output=output)

@@ -14,6 +14,8 @@ import pytest
 from tests.elf_builder import uses
 from tests.fakes import extension, torch_package
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 
 

@@ -14,8 +14,9 @@ import pytest
 import abiscan
 from abiscan.inputs import disk
 from abiscan.inputs.session import Session
-from abiscan.inputs.store import Store
 from tests.fakes import extension, install, python_of, torch_package, wheel
+
+pytestmark = pytest.mark.slow
 
 SAMPLES: Final = Path(__file__).parents[2] / "sample_binaries"
 TORCH: Final = "2.13.0"
@@ -39,7 +40,7 @@ def _no_clock_tick(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("sample", ["registrations/backend.so", "coverage/backend.so", "wheel"])
 def test_it_is_the_same_answer(command: Callable[..., Any], sample: str, tmp_path: Path) -> None:
     steps: list[str] = []
-    session = Session(store=Store(tmp_path / "cache"), progress=steps.append)
+    session = Session(folder=tmp_path / "cache", progress=steps.append)
     target = SAMPLES / sample
     if sample == "wheel":
         members = {"mine/__init__.py": b"from . import _C", "mine/_C.so": (SAMPLES / "loads" / "loads.so").read_bytes()}
@@ -84,7 +85,7 @@ def test_every_view_prints_the_same(words: tuple[str, ...], cache_home: Path) ->
 
 def test_an_answer_on_rules_of_ones_own_is_not_kept(tmp_path: Path) -> None:
     rule = abiscan.Rule(name="undefined-symbol", summary="", documentation="", check=lambda _: iter(()))
-    session = Session(store=Store(tmp_path / "cache"))
+    session = Session(folder=tmp_path / "cache")
     abiscan.check(SAMPLES / "loads" / "loads.so", TORCH, rules=[rule], session=session)
     assert not list(tmp_path.rglob("*.answer"))
 
@@ -161,9 +162,9 @@ def test_whatever_is_looked_at_is_on_the_record(tmp_path: Path, watch: Watch) ->
     watch.seen.clear()
     with disk.recorded() as record:
         for each in (target, folder, folder / "mine" / "_C.so"):
-            abiscan.check(each, package, python=python, session=Session(store=Store(tmp_path / "cache")))
-            abiscan.check(each, python=python, session=Session(store=Store(tmp_path / "cache2")))
-            abiscan.operators(each, session=Session(store=Store(tmp_path / "cache3")))
+            abiscan.check(each, package, python=python, session=Session(folder=tmp_path / "cache"))
+            abiscan.check(each, python=python, session=Session(folder=tmp_path / "cache2"))
+            abiscan.operators(each, session=Session(folder=tmp_path / "cache3"))
     recorded = {os.path.abspath(name) for seen in record.seen.values() for name in seen}  # noqa: PTH100
     beside = {path for path in watch.seen if "/cache" in path.removeprefix(str(tmp_path))}
     # The folders on the way to a link's end, and the metadata, which stand and fall with the list of their folders.

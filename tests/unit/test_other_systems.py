@@ -17,7 +17,7 @@ import pytest
 
 from abiscan.cli import main
 from abiscan.errors import InputError
-from abiscan.hooks.doctor import _cache_of_torch
+from abiscan.hooks.doctor import WayOut, _cache_of_torch
 from abiscan.inputs import system
 from abiscan.inputs.environment import PythonEnvironment, executable_in
 from abiscan.inputs.files import DiskFile, random_access
@@ -219,7 +219,7 @@ def test_doctor_in_an_environment_of_another_system(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, system: str, suffix: str
 ) -> None:
     """A virtual environment as it lies on that system, whose Python is a script that answers for it."""
-    monkeypatch.setattr("abiscan.hooks.doctor._way_out", lambda *_: (None, ()))  # which asks an index
+    monkeypatch.setattr("abiscan.hooks.doctor.way_out", lambda *_: WayOut())  # which asks an index
     site = tmp_path / "venv" / ("Lib/site-packages" if system == "Windows" else "lib/python3.11/site-packages")
     torch = torch_folder(site, system)
     (torch / "__init__.py").touch()

@@ -20,7 +20,6 @@ from packaging.requirements import Requirement
 from abiscan.binary.elf import Machine
 from abiscan.inputs.index import Index, Settings, System
 from abiscan.inputs.session import Session
-from abiscan.inputs.store import Store
 from abiscan.pipelines.fit import fit, release_build
 from tools.fuzz.model import EDGES, SAMPLES, Case, damaged
 from tools.fuzz.texts import changed
@@ -159,7 +158,7 @@ def _fit(random: Random, folder: Path) -> None:
         index = Index(Settings(index_urls=(url,)), _SYSTEM, folder / "wheels")
         index.web._pause = 0
         choices = [release_build("2.13.0", Machine.X86_64, None)]
-        fit([Requirement("x")], choices, index, Session(store=Store(folder)), installed=False).to_json()
+        fit([Requirement("x")], choices, index, Session(folder=folder), installed=False).to_json()
 
 
 def case(random: Random, folder: Path) -> Case:

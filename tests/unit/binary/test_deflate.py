@@ -53,6 +53,7 @@ def test_noise_is_no_stream(seed: int) -> None:
     assert known_end(random.Random(seed).randbytes(60_000)) == b""
 
 
+@pytest.mark.slow
 def test_a_stream_that_is_cut_off_or_goes_on_has_no_end() -> None:
     stream = deflated(random.Random(1).randbytes(500_000) + prose(1, 300_000), 6)
     assert known_end(stream[-200_000:]) != b""
@@ -65,6 +66,7 @@ def test_too_little_to_tell(size: int) -> None:
     assert known_end(bytes(size)) == b""
 
 
+@pytest.mark.slow
 def test_a_bomb_is_not_inflated() -> None:
     """A stream of half a megabyte that inflates to half a gigabyte: what is held is bounded, and nothing is known."""
     stream = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
@@ -77,6 +79,7 @@ def test_a_bomb_is_not_inflated() -> None:
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 def test_headers_everywhere_end_soon() -> None:
     """Blocks that begin, and lead nowhere: only so many are followed."""
     choice = random.Random(9)

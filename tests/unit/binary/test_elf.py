@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from abiscan.binary.elf import Definition, ElfFile, Machine, Reference, SharedObject, SymbolTable, SymbolVersion
+from abiscan.binary.elf import ElfFile, Machine, Reference, SharedObject, SymbolVersion
+from abiscan.binary.symbols import Definition, SymbolTable
 from abiscan.errors import AbiscanError, InputError, NotElfError
 from tests.elf_builder import (
     DF_1_PIE,

@@ -8,6 +8,7 @@ from abiscan.binary.ownership import (
     is_system_library,
     is_torch_library,
     is_torch_symbol,
+    may_name_torch,
 )
 
 
@@ -119,3 +120,33 @@ def test_libraries_of_the_system(name: str) -> None:
 @pytest.mark.parametrize("name", ["libcudart.so.12", "libc.so", "libcc.so.6", "libgomp.so.1", "libmkl_core.so.2"])
 def test_libraries_that_a_system_may_lack(name: str) -> None:
     assert not is_system_library(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            "_ZN2at5emptyEv",
+            "_ZNK3c106DeviceeqERKS0_",
+            "_ZTIN5torch6LibraryE",
+            "_ZN6caffe28TypeMetaC1Ev",
+            "THPVariableClass",
+        ),
+        *(
+            "_ZSt4swapIN4c10d5StoreEEvv",
+            "_ZN10onnx_torch5ModelD1Ev",
+            "aoti_torch_cpu",
+            "torch_list_size",
+            "_Z12THPUtils_foov",
+        ),
+        *("libtorch.so", "libtorch_cpu.so.1.13", "libc10_cuda.so", "libcaffe2_observers.so", "libshm.so"),
+        *("libtorchbind_test.so", "libjitbackend_test.so", "libbackend_with_compiler.so"),
+    ],
+)
+def test_a_string_table_that_names_torch_is_noticed(name: str) -> None:
+    assert is_torch_symbol(name) or is_torch_library(name)
+    assert may_name_torch(b"\0printf\0" + name.encode() + b"\0")
+
+
+def test_a_string_table_of_others_is_not() -> None:
+    assert not may_name_torch(b"\0printf\0_ZNSt6vectorIiE9push_backEi\0PyInit__multiarray\0libm.so.6\0")

@@ -4,7 +4,7 @@ import pytest
 
 from abiscan.binary.elf import Machine
 from abiscan.binary.registration_api import is_registration, opens, registers, unknown
-from abiscan.inputs.files import Files, read_facts
+from abiscan.inputs.files import Files
 from abiscan.torches import embedded
 
 LIBRARY = "_ZN5torch7LibraryC1ENS0_4KindESsSt8optionalIN3c1011DispatchKeyEEPKcj"
@@ -81,7 +81,7 @@ NAMES = (
 
 @pytest.mark.parametrize("release", ["1.4.0", "1.5.1", "1.6.0", "1.9.1", "1.13.1", "2.2.2", "2.8.0", "2.13.0"])
 def test_all_that_a_release_exports_is_known(release: str) -> None:
-    files = Files(read_facts)
+    files = Files()
     libraries = [files.object_at(path) for path in embedded.release(release, Machine.X86_64, files).libraries]
     symbols = [library.symbols for library in libraries if library is not None]
     exported = {name for each in symbols for beginning in NAMES for name in each.starting_with(beginning)}

@@ -12,6 +12,8 @@ from abiscan.results.document import schema as schema_of
 from tests.elf_builder import uses
 from tests.fakes import extension
 
+pytestmark = pytest.mark.slow
+
 SAMPLES = Path(__file__).resolve().parents[3] / "sample_binaries"
 
 # torch 2.7 moved x86_64 wheels to the C++11 string.

@@ -13,7 +13,7 @@ import pytest
 from tests.elf_builder import uses
 from tests.fakes import extension, wheel
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")]
 
 SAMPLES = Path(__file__).parents[3] / "sample_binaries"
 RUN = """

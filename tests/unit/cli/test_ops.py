@@ -140,9 +140,12 @@ def test_an_interpreter_is_for_a_running_torch() -> None:
 
 
 def test_a_python_that_cannot_be_run_is_named() -> None:
-    assert run("--live", "--python", "/bin/false", code=2).startswith("abiscan: /bin/false: is not a Python")
+    named, problem, _ = run("--live", "--python", "/bin/false", code=2).split("\n")
+    assert named == "abiscan: environment /bin/false (--python)"
+    assert problem.startswith("abiscan: /bin/false: is not a Python")
 
 
+@pytest.mark.slow
 def test_a_release_number_has_operators() -> None:
     document = json.loads(run("--torch", "2.6.0", "--format", "json"))
     jsonschema.validate(document, schema("ops"))
@@ -156,6 +159,7 @@ def test_a_release_number_has_operators() -> None:
     ).items()
 
 
+@pytest.mark.slow
 def test_the_machine_chooses_the_build() -> None:
     assert run("--torch", "2.6.0").startswith("torch 2.6.0+cu124: ")
     assert run("--torch", "2.6.0", "--machine", "aarch64").startswith("torch 2.6.0+cpu: ")

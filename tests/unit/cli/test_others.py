@@ -91,24 +91,24 @@ def test_explain_of_no_rule_is_2() -> None:
 
 
 def test_the_cache_is_where_the_system_says(cache_home: Path) -> None:
-    assert Session.of_user().store.folder == cache_home / "abiscan"
+    assert Session.of_user().folder == cache_home / "abiscan"
 
 
 def test_an_empty_cache() -> None:
-    assert run("cache").stdout == f"{Session.of_user().store.folder}: 0 files, 0.0 MB (limit 1000 MB)\n"
+    assert run("cache").stdout == f"{Session.of_user().folder}: 0 files, 0.0 MB (limit 1000 MB)\n"
 
 
 def test_a_cache_is_shown_and_cleared() -> None:
-    Session.of_user().store.folder.mkdir(parents=True)
-    (Session.of_user().store.folder / "a.sqlite").write_bytes(bytes(1_500_000))
-    assert run("cache").stdout == f"{Session.of_user().store.folder}: 1 file, 1.5 MB (limit 1000 MB)\n"
-    assert run("cache", "--clear").stdout == f"deleted from {Session.of_user().store.folder}: 1 file, 1.5 MB\n"
-    assert run("cache").stdout == f"{Session.of_user().store.folder}: 0 files, 0.0 MB (limit 1000 MB)\n"
+    Session.of_user().folder.mkdir(parents=True)
+    (Session.of_user().folder / "a.headers").write_bytes(bytes(1_500_000))
+    assert run("cache").stdout == f"{Session.of_user().folder}: 1 file, 1.5 MB (limit 1000 MB)\n"
+    assert run("cache", "--clear").stdout == f"deleted from {Session.of_user().folder}: 1 file, 1.5 MB\n"
+    assert run("cache").stdout == f"{Session.of_user().folder}: 0 files, 0.0 MB (limit 1000 MB)\n"
 
 
 def test_a_cache_is_limited() -> None:
-    (Session.of_user().store.folder).mkdir(parents=True)
-    (Session.of_user().store.folder / "x.sqlite").write_bytes(b"x" * 1_500_000)
+    (Session.of_user().folder).mkdir(parents=True)
+    (Session.of_user().folder / "x.headers").write_bytes(b"x" * 1_500_000)
     assert run("cache", "--limit", "1M").stdout.endswith(": 0 files, 0.0 MB (limit 1 MB)\n")
     assert run("cache").stdout.endswith("(limit 1 MB)\n")
 
@@ -124,13 +124,13 @@ def test_a_cache_that_cannot_be_cleared_is_2(monkeypatch: pytest.MonkeyPatch) ->
     def busy(self: Path, *, missing_ok: bool = False) -> None:
         raise PermissionError(13, "Permission denied", str(self), missing_ok)
 
-    Session.of_user().store.folder.mkdir(parents=True)
-    (Session.of_user().store.folder / "a.sqlite").write_bytes(b"")
+    Session.of_user().folder.mkdir(parents=True)
+    (Session.of_user().folder / "a.headers").write_bytes(b"")
     monkeypatch.setattr(Path, "unlink", busy)
     result = run("cache", "--clear")
     assert (result.exit_code, result.stderr) == (
         2,
-        f"abiscan: {Session.of_user().store.folder}: cannot be cleared: Permission denied\n",
+        f"abiscan: {Session.of_user().folder}: cannot be cleared: Permission denied\n",
     )
 
 

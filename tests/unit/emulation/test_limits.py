@@ -232,6 +232,7 @@ def _with_unused_code(path: Path, size: int) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_library_of_300_mb(tmp_path: Path) -> None:
     def read(path: Path) -> None:
         file = ElfFile.open(path)

@@ -48,6 +48,7 @@ def _build(folder: Path) -> Path:
     return folder / "profilers.so"
 
 
+@pytest.mark.slow
 def test_each_is_an_entry(tmp_path: Path) -> None:
     file = ElfFile.open(_build(tmp_path))
     found = recover(file, file.facts())
@@ -55,6 +56,7 @@ def test_each_is_an_entry(tmp_path: Path) -> None:
     assert found.gaps == ()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(live_torch.version() != TORCH, reason=f"needs torch {TORCH}")
 def test_torch_replaces_the_first_one(tmp_path: Path) -> None:
     command = [sys.executable, "-c", LOAD, str(_build(tmp_path))]

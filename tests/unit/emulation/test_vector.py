@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import platform
 import random
 import shutil
 import subprocess
@@ -14,6 +13,7 @@ import pytest
 from abiscan.binary.elf import ElfFile, Machine
 from abiscan.emulation.loader import BASE
 from abiscan.emulation.process import EmulatedProcess
+from tests.processor import needs_avx2, needs_avx512
 
 # Operands: ymm1, ymm2 (and their low halves) hold the inputs, ymm3 the result; (%rdi), (%rsi) are the inputs in memory,
 # 64(%rdx) is memory for results, rax a result that is not a vector, rcx an input that is none.
@@ -345,18 +345,7 @@ EVEX = [
 _SIZE = 192
 
 
-def _has(*features: str) -> bool:
-    information = Path("/proc/cpuinfo")
-    known = information.read_text().split() if platform.machine() == "x86_64" and information.is_file() else []
-    return set(features) <= set(known)
-
-
-pytestmark = pytest.mark.skipif(
-    not (_has("avx2") and shutil.which("gcc")), reason="needs a processor with AVX2, and gcc"
-)
-needs_avx512 = pytest.mark.skipif(
-    not _has("avx512f", "avx512bw", "avx512dq", "avx512vl"), reason="needs a processor with AVX-512"
-)
+pytestmark = [needs_avx2, pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")]
 
 
 @pytest.fixture(scope="module")

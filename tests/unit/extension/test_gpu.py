@@ -10,7 +10,6 @@ from abiscan.extension.examined import examine
 from abiscan.extension.gpu import ExtensionGpu
 from abiscan.gpu.devices import gpu
 from abiscan.inputs.session import Session
-from abiscan.inputs.store import Store
 from tests.unit.gpu.samples import FOLDER, read
 from tools.gpu_truth import kernels_of_plain_code, registered
 
@@ -23,7 +22,7 @@ def code(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 def of(name: str, folder: Path) -> ExtensionGpu:
-    (extension,) = examine(FOLDER / name, Session(store=Store(folder))).extensions
+    (extension,) = examine(FOLDER / name, Session(folder=folder)).extensions
     assert extension.gpu is not None
     return extension.gpu
 
@@ -70,7 +69,7 @@ def test_what_the_file_needs(tmp_path: Path) -> None:
 
 def test_kernels_in_another_library_of_the_package(tmp_path: Path) -> None:
     """``split/operators.so`` needs ``libbetween.so``, which needs ``libkernels.so``."""
-    extensions = examine(FOLDER / "split", Session(store=Store(tmp_path))).extensions
+    extensions = examine(FOLDER / "split", Session(folder=tmp_path)).extensions
     (code,) = (extension.gpu for extension in extensions if extension.name == "operators.so")
     assert code is not None
     assert code.code.containers == ()

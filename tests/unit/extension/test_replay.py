@@ -16,7 +16,7 @@ from abiscan.binary.elf import Machine
 from abiscan.dispatch.operators import Rewording
 from abiscan.extension.examined import ExaminedTarget
 from abiscan.extension.replay import Replayer
-from abiscan.inputs.files import Files, read_facts
+from abiscan.inputs.files import Files
 from abiscan.inputs.sources import Extension, read_target
 from abiscan.inputs.version import TorchVersion
 from abiscan.linkage.model import Closure, Module, Resolution
@@ -34,7 +34,7 @@ class Loads:
     """Loads of samples into one process."""
 
     def __init__(self) -> None:
-        self.files = Files(read_facts)
+        self.files = Files()
         self.release = embedded.release(TORCH, Machine.X86_64, self.files)
         self.replayer = Replayer(
             torch=EmbeddedTorch(build=TORCH, files=self.files),

@@ -12,12 +12,11 @@ import jsonschema
 import pytest
 
 from abiscan.cli import main
-from abiscan.hooks.doctor import diagnose
+from abiscan.hooks.doctor import diagnose, examine_environment
 from abiscan.hooks.judgement import judge
 from abiscan.inputs import disk
 from abiscan.inputs.environment import PythonEnvironment
 from abiscan.inputs.session import Session
-from abiscan.inputs.store import Store
 from abiscan.results.doctor import Trouble
 from abiscan.results.document import schema
 from tests.elf_builder import Elf, exports, uses
@@ -27,7 +26,7 @@ PYTHON = f"py{sys.version_info[0]}{sys.version_info[1]}"
 GONE = uses("_ZN2at4goneEv")
 
 
-pytestmark = pytest.mark.usefixtures("wheel_index")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("wheel_index")]
 
 
 @pytest.fixture
@@ -86,7 +85,7 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_only_packages_that_have_changed_are_judged_again(site: Path, judged: list[str]) -> None:
     install(site, "other", {"other/_C.so": extension()})
     python = PythonEnvironment(python=python_of(site, site.parent), origin="PATH")
-    session = Session(store=Store(site.parent / "cache"))
+    session = Session(folder=site.parent / "cache")
     first = diagnose(python, None, session)
     assert sorted(judged) == ["good==1.0", "other==1.0"]
     judged.clear()
@@ -112,9 +111,9 @@ def test_a_diagnosis_is_kept_until_something_changes(
 
     before = doctor()
     assert before[0] == 0
-    monkeypatch.setattr("abiscan.hooks.doctor.diagnose", lambda *_: pytest.fail("it is looked at again"))
+    monkeypatch.setattr("abiscan.hooks.doctor.examine_environment", lambda *_: pytest.fail("it is looked at again"))
     assert doctor() == before
-    monkeypatch.setattr("abiscan.hooks.doctor.diagnose", diagnose)
+    monkeypatch.setattr("abiscan.hooks.doctor.examine_environment", examine_environment)
     if change == "install":
         install(site, "bad", {"bad/_C.so": extension(undefined=GONE)}, requires="")
     elif change == "rebuild":
@@ -136,7 +135,7 @@ def test_a_package_that_is_removed_meanwhile_is_unknown(moment: str, site: Path)
             (site / "gone" / "_C.so").unlink(missing_ok=True)
 
     python = PythonEnvironment(python=python_of(site, site.parent), origin="PATH")
-    diagnosis = diagnose(python, None, Session(store=Store(site.parent / "cache"), progress=progress))
+    diagnosis = diagnose(python, None, Session(folder=site.parent / "cache", progress=progress))
     (ailment,) = diagnosis.ailments
     assert (ailment.subject, ailment.trouble) == ("gone==1.0", Trouble.UNKNOWN)
     assert diagnosis.healthy == ("good==1.0",)

@@ -17,13 +17,15 @@ import pytest
 
 from abiscan.cli import main
 from abiscan.hooks.arguments import index_options
+from abiscan.hooks.command_line import PIP, read
+from abiscan.inputs import programs
 from tests.elf_builder import exports, uses
 from tests.fakes import extension, install, package_wheel, site_of, torch_libraries
 
-pytestmark = pytest.mark.skipif(
-    (platform.system(), platform.machine()) != ("Linux", "x86_64"),
-    reason="needs x86_64 Linux",
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif((platform.system(), platform.machine()) != ("Linux", "x86_64"), reason="needs x86_64 Linux"),
+]
 GONE = uses("_ZN2at4goneEv")
 THREADS = uses("_ZN2at15get_num_threadsEv")
 
@@ -63,7 +65,7 @@ def run(python: str, *words: str, code: int = 0) -> str:
 
 def test_what_fits_goes_to_pip_unchanged(python: str, handed_over: list[list[str]]) -> None:
     assert run(python, "install", "good", "plain", "--no-deps", "--quiet") == ""
-    pip = [sys.executable, "-m", "pip", "--python", python]
+    pip = programs.python(sys.executable, "-m", "pip", "--python", python)
     assert handed_over == [[*pip, "install", "good", "plain", "--no-deps", "--quiet"]]
 
 
@@ -95,7 +97,7 @@ def test_requirements_and_constraints_are_honoured(python: str, index: Path, tmp
 def test_other_commands_and_help_go_to_pip(python: str, handed_over: list[list[str]]) -> None:
     for words in (["list"], ["install", "--help"], ["freeze", "--all"]):
         run(python, *words)
-    assert [command[5:] for command in handed_over] == [["list"], ["install", "--help"], ["freeze", "--all"]]
+    assert [command[6:] for command in handed_over] == [["list"], ["install", "--help"], ["freeze", "--all"]]
 
 
 def test_what_pip_refuses_has_its_exit_code(python: str, handed_over: list[list[str]]) -> None:
@@ -125,13 +127,13 @@ def test_the_torch_of_afterwards_counts(python: str, index: Path) -> None:
 def test_what_is_installed_must_fit_a_new_torch(python: str, index: Path, environment: Path) -> None:
     install(site_of(environment), "there", {"there/_C.so": extension(undefined=THREADS)}, requires="")
     torch_wheel(index)
-    assert run(python, "install", "torch==9.9.1") == ""
+    assert run(python, "install", "torch==9.9.1") == "abiscan: torch 9.9.0+cpu -> 9.9.1\n"
     torch_wheel(index, with_threads=False)
     error = run(python, "install", "torch==9.9.1", code=1)
     assert "the installed there 1.0 will not work with torch 9.9.1: _C.so: undefined symbol" in error
     # A version of it that fits, in the same go, is all it takes.
     package_wheel(index, "there", {"there/_C.so": extension()}, version="2.0")
-    assert run(python, "install", "torch==9.9.1", "there==2.0") == ""
+    assert run(python, "install", "torch==9.9.1", "there==2.0") == "abiscan: torch 9.9.0+cpu -> 9.9.1\n"
 
 
 def test_a_source_distribution_is_said_to_be_unchecked(python: str, index: Path, tmp_path: Path) -> None:
@@ -176,8 +178,8 @@ def test_as_a_program(environment: Path) -> None:
 
 def test_index_options_are_told_from_others() -> None:
     words = ["-U", "--index-url", "u", "--extra-index-url=v", "-f", "w", "-ix", "-r", "f.txt", "--no-index", "pkg"]
-    expected = ["--index-url", "u", "--extra-index-url=v", "-f", "w", "-ix", "--no-index"]
-    assert index_options(words) == expected
+    expected = ["--index-url", "u", "--extra-index-url", "v", "-f", "w", "-i", "x", "--no-index"]
+    assert index_options(read(words, PIP).arguments) == expected
 
 
 # What uv 0.9 prints on stderr.
@@ -200,7 +202,7 @@ def test_uv_says_what_it_would_do(
     uv = tmp_path / "bin" / "uv"
     uv.parent.mkdir()
     script = f'#!/bin/sh\ncase "$1" in python) echo {python};; *) cat {said} >&2; test "$4" != fail;; esac\n'
-    uv.write_text(script.replace('"$4"', '"$6"'), encoding="utf-8")
+    uv.write_text(script.replace('"$4"', '"$8"'), encoding="utf-8")
     uv.chmod(0o755)
     monkeypatch.setenv("PATH", str(uv.parent), prepend=":")
     runner = click.testing.CliRunner()

@@ -17,10 +17,11 @@ from abiscan.inputs import interpreter, packages
 from tests.elf_builder import uses
 from tests.fakes import extension, install, package_wheel, site_of
 
-pytestmark = pytest.mark.skipif(
-    (platform.system(), platform.machine()) != ("Linux", "x86_64"),
-    reason="needs x86_64 Linux",
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.usefixtures("warm_pip"),
+    pytest.mark.skipif((platform.system(), platform.machine()) != ("Linux", "x86_64"), reason="needs x86_64 Linux"),
+]
 GONE = uses("_ZN2at4goneEv")
 THREADS = uses("_ZN2at15get_num_threadsEv")
 # sample_binaries/README.md: torch 2.13.0 has at::_ops::align_as no longer; 2.12.1 is the last release with it.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -28,3 +29,23 @@ def test_a_file_is_read_once_for_its_hash(tmp_path: Path, monkeypatch: pytest.Mo
     digest = disk.sha256(file)
     monkeypatch.setattr(hashlib, "sha256", lambda: pytest.fail("it is read again"))
     assert disk.sha256(file) == disk.sha256(link) == digest
+
+
+def test_a_walk_goes_by_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("b/2", "b/1", "a/4", "a/3", "c"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+
+    def backwards(folder: Path) -> Iterator[tuple[str, list[str], list[str]]]:
+        entries = sorted(folder.iterdir(), reverse=True)
+        subfolders = [entry.name for entry in entries if entry.is_dir()]
+        yield str(folder), subfolders, [entry.name for entry in entries if entry.is_file()]
+        for name in subfolders:
+            yield from backwards(folder / name)
+
+    monkeypatch.setattr(os, "walk", backwards)
+    found = [
+        Path(place, name).relative_to(tmp_path).as_posix() for place, _, names in disk.walk(tmp_path) for name in names
+    ]
+    assert found == ["c", "a/3", "a/4", "b/1", "b/2"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import venv
 from pathlib import Path
@@ -13,13 +12,13 @@ import pytest
 from abiscan.cli import main
 from abiscan.errors import InputError
 from abiscan.inputs import environment as environments
-from abiscan.inputs import interpreter
 from abiscan.inputs.environment import (
     PythonEnvironment,
     environment,
     executable_in,
+    heard_by,
     refuse_tool_environment,
-    with_torch,
+    used,
 )
 from tests.fakes import torch_package
 
@@ -46,13 +45,27 @@ def conda(folder: Path) -> Path:
     return folder
 
 
+def made_for_a_tool(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """Let abiscan be installed by pipx."""
+    folder.mkdir(exist_ok=True)
+    (folder / "pipx_metadata.json").touch()
+    monkeypatch.setattr(sys, "prefix", str(folder))
+
+
 def test_the_order(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     of_conda, nothing = conda(tmp_path / "conda"), tmp_path / "nothing"
     nothing.mkdir()
     monkeypatch.setenv("PATH", str(nothing))
-    assert environment() == PythonEnvironment(python=None, origin="where abiscan is installed")
+    own = PythonEnvironment(python=None, origin="where abiscan is installed")
+    assert environment() == own
     monkeypatch.setenv("PATH", str(folder / "bin"))
-    assert environment() == PythonEnvironment(python=str(folder / "bin" / "python"), origin="python on the search path")
+    assert environment() == own
+    with monkeypatch.context() as patch:
+        made_for_a_tool(patch, tmp_path / "tool")
+        of_path = PythonEnvironment(python=str(folder / "bin" / "python"), origin="python on the search path")
+        assert environment() == of_path
+        patch.setenv("PATH", str(nothing))
+        assert environment() == own  # there is no other
     monkeypatch.setenv("CONDA_PREFIX", str(of_conda))
     assert environment() == PythonEnvironment(python=str(of_conda / "bin" / "python"), origin="CONDA_PREFIX")
     monkeypatch.setenv("VIRTUAL_ENV", str(folder))
@@ -69,6 +82,7 @@ def test_a_program_that_chooses_a_python_is_asked_which(
     shim.parent.mkdir()
     shim.write_text(f'#!/bin/sh\nexec {folder}/bin/python "$@"\n', encoding="utf-8")
     shim.chmod(0o755)
+    made_for_a_tool(monkeypatch, tmp_path / "tool")
     monkeypatch.setenv("PATH", str(shim.parent))
     assert environment().python == str(folder / "bin" / "python")
     shim.write_text("#!/bin/sh\nexit 127\n", encoding="utf-8")
@@ -80,22 +94,6 @@ def test_a_program_that_chooses_a_python_is_asked_which(
 def test_the_one_that_abiscan_runs_in_needs_no_other_python(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(variable, sys.prefix)
     assert environment() == PythonEnvironment(python=None, origin=variable)
-    monkeypatch.delenv(variable)
-    monkeypatch.setenv("PATH", os.path.dirname(sys.executable))  # noqa: PTH120 - what its link points to is elsewhere
-    assert environment() == PythonEnvironment(python=None, origin="python on the search path")
-
-
-def test_the_torch_next_to_abiscan_comes_before_the_search_path(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", str(folder / "bin"))
-    monkeypatch.setattr(interpreter, "installed_torch", lambda: tmp_path)
-    assert with_torch().python is None
-    monkeypatch.setattr(interpreter, "installed_torch", lambda: None)
-    assert with_torch().origin == "python on the search path"
-    monkeypatch.setattr(interpreter, "installed_torch", lambda: tmp_path)
-    monkeypatch.setenv("VIRTUAL_ENV", str(folder))
-    assert with_torch().origin == "VIRTUAL_ENV"
 
 
 def test_how_it_is_named(folder: Path) -> None:
@@ -126,19 +124,28 @@ def test_a_folder_names_an_environment_for_every_command(folder: Path) -> None:
     [
         ("pipx/venvs/abiscan", "pipx_metadata.json"),
         ("uv/tools/abiscan", "uv-receipt.toml"),
-        ("uv/archive-v0/x1", ""),
-        ("uv/environments-v2/x1", ""),
+        ("anywhere/archive-v0/x1", "../../CACHEDIR.TAG"),
+        ("anywhere/builds-v0/.tmpx1", "../../CACHEDIR.TAG"),
     ],
 )
 def test_nothing_is_installed_into_the_environment_of_a_tool(prefix: str, marker: str, tmp_path: Path) -> None:
     folder = conda(tmp_path / prefix)
-    if marker:
-        (folder / marker).touch()
+    (folder / marker).touch()
     with pytest.raises(InputError, match="is the environment of a tool"):
         refuse_tool_environment(environment(str(folder)))
     result = click.testing.CliRunner().invoke(main, ["pip", "--python", str(folder), "install", "anything"])
     assert result.exit_code == 2
     assert result.stderr.splitlines()[1].startswith(f"abiscan: {folder}: is the environment of a tool (pipx, uv tool)")
+
+
+def test_who_listens_hears_of_what_is_used() -> None:
+    heard: list[PythonEnvironment] = []
+    with heard_by(heard.append):
+        environment()
+        assert heard == []
+        chosen = used()
+    used()
+    assert heard == [chosen]
 
 
 def test_other_environments_are_no_tools(folder: Path) -> None:

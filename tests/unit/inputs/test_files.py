@@ -167,7 +167,7 @@ def test_members_of_a_wheel_lie_over_the_disk(tmp_path: Path) -> None:
     site = tmp_path / "site"
     Elf(soname="on disk").write(site / "pkg" / "a.so")
     Elf(soname="below").write(site / "pkg" / "b.so")
-    files = Files(read_facts)
+    files = Files()
     files.mount(Wheel(wheel(tmp_path / "x.whl", {"pkg/a.so": Elf(soname="in wheel").build()})), str(site))
     assert files.list(f"{site}/pkg/") == [f"{site}/pkg/a.so", f"{site}/pkg/b.so"]
     sonames = [getattr(files.object_at(f"{site}/pkg/../pkg/{name}.so"), "soname", None) for name in "abc"]
@@ -177,7 +177,7 @@ def test_members_of_a_wheel_lie_over_the_disk(tmp_path: Path) -> None:
 
 def test_a_layer_covers_what_lies_below_and_can_be_laid_over_it(tmp_path: Path) -> None:
     site = str(tmp_path)
-    files = Files(read_facts)
+    files = Files()
     layers = [files.layer(), files.layer()]
     for number, layer in enumerate(layers, 1):
         member = {"pkg/a.so": Elf(soname=f"version {number}").build()}
@@ -190,7 +190,7 @@ def test_a_layer_covers_what_lies_below_and_can_be_laid_over_it(tmp_path: Path) 
 
 def test_what_cannot_be_read_is_no_object_and_remembered(tmp_path: Path) -> None:
     (tmp_path / "text.so").write_text("text", encoding="utf-8")
-    files = Files(read_facts)
+    files = Files()
     assert files.object_at(str(tmp_path / "text.so")) is None
     assert files.object_at(str(tmp_path / "text.so")) is None
     assert files.object_at(str(tmp_path / "absent.so")) is None
@@ -202,7 +202,7 @@ def test_what_cannot_be_read_is_no_object_and_remembered(tmp_path: Path) -> None
 
 def test_an_object_is_read_once(tmp_path: Path) -> None:
     path = Elf(soname="libx.so").write(tmp_path / "x.so")
-    files = Files(read_facts)
+    files = Files()
     first = files.object_at(str(path))
     os.unlink(path)  # noqa: PTH108 - as plain as can be
     assert files.object_at(str(path)) is first is not None
@@ -210,10 +210,10 @@ def test_an_object_is_read_once(tmp_path: Path) -> None:
 
 def test_facts_that_were_read_already_are_taken(tmp_path: Path) -> None:
     facts = read_facts(DiskFile(Elf().write(tmp_path / "x.so")))
-    files = Files(read_facts)
+    files = Files()
     files.put("/nowhere/../there/x.so", facts)
     assert files.object_at("/there/x.so") is facts
 
 
 def test_a_folder_that_is_not_there_is_empty(tmp_path: Path) -> None:
-    assert Files(read_facts).list(str(tmp_path / "absent")) == []
+    assert Files().list(str(tmp_path / "absent")) == []

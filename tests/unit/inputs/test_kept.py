@@ -25,7 +25,7 @@ def names(folder: Path) -> set[str]:
 
 def test_usage_and_clear(tmp_path: Path) -> None:
     assert kept.usage(tmp_path / "absent") == (0, 0)
-    put(tmp_path, "1.sqlite", 5000)
+    put(tmp_path, "1.headers", 5000)
     put(tmp_path, "2.headers", 5)
     put(tmp_path / "wheels", "1.data", 7)
     (tmp_path / "something else").write_bytes(b"stays")
@@ -39,7 +39,7 @@ def test_what_cannot_be_deleted_is_said(tmp_path: Path, monkeypatch: pytest.Monk
     def busy(self: Path, *, missing_ok: bool = False) -> None:
         raise PermissionError(13, "Permission denied", str(self), missing_ok)
 
-    put(tmp_path, "1.sqlite")
+    put(tmp_path, "1.headers")
     monkeypatch.setattr(Path, "unlink", busy)
     with pytest.raises(InputError, match=r"cannot be cleared: Permission denied"):
         kept.clear(tmp_path)
@@ -47,7 +47,7 @@ def test_what_cannot_be_deleted_is_said(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_the_least_recently_used_go_first(tmp_path: Path) -> None:
     put(tmp_path, "old.answer", 4000, days_ago=3)
-    put(tmp_path, "older.sqlite", 4000, days_ago=5)
+    put(tmp_path, "older.headers", 4000, days_ago=5)
     used = put(tmp_path, "oldest.answer", 4000, days_ago=9)
     kept.used(used)
     kept.set_limit(tmp_path, 9000)

@@ -10,7 +10,7 @@ import pytest
 
 from abiscan.cli import main
 from abiscan.errors import InputError
-from abiscan.inputs.files import Files, read_facts
+from abiscan.inputs.files import Files
 from abiscan.inputs.packages import FIX, Distribution, FetchedWheel, fetch, find, installed, named, pip, pip_error
 from abiscan.inputs.sources import read_target, uses_torch
 from tests.elf_builder import Elf, uses
@@ -72,7 +72,7 @@ def test_damaged_metadata_is_passed_over(text: str, tmp_path: Path) -> None:
 
 
 def test_an_installed_package_is_a_target(site: Path) -> None:
-    files = Files(read_facts)
+    files = Files()
     found = find("pkg-name", [str(site)])
     assert found is not None
     (site / "pkg" / "a, b.so").unlink()  # listed, and gone

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from abiscan.errors import InputError, NotElfError
-from abiscan.inputs.files import Files, read_facts
+from abiscan.inputs.files import Files
 from abiscan.inputs.sources import Target, read_target
 from tests.elf_builder import ET_EXEC, Elf, exports, uses
 from tests.fakes import extension, torch_package, wheel
@@ -17,7 +17,7 @@ METADATA = b"Name: pkg\nRequires-Dist: numpy\nRequires-Dist: torchvision\nRequir
 
 
 def read(path: Path, torch: str = "/site/torch") -> Target:
-    return read_target(path, Files(read_facts), "/site", torch)
+    return read_target(path, Files(), "/site", torch)
 
 
 def paths(target: Target) -> list[str]:

@@ -9,10 +9,11 @@ from typing import Final, cast
 
 import pytest
 
-from abiscan.binary.elf import Definition, ElfFile, Machine, SharedObject, SymbolTable
+from abiscan.binary.elf import ElfFile, Machine, SharedObject
+from abiscan.binary.symbols import Definition, SymbolTable
 from abiscan.binary.typeinfo import CxxClass, Slot, classes
 from abiscan.emulation.model import Phase, RegisteredKernel, Registrations
-from abiscan.inputs.files import Files, read_facts
+from abiscan.inputs.files import Files
 from abiscan.inputs.session import Session
 from abiscan.inputs.version import TorchVersion
 from abiscan.linkage.layout_drift import Certainty, LayoutDrift, _method_of, crash, layout_drift, shared
@@ -240,7 +241,7 @@ def test_unknown_releases() -> None:
 )
 def test_why_a_torch_is_taken_for_a_release(same_as: str | None, build: str, expected: str | None) -> None:
     release = SimpleNamespace(same_as=same_as, build=build, machine=Machine.X86_64, own_libraries={})
-    found = of_installed(cast("TorchRelease", release), Files(read_facts), cast("Session", None))
+    found = of_installed(cast("TorchRelease", release), Files(), cast("Session", None))
     assert (found.release, found.basis) == ("2.9.1", expected)
 
 

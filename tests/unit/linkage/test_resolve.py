@@ -9,7 +9,8 @@ import dataclasses
 
 import pytest
 
-from abiscan.binary.elf import Definition, Machine, SharedObject
+from abiscan.binary.elf import Machine, SharedObject
+from abiscan.binary.symbols import Definition
 from abiscan.linkage.model import LoadError, Process, Resolution
 from abiscan.linkage.resolve import binds, relocation_order, resolve
 from abiscan.linkage.scope import Loader, SearchPath

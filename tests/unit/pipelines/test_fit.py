@@ -6,11 +6,13 @@ embedded tables, by a set of the test's own.
 
 from __future__ import annotations
 
+import gc
 import io
 import itertools
 import json
 import shutil
-from collections.abc import Iterator, Sequence
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import click.testing
@@ -23,15 +25,17 @@ import abiscan
 from abiscan.binary.elf import Machine
 from abiscan.cli import main
 from abiscan.inputs.index import Index, Settings, System
+from abiscan.inputs.packages import RemoteWheel
 from abiscan.inputs.session import Session
-from abiscan.inputs.store import Store
-from abiscan.pipelines.fit import fit, release_build, torches_of_index
+from abiscan.pipelines.fit import Opinion, _Attempt, fit, release_build, torches_of_index
 from abiscan.report import fit_text
 from abiscan.results.document import schema
 from abiscan.results.fit import FitReport, Fitting
 from tests.elf_builder import uses
 from tests.fakes import extension, package_wheel
 from tests.index_server import LocalIndex, serving
+
+pytestmark = pytest.mark.slow
 
 TORCHES = ("2.13.0", "2.9.1", "2.8.0", "2.7.1")
 # One symbol each that some of the releases export: nm -D of their libtorch_cpu.so.
@@ -85,7 +89,7 @@ def found(server: LocalIndex, cache: Path, names: Sequence[str], torches: Sequen
     index = Index(Settings(index_urls=(server.url,)), SYSTEM, cache / "wheels")
     choices = [release_build(torch, Machine.X86_64, "cpu" if torch == "2.13.0" else None) for torch in torches]
     requirements = [Requirement(name) for name in names]
-    return fit(requirements, choices or torches_of_index(index), index, Session(store=Store(cache)), installed=False)
+    return fit(requirements, choices or torches_of_index(index), index, Session(folder=cache), installed=False)
 
 
 def versions(found: FitReport) -> dict[str, str]:
@@ -276,7 +280,7 @@ def test_it_is_a_function(server: LocalIndex, tmp_path: Path) -> None:
         index_url=server.url,
         python_version=(3, 11),
         platform="linux_x86_64",
-        session=Session(store=Store(tmp_path)),
+        session=Session(folder=tmp_path),
     )
     assert answer.pins == ("torch==2.9.1", "eye==2.0")
 
@@ -288,3 +292,43 @@ def test_what_is_not_proven_is_said() -> None:
     fit_text.render(answer, Console(file=printed, width=200), verbose=False)
     assert "odd==1.1  not proven: its code was not followed to its end; the newest\n" in printed.getvalue()
     assert json.loads(answer.to_json())["packages"][0]["proven"] is False
+
+
+@pytest.mark.parametrize("files", [{"pure/__init__.py": ""}, {"pure/data.so": "INPUT(libc.so.6)"}])
+def test_a_wheel_without_compiled_code_works(tmp_path: Path, files: Mapping[str, str]) -> None:
+    code = "import os\nimport torch\ntorch.ops.load_library(os.path.join(os.path.dirname(__file__), '_C.so'))\n"
+    library = extension(undefined=uses(FROM_2_13))
+    loading = {"pure/__init__.py": code}
+    package_wheel(tmp_path / "wheels", "pure", {"pure/_C.so": library}, version="2.0", files=loading)
+    package_wheel(tmp_path / "wheels", "pure", {}, version="1.0", files=files)
+    package_wheel(tmp_path / "wheels", "pure", {"pure/_C.so": extension()}, version="0.9")
+    with serving(tmp_path / "wheels") as server:
+        assert versions(found(server, tmp_path, ["pure"], ["2.8.0"])) == {"pure": "1.0"}
+
+
+def test_what_was_read_of_a_version_is_given_back_before_the_next(
+    server: LocalIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Objects that refer to each other, which only the collector finds, and never does by itself."""
+
+    class Tree:
+        def __init__(self) -> None:
+            self.itself = self
+
+    read, trees = _Attempt._opinion_of, weakref.WeakSet[Tree]()
+    most = 0
+
+    def reading(self: _Attempt, wheel: RemoteWheel) -> Opinion:
+        nonlocal most
+        trees.add(Tree())
+        most = max(most, len(trees))
+        return read(self, wheel)
+
+    monkeypatch.setattr(_Attempt, "_opinion_of", reading)
+    monkeypatch.setattr("abiscan.inputs.memory._MUCH", 0)
+    gc.disable()
+    try:
+        assert versions(found(server, tmp_path, ["eye"], ["2.8.0"])) == {"eye": "2.0"}
+    finally:
+        gc.enable()
+    assert most == 1

@@ -17,7 +17,7 @@ from abiscan.binary.image import ImageSystem
 from abiscan.cli import main
 from abiscan.results.document import schema
 from abiscan.torches import torch_images
-from tests.fakes import SAMPLES, extension
+from tests.fakes import SAMPLES, extension, wheel
 from tests.image_samples import IMAGES, LACKED, WARN, image, package, torch_folder, torch_wheel
 
 
@@ -126,11 +126,36 @@ def test_a_truncated_file_is_not_fine(tmp_path: Path, name: str) -> None:
     assert "is truncated" in printed.output or "is damaged" in printed.output
 
 
-def test_in_a_mixed_target_only_elf_counts(tmp_path: Path) -> None:
+def test_images_among_elf_files_are_not_dropped(tmp_path: Path) -> None:
     extension().write(tmp_path / "build" / "_C.so")
-    (tmp_path / "build" / "_C.pyd").write_bytes(image("missing_symbol.pyd"))
-    printed = run("check", tmp_path / "build", "--torch", "2.13.0", "--each-file", "--format", "json")
-    assert [one["path"] for one in json.loads(printed.stdout)["results"]] == ["_C.so"]
+    for name, source in (("_C.pyd", "missing_symbol.pyd"), ("_C.dylib", "loads.so")):
+        (tmp_path / "build" / name).write_bytes(image(source))
+    other = image("loads.pyd").replace(b"torch", b"other").replace(b"c10", b"xyz")
+    (tmp_path / "build" / "launcher.dll").write_bytes(other)
+    code, document = checked(tmp_path / "build", "--torch", "2.13.0", "--each-file")
+    found = {one["path"]: (one["verdict"], *(gap["reason"] for gap in one["gaps"])) for one in document["results"]}
+    assert code == 3
+    assert found.pop("_C.so")[0] == "loads"
+    assert found == {
+        name: ("unknown", f"is for {system}, and not checked together with files for Linux (pass it by itself)")
+        for name, system in (("_C.pyd", "Windows"), ("_C.dylib", "macOS"))
+    }
+
+
+def test_the_system_of_a_wheel_decides_what_counts_in_it(tmp_path: Path) -> None:
+    members = {"pkg/_C.so": extension().build(), "pkg/_C.pyd": image("missing_symbol.pyd")}
+    for tag, paths in (("py3-none-linux_x86_64", ["pkg/_C.so"]), ("py3-none-any", ["pkg/_C.so", "pkg/_C.pyd"])):
+        _, document = checked(wheel(tmp_path / f"pkg-1.0-{tag}.whl", members), "--torch", "2.13.0", "--each-file")
+        assert [one["path"] for one in document["results"]] == paths
+
+
+def test_a_target_that_is_no_elf_file_is_no_gap_of_another(tmp_path: Path) -> None:
+    extension(needed=("libtorch_cpu.so", "libabsent.so")).write(tmp_path / "needs.so")
+    for targets in ((IMAGES / "loads.pyd", tmp_path / "needs.so"), (tmp_path / "needs.so", IMAGES / "loads.pyd")):
+        _, document = checked(*targets, "--torch", "2.13.0")
+        gaps = {one["path"]: [gap["reason"] for gap in one["gaps"]] for one in document["results"]}
+        assert [reason for reason in gaps["needs.so"] if "loads.pyd" in reason] == []
+        assert any("libabsent.so" in reason for reason in gaps["needs.so"])
 
 
 def test_matrix() -> None:

@@ -27,6 +27,8 @@ from abiscan.pipelines.survey import Surveyed, SurveyTask, SurveyTorches, judge,
 from abiscan.results.document import schema
 from abiscan.results.survey_file import SurveyFile
 
+pytestmark = pytest.mark.slow
+
 SAMPLES = Path(__file__).resolve().parents[3] / "sample_binaries"
 WHEEL = SAMPLES / "wheels/abiscan_sample-1.0-py3-none-linux_x86_64.whl"
 LOADS = SAMPLES / "loads/loads.so"
@@ -105,6 +107,28 @@ def test_an_interrupted_survey_goes_on_where_it_was(targets: Path, tmp_path: Pat
     before = part.read_bytes()
     run(*words, "--output", part)
     assert part.read_bytes() == before
+
+
+def test_the_answers_end_up_in_the_order_of_the_targets(tmp_path: Path) -> None:
+    targets = [tmp_path / f"{number}.so" for number in range(3)]
+    for target in targets:
+        shutil.copy(LOADS, target)
+    alone, whole, real = tmp_path / "alone.jsonl", tmp_path / "whole.jsonl", tmp_path / "real.jsonl"
+    real.touch(0o640)
+    whole.symlink_to(real)
+    torches = [word for torch in TORCHES for word in ("--torch", torch)]
+    assert run(targets[2], *torches, "--output", whole, "--jobs", 1) == 0
+    assert run(*targets, *torches, "--output", whole, "--jobs", 2) == 0
+    assert run(*targets, *torches, "--output", alone, "--jobs", 1) == 0
+    assert [(Path(line["target"]).name, line["torch"]) for line in lines(whole)] == [
+        (target.name, torch) for target in targets for torch in TORCHES
+    ]
+    assert whole.read_bytes() == alone.read_bytes()
+    assert whole.is_symlink()
+    assert real.stat().st_mode & 0o777 == 0o640
+    assert sorted(path.name for path in tmp_path.glob("*.*")) == sorted(
+        ["0.so", "1.so", "2.so", "alone.jsonl", "real.jsonl", "whole.jsonl"]
+    )
 
 
 def test_a_file_that_changed_is_checked_again(tmp_path: Path) -> None:

@@ -9,9 +9,8 @@ import pytest
 from abiscan.binary.elf import Machine
 from abiscan.errors import InputError
 from abiscan.findings import Effect
-from abiscan.inputs.files import Files, read_facts
+from abiscan.inputs.files import Files
 from abiscan.inputs.session import Session
-from abiscan.inputs.store import Store
 from abiscan.inputs.version import TorchVersion
 from abiscan.pipelines.check import check
 from abiscan.results.check import Report
@@ -26,7 +25,7 @@ X86 = Machine.X86_64
 
 
 def report(sample: str, number: str, store: Path) -> Report:
-    return check([SAMPLES / sample], [ReleaseNumber(number)], RULES, Session(store=Store(store)))
+    return check([SAMPLES / sample], [ReleaseNumber(number)], RULES, Session(folder=store))
 
 
 def test_what_holds_for_the_release_stands(tmp_path: Path) -> None:
@@ -63,7 +62,7 @@ def test_an_extension_with_the_string_of_the_other_builds_fails(tmp_path: Path) 
 
 
 def test_a_build_with_another_cuda_needs_its_libraries() -> None:
-    files = Files(read_facts)
+    files = Files()
     release = embedded.release_like("2.11.0+cu126", X86, files)
     assert (release.build, release.judged_as) == ("2.11.0+cu126", "2.11.0+cu130")
     needed = {name for path in release.libraries if (facts := files.object_at(path)) for name in facts.needed}
@@ -72,12 +71,12 @@ def test_a_build_with_another_cuda_needs_its_libraries() -> None:
 
 
 def test_a_build_that_is_embedded_is_itself() -> None:
-    assert embedded.release_like("2.13.0+cu130", X86, Files(read_facts)).judged_as is None
+    assert embedded.release_like("2.13.0+cu130", X86, Files()).judged_as is None
 
 
 def test_a_release_that_is_not_embedded() -> None:
     with pytest.raises(InputError):
-        embedded.release_like("9.9.0+cu126", X86, Files(read_facts))
+        embedded.release_like("9.9.0+cu126", X86, Files())
 
 
 @pytest.mark.parametrize(

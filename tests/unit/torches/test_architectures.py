@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from abiscan.gpu.devices import Gpu
-from abiscan.inputs.files import Files, read_facts
+from abiscan.inputs.files import Files
 from abiscan.torches.architectures import architectures, has_code_for
 from abiscan.torches.from_libs import from_path
 from tests.elf_builder import Elf
@@ -16,7 +16,7 @@ from tests.fakes import torch_package
 
 
 def of(package: Path, build: str | None = None) -> tuple[str, ...] | None:
-    files = Files(read_facts)
+    files = Files()
     release = from_path(package, files)
     return architectures(replace(release, build=build) if build else release, files)
 

@@ -8,7 +8,7 @@ from packaging.version import Version
 
 from abiscan.binary.elf import Machine, SharedObject
 from abiscan.errors import InputError
-from abiscan.inputs.files import Files, read_facts
+from abiscan.inputs.files import Files
 from abiscan.linkage.scope import Loader, SearchPath
 from abiscan.torches import embedded
 from abiscan.torches.model import TorchRelease
@@ -21,7 +21,7 @@ NEW_ERROR = "_ZN3c105ErrorC2ENS_14SourceLocationENSt7__cxx1112basic_stringIcSt11
 
 
 def libc10(version: str, machine: Machine = Machine.X86_64) -> tuple[bool, bool]:
-    files = Files(read_facts)
+    files = Files()
     release = embedded.release(version, machine, files)
     facts = files.object_at(release.own_libraries["libc10.so"])
     assert facts is not None
@@ -50,12 +50,12 @@ def test_a_release_that_is_not_there_is_named_with_those_that_are() -> None:
     with pytest.raises(
         InputError, match=r"torch 0\.4\.1: not among the embedded releases .*nearest are 1\.4\.0, 1\.5\.0;"
     ):
-        embedded.release("0.4.1", Machine.X86_64, Files(read_facts))
+        embedded.release("0.4.1", Machine.X86_64, Files())
 
 
 @pytest.mark.parametrize("version", ["1.4.0", "1.5.0", "2.13.0"])
 def test_a_process_starts_from_an_embedded_release(version: str) -> None:
-    files = Files(read_facts)
+    files = Files()
     release = embedded.release(version, Machine.X86_64, files)
     process = Loader(files, SearchPath(native=False), Machine.X86_64).start(
         (), global_libraries=release.global_libraries, libraries=release.local_libraries
@@ -154,7 +154,7 @@ def test_a_build_for_another_cuda(asked: str, like: str, needed: str, monkeypatc
 
     monkeypatch.setattr(embedded, "_records", lambda _: records)
     monkeypatch.setattr(embedded, "_unpack", unpack)
-    found = embedded.release_like(asked, Machine.X86_64, Files(read_facts))
+    found = embedded.release_like(asked, Machine.X86_64, Files())
     assert (found.build, found.judged_as) == (asked, like)
     assert unpacked[0]["libraries"]["libtorch_cuda.so"]["needed"] == ["libc10.so", needed]
     assert unpacked[0]["libraries"]["libtorch_cpu.so"]["needed"] == ["libc10.so"]
@@ -169,7 +169,7 @@ def test_a_build_without_cuda_is_like_one_without(
     records = [of_cuda("2.6.0+cu124", "libcudart.so.12"), of_cuda("2.6.0+cpu", "libgomp.so.1")]
     monkeypatch.setattr(embedded, "_records", lambda _: records)
     monkeypatch.setattr(embedded, "_unpack", lambda record, _: built(record["build"]))
-    found = embedded.release_like(asked, Machine.X86_64, Files(read_facts))
+    found = embedded.release_like(asked, Machine.X86_64, Files())
     assert (found.build, found.judged_as) == (asked, like)
 
 
@@ -265,13 +265,13 @@ def test_the_newest_build_tells_what_the_libraries_of_a_cuda_are_called(monkeypa
 
     monkeypatch.setattr(embedded, "_records", lambda _: records)
     monkeypatch.setattr(embedded, "_unpack", unpack)
-    embedded.release_like("2.11.0+cu131", Machine.X86_64, Files(read_facts))
-    embedded.release_like("2.11.0+rocm6.4", Machine.X86_64, Files(read_facts))
+    embedded.release_like("2.11.0+cu131", Machine.X86_64, Files())
+    embedded.release_like("2.11.0+rocm6.4", Machine.X86_64, Files())
     needed = [record["libraries"]["libtorch_cuda.so"]["needed"][1] for record in unpacked]
     assert needed == ["libcufft.so.12", "libcufft.so.10"]  # of no CUDA: as they are
 
 
 def test_the_libraries_of_an_embedded_release_are_no_programs() -> None:
-    files = Files(read_facts)
+    files = Files()
     release = embedded.release("2.13.0", Machine.X86_64, files)
     assert not any(facts.executable for path in release.libraries if (facts := files.object_at(path)) is not None)

@@ -24,7 +24,7 @@ from abiscan.emulation.model import (
     TorchRegistrations,
 )
 from abiscan.errors import InputError
-from abiscan.inputs.files import Files, read_facts
+from abiscan.inputs.files import Files
 from abiscan.inputs.interpreter import PythonTag
 from abiscan.inputs.libraries import Libraries
 from abiscan.inputs.version import TorchVersion
@@ -44,7 +44,7 @@ from tests.fakes import torch_libraries, torch_package, wheel
 
 
 def read(path: Path) -> TorchRelease:
-    return from_path(path, Files(read_facts))
+    return from_path(path, Files())
 
 
 def test_a_package(tmp_path: Path) -> None:
@@ -210,7 +210,7 @@ def test_libraries_by_name_are_those_of_torch_alone(tmp_path: Path) -> None:
     package = torch_package(tmp_path)
     Elf().write(package / "lib" / "libgomp-a34b3233.so.1")
     (package / "lib" / "libshm.so").write_text("not ELF", encoding="utf-8")
-    files = Files(read_facts)
+    files = Files()
     libraries = Libraries(from_path(package, files).own_libraries, files)
     assert sorted(libraries) == sorted(torch_libraries())
     assert len(libraries) == len(torch_libraries())
@@ -222,7 +222,7 @@ def test_libraries_by_name_are_those_of_torch_alone(tmp_path: Path) -> None:
 
 def test_libraries_are_read_when_asked_for(tmp_path: Path) -> None:
     package = torch_package(tmp_path)
-    files = Files(read_facts)
+    files = Files()
     libraries = Libraries(from_path(package, files).own_libraries, files)
     shutil.rmtree(package / "lib")
     assert libraries["libtorch_cpu.so"].soname == "libtorch_cpu.so"  # read already: it tells the machine
@@ -253,7 +253,7 @@ def test_libraries_are_identified_by_size_and_build_id(tmp_path: Path) -> None:
     package = torch_package(tmp_path)
     for number, (name, library) in enumerate(torch_libraries().items()):
         replace(library, build_id=bytes([number]) * 4).write(package / "lib" / name)
-    files = Files(read_facts)
+    files = Files()
     release = from_path(package, files)
     found = identities(release, files)
     sizes = {name: (package / "lib" / name).stat().st_size for name in torch_libraries()}
@@ -262,7 +262,7 @@ def test_libraries_are_identified_by_size_and_build_id(tmp_path: Path) -> None:
     assert found["libtorch_cpu.so"] == f"{sizes['libtorch_cpu.so']} 02020202"
     assert [*found] == [Path(path).name for path in operator_libraries(release)]
     torch_libraries()["libc10.so"].write(package / "lib" / "libc10.so")  # without a build id
-    files = Files(read_facts)
+    files = Files()
     assert identities(from_path(package, files), files) == {}
 
 
@@ -274,7 +274,7 @@ def test_the_tags_of_a_release_are_known_by_its_version() -> None:
 
 def test_a_torch_without_the_library_that_checks() -> None:
     without = cast("TorchRelease", SimpleNamespace(own_libraries={}))
-    assert read_assertions(without, Files(read_facts)) == {}
+    assert read_assertions(without, Files()) == {}
 
 
 def test_what_could_not_be_read_is_told_with_its_library_and_place() -> None:
@@ -313,10 +313,10 @@ def test_messages_are_looked_for_in_the_libraries_that_print_them(
     package = torch_package(tmp_path, build="2.9.1")
     path = package / "lib" / library
     elf = torch_libraries()[library]
-    files = Files(read_facts)
+    files = Files()
     assert "D1" in read_operators(from_path(package, files), files).unworded
     replace(elf, texts=(*elf.texts, *REGISTERED_TWICE)).write(path)
-    files = Files(read_facts)
+    files = Files()
     assert ("D1" not in read_operators(from_path(package, files), files).unworded) is counts
 
 
@@ -339,7 +339,7 @@ def test_what_is_taken_from_the_releases_is_told(
         path = package / "include/ATen/core/enum_tag.h"
         path.parent.mkdir(parents=True)
         path.write_text(f"#pragma once\nnamespace at {{\n{header}\n}}\n", "utf-8")
-    files = Files(read_facts)
+    files = Files()
     assert read_operators(from_path(package, files), files).assumed == assumed
 
 
@@ -432,13 +432,13 @@ def test_tags_are_those_of_the_torch_s_own_header(tmp_path: Path, monkeypatch: p
     recovered = with_libraries(one=Registrations(operators=(tagged,)))
     monkeypatch.setattr("abiscan.emulation.recover_torch", lambda *_: recovered)
     package = torch_package(tmp_path, build="2.9.1")
-    files = Files(read_facts)
+    files = Files()
     of_release = read_operators(from_path(package, files), files).operators["a::one"].tags
     assert of_release == (_tags_of_release(TorchVersion("2.9.1")).names[1],)
     path = package / "include/ATen/core/enum_tag.h"
     path.parent.mkdir(parents=True)
     path.write_text("namespace at {\nenum class Tag {\n  mine,\n  yours,\n};\n}\n", "utf-8")
-    files = Files(read_facts)
+    files = Files()
     assert read_operators(from_path(package, files), files).operators["a::one"].tags == ("yours",)
 
 
@@ -447,7 +447,7 @@ def test_the_newest_release_that_is_known_has_its_own_tags(tmp_path: Path, monke
     monkeypatch.setattr("abiscan.emulation.recover_torch", lambda *_: nothing)
     major, minor = newest_minor()
     for number, assumed in ((minor, set()), (minor + 1, {"tags"})):
-        files = Files(read_facts)
+        files = Files()
         package = torch_package(tmp_path / str(number), build=f"{major}.{number}.0")
         assert read_operators(from_path(package, files), files).assumed == assumed
 

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from abiscan.inputs.files import Files, read_facts
+from abiscan.inputs.files import Files
 from abiscan.inputs.session import Session
-from abiscan.inputs.store import Store
 from abiscan.torches import clang, own_headers, own_layouts
 from abiscan.torches.clang import ClangError, ClangOutput, Include
 from abiscan.torches.class_dumps import ClassRow
@@ -60,15 +59,15 @@ class Torch:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
         self.said: list[str] = []
-        self.session = Session(store=Store(folder / "store"), progress=self.said.append)
-        self.files = Files(read_facts)
+        self.session = Session(folder=folder / "store", progress=self.said.append)
+        self.files = Files()
 
     @property
     def release(self) -> TorchRelease:
         return from_path(self.package, self.files)
 
     def headers(self) -> own_headers.OwnHeaders:
-        found = headers_of(self.release, Files(read_facts), self.session)
+        found = headers_of(self.release, Files(), self.session)
         assert found is not None
         return found
 
@@ -93,7 +92,7 @@ def test_headers_are_read_once(torch: Torch) -> None:
     assert second.identity != first.identity
     assert second.digests["c10::Thing"] != first.digests["c10::Thing"]
     assert second.digests["torch::Library"] != first.digests["torch::Library"]  # which has a Thing in it
-    for file in torch.session.store.folder.glob("*.headers"):
+    for file in torch.session.folder.glob("*.headers"):
         file.write_bytes(b"damaged")
     assert torch.headers() == second
     assert len(torch.said) == 3
@@ -109,8 +108,8 @@ def test_headers_of_another_version_are_read_again(torch: Torch) -> None:
 
 
 def test_a_torch_without_headers(tmp_path: Path) -> None:
-    files = Files(read_facts)
-    assert headers_of(from_path(torch_package(tmp_path), files), files, Session(store=Store(tmp_path))) is None
+    files = Files()
+    assert headers_of(from_path(torch_package(tmp_path), files), files, Session(folder=tmp_path)) is None
 
 
 class Compiler:
@@ -131,7 +130,7 @@ class Compiler:
 
 
 def laid_out(torch: Torch, further: str | None = None) -> OwnLayouts:
-    release, files = torch.release, Files(read_facts)
+    release, files = torch.release, Files()
     return lay_out(release, torch.headers(), {"c10::Thing"}, further, cxx11=True, files=files, session=torch.session)
 
 

@@ -11,9 +11,8 @@ import pytest
 from abiscan.binary.elf import Machine
 from abiscan.dispatch.operators import Fallback, Kernel, Operator, Operators, Place, RegistryEntry
 from abiscan.inputs import kept
-from abiscan.inputs.files import Files, read_facts
+from abiscan.inputs.files import Files
 from abiscan.inputs.session import Session
-from abiscan.inputs.store import Store
 from abiscan.torches import embedded_operators, operator_store
 from abiscan.torches.from_libs import operator_libraries
 from abiscan.torches.model import TorchRelease
@@ -55,7 +54,7 @@ def release(*libraries: str) -> TorchRelease:
 
 
 def session_at(folder: Path) -> Session:
-    return Session(store=Store(folder))
+    return Session(folder=folder)
 
 
 @pytest.mark.parametrize("operators", [OPERATORS, EMPTY])
@@ -111,19 +110,19 @@ def library(folder: Path, content: bytes) -> str:
 def test_the_libraries_are_read_once(tmp_path: Path, reads: list[TorchRelease]) -> None:
     given, cache = release(library(tmp_path, b"")), tmp_path / "cache"
     for _ in range(2):
-        assert operators_of(given, Files(read_facts), session_at(cache)) == OPERATORS
+        assert operators_of(given, Files(), session_at(cache)) == OPERATORS
     assert len(reads) == 1
     assert kept.usage(cache)[0] == 1
 
 
 def test_a_damaged_file_is_made_anew(tmp_path: Path, reads: list[TorchRelease]) -> None:
     given, cache = release(library(tmp_path, b"")), tmp_path / "cache"
-    operators_of(given, Files(read_facts), session_at(cache))
+    operators_of(given, Files(), session_at(cache))
     (kept,) = cache.iterdir()
     whole = kept.read_bytes()
     for damaged in (b"", whole[:40], b"\0" * len(whole)):
         kept.write_bytes(damaged)
-        assert operators_of(given, Files(read_facts), session_at(cache)) == OPERATORS
+        assert operators_of(given, Files(), session_at(cache)) == OPERATORS
         assert kept.read_bytes() == whole
     assert len(reads) == 4
 
@@ -131,7 +130,7 @@ def test_a_damaged_file_is_made_anew(tmp_path: Path, reads: list[TorchRelease]) 
 def test_another_library_has_another_file(tmp_path: Path, reads: list[TorchRelease]) -> None:
     cache = tmp_path / "cache"
     for content in (b"", b"another"):
-        operators_of(release(library(tmp_path, content)), Files(read_facts), session_at(cache))
+        operators_of(release(library(tmp_path, content)), Files(), session_at(cache))
     assert len(reads) == 2
 
 
@@ -140,7 +139,7 @@ def test_another_version_has_another_file(tmp_path: Path, reads: list[TorchRelea
     given, cache = release(library(tmp_path, b"")), tmp_path / "cache"
     builds = ("2.13.0+cpu", "2.12.0+cpu", None)
     for build in (*builds, *builds):
-        operators_of(dataclasses.replace(given, build=build), Files(read_facts), session_at(cache))
+        operators_of(dataclasses.replace(given, build=build), Files(), session_at(cache))
     assert [of.build for of in reads] == [*builds]
 
 
@@ -149,7 +148,7 @@ def test_a_folder_that_cannot_be_written_costs_time_only(tmp_path: Path, reads: 
     blocked.write_text("in the way")
     given = release(library(tmp_path, b""))
     for _ in range(2):
-        assert operators_of(given, Files(read_facts), session_at(blocked / "cache")) == OPERATORS
+        assert operators_of(given, Files(), session_at(blocked / "cache")) == OPERATORS
     assert len(reads) == 2
 
 
@@ -173,7 +172,7 @@ def test_all_operators_of_an_embedded_build_are_unpacked_once(
 ) -> None:
     given, cache = release(library(tmp_path, b"")), tmp_path / "cache"
     for _ in range(2):
-        assert operators_of(given, Files(read_facts), session_at(cache)) == OPERATORS
+        assert operators_of(given, Files(), session_at(cache)) == OPERATORS
     assert looked_up == [None]
     assert kept.usage(cache)[0] == 1
 
@@ -183,16 +182,16 @@ def test_some_operators_of_an_embedded_build_are_looked_up(
 ) -> None:
     """Not unpacked from the cache, which is slower; and not kept, since they are not all."""
     given, cache = release(library(tmp_path, b"")), tmp_path / "cache"
-    operators_of(given, Files(read_facts), session_at(cache), ["aten::add.Tensor"])
+    operators_of(given, Files(), session_at(cache), ["aten::add.Tensor"])
     assert looked_up == [["aten::add.Tensor"]]
     assert kept.usage(cache)[0] == 0
-    operators_of(given, Files(read_facts), session_at(cache))
-    operators_of(given, Files(read_facts), session_at(cache), ["aten::cat"])
+    operators_of(given, Files(), session_at(cache))
+    operators_of(given, Files(), session_at(cache), ["aten::cat"])
     assert looked_up == [["aten::add.Tensor"], None, ["aten::cat"]]
 
 
 def test_some_operators_of_another_torch_are_those_that_are_kept(tmp_path: Path, reads: list[TorchRelease]) -> None:
     given, cache = release(library(tmp_path, b"")), tmp_path / "cache"
     for names in (["aten::add.Tensor"], ["aten::cat"], None):
-        assert operators_of(given, Files(read_facts), session_at(cache), names) == OPERATORS
+        assert operators_of(given, Files(), session_at(cache), names) == OPERATORS
     assert len(reads) == 1

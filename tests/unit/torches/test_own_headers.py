@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from abiscan.inputs.files import Files, read_facts
+from abiscan.inputs.files import Files
 from abiscan.inputs.session import Session
-from abiscan.inputs.store import Store
 from abiscan.torches import own_headers
 from abiscan.torches.from_libs import from_path
 from abiscan.torches.own_headers import OwnHeaders
@@ -28,8 +27,8 @@ def package(tmp_path: Path) -> Path:
 
 
 def headers_of(package: Path, store: Path) -> OwnHeaders:
-    files = Files(read_facts)
-    found = own_headers.headers_of(from_path(package, files), files, Session(store=Store(store)))
+    files = Files()
+    found = own_headers.headers_of(from_path(package, files), files, Session(folder=store))
     assert found is not None
     return found
 

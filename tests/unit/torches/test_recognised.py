@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from abiscan.binary.elf import Machine
-from abiscan.inputs.files import Files, read_facts
+from abiscan.inputs.files import Files
 from abiscan.torches import embedded_operators
 from abiscan.torches.from_libs import from_path
 from abiscan.torches.torch import recognised
@@ -30,6 +30,6 @@ def test_files_are_compared_unless_the_release_is_known(
         return "2.13.0+cpu" if machine is Machine.X86_64 else None
 
     monkeypatch.setattr(embedded_operators, "find", find)
-    files = Files(read_facts)
+    files = Files()
     found = recognised(from_path(torch_package(tmp_path, build=build), files), files)
     assert (found.build, found.same_as) == (build, same_as)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from abiscan.errors import InputError
-from abiscan.inputs.files import Files, read_facts
+from abiscan.inputs.files import Files
 from abiscan.torches import embedded
 from abiscan.torches.torch import (
     ReleaseNumber,
@@ -62,7 +62,7 @@ def test_what_is_no_torch_is_told_at_once(spec: str, fix: str) -> None:
 def test_the_nearest_releases_are_named(number: str, nearest: str) -> None:
     machine = next(machine for _, machine, build in embedded.builds() if build == "2.13.0+cpu")
     with pytest.raises(InputError) as error:
-        embedded.release(number, machine, Files(read_facts))
+        embedded.release(number, machine, Files())
     assert error.value.fix == f"the nearest are {nearest}; abiscan releases lists all"
 
 

@@ -10,25 +10,24 @@ import pytest
 from abiscan.binary.elf import Machine
 from abiscan.binary.image import ImageSystem
 from abiscan.errors import InputError
-from abiscan.inputs.files import Files, read_facts
+from abiscan.inputs.files import Files
 from abiscan.inputs.interpreter import Interpreter, PythonTag
 from abiscan.inputs.session import Session
-from abiscan.inputs.store import Store
 from abiscan.torches import embedded, embedded_operators
 from abiscan.torches.torch import EmbeddedTorch, ImageTorch, InstalledTorch, ReleaseNumber, TorchAt, TorchOf
 from tests.fakes import torch_package
 from tests.image_samples import WARN, torch_folder, torch_wheel
 
-SESSION = Session(store=Store(Path("/nowhere")))  # which nothing embedded needs
+SESSION = Session(folder=Path("/nowhere"))  # which nothing embedded needs
 
 
 def session_at(folder: Path) -> Session:
-    return Session(store=Store(folder / "store"))
+    return Session(folder=folder / "store")
 
 
 def test_a_build_is_judged_by_the_one_that_stands_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is looked up is what is embedded: nothing is known by the name of the build itself."""
-    chosen = ReleaseNumber("2.6.0+cu126").open(Files(read_facts), SESSION)
+    chosen = ReleaseNumber("2.6.0+cu126").open(Files(), SESSION)
     assert isinstance(chosen, EmbeddedTorch)
     like = chosen.release_for(Machine.X86_64, or_like=True)
     assert (like.build, like.judged_as) == ("2.6.0+cu126", "2.6.0+cu124")
@@ -42,7 +41,7 @@ def test_a_build_is_judged_by_the_one_that_stands_for_it(monkeypatch: pytest.Mon
     chosen.exports(like)
     assert asked == [("2.6.0+cu124", Machine.X86_64)] * 3
     asked.clear()
-    itself = ReleaseNumber("2.6.0").open(Files(read_facts), SESSION)
+    itself = ReleaseNumber("2.6.0").open(Files(), SESSION)
     release = replace(like, build="2.6.0", judged_as=None)
     itself.operators_of(release)
     itself.operator_names(release)
@@ -51,7 +50,7 @@ def test_a_build_is_judged_by_the_one_that_stands_for_it(monkeypatch: pytest.Mon
 
 
 def test_an_embedded_torch_is_nowhere() -> None:
-    chosen = ReleaseNumber("2.13.0").open(Files(read_facts), SESSION)
+    chosen = ReleaseNumber("2.13.0").open(Files(), SESSION)
     assert (chosen.package, chosen.build, chosen.interpreter, chosen.here) == (
         "/site-packages/torch",
         "2.13.0",
@@ -65,7 +64,7 @@ def test_an_embedded_torch_is_nowhere() -> None:
 
 def test_a_torch_with_files_is_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = torch_package(tmp_path)
-    files = Files(read_facts)
+    files = Files()
     chosen = TorchAt(package).open(files, session_at(tmp_path))
     assert isinstance(chosen, InstalledTorch)
     assert (chosen.package, chosen.build) == (str(package), "9.9.0+cpu")
@@ -90,15 +89,15 @@ def test_the_python_of_a_torch_for_windows(module: str | None, tag: PythonTag | 
     package = torch_folder(tmp_path, "Windows")
     if module is not None:
         (package / module).write_bytes(b"")
-    chosen = TorchAt(package).open(Files(read_facts), session_at(tmp_path))
+    chosen = TorchAt(package).open(Files(), session_at(tmp_path))
     assert isinstance(chosen, ImageTorch)
     assert chosen.interpreter == (Interpreter(tag=tag) if tag else None)
     assert (chosen.package, chosen.build, chosen.here) == (str(package), "9.9.0", False)
 
 
 def test_a_torch_for_windows_is_none_for_linux(tmp_path: Path) -> None:
-    chosen = TorchAt(torch_wheel(tmp_path, "Windows")).open(Files(read_facts), session_at(tmp_path))
-    linux = ReleaseNumber("2.13.0").open(Files(read_facts), SESSION).release_for(Machine.X86_64)
+    chosen = TorchAt(torch_wheel(tmp_path, "Windows")).open(Files(), session_at(tmp_path))
+    linux = ReleaseNumber("2.13.0").open(Files(), SESSION).release_for(Machine.X86_64)
     for ask in (chosen.operators_of, chosen.operator_names, chosen.exports, chosen.layouts):
         with pytest.raises(InputError, match="is not a torch for Linux, which this needs"):
             ask(linux)
@@ -117,10 +116,10 @@ def test_the_torch_of_a_python(executable: str | None, tmp_path: Path, monkeypat
     monkeypatch.setattr("abiscan.torches.torch.python.running", lambda: running)
     monkeypatch.setattr("abiscan.torches.torch.python.installed_torch", lambda: found[0])
     monkeypatch.setattr("abiscan.torches.torch.python.ask", lambda _: (named, found[0]))
-    chosen = TorchOf(executable).open(Files(read_facts), session_at(tmp_path))
+    chosen = TorchOf(executable).open(Files(), session_at(tmp_path))
     assert (chosen.package, chosen.interpreter) == (str(package), expected)
     found[0] = torch_folder(tmp_path / "windows", "Windows")
-    assert isinstance(TorchOf(executable).open(Files(read_facts), session_at(tmp_path)), ImageTorch)
+    assert isinstance(TorchOf(executable).open(Files(), session_at(tmp_path)), ImageTorch)
     found[0] = None
     with pytest.raises(InputError, match=f"{expected.executable}: has no torch"):
-        TorchOf(executable).open(Files(read_facts), session_at(tmp_path))
+        TorchOf(executable).open(Files(), session_at(tmp_path))

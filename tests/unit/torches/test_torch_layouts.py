@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 
 from abiscan.binary.elf import Machine
-from abiscan.inputs.files import Files, read_facts
+from abiscan.inputs.files import Files
 from abiscan.inputs.session import Session
 from abiscan.torches import embedded, embedded_declarations, layouts, own_headers, own_layouts, torch_layouts
 from abiscan.torches.layouts import ReleaseLayouts
@@ -65,7 +65,7 @@ def installed(
         global_libraries=(),
         local_libraries=(),
     )
-    return of_installed(release, Files(read_facts), cast("Session", None))
+    return of_installed(release, Files(), cast("Session", None))
 
 
 @pytest.mark.usefixtures("asked")

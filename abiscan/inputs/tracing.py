@@ -1,0 +1,94 @@
+"""The trace of a run: the decisions that lead to a verdict, in order, one line each.
+
+Each room has a logger of the standard library below ``abiscan``: ``abiscan.linkage``, ``abiscan.python``, and so on. A
+traced run decides everything anew, in one process after the other: it uses no answer that is kept from an earlier run,
+and its results are those of any other run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from abiscan.errors import InputError
+
+if TYPE_CHECKING:
+    from logging import LogRecord
+
+STDERR: Final = "-"
+"""What users write for stderr."""
+
+_LONGEST: Final = 2_000
+_destination: str | None = None  # there is one stream of decisions, so it is no field of anything
+
+
+def is_on() -> bool:
+    """Whether anybody wants to know the decisions."""
+    logging = sys.modules.get("logging")  # whoever wants to know them has imported it; importing it takes time
+    return logging is not None and logging.getLogger("abiscan").isEnabledFor(logging.DEBUG)
+
+
+def destination() -> str | None:
+    """The file that the trace goes to; None if there is no trace."""
+    return _destination
+
+
+@contextlib.contextmanager
+def to(name: str) -> Iterator[None]:
+    """Write the decisions of the meantime into a file; see ``begin``."""
+    global _destination
+    begin(name)
+    try:
+        yield
+    finally:
+        import logging
+
+        logger, _destination = logging.getLogger("abiscan"), None
+        for handler in [each for each in logger.handlers if isinstance(each, logging.StreamHandler)]:
+            logger.removeHandler(handler)
+            if handler.stream is not sys.stderr:
+                handler.stream.close()
+        logger.setLevel(logging.NOTSET)
+        logger.propagate = True
+
+
+def begin(name: str, *, anew: bool = True) -> None:
+    """Write the decisions of this process, and of those that are forked from it, into a file, from now on.
+
+    :param name: the file, or ``-`` for stderr
+    :param anew: whether to drop what the file has
+    :raises InputError: it cannot be written
+    """
+    import logging
+
+    class Formatter(logging.Formatter):
+        def format(self, record: LogRecord) -> str:
+            return line(record.name, record.getMessage())
+
+    class Handler(logging.StreamHandler):  # type: ignore[type-arg]
+        def handleError(self, record: LogRecord) -> None:  # noqa: ARG002, N802 - the name in logging
+            logger.removeHandler(self)
+            print(f"abiscan: {name}: the trace ends here: {sys.exc_info()[1]}", file=sys.stderr)
+
+    global _destination  # noqa: PLW0603
+    try:
+        file = None if name == STDERR else Path(name).open("w" if anew else "a", encoding="utf-8")  # noqa: SIM115
+    except OSError as error:
+        raise InputError(name, f"cannot be written: {error.strerror}", "pass another file with --trace") from error
+    logger, handler = logging.getLogger("abiscan"), Handler(file or sys.stderr)
+    handler.setFormatter(Formatter())
+    logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG)
+    logger.propagate = False
+    _destination = name
+
+
+def line(logger: str, message: str) -> str:
+    """The line for a message: the room and the text, without what could steer a terminal or begin another line."""
+    text = message if len(message) <= _LONGEST else f"{message[:_LONGEST]}…"
+    if not text.isprintable():
+        text = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+    return f"{logger.removeprefix('abiscan.')}: {text}"

@@ -1,0 +1,171 @@
+"""``abiscan pip`` and ``uv`` in processes of their own, with the real pip: what is not to be installed is not there."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+import venv
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.commands.processes import Finished, on_terminal, run
+from tests.elf_builder import uses
+from tests.fakes import extension, install, package_wheel, site_of, torch_libraries, torch_package
+
+pytestmark = pytest.mark.skipif(
+    (platform.system(), platform.machine()) != ("Linux", "x86_64"),
+    reason="needs x86_64 Linux",
+)
+GONE = uses("_ZN2at4goneEv")
+UNNAMED = "nothing was installed: torch would change, and you did not name it"
+
+
+@pytest.fixture
+def index(wheel_index: Path) -> Path:
+    """An index: of a package, one version does not work; another one needs it, and a third one needs another torch."""
+    package_wheel(wheel_index, "bad", {"bad/_C.so": extension(undefined=GONE)})
+    package_wheel(wheel_index, "bad", {"bad/_C.so": extension()}, version="2.0")
+    package_wheel(wheel_index, "needs_bad", {}, metadata={"Requires-Dist": "bad"})
+    package_wheel(wheel_index, "newer", {}, metadata={"Requires-Dist": "torch==9.9.1"})
+    libraries = {f"torch/lib/{name}": library for name, library in torch_libraries().items()}
+    for version in ("9.9.0+cu124", "9.9.1"):
+        files = {"torch/version.py": f"__version__ = '{version}'\n"}
+        package_wheel(wheel_index, "torch", libraries, version=version, files=files)
+    return wheel_index
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> Path:
+    """An environment with torch 9.9.0+cpu, and without pip."""
+    folder = tmp_path / "environment"
+    venv.create(folder, with_pip=False)
+    torch_package(site_of(folder))
+    (site_of(folder) / "torch" / "__init__.py").touch()
+    install(site_of(folder), "torch", {}, version="9.9.0+cpu", requires="")
+    return folder
+
+
+def pip(environment: Path, *words: str) -> Finished:
+    return run("pip", *words, env={"VIRTUAL_ENV": str(environment)})
+
+
+def is_there(environment: Path, name: str) -> bool:
+    return any(site_of(environment).glob(f"{name}-*.dist-info"))
+
+
+@pytest.mark.usefixtures("index")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["-qq", "--log", "log.txt", "install", "--force-rein", "bad==1.0"],
+        ["--no-cache-dir", "install", "-qqqU", "--report=r.json", "--", "needs_bad", "bad<2"],
+    ],
+)
+def test_options_before_install_and_in_short(
+    environment: Path, words: Sequence[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = pip(environment, *words)
+    assert done.code == 1
+    assert "bad 1.0 will not work with torch 9.9.0+cpu" in done.err
+    assert not is_there(environment, "bad")
+
+
+@pytest.mark.usefixtures("index")
+def test_torch_does_not_change_unless_somebody_wants_it(environment: Path, tmp_path: Path) -> None:
+    (tmp_path / "constraints.txt").write_text("torch==9.9.1\n", "utf-8")
+    change = "abiscan: torch 9.9.0+cpu -> 9.9.1"
+    for words in (["newer"], ["newer", "-c", str(tmp_path / "constraints.txt"), "--no-input"]):
+        done = pip(environment, "install", *words)
+        assert (done.code, done.out) == (1, "")
+        assert f"{change} (required by newer 1.0)\n" in done.err
+        assert UNNAMED in done.err
+        assert is_there(environment, "torch-9.9.0+cpu".partition("-")[0])
+        assert not is_there(environment, "newer")
+    done = pip(environment, "install", "--dry-run", "newer")
+    assert done.code == 0
+    assert change in done.err
+
+
+@pytest.mark.usefixtures("index")
+def test_another_build_of_the_same_version_is_another_torch(environment: Path) -> None:
+    done = pip(environment, "install", "--force-reinstall", "--dry-run", "torch==9.9.0+cu124")
+    assert (done.code, "torch 9.9.0+cpu -> 9.9.0+cu124" in done.err) == (0, True)
+
+
+@pytest.mark.usefixtures("index")
+def test_torch_changes_for_those_who_allow_it(environment: Path) -> None:
+    metadata = next(site_of(environment).glob("torch-*.dist-info"))
+    (metadata / "RECORD").write_text(f"{metadata.name}/METADATA,,\n{metadata.name}/RECORD,,\n", "utf-8")
+    done = pip(environment, "install", "--allow-torch-change", "newer")
+    assert done.code == 0, done.err
+    assert is_there(environment, "newer")
+    assert [path.name for path in site_of(environment).glob("torch-*.dist-info")] == ["torch-9.9.1.dist-info"]
+
+
+@pytest.mark.usefixtures("index")
+def test_on_a_terminal_it_asks(environment: Path) -> None:
+    question = "you did not name torch; change it? [y/N]:"
+    done = on_terminal("pip", "install", "newer", env={"VIRTUAL_ENV": str(environment)}, typed=[(question, "n\n")])
+    assert done.code == 1
+    assert "torch 9.9.0+cpu -> 9.9.1" in done.out
+    assert "nothing was installed" in done.out
+    assert not is_there(environment, "newer")
+
+
+UV = shutil.which("uv") or shutil.which("uv", path=str(Path(sys.executable).parent))
+
+
+@pytest.mark.skipif(UV is None, reason="needs uv")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--quiet", "pip", "--no-cache", "install", "{wheel}"],
+        ["pip", "install", "-qq", "--offline", "needs-bad", "bad==1"],
+    ],
+)
+def test_uv(environment: Path, index: Path, words: Sequence[str], tmp_path: Path) -> None:
+    wheel = index / "bad-1.0-py3-none-linux_x86_64.whl"
+    command = [word.format(wheel=wheel) for word in words]
+    variables = {
+        "VIRTUAL_ENV": str(environment),
+        "UV_CACHE_DIR": str(tmp_path / "cache"),
+        "PATH": f"{Path(str(UV)).parent}{os.pathsep}{os.environ['PATH']}",
+        "UV_NO_CONFIG": "1",
+    }
+    done = run("uv", *command, "--no-index", "--find-links", str(index), env=variables)
+    assert done.code == 1, done.err
+    assert "bad 1.0 will not work with torch 9.9.0+cpu" in done.err
+    assert not is_there(environment, "bad")
+
+
+def test_a_plan_that_says_nothing_stops_it(environment: Path, tmp_path: Path) -> None:
+    """A pip and a uv that succeed and say nothing of what they would install."""
+    site = site_of(environment)
+    (site / "pip").mkdir()
+    (site / "pip" / "__main__.py").write_text("import sys; print('installed', sys.argv)\n", "utf-8")
+    install(site, "pip", {}, version="99", requires="")
+    uv = tmp_path / "bin" / "uv"
+    uv.parent.mkdir()
+    python = environment / "bin" / "python"
+    uv.write_text(f'#!/bin/sh\ncase "$*" in *find*) echo {python};; *) echo installed;; esac\n', "utf-8")
+    uv.chmod(0o755)
+    variables = {"VIRTUAL_ENV": str(environment), "PATH": f"{uv.parent}{os.pathsep}{os.environ['PATH']}"}
+    for words, program in ((["pip", "install", "x"], "pip"), (["uv", "pip", "install", "x"], "uv")):
+        done = run(*words, env=variables)
+        assert (done.code, done.out) == (3, "")
+        assert f"abiscan: {program}: " in done.err
+        assert "use --force to install without a check" in done.err
+        forced = run(*words, "--force", env=variables)
+        assert (forced.code, forced.out.startswith("installed")) == (0, True)
+        assert "it is installed without a check" in forced.err
+    done = run("uv", "sync", env=variables)
+    assert (done.code, done.out) == (0, "installed\n")
+    assert "uv sync is not checked" in done.err
+    done = run("pip", "--brand-new", "value", "install", "x", env=variables)
+    assert (done.code, done.out) == (2, "")
+    assert "--brand-new" in done.err

@@ -1,0 +1,181 @@
+"""What pip and uv say that they would do: as they really say it, and as a hostile or a newer one might."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from abiscan.errors import UnclearPlanError
+from abiscan.hooks import uv as uv_module
+from abiscan.hooks.pip import Pip
+from abiscan.hooks.uv import Uv
+
+# What uv 0.2.37, 0.4.30 and 0.13.9 print on stderr. The wheel was in the cache of the second only.
+OLD = """Resolved 2 packages in 12ms
+Would download 2 packages
+Would uninstall 1 package
+Would install 2 packages
+ + old==1.0
+ - torch==9.9.0+cpu
+ + torch==9.8.0
+"""
+CACHED = """Using Python 3.11.7 environment at envB
+Resolved 1 package in 2ms
+Would uninstall 1 package
+Would install 1 package
+ - good==0.9
+ + good==1.0 (from file:///idx/good-1.0-py3-none-linux_x86_64.whl)
+"""
+NOT_CACHED = """Using Python 3.11.7 environment at: envA
+Resolved 1 package in 0.93ms
+Would download 1 package
+Would install 1 package
+ + bad @ file:///idx/bad-1.0-py3-none-linux_x86_64.whl
+"""
+NOTHING = "Audited 1 package in 2ms\nWould make no changes\n"
+REMOVED = "Resolved 1 package in 8ms\nWould uninstall 1 package\n - torch==9.9.0+cpu\n"
+SOURCE = "Would install 1 package\n + ed @ git+https://host/ed@0123456789abcdef\n"
+
+Said = Callable[[str, str], None]
+
+
+@pytest.fixture
+def uv_says(monkeypatch: pytest.MonkeyPatch) -> Said:
+    """Make uv say something, on stderr and stdout."""
+
+    def say(err: str, out: str) -> None:
+        def run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+            finds = "find" in command
+            return subprocess.CompletedProcess(command, 0, "/usr/bin/python3\n" if finds else out, err)
+
+        monkeypatch.setattr(uv_module, "_run", run)
+        monkeypatch.setattr("abiscan.inputs.disk.which", lambda _: "/usr/bin/uv")
+
+    return say
+
+
+@pytest.mark.parametrize(
+    ("text", "packages", "removed"),
+    [
+        (OLD, [("old", "1.0", None), ("torch", "9.8.0", None)], set()),
+        (CACHED, [("good", "1.0", "file:///idx/good-1.0-py3-none-linux_x86_64.whl")], set()),
+        (NOT_CACHED, [("bad", "1.0", "file:///idx/bad-1.0-py3-none-linux_x86_64.whl")], set()),
+        (NOTHING, [], set()),
+        (REMOVED, [], {"torch"}),
+    ],
+)
+def test_uv(uv_says: Said, text: str, packages: list[tuple[str, str, str | None]], removed: set[str]) -> None:
+    uv_says(text, "")
+    plan = Uv().plan(["x"])
+    assert [(planned.name, planned.version, planned.url) for planned in plan.packages] == packages
+    assert all(planned.wheel for planned in plan.packages)
+    assert plan.removed == removed
+
+
+def test_what_uv_builds_from_source_is_no_wheel(uv_says: Said) -> None:
+    uv_says(SOURCE, "")
+    (planned,) = Uv().plan(["x"]).packages
+    assert not planned.wheel
+
+
+def document(*changes: tuple[str, str, str]) -> str:
+    entries = [{"name": name, "version": version, "action": action} for action, name, version in changes]
+    return json.dumps({"schema": {"version": "preview"}, "changes": entries, "dry_run": True})
+
+
+def test_the_json_of_uv_has_the_version_that_its_text_lacks(uv_says: Said) -> None:
+    uv_says(SOURCE, document(("installed", "ed", "0.1")))
+    (planned,) = Uv().plan(["x"]).packages
+    assert (planned.version, planned.url) == ("0.1", "git+https://host/ed@0123456789abcdef")
+
+
+@pytest.mark.parametrize(
+    ("err", "out"),
+    [
+        ("", ""),  # as with -q
+        ("Resolved 1 package in 2ms\n", ""),
+        (NOT_CACHED.replace(" @ ", " at "), ""),
+        (NOT_CACHED + " ! bad==1.0\n + worse 1.0\n", ""),
+        (NOT_CACHED.replace("install 1 package", "install 2 packages"), ""),
+        (OLD.replace("Would uninstall 1 package\n", ""), ""),
+        (OLD.replace("old==1.0", "old==\x1b[2J1.0"), ""),
+        (NOTHING + " + bad==1.0\n", ""),
+        (NOT_CACHED, "{"),
+        (NOT_CACHED, "[" * 100_000),
+        (NOT_CACHED, '{"changes": 1}'),
+        (NOT_CACHED, document(("installed", "worse", "1.0"))),
+        (NOT_CACHED, document(("installed", "bad", "1.0"), ("installed", "worse", "1.0"))),
+        (NOT_CACHED, document(("conjured", "bad", "1.0"))),
+        (NOTHING, document(("installed", "bad", "1.0"))),
+    ],
+)
+def test_what_uv_does_not_say_clearly_is_an_error(uv_says: Said, err: str, out: str) -> None:
+    uv_says(err, out)
+    with pytest.raises(UnclearPlanError, match="--force"):
+        Uv().plan(["x"])
+
+
+def test_uv_installs_into_the_environment_that_is_checked(uv_says: Said, tmp_path: Path) -> None:
+    (tmp_path / "pyvenv.cfg").touch()
+    uv_says(NOTHING + f"Using Python 3.11.7 environment at: {tmp_path}\n", "")
+    with pytest.raises(UnclearPlanError, match=f"would install into {tmp_path}"):
+        Uv().plan(["x"])
+
+
+def test_who_asks_for_torch(uv_says: Said, tmp_path: Path) -> None:
+    uv_says(OLD, "")
+    names, constraint, unreadable = (tmp_path / name for name in ("names.txt", "constraint.txt", "unreadable.txt"))
+    names.write_text("old\nTorch>=2\n", "utf-8")
+    constraint.write_text("torch==9.8.0\n", "utf-8")
+    unreadable.write_text("-e .\ntorch\n", "utf-8")
+    asking = [
+        ["torch==9.8.0"],
+        ["Torch[x]"],
+        ["/idx/torch-9.8.0-py3-none-any.whl"],
+        ["-r", str(names)],
+        ["old", "-P", "torch"],
+        ["old", "--reinstall-package", "torch"],
+    ]
+    for words in asking:
+        assert [planned.requested for planned in Uv().plan(words).packages][1]
+    for words in (["old"], ["old", "-c", str(constraint)], ["-r", str(unreadable)], ["-r", str(tmp_path / "none")]):
+        assert not [planned.requested for planned in Uv().plan(words).packages][1]
+
+
+def entry(**changes: object) -> dict[str, object]:
+    metadata = {"name": "bad", "version": "1.0", **changes}
+    return {"metadata": metadata, "download_info": {"url": "file:///bad-1.0.whl", "archive_info": {}}}
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        None,
+        "",
+        "no JSON",
+        "[" * 100_000,
+        "[]",
+        "{}",
+        '{"version": "1"}',
+        '{"version": "2", "install": []}',
+        '{"version": "1", "install": [1]}',
+        '{"version": "1", "install": 1}',
+        json.dumps({"version": "1", "install": [entry(name="bad\x1b[2J")]}),
+        json.dumps({"version": "1", "install": [entry(version="1.0\nabiscan: fine")]}),
+        json.dumps({"version": "1", "install": [entry(name=None)]}),
+        json.dumps({"version": "1", "install": [{**entry(), "download_info": {}}]}),
+    ],
+)
+def test_what_pip_does_not_report_clearly_is_an_error(monkeypatch: pytest.MonkeyPatch, report: str | None) -> None:
+    def run(command: Sequence[str], **_: object) -> subprocess.CompletedProcess[bytes]:
+        if report is not None:
+            Path(command[command.index("--report") + 1]).write_text(report, "utf-8")
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr("abiscan.inputs.programs.run", run)
+    with pytest.raises(UnclearPlanError, match="--force"):
+        Pip(None).plan(["bad"])

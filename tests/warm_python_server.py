@@ -1,0 +1,51 @@
+"""The process of ``warm_python``: it needs nothing but the standard library.
+
+For each program it gets a request from the socket, with the program's standard streams; it forks, and answers with the
+exit code of the child.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import socket
+import sys
+import types
+from typing import Any
+
+
+def requested(connection: socket.socket) -> dict[str, Any]:
+    """Answer requests until there are no more of them; in each child, return what was requested."""
+    while True:
+        message, streams, _, _ = socket.recv_fds(connection, 1 << 20, 3)
+        if not message:
+            sys.exit()
+        child = os.fork()
+        if not child:
+            connection.close()
+            for number, stream in enumerate(streams):
+                os.dup2(stream, number)
+                os.close(stream)
+            told: dict[str, Any] = json.loads(message)
+            return told
+        for stream in streams:
+            os.close(stream)
+        _, status = os.waitpid(child, 0)
+        connection.send(str(os.waitstatus_to_exitcode(status)).encode())
+
+
+def run(told: dict[str, Any]) -> None:
+    """Run a program as ``python -c`` does."""
+    os.chdir(told["folder"])
+    os.environ.clear()
+    os.environ.update(told["environment"])
+    importlib.invalidate_caches()
+    sys.argv[:], sys.path[0] = ["-c", *told["words"]], ""
+    sys.modules["__main__"] = module = types.ModuleType("__main__")
+    exec(compile(told["program"], "<string>", "exec"), vars(module))
+
+
+if __name__ == "__main__":
+    exec(sys.argv[2])
+    run(requested(socket.socket(fileno=int(sys.argv[1]))))
