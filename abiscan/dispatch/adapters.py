@@ -55,6 +55,13 @@ def events_of(registrations: model.Registrations, keys: DispatchKeys, phase: mod
 
     :param keys: the keys of the target release, which reads the numbers in the code with its own table
     """
+    return (event for event, _ in ordered_events_of(registrations, keys, phase))
+
+
+def ordered_events_of(
+    registrations: model.Registrations, keys: DispatchKeys, phase: model.Phase
+) -> Iterator[tuple[Event, int]]:
+    """The same, each with its place in the order."""
     blocks = {library.order: _block(library, keys) for library in registrations.libraries}
     registered: Iterable[_Registered] = (
         *registrations.libraries,
@@ -70,7 +77,7 @@ def events_of(registrations: model.Registrations, keys: DispatchKeys, phase: mod
     for _, (first, *companions) in itertools.groupby(in_order, _order):
         kernels = [registration for registration in companions if isinstance(registration, model.RegisteredKernel)]
         if not (isinstance(first, model.RegisteredOperator) and _has_unread_schema(first, kernels)):
-            yield _event(first, kernels, blocks, keys)
+            yield _event(first, kernels, blocks, keys), first.order
 
 
 def _has_unread_schema(operator: model.RegisteredOperator, kernels: Iterable[model.RegisteredKernel]) -> bool:

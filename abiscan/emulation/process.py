@@ -105,6 +105,8 @@ class EmulatedProcess:
         self.python_version = "3.11"
         self.answered_with_zero: str | None = None  # the import that was called last, if it has no double
         self.decisions: list[Decision] = []
+        self.decided_at: int | None = None  # what ``count`` was at the first of them
+        self.count: Callable[[], int] = lambda: 0
         self.called: set[str] = set()  # the imports that were called
         self.calls = 0
         self.call_limit = 0
@@ -113,7 +115,7 @@ class EmulatedProcess:
         self.arch = ARCHITECTURES[machine]
         self.types = TypeInformation(self)
         self.exceptions = Exceptions(self)
-        self.machine = Emulator(self.arch, self._page_in, self._call_out, self.decisions.append)
+        self.machine = Emulator(self.arch, self._page_in, self._call_out, self._decide)
         self.images: list[Image] = []
         for number, each in enumerate((file, *siblings)):
             taken = self.images[-1].tls_end if self.images else 0
@@ -399,6 +401,11 @@ class EmulatedProcess:
             raise
         finally:
             taint.read = outer
+
+    def _decide(self, decision: Decision) -> None:
+        if self.decided_at is None:
+            self.decided_at = self.count()
+        self.decisions.append(decision)
 
     def _answer(self, call: Call) -> int:
         """The label of what a function without a double returns and writes: zero, and nothing."""

@@ -6,7 +6,6 @@ A name without a namespace takes the library's; a kernel without a dispatch key 
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -61,7 +60,8 @@ class Recorder:
         self.built: set[str] = set()  # operators whose schema was read from the objects that code put together
         self.settle: Callable[[], None] = lambda: None
         """Called before each record, to record entries that inlined code has added before."""
-        self._order = itertools.count()
+        self.count = 0
+        """The next ``order``."""
 
     def library(
         self,
@@ -227,7 +227,8 @@ class Recorder:
 
     def _next(self) -> int:
         self.settle()
-        return next(self._order)
+        self.count += 1
+        return self.count - 1
 
     def lookup(self, operator: str, function: str, address: int, abi_version: int | None = None) -> None:
         """Record that the call that returns to ``address`` passes an operator name to ``function``."""

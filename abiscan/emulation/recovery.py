@@ -125,6 +125,7 @@ class Recovery:
         self.recorder = Recorder()
         self.gaps: list[EmulationGap] = []
         self.asked: list[Asked] = []
+        self.doubtful_from: int | None = None
         self.not_executed: list[CallSite] = []
         self.most_instructions = _INSTRUCTIONS_PER_FUNCTION
         self.sites: list[CallSite] = []
@@ -133,12 +134,26 @@ class Recovery:
         self.process = EmulatedProcess(file, facts.machine, self._find_double, fill_datum, siblings)
         self.state = state = TorchState(self.process, facts.imports, self.recorder)
         state.schemas.known_tail = argument_tail
+        self.process.count = lambda: self.recorder.count
         state.has_flat_class_map |= any(map(self.process.image.mentions, (_FLAT_MAP, _CLASS_BASE)))
         self.registries = FilledRegistries(state)
         self.gpu = GpuKernels()
         runtime = GPU_RUNTIME.of(self.gpu)
         self.process.ask_double("__cudaRegisterFunction")
-        self.find = finder((*torch_doubles(state, self.registries), EXCEPTIONS, LIBC, NUMBERS, STREAMS, LIBSTDCXX, PATHS, SYSTEM, CPYTHON, runtime))
+        self.find = finder(
+            (
+                *torch_doubles(state, self.registries),
+                EXCEPTIONS,
+                LIBC,
+                NUMBERS,
+                STREAMS,
+                LIBSTDCXX,
+                PATHS,
+                SYSTEM,
+                CPYTHON,
+                runtime,
+            )
+        )
 
     def _find_double(self, name: str) -> Double | None:
         return self.find(name)
@@ -225,6 +240,7 @@ class Recovery:
             gpu_kernels=tuple(self.gpu.kernels),
             ends=tuple(recorder.ends),
             gaps=tuple(self.gaps),
+            doubtful_from=self.doubtful_from,
             debug_at=next(iter(recorder.debug_at)) if len(recorder.debug_at) == 1 else None,
         )
 
@@ -256,6 +272,8 @@ class Recovery:
         before, decided, gaps = recorder.marks(), len(process.decisions), len(self.gaps)
         part(self)
         decisions = tuple(process.decisions[decided:])
+        if decisions and self.doubtful_from is None:
+            self.doubtful_from = process.decided_at
         if decisions and start is not None and len(self.gaps) == gaps:
             self.asked.append(Asked(start=start, registered=bool(recorder.since(before)), decisions=decisions))
 

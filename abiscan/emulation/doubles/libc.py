@@ -244,7 +244,7 @@ def _parse_integer(call: Call) -> int:
 
 
 _CONVERSION: Final = re.compile(
-    rb"%([-+ #0]*)(\d*|\*)(?:\.(\d*|\*))?(hh|h|ll|l|z|j|t|L)?([diuxXcspeEfFgGaAn%])", re.DOTALL
+    rb"%([-+ #0]*)(\d*|\*)(?:\.(\d*|\*))?(hh|h|ll|l|z|j|t|L)?([diouxXcspeEfFgGaAn%])", re.DOTALL
 )
 _BITS: Final = {b"hh": 8, b"h": 16, None: 32}  # of a number with this length modifier; 64 with any other
 
@@ -537,6 +537,41 @@ def _end(call: Call) -> int:
         condition, file, function = (call.machine.text(call.argument(at)).decode(*_TEXT) for at in (0, 1, 3))
         text = f"{file}:{call.argument(2) & 0xFFFF_FFFF}: {function}: Assertion `{condition}' failed."
     raise ProcessEnd(f"the code calls {call.name}", call.return_address, text)
+
+
+@LIBC.named("div", "ldiv", "lldiv")
+def _divide(call: Call) -> int:
+    """Quotient and remainder: of ``int`` in one register, of others in two."""
+    bits = 32 if call.name == "div" else 64
+    first, second = _signed(call.argument(0), bits), _signed(call.argument(1), bits)
+    if not second:
+        raise Stop("division by zero", call.return_address)
+    quotient = abs(first) // abs(second) * (1 if (first < 0) == (second < 0) else -1)
+    remainder = first - quotient * second
+    if bits == 32:
+        return quotient & 0xFFFF_FFFF | (remainder & 0xFFFF_FFFF) << 32
+    call.give_second(remainder & _ALL_ONES)
+    return quotient
+
+
+@LIBC.named("abs", "labs", "llabs")
+def _absolute(call: Call) -> int:
+    return abs(_signed(call.argument(0), 32 if call.name == "abs" else 64))
+
+
+@LIBC.named("wctob", "btowc")
+def _same_code(call: Call) -> int:
+    """In the C locale, wide characters below 128 are those of ``char``; no other is one."""
+    code = _signed(call.argument(0), 32)
+    return code if 0 <= code < 128 else -1
+
+
+@LIBC.named("wcslen")
+def _wide_length(call: Call) -> int:
+    machine, at, length = call.machine, call.argument(0), 0
+    while machine.read(at + 4 * length, 4) != bytes(4):
+        length += 1
+    return length
 
 
 _STATE_OF_STRTOK: Final = "where strtok goes on"

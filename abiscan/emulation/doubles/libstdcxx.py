@@ -840,3 +840,45 @@ def _collated(call: Call) -> None:
 @_member("6assignEmc")
 def _assign_repeated(call: Call) -> int:
     return _set(call, call.repeated(2, 1))
+
+
+@LIBSTDCXX.matching(rf"_ZNK{_CXX11_CLASS}13get_allocatorEv", r"_ZNKSs13get_allocatorEv")
+def _allocator(call: Call) -> None:
+    """An object of an empty class, in memory."""
+    _ = call.result
+
+
+@_private("4dataEv")
+def _characters(call: Call) -> int:
+    return call.machine.word(call.argument(0))
+
+
+@LIBSTDCXX.matching(rf"_ZNK{_CXX11_CLASS}7compareEmm", r"_ZNKSs7compareEmm")
+def _compare_part(call: Call) -> int:
+    """(this, position, length, another text[, position, length]): a string, or characters and their number."""
+    text, at = _text(call), call.argument(1)
+    if at > len(text):
+        throw(call, "St12out_of_range", f"basic_string::compare: __pos (which is {at}) > this->size()")
+    part = text[at : at + call.argument(2)]
+    if "PKc" in call.name:
+        other = _range(call, 3, 4) if call.name.endswith("PKcm") else call.machine.text(call.argument(3))
+    else:
+        other = _text(call, 3)
+        if call.name.endswith("mm") and not call.name.endswith("Emm"):
+            other = other[call.argument(4) :][: call.argument(5)]
+    return (part > other) - (part < other)
+
+
+@LIBSTDCXX.named("_ZNSt8__detail15_List_node_base10_M_reverseEv")
+def _reverse(call: Call) -> None:
+    machine, head = call.machine, call.argument(0)
+    node = head
+    for _ in range(_MOST_NODES):
+        after, before = machine.words(node, 2)
+        machine.write(node, struct.pack("<QQ", before, after))
+        node = after
+        if node == head:
+            return
+
+
+_MOST_NODES: Final = 1 << 20

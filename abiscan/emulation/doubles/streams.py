@@ -272,6 +272,25 @@ def _put_other(call: Call) -> int:
     return _put(call, b"0")
 
 
+_SETTERS: Final = {"St13_Setprecision": _PRECISION, "St5_Setw": _WIDTH}
+
+
+@STREAMS.matching(r"_ZSt(ls|rs)IcSt11char_traitsIcEERSt13basic_[io]streamIT_T0_ES6_St(13_Setprecision|5_Setw)$")
+def _set_number(call: Call) -> int:
+    """``std::setprecision`` and ``std::setw``: a number, in a register."""
+    at = next(at for name, at in _SETTERS.items() if call.name.endswith(name))
+    if not _is_console(call, call.argument(0)):
+        call.machine.set_word(_ios(call, call.argument(0)) + at, call.argument(1) & 0xFFFF_FFFF)
+    return call.argument(0)
+
+
+@STREAMS.matching(r"_ZStlsIcSt11char_traitsIcEERSt13basic_ostreamIT_T0_ES6_St8_SetfillIS3_E$")
+def _set_fill(call: Call) -> int:
+    if not _is_console(call, call.argument(0)):
+        call.machine.write(_ios(call, call.argument(0)) + _FILL, bytes((call.argument(1) & 0xFF,)))
+    return call.argument(0)
+
+
 @STREAMS.named("_ZNSolsEPFRSoS_E", "_ZNSirsEPFRSiS_E")
 def _manipulate(call: Call) -> int:
     """A manipulator of the stream."""
@@ -295,9 +314,7 @@ def _tie(_: Call) -> int:
     return 0
 
 
-@STREAMS.matching(
-    r"_ZNKR?St(7__cxx11)?1[5789]basic_([io]?stringstream|stringbuf)IcSt11char_traitsIcESaIcEE3strEv"
-)
+@STREAMS.matching(r"_ZNKR?St(7__cxx11)?1[5789]basic_([io]?stringstream|stringbuf)IcSt11char_traitsIcESaIcEE3strEv")
 def _text(call: Call) -> None:
     result = call.result
     this = call.argument(0)
@@ -394,9 +411,7 @@ class _Input:
         self._call.machine.write(self._ios + _STATE, struct.pack("<I", self.state))
 
 
-@STREAMS.matching(
-    r"_ZStrsIcSt11char_traitsIcESaIcEERSt13basic_istreamIT_T0_ES7_R(NSt7__cxx1112basic_stringI|SbI)"
-)
+@STREAMS.matching(r"_ZStrsIcSt11char_traitsIcESaIcEERSt13basic_istreamIT_T0_ES7_R(NSt7__cxx1112basic_stringI|SbI)")
 def _read_word(call: Call) -> int:
     abi, given = CXX11 if "__cxx11" in call.name else COW, _Input(call, call.argument(0))
     if given.state:

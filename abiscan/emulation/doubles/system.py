@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from abiscan.binary.mangling import demangle, demangle_type
+from abiscan.binary.mangling import demangle_fully
 from abiscan.emulation.doubles import Doubles
 from abiscan.emulation.emulator import Stop
 from abiscan.emulation.process import Call
@@ -172,7 +172,9 @@ def _nothing(_: Call) -> int:
 
 
 @SYSTEM.matching(
-    r"_ZNSt18condition_variable4waitE", r"pthread_cond_(timed|clock)?wait", r"_ZNSt28__atomic_futex_unsigned_base19_M_futex_wait"
+    r"_ZNSt18condition_variable4waitE",
+    r"pthread_cond_(timed|clock)?wait",
+    r"_ZNSt28__atomic_futex_unsigned_base19_M_futex_wait",
 )
 def _wait(call: Call) -> None:
     raise Stop("the code waits for another thread", call.return_address)
@@ -185,8 +187,7 @@ def _wait(call: Call) -> None:
 def _demangle(call: Call) -> int:
     """(mangled, buffer, length, status): status -2 for a name that is none."""
     name = call.machine.text(call.argument(0)).decode("utf-8", "backslashreplace")
-    text = demangle(name) if name.startswith("_Z") else demangle_type(name)
-    is_name = text not in (name, f"_ZTS{name}") and "typeinfo name for" not in text
+    text = demangle_fully(name)
     if call.argument(3):
-        call.machine.write(call.argument(3), (0 if is_name else -2).to_bytes(4, "little", signed=True))
-    return call.process.store(text.encode() + b"\0") if is_name else 0
+        call.machine.write(call.argument(3), (-2 if text is None else 0).to_bytes(4, "little", signed=True))
+    return 0 if text is None else call.process.store(text.encode() + b"\0")
