@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from icicle import ExceptionCode, MemoryException, MemoryProtection, RunStatus  # type: ignore[import-untyped]
@@ -125,6 +125,7 @@ class Emulator:
         self._watched: set[int] = set()
         self.vectors = [bytes(64)] * 32
         self.masks = [0] * 8
+        self.answer = 0  # of whatever is not known here
         self._last_guard: tuple[int, int] | None = None
         self._returns: set[int] = set()  # where functions return to that run between instructions that are followed
         self.taint = Taint(self, arch, decided)
@@ -433,6 +434,11 @@ class Emulator:
             return taint.give_up()
         self._last_guard = here
         return taint.is_used
+
+    def unknown_answer(self, name: str, address: int, registers: Sequence[str]) -> int:
+        """What an instruction puts into registers that tells what machine this is: nobody knows."""
+        self.taint.answer_in(name, address, [part for register in registers for part in self.arch.parts_of(register)])
+        return self.answer
 
     def step_one(self) -> bool:
         """Execute one instruction; False if it was not, and the machine has to see why."""

@@ -205,6 +205,16 @@ class Image:
         """Whether ``address``, in the emulated space, belongs to the object."""
         return self.base <= address < self.base + self.size
 
+    def is_relocated(self, address: int) -> bool:
+        """Whether a relocation fills the word at ``address``, in the emulated space."""
+        offset = address - self.base
+        first, second = self._tables
+        second_from = len(first) // 3
+        return any(
+            (first[3 * index] if index < second_from else second[3 * (index - second_from)]) == offset
+            for index in self._relocations.get(offset >> 12, ())
+        )
+
     def is_writable(self, address: int) -> bool:
         """Whether ``address``, in the emulated space, is in a segment that code may write."""
         return any(

@@ -3,7 +3,8 @@
 An imported symbol gets a slot of ``IMPORT_SLOT`` bytes. To code that reads it, it is a datum (zeroes, or what
 ``_DATA_IMAGES`` says: a ``std::type_info`` knows its name, a vtable leads to functions). Code that jumps there calls
 the *double* of that name: a Python function of this package that does what the real one does to the process, or
-records it. A function without a double returns zero: see ``unknown_answers``.
+records it. A function without a double returns zero, and ``taint`` follows what becomes of
+that.
 """
 
 from __future__ import annotations
@@ -383,7 +384,7 @@ class EmulatedProcess:
         try:
             if double is None:
                 label = self._answer(call)
-                call.finish(0)
+                call.finish(self.machine.answer)
             else:
                 result = double(call)
                 label = taint.read

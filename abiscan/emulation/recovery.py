@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+import operator
 import re
 import struct
 from collections import Counter
@@ -51,7 +52,12 @@ _INSTRUCTIONS_ON_CALL: Final = 1_000_000  # with meaningless arguments, longer r
 _INSTRUCTIONS_PER_OBJECT: Final = 120_000_000
 _CALLS_PER_FUNCTION: Final = 300_000
 _HEAP_PER_FUNCTION: Final = 0x400_0000
+# True and a success that is no zero; -1, which is negative as any signed type, and much as any unsigned one; much as an
+# ``int``.
+_OTHER_ANSWERS: Final = (1, 0xFFFF_FFFF_FFFF_FFFF, 0x7FFF_FFFF)
 _ARGUMENT_SIZE: Final = 4096
+_MOST_INSTRUCTIONS_READ: Final = 20_000  # of one part, that may write what others read
+_DATUM_SIZE: Final = 16
 _ARGUMENTS: Final = 6
 _MOST_CODE: Final = 1 << 23  # of one object, that is looked at for what was lost
 _MAX_ON_CALL: Final = 2_000
@@ -83,8 +89,26 @@ def recover(
     with contextlib.closing(recovery):
         found = recovery.run()
         image = recovery.process.image
-    gaps = (_dependence(decision, image) for decision in recovery.decisions())
+    decisions = list(recovery.decisions())
+    elsewhere = [decision for asked in recovery.asked for decision in asked.decisions if decision not in decisions]
+    # What is decided where nothing is registered may be kept, and decide elsewhere: then other answers show it.
+    if elsewhere and any(recovery.in_static != other for other in _registered_otherwise(file, facts, argument_tail)):
+        decisions += elsewhere
+    gaps = (_dependence(decision, image) for decision in decisions)
     return replace(found, gaps=(*found.gaps, *dict.fromkeys(gaps)))
+
+
+def _registered_otherwise(
+    file: ElfFile, facts: SharedObject, argument_tail: int | None
+) -> Iterator[tuple[object, ...]]:
+    """What the static initialisers of an object register where what is not known has other answers."""
+    for answer in _OTHER_ANSWERS:
+        with contextlib.closing(Recovery(file, facts, argument_tail)) as recovery:
+            recovery.process.machine.answer = answer
+            recovery.process.machine.taint.is_off = True
+            with recovery.reported():
+                recovery.initialise()
+            yield recovery.in_static
 
 
 def _dependence(decision: Decision, image: Image) -> EmulationGap:
@@ -126,6 +150,7 @@ class Recovery:
         self.gaps: list[EmulationGap] = []
         self.asked: list[Asked] = []
         self.doubtful_from: int | None = None
+        self.in_static: tuple[object, ...] = ()
         self.not_executed: list[CallSite] = []
         self.most_instructions = _INSTRUCTIONS_PER_FUNCTION
         self.sites: list[CallSite] = []
@@ -182,10 +207,7 @@ class Recovery:
             if site.is_jump:
                 self.process.machine.watch(BASE + site.address)
 
-        for address in image.initialisers():
-            if self.recorder.ends:
-                break
-            self.run_part(functools.partial(Recovery.emulate, address=address), self.own(address))
+        self.initialise()
         if self.missing(registering):
             for module in self.facts.python_modules:
                 start = image.definition_of("PyInit_" + module)
@@ -202,6 +224,14 @@ class Recovery:
         self.report_missing(registering)
         self.report_unknown()
         return [site for site in sites if function_called(site.target)]
+
+    def initialise(self) -> None:
+        """Run the static initialisers."""
+        for address in self.process.image.initialisers():
+            if self.recorder.ends:
+                break
+            self.run_part(functools.partial(Recovery.emulate, address=address), self.own(address))
+        self.in_static = (len(self.gaps), *self.recorder.since((0,) * len(self.recorder.marks())))
 
     def look_up(self, sites: list[CallSite]) -> None:
         """Find the operators that are looked up by name."""
@@ -275,7 +305,36 @@ class Recovery:
         if decisions and self.doubtful_from is None:
             self.doubtful_from = process.decided_at
         if decisions and start is not None and len(self.gaps) == gaps:
+            if not recorder.since(before):
+                self.mark_written(start, decisions)
             self.asked.append(Asked(start=start, registered=bool(recorder.since(before)), decisions=decisions))
+
+    def mark_written(self, start: int, decisions: Sequence[Decision]) -> None:
+        """Follow what a part may have written had it taken another way: the data that its functions write or hand on."""
+        process, image = self.process, self.process.image
+        taint = process.machine.taint
+        labels = [taint.answer_again(decision.source) for decision in decisions]
+        label = functools.reduce(operator.or_, labels, 0)
+        left = _MOST_INSTRUCTIONS_READ
+        for function in self.functions_reached(start):
+            at, code = image.base + function, self.functions.code_of(function)
+            while code and left and label:
+                instruction = process.arch.decode(at, code)
+                size = 1 if instruction is None else instruction.after - at
+                for address, length in instruction.data if instruction is not None else ():
+                    place = self.datum_at(address)
+                    if place is not None and (length or place != address):
+                        taint.mark(place, length if place == address else _DATUM_SIZE, label)
+                at, code, left = at + size, code[size:], left - 1
+
+    def datum_at(self, address: int) -> int | None:
+        """The datum that an address in code is that of, or leads to; None for what code cannot change."""
+        image = self.process.image
+        if not image.contains(address):
+            return None
+        if image.is_relocated(address):
+            address = self.process.machine.word(address)
+        return address if image.contains(address) and image.is_writable(address) else None
 
     def decisions(self) -> Iterator[Decision]:
         """What unknown answers decided in parts that register something, or would if they took another way."""

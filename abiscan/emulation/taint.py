@@ -74,6 +74,7 @@ class Taint:
         self._instructions: dict[int, Instruction | None] = {}
         self._steps = _MOST_STEPS
         self._suspended: list[_Suspended] = []
+        self._answered = False  # whether the instruction that is executed has answered by itself
         self.is_off = False
         """Whether new answers are left alone: where nothing that the code does means anything."""
 
@@ -94,6 +95,19 @@ class Taint:
         if self._calls[source] > _MOST_CALLS:
             self.decide(1 << number, address, "it is called too often to be followed")
         return (1 << number) & ~self._done
+
+    def answer_again(self, source: Source) -> int:
+        """The label of what else a source may decide that has decided something."""
+        if self.is_off or source not in self._sources:
+            return 0
+        self._done &= ~(1 << self._sources[source])
+        return 1 << self._sources[source]
+
+    def answer_in(self, name: str, address: int, parts: Iterable[str]) -> None:
+        """An instruction has answered in registers."""
+        if label := self.answer(name, address):
+            self.registers.update(dict.fromkeys(parts, label))
+        self._answered = True
 
     def returned(self, label: int) -> None:
         """A called function has returned: of the registers that it need not keep, only its result counts."""
@@ -209,11 +223,12 @@ class Taint:
         touched = [at for place, access in places for at in range(place, place + access.size) if at in self.memory]
         for at in touched:
             self._machine.guard(at, guarded=False)
+        self._answered = False
         executed = self._machine.step_one()
         for at in touched:
             if at in self.memory:
                 self._machine.guard(at, guarded=True)
-        if executed:
+        if executed and not self._answered:
             for part in instruction.writes:
                 if label:
                     self.registers[part] = label

@@ -33,7 +33,9 @@ class Instruction(NamedTuple):
 
     A register is in parts where code writes less than the whole of it: ``RAX``, ``RAX.low``, ``RAX.high``.
     ``addresses`` are those that make the addresses of memory, ``decides`` those on which depends where the code goes
-    on; ``jumps`` where that is read from memory. ``after`` is the address of the next instruction.
+    on; ``jumps`` where that is read from memory. ``after`` is the address of the next instruction. ``data`` are the places,
+    address and size, that are written or whose address is taken relative to the instruction; with the size 0 a word that
+    is read, which may be an address.
     """
 
     reads: frozenset[str]
@@ -44,6 +46,7 @@ class Instruction(NamedTuple):
     jumps: bool
     is_call: bool
     after: int
+    data: tuple[tuple[int, int], ...] = ()
 
 
 def parts(*registers: str) -> tuple[str, ...]:
@@ -115,6 +118,12 @@ def decode_x86_64(address: int, code: bytes) -> Instruction | None:
     accesses: list[Access] = []
     addresses: set[str] = set()
     memory = [operand for operand in instruction.operands if operand.type == capstone.x86.X86_OP_MEM]
+    relative = [operand for operand in memory if operand.mem.base and names(operand.mem.base) == "rip"]
+    places = tuple(
+        (after + operand.mem.disp, operand.size if mnemonic == "lea" or operand.access & _WRITE else 0)
+        for operand in relative
+        if mnemonic in ("lea", "mov") or operand.access & _WRITE
+    )
     for operand in memory if mnemonic not in _WITHOUT_ACCESS else ():
         place, registers, offset = operand.mem, [], operand.mem.disp
         for register, factor in ((place.base, 1), (place.index, place.scale)):
@@ -178,6 +187,7 @@ def decode_x86_64(address: int, code: bytes) -> Instruction | None:
         is_call or is_jump or mnemonic == "ret",
         is_call,
         after,
+        places,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -133,20 +134,23 @@ class X8664:
         return register, f"{register}.low", f"{register}.high"
 
     def suspects(self, code: bytes) -> list[int]:
-        """The vector instructions that the emulator gets wrong."""
-        return suspects(code)
+        """The vector instructions that the emulator gets wrong, and ``cpuid``, which it answers as some machine."""
+        return [*suspects(code), *(match.start() for match in _CPUID_CODE.finditer(code))]
 
     def step_over(self, vm: Icicle, memory: Memory, code: bytes) -> str | None:
         """Execute one vector instruction, or ``cpuid``, which reports no features here."""
         if code.startswith(_CPUID):
-            for register in ("RAX", "RBX", "RCX", "RDX"):
-                vm.reg_write(register, 0)
+            for register in _CPUID_RESULTS:
+                vm.reg_write(register, memory.unknown_answer(_CPUID_NAME, vm.pc, _CPUID_RESULTS) & 0xFFFF_FFFF)
             vm.pc += len(_CPUID)
             return None
         return _vector_unit().execute(vm, memory, code)
 
 
 _CPUID: Final = b"\x0f\xa2"
+_CPUID_CODE: Final = re.compile(_CPUID)
+_CPUID_NAME: Final = "cpuid"
+_CPUID_RESULTS: Final = ("RAX", "RBX", "RCX", "RDX")
 
 
 @functools.cache

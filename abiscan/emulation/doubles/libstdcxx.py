@@ -104,7 +104,11 @@ def _construct_from_string(call: Call) -> None:
 @_constructor("RKSsmm", "RKSsm", "RKSsmRKSaIcE")
 def _construct_from_part(call: Call) -> None:
     count = call.argument(3) if call.name.endswith("mm") else _NPOS
-    _set(call, _text(call, 1)[call.argument(2) :][:count])
+    text, at = _text(call, 1), call.argument(2)
+    if at > len(text):
+        what = f"basic_string::basic_string: __pos (which is {at}) > this->size() (which is {len(text)})"
+        throw(call, "St12out_of_range", what)
+    _set(call, text[at:][:count])
 
 
 @_constructor("mcRKSaIcE")
@@ -306,7 +310,11 @@ def _find_any(call: Call) -> int:
 @_member("6substrEmm", const=True)
 def _part(call: Call) -> None:
     result = call.result
-    _abi(call).create(call.process, result, _text(call)[call.argument(1) :][: call.argument(2)])
+    text, at = _text(call), call.argument(1)
+    if at > len(text):
+        what = f"basic_string::substr: __pos (which is {at}) > this->size() (which is {len(text)})"
+        throw(call, "St12out_of_range", what)
+    _abi(call).create(call.process, result, text[at:][: call.argument(2)])
 
 
 @_member("5c_strEv", "4dataEv", const=True)
@@ -849,7 +857,7 @@ def _allocator(call: Call) -> None:
 
 
 @_private("4dataEv")
-def _characters(call: Call) -> int:
+def _own_characters(call: Call) -> int:
     return call.machine.word(call.argument(0))
 
 
