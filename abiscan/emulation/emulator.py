@@ -449,7 +449,7 @@ class Emulator:
         status = vm.step(1)
         vm.icount_limit = limit
         if status == RunStatus.InstructionLimit:
-            return vm.pc != pc or vm.icount != before
+            return bool(vm.pc != pc or vm.icount != before)
         if status == RunStatus.Breakpoint and vm.pc == pc:
             self._break()
             if vm.pc != pc:

@@ -353,8 +353,8 @@ class EmulatedProcess:
             text = self.store(name[4:].encode() + b"\0")
             base = BASES.get(name[4:])
             kind = "__class_type_info" if base is None else "__si_class_type_info"
-            words = (self.bind(VTABLES[kind]) + 16, text, self.bind("_ZTI" + base) if base else 0)
-            self.machine.write(slot, struct.pack("<3Q", *words))
+            parts = (self.bind(VTABLES[kind]) + 16, text, self.bind("_ZTI" + base) if base else 0)
+            self.machine.write(slot, struct.pack("<3Q", *parts))
         elif name.startswith(("Py", "_Py")):
             self._fill_datum(self, name, slot)
 

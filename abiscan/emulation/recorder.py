@@ -7,7 +7,7 @@ A name without a namespace takes the library's; a kernel without a dispatch key 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
@@ -202,8 +202,9 @@ class Recorder:
 
     def close(self, library: int) -> None:
         """Record that a library does not live any more, by its order: what it registered is not registered."""
-        for records in (self.operators, self.kernels, self.fallbacks):
-            records[:] = [record for record in records if record.library != library]  # type: ignore[attr-defined]
+        lists: tuple[list[Any], ...] = (self.operators, self.kernels, self.fallbacks)
+        for records in lists:
+            records[:] = [record for record in records if record.library != library]
         self.libraries[:] = [each for each in self.libraries if each.order != library]
 
     def end(self, cause: str, text: str, symbol: str | None) -> None:
@@ -214,6 +215,11 @@ class Recorder:
         """How much has been recorded."""
         return tuple(map(len, self._lists()))
 
+    def drop(self, marks: tuple[int, ...]) -> None:
+        """Forget what has been recorded since."""
+        for records, mark in zip(self._lists(), marks, strict=True):
+            del records[mark:]
+
     def since(self, marks: tuple[int, ...]) -> tuple[object, ...]:
         """What has been recorded since, apart from its place among everything else."""
         return tuple(
@@ -222,7 +228,7 @@ class Recorder:
             for record in records[mark:]
         )
 
-    def _lists(self) -> tuple[Sequence[Any], ...]:
+    def _lists(self) -> tuple[list[Any], ...]:
         return self.libraries, self.operators, self.kernels, self.fallbacks, self.classes, self.registries
 
     def _next(self) -> int:

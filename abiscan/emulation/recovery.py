@@ -38,7 +38,7 @@ from abiscan.emulation.environment import asks_machine, is_as_in_torch
 from abiscan.emulation.exceptions import ProcessEnd
 from abiscan.emulation.loader import BASE, Image
 from abiscan.emulation.lookups import LookupReader, imported_operators
-from abiscan.emulation.model import EmulationGap, Lookup, Phase, Registrations
+from abiscan.emulation.model import EmulationGap, Library, LibraryKind, Lookup, Phase, Registrations
 from abiscan.emulation.process import Double, EmulatedProcess
 from abiscan.emulation.recorder import NAMESPACE_SEPARATOR, Recorder
 from abiscan.emulation.taint import Decision
@@ -61,6 +61,7 @@ _DATUM_SIZE: Final = 16
 _ARGUMENTS: Final = 6
 _MOST_CODE: Final = 1 << 23  # of one object, that is looked at for what was lost
 _MAX_ON_CALL: Final = 2_000
+_MOST_OPERATORS_ON_CALL: Final = 1_000  # of one function: no library has as many
 
 # What only extensions of 1.7 and newer have: what inserts into a table of c10/util/flat_hash_map.h, which is too long
 # to be inlined, or, from 1.8 on, a part of class_ that is in torch and inserts by itself.
@@ -228,8 +229,6 @@ class Recovery:
     def initialise(self) -> None:
         """Run the static initialisers."""
         for address in self.process.image.initialisers():
-            if self.recorder.ends:
-                break
             self.run_part(functools.partial(Recovery.emulate, address=address), self.own(address))
         self.in_static = (len(self.gaps), *self.recorder.since((0,) * len(self.recorder.marks())))
 
@@ -419,7 +418,22 @@ class Recovery:
             budget = _INSTRUCTIONS_PER_FUNCTION if api.opens(site.target) else _INSTRUCTIONS_ON_CALL
             for arguments in (blank, (0,) * _ARGUMENTS):
                 if not self.is_executed(site):
-                    self.attempt(BASE + start, arguments, budget)
+                    self.call_later(start, arguments, budget)
+
+    def call_later(self, start: int, arguments: Sequence[int], budget: int) -> None:
+        """Run a function with arguments that mean nothing, and drop what it registers if that means nothing either."""
+        recorder = self.recorder
+        before, known = recorder.marks(), len(recorder.operators)
+        opened = {library.namespace for library in recorder.libraries if library.kind is LibraryKind.DEF}
+        self.attempt(BASE + start, arguments, budget)
+        if len(recorder.operators) > known + _MOST_OPERATORS_ON_CALL:
+            recorder.drop(before)
+            reason = f"a function that the code calls later registers more than {_MOST_OPERATORS_ON_CALL} operators"
+            self.report(f"{reason} if its arguments mean nothing", start)
+        new = recorder.since(before)
+        # Such a function is a part of an initialiser that stopped, and has run once.
+        if any(isinstance(each, Library) and each.kind is LibraryKind.DEF and each.namespace in opened for each in new):
+            recorder.drop(before)
 
     # Completeness
 

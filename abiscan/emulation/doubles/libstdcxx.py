@@ -851,7 +851,7 @@ def _assign_repeated(call: Call) -> int:
 
 
 @LIBSTDCXX.matching(rf"_ZNK{_CXX11_CLASS}13get_allocatorEv", r"_ZNKSs13get_allocatorEv")
-def _allocator(call: Call) -> None:
+def _own_allocator(call: Call) -> None:
     """An object of an empty class, in memory."""
     _ = call.result
 

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -21,7 +21,7 @@ from abiscan.emulation.doubles.exceptions import EXCEPTIONS
 from abiscan.emulation.doubles.libc import LIBC
 from abiscan.emulation.doubles.libstdcxx import LIBSTDCXX
 from abiscan.emulation.doubles.numbers import NUMBERS as NUMBER_DOUBLES
-from abiscan.emulation.doubles.streams import STREAMS
+from abiscan.emulation.doubles.streams import STREAMS as STREAM_DOUBLES
 from abiscan.emulation.emulator import Stop
 from abiscan.emulation.exceptions import ProcessEnd
 from abiscan.emulation.process import Call, EmulatedProcess
@@ -34,7 +34,7 @@ CXX11_CLASS = "St7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE"
 @pytest.fixture(params=["library", "library_aarch64"])
 def process(request: pytest.FixtureRequest) -> Iterator[EmulatedProcess]:
     file = ElfFile.open(SAMPLES / f"{request.param}.so")
-    found = EmulatedProcess(file, file.facts().machine, finder((EXCEPTIONS, LIBC, NUMBER_DOUBLES, STREAMS, LIBSTDCXX, CPYTHON)), fill_datum)
+    found = EmulatedProcess(file, file.facts().machine, finder((EXCEPTIONS, LIBC, NUMBER_DOUBLES, STREAM_DOUBLES, LIBSTDCXX, CPYTHON)), fill_datum)
     found.call_limit = 10_000
     yield found
     found.close()
@@ -184,7 +184,8 @@ def formatted(process: EmulatedProcess, form: bytes, *values: int) -> bytes:
     """What the doubles of ``printf`` make of arguments, wherever these are passed."""
     given = (value % 2**64 for value in values)
     called = cast("Call", SimpleNamespace(machine=process.machine))
-    return libc_double._format(called, form, lambda: next(given))
+    arguments = cast("Any", SimpleNamespace(integer=lambda: next(given)))
+    return libc_double._format(called, form, arguments)
 
 
 @pytest.mark.parametrize(
