@@ -201,7 +201,12 @@ class Recorder:
         self.registries.append(Registry(what=what, key=key, priority=priority, phase=self.phase, order=order))
 
     def close(self, library: int) -> None:
-        """Record that a library does not live any more, by its order: what it registered is not registered."""
+        """Record that a library does not live any more, by its order: what it registered is not registered.
+
+        What a called function registers counts as long as it lives.
+        """
+        if self.phase is Phase.ON_CALL:
+            return
         lists: tuple[list[Any], ...] = (self.operators, self.kernels, self.fallbacks)
         for records in lists:
             records[:] = [record for record in records if record.library != library]

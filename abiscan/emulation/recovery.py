@@ -230,7 +230,7 @@ class Recovery:
         """Run the static initialisers."""
         for address in self.process.image.initialisers():
             self.run_part(functools.partial(Recovery.emulate, address=address), self.own(address))
-        self.in_static = (len(self.gaps), *self.recorder.since((0,) * len(self.recorder.marks())))
+        self.in_static = self.recorder.since((0,) * len(self.recorder.marks()))
 
     def look_up(self, sites: list[CallSite]) -> None:
         """Find the operators that are looked up by name."""
