@@ -424,7 +424,8 @@ class Recovery:
         """Run a function with arguments that mean nothing, and drop what it registers if that means nothing either."""
         recorder = self.recorder
         before, known = recorder.marks(), len(recorder.operators)
-        opened = {library.namespace for library in recorder.libraries if library.kind is LibraryKind.DEF}
+        at_load = (library for library in recorder.libraries if library.phase is not Phase.ON_CALL)
+        opened = {library.namespace for library in at_load if library.kind is LibraryKind.DEF}
         self.attempt(BASE + start, arguments, budget)
         if len(recorder.operators) > known + _MOST_OPERATORS_ON_CALL:
             recorder.drop(before)

@@ -69,6 +69,8 @@ def _open(state: TorchState, call: Call) -> None:
 
 
 def _hold(state: TorchState, call: Call, this: int, library: Library) -> None:
+    if state.flag_first:  # older releases lay their libraries out in other ways
+        return
     process = call.process
     functions = process.bind(_HANDLE_MANAGER), process.bind(_HANDLE_END)
     handle = process.store(struct.pack("<QQQQ", library.order, _HANDLE_MARK, *functions))
@@ -77,8 +79,8 @@ def _hold(state: TorchState, call: Call, this: int, library: Library) -> None:
 
 
 def _handles_at(state: TorchState) -> int:
-    """Behind kind, namespace and its flag, key, file and line; with std::optional, an optional pair of texts as well."""
-    return 8 + state.strings.size + 8 + 3 * 8 + (0 if state.flag_first else 3 * 8)
+    """Behind kind, namespace and its flag, key, an optional pair of texts, file and line (``torch/library.h``, 2.2)."""
+    return 8 + state.strings.size + 8 + 8 + 3 * 8 + 2 * 8
 
 
 @TORCH_LIBRARY.named(_HANDLE_END)
@@ -101,7 +103,7 @@ def _manage_handle(_: TorchState, call: Call) -> int:
 @TORCH_LIBRARY.matching(r"_ZN5torch7Library(5resetEv|D[12]Ev)$")
 def _reset(state: TorchState, call: Call) -> None:
     library = _opened(state, call, call.argument(0))
-    if library is not None:
+    if library is not None and not state.flag_first:
         state.recorder.close(library.order)
         call.machine.write(call.argument(0) + _handles_at(state), bytes(24))
 
