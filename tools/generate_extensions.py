@@ -3,7 +3,7 @@
     python -m tools.generate_extensions --count 200 --seed 1 --cache FOLDER
     python -m tools.generate_extensions --each --cache FOLDER           # every piece by itself, at -O0 and at -O2
 
-A source is a few pieces of ``tools.generated_pieces``, put into initialisers of several kinds; a build of it takes one
+A source is a few pieces of ``generated_pieces.txt``, put into initialisers of several kinds; a build of it takes one
 of the installed compilers and random options. Objects are kept in FOLDER by the hash of what they were built from, and
 so are the precompiled headers, 400 MB each. Each object is loaded in a process of its own, forked from one that has
 imported torch. What is compared:
@@ -21,6 +21,7 @@ from __future__ import annotations
 import argparse
 import collections
 import concurrent.futures
+import functools
 import hashlib
 import importlib.util
 import json
@@ -35,8 +36,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
-
-from tools.generated_pieces import ENDS, GLOBAL, PIECES
 
 _NAMESPACE: Final = "gen::"
 _HEADERS: Final = (
@@ -94,11 +93,27 @@ for line in sys.stdin:
             result = {"loads": False, "text": str(error.__cause__ or error)}
         names = {str(schema) for schema in torch._C._jit_get_all_schemas()} - before
         with open(output, "w") as file:
-            json.dump({**result, "schemas": sorted(names), "names": sorted(torch._C._dispatch_get_all_op_names())}, file)
+            json.dump({**result, "schemas": sorted(names)}, file)
         os._exit(0)
     _, status = os.waitpid(child, 0)
     print(status, flush=True)
 """
+
+
+_ENDS, _WRAPPERS = "ends", "wrappers"
+
+
+@functools.cache
+def pieces() -> dict[str, list[str]]:
+    """The pieces of C++ that sources are made of, by kind."""
+    found: dict[str, list[str]] = {}
+    for line in Path(__file__).with_name("generated_pieces.txt").read_text("utf-8").splitlines():
+        if line.startswith("["):
+            kind = line.strip("[]")
+            found[kind] = []
+        elif line and not line.startswith("//"):
+            found[kind].append(line)
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,32 +133,26 @@ class Build:
 
 def sources(seed: int, count: int) -> Iterator[Build]:
     """Random builds, the same for the same seed."""
+    kinds = sorted(set(pieces()) - {_ENDS, _WRAPPERS})
     for number in range(count):
-        chance = random.Random(f"{seed}-{number}")  # noqa: S311 - nothing secret
-        pieces = []
-        for _ in range(chance.randint(1, 4)):
-            kind = chance.choice(sorted(PIECES))
-            pieces.append((f"{kind}", chance.choice(PIECES[kind])))
+        chance = random.Random(f"{seed}-{number}")
+        chosen = [chance.choice(pieces()[chance.choice(kinds)]) for _ in range(chance.randint(1, 4))]
         if chance.randint(1, 10) <= _END_OF_TEN:
-            pieces.append(("ends", chance.choice(ENDS)))
-        wrappers = [chance.choice(GLOBAL) for _ in pieces]
-        text = "\n".join(_placed(wrapper, piece, at) for at, (wrapper, (_, piece)) in enumerate(zip(wrappers, pieces)))
-        compiler, level = chance.choice(_COMPILERS), chance.choice(_LEVELS)
-        options = (level, *chance.choice(_LINK))
-        yield Build(name=f"{seed}-{number}", source=text, compiler=compiler, options=options)
+            chosen.append(chance.choice(pieces()[_ENDS]))
+        text = "\n".join(_placed(chance.choice(pieces()[_WRAPPERS]), piece, at) for at, piece in enumerate(chosen))
+        options = (chance.choice(_LEVELS), *chance.choice(_LINK))
+        yield Build(name=f"{seed}-{number}", source=text, compiler=chance.choice(_COMPILERS), options=options)
 
 
 def each_piece(only: str | None) -> Iterator[Build]:
     """Every piece by itself, at two levels."""
-    for kind, pieces in {**PIECES, "ends": ENDS}.items():
-        for number, piece in enumerate(pieces):
+    wrapper, *_ = pieces()[_WRAPPERS]
+    for kind in sorted(set(pieces()) - {_WRAPPERS}):
+        for number, piece in enumerate(pieces()[kind]):
             name = f"{kind}{number}"
-            if only is not None and only != name and only != kind:
-                continue
-            for level in ("-O0", "-O2"):
-                yield Build(
-                    name=f"{name} {level}", source=_placed(GLOBAL[0], piece, 0), compiler="g++", options=(level,)
-                )
+            for level in ("-O0", "-O2") if only in (None, name, kind) else ():
+                source = _placed(wrapper, piece, 0)
+                yield Build(name=f"{name} {level}", source=source, compiler="g++", options=(level,))
 
 
 def _placed(wrapper: str, piece: str, number: int) -> str:
@@ -152,7 +161,8 @@ def _placed(wrapper: str, piece: str, number: int) -> str:
 
 def _includes() -> list[str]:
     found = importlib.util.find_spec("torch")
-    assert found is not None and found.submodule_search_locations
+    assert found is not None
+    assert found.submodule_search_locations
     package = Path(found.submodule_search_locations[0])
     return [f"-isystem{package}/include", f"-isystem{package}/include/torch/csrc/api/include"]
 
@@ -183,6 +193,7 @@ def compile_build(build: Build, cache: Path) -> Path:
         [build.compiler, *options, *build.options[1:], *use, "-shared", str(source), "-o", str(part), *libraries],
         capture_output=True,
         text=True,
+        check=False,
     )
     if done.returncode:
         raise RuntimeError(f"{build.name} does not compile:\n{done.stderr}\n{build.source}")
@@ -201,7 +212,8 @@ class Torch:
 
     def load(self, path: Path) -> dict[str, Any]:
         """What happens when ``path`` is loaded: ``loads``, ``text``, ``signal``, ``schemas``."""
-        assert self._process.stdin is not None and self._process.stdout is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
         with tempfile.TemporaryDirectory() as folder:
             output = Path(folder) / "result"
             self._process.stdin.write(f"{path}\t{output}\n")
@@ -215,7 +227,6 @@ class Torch:
             "loads": False,
             "text": log,
             "schemas": None,
-            "names": [],
             "signal": signal.Signals(number).name if number else "exit",
         }
 
@@ -257,10 +268,6 @@ def _printed(text: str) -> str:
         return text
 
 
-def _plain(schema: str) -> str:
-    return schema
-
-
 def verdict(path: Path) -> dict[str, Any]:
     """What ``check`` says."""
     from abiscan import check
@@ -272,36 +279,25 @@ def verdict(path: Path) -> dict[str, Any]:
 def compare(build: Build, path: Path, real: dict[str, Any]) -> dict[str, Any]:
     """One build: what really happened and what abiscan says."""
     found, checked = inventory(path), verdict(path)
-    wrong_verdict = checked["verdict"] != "unknown" and (checked["verdict"] == "loads") != real["loads"]
-    if real["schemas"] is None:
-        kind = "dies"
-    else:
-        same = set(found["schemas"]) == {_plain(schema) for schema in real["schemas"]}
-        kind = (
-            "equal"
-            if same and not found["gaps"]
-            else "equal, with a gap"
-            if same
-            else "differs, with a gap"
-            if found["gaps"]
-            else "silent"
-        )
+    recovered, registered = set(found["schemas"]), set(real["schemas"] or ())
+    kind = "dies"
+    if real["schemas"] is not None:
+        kind = "equal" if recovered == registered else "differs" if found["gaps"] else "silent"
+        kind += ", with a gap" if found["gaps"] else ""
     return {
         "name": build.name,
         "built": f"{build.compiler} {' '.join(build.options)}",
         "key": build.key,
         "kind": kind,
         "verdict": checked["verdict"],
-        "wrong": wrong_verdict,
+        "wrong": checked["verdict"] != "unknown" and (checked["verdict"] == "loads") != real["loads"],
         "loads": real["loads"],
         "signal": real["signal"],
         "text": real["text"][:300],
         "message": checked["message"],
         "gaps": found["gaps"],
-        "missed": sorted({_plain(s) for s in real["schemas"] or ()} - set(found["schemas"])),
-        "invented": sorted(set(found["schemas"]) - {_plain(s) for s in real["schemas"] or ()})
-        if real["schemas"] is not None
-        else [],
+        "missed": sorted(registered - recovered),
+        "invented": sorted(recovered - registered) if real["schemas"] is not None else [],
     }
 
 

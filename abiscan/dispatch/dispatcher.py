@@ -138,7 +138,7 @@ class _Run:
             self.failed = True
             self.outcomes.append(error.outcome_of(event))
 
-    def _apply(self, event: Event) -> None:
+    def _apply(self, event: Event) -> None:  # noqa: C901 - one case for each kind of event
         """Do what torch does, and what the code of the stable ABI makes of it.
 
         :raises RefusalError: the load ends there
@@ -165,12 +165,15 @@ class _Run:
                 case Enter():
                     self.outcomes.extend(self._registries.enter(event))
                 case EndProcess():
-                    thrown = Message(id=OF_THE_CODE, text=event.text)
-                    raise RefusalError(thrown, event.place or event.cause)
+                    self._end(event)
         except RefusalError as error:
             if block is None or not block.stable:
                 raise
             raise error.said_by(_CALLS_OF_C[type(event)], quotes=block.quotes) from None
+
+    @staticmethod
+    def _end(event: EndProcess) -> None:
+        raise RefusalError(Message(id=OF_THE_CODE, text=event.text), event.place or event.cause)
 
     def go_on(self, refused: Outcome, events: Iterable[Event]) -> Iterator[Outcome]:
         """What else torch rejects, each subject once: the kernels of a rejected operator count as part of it.

@@ -11,7 +11,8 @@ system                         Linux; ``isatty`` is false
 =============================  ===========================================================================
 
 What differs from one run to the next has no answer here: the time, identifiers of processes and users, random numbers,
-the name of the machine. An initialiser that ends the process after it has asked for any of this may not do so elsewhere.
+the name of the machine. An initialiser that ends the process after it has asked for any of this may not do so
+elsewhere.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Exceptions of C++ in the emulated process: finds the handler, runs the cleanups on the way, or ends the process.
 
-An exception is where it is in a real process: ``__cxa_refcounted_exception`` of libstdc++ (``unwind-cxx.h``) lies before
-the object that was thrown, so code with the runtime linked into it finds what it looks for. The way is the two phases of
-"Itanium C++ ABI: Exception Handling", level I; a frame of a double has nothing to catch or to clean up and is passed.
+An exception is where it is in a real process: ``__cxa_refcounted_exception`` of libstdc++ (``unwind-cxx.h``) lies
+before the object that was thrown, so code with the runtime linked into it finds what it looks for. The way is the two
+phases of "Itanium C++ ABI: Exception Handling", level I; a frame of a double has nothing to catch or to clean up.
 """
 
 from __future__ import annotations
@@ -112,8 +112,8 @@ class Exceptions:
         """
         with self._process.machine.taint.unseen():
             handler = self._find(exception, self.state_of(call))
-            if handler is None:
-                self.end(call, exception)
+        if handler is None:
+            raise self.end_of(call.return_address, exception)
         self._handlers[exception] = handler
         self.in_flight += 1
         raise Unwinding(exception)
@@ -152,7 +152,7 @@ class Exceptions:
                 continue
             is_handler = (frame.depth, frame.frames.cfa(frame.function, frame.state)) == handler[:2]
             if is_handler and frame.landing.terminates:
-                self.end_at(frame.state.pc, exception)
+                raise self.end_of(frame.state.pc, exception)
             if is_handler or 0 in frame.landing.filters:
                 self._enter(frame, exception, handler.filter if is_handler else 0)
                 if is_handler:
@@ -292,18 +292,14 @@ class Exceptions:
 
     # The end
 
-    def end(self, call: Call, exception: int) -> None:
-        """Nobody catches an exception."""
-        self.end_at(call.return_address, exception)
-
-    def end_at(self, address: int, exception: int | None) -> None:
+    def end_of(self, address: int, exception: int | None) -> ProcessEnd:
         """``std::terminate`` (libsupc++, ``vterminate.cc``: what it prints)."""
         if exception is None:
-            raise ProcessEnd("the code calls std::terminate", address, _WITHOUT_EXCEPTION)
+            return ProcessEnd("the code calls std::terminate", address, _WITHOUT_EXCEPTION)
         name = self._process.types.name(self.type_of(exception))
         shown = demangle_type(name.removeprefix("*"))
         text = f"terminate called after throwing an instance of '{shown}'"
-        raise ProcessEnd(f"the code throws {shown}, which nothing catches", address, self.what(exception) or text)
+        return ProcessEnd(f"the code throws {shown}, which nothing catches", address, self.what(exception) or text)
 
     def what(self, exception: int) -> str | None:
         """``what()`` of a thrown object, None where it has none, or where that is not known."""

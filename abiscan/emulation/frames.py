@@ -87,7 +87,7 @@ class Rule(NamedTuple):
 
 @dataclass(slots=True)
 class _Row:
-    cfa: Rule = Rule("offset", 0)
+    cfa: Rule = field(default_factory=lambda: Rule("offset", 0))
     cfa_register: int = 0
     registers: dict[int, Rule] = field(default_factory=dict)
 

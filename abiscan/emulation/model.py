@@ -238,8 +238,8 @@ class EmulationGap:
 class Registrations:
     """Everything recovered from one object, each list in the order in which the code registers.
 
-    ``doubtful_from`` is the first ``order`` that may be another one in a real process, since something was decided before
-    it that is not known here; None where all is certain.
+    ``doubtful_from`` is the first ``order`` that may be another one in a real process, since something was decided
+    before it that is not known here; None where all is certain.
 
     ``debug_at`` is the offset of the last member, ``debug_``, in the ``torch::CppFunction`` objects that the code
     makes, which tells releases apart; None where it makes none of which this shows.

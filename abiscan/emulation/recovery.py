@@ -309,7 +309,7 @@ class Recovery:
             self.asked.append(Asked(start=start, registered=bool(recorder.since(before)), decisions=decisions))
 
     def mark_written(self, start: int, decisions: Sequence[Decision]) -> None:
-        """Follow what a part may have written had it taken another way: the data that its functions write or hand on."""
+        """Follow what a part may have written had it taken another way: the data that its functions use."""
         process, image = self.process, self.process.image
         taint = process.machine.taint
         labels = [taint.answer_again(decision.source) for decision in decisions]

@@ -1,4 +1,4 @@
-"""Where the parts of the C++ library's streams lie: libstdc++'s ``<istream>``, ``<ostream>``, ``<sstream>``, ``<fstream>``.
+"""Where the parts of the C++ library's streams lie (libstdc++'s ``<istream>``, ``<sstream>``, ``<fstream>``).
 
 An input part is a virtual pointer and a count, an output part a virtual pointer; the buffer follows, and the virtual
 base ``std::basic_ios`` is the last.

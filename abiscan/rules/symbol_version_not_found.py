@@ -2,10 +2,10 @@
 
 **What it finds.** Versions in `.gnu.version_r` (`GLIBC_2.34`, `GLIBCXX_3.4.32`, `CXXABI_1.3.15`, …) that the library
 in the process does not define. And an extension with packed relocations (`DT_RELR`, of `lld
---pack-dyn-relocs=relr`) that does not require the version `GLIBC_ABI_DT_RELR`, with which glibc says that it reads them.
+--pack-dyn-relocs=relr`) that does not require the version `GLIBC_ABI_DT_RELR`.
 
-**Why it fails.** `ld.so` checks the versions that every object needs before it resolves symbols. Without that one, glibc from
-2.36 on refuses the extension, and older ones do not read its relocations.
+**Why it fails.** `ld.so` checks the versions that every object needs before it resolves symbols. Packed relocations
+without theirs are refused by glibc from 2.36 on, and not read by older ones.
 
 **Fix.** Use a newer system (or a newer `libstdc++`, for example from conda), or a build of the extension made on an
 older one: `manylinux_2_28` wheels run where glibc is 2.28 or newer. Link with `-Wl,-z,pack-relative-relocs` in place of

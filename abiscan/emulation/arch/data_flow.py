@@ -33,9 +33,9 @@ class Instruction(NamedTuple):
 
     A register is in parts where code writes less than the whole of it: ``RAX``, ``RAX.low``, ``RAX.high``.
     ``addresses`` are those that make the addresses of memory, ``decides`` those on which depends where the code goes
-    on; ``jumps`` where that is read from memory. ``after`` is the address of the next instruction. ``data`` are the places,
-    address and size, that are written or whose address is taken relative to the instruction; with the size 0 a word that
-    is read, which may be an address.
+    on; ``jumps`` where that is read from memory. ``after`` is the address of the next instruction. ``data`` are the
+    places, address and size, that are written or whose address is taken relative to the instruction; with the size 0 a
+    word that is read, which may be an address.
     """
 
     reads: frozenset[str]
@@ -102,7 +102,7 @@ def _decoder(architecture: str) -> Any:
     return decoder
 
 
-def decode_x86_64(address: int, code: bytes) -> Instruction | None:
+def decode_x86_64(address: int, code: bytes) -> Instruction | None:  # noqa: C901 - one instruction set
     """What the first instruction of ``code`` does, which is at ``address``; None if it is none."""
     instruction = next(_decoder("x86_64").disasm(code, address, 1), None)
     if instruction is None:

@@ -1,7 +1,8 @@
 """Doubles of the C++ runtime's exceptions, and of the exception classes of the C++ library.
 
-Sources: Itanium C++ ABI, "Exception Handling", level II; libstdc++'s ``<stdexcept>``, ``functexcept.cc``, ``eh_ptr.cc``.
-A class of the library is its virtual pointer, then for those with a text a pointer to its characters (``__cow_string``).
+Sources: Itanium C++ ABI, "Exception Handling", level II; libstdc++'s ``<stdexcept>``, ``functexcept.cc`` and
+``eh_ptr.cc``. A class of the library is its virtual pointer, then for those with a text a pointer to its characters
+(``__cow_string``).
 """
 
 from __future__ import annotations
@@ -144,7 +145,7 @@ def _uncaught(call: Call) -> int:
 @EXCEPTIONS.named("_ZSt9terminatev", "__cxa_call_terminate", "__cxa_call_unexpected", "_ZSt10unexpectedv")
 def _terminate(call: Call) -> None:
     exceptions = call.process.exceptions
-    exceptions.end_at(call.return_address, exceptions.caught[-1] if exceptions.caught else None)
+    raise exceptions.end_of(call.return_address, exceptions.caught[-1] if exceptions.caught else None)
 
 
 @EXCEPTIONS.named("__cxa_pure_virtual", "__cxa_deleted_virtual")

@@ -1,7 +1,7 @@
 """Doubles of the functions of the C library that compute with floating-point numbers, or read them from a text.
 
-C11, 7.12 (``<math.h>``), 7.3 (``<complex.h>``), 7.22.1 (``strtod``). Results are those of correctly rounded arithmetic as
-far as the functions of Python's ``math`` are; what rounds otherwise in some library differs in the last bit.
+C11, 7.12 (``<math.h>``), 7.3 (``<complex.h>``), 7.22.1 (``strtod``). Results are those of correctly rounded
+arithmetic as far as the functions of Python's ``math`` are; what rounds otherwise differs in the last bit.
 """
 
 from __future__ import annotations

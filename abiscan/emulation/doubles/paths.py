@@ -152,10 +152,7 @@ def _has(call: Call) -> int:
 def _append(call: Call) -> int:
     """``operator/=``."""
     this, text, other = call.argument(0), _read(call, 0), _read(call, 1)
-    if other.startswith(b"/"):
-        joined = other
-    else:
-        joined = text + (b"/" if text and not text.endswith(b"/") else b"") + other
+    joined = other if other.startswith(b"/") else text + (b"/" if text and not text.endswith(b"/") else b"") + other
     _create(call, this, joined)
     return this
 

@@ -2,7 +2,8 @@
 
 The state of a stream is where the code that templates inline looks for it: ``std::ios_base`` (precision, width, flags,
 state, behind its virtual pointer) and the areas of the buffer, whose text is the whole of what was put. No file can be
-opened, and what goes to ``std::cout`` is lost. Layouts: libstdc++'s ``<ios>``, ``<streambuf>``, ``<sstream>``, ``<fstream>``.
+opened, and what goes to ``std::cout`` is lost. Layouts: libstdc++'s ``<ios>``, ``<streambuf>``, ``<sstream>`` and
+``<fstream>``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Doubles of what asks the machine: the environment, files, threads. ``abiscan.emulation.environment`` has the answers."""
+"""Doubles of what asks the machine: the environment, files, threads; ``emulation.environment`` has the answers."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _which_library(call: Call) -> int:
 
 
 @SYSTEM.matching(r"_ZNSt10filesystem6statusERKNS_7__cxx114pathE", r"_ZNSt10filesystem14symlink_statusERKNS_7__cxx114")
-def _status(call: Call) -> int:
+def _status(_: Call) -> int:
     return _STATE_OF_NO_FILE
 
 

@@ -98,7 +98,7 @@ def _call_dispatcher(state: TorchState, call: Call) -> int:
 
 @TORCH_LOOKUPS.matching(r"_ZN3c1010Dispatcher(6findOp|10findSchema)ERKNS_12OperatorNameE")
 def _find(state: TorchState, call: Call) -> None:
-    """``optional<OperatorHandle>``, a handle of two words: what the code itself has registered so far, and torch's own."""
+    """``optional<OperatorHandle>``, a handle of two words: of what the code has registered so far, or torch has."""
     result = call.result
     call.machine.write(result, bytes(_HANDLE_SIZE))
     name = state.schemas.read_operator_name(call.argument(1))

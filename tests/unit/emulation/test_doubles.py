@@ -35,7 +35,12 @@ CXX11_CLASS = "St7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE"
 @pytest.fixture(params=["library", "library_aarch64"])
 def process(request: pytest.FixtureRequest) -> Iterator[EmulatedProcess]:
     file = ElfFile.open(SAMPLES / f"{request.param}.so")
-    found = EmulatedProcess(file, file.facts().machine, finder((EXCEPTIONS, LIBC, NUMBER_DOUBLES, STREAM_DOUBLES, LIBSTDCXX, SYSTEM, CPYTHON)), fill_datum)
+    found = EmulatedProcess(
+        file,
+        file.facts().machine,
+        finder((EXCEPTIONS, LIBC, NUMBER_DOUBLES, STREAM_DOUBLES, LIBSTDCXX, SYSTEM, CPYTHON)),
+        fill_datum,
+    )
     found.call_limit = 10_000
     yield found
     found.close()
@@ -768,10 +773,10 @@ def test_the_functions_of_facets(process: EmulatedProcess) -> None:
     upper, _, lower, _, widen = members[:5]  # behind two destructors (bits/locale_facets.h)
     for function, code, expected in ((upper, "a", "A"), (upper, "1", "1"), (lower, "Z", "z"), (widen, "q", "q")):
         assert process.machine.start(function, (facet, ord(code)), 1000) == ord(expected)
-    for function, expected in ((members[1], b"RANGE"), (members[3], b"range")):
+    for change, changed in ((members[1], b"RANGE"), (members[3], b"range")):
         begin = process.store(b"rAnge")
-        assert process.machine.start(function, (facet, begin, begin + 5), 1000) == begin + 5
-        assert process.machine.read(begin, 5) == expected
+        assert process.machine.start(change, (facet, begin, begin + 5), 1000) == begin + 5
+        assert process.machine.read(begin, 5) == changed
     content = process.store(b"collated")
     for abi, name in ((CXX11, "NSt7__cxx117collateIcEE"), (COW, "St7collateIcE")):
         collate = call(process, f"_ZSt9use_facetI{name}ERKT_RKSt6locale", 0)

@@ -47,27 +47,34 @@ CAUGHT = {
     ),
     "of a type that is no class": ('try { throw 7; } catch (int n) { define("n" + std::to_string(n)); }', ["n7"]),
     "not by another type": (
-        "try { try { throw 1.5; } catch (int) { define(\"wrong\"); } } catch (double) { define(\"right\"); }",
+        'try { try { throw 1.5; } catch (int) { define("wrong"); } } catch (double) { define("right"); }',
         ["right"],
     ),
     "thrown again": (
-        "try { try { throw std::out_of_range(\"o\"); } catch (...) { throw; } } "
-        "catch (std::logic_error& e) { define(e.what()); }",
+        (
+            'try { try { throw std::out_of_range("o"); } catch (...) { throw; } } '
+            "catch (std::logic_error& e) { define(e.what()); }"
+        ),
         ["o"],
     ),
-    "after a cleanup": ("try { Unwound u; throw 1; } catch (...) { define(\"caught\"); }", ["unwound", "caught"]),
+    "after a cleanup": ('try { Unwound u; throw 1; } catch (...) { define("caught"); }', ["unwound", "caught"]),
     "thrown by the library": (
-        "try { std::map<int, int>().at(3); } catch (const std::out_of_range&) { define(\"at\"); }",
+        'try { std::map<int, int>().at(3); } catch (const std::out_of_range&) { define("at"); }',
         ["at"],
     ),
     "through a double": (
-        "static std::once_flag flag; try { std::call_once(flag, [] { throw 2; }); } catch (int) { define(\"once\"); } "
-        "std::call_once(flag, [] { define(\"again\"); });",
+        (
+            "static std::once_flag flag; try { std::call_once(flag, [] { throw 2; }); } "
+            'catch (int) { define("once"); } '
+            'std::call_once(flag, [] { define("again"); });'
+        ),
         ["once", "again"],
     ),
     "of a cast that fails": (
-        "Derived d; Base* b = &d; try { (void)dynamic_cast<Other&>(*b); } catch (const std::bad_cast&) "
-        "{ define(\"bad\"); } if (dynamic_cast<Derived*>(b) && !dynamic_cast<Other*>(b)) define(\"cast\");",
+        (
+            "Derived d; Base* b = &d; try { (void)dynamic_cast<Other&>(*b); } catch (const std::bad_cast&) "
+            '{ define("bad"); } if (dynamic_cast<Derived*>(b) && !dynamic_cast<Other*>(b)) define("cast");'
+        ),
         ["bad", "cast"],
     ),
 }
@@ -75,7 +82,7 @@ CAUGHT = {
 UNCAUGHT = {
     "a class of the library": ('throw std::runtime_error("no way");', "std::runtime_error", "no way"),
     "a number": ("throw 3;", "int", "terminate called after throwing an instance of 'int'"),
-    "through noexcept": ("[]() noexcept { throw std::logic_error(\"there\"); }();", "std::logic_error", "there"),
+    "through noexcept": ('[]() noexcept { throw std::logic_error("there"); }();', "std::logic_error", "there"),
     "in a thread": (
         'try { std::thread t([] { throw std::runtime_error("in it"); }); t.join(); } catch (...) {}',
         "std::runtime_error",
