@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from abiscan.binary.mangling import demangle_type
-from abiscan.emulation.emulator import CANARY, RETURN, Stop
+from abiscan.emulation.arch import Arch
+from abiscan.emulation.emulator import CANARY, RETURN, Emulator, Stop
 from abiscan.emulation.frames import Frames, Function, Landing, State
-
-if TYPE_CHECKING:
-    from abiscan.emulation.loader import Image
-    from abiscan.emulation.process import Call, EmulatedProcess
+from abiscan.emulation.loader import Image
+from abiscan.emulation.type_information import TypeInformation
 
 HEADER_SIZE: Final = 128
 UNWIND_HEADER: Final = 32  # sizeof(_Unwind_Exception), the last part of the header
@@ -25,6 +24,26 @@ _CLASS: Final = int.from_bytes(b"GNUCC++\0", "big")
 # From the _Unwind_Exception backwards.
 _TYPE, _DESTRUCTOR, _NEXT, _HANDLERS, _SWITCH, _ADJUSTED = -80, -72, -48, -40, -36, -8
 _MAX_FRAMES: Final = 4_000
+
+
+class Process(Protocol):
+    """The process that throws: see ``EmulatedProcess``."""
+
+    machine: Emulator
+    arch: Arch
+    types: TypeInformation
+
+    def image_at(self, address: int) -> Image | None:
+        """The object that an address belongs to."""
+
+    def allocate(self, size: int) -> int:
+        """Fresh, cleared memory."""
+
+
+class Call(Protocol):
+    """The call of a double: see ``process.Call``."""
+
+    return_address: int
 
 
 class Unwinding(Exception):  # noqa: N818 - not an error: the emulated code goes on elsewhere
@@ -66,7 +85,7 @@ class _Handler(NamedTuple):
 class Exceptions:
     """The exceptions of one process, by the addresses of their ``_Unwind_Exception``."""
 
-    def __init__(self, process: EmulatedProcess) -> None:
+    def __init__(self, process: Process) -> None:
         self._process = process
         self._frames: dict[int, Frames | None] = {}
         self._handlers: dict[int, _Handler] = {}

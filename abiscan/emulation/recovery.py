@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 from icicle import MemoryException  # type: ignore[import-untyped]
 
 from abiscan.binary import registration_api as api
-from abiscan.binary.elf import ElfFile, SharedObject
+from abiscan.binary.elf import ElfFile, Machine, SharedObject
 from abiscan.binary.mangling import demangle
 from abiscan.emulation.call_graph import CalledFunctions, CallGraph
 from abiscan.emulation.call_sites import CallSite, Functions, find_call_sites
@@ -93,7 +93,10 @@ def recover(
     decisions = list(recovery.decisions())
     elsewhere = [decision for asked in recovery.asked for decision in asked.decisions if decision not in decisions]
     # What is decided where nothing is registered may be kept, and decide elsewhere: then other answers show it.
-    if elsewhere and any(recovery.in_static != other for other in _registered_otherwise(file, facts, argument_tail)):
+    # For x86-64, they are followed into what they may have written (``mark_written``).
+    is_followed = facts.machine is Machine.X86_64
+    others = () if is_followed or not elsewhere else _registered_otherwise(file, facts, argument_tail)
+    if any(recovery.in_static != other for other in others):
         decisions += elsewhere
     gaps = (_dependence(decision, image) for decision in decisions)
     return replace(found, gaps=(*found.gaps, *dict.fromkeys(gaps)))

@@ -15,17 +15,36 @@ from __future__ import annotations
 import contextlib
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+from icicle import Icicle  # type: ignore[import-untyped]
 
 if TYPE_CHECKING:
     from abiscan.emulation.arch import Arch
     from abiscan.emulation.arch.data_flow import Access, Instruction
-    from abiscan.emulation.emulator import Emulator
 
 _MOST_STEPS: Final = 400_000  # of one object
 _MOST_BYTES: Final = 1 << 20  # of memory that is guarded at a time
 _MOST_CALLS: Final = 500  # of one function from one place
 _WORD: Final = 0xFFFF_FFFF_FFFF_FFFF
+
+
+class Machine(Protocol):
+    """What executes the code: see ``Emulator``."""
+
+    vm: Icicle
+
+    def guard(self, address: int, *, guarded: bool) -> None:
+        """Stop at accesses to a byte, or no longer."""
+
+    def step_one(self) -> bool:
+        """Execute one instruction; False if it was not, and the machine has to see why."""
+
+    def stop_at(self, address: int) -> None:
+        """Stop when the code gets to an address that a function returns to."""
+
+    def code_at(self, address: int) -> bytes:
+        """The bytes of an instruction, and some behind it."""
 
 
 class Source(NamedTuple):
@@ -60,8 +79,8 @@ class Taint:
     :param decided: told of every decision
     """
 
-    def __init__(self, machine: Emulator, arch: Arch, decided: Callable[[Decision], None]) -> None:
-        self._machine: Emulator = weakref.proxy(machine)
+    def __init__(self, machine: Machine, arch: Arch, decided: Callable[[Decision], None]) -> None:
+        self._machine: Machine = weakref.proxy(machine)
         self._arch = arch
         self._decided = decided
         self._sources: dict[Source, int] = {}  # the number of each

@@ -6,10 +6,10 @@ Layouts: Itanium C++ ABI, 2.9.5 (``abi::__class_type_info`` and its kind) and 2.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
-if TYPE_CHECKING:
-    from abiscan.emulation.process import EmulatedProcess
+from abiscan.emulation.emulator import Emulator
+from abiscan.emulation.loader import Image
 
 _SINGLE, _MULTIPLE, _POINTER = "__si_class_type_info", "__vmi_class_type_info", "__pointer_type_info"
 _KINDS: Final = ("__class_type_info", _SINGLE, _MULTIPLE, _POINTER)
@@ -42,6 +42,16 @@ BASES: Final = {
 _WITHOUT_BASE: Final = (ROOT, "N10__cxxabiv115__forced_unwindE", "N10__cxxabiv119__foreign_exceptionE")
 
 
+class Process(Protocol):
+    """The process that has the types: see ``EmulatedProcess``."""
+
+    machine: Emulator
+    images: list[Image]
+
+    def name_at(self, address: int) -> str | None:
+        """The imported symbol at an address."""
+
+
 class Subobject(NamedTuple):
     """A type, and where it lies."""
 
@@ -52,7 +62,7 @@ class Subobject(NamedTuple):
 class TypeInformation:
     """The type information of one process; types are addresses of ``std::type_info``."""
 
-    def __init__(self, process: EmulatedProcess) -> None:
+    def __init__(self, process: Process) -> None:
         self._process = process
 
     def name(self, type_: int) -> str:

@@ -10,12 +10,13 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from abiscan.binary.mangling import demangle
-
-if TYPE_CHECKING:
-    from abiscan.emulation.process import Call
+from abiscan.emulation.arch import Arch
+from abiscan.emulation.emulator import Emulator
+from abiscan.emulation.exceptions import Exceptions
+from abiscan.emulation.loader import Image
 
 _LARGEST: Final = 256
 _STATIC: Final = 64  # of a datum of the object
@@ -65,6 +66,37 @@ _C_FUNCTIONS: Final[dict[str, dict[int, int | str]]] = {
     "pthread_getaffinity_np": {2: "1"},
     "pthread_create": {0: 8},
 }
+
+
+class Process(Protocol):
+    """The process that calls: see ``EmulatedProcess``."""
+
+    machine: Emulator
+    arch: Arch
+    exceptions: Exceptions
+
+    def image_at(self, address: int) -> Image | None:
+        """The object that an address belongs to."""
+
+    def heap_top(self) -> int:
+        """Where the next allocation will be."""
+
+    def size_of(self, address: int) -> int:
+        """The size of an allocation."""
+
+
+class Call(Protocol):
+    """The call of a function: see ``process.Call``."""
+
+    name: str
+    return_address: int
+
+    @property
+    def process(self) -> Process:
+        """The process that calls."""
+
+    def argument(self, index: int) -> int:
+        """An integer or pointer argument."""
 
 
 def written(call: Call) -> Iterator[tuple[int, int]]:
