@@ -1,5 +1,20 @@
-"""``python -m abiscan``."""
+"""The command ``abiscan``, which is ``python -m abiscan``, too."""
 
-from abiscan.cli import main
+from __future__ import annotations
 
-main(prog_name="abiscan")
+import os
+import signal
+
+
+def main() -> None:
+    """Run the command line. A signal while it is still being imported ends the process without a traceback."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, lambda number, _frame: os._exit(128 + number))
+    from abiscan.cli import main
+
+    main(prog_name="abiscan")
+
+
+if __name__ == "__main__":
+    main()

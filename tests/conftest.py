@@ -29,8 +29,8 @@ hypothesis.settings.register_profile("abiscan", deadline=None, derandomize=True,
 hypothesis.settings.load_profile("abiscan")
 
 # What a machine has of its own decides nothing: the whole suite runs far from UTC, in a locale that is not there, with
-# a home that does not exist.
-os.environ |= {"TZ": "Pacific/Kiritimati", "LC_ALL": "xx_XX.UTF-8", "HOME": "/nonexistent/home"}
+# a home that no program can make.
+os.environ |= {"TZ": "Pacific/Kiritimati", "LC_ALL": "xx_XX.UTF-8", "HOME": "/dev/null/home"}
 time.tzset()
 # Otherwise the hundreds of processes that tests start would compile the package anew, each of them.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -113,11 +113,13 @@ def unpacked_once() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def cache_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache of its own for every test, in subprocesses too."""
+    """A cache of its own for every test, in subprocesses too; nothing else of the user's environment or terminal."""
     folder = tmp_path_factory.mktemp("cache")
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
-    for name in ("LD_LIBRARY_PATH", "VIRTUAL_ENV", "CONDA_PREFIX"):
+    of_terminal = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES")
+    for name in ("LD_LIBRARY_PATH", "VIRTUAL_ENV", "CONDA_PREFIX", *of_terminal):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm")
     return folder
 
 

@@ -6,7 +6,7 @@ import atexit
 import contextlib
 import gc
 import importlib
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -30,6 +30,21 @@ class _Commands(click.Group):
     READING_ONLINE = frozenset({"fit"})
     """The commands that read targets from a server."""
 
+    def main(self, *args: Any, **extra: Any) -> Any:
+        """Run a command, as the process that was started for it if this is one."""
+        from abiscan.cli import process
+
+        if process.is_own():
+            process.begin()
+        return super().main(*args, **extra)
+
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        """Read the arguments; this may print the help."""
+        from abiscan.cli.common import errors_reported
+
+        with errors_reported():
+            return super().make_context(*args, **extra)
+
     def invoke(self, ctx: click.Context) -> object:
         """Run a command with almost no garbage collection.
 
@@ -42,15 +57,17 @@ class _Commands(click.Group):
 
         with errors_reported(), environment_named(), _traced(ctx.params["trace"]):  # those of importing a command, too
             command = next(iter(ctx._protected_args), "")
-            if command in self.READING | self.READING_ONLINE and not ctx.params["no_isolation"]:
-                from abiscan.cli import supervisor
+            if command not in self.READING | self.READING_ONLINE:
+                return super().invoke(ctx)
+            from abiscan.cli import process, supervisor
 
-                if supervisor.is_possible():
-                    from abiscan.inputs.isolation import Confinement
+            if ctx.params["no_isolation"] or not supervisor.is_possible():
+                with process.scratch():
+                    return super().invoke(ctx)
+            from abiscan.inputs.isolation import Confinement
 
-                    confinement = Confinement.ONLINE if command in self.READING_ONLINE else Confinement.OFFLINE
-                    return supervisor.isolated(lambda: super(_Commands, self).invoke(ctx), confinement)
-            return super().invoke(ctx)
+            confinement = Confinement.ONLINE if command in self.READING_ONLINE else Confinement.OFFLINE
+            return supervisor.isolated(lambda: super(_Commands, self).invoke(ctx), confinement)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         """The names of the commands, in the order of the help."""
@@ -75,6 +92,22 @@ class _Commands(click.Group):
         return super().resolve_command(ctx, args)
 
 
+def _version(ctx: click.Context, param: click.Parameter, value: bool) -> None:  # noqa: ARG001, FBT001 - a callback
+    """Show the version, and whether a part of the package is missing that makes it fast."""
+    if not value:
+        return
+    from abiscan.emulation import native
+
+    click.echo(f"abiscan, version {abiscan.__version__}")
+    if not native.is_compiled():
+        click.echo(
+            "without its native processor, which needs a C compiler when abiscan is installed: first runs take longer"
+        )
+    elif not native.is_available():
+        click.echo("without its native processor, as ABISCAN_NATIVE=0 says: first runs take longer")
+    ctx.exit()
+
+
 def _traced(file: str | None) -> contextlib.AbstractContextManager[None]:
     """Write the decisions of the meantime into a file, if there is one."""
     if not file:
@@ -85,7 +118,9 @@ def _traced(file: str | None) -> contextlib.AbstractContextManager[None]:
 
 
 @click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(abiscan.__version__, prog_name="abiscan")
+@click.option(
+    "--version", is_flag=True, expose_value=False, is_eager=True, callback=_version, help="Show the version and exit."
+)
 @click.option("--no-isolation", is_flag=True, help="Read targets in this process, without limits: for debuggers.")
 @click.option(
     "--trace",

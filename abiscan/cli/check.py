@@ -25,6 +25,8 @@ from abiscan.cli.options import (
     torch_option,
     verbose_option,
 )
+from abiscan.cli.process import say
+from abiscan.cli.reporting import ReportingCommand
 from abiscan.cli.rule_name import RULE_NAME
 from abiscan.findings import Effect, Rule
 from abiscan.inputs.session import Session
@@ -33,7 +35,7 @@ from abiscan.results.suppressions import EMPTY, Suppression, apply, configuratio
 _FORMATS: Final = ("text", "json", "sarif", "junit", "github", "markdown")
 
 
-@click.command()
+@click.command(cls=ReportingCommand)
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
 @torch_option(
     "The torch to check against: a release number, latest, a version specifier ('>=2.4,<2.7'), a torch folder or its "
@@ -197,5 +199,5 @@ def _suppressions() -> tuple[Suppression, ...]:
     for suppression in suppressions:
         if suppression.until < today:
             expired = f"the suppression of {suppression.rule} for {suppression.target} expired on {suppression.until}"
-            click.echo(f"abiscan: {file}: {expired} and no longer applies ({suppression.reason})", err=True)
+            say(f"abiscan: {file}: {expired} and no longer applies ({suppression.reason})")
     return tuple(suppression for suppression in suppressions if suppression.until >= today)

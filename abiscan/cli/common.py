@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import os
 import sys
@@ -13,8 +14,9 @@ from typing import TYPE_CHECKING, Final, NoReturn, Protocol, TextIO, TypeAlias
 
 import click
 
-from abiscan.errors import AbiscanError, UnclearPlanError
-from abiscan.inputs import isolation, programs, tracing
+from abiscan.cli.process import say
+from abiscan.errors import AbiscanError, InputError, UnclearPlanError
+from abiscan.inputs import destination, isolation, programs, temporary, tracing
 from abiscan.words import listed
 
 if TYPE_CHECKING:
@@ -31,6 +33,11 @@ FORCE: Final = "--force"
 ALLOW_TORCH_CHANGE: Final = "--allow-torch-change"
 OWN_OPTIONS: Final = (FORCE, ALLOW_TORCH_CHANGE)
 """The options of ``abiscan pip`` and ``uv`` that may stand anywhere, and are not passed on."""
+
+_OF_STREAMS: Final = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF, errno.EAGAIN)
+"""What writing to an open stream fails with."""
+
+_OF_SIGPIPE: Final = 141  # as shells have it of a program that the signal ends
 
 View: TypeAlias = Callable[[TextIO], None]
 """Writes a result in one format. Imports what it needs: importing rich takes longer than checking a small extension."""
@@ -50,16 +57,33 @@ def errors_reported() -> Iterator[None]:
         yield
     except AbiscanError as error:
         for line in str(error).splitlines():  # one for each of several targets
-            click.echo(f"abiscan: {line}", err=True)
+            say(f"abiscan: {line}")
         sys.exit(error.exit_code)
-    except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
-        raise  # click says what is wrong, and is silent about a reader who has seen enough
+    except (click.ClickException, click.exceptions.Exit, click.Abort):
+        raise  # click says what is wrong
+    except OSError as error:
+        if error.filename is None and error.errno in _OF_STREAMS:
+            _end_unwritten(error)
+        _end_of_bug(error)
     except Exception as error:  # noqa: BLE001 - a bug of ours must not look like a finding (exit code 1)
-        from abiscan.cli.installation import damage
+        _end_of_bug(error)
 
-        internal = f"internal error, please report it: {type(error).__name__}: {error}"
-        click.echo(f"abiscan: {damage(error) or internal}", err=True)
-        sys.exit(3)
+
+def _end_unwritten(error: OSError) -> NoReturn:
+    """End after an error of writing to stdout. Nothing is said about a reader who has seen enough."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for what is left to write as the interpreter ends
+    if error.errno == errno.EPIPE:
+        sys.exit(_OF_SIGPIPE)
+    say(f"abiscan: stdout: cannot be written: {error.strerror}")
+    sys.exit(2)
+
+
+def _end_of_bug(error: Exception) -> NoReturn:
+    from abiscan.cli.installation import damage
+
+    internal = f"internal error, please report it: {type(error).__name__}: {error}"
+    say(f"abiscan: {damage(error) or internal}")
+    sys.exit(3)
 
 
 @contextlib.contextmanager
@@ -73,7 +97,7 @@ def environment_named() -> Iterator[None]:
         line = f"abiscan: environment {environment}"
         if line not in lines and isolation.is_first() and not click.get_current_context().params.get("quiet"):
             lines.add(line)
-            click.echo(line, err=True)
+            say(line)
 
     with heard_by(hear):
         yield
@@ -83,13 +107,13 @@ def report_unread(unchecked: Iterable[Unchecked]) -> None:
     """Say on stderr, whatever the format of the report, which targets cannot be read."""
     for target in unchecked:
         if not target.readable:
-            click.echo(f"abiscan: {target}", err=True)
+            say(f"abiscan: {target}")
 
 
 def explain_strict(gaps: Iterable[str]) -> None:
     """Say on stderr what ``--strict`` counts as failures: not every format shows gaps."""
     if different := dict.fromkeys(gaps):
-        click.echo(f"abiscan: --strict: could not be checked: {listed(different)}", err=True)
+        say(f"abiscan: --strict: could not be checked: {listed(different)}")
 
 
 @contextlib.contextmanager
@@ -137,7 +161,7 @@ def working(activity: str) -> Iterator[Callable[[str], None]]:
 
 @contextlib.contextmanager
 def output_to(path: Path | None, option: str = "--output") -> Iterator[TextIO]:
-    """The stream to write a report to: the file ``path``, which is replaced atomically, or stdout for None.
+    """The stream to write a report to: stdout for None, or what becomes ``path`` (see ``destination.written``).
 
     :param option: the option that names the file
     """
@@ -146,17 +170,21 @@ def output_to(path: Path | None, option: str = "--output") -> Iterator[TextIO]:
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors="backslashreplace")  # a terminal that is not UTF-8 still gets the report
         yield sys.stdout
+        sys.stdout.flush()  # errors belong here, not to the end of the interpreter
         return
-    part = path.with_name(f".{path.name}.part")
+    with named(option), destination.written(path) as stream:
+        text = io.TextIOWrapper(stream, encoding="utf-8", errors="backslashreplace")
+        yield text
+        text.detach()
+
+
+@contextlib.contextmanager
+def named(option: str) -> Iterator[None]:
+    """Report what is wrong with the file that an option names as wrong usage of the option."""
     try:
-        with part.open("w", encoding="utf-8", errors="backslashreplace") as stream:
-            yield stream
-        part.replace(path)
-    except OSError as error:
-        raise click.BadParameter(f"{path}: cannot be written: {error.strerror or error}", param_hint=option) from error
-    finally:
-        with contextlib.suppress(OSError):  # where it could not be made, it cannot be removed either
-            part.unlink()
+        yield
+    except InputError as error:
+        raise click.BadParameter(str(error), param_hint=option) from error
 
 
 def write(found: HasJson, form: str, output: Path | None, views: Mapping[str, View]) -> None:
@@ -175,7 +203,11 @@ def console(stream: TextIO) -> Console:
     """The console that human-readable views print to."""
     from rich.console import Console
 
-    return Console(file=stream, highlight=False)
+    class OutputConsole(Console):
+        def on_broken_pipe(self) -> None:
+            raise  # noqa: PLE0704 - what it handles; rich would exit with 1, which means a finding
+
+    return OutputConsole(file=stream, highlight=False)
 
 
 def install_checked(
@@ -201,18 +233,20 @@ def install_checked(
             _check_install(installer, environment_for(line.arguments), line.arguments, own)
 
         with errors_reported():
-            from abiscan.cli import supervisor
+            from abiscan.cli import process, supervisor
 
             if supervisor.is_possible() and not click.get_current_context().find_root().params["no_isolation"]:
                 supervisor.first(check)
             else:
-                check()
+                with process.scratch():
+                    check()
     elif line.doubt is not None and "install" in line.arguments and FORCE not in own:
         problem = f"abiscan does not know the option {line.doubt}, and cannot tell which command this is"
-        click.echo(f"abiscan: {problem} (write it after install, or use {FORCE} to run it without a check)", err=True)
+        say(f"abiscan: {problem} (write it after install, or use {FORCE} to run it without a check)")
         sys.exit(2)
     command = [*program, *(word for word in words if word not in OWN_OPTIONS)]
     sys.stdout.flush()
+    temporary.adopt(orphans=False)  # it would not know that they are its own
     programs.become(command)
 
 
@@ -229,23 +263,23 @@ def _check_install(
     from abiscan.inputs.session import Session
 
     with errors_reported():
-        click.echo(f"abiscan: environment {environment}", err=True)
+        say(f"abiscan: environment {environment}")
         refuse_tool_environment(environment)
         with working("") as progress:
             try:
                 outcome = check(installer, arguments, Session.of_user(progress))
             except InstallerError as error:
-                click.echo(str(error), nl=False, err=True)
+                say(str(error), nl=False)
                 sys.exit(error.code)
             except UnclearPlanError as error:
                 if FORCE not in own:
                     raise
-                click.echo(f"abiscan: {error.subject}: {error.problem}; it is installed without a check", err=True)
+                say(f"abiscan: {error.subject}: {error.problem}; it is installed without a check")
                 return
-        for line in (*outcome.notes, *outcome.problems, *filter(None, [outcome.change])):
-            click.echo(f"abiscan: {line}", err=True)
+        for line in (*filter(None, [outcome.change]), *outcome.notes, *outcome.problems):
+            say(f"abiscan: {line}")
         if outcome.problems and FORCE not in own:
-            click.echo(f"abiscan: nothing was installed; use {FORCE} to install anyway", err=True)
+            say(f"abiscan: nothing was installed; use {FORCE} to install anyway")
             sys.exit(1)
         if outcome.change is not None and not outcome.change.requested and not {FORCE, ALLOW_TORCH_CHANGE} & set(own):
             _confirm_torch_change(arguments)
@@ -261,8 +295,8 @@ def _confirm_torch_change(arguments: Sequence[str]) -> None:
     if not silent and sys.stdin.isatty() and sys.stderr.isatty():
         if click.confirm("abiscan: you did not name torch; change it?", err=True):
             return
-        click.echo("abiscan: nothing was installed", err=True)
+        say("abiscan: nothing was installed")
     else:
         fix = f"name torch, or use {ALLOW_TORCH_CHANGE}"
-        click.echo(f"abiscan: nothing was installed: torch would change, and you did not name it ({fix})", err=True)
+        say(f"abiscan: nothing was installed: torch would change, and you did not name it ({fix})")
     sys.exit(1)

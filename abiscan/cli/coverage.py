@@ -19,11 +19,12 @@ from abiscan.cli.options import (
     torch_option,
     verbose_option,
 )
+from abiscan.cli.reporting import ReportingCommand
 from abiscan.findings import Effect
 from abiscan.inputs.session import Session
 
 
-@click.command()
+@click.command(cls=ReportingCommand)
 @click.argument("target")
 @torch_option("The torch: a release number, its folder or a wheel. Default: the torch of the current environment.")
 @python_option("Use the torch of this Python.")

@@ -10,10 +10,11 @@ import click
 import abiscan
 from abiscan.cli.common import console, errors_reported, working, write
 from abiscan.cli.options import machine_option, report_options, verbose_option
+from abiscan.cli.reporting import ReportingCommand
 from abiscan.inputs.session import Session
 
 
-@click.command()
+@click.command(cls=ReportingCommand)
 @click.argument("old", metavar="SPEC")
 @click.argument("new", metavar="SPEC")
 @click.option("--used-by", metavar="TARGET", help="Only compare what this extension uses.")

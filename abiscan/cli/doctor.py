@@ -12,6 +12,7 @@ import click
 
 from abiscan.cli.common import console, errors_reported, working, write
 from abiscan.cli.options import python_option, quiet_option, report_options
+from abiscan.cli.reporting import ReportingCommand
 from abiscan.inputs import frozen
 from abiscan.inputs.answers import answer
 from abiscan.inputs.environment import environment
@@ -25,7 +26,7 @@ _Result = TypeVar("_Result")
 _LOG_WIDTH = 200  # wide enough that a table in a log is not wrapped
 
 
-@click.command()
+@click.command(cls=ReportingCommand)
 @python_option("The Python of the environment, or its folder. Default: the active environment.")
 @report_options("text", "json")
 @quiet_option("Print nothing if there are no problems.")

@@ -12,6 +12,8 @@ import click
 import abiscan
 from abiscan.cli.common import console, errors_reported, working, write
 from abiscan.cli.options import python_option, refuse_both, report_options, torch_option, verbose_option
+from abiscan.cli.process import say
+from abiscan.cli.reporting import ReportingCommand
 from abiscan.inputs.session import Session
 
 
@@ -24,7 +26,7 @@ def _python_version(ctx: click.Context, param: click.Parameter, value: str | Non
     return 3, int(match[1])
 
 
-@click.command()
+@click.command(cls=ReportingCommand)
 @click.argument("requirements", nargs=-1, metavar="PACKAGE...")
 @click.option(
     "-r",
@@ -112,9 +114,9 @@ def fit(
         stream.write(found.to_requirements())
 
     if form == "requirements" and found.obstacle is not None:
-        click.echo(f"abiscan: {found.obstacle}", err=True)
+        say(f"abiscan: {found.obstacle}")
         sys.exit(found.exit_code)  # and the file stays as it was
     write(found, form, output, {"text": text, "requirements": pins})
     if form != "json":
-        click.echo(f"{found.bytes_read / 1e6:.1f} MB read", err=True)
+        say(f"{found.bytes_read / 1e6:.1f} MB read")
     sys.exit(found.exit_code)

@@ -20,11 +20,12 @@ from abiscan.cli.options import (
     torches_option,
     verbose_option,
 )
+from abiscan.cli.reporting import ReportingCommand
 from abiscan.findings import Effect
 from abiscan.inputs.session import Session
 
 
-@click.command()
+@click.command(cls=ReportingCommand)
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
 @torches_option(
     "torches",

@@ -18,11 +18,12 @@ from abiscan.cli.options import (
     torches_option,
     verbose_option,
 )
+from abiscan.cli.reporting import ReportingCommand
 from abiscan.inputs.session import Session
 from abiscan.results.selection import Selection
 
 
-@click.command()
+@click.command(cls=ReportingCommand)
 @click.argument("target", required=False)
 @torches_option(
     "torch",

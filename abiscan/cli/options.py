@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import click
 
 from abiscan.binary.elf import Machine
-from abiscan.inputs import isolation
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _Value = TypeVar("_Value", str | None, tuple[str, ...])
 _Option = Callable[[_Command], _Command]
 
-_FILE: Final = click.Path(path_type=Path, dir_okay=False)
+
+class ReportFile(click.ParamType):  # type: ignore[type-arg]  # not generic in older releases of click
+    """The name of a file for a report; whether it can be written is found out by ``ReportingCommand``."""
+
+    name = "file"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        """The path, unless it is spelled like that of a folder: ``Path`` does not keep that."""
+        if str(value).endswith(("/", os.sep)) or not str(value):
+            self.fail(f"{value or 'nothing'} is not the name of a file; type {value}report", param, ctx)
+        return Path(str(value))
 
 
 def report_options(*formats: str) -> _Option[Any]:
@@ -27,12 +37,7 @@ def report_options(*formats: str) -> _Option[Any]:
         "--format", "form", type=click.Choice(formats), default=formats[0], show_default=True, help="Output format."
     )
 
-    def noted(_ctx: click.Context, _param: click.Parameter, file: Path | None) -> Path | None:
-        if file is not None:
-            isolation.may_write(file.parent)
-        return file
-
-    output = click.option("--output", type=_FILE, metavar="FILE", callback=noted, help="Write the report to FILE.")
+    output = click.option("--output", type=ReportFile(), metavar="FILE", help="Write the report to FILE.")
     return lambda command: form(output(command))
 
 
@@ -62,9 +67,7 @@ def further_reports_option(*formats: str) -> _Option[Any]:
             if form not in formats or not file:
                 expected = f"expected FORMAT=FILE, where FORMAT is one of {', '.join(formats)}"
                 raise click.BadParameter(expected, ctx, param)
-        for _, _, file in parts:
-            isolation.may_write(Path(file).parent)
-        return [(form, Path(file)) for form, _, file in parts]
+        return [(form, ReportFile().convert(file, param, ctx)) for form, _, file in parts]
 
     return click.option(
         "--report",

@@ -6,6 +6,7 @@ import itertools
 
 import click
 
+from abiscan.cli.process import say
 from abiscan.torches import embedded
 
 
@@ -29,4 +30,4 @@ def releases() -> None:
         click.echo(f"{version!s:8}{'; '.join(words)}")
     sizes = embedded.sizes()
     contents = ", ".join(f"{name} {size / 1e6:.1f} MB" for name, size in sizes.items())
-    click.echo(f"{len(builds)} builds in {sum(sizes.values()) / 1e6:.1f} MB: {contents}", err=True)
+    say(f"{len(builds)} builds in {sum(sizes.values()) / 1e6:.1f} MB: {contents}")

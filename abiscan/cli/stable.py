@@ -11,12 +11,13 @@ import click
 import abiscan
 from abiscan.cli.common import console, errors_reported, report_unread, working, write
 from abiscan.cli.options import python_option, report_options, verbose_option
+from abiscan.cli.reporting import ReportingCommand
 from abiscan.errors import InputError
 from abiscan.inputs.session import Session
 from abiscan.inputs.version import TorchVersion
 
 
-@click.command()
+@click.command(cls=ReportingCommand)
 @click.argument("targets", nargs=-1, metavar="[TARGET...]")
 @click.option("--env", is_flag=True, help="Judge every package of the environment that uses torch.")
 @click.option("--against", metavar="RELEASE", help="Exit with 1 unless everything is stable and works from there on.")

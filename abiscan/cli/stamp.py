@@ -11,7 +11,7 @@ import click
 from abiscan.cli.common import errors_reported, working
 from abiscan.cli.options import python_option, refuse_both, torch_option
 from abiscan.errors import AbiscanError, raise_together
-from abiscan.inputs import isolation
+from abiscan.inputs import destination
 from abiscan.inputs.environment import used
 from abiscan.inputs.packages import existing
 from abiscan.inputs.session import Progress, Session
@@ -51,7 +51,7 @@ def stamp(*, wheels: tuple[Path, ...], torch: str | None, python: str | None) ->
     with errors_reported():
         with working("stamping") as progress:
             for wheel in wheels:
-                isolation.may_write(wheel.parent)
+                destination.claim(wheel)
             for wheel in wheels:
                 session = Session.of_user(_naming(wheel, progress))
                 try:

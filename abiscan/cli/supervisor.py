@@ -5,27 +5,24 @@ from __future__ import annotations
 import gc
 import json
 import os
-import shutil
 import signal
 import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, NoReturn, TypeVar
+from typing import TypeVar
 
-import click
-
-from abiscan.inputs import frozen, isolation
+from abiscan.cli import process
+from abiscan.cli.process import say
+from abiscan.inputs import frozen, isolation, temporary
 from abiscan.inputs.isolation import Confinement
 
 _Result = TypeVar("_Result")
 
-_BY_USER: Final = ("SIGINT", "SIGTERM", "SIGHUP", "SIGPIPE")  # by name, since Windows lacks some
-
 
 def is_possible() -> bool:
-    """Whether a process can be split here: it is Linux, and nobody has put something else in the place of stdout."""
-    return sys.platform == "linux" and sys.stdout is sys.__stdout__ and sys.stderr is sys.__stderr__
+    """Whether a process can be split here: it is Linux, and the process is the command's own."""
+    return sys.platform == "linux" and process.is_own()
 
 
 def isolated(run: Callable[[], object], confinement: Confinement) -> object:
@@ -85,40 +82,43 @@ def _separate(confinement: Confinement) -> int | None:
     while True:
         reading, writing = os.pipe()
         scratch = Path(tempfile.mkdtemp(prefix="abiscan-"))
+        temporary.add(scratch)
         sys.stdout.flush()
         sys.stderr.flush()
         gc.freeze()  # or else collecting garbage would copy the memory that the two share
+        this = os.getpid()
         child = os.fork()
         if not child:
+            process.follow()
             gc.unfreeze()  # to the oldest objects, which no collection looks at in the short life of this process
             os.close(reading)
-            isolation.enter(writing, stopped, scratch, confinement)
+            isolation.enter(writing, stopped, scratch, confinement, parent=this)
             return None
         os.close(writing)
         target, status = _watched(child, reading)
-        shutil.rmtree(scratch, ignore_errors=True)
+        temporary.remove()
         if not os.WIFSIGNALED(status):
             return os.waitstatus_to_exitcode(status)
         number = os.WTERMSIG(status)
-        if signal.Signals(number).name in _BY_USER:
-            _die_of(number)
+        if number in process.SIGNALS:
+            process.end(number)
         if target is None or target in stopped:
-            click.echo(f"abiscan: internal error, please report it: {_reason(number)}", err=True)
+            say(f"abiscan: internal error, please report it: {_reason(number)}")
             sys.exit(3)
         stopped[target] = f"reading it was stopped: {_reason(number)}"
 
 
 def _watched(child: int, pipe: int) -> tuple[str | None, int]:
     """Wait for a process; the target that it read last, None if it read none or was done, and its status."""
-    earlier = signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is the other process that ends, and this one after it
-    try:
-        with os.fdopen(pipe, "rb") as stream:
-            target = None
-            for line in stream:
-                target = json.loads(line)
-        return target, os.waitpid(child, 0)[1]
-    finally:
-        signal.signal(signal.SIGINT, earlier)
+    target = None
+    with os.fdopen(pipe, "rb") as stream:
+        for line in stream:
+            message = json.loads(line)
+            if not isinstance(message, list):
+                target = message
+            elif temporary.is_part(part := Path(*message)):  # nothing else is removed for a process that reads targets
+                temporary.add(part)
+    return target, os.waitpid(child, 0)[1]
 
 
 def _reason(number: int) -> str:
@@ -127,10 +127,3 @@ def _reason(number: int) -> str:
     if number == signal.SIGKILL:
         return "the system killed the process, perhaps because it ran out of memory"
     return f"the process died of {signal.Signals(number).name}"
-
-
-def _die_of(number: int) -> NoReturn:
-    """End as the process did that the user stopped."""
-    signal.signal(number, signal.SIG_DFL)
-    os.kill(os.getpid(), number)
-    sys.exit(128 + number)

@@ -11,8 +11,17 @@ from typing import TYPE_CHECKING, Final
 import click
 
 import abiscan
-from abiscan.cli.common import console, errors_reported, output_to
-from abiscan.cli.options import further_reports_option, python_option, quiet_option, refuse_both, torches_option
+from abiscan.cli.common import console, errors_reported, named, output_to
+from abiscan.cli.options import (
+    ReportFile,
+    further_reports_option,
+    python_option,
+    quiet_option,
+    refuse_both,
+    torches_option,
+)
+from abiscan.cli.reporting import ReportingCommand
+from abiscan.inputs import destination
 
 if TYPE_CHECKING:
     from rich.progress import ProgressColumn
@@ -22,7 +31,7 @@ if TYPE_CHECKING:
 _FORMATS: Final = ("html", "markdown", "parquet")
 
 
-@click.command()
+@click.command(cls=ReportingCommand)
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
 @torches_option(
     "torches",
@@ -32,7 +41,7 @@ _FORMATS: Final = ("html", "markdown", "parquet")
 @python_option("Use the torch and the installed packages of this Python.")
 @click.option(
     "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=ReportFile(),
     required=True,
     metavar="FILE",
     help="Add the answers to FILE; those that it already has are not looked for again.",
@@ -124,7 +133,8 @@ def _report(found: SurveySummary, form: str, file: Path) -> None:
     if form == "parquet":
         from abiscan.report import survey_parquet
 
-        survey_parquet.write(found.entries, file)
+        with named("--report"), destination.written(file) as table:
+            survey_parquet.write(found.entries, table, str(file))
         return
     with output_to(file, "--report") as stream:
         if form == "html":

@@ -79,7 +79,7 @@ def prepare(machine: Machine) -> None:
     from abiscan.emulation import processors, recovery  # noqa: F401 - imports what recovering needs
     from abiscan.emulation.arch import ARCHITECTURES
 
-    processors.give_back(processors.take(ARCHITECTURES[machine].name))
+    processors.take(ARCHITECTURES[machine].name, 1).close()
 
 
 def call_operator(

@@ -13,10 +13,12 @@ import functools
 import itertools
 import re
 import struct
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from abiscan.binary.elf import Machine, Segment
+from abiscan.emulation import native
 from abiscan.emulation.emulator import PAGE_SIZE
 from abiscan.emulation.loader import Image, Slots
 
@@ -26,7 +28,7 @@ _WINDOW: Final = 1 << 20
 _CALL_SLOT: Final = re.compile(rb"\xff\x15(....)", re.DOTALL)  # call [rip + displacement]
 _JUMP_SLOT: Final = re.compile(rb"\xff\x25(....)", re.DOTALL)  # jmp [rip + displacement]
 _DISPLACEMENT: Final = struct.Struct("<i")
-_CALL, _JUMP = b"\xe8", b"\xe9"
+_CALL, _JUMP, _CALL_SIZE = b"\xe8", b"\xe9", 5
 _BACK: Final = 256  # bytes before a call that are looked at
 _LONGEST_INSTRUCTION: Final = 15
 _LONGEST_FUNCTION: Final = 1 << 20
@@ -91,6 +93,17 @@ def _stubs_x86_64(image: Image, segments: Sequence[Segment], slots: Slots) -> di
 
 def _calls_of_stubs(data: memoryview, address: int, stubs: dict[int, str]) -> Iterator[CallSite]:
     """The relative calls and jumps to stubs in the code that lies at ``address``."""
+    if native.is_available():
+        from abiscan.emulation.native._core import calls
+
+        targets = array("Q", sorted(stub for stub in stubs if stub >= 0)).tobytes()
+        for at in range(0, len(data), _WINDOW):
+            code = bytes(data[at : at + _WINDOW + _CALL_SIZE - 1])
+            for place in calls(code, address + at, targets):
+                is_jump, end = code[place] == _JUMP[0], address + at + place + _CALL_SIZE
+                stub = end + _DISPLACEMENT.unpack_from(code, place + 1)[0]
+                yield CallSite(end - _CALL_SIZE if is_jump else end, stubs[stub], is_jump)
+        return
     low, high = min(stubs), max(stubs)
     unpack = _DISPLACEMENT.unpack_from
     for at, opcode in itertools.product(range(0, len(data), _WINDOW), (_CALL, _JUMP)):
@@ -99,7 +112,7 @@ def _calls_of_stubs(data: memoryview, address: int, stubs: dict[int, str]) -> It
         is_jump = opcode == _JUMP
         # Hundreds of thousands of candidates in a large library: as little as possible for each.
         for match in _relative(opcode, low - start - _WINDOW - 5, high - start).finditer(window):
-            end = match.end()
+            end = match.start() + _CALL_SIZE
             target = stubs.get(start + end + unpack(window, end - 4)[0])
             if target is not None:
                 yield CallSite(start + (match.start() if is_jump else end), target, is_jump)
@@ -121,7 +134,8 @@ def _relative(opcode: bytes, low: int, high: int) -> re.Pattern[bytes]:
     ends = (
         b"[" + b"".join(_escaped(third) for third in thirds) + b"]" + _escaped(top) for top, thirds in by_top.items()
     )
-    return re.compile(opcode + rb"..(?:" + b"|".join(ends) + b")", re.DOTALL)
+    # What looks like a call may hide the one that begins within it, so none is more than its first byte.
+    return re.compile(opcode + rb"(?=..(?:" + b"|".join(ends) + b"))", re.DOTALL)
 
 
 def _escaped(byte: int) -> bytes:

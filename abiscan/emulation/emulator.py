@@ -17,11 +17,9 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from icicle import ExceptionCode, MemoryException, MemoryProtection, RunStatus  # type: ignore[import-untyped]
-
 from abiscan.emulation import processors
 from abiscan.emulation.arch import Arch
-from abiscan.emulation.arch.memory import is_mapped
+from abiscan.emulation.processor import ACCESSES, EXECUTE, FORBIDDEN, READ, WRITE, AccessError, Stopped, is_mapped
 from abiscan.emulation.taint import Decision, Taint
 
 PAGE_SIZE: Final = 0x1000
@@ -52,12 +50,19 @@ RETURN: Final = IMPORT_BASE  # the first slot: where a function returns to that 
 _CAPACITY: Final = 150_000
 _CODE_WINDOW: Final = 16  # no instruction of x86-64 is longer than 15 bytes
 _SUSPECT_HEAD: Final = 4  # how many bytes of an instruction tell whether the emulator does it wrongly
+_VECTORS: Final = 32  # registers
+_SLICE: Final = 2_000_000  # of instructions, a tenth of a second: Python sees a signal only between two of them
 _MAX_DEPTH: Final = 60  # of calls from a double back into the emulated code
 
-# icicle's enumerations compare but do not hash.
-_ACCESS: Final = (ExceptionCode.ReadUnmapped, ExceptionCode.WriteUnmapped)
-_GUARDED: Final = (ExceptionCode.ReadPerm, ExceptionCode.WritePerm)
-_UNKNOWN: Final = (ExceptionCode.UnimplementedOp, ExceptionCode.InvalidInstruction, ExceptionCode.UnknownCpuID)
+_REASONS: Final[dict[int, str]] = {
+    Stopped.LIMIT: "instruction budget exhausted",
+    Stopped.SYSTEM_CALL: "a system call",
+    Stopped.READ_FORBIDDEN: "read of protected memory at {:#x}",
+    Stopped.WRITE_FORBIDDEN: "write to read-only memory at {:#x}",
+    Stopped.CODE_CHANGED: "self-modifying code",
+    Stopped.NO_MEMORY: "memory budget exhausted",
+    Stopped.DIVISION: "division by zero",
+}
 
 
 class Stop(Exception):  # noqa: N818 - not an error: the way in which an emulated function ends early
@@ -109,22 +114,20 @@ class Emulator:
         decided: Callable[[Decision], None] = lambda _: None,
     ) -> None:
         self.arch = arch
-        self.vm = processors.take(arch.name)
-        self.vm.mem_capacity = max(self.vm.mem_capacity, _CAPACITY)
+        self.vm = processors.take(arch.name, _CAPACITY)
         self._pager = pager
         self._call_out = call_out
         self._boundaries: list[Boundary | None] = []  # of the calls from doubles that run, None where nothing passes
         self._last_fault: tuple[int, int] | None = None
-        self._faults = 0
+        self._last_instruction = 0
         self._map_regions()
-        self._pages: dict[int, MemoryProtection] = {}
+        self._pages: dict[int, int] = {}
         self.code_pages = 0  # mapped since icicle last forgot what it made of them
         self.reached: set[int] = set()
         self._diverted: dict[int, int] = {}
         self._observed: dict[int, Callable[[], None]] = {}
         self._watched: set[int] = set()
-        self.vectors = [bytes(64)] * 32
-        self.masks = [0] * 8
+        self.vectors, self.masks = self.vm.vectors, self.vm.masks
         self.answer = 0  # of whatever is not known here
         self._last_guard: tuple[int, int] | None = None
         self._returns: set[int] = set()  # where functions return to that run between instructions that are followed
@@ -135,26 +138,23 @@ class Emulator:
 
     def close(self) -> None:
         """Leave the processor to the next machine: this one cannot be used any more."""
-        processors.give_back(self.vm)
+        self.vm.close()
         del self.vm
 
     # Memory
 
     def _map_regions(self) -> None:
         for base, size in _REGIONS.items():
-            self.vm.mem_map(base, size, MemoryProtection.ReadWrite)
+            self.vm.mem_map(base, size, READ | WRITE)
 
     def map_page(self, address: int, content: bytes, *, writable: bool, executable: bool) -> None:
         """Map one page (``PAGE_SIZE`` bytes at a multiple of it) with this content."""
-        if executable:
-            protection = MemoryProtection.ExecuteReadWrite if writable else MemoryProtection.ExecuteRead
-        else:
-            protection = MemoryProtection.ReadWrite if writable else MemoryProtection.ReadOnly
-        self.vm.mem_map(address, PAGE_SIZE, protection)
+        permissions = READ | (WRITE if writable else 0) | (EXECUTE if executable else 0)
+        self.vm.mem_map(address, PAGE_SIZE, permissions)
         self.vm.mem_write(address, content)
-        self._pages[address] = protection
-        if executable:
-            self.code_pages += 1
+        self._pages[address] = permissions
+        self.code_pages += executable
+        if executable and self.vm.misreads_vectors:
             # An instruction may begin in one page and go on in the next, whichever of the two is mapped first. Those of
             # AArch64 begin at multiples of the size of these edges.
             before, after = self._edge(address - _SUSPECT_HEAD), self._edge(address + PAGE_SIZE)
@@ -178,11 +178,11 @@ class Emulator:
             self.taint.read |= self.taint.label_of(address, size)
         try:
             return bytes(self.vm.mem_read(address, size))
-        except (MemoryException, OverflowError):
+        except (AccessError, OverflowError):
             self._page_in(address, size)
         try:
             return bytes(self.vm.mem_read(address, size))
-        except MemoryException as error:
+        except AccessError as error:
             raise Stop(f"read of {size} bytes at {address:#x}", self.vm.pc) from error
 
     def write(self, address: int, data: bytes) -> None:
@@ -192,13 +192,13 @@ class Emulator:
         """
         if self.taint.memory or self.taint.read:
             self.taint.mark(address, len(data), self.taint.read)
-        with contextlib.suppress(MemoryException, OverflowError):
+        with contextlib.suppress(AccessError, OverflowError):
             self.vm.mem_write(address, data)
             return
         self._page_in(address, len(data))
         try:
             self.vm.mem_write(address, data)
-        except MemoryException as error:
+        except AccessError as error:
             raise Stop(f"write of {len(data)} bytes at {address:#x}", self.vm.pc) from error
 
     def _page_in(self, address: int, size: int) -> None:
@@ -209,7 +209,7 @@ class Emulator:
     def clear(self, address: int, size: int) -> None:
         """Make a part of the heap as it was at first. Both numbers are multiples of ``PAGE_SIZE``."""
         self.vm.mem_unmap(address, size)
-        self.vm.mem_map(address, size, MemoryProtection.ReadWrite)
+        self.vm.mem_map(address, size, READ | WRITE)
 
     def forget_code(self, heap_top: int, imports_top: int) -> None:
         """Let icicle forget what it made of code that ran, between functions: that takes more memory than all else.
@@ -217,16 +217,18 @@ class Emulator:
         It forgets everything at once, so memory and registers are put back as they were.
         """
         vm = self.vm
+        self.code_pages = 0
+        if not vm.remembers_code:
+            return
         names = (*self.arch.registers, *self.arch.vectors, self.arch.thread_pointer)
-        registers, executed, capacity = {name: vm.reg_read(name) for name in names}, vm.icount, vm.mem_capacity
+        registers, executed = {name: vm.reg_read(name) for name in names}, vm.icount
         pages = {address: bytes(vm.mem_read(address, PAGE_SIZE)) for address in self._pages}
         for base, top in ((HEAP_BASE, heap_top), (IMPORT_BASE, imports_top), (STACK_TOP - _STACK_SIZE, STACK_TOP)):
             for address in range(base, top, PAGE_SIZE):
                 content = bytes(vm.mem_read(address, PAGE_SIZE))
                 if content != _BLANK_PAGE:
                     pages[address] = content
-        vm.reset()
-        vm.mem_capacity = max(vm.mem_capacity, capacity)
+        vm.forget_code()
         self._map_regions()
         for address, protection in self._pages.items():
             vm.mem_map(address, PAGE_SIZE, protection)
@@ -235,7 +237,6 @@ class Emulator:
         for name, value in registers.items():
             vm.reg_write(name, value)
         vm.icount = executed
-        self.code_pages = 0
 
     def byte(self, address: int) -> int:
         """The byte at ``address``."""
@@ -282,7 +283,7 @@ class Emulator:
     @property
     def executed(self) -> int:
         """How many instructions have been executed; icicle counts one twice whose access needed a page."""
-        return int(self.vm.icount) - self._faults
+        return self.vm.icount - self.vm.faults
 
     def watch(self, address: int) -> None:
         """Have ``address`` entered into ``reached`` when the code there is executed."""
@@ -308,7 +309,8 @@ class Emulator:
         self._boundaries.clear()
         self.taint.start(range(STACK_TOP - _STACK_SIZE, STACK_TOP))
         self.vm.sp = STACK_TOP - _STACK_ABOVE
-        self.vm.icount_limit = self.vm.icount + instructions
+        self._last_instruction = self.vm.icount + instructions
+        self.vm.icount_limit = min(self.vm.icount + _SLICE, self._last_instruction)
         return self.call(address, *arguments)
 
     def unknown(self, areas: int) -> Unknown:
@@ -336,7 +338,8 @@ class Emulator:
         """Undo all that code left in registers and in the stack, as far as what is started can know of it."""
         for register, value in unknown.registers.items():
             self.vm.reg_write(register, value)
-        self.vectors = [b"\xff" * 64] * len(self.vectors)
+        for number in range(_VECTORS):
+            self.vectors[number] = b"\xff" * 64
         for address, content in unknown.memory.items():
             self.write(address, content)
 
@@ -385,35 +388,37 @@ class Emulator:
         return self.call(address, *arguments)
 
     def _run(self) -> None:
-        vm, taint = self.vm, self.taint
+        taint = self.taint
         while True:
             if taint.registers and self._follow():
                 continue
-            status = vm.run()
-            if status != RunStatus.UnhandledException:
-                if status == RunStatus.Breakpoint:
-                    self._break()
-                    continue
-                if status == RunStatus.InstructionLimit:
-                    raise Stop("instruction budget exhausted", vm.pc)
-                raise Stop(f"the emulator stopped: {status}", vm.pc)
-            code = vm.exception_code
-            if code == ExceptionCode.ExecViolation:
-                pc = vm.pc
-                if pc == RETURN:
-                    return
-                if IMPORT_BASE <= pc < IMPORT_BASE + _IMPORT_SIZE:
-                    self._call_out(pc)
-                else:
-                    self._fetch(pc)
-            elif code in _ACCESS:
-                self._access(vm.exception_value)
-            elif code in _GUARDED and self._go_on_at_guard():
-                continue
-            elif code in _UNKNOWN:
-                self._go_on_where_decoding_failed()
+            if self._is_end(self.vm.run()):
+                return
+
+    def _is_end(self, stopped: int) -> bool:
+        """Deal with what stopped the processor; whether that is the end of the function that was called."""
+        vm = self.vm
+        if stopped == Stopped.NOT_CODE:
+            pc = vm.pc
+            if pc == RETURN:
+                return True
+            if IMPORT_BASE <= pc < IMPORT_BASE + _IMPORT_SIZE:
+                self._call_out(pc)
             else:
-                raise Stop(_describe(code, vm.exception_value), vm.pc)
+                self._fetch(pc)
+        elif stopped in ACCESSES:
+            self._access(vm.address)
+        elif stopped in FORBIDDEN and self._go_on_at_guard():
+            pass
+        elif stopped == Stopped.BREAKPOINT:
+            self._break()
+        elif stopped == Stopped.UNKNOWN:
+            self._go_on_where_decoding_failed()
+        elif stopped == Stopped.LIMIT and vm.icount < self._last_instruction:
+            vm.icount_limit = min(vm.icount + _SLICE, self._last_instruction)
+        else:
+            raise Stop(_REASONS[stopped].format(vm.address) if stopped in _REASONS else vm.other, vm.pc)
+        return False
 
     def _follow(self) -> bool:
         """Execute one instruction of the object that is looked at; False if the machine is to go on by itself."""
@@ -442,22 +447,25 @@ class Emulator:
 
     def step_one(self) -> bool:
         """Execute one instruction; False if it was not, and the machine has to see why."""
-        vm = self.vm
-        pc, before, limit = vm.pc, vm.icount, vm.icount_limit
+        pc = self.vm.pc
         if pc in self._diverted or pc in self._observed:
             return False
-        status = vm.step(1)
-        vm.icount_limit = limit
-        if status == RunStatus.InstructionLimit:
-            return bool(vm.pc != pc or vm.icount != before)
-        if status == RunStatus.Breakpoint and vm.pc == pc:
-            self._break()
-            if vm.pc != pc:
-                return True
-            status = vm.step(1)
-            vm.icount_limit = limit
-            return bool(status == RunStatus.InstructionLimit)
-        return False
+        if pc in self._watched:
+            self.reached.add(pc)
+        if self.vm.misreads_vectors and 0 in self.arch.suspects(self._code_at(pc)[:_SUSPECT_HEAD]):
+            self._step_over(pc)
+            return True
+        stopped = self.vm.step()
+        if stopped == Stopped.UNKNOWN:
+            self._go_on_where_decoding_failed()
+            return self.vm.pc != pc
+        return stopped == Stopped.NOT
+
+    def _step_over(self, pc: int) -> None:
+        """Execute an instruction that is not left to the processor."""
+        text = self.arch.step_over(self.vm, self, self._code_at(pc))
+        if text is not None:
+            raise Stop(f"unknown instruction: {text}", pc)
 
     def stop_at(self, address: int) -> None:
         """Stop when the code gets to an address that a function returns to."""
@@ -472,9 +480,8 @@ class Emulator:
 
     def guard(self, address: int, *, guarded: bool) -> None:
         """Stop at accesses to a byte, or no longer."""
-        page = self._pages.get(address & _PAGE_MASK, MemoryProtection.ReadWrite)
-        with contextlib.suppress(MemoryException):
-            self.vm.mem_protect(address, 1, MemoryProtection.NoAccess if guarded else page)
+        with contextlib.suppress(AccessError):
+            self.vm.guard(address, guarded)
 
     def code_at(self, address: int) -> bytes:
         """The bytes of an instruction, and some behind it."""
@@ -501,35 +508,29 @@ class Emulator:
         pc = self.vm.pc
         if pc % PAGE_SIZE <= PAGE_SIZE - _CODE_WINDOW:
             return False
-        return bool(self.vm.step(1) == RunStatus.InstructionLimit and self.vm.pc != pc)
+        return self.vm.step() == Stopped.NOT and self.vm.pc != pc
 
     def _break(self) -> None:
         """At a breakpoint: something diverted, observed or watched, or an instruction not left to the emulator."""
         pc = self.vm.pc
         if pc in self._returns and not self._returned(pc):
-            vm = self.vm
-            vm.remove_breakpoint(pc)
-            vm.step(1)
-            vm.add_breakpoint(pc)
+            while self.vm.pc == pc and (stopped := self.vm.step()):
+                self._is_end(stopped)
             return
         if pc in self._diverted:
             self._call_out(self._diverted[pc])
             return
         if pc in self._observed:
             self._observed[pc]()
-            self.vm.remove_breakpoint(pc)
-            self.vm.step(1)
-            self.vm.add_breakpoint(pc)
+            while self.vm.pc == pc and (stopped := self.vm.step()):
+                self._is_end(stopped)
             return
         if pc in self._watched:
             self.reached.add(pc)
-        code = self._code_at(pc)
-        if 0 not in self.arch.suspects(code[:_SUSPECT_HEAD]):
+        if not self.vm.misreads_vectors or 0 not in self.arch.suspects(self._code_at(pc)[:_SUSPECT_HEAD]):
             self.vm.remove_breakpoint(pc)
             return
-        text = self.arch.step_over(self.vm, self, code)
-        if text is not None:
-            raise Stop(f"unknown instruction: {text}", pc)
+        self._step_over(pc)
 
     def _code_at(self, address: int) -> bytes:
         try:
@@ -552,7 +553,6 @@ class Emulator:
     def _access(self, address: int) -> None:
         """Map the page of ``address``, or the next one when an access straddles the two."""
         pages = (address & _PAGE_MASK, (address + 63) & _PAGE_MASK)
-        self._faults += 1
         if not self._map_one_of(pages):
             raise Stop(f"access to unmapped memory at {address:#x}", self.vm.pc)
 
@@ -561,16 +561,3 @@ class Emulator:
             if not is_mapped(self.vm, page):
                 return self._pager(page)
         return False
-
-
-def _describe(code: ExceptionCode, value: int) -> str:
-    names = (
-        (ExceptionCode.Syscall, "a system call"),
-        (ExceptionCode.WritePerm, f"write to read-only memory at {value:#x}"),
-        (ExceptionCode.ReadPerm, f"read of protected memory at {value:#x}"),
-        (ExceptionCode.SelfModifyingCode, "self-modifying code"),
-        (ExceptionCode.OutOfMemory, "memory budget exhausted"),
-        (ExceptionCode.DivisionException, "division by zero"),
-    )
-    known = next((text for known, text in names if known == code), None)
-    return known or f"processor exception {str(code).rpartition('.')[2]}"

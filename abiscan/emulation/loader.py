@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from abiscan.binary.elf import ElfFile, Tag
+from abiscan.emulation import native
 from abiscan.emulation.arch import Arch
 from abiscan.emulation.emulator import PAGE_SIZE
 from abiscan.errors import NotElfError
@@ -142,8 +143,14 @@ class Image:
             table = file.table(address_tag, size_tag)
             words = table[: len(table) // 24 * 24].cast("Q")
             self._tables.append(words)
-            for index, offset in enumerate(words[::3].tolist(), start):
-                by_page[offset >> 12].append(index)
+            if native.is_available():
+                from abiscan.emulation.native._core import by_page as sorted_by_page
+
+                for page, indexes in sorted_by_page(words.tobytes(), start).items():
+                    by_page[page] += indexes
+            else:
+                for index, offset in enumerate(words[::3].tolist(), start):
+                    by_page[offset >> 12].append(index)
             start += len(words) // 3
         return by_page
 

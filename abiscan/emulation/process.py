@@ -15,8 +15,6 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from icicle import MemoryException  # type: ignore[import-untyped]
-
 from abiscan.binary.elf import ElfFile, Machine
 from abiscan.emulation.arch import ARCHITECTURES
 from abiscan.emulation.emulator import (
@@ -33,6 +31,7 @@ from abiscan.emulation.emulator import (
 from abiscan.emulation.environment import VARIABLES
 from abiscan.emulation.exceptions import Exceptions, Unwinding
 from abiscan.emulation.loader import Image
+from abiscan.emulation.processor import AccessError
 from abiscan.emulation.stream_layouts import stream_layout
 from abiscan.emulation.taint import Decision
 from abiscan.emulation.type_information import BASES, ROOT, VTABLES, TypeInformation
@@ -252,7 +251,7 @@ class EmulatedProcess:
         """Where the function returns to that was entered last; None if the stack does not tell."""
         try:
             return self.arch.return_address(self.machine.vm)
-        except (MemoryException, OverflowError):
+        except (AccessError, OverflowError):
             return None
 
     def is_code(self, address: int) -> bool:

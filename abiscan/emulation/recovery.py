@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
-from icicle import MemoryException  # type: ignore[import-untyped]
-
 from abiscan.binary import registration_api as api
 from abiscan.binary.elf import ElfFile, Machine, SharedObject
 from abiscan.binary.mangling import demangle
@@ -40,6 +38,7 @@ from abiscan.emulation.loader import BASE, Image
 from abiscan.emulation.lookups import LookupReader, imported_operators
 from abiscan.emulation.model import EmulationGap, Library, LibraryKind, Lookup, Phase, Registrations
 from abiscan.emulation.process import Double, EmulatedProcess
+from abiscan.emulation.processor import AccessError
 from abiscan.emulation.recorder import NAMESPACE_SEPARATOR, Recorder
 from abiscan.emulation.taint import Decision
 from abiscan.emulation.torch_state import TorchState
@@ -72,7 +71,7 @@ _UNKNOWN_TYPE: Final = re.compile(r"(?<![\w\])])\?")
 _TEXT: Final = re.compile(r'"(?:\\.|[^"\\])*"')  # the default of an argument
 # What the code that reads a damaged file or emulated process may raise.
 DAMAGE: Final = (
-    *(NotElfError, MemoryException, OverflowError, ValueError, struct.error),
+    *(NotElfError, AccessError, OverflowError, ValueError, struct.error),
     *(RecursionError, IndexError, KeyError, TypeError),
 )
 

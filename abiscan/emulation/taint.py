@@ -17,7 +17,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from icicle import Icicle  # type: ignore[import-untyped]
+from abiscan.emulation.processor import Processor
 
 if TYPE_CHECKING:
     from abiscan.emulation.arch import Arch
@@ -32,7 +32,7 @@ _WORD: Final = 0xFFFF_FFFF_FFFF_FFFF
 class Machine(Protocol):
     """What executes the code: see ``Emulator``."""
 
-    vm: Icicle
+    vm: Processor
 
     def guard(self, address: int, *, guarded: bool) -> None:
         """Stop at accesses to a byte, or no longer."""

@@ -7,11 +7,9 @@ import csv
 import hashlib
 import io
 import json
-import os
 import posixpath
 import re
 import shutil
-import tempfile
 import zipfile
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -28,7 +26,8 @@ from abiscan.extension.inventory import Inventory
 from abiscan.findings import Effect
 from abiscan.hooks import guard
 from abiscan.hooks.judgement import Fitness, judge
-from abiscan.inputs.files import Wheel, unreadable
+from abiscan.inputs import destination
+from abiscan.inputs.files import Wheel
 from abiscan.inputs.image_files import is_torch_image, users_of_torch
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Extension, Target
@@ -232,23 +231,12 @@ def _schemas(torch: Torch, machine: Machine, names: Collection[str]) -> Mapping[
 
 def _rewrite(path: Path, additions: Mapping[str, bytes]) -> None:
     """Add members to a wheel and to its RECORD; the file is replaced atomically."""
-    try:
-        # Windows replaces no file that is open.
-        descriptor, name = tempfile.mkstemp(dir=path.parent, suffix=".part")
-        part = Path(name)
-        try:
-            with (
-                os.fdopen(descriptor, "w+b") as stream,
-                zipfile.ZipFile(path) as old,
-                zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as new,
-            ):
-                _copy(old, new, additions)
-            part.chmod(path.stat().st_mode)  # a temporary file is private
-            part.replace(path)
-        finally:
-            part.unlink(missing_ok=True)
-    except OSError as error:
-        raise unreadable(path, error) from error
+    with (
+        destination.written(path) as stream,
+        zipfile.ZipFile(path) as old,  # closed before it is replaced, as Windows wants it
+        zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as new,
+    ):
+        _copy(old, new, additions)
 
 
 def _copy(old: zipfile.ZipFile, new: zipfile.ZipFile, additions: Mapping[str, bytes]) -> None:

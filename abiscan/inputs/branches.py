@@ -85,10 +85,11 @@ class _Branch(Generic[_Item, _Found]):
         self._name = name
         self._received = bytearray()
         self.pipe, writing = os.pipe()
+        parent = os.getpid()
         self._process = os.fork()
         if not self._process:
             os.close(self.pipe)
-            _work(lambda: find(item), writing)
+            _work(lambda: find(item), writing, parent)
         os.close(writing)
 
     def receive(self) -> bool:
@@ -131,11 +132,11 @@ class _Branch(Generic[_Item, _Found]):
         raise RuntimeError(*words) if kind == _OTHER_ERROR else getattr(errors, kind, InputError)(*words)
 
 
-def _work(find: Callable[[], object], pipe: int) -> NoReturn:
+def _work(find: Callable[[], object], pipe: int, parent: int) -> NoReturn:
     """Send what is found, and what was looked at, and end."""
     code = 1
     try:
-        isolation.branch()
+        isolation.branch(parent)
         _own_offsets()
         found, error = "", None
         with disk.recorded() as record:

@@ -16,6 +16,7 @@ import enum
 import json
 import os
 import signal
+import sys
 import tempfile
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -75,26 +76,46 @@ class _Worker:
         self.confined = confinement is Confinement.NONE
         self.is_branch = False
 
-    def tell(self, target: str | None) -> None:
-        os.write(self.pipe, json.dumps(target).encode() + b"\n")
+    def tell(self, message: object) -> None:
+        os.write(self.pipe, json.dumps(message).encode() + b"\n")
 
 
 _worker: _Worker | None = None  # a process has one fate, so it is no field of anything
 
 
-def enter(pipe: int, stopped: Mapping[str, str], scratch: Path, confinement: Confinement = Confinement.OFFLINE) -> None:
+def enter(
+    pipe: int,
+    stopped: Mapping[str, str],
+    scratch: Path,
+    confinement: Confinement = Confinement.OFFLINE,
+    *,
+    parent: int,
+) -> None:
     """Make this process the one that reads targets.
 
-    :param pipe: for the names of the targets, one line of JSON each before it is read; null once all are
+    :param pipe: for the names of the targets, one line of JSON each before it is read; null once all are; a list has
+        the temporary files that this process makes elsewhere than in ``scratch``
     :param stopped: the targets that are not to be read, and why
     :param scratch: the folder for temporary files
+    :param parent: the process that watches this one, and with which it ends
     """
     global _worker  # noqa: PLW0603
     _worker = _Worker(pipe, stopped, scratch, confinement)
     tempfile.tempdir = str(scratch)
     os.environ["TMPDIR"] = str(scratch)
     limit_memory()
-    _prctl(_PR_SET_PDEATHSIG, _SIGKILL)
+    die_with(parent)
+
+
+def die_with(parent: int) -> None:
+    """Have the system kill this process once another one ends, or the thread of it that started this one (Linux).
+
+    :param parent: the process that has started this one, and may have ended since
+    """
+    if sys.platform == "linux":
+        _prctl(_PR_SET_PDEATHSIG, _SIGKILL)
+        if os.getppid() != parent:  # it ended before the system was told
+            os.kill(os.getpid(), _SIGKILL)
 
 
 def is_apart() -> bool:
@@ -107,11 +128,14 @@ def is_first() -> bool:
     return _worker is None or not _worker.stopped
 
 
-def branch() -> None:
-    """Give this process, forked from the one that reads targets, limits of its own."""
+def branch(parent: int) -> None:
+    """Give this process, forked from the one that reads targets, limits of its own.
+
+    :param parent: that process
+    """
     if _worker is not None:
         _worker.is_branch = True
-    _prctl(_PR_SET_PDEATHSIG, _SIGKILL)
+    die_with(parent)
     limit_time(CPU_SECONDS)
 
 
@@ -143,16 +167,22 @@ def _limit(limit: int, most: int) -> None:
     resource.setrlimit(limit, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
 
 
-def may_write(folder: Path, *, make: bool = False) -> None:
-    """Let this process write into a folder, since the user asked for it.
+def may_write(path: Path, *, make: bool = False) -> None:
+    """Let this process write into a folder, or to a file or device, since the user asked for it.
 
     :param make: whether to make the folder, which is not possible later
     """
     if _worker is not None:
-        _worker.writable.add(folder)
+        _worker.writable.add(path)
         if make:
             with contextlib.suppress(OSError):
-                folder.mkdir(parents=True, exist_ok=True)
+                path.mkdir(parents=True, exist_ok=True)
+
+
+def tell_temporary(path: Path) -> None:
+    """Announce a temporary file: the process that watches this one removes it if this one is killed."""
+    if _worker is not None:
+        _worker.tell([os.fsdecode(path)])
 
 
 def begin(target: str) -> None:
@@ -188,7 +218,7 @@ def landlock_version() -> int:
 
 
 def confine(writable: Collection[Path], *, online: bool = False) -> int:
-    """Give up for good what reading files does not need: to write outside of some folders, and to connect.
+    """Give up for good what reading files does not need: to write outside of some folders and files, and to connect.
 
     :param online: whether it may connect nevertheless
     :return: the version of Landlock that enforces it; 0 where the kernel has none
@@ -207,7 +237,8 @@ def confine(writable: Collection[Path], *, online: bool = False) -> int:
     if rules < 0:
         return 0
     on_file = _WRITE_FILE | (changes & _TRUNCATE)
-    for path, allowed in (*((path, changes) for path in writable), (Path(os.devnull), on_file)):
+    for path in (*writable, Path(os.devnull)):
+        allowed = changes if path.is_dir() else on_file
         with contextlib.suppress(OSError):  # what does not exist cannot be written
             descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
             beneath = allowed.to_bytes(8, "little") + descriptor.to_bytes(4, "little")

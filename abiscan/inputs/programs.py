@@ -41,6 +41,15 @@ def run(
     return subprocess.run(_located(command), env=variables, check=check, text=True, **options)  # noqa: S603
 
 
+def start(command: Sequence[str]) -> subprocess.Popen[bytes]:
+    """Start a program, with pipes to its stdin and from its stdout.
+
+    :raises OSError: it cannot be started
+    """
+    variables, pipe = _variables(os.environ), subprocess.PIPE
+    return subprocess.Popen(_located(command), env=variables, stdin=pipe, stdout=pipe)  # noqa: S603
+
+
 def answer(executable: str, code: str, *, seconds: int = _SECONDS) -> str:
     """What a Python prints that runs some code.
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from abiscan.errors import InputError
+from abiscan.inputs import destination as writable
 
 if TYPE_CHECKING:
     from logging import LogRecord
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 STDERR: Final = "-"
 """What users write for stderr."""
 
+_FIX: Final = "pass another file with --trace"
 _LONGEST: Final = 2_000
 _destination: str | None = None  # there is one stream of decisions, so it is no field of anything
 
@@ -74,10 +76,15 @@ def begin(name: str, *, anew: bool = True) -> None:
             print(f"abiscan: {name}: the trace ends here: {sys.exc_info()[1]}", file=sys.stderr)
 
     global _destination  # noqa: PLW0603
+    if anew and name != STDERR:
+        try:
+            writable.check(Path(name))  # a trace would destroy a library, or a wheel, as a report would
+        except InputError as error:
+            raise InputError(name, error.problem, _FIX) from error
     try:
         file = None if name == STDERR else Path(name).open("w" if anew else "a", encoding="utf-8")  # noqa: SIM115
     except OSError as error:
-        raise InputError(name, f"cannot be written: {error.strerror}", "pass another file with --trace") from error
+        raise InputError(name, f"cannot be written: {error.strerror}", _FIX) from error
     logger, handler = logging.getLogger("abiscan"), Handler(file or sys.stderr)
     handler.setFormatter(Formatter())
     logger.addHandler(handler)

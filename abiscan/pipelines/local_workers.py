@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
-import multiprocessing
 import os
+import pickle
+import signal
+import sys
 import tempfile
 from collections.abc import Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from typing import Final
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import IO, Final, NoReturn, cast
 
-from abiscan.inputs import isolation, tracing
+from abiscan.inputs import isolation, programs, temporary, tracing
 from abiscan.pipelines.survey import Surveyed, SurveyTask, judge
+
+# With the search path of this process. What ends that one with this one comes first: the rest takes long to import.
+_BEGIN: Final = """
+import sys
+parent, scratch, trace, *sys.path = sys.argv[1:]
+from abiscan.inputs.isolation import die_with
+die_with(int(parent))
+from abiscan.pipelines.local_workers import work
+work(scratch, trace)
+"""
+
+
+class WorkerEndedError(Exception):
+    """The process that worked on a task has ended."""
 
 
 @contextlib.contextmanager
@@ -22,63 +37,131 @@ def local_workers(slots: int) -> Iterator[LocalWorkers]:
 
     If the survey is traced, there is one process, whose decisions come in order.
     """
-    workers = LocalWorkers(1 if tracing.is_on() else slots)
-    try:
-        yield workers
-    finally:
-        workers.shutdown()
+    with temporary.folder() as scratch:
+        workers = LocalWorkers(1 if tracing.is_on() else slots, scratch)
+        try:
+            yield workers
+        finally:
+            workers.shutdown()
 
 
 class LocalWorkers:
-    """Some processes, each in a pool of its own: when one ends, no other task is lost."""
+    """Some processes, each with one task at a time: when one ends, no other task is lost.
 
-    lost: Final = (BrokenProcessPool,)
+    :param scratch: the folder for their temporary files
+    """
+
+    lost: Final = (WorkerEndedError,)
     reads_here: Final = True
 
-    def __init__(self, slots: int) -> None:
+    def __init__(self, slots: int, scratch: Path) -> None:
         self.slots = slots
-        self._folder = tempfile.TemporaryDirectory(prefix="abiscan-")
-        self._pools = [_pool(self._folder.name) for _ in range(slots)]
+        self._scratch = scratch
+        self._workers: list[_Worker | None] = [None] * slots
+        self._waiting = ThreadPoolExecutor(slots)
 
     def submit(self, task: SurveyTask, slot: int) -> Future[Surveyed]:
-        """Begin to work on a task, in a slot that has no other."""
-        return self._pools[slot].submit(_judge_limited, task)
+        """Begin to work on a task, in a slot that has no other.
+
+        The process is started here and not where its answer is waited for: it ends with the thread that started it.
+        """
+        worker = self._workers[slot] = self._workers[slot] or _Worker(self._scratch)
+        return self._waiting.submit(worker.judge, task)
 
     def renew(self, slot: int) -> None:
-        """Start another process in a slot."""
-        self._pools[slot].shutdown()
-        self._pools[slot] = _pool(self._folder.name)
+        """Have another process started in a slot, whose own has ended."""
+        if worker := self._workers[slot]:
+            worker.end()
+        self._workers[slot] = None
 
     def shutdown(self) -> None:
-        """End the processes, all at once, when their tasks are done."""
-        for wait in (False, True):
-            for pool in self._pools:
-                pool.shutdown(wait=wait, cancel_futures=True)
-        self._folder.cleanup()
+        """End the processes, whatever they are doing."""
+        workers = [worker for worker in self._workers if worker]
+        temporary.stop([worker.pid for worker in workers])
+        for worker in workers:
+            worker.end()
+        self._waiting.shutdown()
 
 
-def _pool(empty_folder: str) -> ProcessPoolExecutor:
-    # A new interpreter: a fork would take the threads of the progress bar along, half alive.
-    here, spawn = os.getcwd(), multiprocessing.get_context("spawn")  # noqa: PTH109
-    # It is started with python -c, which looks for modules in the current folder first.
-    os.chdir(empty_folder)
+class _Worker:
+    """A process that reads tasks from its stdin, and writes answers to its stdout.
+
+    It is a new interpreter: a fork would take the threads of the progress bar along, half alive.
+    """
+
+    def __init__(self, scratch: Path) -> None:
+        words = (str(os.getpid()), str(scratch), tracing.destination() or "", *sys.path)
+        with _interrupts_held():
+            self._process = programs.start(programs.python(sys.executable, "-c", _BEGIN, *words))
+
+    @property
+    def pid(self) -> int:
+        """Its number."""
+        return self._process.pid
+
+    def judge(self, task: SurveyTask) -> Surveyed:
+        """Have a target judged, and wait for the answer.
+
+        :raises WorkerEndedError: the process has ended
+        """
+        try:
+            pickle.dump(task, cast("IO[bytes]", self._process.stdin))
+            cast("IO[bytes]", self._process.stdin).flush()
+            answer: Surveyed | Exception = pickle.load(cast("IO[bytes]", self._process.stdout))  # noqa: S301 - ours
+        except (EOFError, OSError, pickle.UnpicklingError) as error:
+            raise WorkerEndedError from error
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def end(self) -> None:
+        """Kill it, if it is still there."""
+        self._process.kill()
+        with contextlib.suppress(OSError):  # what could not be sent any more
+            self._process.communicate()
+
+
+@contextlib.contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Start a process that holds interrupts back until it is ready for them: it would print where it was."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    earlier = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        pool = ProcessPoolExecutor(1, mp_context=spawn, initializer=_begin, initargs=(here, tracing.destination()))
-        pool.submit(os.getpid)  # it starts with its first task
+        yield
     finally:
-        os.chdir(here)
-    return pool
+        signal.pthread_sigmask(signal.SIG_SETMASK, earlier)
 
 
-def _begin(folder: str, trace: str | None) -> None:
-    os.chdir(folder)
-    if trace is not None:
+def work(scratch: str, trace: str) -> NoReturn:
+    """Be such a process.
+
+    :param scratch: the folder for temporary files
+    :param trace: the file for the trace; empty for none
+    """
+    if trace:
         tracing.begin(trace, anew=False)
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    tempfile.tempdir = os.environ["TMPDIR"] = scratch
     isolation.limit_memory()
-    atexit.register(os._exit, 0)  # the process has nothing to clean up, and doing so takes as long as a small target
+    with os.fdopen(os.dup(0), "rb") as tasks, os.fdopen(os.dup(1), "wb") as answers:
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # programs that it starts get nothing of either
+        os.dup2(2, 1)
+        with contextlib.suppress(EOFError, OSError):  # nobody is there any more
+            while True:
+                task = pickle.load(tasks)  # noqa: S301 - ours
+                isolation.limit_time(isolation.CPU_SECONDS)  # or the system ends the process
+                pickle.dump(_judged(task), answers)
+                answers.flush()
+        os._exit(0)  # the process has nothing to clean up, and doing so takes as long as a small target
 
 
-def _judge_limited(task: SurveyTask) -> Surveyed:
-    """Judge a target; the system ends the process if it takes too long."""
-    isolation.limit_time(isolation.CPU_SECONDS)
-    return judge(task)
+def _judged(task: SurveyTask) -> Surveyed | Exception:
+    try:
+        return judge(task)
+    except Exception as error:  # noqa: BLE001 - it is raised where the answer is waited for
+        return error

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
-from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 from abiscan.errors import InputError
 from abiscan.results.survey import SurveyEntry
@@ -13,9 +12,10 @@ from abiscan.results.survey import SurveyEntry
 _ROWS_AT_ONCE: Final = 1_000
 
 
-def write(entries: Iterable[SurveyEntry], path: Path) -> None:
+def write(entries: Iterable[SurveyEntry], file: IO[bytes], name: str) -> None:
     """Write a row for each entry, as many at once as memory does not notice.
 
+    :param name: of the file, for errors
     :raises InputError: pyarrow is not installed
     """
     try:
@@ -23,7 +23,7 @@ def write(entries: Iterable[SurveyEntry], path: Path) -> None:
         from pyarrow import parquet
     except ImportError as error:
         fix = "pip install 'abiscan[parquet]'"
-        raise InputError(str(path), "Parquet needs pyarrow, which is not installed", fix) from error
+        raise InputError(name, "Parquet needs pyarrow, which is not installed", fix) from error
     text = pa.string()
     columns = {
         "target": text,
@@ -38,7 +38,7 @@ def write(entries: Iterable[SurveyEntry], path: Path) -> None:
         "rules": pa.list_(text),
     }
     schema = pa.schema(list(columns.items()))
-    with parquet.ParquetWriter(path, schema) as table:
+    with parquet.ParquetWriter(file, schema) as table:
         for rows in _chunks(entries):
             values = {name: [getattr(row, name) for row in rows] for name in columns}
             table.write_batch(pa.record_batch(values, schema=schema))

@@ -10,18 +10,20 @@ import contextlib
 import importlib
 import itertools
 import os
-import shutil
+import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Final
 
 from abiscan.errors import InputError
-from abiscan.inputs import kept
+from abiscan.inputs import destination
 from abiscan.results.survey import SurveyEntry
 
 _FIX = "pass another file with --output"
 
 
+_BEGINNING: Final = b'{"version":1,'  # of each line: by that, one that was cut off is told from what is none
+_FLAGS: Final = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)  # no FIFO hangs
 _BEYOND: Final = 1 << 40  # Windows locks bytes, which others then cannot read; these need not exist
 
 
@@ -38,6 +40,19 @@ def _lock(stream: IO[bytes]) -> None:
         msvcrt.locking(stream.fileno(), msvcrt.LK_NBLCK, 1)
     else:
         fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _appending(path: Path) -> IO[bytes]:
+    """Open a file for reading and appending, or make one.
+
+    :raises InputError: it is no regular file, which could not be read again
+    :raises OSError: it cannot be written
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | _FLAGS, 0o666)
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return os.fdopen(descriptor, "a+b")
+    os.close(descriptor)
+    raise InputError(str(path), "is no regular file, and a survey reads its answers again", _FIX)
 
 
 class SurveyFile:
@@ -60,7 +75,7 @@ class SurveyFile:
         :raises InputError: it cannot be written, another survey is writing to it, or it has something else in it
         """
         try:
-            stream = path.open("a+b")
+            stream = _appending(path)
         except OSError as error:
             raise InputError(str(path), f"cannot be written: {error.strerror}", _FIX) from error
         with stream:
@@ -72,7 +87,8 @@ class SurveyFile:
             try:
                 yield file
             finally:
-                file._stream.close()
+                with contextlib.suppress(OSError):  # of what ``add`` could not write
+                    file._stream.close()
 
     def has(self, target: str, torch: str) -> bool:
         """Whether there is an answer."""
@@ -109,15 +125,13 @@ class SurveyFile:
             start += length
         if places == sorted(places):
             return
-        path = self._path.resolve()  # a link stays one
-        with contextlib.suppress(OSError):
-            with kept.written_whole(path) as part, part.open("wb") as stream:
+        with contextlib.suppress(OSError, InputError):
+            with destination.written(self._path) as stream:
                 for _, start, length in sorted(places):
                     self._stream.seek(start)
                     stream.write(self._stream.read(length))
-                shutil.copymode(path, part)
             self._stream.close()
-            self._stream = path.open("a+b")
+            self._stream = _appending(self._path)
 
     def _read(self, *, repair: bool) -> Iterator[SurveyEntry]:
         return (entry for entry, _ in self._lines(repair=repair))
@@ -127,13 +141,14 @@ class SurveyFile:
         self._stream.seek(0)
         start = 0
         for number, line in enumerate(self._stream, 1):
-            if not line.endswith(b"\n"):
+            is_whole = line.endswith(b"\n")
+            if not is_whole and _BEGINNING.startswith(line[: len(_BEGINNING)]):
                 if repair:
                     os.ftruncate(self._stream.fileno(), start)
                 return
             start += len(line)
             try:
-                yield SurveyEntry.read(line.decode()), len(line)
+                yield SurveyEntry.read(line.decode() if is_whole else ""), len(line)
             except (ValueError, RecursionError) as error:
                 problem = f"line {number} is not an answer of a survey by this version of abiscan"
                 raise InputError(str(self._path), problem, _FIX) from error

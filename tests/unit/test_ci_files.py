@@ -29,7 +29,7 @@ def abiscan(tmp_path: Path) -> Path:
 
 
 def action(abiscan: Path, folder: Path, **settings: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), **settings}
+    environment = {**os.environ, "LC_ALL": "C", "PYTHONPATH": str(ROOT), **settings}  # bash warns of unknown locales
     command = [str(ROOT / ".ci" / "action"), str(abiscan)]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 

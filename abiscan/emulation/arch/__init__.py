@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
-from icicle import Icicle  # type: ignore[import-untyped]
-
 from abiscan.binary.elf import Machine
 from abiscan.emulation.arch.aarch64 import Aarch64
 from abiscan.emulation.arch.memory import Memory
 from abiscan.emulation.arch.x86_64 import X8664
+from abiscan.emulation.processor import Processor
 
 if TYPE_CHECKING:
     from abiscan.emulation.arch.data_flow import Instruction
@@ -63,19 +62,19 @@ class Arch(Protocol):
         :param double_of: where the double of a function is, for what is too rare to have code
         """
 
-    def enter(self, vm: Icicle, return_to: int) -> None:
+    def enter(self, vm: Processor, return_to: int) -> None:
         """Make it look as if a call had just been made whose return address is ``return_to``."""
 
-    def leave(self, vm: Icicle) -> int:
+    def leave(self, vm: Processor) -> int:
         """Undo a call: take the return address, as the return instruction would, and give it."""
 
-    def return_address(self, vm: Icicle) -> int:
+    def return_address(self, vm: Processor) -> int:
         """The return address at the very entry of a function."""
 
-    def stack_after_return(self, vm: Icicle) -> int:
+    def stack_after_return(self, vm: Processor) -> int:
         """The stack pointer that the caller has, at the very entry of a function."""
 
-    def return_object(self, vm: Icicle, address: int) -> None:
+    def return_object(self, vm: Processor, address: int) -> None:
         """Set the result of a function that returned an object in memory at ``address``."""
 
     def suspects(self, code: bytes) -> list[int]:
@@ -93,7 +92,7 @@ class Arch(Protocol):
     def parts_of(self, register: str) -> tuple[str, ...]:
         """The parts of one of ``arguments``."""
 
-    def step_over(self, vm: Icicle, memory: Memory, code: bytes) -> str | None:
+    def step_over(self, vm: Processor, memory: Memory, code: bytes) -> str | None:
         """Execute an instruction that the emulator lacks, the first of ``code``.
 
         :returns: None when it is done, else the text of the instruction

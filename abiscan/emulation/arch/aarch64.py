@@ -6,9 +6,8 @@ import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 
-from icicle import Icicle  # type: ignore[import-untyped]
-
 from abiscan.emulation.arch.memory import Memory
+from abiscan.emulation.processor import Processor
 
 if TYPE_CHECKING:
     from abiscan.emulation.arch.data_flow import Instruction
@@ -77,24 +76,24 @@ class Aarch64:
         """The resolver of thread-local variables, which preserves all other registers; the rest are doubles."""
         return {"__tlsdesc_resolve": struct.pack("<2I", 0xF9400400, 0xD65F03C0)}  # ldr x0, [x0, #8]; ret
 
-    def enter(self, vm: Icicle, return_to: int) -> None:
+    def enter(self, vm: Processor, return_to: int) -> None:
         """Set the link register, and keep the stack aligned."""
         vm.sp &= ~0xF
         vm.reg_write("x30", return_to)
 
-    def leave(self, vm: Icicle) -> int:
+    def leave(self, vm: Processor) -> int:
         """The link register."""
         return int(vm.reg_read("x30"))
 
-    def return_address(self, vm: Icicle) -> int:
+    def return_address(self, vm: Processor) -> int:
         """The link register."""
         return int(vm.reg_read("x30"))
 
-    def stack_after_return(self, vm: Icicle) -> int:
+    def stack_after_return(self, vm: Processor) -> int:
         """The stack pointer: the return address is in a register."""
         return int(vm.sp)
 
-    def return_object(self, vm: Icicle, address: int) -> None:
+    def return_object(self, vm: Processor, address: int) -> None:
         """Nothing: ``x8`` need not be preserved, and nothing else is returned (AAPCS64, section 6.9)."""
 
     def decode(self, address: int, code: bytes) -> Instruction | None:
@@ -119,7 +118,7 @@ class Aarch64:
             if top in _WRONG_TOPS and _is_wrong(*struct.unpack_from("<I", code, 4 * number))
         ]
 
-    def step_over(self, vm: Icicle, memory: Memory, code: bytes) -> str | None:
+    def step_over(self, vm: Processor, memory: Memory, code: bytes) -> str | None:
         """Execute an instruction that the emulator lacks or does wrongly; return its encoding if it is unknown here."""
         (word,) = struct.unpack_from("<I", code)
         for mask, bits, execute in (*_WRONG, *_MISSING):
@@ -134,7 +133,7 @@ def _is_wrong(word: int) -> bool:
     return any(word & mask == bits for mask, bits, _ in _WRONG)
 
 
-def _load_literal(vm: Icicle, memory: Memory, word: int) -> None:
+def _load_literal(vm: Processor, memory: Memory, word: int) -> None:
     """LDR (literal): opc 31:30, V 26, imm19 23:5, Rt 4:0."""
     offset = (word >> 5 & 0x7FFFF) << 2
     address = vm.pc + offset - (offset >> 20 << 21)
@@ -148,7 +147,7 @@ def _load_literal(vm: Icicle, memory: Memory, word: int) -> None:
         vm.reg_write(f"x{number}", value & _ALL_ONES)
 
 
-def _move_float(vm: Icicle, memory: Memory, word: int) -> None:
+def _move_float(vm: Processor, memory: Memory, word: int) -> None:
     """FMOV (vector, immediate): Q 30, op 29, abc 18:16, defgh 9:5, Rd 4:0; the number as VFPExpandImm says."""
     sign, exponent, fraction = word >> 18 & 1, (word >> 16 & 3) << 1 | word >> 9 & 1, word >> 5 & 0xF
     # Three bits of an exponent from -3 to 4, the highest of them inverted.
@@ -157,18 +156,18 @@ def _move_float(vm: Icicle, memory: Memory, word: int) -> None:
     _set_vector(vm, memory, word & 31, int.from_bytes(half * (1 + (word >> 30 & 1)), "little"))
 
 
-def _convert(vm: Icicle, memory: Memory, word: int) -> None:
+def _convert(vm: Processor, memory: Memory, word: int) -> None:
     """UCVTF (vector, integer), of one number: sz 22, Rn 9:5, Rd 4:0."""
     register, code = ("d", "<d") if word >> 22 & 1 else ("s", "<f")
     value = float(vm.reg_read(f"{register}{word >> 5 & 31}"))
     _set_vector(vm, memory, word & 31, int.from_bytes(struct.pack(code, value), "little"))
 
 
-def _do_nothing(vm: Icicle, memory: Memory, word: int) -> None:
+def _do_nothing(vm: Processor, memory: Memory, word: int) -> None:
     """HINT: there is no other thread and no debugger to wait for."""
 
 
-def _add_atomically(vm: Icicle, memory: Memory, word: int) -> None:
+def _add_atomically(vm: Processor, memory: Memory, word: int) -> None:
     """LDADD and the like, SWP, in any ordering: size 31:30, Rs 20:16, o3 and opc 15:12, Rn 9:5, Rt 4:0."""
     size, address = _accessed(vm, word)
     operand = _low(vm, word >> 16 & 31, size)
@@ -177,7 +176,7 @@ def _add_atomically(vm: Icicle, memory: Memory, word: int) -> None:
     _set(vm, word & 31, before)
 
 
-def _swap_atomically(vm: Icicle, memory: Memory, word: int) -> None:
+def _swap_atomically(vm: Processor, memory: Memory, word: int) -> None:
     """CAS: size 31:30, Rs 20:16 (what is expected, then what was there), Rn 9:5, Rt 4:0 (what is stored)."""
     size, address = _accessed(vm, word)
     before = int.from_bytes(memory.read(address, size), "little")
@@ -186,30 +185,30 @@ def _swap_atomically(vm: Icicle, memory: Memory, word: int) -> None:
     _set(vm, word >> 16 & 31, before)
 
 
-def _load_in_order(vm: Icicle, memory: Memory, word: int) -> None:
+def _load_in_order(vm: Processor, memory: Memory, word: int) -> None:
     """LDAR, LDAPR: size 31:30, Rn 9:5, Rt 4:0."""
     size, address = _accessed(vm, word)
     _set(vm, word & 31, int.from_bytes(memory.read(address, size), "little"))
 
 
-def _store_in_order(vm: Icicle, memory: Memory, word: int) -> None:
+def _store_in_order(vm: Processor, memory: Memory, word: int) -> None:
     """STLR: size 31:30, Rn 9:5, Rt 4:0."""
     size, address = _accessed(vm, word)
     memory.write(address, _pack(_low(vm, word & 31, size), size))
 
 
-def _accessed(vm: Icicle, word: int) -> tuple[int, int]:
+def _accessed(vm: Processor, word: int) -> tuple[int, int]:
     """How many bytes are read or written, and where."""
     base = word >> 5 & 31
     return 1 << (word >> 30), vm.sp if base == _ZERO_REGISTER else vm.reg_read(f"x{base}")
 
 
-def _low(vm: Icicle, register: int, size: int) -> int:
+def _low(vm: Processor, register: int, size: int) -> int:
     """So many bytes of a register."""
     return 0 if register == _ZERO_REGISTER else vm.reg_read(f"x{register}") % (1 << 8 * size)
 
 
-def _set(vm: Icicle, register: int, value: int) -> None:
+def _set(vm: Processor, register: int, value: int) -> None:
     if register != _ZERO_REGISTER:
         vm.reg_write(f"x{register}", value)
 
@@ -222,14 +221,14 @@ def _signed(value: int, size: int) -> int:
     return value - (value >> (8 * size - 1) << 8 * size)
 
 
-def _set_vector(vm: Icicle, memory: Memory, number: int, value: int) -> None:
+def _set_vector(vm: Processor, memory: Memory, number: int, value: int) -> None:
     """Set a whole vector register. icicle accepts 64 bits from Python and clears the rest, which code then sets."""
     vm.reg_write(f"q{number}", value & _ALL_ONES)
     if value > _ALL_ONES:
         pc, kept = vm.pc, vm.reg_read("x16")
         vm.reg_write("x16", value >> 64)
         vm.pc = memory.helpers + 4 * number
-        vm.step(1)
+        vm.step()
         vm.reg_write("x16", kept)
         vm.pc = pc
 
@@ -254,7 +253,7 @@ _ATOMIC: Final[dict[int, Callable[[int, int, int], int]]] = {
     8: lambda _, operand, __: operand,
 }
 
-_Instructions: TypeAlias = tuple[tuple[int, int, Callable[[Icicle, Memory, int], None]], ...]
+_Instructions: TypeAlias = tuple[tuple[int, int, Callable[[Processor, Memory, int], None]], ...]
 # Instructions by the bits that identify them (Arm ARM, C4.1.96 and C7.2). First those that the emulator does wrongly:
 # it reads 32 bits of a literal, does twice what releases, compares more than bytes and halves and stores them as words,
 # and loads too much or too little.

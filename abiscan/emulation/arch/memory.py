@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from icicle import Icicle, MemoryException  # type: ignore[import-untyped]
+from abiscan.emulation.processor import Vectors
 
 
 class Memory(Protocol):
@@ -15,7 +15,7 @@ class Memory(Protocol):
     and mean nothing here), ``masks`` its mask registers; ``helpers`` is where the architecture's own code lies.
     """
 
-    vectors: list[bytes]
+    vectors: Vectors
     masks: list[int]
     helpers: int
 
@@ -27,12 +27,3 @@ class Memory(Protocol):
 
     def write(self, address: int, data: bytes) -> None:
         """Store ``data`` at ``address``."""
-
-
-def is_mapped(vm: Icicle, address: int) -> bool:
-    """Whether anything can be read at ``address``."""
-    try:
-        vm.mem_read(address, 1)
-    except (MemoryException, OverflowError):
-        return False
-    return True

@@ -21,9 +21,9 @@ from typing import Final
 
 import capstone  # type: ignore[import-untyped]
 from capstone import x86
-from icicle import Icicle  # type: ignore[import-untyped]
 
 from abiscan.emulation.arch.memory import Memory
+from abiscan.emulation.processor import Processor
 
 _XMM_BYTES, _YMM_BYTES, _ZMM_BYTES = 16, 32, 64
 _ENOUGH: Final = 64  # a shift by as many bits, or more, leaves nothing of any lane
@@ -377,7 +377,7 @@ class VectorUnit:
         self._decoder = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
         self._decoder.detail = True
 
-    def execute(self, vm: Icicle, memory: Memory, code: bytes) -> str | None:
+    def execute(self, vm: Processor, memory: Memory, code: bytes) -> str | None:
         """Execute the first instruction of ``code``, and step over it.
 
         :returns: None, or the text of an instruction that is not done here
@@ -393,7 +393,7 @@ class VectorUnit:
         vm.pc = instruction.address + instruction.size
         return None
 
-    def _perform(self, vm: Icicle, memory: Memory, instruction: capstone.CsInsn) -> None:
+    def _perform(self, vm: Processor, memory: Memory, instruction: capstone.CsInsn) -> None:
         name = instruction.mnemonic
         if name in _CLEARS:
             self._clear(vm, memory, low_halves=name == "vzeroall")
@@ -405,13 +405,13 @@ class VectorUnit:
             self._perform_unmasked(vm, memory, instruction)
 
     @staticmethod
-    def _clear(vm: Icicle, memory: Memory, *, low_halves: bool) -> None:
+    def _clear(vm: Processor, memory: Memory, *, low_halves: bool) -> None:
         for number in range(_WITH_LOW_HALF):
             memory.vectors[number] = bytes(_ZMM_BYTES)
             for half in "ab" if low_halves else "":
                 vm.reg_write(f"XMM{number}_Q{half}", 0)
 
-    def _perform_unmasked(self, vm: Icicle, memory: Memory, instruction: capstone.CsInsn) -> None:
+    def _perform_unmasked(self, vm: Processor, memory: Memory, instruction: capstone.CsInsn) -> None:
         """Move, compute or compare all lanes: the result is flags, a mask, or the value of the target."""
         name, (operands, immediate) = instruction.mnemonic, _operands(instruction)
         target, *rest = operands
@@ -429,7 +429,7 @@ class VectorUnit:
             else:
                 self._write(vm, memory, instruction, target, _value(name, target, sources, immediate))
 
-    def _perform_masked(self, vm: Icicle, memory: Memory, instruction: capstone.CsInsn) -> None:
+    def _perform_masked(self, vm: Processor, memory: Memory, instruction: capstone.CsInsn) -> None:
         """Move, compute or compare only the lanes whose bits in the mask are set; the others stay, or are cleared."""
         name, ((target, by, *rest), immediate) = instruction.mnemonic, _operands(instruction)
         width, mask = _masked_lane(name), memory.masks[by.reg - x86.X86_REG_K0]
@@ -463,7 +463,7 @@ class VectorUnit:
         self._write(vm, memory, instruction, target, b"".join(parts))
 
     def _read_lanes(
-        self, vm: Icicle, memory: Memory, instruction: capstone.CsInsn, operand: x86.X86Op, lanes: Sequence[bool]
+        self, vm: Processor, memory: Memory, instruction: capstone.CsInsn, operand: x86.X86Op, lanes: Sequence[bool]
     ) -> bytes:
         """A source of which only some lanes are read: the others may be in unmapped memory."""
         if operand.type != x86.X86_OP_MEM:
@@ -474,7 +474,7 @@ class VectorUnit:
             for at in range(operand.size // width)
         )
 
-    def _operate_on_masks(self, vm: Icicle, memory: Memory, instruction: capstone.CsInsn) -> None:
+    def _operate_on_masks(self, vm: Processor, memory: Memory, instruction: capstone.CsInsn) -> None:
         match, operands = _MASK_OPERATION.fullmatch(instruction.mnemonic), list(instruction.operands)
         if match is None:
             raise UnsupportedError(instruction.mnemonic)
@@ -496,7 +496,7 @@ class VectorUnit:
             self._write(vm, memory, instruction, target, value.to_bytes(target.size, "little"))
 
     def _move_scalar(
-        self, vm: Icicle, memory: Memory, instruction: capstone.CsInsn, width: int, operands: list[x86.X86Op]
+        self, vm: Processor, memory: Memory, instruction: capstone.CsInsn, width: int, operands: list[x86.X86Op]
     ) -> None:
         """Load (the rest is cleared), store, or merge the low lane of the third operand into the second."""
         sources = [self._read(vm, memory, instruction, operand) for operand in operands[1:]]
@@ -505,16 +505,16 @@ class VectorUnit:
             vm, memory, instruction, operands[0], value if len(sources) == 1 else value + sources[0][width:_XMM_BYTES]
         )
 
-    def _test(self, vm: Icicle, first: bytes, second: bytes) -> None:
+    def _test(self, vm: Processor, first: bytes, second: bytes) -> None:
         a, b = int.from_bytes(first, "little"), int.from_bytes(second, "little")
         _set_flags(vm, zero=not a & b, carry=not ~a & b, parity=False)
 
-    def _compare(self, vm: Icicle, code: str, first: bytes, second: bytes) -> None:
+    def _compare(self, vm: Processor, code: str, first: bytes, second: bytes) -> None:
         a, b = struct.unpack_from(code, first)[0], struct.unpack_from(code, second)[0]
         unordered = a != a or b != b
         _set_flags(vm, zero=unordered or a == b, carry=unordered or a < b, parity=unordered)
 
-    def _read(self, vm: Icicle, memory: Memory, instruction: capstone.CsInsn, operand: x86.X86Op) -> bytes:
+    def _read(self, vm: Processor, memory: Memory, instruction: capstone.CsInsn, operand: x86.X86Op) -> bytes:
         if operand.type == x86.X86_OP_MEM:
             broadcast = _BROADCAST_OPERAND.search(instruction.op_str)
             value: bytes = memory.read(_address(vm, instruction, operand), operand.size)
@@ -533,7 +533,7 @@ class VectorUnit:
         return bytes(int(vm.reg_read(name.upper())).to_bytes(operand.size, "little"))
 
     def _write(
-        self, vm: Icicle, memory: Memory, instruction: capstone.CsInsn, operand: x86.X86Op, value: bytes
+        self, vm: Processor, memory: Memory, instruction: capstone.CsInsn, operand: x86.X86Op, value: bytes
     ) -> None:
         if operand.type == x86.X86_OP_MEM:
             memory.write(_address(vm, instruction, operand), value[: operand.size])
@@ -610,7 +610,7 @@ def _compared(name: str, first: bytes, second: bytes) -> int:
 _SHORT_STORE_OF_QUAD: Final = ("vmovq", 0x62, 0x7E, 1)  # EVEX prefix, opcode, size of the displacement
 
 
-def _address(vm: Icicle, instruction: capstone.CsInsn, operand: x86.X86Op) -> int:
+def _address(vm: Processor, instruction: capstone.CsInsn, operand: x86.X86Op) -> int:
     memory = operand.mem
     address = int(memory.disp)
     if (instruction.mnemonic, *instruction.bytes[:5:4], instruction.disp_size) == _SHORT_STORE_OF_QUAD:
@@ -626,6 +626,6 @@ def _address(vm: Icicle, instruction: capstone.CsInsn, operand: x86.X86Op) -> in
     return address & 0xFFFFFFFFFFFFFFFF
 
 
-def _set_flags(vm: Icicle, *, zero: bool, carry: bool, parity: bool) -> None:
+def _set_flags(vm: Processor, *, zero: bool, carry: bool, parity: bool) -> None:
     for name, value in (("ZF", zero), ("CF", carry), ("PF", parity), ("OF", False), ("SF", False), ("AF", False)):
         vm.reg_write(name, int(value))

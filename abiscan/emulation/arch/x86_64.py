@@ -7,11 +7,10 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from icicle import Icicle  # type: ignore[import-untyped]
-
 from abiscan.emulation.arch.memory import Memory
 from abiscan.emulation.arch.runtime_x86_64 import runtime
 from abiscan.emulation.arch.vex import suspects
+from abiscan.emulation.processor import Processor
 
 if TYPE_CHECKING:
     from abiscan.emulation.arch.data_flow import Instruction
@@ -94,28 +93,28 @@ class X8664:
         """
         return runtime(allocate, double_of)
 
-    def enter(self, vm: Icicle, return_to: int) -> None:
+    def enter(self, vm: Processor, return_to: int) -> None:
         """Push the return address onto a stack aligned as the ABI requires at a call, with the direction flag clear."""
         vm.reg_write("DF", 0)
         stack = (vm.sp & ~0xF) - 8
         vm.mem_write(stack, return_to.to_bytes(8, "little"))
         vm.sp = stack
 
-    def leave(self, vm: Icicle) -> int:
+    def leave(self, vm: Processor) -> int:
         """Pop the return address."""
         stack = vm.sp
         vm.sp = stack + 8
         return int.from_bytes(vm.mem_read(stack, 8), "little")
 
-    def return_address(self, vm: Icicle) -> int:
+    def return_address(self, vm: Processor) -> int:
         """The word on top of the stack."""
         return int.from_bytes(vm.mem_read(vm.sp, 8), "little")
 
-    def stack_after_return(self, vm: Icicle) -> int:
+    def stack_after_return(self, vm: Processor) -> int:
         """Above the return address."""
         return int(vm.sp) + 8
 
-    def return_object(self, vm: Icicle, address: int) -> None:
+    def return_object(self, vm: Processor, address: int) -> None:
         """A function that returns an object in memory returns its address in ``rax``."""
         vm.reg_write("RAX", address)
 
@@ -137,7 +136,7 @@ class X8664:
         """The vector instructions that the emulator gets wrong, and ``cpuid``, which it answers as some machine."""
         return [*suspects(code), *(match.start() for match in _CPUID_CODE.finditer(code))]
 
-    def step_over(self, vm: Icicle, memory: Memory, code: bytes) -> str | None:
+    def step_over(self, vm: Processor, memory: Memory, code: bytes) -> str | None:
         """Execute one vector instruction, or ``cpuid``, which reports no features here."""
         if code.startswith(_CPUID):
             for register in _CPUID_RESULTS:

@@ -8,17 +8,23 @@ import sys
 import threading
 
 import pytest
-from icicle import MemoryException, MemoryProtection, RunStatus  # type: ignore[import-untyped]
 
-from abiscan.emulation import processors
 from abiscan.emulation.arch import Arch
 from abiscan.emulation.arch.aarch64 import Aarch64
 from abiscan.emulation.arch.x86_64 import X8664
+from abiscan.emulation.by_icicle import IcicleProcessor
 from abiscan.emulation.emulator import HEAP_BASE, PAGE_SIZE, Emulator
+from abiscan.emulation.processor import EXECUTE, READ, AccessError, Stopped
 
 CODE = 0x10_0000
 RETURN_RDI = bytes.fromhex("4889f8c3")
 RETURN_SEVEN = bytes.fromhex("b807000000c3")
+
+
+@pytest.fixture(autouse=True)
+def _icicle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """These are about icicle's processors, also where there is a native one."""
+    monkeypatch.setenv("ABISCAN_NATIVE", "0")
 
 
 def machine_with(code: bytes) -> Emulator:
@@ -29,7 +35,7 @@ def machine_with(code: bytes) -> Emulator:
 
 def test_the_next_machine_gets_it_as_new() -> None:
     first = machine_with(RETURN_RDI)
-    processor = first.vm
+    processor = first.vm.reg_read.__self__  # type: ignore[attr-defined]
     first.watch(CODE)
     first.set_word(HEAP_BASE, 5)
     assert first.start(CODE, (3,), 100) == 3
@@ -37,7 +43,7 @@ def test_the_next_machine_gets_it_as_new() -> None:
     first.close()
 
     second = machine_with(RETURN_SEVEN)
-    assert second.vm is processor
+    assert second.vm.reg_read.__self__ is processor  # type: ignore[attr-defined]
     assert second.vm.reg_read("rbx") == 0
     assert second.vm.icount == 0
     assert second.word(HEAP_BASE) == 0
@@ -47,15 +53,15 @@ def test_the_next_machine_gets_it_as_new() -> None:
 
 
 def test_what_was_mapped_is_gone() -> None:
-    processor = processors.take("x86_64")
-    processor.mem_map(CODE, PAGE_SIZE, MemoryProtection.ExecuteRead)
-    processors.give_back(processor)
-    again = processors.take("x86_64")
-    assert again is processor
-    with pytest.raises(MemoryException):
+    processor = IcicleProcessor("x86_64", 1)
+    processor.mem_map(CODE, PAGE_SIZE, READ | EXECUTE)
+    processor.close()
+    again = IcicleProcessor("x86_64", 1)
+    with pytest.raises(AccessError):
         again.mem_read(CODE, 1)
     again.pc = CODE
-    assert again.run() == RunStatus.UnhandledException
+    assert again.run() == Stopped.NOT_CODE
+    again.close()
 
 
 def test_two_machines_at_once_have_two() -> None:
@@ -87,7 +93,7 @@ def test_the_environment_stays(before: str | None) -> None:
     if before is not None:
         environment["RUST_LIB_BACKTRACE"] = before
     code = (
-        "import os; from abiscan.emulation import processors; processors.take('x86_64');"
+        "import os; from abiscan.emulation.by_icicle import IcicleProcessor; IcicleProcessor('x86_64', 1);"
         "print(os.environ.get('RUST_LIB_BACKTRACE'))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)

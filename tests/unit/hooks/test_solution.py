@@ -67,8 +67,8 @@ def refused(python: str, *words: str) -> list[str]:
 
 
 def refusal(python: str, *words: str) -> list[str]:
-    """What is printed, without what is said of the version."""
-    return [line for line in refused(python, *words) if ADVICE not in line]
+    """What is printed, without what is said of the version, and of a torch that would change."""
+    return [line for line in refused(python, *words) if ADVICE not in line and " -> " not in line]
 
 
 def command(line: str) -> list[str]:
@@ -238,7 +238,7 @@ case "$1" in python) echo {python}; exit;; esac
 words="$*"
 for word in "$@"; do case "$word" in */constraints.txt) words="$words $(cat $word)";; esac; done
 case "$words" in {answer} esac
-echo " + pkg==$v" >&2
+printf 'Would install 1 package\\n + pkg==%s\\n' "$v" >&2
 """
     uv = tmp_path / "bin" / "uv"
     uv.parent.mkdir()

@@ -185,6 +185,7 @@ def installed_torch() -> Path:
     return Path(torch.__file__).parent
 
 
+@pytest.mark.slow
 @needs_torch
 def test_the_right_torch_costs_next_to_nothing(tmp_path: Path, installed_torch: Path) -> None:
     sample = SAMPLES / "registration_conflicts" / "kernel_override.so"
@@ -198,6 +199,7 @@ def test_the_right_torch_costs_next_to_nothing(tmp_path: Path, installed_torch: 
     assert min(float(done.stdout) for done in runs) < 0.03
 
 
+@pytest.mark.slow
 @needs_torch
 @pytest.mark.usefixtures("installed_torch")
 def test_the_wrong_torch_is_one_line(tmp_path: Path) -> None:
@@ -219,6 +221,7 @@ def test_the_wrong_torch_is_one_line(tmp_path: Path) -> None:
     assert "built for torch" not in python(folder, "import pkg", "off").stderr
 
 
+@pytest.mark.slow
 @needs_torch
 @pytest.mark.usefixtures("installed_torch")
 def test_a_layout_that_changed_is_known_from_the_stamp(tmp_path: Path) -> None:
@@ -266,6 +269,7 @@ def test_the_advice_names_the_kind_of_build_where_it_matters(built_for: str, run
     assert line.endswith(f": {advice} (set ABISCAN_GUARD=details to see why)")
 
 
+@pytest.mark.slow
 @needs_torch
 @pytest.mark.usefixtures("installed_torch")
 def test_what_changed_is_in_the_details_and_what_is_no_stamp_breaks_nothing(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from abiscan.cli import main
 from abiscan.errors import InputError
+from abiscan.inputs import programs
 from abiscan.inputs.files import Files
 from abiscan.inputs.packages import FIX, Distribution, FetchedWheel, fetch, find, installed, named, pip, pip_error
 from abiscan.inputs.sources import read_target, uses_torch
@@ -158,7 +159,7 @@ def test_the_packages_of_another_python(site: Path, tmp_path: Path) -> None:
     python = python_of(site, tmp_path)
     found = named("pkg.name", tmp_path, python)
     assert isinstance(found, Distribution)
-    assert pip(python) == [sys.executable, "-m", "pip", "--python", python]  # it has none of its own
+    assert pip(python) == programs.python(sys.executable, "-m", "pip", "--python", python)  # it has none of its own
     with pytest.raises(InputError, match=f"is installed for {python}"):
         named("pytest", tmp_path, python)
 

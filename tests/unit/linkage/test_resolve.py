@@ -292,6 +292,7 @@ def test_what_was_there_is_not_relocated_again() -> None:
     assert [module.name for module in relocation_order(loader.open(process, "ext"))] == ["ext"]
 
 
+@pytest.mark.slow
 def test_a_chain_as_long_as_a_hostile_file_likes() -> None:
     length = 2_000  # deeper than Python recurses
     needed = {f"n{number}": (f"n{number + 1}",) for number in range(length)}

@@ -15,7 +15,7 @@ from tests.fakes import extension, wheel
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")]
 
-SAMPLES = Path(__file__).parents[3] / "sample_binaries"
+SAMPLES = Path(__file__).parents[2] / "sample_binaries"
 RUN = """
 import os, resource, signal, sys
 from abiscan.inputs import isolation

@@ -152,12 +152,16 @@ FIT = ("fit", "pkg", "--torch", "2.13.0", "--python-version", "3.11", "--platfor
 
 
 def fit(tmp_path: Path, act: str) -> subprocess.CompletedProcess[str]:
-    """Find a version of a package whose newest version has ``hostile.so``."""
+    """Find a version of a package whose newest version has ``hostile.so``; the first line names the environment."""
     (tmp_path / "index").mkdir()
     package_wheel(tmp_path / "index", "pkg", {"pkg/good.so": extension()})
     package_wheel(tmp_path / "index", "pkg", {"pkg/hostile.so": extension()}, version="2.0")
     with serving(tmp_path / "index") as server:
-        return run(tmp_path, act, *FIT, "--index-url", server.url, "-v")
+        done = run(tmp_path, act, *FIT, "--index-url", server.url, "-v")
+    environment, *errors = done.stderr.splitlines(keepends=True)
+    assert environment.startswith("abiscan: environment ")
+    done.stderr = "".join(errors)
+    return done
 
 
 def test_a_version_that_kills_the_process_is_not_chosen(tmp_path: Path) -> None:

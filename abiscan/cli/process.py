@@ -1,0 +1,115 @@
+"""The process of a command: its standard streams, and its end when the user or the system stops it.
+
+A signal ends it at once, without an exception that would travel through whatever is being done: neither code of other
+libraries nor ours has to survive being interrupted anywhere. What has to be cleaned up is on record (``temporary``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from types import FrameType
+from typing import Final, NoReturn
+
+import click
+
+from abiscan.inputs import temporary
+
+SIGNALS: Final = tuple(
+    signal.Signals[name] for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+)  # Windows lacks the last
+"""Those with which a user, a terminal or a supervisor stops a command."""
+
+_SHOW_CURSOR: Final = b"\r\x1b[K\x1b[?25h"
+
+
+def say(line: str, *, nl: bool = True) -> None:
+    """Print a line for the user on stderr, if anything can be written there."""
+    with contextlib.suppress(OSError):
+        click.echo(line, nl=nl, err=True)
+
+
+def is_own() -> bool:
+    """Whether this process was started for the command: nobody has put something else in the place of its streams."""
+    is_main = threading.current_thread() is threading.main_thread()
+    return is_main and sys.stdout is sys.__stdout__ and sys.stderr is sys.__stderr__
+
+
+def begin() -> None:
+    """Open the standard streams that are closed, and end on signals as commands do: with 128 and the signal's number.
+
+    A signal that is ignored, as after ``nohup``, stays so.
+    """
+    _open_streams()
+    for number in SIGNALS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _ended)
+    temporary.adopt(orphans=True)
+
+
+@contextlib.contextmanager
+def scratch() -> Iterator[None]:
+    """Make all temporary files in a folder that is gone when this process ends, however it does."""
+    if not is_own():
+        yield
+        return
+    of_user = os.environ.get("TMPDIR")
+    with temporary.folder() as folder:
+        tempfile.tempdir = os.environ["TMPDIR"] = str(folder)
+        try:
+            yield
+        finally:
+            tempfile.tempdir = None
+            del os.environ["TMPDIR"]
+            if of_user is not None:  # the installer that takes the place of this process has its own use for it
+                os.environ["TMPDIR"] = of_user
+
+
+def follow() -> None:
+    """Let signals end this process, forked from the one that has begun, without a word: that one cleans up."""
+    for number in SIGNALS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def end(number: int) -> NoReturn:
+    """End as a signal wants it: with all processes that were started, and without anything unfinished."""
+    for other in SIGNALS:
+        signal.signal(other, signal.SIG_IGN)  # an impatient second one must not keep this from being done
+    temporary.stop()
+    temporary.remove()
+    if os.isatty(2) and os.environ.get("TERM", "dumb") != "dumb":
+        os.write(2, _SHOW_CURSOR)  # which a display of progress has hidden
+    os._exit(128 + number)
+
+
+def _ended(number: int, _frame: FrameType | None) -> None:
+    end(number)
+
+
+def _open_streams() -> None:
+    """Put something in the place of standard streams that are closed.
+
+    A file that is opened later would take their numbers, and receive what is printed. What is written to stdout is an
+    error then; nobody waits for what is written to stderr.
+    """
+    for number in range(3):
+        if not _is_open(number):
+            os.open(os.devnull, os.O_WRONLY if number == 2 else os.O_RDONLY)  # gets the lowest number that is free
+    if sys.stdout is None:
+        sys.stdout = sys.__stdout__ = os.fdopen(1, "w", encoding="utf-8", closefd=False)  # type: ignore[misc]
+    if sys.stderr is None:
+        sys.stderr = sys.__stderr__ = os.fdopen(2, "w", encoding="utf-8", closefd=False)  # type: ignore[misc]
+
+
+def _is_open(descriptor: int) -> bool:
+    try:
+        os.fstat(descriptor)
+    except OSError:
+        return False
+    return True

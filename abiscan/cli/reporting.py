@@ -1,0 +1,57 @@
+"""Commands that write reports to files which the user names."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import click
+
+from abiscan.cli.common import named
+from abiscan.inputs import destination
+
+_OUTPUT: Final = "output"
+_REPORTS: Final = "reports"
+_MAY_BE_REPLACED: Final = "baseline"  # a report itself, which the next one may replace
+
+
+class ReportingCommand(click.Command):
+    """A command that begins only if each report can be written, and if none replaces what is read, or another."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Check the files that are named for reports, then run the command.
+
+        :raises click.UsageError: one of them is not for a report
+        """
+        files = list(_files(ctx))
+        for at, (option, file) in enumerate(files):
+            with named(option):
+                destination.check(file)
+                destination.claim(file)
+                for earlier_option, earlier in files[:at]:
+                    if destination.same(file, earlier):
+                        raise click.UsageError(f"{earlier_option} and {option} name the same file, {file}")
+                for value in _inputs(ctx):
+                    if destination.same(file, Path(value)):
+                        problem = f"{option} would replace {value}, which is read; name another file"
+                        raise click.UsageError(problem)
+        return super().invoke(ctx)
+
+
+def _files(ctx: click.Context) -> Iterator[tuple[str, Path]]:
+    """The files that reports are written to, each with its option."""
+    if (output := ctx.params.get(_OUTPUT)) is not None:
+        yield "--output", output
+    for _, file in ctx.params.get(_REPORTS, ()):
+        yield "--report", file
+
+
+def _inputs(ctx: click.Context) -> Iterator[str]:
+    """What may be the name of something that is read."""
+    for name, value in ctx.params.items():
+        if name not in (_OUTPUT, _REPORTS, _MAY_BE_REPLACED):
+            for part in value if isinstance(value, tuple) else (value,):
+                if isinstance(part, str | os.PathLike):
+                    yield os.fspath(part)

@@ -1,0 +1,230 @@
+"""icicle's processors, which machines use one after the other.
+
+To make one takes icicle longer than to run the initialisers of most extensions: it compiles the specification of the
+architecture anew. To clear one takes microseconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Final
+
+from icicle import ExceptionCode, Icicle, MemoryException, MemoryProtection, RunStatus  # type: ignore[import-untyped]
+
+from abiscan.emulation.processor import ACCESSES, EXECUTE, WRITE, AccessError, Stopped, Vectors
+
+_PAGE: Final = 0x1000
+_BACKTRACES: Final = "RUST_LIB_BACKTRACE"
+# icicle's enumerations compare but do not hash.
+_STOPPED: Final = (
+    (ExceptionCode.ExecViolation, Stopped.NOT_CODE),
+    (ExceptionCode.ReadUnmapped, Stopped.READ_UNMAPPED),
+    (ExceptionCode.WriteUnmapped, Stopped.WRITE_UNMAPPED),
+    (ExceptionCode.InvalidInstruction, Stopped.UNKNOWN),
+    (ExceptionCode.UnimplementedOp, Stopped.UNKNOWN),
+    (ExceptionCode.UnknownCpuID, Stopped.UNKNOWN),
+    (ExceptionCode.Syscall, Stopped.SYSTEM_CALL),
+    (ExceptionCode.ReadPerm, Stopped.READ_FORBIDDEN),
+    (ExceptionCode.WritePerm, Stopped.WRITE_FORBIDDEN),
+    (ExceptionCode.SelfModifyingCode, Stopped.CODE_CHANGED),
+    (ExceptionCode.OutOfMemory, Stopped.NO_MEMORY),
+    (ExceptionCode.DivisionException, Stopped.DIVISION),
+)
+# Rust makes this exception, and panics if it cannot: that is what became of a KeyboardInterrupt in its constructor,
+# which is Python code. That of Exception is C code, in which none can arise.
+if "__init__" in vars(MemoryException):
+    del MemoryException.__init__
+    MemoryException.__str__ = lambda error: f"{error.args[0]} ({error.args[1]})"
+    MemoryException.code = property(lambda error: error.args[1])
+
+_PROTECTIONS: Final = {
+    False: {False: MemoryProtection.ReadOnly, True: MemoryProtection.ReadWrite},
+    True: {False: MemoryProtection.ExecuteRead, True: MemoryProtection.ExecuteReadWrite},
+}
+
+
+class IcicleProcessor:
+    """A processor of icicle's, in its initial state, without memory.
+
+    :param most_pages: how many pages can ever be mapped
+    """
+
+    misreads_vectors = True
+    remembers_code = True
+
+    def __init__(self, architecture: str, most_pages: int) -> None:
+        self.architecture = architecture
+        self._vm = vm = _take(architecture)
+        self._most_pages = most_pages
+        vm.mem_capacity = max(vm.mem_capacity, most_pages)
+        self._protections: dict[int, MemoryProtection] = {}  # of pages that were mapped alone
+        self.faults = 0
+        self.address = 0
+        self.other = ""
+        self.vectors: Vectors = [bytes(64)] * 32  # of the first 16, what is above the 128 bits that icicle has
+        self.masks = [0] * 8
+        self.reg_read = vm.reg_read
+        self.reg_write = vm.reg_write
+        self.add_breakpoint = vm.add_breakpoint
+        self.remove_breakpoint = vm.remove_breakpoint
+
+    @property
+    def pc(self) -> int:
+        """The program counter."""
+        return int(self._vm.pc)
+
+    @pc.setter
+    def pc(self, value: int) -> None:
+        self._vm.pc = value
+
+    @property
+    def sp(self) -> int:
+        """The stack pointer."""
+        return int(self._vm.sp)
+
+    @sp.setter
+    def sp(self, value: int) -> None:
+        self._vm.sp = value
+
+    @property
+    def icount(self) -> int:
+        """How many instructions have been executed, those that needed a page twice."""
+        return int(self._vm.icount)
+
+    @icount.setter
+    def icount(self, value: int) -> None:
+        self._vm.icount = value
+
+    @property
+    def icount_limit(self) -> int:
+        """How many may be."""
+        return int(self._vm.icount_limit)
+
+    @icount_limit.setter
+    def icount_limit(self, value: int) -> None:
+        self._vm.icount_limit = value
+
+    def mem_map(self, address: int, size: int, permissions: int) -> None:
+        """Map zeros in the place of whatever is there."""
+        protection = _PROTECTIONS[bool(permissions & EXECUTE)][bool(permissions & WRITE)]
+        self._vm.mem_map(address, size, protection)
+        if size == _PAGE:
+            self._protections[address] = protection
+
+    def mem_unmap(self, address: int, size: int) -> None:
+        """Unmap whatever is there."""
+        self._vm.mem_unmap(address, size)
+
+    def mem_read(self, address: int, size: int) -> bytes:
+        """``size`` bytes at ``address``.
+
+        :raises AccessError: they are not all mapped
+        """
+        try:
+            return bytes(self._vm.mem_read(address, size))
+        except MemoryException as error:
+            raise AccessError(f"nothing is mapped at {address:#x}") from error
+
+    def mem_write(self, address: int, data: bytes) -> None:
+        """Store bytes, also where code cannot.
+
+        :raises AccessError: not all of it is mapped, or code was executed there
+        """
+        try:
+            self._vm.mem_write(address, data)
+        except MemoryException as error:
+            raise AccessError(f"nothing can be written at {address:#x}") from error
+
+    def guard(self, address: int, guarded: bool) -> None:  # noqa: FBT001 - positional in C
+        """Stop at accesses of code to a byte (``FORBIDDEN``), or no longer.
+
+        :raises AccessError: it is not mapped
+        """
+        page = self._protections.get(address & -_PAGE, MemoryProtection.ReadWrite)
+        try:
+            self._vm.mem_protect(address, 1, MemoryProtection.NoAccess if guarded else page)
+        except MemoryException as error:
+            raise AccessError(f"nothing is mapped at {address:#x}") from error
+
+    def run(self) -> int:
+        """Run until something happens, and return what."""
+        return self._stopped(self._vm.run())
+
+    def step(self) -> int:
+        """Execute one instruction, whether there is a breakpoint or not; return why it could not be done."""
+        vm = self._vm
+        pc, limit = vm.pc, vm.icount_limit
+        status = vm.step(1)
+        if status == RunStatus.Breakpoint and vm.pc == pc:
+            vm.remove_breakpoint(pc)
+            status = vm.step(1)
+            vm.add_breakpoint(pc)
+        vm.icount_limit = limit
+        stopped = self._stopped(status)
+        return Stopped.NOT if stopped in (Stopped.LIMIT, Stopped.BREAKPOINT) else stopped
+
+    def _stopped(self, status: RunStatus) -> Stopped:
+        vm = self._vm
+        if status == RunStatus.UnhandledException:
+            code = vm.exception_code
+            self.address = int(vm.exception_value)
+            stopped = next((stopped for known, stopped in _STOPPED if known == code), Stopped.OTHER)
+            if stopped in ACCESSES:
+                self.faults += 1
+            elif stopped == Stopped.OTHER:
+                self.other = f"processor exception {str(code).rpartition('.')[2]}"
+            return stopped
+        if status == RunStatus.Breakpoint:
+            return Stopped.BREAKPOINT
+        if status == RunStatus.InstructionLimit:
+            return Stopped.LIMIT
+        self.other = f"the emulator stopped: {status}"
+        return Stopped.OTHER
+
+    def forget_code(self) -> None:
+        """Forget all but its settings: memory, registers and code."""
+        self._vm.reset()
+        self._vm.mem_capacity = max(self._vm.mem_capacity, self._most_pages)
+
+    def close(self) -> None:
+        """Leave it to the next that needs one: it cannot be used any more. Breakpoints stay in it."""
+        vm = self.__dict__.pop("_vm")
+        vm.reset()
+        _IDLE.processors[self.architecture].append(vm)
+
+
+class _Idle(threading.local):
+    """The free processors, by architecture. A processor can only be used in the thread that created it."""
+
+    def __init__(self) -> None:
+        self.processors: defaultdict[str, list[Icicle]] = defaultdict(list)
+
+
+_IDLE: Final = _Idle()
+
+
+def _take(architecture: str) -> Icicle:
+    idle = _IDLE.processors[architecture]
+    if idle:
+        return idle.pop()
+    # Most code runs once: translating it to host code, or optimising it, takes longer than interpreting it.
+    with _without_backtraces():
+        return Icicle(architecture, jit=False, jit_mem=False, optimize_instructions=False, recompilation=False)
+
+
+@contextlib.contextmanager
+def _without_backtraces() -> Iterator[None]:
+    """If RUST_BACKTRACE is set, icicle takes a backtrace for each construct that it cannot compile: twice as slow."""
+    before = os.environ.get(_BACKTRACES)
+    os.environ[_BACKTRACES] = "0"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_BACKTRACES]
+        else:
+            os.environ[_BACKTRACES] = before

@@ -1,0 +1,26 @@
+"""A processor for code that runs once, in C: see ``docs/native.md``.
+
+It knows what compiled initialisers mostly consist of; icicle does the rest. It is compiled when the package is
+installed, where there is a compiler; ``ABISCAN_NATIVE=0`` in the environment leaves it unused.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import os
+from typing import Final
+
+ARCHITECTURE: Final = "x86_64"
+_SWITCH: Final = "ABISCAN_NATIVE"
+
+
+@functools.cache
+def is_compiled() -> bool:
+    """Whether the package has it."""
+    return importlib.util.find_spec("abiscan.emulation.native._core") is not None
+
+
+def is_available() -> bool:
+    """Whether it is to be used."""
+    return os.environ.get(_SWITCH) != "0" and is_compiled()

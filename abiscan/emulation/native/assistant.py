@@ -1,0 +1,128 @@
+"""icicle beside the native processor: it executes what that one does not know, on the same registers and memory.
+
+The memory is lent page by page, when icicle touches it; what it changed is taken back before the native processor goes
+on. To hand over takes as long as thousands of instructions, so icicle does more of them at once where it is needed
+again soon.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set as AbstractSet
+from typing import Final
+
+from abiscan.emulation.arch.vex import suspects
+from abiscan.emulation.by_icicle import IcicleProcessor
+from abiscan.emulation.native import ARCHITECTURE
+from abiscan.emulation.native._core import Core
+from abiscan.emulation.processor import ACCESSES, EXECUTE, WRITE, Stopped
+
+_PAGE: Final = 0x1000
+_LONGEST_ACCESS: Final = 63
+_SOON: Final = 64  # instructions
+_MOST_AT_ONCE: Final = 1 << 16
+_GENERAL: Final = ("AX", "BX", "CX", "DX", "SI", "DI", "BP", "SP")
+_REGISTERS: Final = (
+    *(f"R{name}" for name in _GENERAL),
+    *(f"R{number}" for number in range(8, 16)),
+    *("CF", "PF", "AF", "ZF", "SF", "OF", "DF", "FS_OFFSET", "GS_OFFSET"),
+    *(f"XMM{number}_Q{half}" for number in range(16) for half in "ab"),
+)
+
+
+class Assistant:
+    """icicle's processor for one native processor.
+
+    :param most_pages: how many pages can ever be mapped
+    :param breakpoints: those of the native processor
+    """
+
+    def __init__(self, native: Core, most_pages: int, breakpoints: AbstractSet[int]) -> None:
+        self._native = native
+        self._breakpoints = breakpoints
+        self.other = ""
+        self._icicle = IcicleProcessor(ARCHITECTURE, most_pages)
+        self._code: set[int] = set()  # pages that icicle has for good: nothing can change them
+        self._lent: dict[int, bytes] = {}
+        self._at_once = 1
+        self._left_at = -_SOON
+
+    def close(self) -> None:
+        """Give the processor back."""
+        self._icicle.close()
+
+    def run(self, *, several: bool) -> int:
+        """Execute the next instruction, or ``several``, and return what stopped it."""
+        native, icicle = self._native, self._icicle
+        is_soon = native.icount - self._left_at <= _SOON
+        self._at_once = min(2 * self._at_once, _MOST_AT_ONCE) if several and is_soon else 1
+        for name in _REGISTERS:
+            icicle.reg_write(name, native.reg_read(name))
+        icicle.pc = native.pc
+        self._lend_for(native.pc)
+        most = min(self._at_once, native.icount_limit - native.icount)
+        stopped = self._execute(most)
+        for name in _REGISTERS:
+            native.reg_write(name, icicle.reg_read(name))
+        native.pc = icicle.pc
+        self._take_back()
+        self._left_at = native.icount
+        return stopped
+
+    def _execute(self, most: int) -> int:
+        native, icicle = self._native, self._icicle
+        done = 0
+        while True:
+            before = icicle.icount
+            icicle.icount_limit = before + most - done
+            stopped = icicle.run() if done else icicle.step()
+            executed = icicle.icount - before
+            if stopped in ACCESSES and self._lend_for(icicle.address):
+                done += executed - 1  # the last one comes again
+                native.icount += executed - 1
+                continue
+            native.icount += executed
+            done += executed
+            if stopped in ACCESSES:
+                native.faults += 1
+            native.address, self.other = icicle.address, icicle.other
+            if stopped == Stopped.NOT_CODE:
+                if self._lend(icicle.pc & -_PAGE):
+                    continue
+                return Stopped.NOT if done else stopped  # what is there is for the native processor to say
+            if stopped == Stopped.NOT and done < most:
+                for address in self._breakpoints:
+                    icicle.add_breakpoint(address)
+                continue
+            is_done = stopped in (Stopped.LIMIT, Stopped.BREAKPOINT) or (stopped == Stopped.UNKNOWN and done)
+            return Stopped.NOT if is_done else stopped
+
+    def _lend_for(self, address: int) -> bool:
+        """Lend what an access at ``address`` needs; False if all of it that is mapped has been lent."""
+        pages = (address & -_PAGE, (address + _LONGEST_ACCESS) & -_PAGE & (1 << 64) - 1)
+        return sum(self._lend(page) for page in dict.fromkeys(pages)) > 0
+
+    def _lend(self, page: int) -> bool:
+        """Give icicle a page; False if it has it, or there is none."""
+        native, icicle = self._native, self._icicle
+        permissions = native.permissions(page)
+        if not permissions or page in self._lent or page in self._code:
+            return False
+        content = native.mem_read(page, _PAGE)
+        icicle.mem_map(page, _PAGE, permissions)
+        icicle.mem_write(page, content)
+        if permissions & EXECUTE:
+            for offset in suspects(content):  # the native processor goes on there
+                icicle.add_breakpoint(page + offset)
+        if permissions & EXECUTE and not permissions & WRITE:
+            self._code.add(page)
+        else:
+            self._lent[page] = content
+        return True
+
+    def _take_back(self) -> None:
+        for page, content in self._lent.items():
+            now = self._icicle.mem_read(page, _PAGE)
+            if now != content:
+                self._native.mem_write(page, now)
+            self._icicle.mem_unmap(page, _PAGE)
+        self._lent.clear()

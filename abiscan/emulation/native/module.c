@@ -1,0 +1,576 @@
+/* The processor as a Python type, for all versions of CPython from 3.10 on. */
+
+#define PY_SSIZE_T_CLEAN
+#define Py_LIMITED_API 0x030A0000
+#include <Python.h>
+
+#include "core.h"
+#include "search.h"
+
+#include <stdlib.h>
+
+typedef struct {
+    PyObject_HEAD
+    PyObject *access_error;
+    Core *core;
+} Processor;
+
+static Core *core_of(PyObject *self) {
+    return ((Processor *)self)->core;
+}
+
+static PyObject *processor_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
+    Py_ssize_t most_pages = 0;
+    allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    (void)keywords;
+    if (!PyArg_ParseTuple(arguments, "n:Core", &most_pages))
+        return NULL;
+    PyObject *interface = PyImport_ImportModule("abiscan.emulation.processor");
+    PyObject *access_error = interface == NULL ? NULL : PyObject_GetAttrString(interface, "AccessError");
+    Py_XDECREF(interface);
+    if (access_error == NULL)
+        return NULL;
+    Processor *self = (Processor *)allocate(type, 0);
+    if (self == NULL) {
+        Py_DECREF(access_error);
+        return NULL;
+    }
+    self->access_error = access_error;
+    self->core = calloc(1, sizeof *self->core);
+    if (self->core == NULL || most_pages < 0) {
+        Py_DECREF(self);
+        return PyErr_NoMemory();
+    }
+    memory_init(&self->core->memory, (size_t)most_pages);
+    return (PyObject *)self;
+}
+
+static void processor_dealloc(PyObject *self) {
+    PyTypeObject *type = Py_TYPE(self);
+    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+    Core *core = core_of(self);
+    if (core != NULL) {
+        memory_free(&core->memory);
+        free(core->breakpoints);
+        free(core);
+    }
+    Py_XDECREF(((Processor *)self)->access_error);
+    release(self);
+    Py_DECREF(type);
+}
+
+/* Memory */
+
+static bool to_word(PyObject *value, uint64_t *word) {
+    *word = PyLong_AsUnsignedLongLong(value);
+    return !(*word == (uint64_t)-1 && PyErr_Occurred());
+}
+
+static PyObject *fails(PyObject *self, const char *what, uint64_t address) {
+    return PyErr_Format(((Processor *)self)->access_error, "%s 0x%llx", what, (unsigned long long)address);
+}
+
+/* Whole pages: their first and last number. */
+static bool to_pages(PyObject *arguments, const char *format, uint64_t *first, uint64_t *last, unsigned *permissions) {
+    PyObject *where = NULL, *much = NULL;
+    uint64_t address = 0, size = 0;
+    if (!PyArg_ParseTuple(arguments, format, &where, &much, permissions))
+        return false;
+    if (!to_word(where, &address) || !to_word(much, &size))
+        return false;
+    if (address % PAGE_BYTES || size % PAGE_BYTES || size == 0 || address + (size - 1) < address) {
+        PyErr_SetString(PyExc_ValueError, "not a range of pages");
+        return false;
+    }
+    *first = address >> PAGE_SHIFT;
+    *last = (address + (size - 1)) >> PAGE_SHIFT;
+    return true;
+}
+
+static PyObject *processor_map(PyObject *self, PyObject *arguments) {
+    uint64_t first = 0, last = 0;
+    unsigned permissions = 0;
+    if (!to_pages(arguments, "OOI:mem_map", &first, &last, &permissions))
+        return NULL;
+    if (!memory_map(&core_of(self)->memory, first, last, (uint8_t)(permissions & 7)))
+        return fails(self, "no memory to map", first << PAGE_SHIFT);
+    Py_RETURN_NONE;
+}
+
+static PyObject *processor_unmap(PyObject *self, PyObject *arguments) {
+    uint64_t first = 0, last = 0;
+    unsigned permissions = 0;
+    if (!to_pages(arguments, "OO|I:mem_unmap", &first, &last, &permissions))
+        return NULL;
+    if (!memory_unmap(&core_of(self)->memory, first, last))
+        return fails(self, "no memory to unmap", first << PAGE_SHIFT);
+    Py_RETURN_NONE;
+}
+
+/* Whether so many bytes are mapped; they may go around the end of the address space, which never is. */
+static bool is_range(const Core *core, uint64_t address, uint64_t size) {
+    if (size == 0)
+        return true;
+    if (address + (size - 1) < address)
+        return false;
+    for (uint64_t number = address >> PAGE_SHIFT; number <= (address + (size - 1)) >> PAGE_SHIFT; number++)
+        if (memory_permissions(&core->memory, number) == 0)
+            return false;
+    return true;
+}
+
+static PyObject *processor_read(PyObject *self, PyObject *arguments) {
+    PyObject *where = NULL;
+    Py_ssize_t size = 0;
+    uint64_t address = 0;
+    Core *core = core_of(self);
+    if (!PyArg_ParseTuple(arguments, "On:mem_read", &where, &size) || !to_word(where, &address))
+        return NULL;
+    if (size < 0)
+        return PyErr_Format(PyExc_ValueError, "negative size");
+    unsigned offset = (unsigned)(address & PAGE_MASK);
+    if (size > 0 && (size_t)size <= PAGE_BYTES - offset) {
+        const uint8_t *data = memory_peek(&core->memory, address >> PAGE_SHIFT);
+        if (data == NULL)
+            return fails(self, "nothing is mapped at", address);
+        return PyBytes_FromStringAndSize((const char *)data + offset, size);
+    }
+    if (!is_range(core, address, (uint64_t)size))
+        return fails(self, "nothing is mapped at", address);
+    PyObject *result = PyBytes_FromStringAndSize(NULL, size);
+    if (result == NULL)
+        return NULL;
+    char *to = PyBytes_AsString(result);
+    for (Py_ssize_t done = 0; done < size;) {
+        Py_ssize_t part = (Py_ssize_t)(PAGE_BYTES - ((address + (uint64_t)done) & PAGE_MASK));
+        if (part > size - done)
+            part = size - done;
+        const uint8_t *data = memory_peek(&core->memory, (address + (uint64_t)done) >> PAGE_SHIFT);
+        if (data == NULL) {
+            Py_DECREF(result);
+            return fails(self, "nothing is mapped at", address);
+        }
+        memcpy(to + done, data + ((address + (uint64_t)done) & PAGE_MASK), (size_t)part);
+        done += part;
+    }
+    return result;
+}
+
+static PyObject *processor_write(PyObject *self, PyObject *arguments) {
+    PyObject *where = NULL;
+    const char *bytes = NULL;
+    Py_ssize_t size = 0;
+    uint64_t address = 0;
+    Core *core = core_of(self);
+    if (!PyArg_ParseTuple(arguments, "Oy#:mem_write", &where, &bytes, &size) || !to_word(where, &address))
+        return NULL;
+    if (!is_range(core, address, (uint64_t)size))
+        return fails(self, "nothing can be written at", address);
+    for (int writes = 0; writes < 2; writes++) /* first see whether all can be written */
+        for (Py_ssize_t done = 0; done < size;) {
+            uint64_t at = address + (uint64_t)done;
+            unsigned offset = (unsigned)(at & PAGE_MASK);
+            Py_ssize_t part = (Py_ssize_t)(PAGE_BYTES - offset);
+            Stopped why = RUNNING;
+            if (part > size - done)
+                part = size - done;
+            Page *page = writes ? memory_make(&core->memory, at >> PAGE_SHIFT, &why)
+                                : memory_page(&core->memory, at >> PAGE_SHIFT);
+            if (!writes && page != NULL && memory_was_executed(page, offset, (size_t)part))
+                return fails(self, "nothing can be written at", address);
+            if (writes && page == NULL)
+                return fails(self, "nothing can be written at", address);
+            if (writes)
+                memcpy(page->data + offset, bytes + done, (size_t)part);
+            done += part;
+        }
+    Py_RETURN_NONE;
+}
+
+static PyObject *processor_permissions(PyObject *self, PyObject *where) {
+    uint64_t address = 0;
+    if (!to_word(where, &address))
+        return NULL;
+    return PyLong_FromLong(memory_permissions(&core_of(self)->memory, address >> PAGE_SHIFT));
+}
+
+static PyObject *processor_guard(PyObject *self, PyObject *arguments) {
+    PyObject *where = NULL;
+    int guarded = 0;
+    uint64_t address = 0;
+    if (!PyArg_ParseTuple(arguments, "Op:guard", &where, &guarded) || !to_word(where, &address))
+        return NULL;
+    if (!memory_guard(&core_of(self)->memory, address, guarded))
+        return fails(self, "nothing is mapped at", address);
+    Py_RETURN_NONE;
+}
+
+/* Registers */
+
+typedef struct {
+    uint8_t *bytes;
+    unsigned size;
+    bool clears; /* a write clears the rest of the general register */
+    bool is_flag;
+} Place;
+
+static int digits(const char *text, size_t *at) {
+    int value = 0;
+    size_t start = *at;
+    while (text[*at] >= '0' && text[*at] <= '9' && *at < start + 2)
+        value = 10 * value + text[(*at)++] - '0';
+    return *at == start ? -1 : value;
+}
+
+/* The register of a name in capitals. */
+static bool find_register(Core *core, const char *name, Place *place) {
+    static const char *const words[8] = {"AX", "CX", "DX", "BX", "SP", "BP", "SI", "DI"};
+    static const char *const lows[8] = {"AL", "CL", "DL", "BL", "SPL", "BPL", "SIL", "DIL"};
+    static const char *const highs[4] = {"AH", "CH", "DH", "BH"};
+    static const char *const flags[7] = {"CF", "PF", "AF", "ZF", "SF", "OF", "DF"};
+    Registers *r = &core->r;
+    uint8_t *flag_places[7] = {&r->cf, &r->pf, &r->af, &r->zf, &r->sf, &r->of, &r->df};
+    size_t at = 0;
+    *place = (Place){0};
+    if (name[0] == 'X' && name[1] == 'M' && name[2] == 'M') {
+        at = 3;
+        int number = digits(name, &at);
+        if (number < 0 || number > 15 || name[at] != '_' || name[at + 1] != 'Q' ||
+            (name[at + 2] != 'A' && name[at + 2] != 'B') || name[at + 3])
+            return false;
+        place->bytes = (uint8_t *)&r->vectors[number].q[name[at + 2] == 'B'];
+        place->size = 8;
+        return true;
+    }
+    if (name[0] == 'R' && name[1] >= '0' && name[1] <= '9') {
+        at = 1;
+        int number = digits(name, &at);
+        if (number < 8 || number > 15)
+            return false;
+        place->bytes = (uint8_t *)&r->registers[number];
+        place->size = name[at] == 0 ? 8 : name[at] == 'D' ? 4 : name[at] == 'W' ? 2 : name[at] == 'B' ? 1 : 0;
+        place->clears = place->size == 4;
+        return place->size != 0 && (name[at] == 0 || name[at + 1] == 0);
+    }
+    for (unsigned number = 0; number < 8; number++) {
+        bool is_wide = name[0] == 'R' && strcmp(name + 1, words[number]) == 0;
+        bool is_dword = name[0] == 'E' && strcmp(name + 1, words[number]) == 0;
+        unsigned size = is_wide ? 8 : is_dword ? 4 : strcmp(name, words[number]) == 0 ? 2 : 0;
+        if (size == 0 && strcmp(name, lows[number]) == 0)
+            size = 1;
+        if (size) {
+            place->bytes = (uint8_t *)&r->registers[number];
+            place->size = size;
+            place->clears = size == 4;
+            return true;
+        }
+        if (number < 4 && strcmp(name, highs[number]) == 0) {
+            place->bytes = (uint8_t *)&r->registers[number] + 1;
+            place->size = 1;
+            return true;
+        }
+    }
+    for (unsigned number = 0; number < 7; number++)
+        if (strcmp(name, flags[number]) == 0) {
+            place->bytes = flag_places[number];
+            place->size = 1;
+            place->is_flag = true;
+            return true;
+        }
+    if (strcmp(name, "RIP") == 0) {
+        place->bytes = (uint8_t *)&r->pc;
+        place->size = 8;
+        return true;
+    }
+    if (strcmp(name, "FS_OFFSET") == 0 || strcmp(name, "GS_OFFSET") == 0) {
+        place->bytes = (uint8_t *)&r->segments[name[0] == 'G'];
+        place->size = 8;
+        return true;
+    }
+    return false;
+}
+
+static bool to_place(PyObject *self, PyObject *name, Place *place) {
+    char capitals[16];
+    Py_ssize_t size = 0;
+    const char *text = PyUnicode_AsUTF8AndSize(name, &size);
+    if (text == NULL)
+        return false;
+    if (size < (Py_ssize_t)sizeof capitals) {
+        for (Py_ssize_t at = 0; at <= size; at++)
+            capitals[at] = text[at] >= 'a' && text[at] <= 'z' ? (char)(text[at] - 'a' + 'A') : text[at];
+        if (find_register(core_of(self), capitals, place))
+            return true;
+    }
+    PyErr_Format(PyExc_KeyError, "no register %U", name);
+    return false;
+}
+
+static PyObject *processor_reg_read(PyObject *self, PyObject *name) {
+    Place place;
+    uint64_t value = 0;
+    if (!to_place(self, name, &place))
+        return NULL;
+    for (unsigned at = 0; at < place.size; at++)
+        value |= (uint64_t)place.bytes[at] << (8 * at); /* as memory is on the hosts that this is built for */
+    return PyLong_FromUnsignedLongLong(value);
+}
+
+static PyObject *processor_reg_write(PyObject *self, PyObject *arguments) {
+    PyObject *name = NULL, *number = NULL;
+    Place place;
+    uint64_t value = 0;
+    if (!PyArg_ParseTuple(arguments, "UO:reg_write", &name, &number))
+        return NULL;
+    if (!to_place(self, name, &place) || !to_word(number, &value))
+        return NULL;
+    if (place.is_flag)
+        value = value != 0;
+    for (unsigned at = 0; at < (place.clears ? 8 : place.size); at++)
+        place.bytes[at] = at < place.size ? (uint8_t)(value >> (8 * at)) : 0;
+    Py_RETURN_NONE;
+}
+
+static Vector *vector_at(PyObject *self, long number) {
+    if (number < 0 || number > 31) {
+        PyErr_SetString(PyExc_IndexError, "there are 32 vectors");
+        return NULL;
+    }
+    return &core_of(self)->r.vectors[number];
+}
+
+static PyObject *processor_vector(PyObject *self, PyObject *number) {
+    long index = PyLong_AsLong(number);
+    if (index == -1 && PyErr_Occurred())
+        return NULL;
+    Vector *vector = vector_at(self, index);
+    return vector == NULL ? NULL : PyBytes_FromStringAndSize((const char *)vector->b, sizeof vector->b);
+}
+
+static PyObject *processor_set_vector(PyObject *self, PyObject *arguments) {
+    long index = 0;
+    const char *bytes = NULL;
+    Py_ssize_t size = 0;
+    if (!PyArg_ParseTuple(arguments, "ly#:set_vector", &index, &bytes, &size))
+        return NULL;
+    Vector *vector = vector_at(self, index);
+    if (vector == NULL)
+        return NULL;
+    if (size != sizeof vector->b) {
+        PyErr_SetString(PyExc_ValueError, "a vector has 64 bytes");
+        return NULL;
+    }
+    memcpy(vector->b, bytes, sizeof vector->b);
+    Py_RETURN_NONE;
+}
+
+enum { PC, SP, COUNT, LIMIT, FAULTS, ADDRESS };
+
+static uint64_t *number_at(PyObject *self, void *which) {
+    Core *core = core_of(self);
+    switch ((int)(intptr_t)which) {
+    case PC: return &core->r.pc;
+    case SP: return &core->r.registers[RSP];
+    case COUNT: return &core->count;
+    case LIMIT: return &core->limit;
+    case FAULTS: return &core->faults;
+    default: return &core->address;
+    }
+}
+
+static PyObject *get_number(PyObject *self, void *which) {
+    return PyLong_FromUnsignedLongLong(*number_at(self, which));
+}
+
+static int set_number(PyObject *self, PyObject *value, void *which) {
+    uint64_t word = 0;
+    if (value == NULL || !to_word(value, &word)) {
+        if (value == NULL)
+            PyErr_SetString(PyExc_AttributeError, "it cannot be deleted");
+        return -1;
+    }
+    *number_at(self, which) = word;
+    return 0;
+}
+
+/* Execution */
+
+static PyObject *processor_add_breakpoint(PyObject *self, PyObject *where) {
+    uint64_t address = 0;
+    if (!to_word(where, &address))
+        return NULL;
+    if (!add_breakpoint(core_of(self), address))
+        return PyErr_NoMemory();
+    Py_RETURN_NONE;
+}
+
+static PyObject *processor_remove_breakpoint(PyObject *self, PyObject *where) {
+    uint64_t address = 0;
+    if (!to_word(where, &address))
+        return NULL;
+    remove_breakpoint(core_of(self), address);
+    Py_RETURN_NONE;
+}
+
+static PyObject *processor_run(PyObject *self, PyObject *arguments) {
+    (void)arguments;
+    return PyLong_FromLong(run(core_of(self), UINT64_MAX, false));
+}
+
+static PyObject *processor_step(PyObject *self, PyObject *arguments) {
+    Core *core = core_of(self);
+    uint64_t limit = core->limit;
+    (void)arguments;
+    if (core->count < limit) /* one repetition of a string instruction */
+        core->limit = core->count + 1;
+    Stopped stopped = run(core, 1, true);
+    core->limit = limit;
+    return PyLong_FromLong(stopped);
+}
+
+static PyMethodDef methods[] = {
+    {"mem_map", processor_map, METH_VARARGS, PyDoc_STR("Map zeros: address, size, permissions.")},
+    {"mem_unmap", processor_unmap, METH_VARARGS, PyDoc_STR("Unmap a part of memory: address, size.")},
+    {"mem_read", processor_read, METH_VARARGS, PyDoc_STR("The bytes at an address: address, size.")},
+    {"mem_write", processor_write, METH_VARARGS, PyDoc_STR("Store bytes, also in memory that code cannot write.")},
+    {"guard", processor_guard, METH_VARARGS, PyDoc_STR("Stop at accesses to a byte, or no longer: address, whether.")},
+    {"permissions", processor_permissions, METH_O, PyDoc_STR("What code may do with an address; 0 if it is not mapped.")},
+    {"reg_read", processor_reg_read, METH_O, PyDoc_STR("The value of a register.")},
+    {"reg_write", processor_reg_write, METH_VARARGS, PyDoc_STR("Set a register: name, value.")},
+    {"vector", processor_vector, METH_O, PyDoc_STR("The 64 bytes of a vector register.")},
+    {"set_vector", processor_set_vector, METH_VARARGS, PyDoc_STR("Set a vector register: number, 64 bytes.")},
+    {"add_breakpoint", processor_add_breakpoint, METH_O, PyDoc_STR("Stop before the instruction at an address.")},
+    {"remove_breakpoint", processor_remove_breakpoint, METH_O, PyDoc_STR("Do not stop there any more.")},
+    {"run", processor_run, METH_NOARGS, PyDoc_STR("Run until something stops it; return what.")},
+    {"step", processor_step, METH_NOARGS, PyDoc_STR("Execute one instruction; return what stopped it, or 0.")},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef numbers[] = {
+    {"pc", get_number, set_number, PyDoc_STR("The program counter."), (void *)PC},
+    {"sp", get_number, set_number, PyDoc_STR("The stack pointer."), (void *)SP},
+    {"icount", get_number, set_number, PyDoc_STR("How many instructions were executed."), (void *)COUNT},
+    {"icount_limit", get_number, set_number, PyDoc_STR("How many may be."), (void *)LIMIT},
+    {"faults", get_number, set_number, PyDoc_STR("How many were counted whose access faulted."), (void *)FAULTS},
+    {"address", get_number, set_number, PyDoc_STR("Of the access that stopped the last run."), (void *)ADDRESS},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+/* All is done when it is made. */
+static int processor_init(PyObject *self, PyObject *arguments, PyObject *keywords) {
+    (void)self, (void)arguments, (void)keywords;
+    return 0;
+}
+
+static PyType_Slot slots[] = {
+    {Py_tp_new, processor_new},
+    {Py_tp_init, processor_init},
+    {Py_tp_dealloc, processor_dealloc},
+    {Py_tp_methods, methods},
+    {Py_tp_getset, numbers},
+    {Py_tp_doc, (void *)PyDoc_STR("An x86-64 processor with its memory.")},
+    {0, NULL},
+};
+
+static PyType_Spec spec = {
+    .name = "abiscan.emulation.native._core.Core",
+    .basicsize = sizeof(Processor),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+    .slots = slots,
+};
+
+/* Searches */
+
+static bool append(PyObject *list, PyObject *item) {
+    bool failed = item == NULL || PyList_Append(list, item) < 0;
+    Py_XDECREF(item);
+    return !failed;
+}
+
+static PyObject *module_calls(PyObject *module, PyObject *arguments) {
+    const char *code = NULL, *words = NULL;
+    Py_ssize_t size = 0, words_size = 0;
+    PyObject *where = NULL;
+    uint64_t address = 0;
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "y#Oy#:calls", &code, &size, &where, &words, &words_size))
+        return NULL;
+    if (!to_word(where, &address))
+        return NULL;
+    size_t count = (size_t)words_size / sizeof(uint64_t), length = (size_t)size;
+    uint64_t *targets = calloc(count ? count : 1, sizeof *targets);
+    if (targets == NULL)
+        return PyErr_NoMemory();
+    memcpy(targets, words, count * sizeof *targets);
+    PyObject *found = PyList_New(0);
+    size_t at = found == NULL ? length : find_call((const uint8_t *)code, length, 0, address, targets, count);
+    while (at < length) {
+        if (!append(found, PyLong_FromSize_t(at))) {
+            Py_CLEAR(found);
+            break;
+        }
+        at = find_call((const uint8_t *)code, length, at + 1, address, targets, count);
+    }
+    free(targets);
+    return found;
+}
+
+/* The numbers of entries by the page (of 4 KiB) of their first word; each entry has three words. */
+static PyObject *module_by_page(PyObject *module, PyObject *arguments) {
+    const char *words = NULL;
+    Py_ssize_t size = 0, start = 0;
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "y#n:by_page", &words, &size, &start))
+        return NULL;
+    PyObject *pages = PyDict_New(), *list = NULL;
+    uint64_t last = 0;
+    for (Py_ssize_t at = 0; pages != NULL && at < size / 24; at++) {
+        uint64_t offset;
+        memcpy(&offset, words + 24 * at, sizeof offset);
+        if (list == NULL || offset >> PAGE_SHIFT != last) {
+            last = offset >> PAGE_SHIFT;
+            PyObject *key = PyLong_FromUnsignedLongLong(last), *made = NULL;
+            list = key == NULL ? NULL : PyDict_GetItemWithError(pages, key);
+            if (key != NULL && list == NULL && !PyErr_Occurred()) {
+                made = PyList_New(0);
+                if (made != NULL && PyDict_SetItem(pages, key, made) == 0)
+                    list = made; /* which the dictionary keeps */
+            }
+            Py_XDECREF(made);
+            Py_XDECREF(key);
+        }
+        if (list == NULL || !append(list, PyLong_FromSsize_t(start + at)))
+            Py_CLEAR(pages);
+    }
+    return pages;
+}
+
+static PyMethodDef functions[] = {
+    {"calls", module_calls, METH_VARARGS,
+     PyDoc_STR("Where in some code a call or jump leads to one of some addresses: code, its address, the addresses in order.")},
+    {"by_page", module_by_page, METH_VARARGS, PyDoc_STR("The numbers of relocations by page: table, number of the first.")},
+    {NULL, NULL, 0, NULL},
+};
+
+static int execute(PyObject *module) {
+    PyObject *type = PyType_FromSpec(&spec);
+    int failed = type == NULL || PyModule_AddObjectRef(module, "Core", type) < 0;
+    Py_XDECREF(type);
+    return failed ? -1 : 0;
+}
+
+static PyModuleDef_Slot module_slots[] = {
+    {Py_mod_exec, execute},
+    {0, NULL},
+};
+
+static struct PyModuleDef definition = {
+    .m_base = PyModuleDef_HEAD_INIT,
+    .m_name = "_core",
+    .m_methods = functions,
+    .m_slots = module_slots,
+};
+
+PyMODINIT_FUNC PyInit__core(void) {
+    return PyModuleDef_Init(&definition);
+}

@@ -1,0 +1,107 @@
+"""The native processor: what it does not know, it hands to icicle, and goes on with the result."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from abiscan.emulation.native import ARCHITECTURE
+from abiscan.emulation.native._core import Core
+from abiscan.emulation.processor import AccessError, Stopped, Vectors
+
+if TYPE_CHECKING:
+    from abiscan.emulation.native.assistant import Assistant
+
+_LONGEST: Final = 15  # bytes of an instruction
+_PAGE: Final = 0x1000
+# Instructions with these prefixes are executed by ``arch.vector``, which icicle does not know or gets wrong.
+_VECTOR_PREFIXES: Final = (b"\xc4", b"\xc5", b"\x62")
+_UD2: Final = b"\x0f\x0b"
+
+
+class NativeProcessor(Core):
+    """An x86-64 processor in its initial state, without memory.
+
+    :param most_pages: how many pages can ever be mapped
+    """
+
+    architecture = ARCHITECTURE
+    misreads_vectors = False
+    remembers_code = False
+
+    def __init__(self, most_pages: int) -> None:
+        super().__init__(most_pages)
+        self._most_pages = most_pages
+        self.other = ""
+        self.vectors: Vectors = _Vectors(self)
+        self.masks = [0] * 8
+        self._breakpoints: set[int] = set()
+        self._assistant: Assistant | None = None
+
+    def add_breakpoint(self, address: int) -> None:
+        """Stop before the instruction at ``address`` is executed."""
+        self._breakpoints.add(address)
+        super().add_breakpoint(address)
+
+    def remove_breakpoint(self, address: int) -> None:
+        """Do not stop there any more."""
+        self._breakpoints.discard(address)
+        super().remove_breakpoint(address)
+
+    def run(self) -> int:
+        """Run until something happens, and return what."""
+        while True:
+            stopped = super().run()
+            if stopped == Stopped.UNKNOWN:
+                stopped = self._by_icicle(several=True)
+            if stopped != Stopped.NOT:
+                return stopped
+
+    def step(self) -> int:
+        """Execute one instruction, whether there is a breakpoint or not; return why it could not be done."""
+        stopped = super().step()
+        return self._by_icicle(several=False) if stopped == Stopped.UNKNOWN else stopped
+
+    def _by_icicle(self, *, several: bool) -> int:
+        """Have icicle execute the instruction; ``several`` if it may go on with those after it."""
+        code = self.code_at(self.pc)
+        if code.startswith(_VECTOR_PREFIXES):
+            return Stopped.UNKNOWN
+        if code.startswith(_UD2):
+            self.icount += 1
+            return Stopped.UNKNOWN
+        if self._assistant is None:
+            from abiscan.emulation.native.assistant import Assistant
+
+            self._assistant = Assistant(self, self._most_pages, self._breakpoints)
+        stopped = self._assistant.run(several=several)
+        self.other = self._assistant.other
+        return stopped
+
+    def code_at(self, address: int) -> bytes:
+        """The bytes of one instruction and those behind it, as far as they are mapped."""
+        try:
+            return self.mem_read(address, _LONGEST)
+        except AccessError:
+            return self.mem_read(address, min(_LONGEST, _PAGE - address % _PAGE))
+
+    def forget_code(self) -> None:
+        """Do nothing: none is remembered."""
+
+    def close(self) -> None:
+        """Give back the memory, and icicle's processor if there is one."""
+        if self._assistant is not None:
+            self._assistant.close()
+            self._assistant = None
+
+
+class _Vectors:
+    """The 32 vector registers, 64 bytes each."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    def __getitem__(self, number: int) -> bytes:
+        return self._core.vector(number)
+
+    def __setitem__(self, number: int, value: bytes) -> None:
+        self._core.set_vector(number, value)

@@ -1,0 +1,143 @@
+/* Runs code until something happens that others must deal with. */
+
+#include "core.h"
+
+#include <stdlib.h>
+
+static unsigned filter_of(uint64_t address) {
+    return (unsigned)((address ^ address >> 16) % FILTER_BITS);
+}
+
+static bool find(const Core *core, uint64_t address, size_t *at) {
+    size_t low = 0, high = core->breakpoint_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (core->breakpoints[middle] < address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    *at = low;
+    return low < core->breakpoint_count && core->breakpoints[low] == address;
+}
+
+bool has_breakpoint(const Core *core, uint64_t address) {
+    unsigned bit = filter_of(address);
+    size_t at = 0;
+    return (core->filter[bit / 8] >> (bit % 8) & 1) && find(core, address, &at);
+}
+
+bool add_breakpoint(Core *core, uint64_t address) {
+    size_t at = 0;
+    unsigned bit = filter_of(address);
+    if (find(core, address, &at))
+        return true;
+    if (core->breakpoint_count == core->breakpoint_room) {
+        size_t room = core->breakpoint_room ? core->breakpoint_room * 2 : 64;
+        uint64_t *more = realloc(core->breakpoints, room * sizeof *more);
+        if (more == NULL)
+            return false;
+        core->breakpoints = more;
+        core->breakpoint_room = room;
+    }
+    memmove(core->breakpoints + at + 1, core->breakpoints + at, (core->breakpoint_count - at) * sizeof(uint64_t));
+    core->breakpoints[at] = address;
+    core->breakpoint_count++;
+    core->filter[bit / 8] |= (uint8_t)(1u << (bit % 8));
+    return true;
+}
+
+void remove_breakpoint(Core *core, uint64_t address) {
+    size_t at = 0;
+    if (!find(core, address, &at)) /* its bit in the filter may stand for another one */
+        return;
+    core->breakpoint_count--;
+    memmove(core->breakpoints + at, core->breakpoints + at + 1, (core->breakpoint_count - at) * sizeof(uint64_t));
+}
+
+/* The page of code with this number, NULL where there is none that can be executed. */
+static Page *code_page(Core *core, uint64_t number) {
+    Memory *memory = &core->memory;
+    if (memory->code != NULL && memory->code->number == number)
+        return memory->code;
+    Page *page = memory_page(memory, number);
+    if (page == NULL || !(page->permissions & CAN_EXECUTE))
+        return NULL;
+    memory->code = page;
+    return page;
+}
+
+static bool is_of_vectors(const Instruction *i) {
+    unsigned opcode = i->opcode;
+    if (i->map != 1)
+        return i->map != 0;
+    return (opcode >= 0x10 && opcode < 0x18) || (opcode >= 0x28 && opcode < 0x30) ||
+           (opcode >= 0x50 && opcode < 0x80) || opcode == 0xC2 || (opcode >= 0xC4 && opcode <= 0xC6) || opcode >= 0xD0;
+}
+
+/* Execute the instruction at the program counter; whether that is done. */
+static bool step(Core *core) {
+    uint64_t pc = core->r.pc, number = pc >> PAGE_SHIFT;
+    unsigned offset = (unsigned)(pc & PAGE_MASK), here = PAGE_BYTES - offset;
+    uint8_t joined[2 * MAX_INSTRUCTION];
+    Page *page = code_page(core, number), *after = NULL;
+    Instruction instruction;
+    if (page == NULL)
+        return stop(core, NOT_CODE, pc);
+    const uint8_t *code = page->data + offset;
+    size_t available = here;
+    if (here < MAX_INSTRUCTION) {
+        after = code_page(core, number + 1);
+        memcpy(joined, code, here);
+        if (after != NULL) {
+            memcpy(joined + here, after->data, MAX_INSTRUCTION);
+            available += MAX_INSTRUCTION;
+        }
+        code = joined;
+    }
+    switch (decode(core, code, available, &instruction)) {
+    case DECODED: break;
+    case TOO_SHORT: return stop(core, NOT_CODE, pc);
+    case UNDECODED: return unknown(core);
+    }
+    unsigned length = instruction.length, first = length < here ? length : here;
+    bool marked = memory_mark_executed(&core->memory, page, offset, first);
+    if (marked && first < length && after != NULL)
+        marked = memory_mark_executed(&core->memory, after, 0, length - first);
+    if (!marked)
+        return stop(core, NO_MEMORY, pc);
+    core->next = pc + length;
+    bool done = false;
+    if (instruction.vex) {
+        done = execute_avx(core, &instruction);
+    } else {
+        core->count++;
+        done = is_of_vectors(&instruction) ? execute_vector(core, &instruction) : execute_integer(core, &instruction);
+        if (!done && core->stopped == UNKNOWN)
+            core->count--;
+        if (!done && (core->stopped == READ_UNMAPPED || core->stopped == WRITE_UNMAPPED))
+            core->faults++;
+    }
+    if (done)
+        core->r.pc = core->next;
+    return done;
+}
+
+/* Execute up to so many instructions, and no more than the limit.
+
+   `ignore_breakpoint`: of the first one. */
+Stopped run(Core *core, uint64_t instructions, bool ignore_breakpoint) {
+    core->stopped = RUNNING;
+    core->address = 0;
+    for (; instructions > 0; instructions--) {
+        if (core->count >= core->limit)
+            return core->stopped = AT_LIMIT;
+        bool may_stop = core->breakpoint_count > 0 && !ignore_breakpoint;
+        if (may_stop && has_breakpoint(core, core->r.pc) && code_page(core, core->r.pc >> PAGE_SHIFT) != NULL)
+            return core->stopped = AT_BREAKPOINT;
+        ignore_breakpoint = false;
+        if (!step(core))
+            return core->stopped;
+    }
+    return RUNNING;
+}

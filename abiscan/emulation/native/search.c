@@ -1,0 +1,37 @@
+/* Finds in code what regular expressions would: hundreds of thousands of candidates in a large library. */
+
+#include "search.h"
+
+static int64_t displacement(const uint8_t *at) {
+    int32_t value;
+    memcpy(&value, at, sizeof value);
+    return value;
+}
+
+static bool is_one_of(const uint64_t *sorted, size_t count, uint64_t wanted) {
+    size_t low = 0, high = count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (sorted[middle] < wanted)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < count && sorted[low] == wanted;
+}
+
+/* The next `call` or `jmp` with a displacement (E8, E9; SDM 2A) from `from` on that leads to one of the targets, which
+   are in order; `size` if there is none. Instructions are not decoded: it may be a part of another one. */
+size_t find_call(const uint8_t *code, size_t size, size_t from, uint64_t address, const uint64_t *targets, size_t count) {
+    if (count == 0)
+        return size;
+    uint64_t least = targets[0], span = targets[count - 1] - least;
+    for (size_t at = from; at < size && size - at >= CALL_BYTES; at++) {
+        if ((code[at] & 0xFE) != 0xE8)
+            continue;
+        uint64_t target = address + at + CALL_BYTES + (uint64_t)displacement(code + at + 1);
+        if (target - least <= span && is_one_of(targets, count, target))
+            return at;
+    }
+    return size;
+}

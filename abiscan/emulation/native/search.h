@@ -1,0 +1,15 @@
+/* Searches in code. */
+
+#ifndef ABISCAN_SEARCH_H
+#define ABISCAN_SEARCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define CALL_BYTES 5
+
+size_t find_call(const uint8_t *code, size_t size, size_t from, uint64_t address, const uint64_t *targets, size_t count);
+
+#endif

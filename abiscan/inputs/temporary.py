@@ -1,0 +1,139 @@
+"""What must not outlive this process: temporary files and folders, and the processes that it has started.
+
+Code that finishes removes what it made itself. This is for a process that is ended before: the command line asks it to
+clean up when a signal arrives, and for the process that reads targets, which cannot do so when it is killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import re
+import secrets
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Final
+
+from abiscan.inputs import isolation
+
+_PROCESSES: Final = Path("/proc")
+_PR_SET_CHILD_SUBREAPER: Final = 36
+_SECONDS_TO_END: Final = 0.4
+_SIGKILL: Final = 9
+
+_PART: Final = re.compile(r"\.abiscan-[0-9a-f]{16}\.part")
+
+_paths: set[Path] = set()
+
+
+def part_of(path: Path) -> Path:
+    """A name next to a file for what is to replace it, which nobody can foresee."""
+    return path.with_name(f".abiscan-{secrets.token_hex(8)}.part")
+
+
+def is_part(path: Path) -> bool:
+    """Whether it is such a name."""
+    return bool(_PART.fullmatch(path.name))
+
+
+@contextlib.contextmanager
+def noted(path: Path) -> Iterator[None]:
+    """Have a file or folder removed at the end of the block, or of this process if it is ended before."""
+    _paths.add(path)
+    if is_part(path):  # everything else is in the folder that goes with this process
+        isolation.tell_temporary(path)
+    try:
+        yield
+    finally:
+        _paths.discard(path)
+        _remove(path)
+
+
+def add(path: Path) -> None:
+    """Have a file or folder removed that another process makes, if it is still there when ``remove`` is called."""
+    _paths.add(path)
+
+
+def remove() -> None:
+    """Remove all that has been noted and is still there."""
+    while _paths:
+        _remove(_paths.pop())
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with contextlib.suppress(OSError):
+            path.unlink()
+
+
+@contextlib.contextmanager
+def folder() -> Iterator[Path]:
+    """A temporary folder."""
+    path = Path(tempfile.mkdtemp(prefix="abiscan-"))
+    with noted(path):
+        yield path
+
+
+def adopt(*, orphans: bool) -> None:
+    """Whether processes become children of this one when those that started them end (Linux).
+
+    Otherwise they would be nobody's, and ``stop`` could not find them.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(*map(ctypes.c_ulong, (_PR_SET_CHILD_SUBREAPER, int(orphans), 0, 0, 0)))
+
+
+def stop(roots: Collection[int] | None = None) -> None:
+    """Ask processes to end, and if they do not so soon, kill them (Linux).
+
+    They get SIGTERM whatever this one got: from a terminal, they have got that as well, and some would take a second
+    SIGINT for an error.
+
+    :param roots: these processes, and all that they have started; None for all that this one has started
+    """
+    if not _PROCESSES.is_dir():
+        return
+    deadline = time.monotonic() + _SECONDS_TO_END
+    asked = set[int]()
+    while alive := _started(roots):
+        is_late = time.monotonic() > deadline
+        for pid in alive if is_late else alive - asked:
+            with contextlib.suppress(OSError):
+                os.kill(pid, _SIGKILL if is_late else signal.SIGTERM)
+        asked |= alive
+        if roots is None:
+            _reap()
+        if time.monotonic() > deadline + _SECONDS_TO_END:
+            return  # it hangs in the kernel, as on a network disk that is gone
+        time.sleep(0.005)
+
+
+def _reap() -> None:
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
+def _started(roots: Collection[int] | None) -> set[int]:
+    """The processes that were started by this one, or by the roots and these themselves, and have not ended."""
+    parents = dict[int, int]()
+    for entry in _PROCESSES.iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                state, parent = (entry / "stat").read_bytes().rpartition(b")")[2].split()[:2]
+                if state not in (b"Z", b"X"):
+                    parents[int(entry.name)] = int(parent)
+    started = set(roots).intersection(parents) if roots is not None else set()
+    ancestors = {os.getpid()} if roots is None else set(started)
+    while following := {pid for pid, parent in parents.items() if parent in ancestors} - started:
+        started |= following
+        ancestors = following
+    return started

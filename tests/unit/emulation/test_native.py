@@ -1,0 +1,219 @@
+"""The native processor: what it does by itself, and with icicle's help."""
+
+from __future__ import annotations
+
+import pytest
+
+from abiscan.emulation import native, processors
+from abiscan.emulation.arch.x86_64 import X8664
+from abiscan.emulation.by_icicle import IcicleProcessor
+from abiscan.emulation.emulator import HEAP_BASE, PAGE_SIZE, STACK_TOP, Emulator, Stop
+from abiscan.emulation.processor import EXECUTE, READ, WRITE, AccessError, Processor, Stopped
+
+CODE, DATA = 0x10_0000, 0x20_0000
+PROCESSORS = ("native", "icicle")
+REASON = "needs the native processor"
+
+
+def made(kind: str) -> Processor:
+    if kind == "icicle":
+        return IcicleProcessor("x86_64", 1_000)
+    if not native.is_compiled():
+        pytest.skip(REASON)
+    from abiscan.emulation.native.processor import NativeProcessor
+
+    return NativeProcessor(1_000)
+
+
+def with_code(kind: str, code: str) -> Processor:
+    vm = made(kind)
+    vm.mem_map(CODE, PAGE_SIZE, READ | EXECUTE)
+    vm.mem_write(CODE, bytes.fromhex(code))
+    vm.mem_map(DATA, PAGE_SIZE, READ | WRITE)
+    vm.pc, vm.sp, vm.icount_limit = CODE, DATA + 0x800, vm.icount + 1_000
+    return vm
+
+
+def emulator(code: str) -> Emulator:
+    machine = Emulator(X8664(), pager=lambda _: False, call_out=lambda _: None)
+    machine.map_page(CODE, bytes.fromhex(code).ljust(PAGE_SIZE, b"\0"), writable=False, executable=True)
+    return machine
+
+
+@pytest.mark.parametrize("value", ["0", "1"])
+def test_the_environment_decides(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    if not native.is_compiled():
+        pytest.skip(REASON)
+    monkeypatch.setenv("ABISCAN_NATIVE", value)
+    vm = processors.take("x86_64", 10)
+    assert isinstance(vm, IcicleProcessor) == (value == "0")
+    vm.close()
+    other = processors.take("aarch64", 10)
+    assert isinstance(other, IcicleProcessor)
+    other.close()
+
+
+STOPS = {
+    "a page that is not mapped": ("90 488b05f9ff1f00", Stopped.READ_UNMAPPED, 0x30_0001, 2),  # nop; mov rax, [0x300001]
+    "a write there": ("90 488905f9ff1f00", Stopped.WRITE_UNMAPPED, 0x30_0001, 2),
+    "a write into code": ("90 4889050f000000", Stopped.WRITE_FORBIDDEN, 0x10_0017, 2),
+    "no code": ("90 6a00 c3", Stopped.NOT_CODE, 0, 3),  # nop; push 0; ret
+    "division by zero": ("31c9 f7f1", Stopped.DIVISION, None, 2),  # xor ecx, ecx; div ecx
+    "a system call": ("90 0f05", Stopped.SYSTEM_CALL, None, 2),
+}
+
+
+@pytest.mark.parametrize("kind", PROCESSORS)
+@pytest.mark.parametrize(("code", "stopped", "address", "executed"), STOPS.values(), ids=STOPS)
+def test_why_it_stops(kind: str, code: str, stopped: Stopped, address: int | None, executed: int) -> None:
+    vm = with_code(kind, code)
+    before = vm.icount
+    assert vm.run() == stopped
+    assert vm.icount - before == executed
+    assert address in (None, vm.address)
+    vm.close()
+
+
+@pytest.mark.parametrize("kind", PROCESSORS)
+@pytest.mark.parametrize(("prefix", "repeated"), [("", 1), ("f3", 6)])
+def test_each_repetition_counts(kind: str, prefix: str, repeated: int) -> None:
+    """``rep movsb`` five times, and the test that ends it: Intel SDM 2B has it as a loop."""
+    vm = with_code(kind, prefix + "a4 0f05")
+    before = vm.icount
+    for name, value in (("RSI", DATA), ("RDI", DATA + 0x100), ("RCX", 5)):
+        vm.reg_write(name, value)
+    vm.run()
+    assert vm.icount - before == repeated + 1
+    vm.close()
+
+
+@pytest.mark.parametrize("kind", PROCESSORS)
+def test_the_names_of_registers(kind: str) -> None:
+    """Intel SDM 1, 3.4.1: what is written of 32 bits clears the rest, what is written of fewer does not."""
+    vm = with_code(kind, "90")
+    vm.reg_write("RBX", 0x1122_3344_5566_7788)
+    names = ("EBX", "BX", "BL", "BH", "RIP")
+    assert [vm.reg_read(name) for name in names] == [0x5566_7788, 0x7788, 0x88, 0x77, CODE]
+    vm.reg_write("R9B", 0x99)
+    assert [vm.reg_read(name) for name in ("R9", "R9D", "R9W")] == [0x99] * 3
+    vm.close()
+
+
+@pytest.mark.parametrize("kind", PROCESSORS)
+def test_a_step_is_one_repetition(kind: str) -> None:
+    vm = with_code(kind, "f3a4")
+    for name, value in (("RSI", DATA), ("RDI", DATA + 0x100), ("RCX", 5)):
+        vm.reg_write(name, value)
+    assert (vm.step(), vm.reg_read("RCX"), vm.pc) == (Stopped.NOT, 4, CODE)
+    vm.close()
+
+
+@pytest.mark.parametrize("kind", PROCESSORS)
+@pytest.mark.parametrize(
+    ("code", "stopped"), [("8a07", Stopped.READ_FORBIDDEN), ("8807", Stopped.WRITE_FORBIDDEN)], ids=["read", "write"]
+)
+def test_a_byte_that_is_guarded(kind: str, code: str, stopped: Stopped) -> None:
+    """``mov al, [rdi]``, ``mov [rdi], al``: the bytes beside it are free."""
+    vm = with_code(kind, code * 2 + "0f05")
+    vm.guard(DATA + 8, True)
+    vm.reg_write("RDI", DATA + 9)
+    assert vm.step() == Stopped.NOT
+    vm.reg_write("RDI", DATA + 8)
+    assert (vm.step(), vm.address) == (stopped, DATA + 8)
+    assert vm.mem_read(DATA + 8, 1) == b"\0"  # to whoever is not code
+    vm.guard(DATA + 8, False)
+    assert vm.step() == Stopped.NOT
+    with pytest.raises(AccessError):
+        vm.guard(DATA + PAGE_SIZE, True)
+    vm.close()
+
+
+def test_what_it_does_not_know_icicle_does() -> None:
+    """``fld1; fadd st(0), st(0); fstp qword [rdi]; mov rax, [rdi]; ret``: 2.0, wherever the numbers of the x87 are."""
+    machine = emulator("d9e8 d8c0 dd1f 488b07 c3")
+    before = machine.executed
+    assert machine.start(CODE, (HEAP_BASE + 8,), 100) == 0x4000_0000_0000_0000
+    assert machine.executed - before == 5
+    machine.close()
+
+
+def test_a_loop_of_what_it_does_not_know() -> None:
+    """20,000 times ``fld1; fstp qword [rdi]; add rdi, 8``: icicle goes on as long as it is needed, over pages."""
+    machine = emulator("d9e8 dd1f 4883c708 ffce 75f4 c3")
+    before = machine.executed
+    machine.start(CODE, (HEAP_BASE, 20_000), 200_000)
+    assert machine.executed - before == 5 * 20_000 + 1
+    assert machine.words(HEAP_BASE, 20_000) == (0x3FF0_0000_0000_0000,) * 20_000
+    machine.close()
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 7, 100])
+def test_the_limit_holds_for_both(most: int) -> None:
+    machine = emulator("d9e8 dd1f ebfa")  # fld1; fstp qword [rdi]; jmp to the first
+    before = machine.executed
+    with pytest.raises(Stop, match="instruction budget exhausted"):
+        machine.start(CODE, (HEAP_BASE,), most)
+    assert machine.executed - before == most
+    machine.close()
+
+
+def test_what_icicle_needs_is_mapped() -> None:
+    """``fstp`` into a page that is mapped when it is touched."""
+    pages = list[int]()
+
+    def page_in(address: int) -> bool:
+        pages.append(address)
+        machine.map_page(address, bytes(PAGE_SIZE), writable=True, executable=False)
+        return True
+
+    machine = Emulator(X8664(), pager=page_in, call_out=lambda _: None)
+    machine.map_page(CODE, bytes.fromhex("d9e8 dd1f c3").ljust(PAGE_SIZE, b"\0"), writable=False, executable=True)
+    before = machine.executed
+    machine.start(CODE, (DATA,), 100)
+    assert (pages, machine.executed - before) == ([DATA], 3)
+    assert machine.word(DATA) == 0x3FF0_0000_0000_0000
+    machine.close()
+
+
+def test_an_instruction_that_nobody_knows() -> None:
+    machine = emulator("0f0b")
+    with pytest.raises(Stop, match=r"^unknown instruction: ud2"):
+        machine.start(CODE, (), 100)
+    machine.close()
+
+
+def test_a_breakpoint_where_icicle_runs() -> None:
+    """``fld1; fstp qword [rdi]`` again and again, until ``jmp`` is watched."""
+    machine = emulator("d9e8 dd1f ffce 75f8 c3")
+    machine.watch(CODE + 8)
+    machine.watch(CODE + 2)
+    machine.start(CODE, (HEAP_BASE, 50), 1_000)
+    assert machine.reached == {CODE + 2, CODE + 8}
+    machine.close()
+
+
+def test_memory_of_the_whole_stack_is_only_taken_where_it_is_used() -> None:
+    if not native.is_compiled():
+        pytest.skip(REASON)
+    from abiscan.emulation.native.processor import NativeProcessor
+
+    vm = NativeProcessor(2)
+    vm.mem_map(STACK_TOP - 0x80_0000, 0x80_0000, READ | WRITE)
+    assert vm.mem_read(STACK_TOP - 0x80_0000, 0x80_0000) == bytes(0x80_0000)
+    vm.mem_write(STACK_TOP - 8, b"12345678")
+    vm.mem_write(STACK_TOP - 0x40_0000, b"x")
+    with pytest.raises(AccessError):
+        vm.mem_write(STACK_TOP - 0x80_0000, b"x")
+    vm.mem_unmap(STACK_TOP - 0x1000, 0x1000)
+    assert vm.permissions(STACK_TOP - 8) == 0
+    assert vm.mem_read(STACK_TOP - 0x40_0000, 1) == b"x"
+
+
+@pytest.mark.parametrize(("address", "size"), [(1, 0x1000), (0x1000, 1), (0x1000, 0), ((1 << 64) - 0x1000, 0x2000)])
+def test_only_pages_are_mapped(address: int, size: int) -> None:
+    if not native.is_compiled():
+        pytest.skip(REASON)
+    from abiscan.emulation.native.processor import NativeProcessor
+
+    with pytest.raises(ValueError, match="pages"):
+        NativeProcessor(2).mem_map(address, size, READ)

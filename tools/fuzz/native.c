@@ -1,0 +1,116 @@
+/* Random instructions for the native core, which `make native-fuzz` compiles with sanitizers. Arguments: seed, how many
+   sequences. What the core does with memory that it should not touch, or with undefined behaviour, ends the program. */
+
+#include "../../abiscan/emulation/native/core.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define CODE 0x10000000u
+#define DATA 0x20000000u
+#define END (~(uint64_t)0 - PAGE_BYTES + 1) /* the last page that there is */
+#define INSTRUCTIONS 64
+
+static uint64_t state;
+
+static uint64_t random_word(void) {
+    state += 0x9E3779B97F4A7C15u;
+    uint64_t x = state;
+    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
+    x = (x ^ x >> 27) * 0x94D049BB133111EBu;
+    return x ^ x >> 31;
+}
+
+static unsigned below(unsigned limit) {
+    return (unsigned)(random_word() % limit);
+}
+
+static uint64_t random_value(void) {
+    static const uint64_t bases[] = {0, CODE, DATA, DATA + PAGE_BYTES, DATA + 4 * PAGE_BYTES, END, 0};
+    switch (below(4)) {
+    case 0: return random_word();
+    case 1: return random_word() >> below(64);
+    default: return bases[below(7)] + (uint64_t)below(2 * PAGE_BYTES) - below(32);
+    }
+}
+
+/* Bytes that are more often instructions than random ones are. */
+static void fill(uint8_t *code, size_t size) {
+    static const uint8_t starts[] = {0x0F, 0x48, 0x66, 0xF3, 0xF2, 0xC4, 0xC5, 0x41, 0x4C, 0xF0, 0x64, 0x67};
+    for (size_t at = 0; at < size; at++)
+        code[at] = below(3) ? (uint8_t)random_word() : starts[below(sizeof starts)];
+    for (unsigned times = below(32); times > 0; times--) {
+        static const uint8_t vex[] = {0xC4, 0xE1, 0xC4, 0xE2, 0xC4, 0xE3, 0xC5, 0xFD, 0xC5, 0xFC, 0xC5, 0xF1};
+        size_t at = below((unsigned)size - 2);
+        memcpy(code + at, vex + 2 * below(6), 2);
+    }
+}
+
+static void run_sequence(Core *core) {
+    static uint8_t code[2 * PAGE_BYTES];
+    Registers *r = &core->r;
+    memory_free(&core->memory);
+    free(core->breakpoints);
+    memset(core, 0, sizeof *core);
+    memory_init(&core->memory, 16);
+    uint8_t of_code = below(4) ? CAN_READ | CAN_EXECUTE : CAN_READ | CAN_WRITE | CAN_EXECUTE;
+    unsigned start = below(8) ? below(PAGE_BYTES) : PAGE_BYTES - below(20);
+    fill(code + start, 256);
+    for (unsigned page = 0; page < 1 + below(2); page++) {
+        if (!memory_map(&core->memory, CODE / PAGE_BYTES + page, CODE / PAGE_BYTES + page, of_code))
+            return;
+        memcpy(memory_page(&core->memory, CODE / PAGE_BYTES + page)->data, code + page * PAGE_BYTES, PAGE_BYTES);
+    }
+    memory_map(&core->memory, DATA / PAGE_BYTES, DATA / PAGE_BYTES + 2, CAN_READ | CAN_WRITE);
+    memory_map(&core->memory, DATA / PAGE_BYTES + 4, DATA / PAGE_BYTES + 4, CAN_READ);
+    memory_map(&core->memory, END >> PAGE_SHIFT, END >> PAGE_SHIFT, CAN_READ | CAN_WRITE | CAN_EXECUTE);
+    for (unsigned at = 0; at < 16; at++)
+        r->registers[at] = random_value();
+    for (unsigned at = 0; at < 32; at++)
+        for (unsigned word = 0; word < 8; word++)
+            r->vectors[at].q[word] = random_value();
+    r->segments[0] = random_value();
+    r->cf = below(2), r->pf = below(2), r->af = below(2), r->zf = below(2), r->sf = below(2), r->of = below(2);
+    r->df = below(2);
+    r->pc = CODE + start;
+    core->limit = below(8) ? 100000 : below(100);
+    for (unsigned at = below(4); at > 0; at--)
+        add_breakpoint(core, CODE + start + below(256));
+    for (unsigned times = 0; times < INSTRUCTIONS; times++) {
+        Stopped stopped = run(core, 1 + below(8), below(2));
+        if (stopped == AT_LIMIT || stopped == NO_MEMORY)
+            return;
+        if (stopped == AT_BREAKPOINT)
+            remove_breakpoint(core, r->pc);
+        if ((stopped == READ_UNMAPPED || stopped == WRITE_UNMAPPED) && below(2))
+            memory_map(&core->memory, core->address >> PAGE_SHIFT, core->address >> PAGE_SHIFT, (uint8_t)(1 + below(7)));
+        else if (stopped == NOT_CODE && (r->pc < CODE || r->pc >= CODE + 2 * PAGE_BYTES))
+            r->pc = CODE + start + below(256);
+        else if (stopped != RUNNING)
+            r->pc += 1 + below(4);
+        if (below(64) == 0)
+            memory_unmap(&core->memory, (DATA >> PAGE_SHIFT) + below(3), (DATA >> PAGE_SHIFT) + 2);
+        if (below(8) == 0)
+            r->registers[below(16)] = random_value();
+    }
+}
+
+int main(int count, char **words) {
+    if (count != 3)
+        return 2;
+    state = strtoull(words[1], NULL, 10);
+    unsigned long sequences = strtoul(words[2], NULL, 10), executed = 0;
+    Core *core = calloc(1, sizeof *core);
+    if (core == NULL)
+        return 2;
+    memory_init(&core->memory, 16);
+    for (unsigned long at = 0; at < sequences; at++) {
+        run_sequence(core);
+        executed += core->count;
+    }
+    printf("%lu sequences, %lu instructions\n", sequences, executed);
+    memory_free(&core->memory);
+    free(core->breakpoints);
+    free(core);
+    return 0;
+}
