@@ -79,7 +79,7 @@ class Memory:
         self.vectors, self.masks = vm.vectors, vm.masks
         self.read, self.write = vm.mem_read, vm.mem_write
 
-    def unknown_answer(self, name: str, address: int, registers: Sequence[str]) -> int:
+    def unknown_answer(self, name: str, address: int, registers: Sequence[str]) -> int:  # noqa: ARG002 - as the protocol has it
         return 0
 
 
