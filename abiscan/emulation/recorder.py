@@ -60,6 +60,8 @@ class Recorder:
         self.built: set[str] = set()  # operators whose schema was read from the objects that code put together
         self.settle: Callable[[], None] = lambda: None
         """Called before each record, to record entries that inlined code has added before."""
+        self.ends_at_torch = False
+        """Whether torch has refused something for certain that nothing catches: then no library ends before."""
         self.count = 0
         """The next ``order``."""
 
@@ -205,7 +207,7 @@ class Recorder:
 
         What a called function registers counts as long as it lives.
         """
-        if self.phase is Phase.ON_CALL:
+        if self.phase is Phase.ON_CALL or self.ends_at_torch:
             return
         lists: tuple[list[Any], ...] = (self.operators, self.kernels, self.fallbacks)
         for records in lists:

@@ -141,8 +141,11 @@ def _parse_schema_or_name(state: TorchState, call: Call) -> None:
 def _refuse_text(state: TorchState, call: Call, text: str) -> None:
     """Throw what every torch throws for a text that is no schema, if the code catches it."""
     error = state.syntax_error(text)
-    if error is not None and call.process.exceptions.is_caught(call, call.process.bind(f"_ZTI{_REPORT}")):
+    if error is None:
+        return
+    if call.process.exceptions.is_caught(call, call.process.bind(f"_ZTI{_REPORT}")):
         throw_torch_error(call, error, _REPORT)
+    state.recorder.ends_at_torch = True
 
 
 @TORCH_LIBRARY.matching(r"_ZN5torch3jit9parseNameE")
@@ -229,8 +232,11 @@ def _refuse(state: TorchState, call: Call, library: Library, text: str) -> None:
     full = name if separator or library.namespace is None else f"{library.namespace}::{name}"
     is_twice = state.recorder.has_operator(full)
     is_elsewhere = separator and library.namespace is not None and namespace != library.namespace
-    if (is_twice or is_elsewhere) and call.process.exceptions.is_caught(call, call.process.bind("_ZTIN3c105ErrorE")):
+    if not (is_twice or is_elsewhere):
+        return
+    if call.process.exceptions.is_caught(call, call.process.bind("_ZTIN3c105ErrorE")):
         throw_torch_error(call, f"Tried to register an operator ({text}) that cannot be registered here")
+    state.recorder.ends_at_torch = True
 
 
 def _read_cpp_function(state: TorchState, address: int) -> Function:
