@@ -157,6 +157,7 @@ class SharedObject:
     ``references`` are in the order in which ``ld.so`` processes them: ``.rela.dyn``, then ``.rela.plt``; each once.
     ``imports`` are all undefined names of the dynamic symbol table, even if no relocation uses them.
     ``version_definitions`` is None if the object has no DT_VERDEF, which differs from an empty one for ``ld.so``.
+    ``has_relr`` tells that relative relocations are packed (DT_RELR).
     """
 
     machine: Machine
@@ -173,6 +174,7 @@ class SharedObject:
     imports: frozenset[str]
     pybind11_internals: str | None
     pybind11_python: tuple[str, ...]
+    has_relr: bool = False
 
     @property
     def python_modules(self) -> tuple[str, ...]:
@@ -458,6 +460,7 @@ class _Reader:
             # A pybind11 module imports Python symbols, so a CUDA library of a gigabyte need not be searched.
             pybind11_internals=self._pybind11_internals() if uses_python else None,
             pybind11_python=self._pybind11_python() if uses_python else (),
+            has_relr=Tag.RELR in self.file.dynamic,
         )
 
     def _name(self, offset: int) -> str:

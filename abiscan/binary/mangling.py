@@ -63,6 +63,16 @@ def _by_cxxfilt(name: str) -> str | None:
     return text
 
 
+def demangle_fully(name: str) -> str | None:
+    """The C++ name of a mangled name as the C++ runtime spells it, None if it is not one."""
+    if len(name) > _LONGEST or len(set(_SUBSTITUTION.findall(name))) > _MOST_SUBSTITUTIONS:
+        return None
+    if name.startswith("_Z"):
+        return _demangler()(name)
+    text = _demangler()(f"_ZTS{name}")
+    return text.removeprefix("typeinfo name for ") if text and text.startswith("typeinfo name for ") else None
+
+
 @functools.lru_cache(maxsize=65_536)
 def demangle(name: str) -> str:
     """The C++ name of a mangled name, in its usual short spelling; ``name`` itself if it is not mangled."""

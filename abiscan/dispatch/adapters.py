@@ -16,6 +16,7 @@ from abiscan.dispatch.events import (
     BlockKind,
     CppFunction,
     Define,
+    EndProcess,
     Enter,
     Event,
     FallBack,
@@ -54,6 +55,13 @@ def events_of(registrations: model.Registrations, keys: DispatchKeys, phase: mod
 
     :param keys: the keys of the target release, which reads the numbers in the code with its own table
     """
+    return (event for event, _ in ordered_events_of(registrations, keys, phase))
+
+
+def ordered_events_of(
+    registrations: model.Registrations, keys: DispatchKeys, phase: model.Phase
+) -> Iterator[tuple[Event, int]]:
+    """The same, each with its place in the order."""
     blocks = {library.order: _block(library, keys) for library in registrations.libraries}
     registered: Iterable[_Registered] = (
         *registrations.libraries,
@@ -62,13 +70,14 @@ def events_of(registrations: model.Registrations, keys: DispatchKeys, phase: mod
         *registrations.fallbacks,
         *registrations.classes,
         *registrations.registries,
+        *registrations.ends,
     )
     in_phase = (registration for registration in registered if registration.phase is phase)
     in_order = sorted(in_phase, key=_order)  # definitions before kernels
     for _, (first, *companions) in itertools.groupby(in_order, _order):
         kernels = [registration for registration in companions if isinstance(registration, model.RegisteredKernel)]
         if not (isinstance(first, model.RegisteredOperator) and _has_unread_schema(first, kernels)):
-            yield _event(first, kernels, blocks, keys)
+            yield _event(first, kernels, blocks, keys), first.order
 
 
 def _has_unread_schema(operator: model.RegisteredOperator, kernels: Iterable[model.RegisteredKernel]) -> bool:
@@ -88,6 +97,7 @@ _Registered: TypeAlias = (
     | model.RegisteredFallback
     | model.CustomClass
     | model.Registry
+    | model.ProcessEnd
 )
 
 
@@ -102,6 +112,8 @@ def _block(library: model.Library, keys: DispatchKeys) -> Block:
         dispatch_key=_key(library.dispatch_key, keys),
         file=library.file or _NO_FILE,
         line=library.line or 0,
+        stable=library.stable,
+        quotes=library.quotes,
     )
 
 
@@ -119,6 +131,8 @@ def _event(
         return Enter(
             registry=registered.what, key=entry_key(registered.what, registered.key), priority=registered.priority
         )
+    if isinstance(registered, model.ProcessEnd):
+        return EndProcess(cause=registered.cause, text=registered.text, place=registered.symbol)
     block = None if registered.library is None else blocks[registered.library]
     if isinstance(registered, model.RegisteredFallback):
         key = _key(registered.dispatch_key, keys)

@@ -26,6 +26,7 @@ from abiscan.dispatch.events import (
     BlockKind,
     CppFunction,
     Define,
+    EndProcess,
     Enter,
     Event,
     FallBack,
@@ -46,8 +47,8 @@ from abiscan.dispatch.inference import (
     read_definition,
     without_symint,
 )
-from abiscan.dispatch.keys import keys_of_minor
-from abiscan.dispatch.messages import has_message, message
+from abiscan.dispatch.keys import keys_of_minor, newest_minor
+from abiscan.dispatch.messages import OF_THE_CODE, UNKNOWN_KEY, Message, has_message, message
 from abiscan.dispatch.outcomes import FATAL, Outcome, OutcomeKind, RefusalError, Replay
 from abiscan.dispatch.registries import RegistryEntries
 from abiscan.dispatch.schema import TYPE_ADVICE, FunctionSchema, OperatorName
@@ -56,6 +57,7 @@ from abiscan.dispatch.state import OperatorEntry, State, StoredKernel, StoredSig
 from abiscan.inputs.version import MinorVersion
 
 LIBRARIES: Final = (1, 6)  # torch/library.h, and the checks of C++ types
+_CALLS_OF_C: Final = {Define: "aoti_torch_library_def(lib_, schema)", Implement: "torch_library_impl(…)"}
 _ONE_DEFINITION: Final = (1, 8)
 _NO_CATCH_ALL: Final = (1, 8)
 _SILENT_META: Final = (2, 0)
@@ -112,6 +114,7 @@ class _Run:
         self._implemented: dict[str, Event] = {}  # operator -> the first event that gives it a kernel
         self.outcomes: list[Outcome] = []
         self.failed = False
+        self._unopened: dict[int, RefusalError] = {}  # of the stable ABI, which does not look whether a block opened
 
     def state(self) -> State:
         return State(
@@ -126,6 +129,23 @@ class _Run:
         )
 
     def register(self, event: Event) -> None:
+        try:
+            self._apply(event)
+        except RefusalError as error:
+            if isinstance(event, OpenBlock) and event.block.stable:
+                self._unopened[id(event.block)] = error
+                return
+            self.failed = True
+            self.outcomes.append(error.outcome_of(event))
+
+    def _apply(self, event: Event) -> None:  # noqa: C901 - one case for each kind of event
+        """Do what torch does, and what the code of the stable ABI makes of it.
+
+        :raises RefusalError: the load ends there
+        """
+        block = event.block if isinstance(event, Define | Implement) else None
+        if block is not None and id(block) in self._unopened:
+            raise self._unopened[id(block)].without_text()
         try:
             match event:
                 case OpenBlock():
@@ -144,9 +164,16 @@ class _Run:
                     self._registries.name_backend(event.name)
                 case Enter():
                     self.outcomes.extend(self._registries.enter(event))
+                case EndProcess():
+                    self._end(event)
         except RefusalError as error:
-            self.failed = True
-            self.outcomes.append(error.outcome_of(event))
+            if block is None or not block.stable:
+                raise
+            raise error.said_by(_CALLS_OF_C[type(event)], quotes=block.quotes) from None
+
+    @staticmethod
+    def _end(event: EndProcess) -> None:
+        raise RefusalError(Message(id=OF_THE_CODE, text=event.text), event.place or event.cause)
 
     def go_on(self, refused: Outcome, events: Iterable[Event]) -> Iterator[Outcome]:
         """What else torch rejects, each subject once: the kernels of a rejected operator count as part of it.
@@ -172,6 +199,8 @@ class _Run:
     # What library.cpp checks
 
     def _open(self, block: Block) -> None:
+        if block.stable and block.dispatch_key is not None:
+            self._check_key(block, block.dispatch_key)
         if block.kind is BlockKind.IMPL:
             return
         if block.kind is BlockKind.DEF:
@@ -193,6 +222,13 @@ class _Run:
             self._throw_in(block, "L1", "_")
         if block.dispatch_key is not None:
             self._throw_in(block, "L2", block.namespace)
+
+    def _check_key(self, block: Block, key: str) -> None:
+        """Keys of the stable ABI are texts, which torch reads (``c10::parseDispatchKey``)."""
+        keys = keys_of_minor(self._release)
+        if key not in keys.names.values() and self._release <= newest_minor():
+            thrown = Message(id=UNKNOWN_KEY, text=f"could not parse dispatch key: {key}")
+            raise RefusalError(thrown, block.namespace or "_", new=key)
 
     def _define(self, event: Define) -> None:
         block, kernel = event.block, event.kernel

@@ -21,13 +21,18 @@ class BlockKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """One block of ``torch/library.h``; ``namespace`` is None for the wildcard ``_``."""
+    """One block of ``torch/library.h``; ``namespace`` is None for the wildcard ``_``.
+
+    ``stable`` is one of ``torch/csrc/stable/library.h``, whose own messages quote torch's if it ``quotes``.
+    """
 
     kind: BlockKind
     namespace: str | None
     dispatch_key: str | None
     file: str
     line: int
+    stable: bool = False
+    quotes: bool = False
 
     @property
     def debug(self) -> str:
@@ -121,4 +126,15 @@ class Enter:
     priority: int | None = None
 
 
-Event: TypeAlias = OpenBlock | Define | Implement | FallBack | RegisterOperator | RegisterClass | NameBackend | Enter
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class EndProcess:
+    """The code ends the process by itself: ``cause`` says how, ``text`` what it says; ``place`` is the function."""
+
+    cause: str
+    text: str
+    place: str | None
+
+
+Event: TypeAlias = (
+    OpenBlock | Define | Implement | FallBack | RegisterOperator | RegisterClass | NameBackend | Enter | EndProcess
+)

@@ -24,6 +24,13 @@ class Message:
     exact: bool = True
 
 
+OF_THE_CODE: Final = "end"
+"""The id of a message that is not torch's but of the code that registers."""
+
+UNKNOWN_KEY: Final = "key"
+"""The id of the message for a dispatch key of the stable ABI that torch does not know."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Template:
     """One wording, used from release ``first`` to ``last``; None is the newest. ``text`` is for ``str.format``."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 from dataclasses import dataclass
 from typing import Final
@@ -20,6 +21,9 @@ class OutcomeKind(enum.Enum):
     EXITS = "exits"
     """It prints ``message`` and ends the process with ``exit(1)``, which nobody can catch."""
 
+    CRASHES = "crashes"
+    """It fails without a word where nobody looks, and the process ends with SIGSEGV."""
+
     OVERRIDES = "overrides"
     """It replaces the existing registration and warns with ``message``, or silently if that is None."""
 
@@ -30,7 +34,7 @@ class OutcomeKind(enum.Enum):
     """It silently stores a kernel for an operator that nobody defines."""
 
 
-FATAL: Final = (OutcomeKind.RAISES, OutcomeKind.EXITS)
+FATAL: Final = (OutcomeKind.RAISES, OutcomeKind.EXITS, OutcomeKind.CRASHES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +87,18 @@ class RefusalError(Exception):
         super().__init__(thrown.text)
         self._thrown, self._subject, self._new, self._old = thrown, subject, new, old
         self._kind, self._problem = kind, problem
+
+    def without_text(self) -> RefusalError:
+        """The same, where nobody looks at what torch says, and what comes of it is used all the same."""
+        silent = dataclasses.replace(self._thrown, text="")
+        return RefusalError(silent, self._subject, self._new, self._old, OutcomeKind.CRASHES, self._problem)
+
+    def said_by(self, call: str, *, quotes: bool) -> RefusalError:
+        """The same as the extension says it that has called ``call`` of the C interface, somewhere in its headers."""
+        place = f"{call} API call failed at ?/library.h, line ?"
+        text = f"{self._thrown.text} (originally from {place})" if quotes else place
+        said = dataclasses.replace(self._thrown, text=text, exact=False)
+        return RefusalError(said, self._subject, self._new, self._old, self._kind, self._problem)
 
     def outcome_of(self, event: Event) -> Outcome:
         """The outcome of the rejected event."""

@@ -423,6 +423,24 @@ def parse_name_or_schema(
     return _Parser(text, words=words, allow_typevars=allow_typevars, classes=classes).declaration()
 
 
+# How torch's words for a syntax error begin. Which types it knows, in contrast, depends on the release.
+_OF_SYNTAX: Final = ("expected ", "Use `")
+
+
+def is_of_syntax(problem: str) -> bool:
+    """Whether a schema with this problem is one that no torch reads, whatever types it knows."""
+    return problem.startswith(_OF_SYNTAX)
+
+
+def syntax_error(text: str) -> str | None:
+    """What torch says of a text that no release reads as a schema or a name; None for any other."""
+    try:
+        parse_name_or_schema(text)
+    except SchemaError as error:
+        return str(error) if is_of_syntax(error.problem) else None
+    return None
+
+
 # ``SchemaTypeParser::parseBaseType``, without the words that are followed by other types.
 _TYPE_WORDS: Final = {kind.value: type_ for kind, type_ in ATOMS.items() if kind is not TypeKind.TENSOR} | {
     "None": ATOMS[TypeKind.NONE],

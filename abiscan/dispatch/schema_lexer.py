@@ -70,6 +70,7 @@ _NAMES: Final = {
     "# type:": "type comment",
 }
 INVALID: Final = "invalid"
+_C_BLANKS: Final = " \t\n\v\f\r"
 _CONTEXT: Final = 2  # lines that torch shows before and after the one with the error
 
 Span = tuple[int, int]
@@ -216,13 +217,23 @@ class Tokens:
                 # torch shows the character after the last token, even a space, but points at the one that is invalid.
                 blanks = _BLANKS.match(self._text, span[1])
                 assert blanks is not None
-                problem = f"expected a valid token but found '{self._text[span[0]]}'"
+                problem = f"expected a valid token but found '{_first_byte(self._text[span[0]])}'"
                 before_source, span = f"{problem} here:\n", (blanks.end(), blanks.end() + 1)
         message = problem if before_source is None else before_source + _highlighted(self._text, span)
-        return SchemaError(message, problem=problem.strip(), position=span[0])
+        return SchemaError(message.partition("\0")[0], problem=problem.strip(), position=span[0])
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _first_byte(character: str) -> str:
+    """What torch shows of a character that is no token, since it reads bytes; the message ends before a NUL."""
+    return _bytes(character)[:1].decode("utf-8", "backslashreplace")
 
 
 def _highlighted(text: str, span: Span) -> str:
+    """The lines around a place in the text, which is underlined: torch counts bytes, and blanks as C does."""
     start, end = span
     if end - start == len(text):
         return text
@@ -239,7 +250,9 @@ def _highlighted(text: str, span: Span) -> str:
     if start < end:
         excerpt += f"{text[start:line_end]}\n"
         rest = line_end + 1
-        if not text[start:end].isspace():
-            excerpt += f"{' ' * (start - line_begin)}{'~' * (end - start)} <--- HERE\n"
+        if text[start:end].strip(_C_BLANKS):
+            # A single character that is not ASCII is no token, so only its first byte is in question.
+            size = len(_bytes(text[start:end])) if end - start > 1 else 1
+            excerpt += f"{' ' * len(_bytes(text[line_begin:start]))}{'~' * size} <--- HERE\n"
     tail = text[rest:last]
     return excerpt + tail + ("\n" if tail and not tail.endswith("\n") else "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from abiscan.emulation.model import (
@@ -14,6 +14,7 @@ from abiscan.emulation.model import (
     Lookup,
     NotRun,
     Phase,
+    ProcessEnd,
     RegisteredFallback,
     RegisteredKernel,
     RegisteredOperator,
@@ -34,6 +35,7 @@ __all__ = [
     "Lookup",
     "NotRun",
     "Phase",
+    "ProcessEnd",
     "RegisteredFallback",
     "RegisteredKernel",
     "RegisteredOperator",
@@ -50,19 +52,26 @@ __all__ = [
 # The emulator is imported when something is emulated: users that only need the model do not wait for it.
 
 
-def recover(file: ElfFile, facts: SharedObject, argument_tail: int | None = None) -> Registrations:
+def recover(
+    file: ElfFile,
+    facts: SharedObject,
+    argument_tail: int | None = None,
+    syntax_error: Callable[[str], str | None] = lambda _: None,
+) -> Registrations:
     """Recover everything that an object registers, without running it.
 
     :param file: the object; its bytes are read on demand
     :param facts: the result of ``file.facts()``
     :param argument_tail: ``sizeof(c10::Argument)`` in the torch that the object was built for, in bytes, less the name
         it begins with; None to tell it from the object, as far as that goes
+    :param syntax_error: what every torch says of a text that none reads as a schema, None for any other: where the code
+        catches that, it goes on
     :returns: the registrations, with an ``EmulationGap`` for everything that could not be read; nothing in the file
         raises
     """
     from abiscan.emulation import recovery
 
-    return recovery.recover(file, facts, argument_tail)
+    return recovery.recover(file, facts, argument_tail, syntax_error)
 
 
 def prepare(machine: Machine) -> None:

@@ -36,3 +36,8 @@ def _operators() -> dict[str, tuple[str, ...]]:
     for name in resources.files("abiscan.emulation").joinpath("data/aten.txt").read_text("utf-8").splitlines():
         overloads[struct_of(name)] = (*overloads.get(struct_of(name), ()), name)
     return overloads
+
+
+def is_known(operator: str) -> bool:
+    """Whether torch has an operator of this name, in the releases of which the headers were read."""
+    return operator.startswith(_NAMESPACE) and operator in _operators().get(struct_of(operator), ())

@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import contextlib
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from abiscan.emulation import processors
 from abiscan.emulation.arch import Arch
-from abiscan.emulation.processor import ACCESSES, EXECUTE, READ, WRITE, AccessError, Stopped, is_mapped
+from abiscan.emulation.processor import ACCESSES, EXECUTE, FORBIDDEN, READ, WRITE, AccessError, Stopped, is_mapped
+from abiscan.emulation.taint import Decision, Taint
 
 PAGE_SIZE: Final = 0x1000
 _PAGE_MASK: Final = ~(PAGE_SIZE - 1)
@@ -39,10 +40,11 @@ IMPORT_BASE: Final = 0x70_0000_0000
 IMPORT_SLOT: Final = 0x400
 _IMPORT_SIZE: Final = 1 << 28
 CODE_BASE: Final = 0x74_0000_0000
+CANARY: Final = 0x5AFE_C0DE_0DD5_EE00  # what the stack protector compares; any value will do
 _HELPERS: Final = CODE_BASE - PAGE_SIZE
 _REGIONS: Final = {STACK_TOP - _STACK_SIZE: _STACK_SIZE, HEAP_BASE: HEAP_SIZE, IMPORT_BASE: _IMPORT_SIZE}
 _BLANK_PAGE: Final = bytes(PAGE_SIZE)
-_RETURN: Final = IMPORT_BASE  # the first slot: where a function returns to that Python called
+RETURN: Final = IMPORT_BASE  # the first slot: where a function returns to that Python called
 
 # All pages that can ever be mapped, in pages of 4 KiB: memory that a runaway initialiser fills ends as a gap.
 _CAPACITY: Final = 150_000
@@ -76,6 +78,13 @@ class Stop(Exception):  # noqa: N818 - not an error: the way in which an emulate
         self.called = called
 
 
+class Boundary(NamedTuple):
+    """Where code goes on that called a double which calls back: address, and stack pointer there."""
+
+    pc: int
+    stack: int
+
+
 class Unknown(NamedTuple):
     """The contents of registers and memory where nothing is known of them.
 
@@ -94,14 +103,21 @@ class Emulator:
     :param pager: asked to map the page at an address that was touched; False when there is nothing to map
     :param call_out: called when the code jumps into the import slots, with the slot's address; it does what the
         imported function would do, its return included
+    :param decided: called when the answer of an unknown function decides something
     """
 
-    def __init__(self, arch: Arch, pager: Callable[[int], bool], call_out: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        arch: Arch,
+        pager: Callable[[int], bool],
+        call_out: Callable[[int], None],
+        decided: Callable[[Decision], None] = lambda _: None,
+    ) -> None:
         self.arch = arch
         self.vm = processors.take(arch.name, _CAPACITY)
         self._pager = pager
         self._call_out = call_out
-        self._depth = 0
+        self._boundaries: list[Boundary | None] = []  # of the calls from doubles that run, None where nothing passes
         self._last_fault: tuple[int, int] | None = None
         self._last_instruction = 0
         self._map_regions()
@@ -112,6 +128,10 @@ class Emulator:
         self._observed: dict[int, Callable[[], None]] = {}
         self._watched: set[int] = set()
         self.vectors, self.masks = self.vm.vectors, self.vm.masks
+        self.answer = 0  # of whatever is not known here
+        self._last_guard: tuple[int, int] | None = None
+        self._returns: set[int] = set()  # where functions return to that run between instructions that are followed
+        self.taint = Taint(self, arch, decided)
         self.helpers = _HELPERS
         if arch.helpers:
             self.map_page(_HELPERS, arch.helpers, writable=False, executable=True)
@@ -154,6 +174,8 @@ class Emulator:
         """
         if not 0 <= size <= HEAP_SIZE:
             raise Stop(f"read of {size} bytes at {address:#x}", self.vm.pc)
+        if self.taint.memory:
+            self.taint.read |= self.taint.label_of(address, size)
         try:
             return bytes(self.vm.mem_read(address, size))
         except (AccessError, OverflowError):
@@ -168,6 +190,8 @@ class Emulator:
 
         :raises Stop: nothing is there
         """
+        if self.taint.memory or self.taint.read:
+            self.taint.mark(address, len(data), self.taint.read)
         with contextlib.suppress(AccessError, OverflowError):
             self.vm.mem_write(address, data)
             return
@@ -282,7 +306,8 @@ class Emulator:
         :param instructions: how many instructions it may execute
         :raises Stop: it cannot be run to its end
         """
-        self._depth = 0
+        self._boundaries.clear()
+        self.taint.start(range(STACK_TOP - _STACK_SIZE, STACK_TOP))
         self.vm.sp = STACK_TOP - _STACK_ABOVE
         self._last_instruction = self.vm.icount + instructions
         self.vm.icount_limit = min(self.vm.icount + _SLICE, self._last_instruction)
@@ -304,7 +329,7 @@ class Emulator:
             },
             memory={
                 areas: b"".join(pointer.to_bytes(8, "little") * (_AREA // 8) for pointer in pointers),
-                _RETURN: b"\xff" * IMPORT_SLOT,  # where the return address points
+                RETURN: b"\xff" * IMPORT_SLOT,  # where the return address points
                 bottom: b"\xff" * (top - bottom) + frame + b"\xff" * (STACK_TOP - top - len(frame)),
             },
         )
@@ -318,25 +343,40 @@ class Emulator:
         for address, content in unknown.memory.items():
             self.write(address, content)
 
-    def call(self, address: int, *arguments: int) -> int:
-        """Call a function from within a double (or ``start``), on the current stack."""
-        if self._depth >= _MAX_DEPTH:
+    @property
+    def depth(self) -> int:
+        """How many calls from Python run, one inside the other."""
+        return len(self._boundaries)
+
+    def boundary(self, depth: int) -> Boundary | None:
+        """Where the double returns to that made the call at ``depth``; None where no exception passes."""
+        return self._boundaries[depth] if depth >= 0 else None
+
+    def call(self, address: int, *arguments: int, is_thread: bool = False) -> int:
+        """Call a function from within a double (or ``start``), on the current stack.
+
+        :param is_thread: it is the first function of a thread: no exception leaves it
+        """
+        if self.depth >= _MAX_DEPTH:
             raise Stop("calls nested too deeply", address)
         vm, arch = self.vm, self.arch
-        pc, stack, link = vm.pc, vm.sp, arch.return_address(vm) if self._depth else 0
+        pc, stack, link = vm.pc, vm.sp, arch.return_address(vm) if self.depth else 0
+        boundary = Boundary(link, arch.stack_after_return(vm)) if self.depth and not is_thread else None
         vm.sp = stack - _RED_ZONE
         for register, value in zip(arch.arguments, arguments, strict=False):
             vm.reg_write(register, value & 0xFFFF_FFFF_FFFF_FFFF)
-        arch.enter(vm, _RETURN)
+        arch.enter(vm, RETURN)
         vm.pc = address
-        self._depth += 1
+        self._boundaries.append(boundary)
+        before = self.taint.enter()
         try:
             self._run()
         finally:
-            self._depth -= 1
+            self._boundaries.pop()
+            self.taint.leave(before)
         result = int(vm.reg_read(arch.result))
         vm.pc, vm.sp = pc, stack
-        if self._depth and arch.hidden_result is not None:
+        if self.depth and arch.hidden_result is not None:
             vm.reg_write("x30", link)
         return result
 
@@ -348,15 +388,19 @@ class Emulator:
         return self.call(address, *arguments)
 
     def _run(self) -> None:
-        while not self._is_end(self.vm.run()):
-            pass
+        taint = self.taint
+        while True:
+            if taint.registers and self._follow():
+                continue
+            if self._is_end(self.vm.run()):
+                return
 
     def _is_end(self, stopped: int) -> bool:
         """Deal with what stopped the processor; whether that is the end of the function that was called."""
         vm = self.vm
         if stopped == Stopped.NOT_CODE:
             pc = vm.pc
-            if pc == _RETURN:
+            if pc == RETURN:
                 return True
             if IMPORT_BASE <= pc < IMPORT_BASE + _IMPORT_SIZE:
                 self._call_out(pc)
@@ -364,6 +408,8 @@ class Emulator:
                 self._fetch(pc)
         elif stopped in ACCESSES:
             self._access(vm.address)
+        elif stopped in FORBIDDEN and self._go_on_at_guard():
+            pass
         elif stopped == Stopped.BREAKPOINT:
             self._break()
         elif stopped == Stopped.UNKNOWN:
@@ -373,6 +419,73 @@ class Emulator:
         else:
             raise Stop(_REASONS[stopped].format(vm.address) if stopped in _REASONS else vm.other, vm.pc)
         return False
+
+    def _follow(self) -> bool:
+        """Execute one instruction of the object that is looked at; False if the machine is to go on by itself."""
+        pc = self.vm.pc
+        if IMPORT_BASE <= pc < IMPORT_BASE + _IMPORT_SIZE or not is_mapped(self.vm, pc):
+            return False
+        if pc in self._returns:
+            self._returned(pc)
+        return self.taint.step()
+
+    def _go_on_at_guard(self) -> bool:
+        """At an access to a byte that was guarded: False if it was not, or if that is the way of the code itself."""
+        taint, here = self.taint, (self.vm.pc, self.vm.icount)
+        if taint.step():
+            return True
+        if here == self._last_guard:  # an instruction that touches more than is known of it
+            self._last_guard = None
+            return taint.give_up()
+        self._last_guard = here
+        return taint.is_used
+
+    def unknown_answer(self, name: str, address: int, registers: Sequence[str]) -> int:
+        """What an instruction puts into registers that tells what machine this is: nobody knows."""
+        self.taint.answer_in(name, address, [part for register in registers for part in self.arch.parts_of(register)])
+        return self.answer
+
+    def step_one(self) -> bool:
+        """Execute one instruction; False if it was not, and the machine has to see why."""
+        pc = self.vm.pc
+        if pc in self._diverted or pc in self._observed:
+            return False
+        if pc in self._watched:
+            self.reached.add(pc)
+        if self.vm.misreads_vectors and 0 in self.arch.suspects(self._code_at(pc)[:_SUSPECT_HEAD]):
+            self._step_over(pc)
+            return True
+        stopped = self.vm.step()
+        if stopped == Stopped.UNKNOWN:
+            self._go_on_where_decoding_failed()
+            return self.vm.pc != pc
+        return stopped == Stopped.NOT
+
+    def _step_over(self, pc: int) -> None:
+        """Execute an instruction that is not left to the processor."""
+        text = self.arch.step_over(self.vm, self, self._code_at(pc))
+        if text is not None:
+            raise Stop(f"unknown instruction: {text}", pc)
+
+    def stop_at(self, address: int) -> None:
+        """Stop when the code gets to an address that a function returns to."""
+        self._returns.add(address)
+        self.vm.add_breakpoint(address)
+
+    def _returned(self, address: int) -> bool:
+        is_over = self.taint.resume(address)
+        if is_over:
+            self._returns.discard(address)
+        return is_over
+
+    def guard(self, address: int, *, guarded: bool) -> None:
+        """Stop at accesses to a byte, or no longer."""
+        with contextlib.suppress(AccessError):
+            self.vm.guard(address, guarded)
+
+    def code_at(self, address: int) -> bytes:
+        """The bytes of an instruction, and some behind it."""
+        return self._code_at(address)
 
     def _go_on_where_decoding_failed(self) -> None:
         pc = self.vm.pc
@@ -400,6 +513,10 @@ class Emulator:
     def _break(self) -> None:
         """At a breakpoint: something diverted, observed or watched, or an instruction not left to the emulator."""
         pc = self.vm.pc
+        if pc in self._returns and not self._returned(pc):
+            while self.vm.pc == pc and (stopped := self.vm.step()):
+                self._is_end(stopped)
+            return
         if pc in self._diverted:
             self._call_out(self._diverted[pc])
             return
@@ -410,13 +527,10 @@ class Emulator:
             return
         if pc in self._watched:
             self.reached.add(pc)
-        code = self._code_at(pc)
-        if not self.vm.misreads_vectors or 0 not in self.arch.suspects(code[:_SUSPECT_HEAD]):
+        if not self.vm.misreads_vectors or 0 not in self.arch.suspects(self._code_at(pc)[:_SUSPECT_HEAD]):
             self.vm.remove_breakpoint(pc)
             return
-        text = self.arch.step_over(self.vm, self, code)
-        if text is not None:
-            raise Stop(f"unknown instruction: {text}", pc)
+        self._step_over(pc)
 
     def _code_at(self, address: int) -> bytes:
         try:

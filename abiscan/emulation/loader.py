@@ -26,6 +26,7 @@ BASE: Final = 0x10_0000_0000  # of the object's address 0
 SPACING: Final = 0x1_0000_0000  # between the objects of a process
 
 _PT_TLS: Final = 7
+_PT_GNU_EH_FRAME: Final = 0x6474_E550
 _PF_X, _PF_W = 1, 2
 _SYMBOL: Final = struct.Struct("<IBBHQQ")
 _PROGRAM_HEADER: Final = struct.Struct("<IIQQQQQQ")
@@ -115,6 +116,8 @@ class Image:
         ]
         headers = self._program_headers()
         self.tls = headers.get(_PT_TLS)
+        frames = headers.get(_PT_GNU_EH_FRAME)
+        self.frame_header = self.base + frames.address if frames else None
         self._relocations = self._read_relocations()
         self._extra = self._read_relative()
 
@@ -208,6 +211,24 @@ class Image:
     def contains(self, address: int) -> bool:
         """Whether ``address``, in the emulated space, belongs to the object."""
         return self.base <= address < self.base + self.size
+
+    def is_relocated(self, address: int) -> bool:
+        """Whether a relocation fills the word at ``address``, in the emulated space."""
+        offset = address - self.base
+        first, second = self._tables
+        second_from = len(first) // 3
+        return any(
+            (first[3 * index] if index < second_from else second[3 * (index - second_from)]) == offset
+            for index in self._relocations.get(offset >> 12, ())
+        )
+
+    def is_writable(self, address: int) -> bool:
+        """Whether ``address``, in the emulated space, is in a segment that code may write."""
+        return any(
+            segment.flags & _PF_W
+            and self.base + segment.address <= address < self.base + segment.address + segment.size
+            for segment in self.file.segments
+        )
 
     def is_code(self, address: int) -> bool:
         """Whether ``address``, in the emulated space, is in an executable segment."""

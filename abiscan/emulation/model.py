@@ -54,7 +54,8 @@ class Library:
 
     ``namespace`` is None for the wildcard ``_``. ``dispatch_key`` is the number in the machine code, which means what
     the torch that the extension was built for means by it, or the name where the code gives a name (stable ABI).
-    ``file`` and ``line`` are those of the source, as the compiler left them.
+    ``file`` and ``line`` are those of the source, as the compiler left them. ``stable`` is one of the stable ABI, and
+    ``quotes`` tells that the extension's own error messages there quote torch's, as from the headers of 2.13 on.
     """
 
     kind: LibraryKind
@@ -64,6 +65,8 @@ class Library:
     line: int | None
     phase: Phase
     order: int
+    stable: bool = False
+    quotes: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,6 +175,21 @@ class Registry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessEnd:
+    """A static initialiser ends the process, on every machine and every torch.
+
+    ``cause`` says how: "throws std::runtime_error, which nothing catches"; ``text`` is what ``what()`` says, or else
+    what is printed. ``symbol`` is the function where it happens, as far as it has a name.
+    """
+
+    cause: str
+    text: str
+    symbol: str | None
+    phase: Phase
+    order: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Lookup:
     """An operator that the code fetches by name when it runs, with torch's ``function``.
 
@@ -203,7 +221,7 @@ class EmulationGap:
     Of a function that was ``started`` and did not get to its end, ``address`` is the program counter, or, where it
     stopped in an imported function, where that would have returned to. ``called`` is that function, or the one called
     last, if that has no double and so just returned zero. ``lost`` counts the calls that register and that it did not
-    get to, by what they register.
+    get to, by what they register. ``ends`` tells that the process may end there, while the object is loaded.
     """
 
     stage: str
@@ -213,11 +231,15 @@ class EmulationGap:
     started: int | None = None
     called: str | None = None
     lost: tuple[tuple[str, int], ...] = ()
+    ends: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registrations:
     """Everything recovered from one object, each list in the order in which the code registers.
+
+    ``doubtful_from`` is the first ``order`` that may be another one in a real process, since something was decided
+    before it that is not known here; None where all is certain.
 
     ``debug_at`` is the offset of the last member, ``debug_``, in the ``torch::CppFunction`` objects that the code
     makes, which tells releases apart; None where it makes none of which this shows.
@@ -231,8 +253,10 @@ class Registrations:
     registries: tuple[Registry, ...] = ()
     lookups: tuple[Lookup, ...] = ()
     gpu_kernels: tuple[GpuKernel, ...] = ()
+    ends: tuple[ProcessEnd, ...] = ()
     gaps: tuple[EmulationGap, ...] = ()
     debug_at: int | None = None
+    doubtful_from: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,19 +3,22 @@
 An imported symbol gets a slot of ``IMPORT_SLOT`` bytes. To code that reads it, it is a datum (zeroes, or what
 ``_DATA_IMAGES`` says: a ``std::type_info`` knows its name, a vtable leads to functions). Code that jumps there calls
 the *double* of that name: a Python function of this package that does what the real one does to the process, or
-records it. A function without a double returns zero: see ``unknown_answers``.
+records it. A function without a double returns zero, and ``taint`` follows what becomes of
+that.
 """
 
 from __future__ import annotations
 
 import contextlib
+import re
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from abiscan.binary.elf import ElfFile, Machine
 from abiscan.emulation.arch import ARCHITECTURES
 from abiscan.emulation.emulator import (
+    CANARY,
     CODE_BASE,
     HEAP_BASE,
     HEAP_SIZE,
@@ -25,15 +28,20 @@ from abiscan.emulation.emulator import (
     Emulator,
     Stop,
 )
+from abiscan.emulation.environment import VARIABLES
+from abiscan.emulation.exceptions import Exceptions, Unwinding
 from abiscan.emulation.loader import Image
 from abiscan.emulation.processor import AccessError
+from abiscan.emulation.stream_layouts import stream_layout
+from abiscan.emulation.taint import Decision
+from abiscan.emulation.type_information import BASES, ROOT, VTABLES, TypeInformation
+from abiscan.emulation.unknown_answers import written
 
 Double = Callable[["Call"], "int | None"]
 
 _THREAD_POINTER: Final = HEAP_BASE + 0x10_0000  # the heap proper starts above the thread's block
 _HEAP_START: Final = HEAP_BASE + 0x20_0000
 _HEAP_END: Final = HEAP_BASE + HEAP_SIZE
-_CANARY: Final = 0x5AFE_C0DE_0DD5_EE00  # what the stack protector compares; any value will do
 _HEAP_TOP: Final = HEAP_BASE  # holds the address of the first free byte
 _BETWEEN: Final = 16  # bytes between allocations, in which each has its size before it
 _MAX_ALLOCATION: Final = 0x1000_0000
@@ -53,9 +61,10 @@ _WITHOUT_EFFECT: Final = (
     *("pthread_mutex_lock", "pthread_mutex_unlock", "pthread_rwlock_wrlock", "pthread_rwlock_unlock"),
     *("__cudaRegisterFunction", "__cudaRegisterVar", "__cudaRegisterFatBinaryEnd"),
 )
+# Functions whose doubles keep what they are given where no instruction sees it.
+_KEEPS: Final = re.compile(r"_ZN[KR]*(5torch|3c10|2at)|aoti_torch|torch_|_?Py|__(cuda|hip)")
+_DOUBLE: Final = 64  # bits
 _STREAM_TABLE: Final = 24
-_IOS_IN_CXX11, _IOS_IN_COW = 112, 88
-_TYPE_INFO_VTABLE: Final = "_ZTVN10__cxxabiv117__class_type_infoE"
 
 
 class EmulatedProcess:
@@ -83,10 +92,11 @@ class EmulatedProcess:
         self._tls_imports: dict[str, int] = {}
         self._own_names: dict[int, str] = {}
         # What doubles remember of objects that live in the process, by address.
-        self.streams: dict[int, bytes] = {}
         self.texts: dict[int, bytes] = {}
         # Stands for each std::string that cannot be read; None where that ends the function.
         self.unknown_text: bytes | None = None
+        self.environment = dict(VARIABLES)
+        self._threads = 1
         self.locale = 0
         self.character_tables: dict[str, int] = {}  # of <ctype.h>, by the function that locates each
         self.capsules: dict[int, int] = {}
@@ -94,17 +104,18 @@ class EmulatedProcess:
         self.attributes: dict[int, dict[bytes | int, int]] = {}
         self.python_version = "3.11"
         self.answered_with_zero: str | None = None  # the import that was called last, if it has no double
-        # What functions without a double return, if not zero, by their names; those that were called, by where to.
-        self.answers: Mapping[str, int] = {}
-        self.unknown_calls: dict[int, str] = {}
+        self.decisions: list[Decision] = []
+        self.decided_at: int | None = None  # what ``count`` was at the first of them
+        self.count: Callable[[], int] = lambda: 0
         self.called: set[str] = set()  # the imports that were called
         self.calls = 0
-        self.way = 0  # differs where other imports were called, or from elsewhere
         self.call_limit = 0
         self.heap_limit = _HEAP_END
         self.call_sites: set[int] = set()
         self.arch = ARCHITECTURES[machine]
-        self.machine = Emulator(self.arch, self._page_in, self._call_out)
+        self.types = TypeInformation(self)
+        self.exceptions = Exceptions(self)
+        self.machine = Emulator(self.arch, self._page_in, self._call_out, self._decide)
         self.images: list[Image] = []
         for number, each in enumerate((file, *siblings)):
             taken = self.images[-1].tls_end if self.images else 0
@@ -127,12 +138,13 @@ class EmulatedProcess:
         """
         if size > _MAX_ALLOCATION:
             raise Stop(f"allocation of {size} bytes", self.machine.vm.pc)
-        address = -(-self.machine.word(_HEAP_TOP) // alignment) * alignment
-        top = address + (max(size, 1) + 15 & ~15) + _BETWEEN
-        if top > self.heap_limit:
-            raise Stop("memory budget exhausted", self.machine.vm.pc)
-        self.machine.set_word(_HEAP_TOP, top)
-        self.machine.set_word(address - 8, size)
+        with self.machine.taint.unseen():
+            address = -(-self.machine.word(_HEAP_TOP) // alignment) * alignment
+            top = address + (max(size, 1) + 15 & ~15) + _BETWEEN
+            if top > self.heap_limit:
+                raise Stop("memory budget exhausted", self.machine.vm.pc)
+            self.machine.set_word(_HEAP_TOP, top)
+            self.machine.set_word(address - 8, size)
         return address
 
     @contextlib.contextmanager
@@ -204,7 +216,7 @@ class EmulatedProcess:
         machine = self.machine
         machine.vm.reg_write(self.arch.thread_pointer, _THREAD_POINTER)
         machine.set_word(_THREAD_POINTER, _THREAD_POINTER)  # %fs:0 holds the thread pointer itself
-        machine.set_word(_THREAD_POINTER + 0x28, _CANARY)
+        machine.set_word(_THREAD_POINTER + 0x28, CANARY)
         for image in self.images:
             if image.tls is not None and image.tls_end < 0x8_0000:
                 initial = image.file.data[image.tls.offset : image.tls.offset + image.tls.file_size]
@@ -218,6 +230,11 @@ class EmulatedProcess:
     def imported_thread_variable(self, name: str) -> int:
         """The address of a thread-local variable that the object imports."""
         return _THREAD_POINTER + self._bind_tls(name)
+
+    def new_thread(self) -> int:
+        """The number of a new thread; the one that everything else runs in has number 1."""
+        self._threads += 1
+        return self._threads
 
     # Objects
 
@@ -314,18 +331,29 @@ class EmulatedProcess:
         if name.startswith("_ZTT"):  # a table of virtual tables: all lead to the virtual table of the class
             table = self.bind("_ZTV" + name[4:]) + _STREAM_TABLE
             self.machine.write(slot, table.to_bytes(8, "little") * (IMPORT_SLOT // 8))
-        elif name.startswith("_ZTV") and "stringstream" in name:
-            # Three words before the functions, the first: where std::basic_ios lies, seen from std::ostream.
-            functions = [_IOS_IN_CXX11 if "__cxx11" in name else _IOS_IN_COW, 0, 0]
-            functions += [self.bind("virtual function of " + name)] * _VTABLE_FUNCTIONS
-            self.machine.write(slot, struct.pack(f"<{len(functions)}Q", *functions)[:IMPORT_SLOT])
+        elif name.startswith("_ZTV") and (layout := stream_layout(name)):
+            functions = [self.bind("virtual function of " + name)] * 2
+            words = [word for offset, top in layout for word in (offset, top, self.bind("_ZTI" + name[4:]), *functions)]
+            self.machine.write(slot, struct.pack(f"<{len(words)}q", *words))
+        elif name.startswith("_ZTV") and name[4:] in (*BASES, ROOT):
+            inner = name[5:-1] if name[4] == "N" else name[4:]
+            members = (
+                f"_ZN{inner}D1Ev",
+                f"_ZN{inner}D0Ev",
+                f"_ZNK{inner}4whatEv",
+                f"_ZNK{inner}22what_without_backtraceEv",
+            )
+            self.machine.write(slot, struct.pack("<6Q", 0, self.bind("_ZTI" + name[4:]), *map(self.bind, members)))
         elif name.startswith("_ZTV"):
-            functions = [0, 0] + [self.bind("virtual function of " + name)] * _VTABLE_FUNCTIONS
+            functions = [0, self.bind("_ZTI" + name[4:])]
+            functions += [self.bind("virtual function of " + name)] * _VTABLE_FUNCTIONS
             self.machine.write(slot, b"".join(word.to_bytes(8, "little") for word in functions))
         elif name.startswith("_ZTI"):
             text = self.store(name[4:].encode() + b"\0")
-            self.machine.set_word(slot, self.bind(_TYPE_INFO_VTABLE) + 16)
-            self.machine.set_word(slot + 8, text)
+            base = BASES.get(name[4:])
+            kind = "__class_type_info" if base is None else "__si_class_type_info"
+            parts = (self.bind(VTABLES[kind]) + 16, text, self.bind("_ZTI" + base) if base else 0)
+            self.machine.write(slot, struct.pack("<3Q", *parts))
         elif name.startswith(("Py", "_Py")):
             self._fill_datum(self, name, slot)
 
@@ -344,22 +372,49 @@ class EmulatedProcess:
         name, double = found
         self.called.add(name)
         call = Call(self, name)
-        self.way = hash((self.way, name, call.return_address))
-        self.answered_with_zero = None
-        if double is None:
-            self.answered_with_zero = self.unknown_calls[call.return_address] = name
+        self.answered_with_zero = name if double is None else None
         if self.image_at(call.return_address) is not None:
             self.call_sites.add(call.return_address)
         self.calls += 1
         if self.calls > self.call_limit:
             raise Stop("call budget exhausted", call.return_address, name)
+        taint = self.machine.taint
+        outer, taint.read = taint.read, 0
         try:
-            call.finish(self.answers.get(name, 0) if double is None else double(call))
+            if double is None:
+                label = self._answer(call)
+                call.finish(self.machine.answer)
+            else:
+                result = double(call)
+                label = taint.read
+                call.finish(result)
+            if taint.is_used:
+                if label and double is not None and _KEEPS.match(name):
+                    taint.decide(label, call.return_address, "what is registered")
+                taint.returned(label)
+        except Unwinding as unwinding:
+            self.exceptions.unwind(call, unwinding)
         except Stop as stop:
             # What it was called for inside the object, through a pointer, may have stopped at a place of its own.
             if self.image_at(stop.address) is None or stop.address == call.return_address:
                 stop.address, stop.called = call.return_address, stop.called or name
             raise
+        finally:
+            taint.read = outer
+
+    def _decide(self, decision: Decision) -> None:
+        if self.decided_at is None:
+            self.decided_at = self.count()
+        self.decisions.append(decision)
+
+    def _answer(self, call: Call) -> int:
+        """The label of what a function without a double returns and writes: zero, and nothing."""
+        taint = self.machine.taint
+        label = taint.answer(call.name, call.return_address)
+        if label:
+            for address, size in written(call):
+                taint.mark(address, size, label)
+        return label
 
     def _jump_to_chosen(self, resolver: int) -> None:
         """Go on in the function that an indirect function's resolver chooses, with the registers as they are."""
@@ -392,6 +447,10 @@ class Call:
         self._hidden: int | None = None
         self._shift = 0
 
+    def answer_is_unknown(self) -> None:
+        """What is returned is not known, after all."""
+        self.machine.taint.read |= self.machine.taint.answer(self.name, self.return_address)
+
     @property
     def result(self) -> int:
         """Where the caller wants the object that this function returns in memory. Ask before any argument."""
@@ -409,9 +468,49 @@ class Call:
         names, vm = self.process.arch.arguments, self.machine.vm
         registers = len(names)
         if index < registers:
+            taint = self.machine.taint
+            if taint.registers:
+                taint.read |= taint.label_in(self.process.arch.parts_of(names[index]))
             return int(vm.reg_read(names[index]))
         above = vm.sp + (8 if self.process.arch.hidden_result is None else 0)  # x86-64: beyond the return address
         return self.machine.word(above + 8 * (index - registers))
+
+    def number(self, index: int, bits: int = 64) -> float:
+        """A ``double`` or ``float`` argument, of those counted from 0."""
+        taint, name = self.machine.taint, self.process.arch.number_registers[index]
+        taint.read |= taint.label_in((name,)) if taint.registers else 0
+        content = self.machine.vm.reg_read(self.process.arch.number_part(name)).to_bytes(8, "little")
+        (value,) = struct.unpack_from("<d" if bits == _DOUBLE else "<f", content)
+        return float(value)
+
+    def complex_number(self, index: int) -> tuple[float, float]:
+        """A ``float _Complex`` argument: both parts in one register on x86-64, in two on AArch64."""
+        if self.process.arch.hidden_result is not None:
+            return self.number(index, 32), self.number(index + 1, 32)
+        name = self.process.arch.number_registers[index]
+        content = self.machine.vm.reg_read(self.process.arch.number_part(name)).to_bytes(8, "little")
+        real, imaginary = struct.unpack("<2f", content)
+        return float(real), float(imaginary)
+
+    @staticmethod
+    def packed(value: float, bits: int) -> bytes:
+        """The bytes of a ``double`` or ``float``."""
+        if bits == _DOUBLE:
+            return struct.pack("<d", value)
+        try:
+            return struct.pack("<f", value)
+        except OverflowError:
+            return struct.pack("<f", float("inf") if value > 0 else float("-inf"))
+
+    def give_number(self, value: float, bits: int = 64) -> None:
+        """Set the result of a function that returns a ``double`` or ``float``."""
+        arch = self.process.arch
+        content = int.from_bytes(self.packed(value, bits), "little")
+        self.machine.vm.reg_write(arch.number_part(arch.number_registers[0]), content)
+
+    def give_second(self, value: int) -> None:
+        """Set the second word of a result of two words, in registers."""
+        self.machine.vm.reg_write(self.process.arch.second_result, value)
 
     def repeated(self, character: int, count: int) -> bytes:
         """The character in one argument, as often as another one says.

@@ -6,9 +6,8 @@ A name without a namespace takes the library's; a kernel without a dispatch key 
 
 from __future__ import annotations
 
-import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
@@ -18,6 +17,7 @@ from abiscan.emulation.model import (
     LibraryKind,
     Lookup,
     Phase,
+    ProcessEnd,
     RegisteredFallback,
     RegisteredKernel,
     RegisteredOperator,
@@ -55,14 +55,26 @@ class Recorder:
         self.classes: list[CustomClass] = []
         self.registries: list[Registry] = []
         self.lookups: list[Lookup] = []  # by emulated addresses, at first
+        self.ends: list[ProcessEnd] = []
         self.debug_at: set[int] = set()
         self.built: set[str] = set()  # operators whose schema was read from the objects that code put together
         self.settle: Callable[[], None] = lambda: None
         """Called before each record, to record entries that inlined code has added before."""
-        self._order = itertools.count()
+        self.ends_at_torch = False
+        """Whether torch has refused something for certain that nothing catches: then no library ends before."""
+        self.count = 0
+        """The next ``order``."""
 
     def library(
-        self, kind: LibraryKind, namespace: str | None, key: int | str | None, file: str | None, line: int | None
+        self,
+        kind: LibraryKind,
+        namespace: str | None,
+        key: int | str | None,
+        file: str | None,
+        line: int | None,
+        *,
+        stable: bool = False,
+        quotes: bool = False,
     ) -> Library:
         """Record that a library is opened."""
         opened = Library(
@@ -73,6 +85,8 @@ class Recorder:
             line=line,
             phase=self.phase,
             order=self._next(),
+            stable=stable,
+            quotes=quotes,
         )
         self.libraries.append(opened)
         return opened
@@ -188,9 +202,30 @@ class Recorder:
         order = self._next()
         self.registries.append(Registry(what=what, key=key, priority=priority, phase=self.phase, order=order))
 
+    def close(self, library: int) -> None:
+        """Record that a library does not live any more, by its order: what it registered is not registered.
+
+        What a called function registers counts as long as it lives.
+        """
+        if self.phase is Phase.ON_CALL or self.ends_at_torch:
+            return
+        lists: tuple[list[Any], ...] = (self.operators, self.kernels, self.fallbacks)
+        for records in lists:
+            records[:] = [record for record in records if record.library != library]
+        self.libraries[:] = [each for each in self.libraries if each.order != library]
+
+    def end(self, cause: str, text: str, symbol: str | None) -> None:
+        """Record that the process ends."""
+        self.ends.append(ProcessEnd(cause=cause, text=text, symbol=symbol, phase=self.phase, order=self._next()))
+
     def marks(self) -> tuple[int, ...]:
         """How much has been recorded."""
         return tuple(map(len, self._lists()))
+
+    def drop(self, marks: tuple[int, ...]) -> None:
+        """Forget what has been recorded since."""
+        for records, mark in zip(self._lists(), marks, strict=True):
+            del records[mark:]
 
     def since(self, marks: tuple[int, ...]) -> tuple[object, ...]:
         """What has been recorded since, apart from its place among everything else."""
@@ -200,12 +235,13 @@ class Recorder:
             for record in records[mark:]
         )
 
-    def _lists(self) -> tuple[Sequence[Any], ...]:
+    def _lists(self) -> tuple[list[Any], ...]:
         return self.libraries, self.operators, self.kernels, self.fallbacks, self.classes, self.registries
 
     def _next(self) -> int:
         self.settle()
-        return next(self._order)
+        self.count += 1
+        return self.count - 1
 
     def lookup(self, operator: str, function: str, address: int, abi_version: int | None = None) -> None:
         """Record that the call that returns to ``address`` passes an operator name to ``function``."""

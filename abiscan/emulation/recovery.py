@@ -5,36 +5,44 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+import operator
 import re
 import struct
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
 
 from abiscan.binary import registration_api as api
-from abiscan.binary.elf import ElfFile, SharedObject
+from abiscan.binary.elf import ElfFile, Machine, SharedObject
 from abiscan.binary.mangling import demangle
 from abiscan.emulation.call_graph import CalledFunctions, CallGraph
 from abiscan.emulation.call_sites import CallSite, Functions, find_call_sites
 from abiscan.emulation.doubles import finder
 from abiscan.emulation.doubles.cpython import CPYTHON, fill_datum, module_functions, new_module
+from abiscan.emulation.doubles.exceptions import EXCEPTIONS
 from abiscan.emulation.doubles.gpu_runtime import GPU_RUNTIME, GpuKernels
 from abiscan.emulation.doubles.libc import LIBC
 from abiscan.emulation.doubles.libstdcxx import LIBSTDCXX
+from abiscan.emulation.doubles.numbers import NUMBERS
+from abiscan.emulation.doubles.paths import PATHS
+from abiscan.emulation.doubles.streams import STREAMS
+from abiscan.emulation.doubles.system import SYSTEM
 from abiscan.emulation.doubles.torch import torch_doubles
 from abiscan.emulation.doubles.torch_lookups import function_called
 from abiscan.emulation.doubles.torch_registries import FilledRegistries
 from abiscan.emulation.emulator import Stop
+from abiscan.emulation.environment import asks_machine, is_as_in_torch
+from abiscan.emulation.exceptions import ProcessEnd
 from abiscan.emulation.loader import BASE, Image
 from abiscan.emulation.lookups import LookupReader, imported_operators
-from abiscan.emulation.model import EmulationGap, Lookup, Phase, Registrations
+from abiscan.emulation.model import EmulationGap, Library, LibraryKind, Lookup, Phase, Registrations
 from abiscan.emulation.process import Double, EmulatedProcess
 from abiscan.emulation.processor import AccessError
 from abiscan.emulation.recorder import NAMESPACE_SEPARATOR, Recorder
+from abiscan.emulation.taint import Decision
 from abiscan.emulation.torch_state import TorchState
 from abiscan.emulation.tracing import traced
-from abiscan.emulation.unknown_answers import Asked, Dependence, Footprint, Part, dependences
 from abiscan.errors import NotElfError
 
 _STAGE: Final = "emulation"
@@ -43,10 +51,16 @@ _INSTRUCTIONS_ON_CALL: Final = 1_000_000  # with meaningless arguments, longer r
 _INSTRUCTIONS_PER_OBJECT: Final = 120_000_000
 _CALLS_PER_FUNCTION: Final = 300_000
 _HEAP_PER_FUNCTION: Final = 0x400_0000
+# True and a success that is no zero; -1, which is negative as any signed type, and much as any unsigned one; much as an
+# ``int``.
+_OTHER_ANSWERS: Final = (1, 0xFFFF_FFFF_FFFF_FFFF, 0x7FFF_FFFF)
 _ARGUMENT_SIZE: Final = 4096
+_MOST_INSTRUCTIONS_READ: Final = 20_000  # of one part, that may write what others read
+_DATUM_SIZE: Final = 16
 _ARGUMENTS: Final = 6
 _MOST_CODE: Final = 1 << 23  # of one object, that is looked at for what was lost
 _MAX_ON_CALL: Final = 2_000
+_MOST_OPERATORS_ON_CALL: Final = 1_000  # of one function: no library has as many
 
 # What only extensions of 1.7 and newer have: what inserts into a table of c10/util/flat_hash_map.h, which is too long
 # to be inlined, or, from 1.8 on, a part of class_ that is in torch and inserts by itself.
@@ -62,25 +76,46 @@ DAMAGE: Final = (
 )
 
 
-def recover(file: ElfFile, facts: SharedObject, argument_tail: int | None) -> Registrations:
+def recover(
+    file: ElfFile, facts: SharedObject, argument_tail: int | None, syntax_error: Callable[[str], str | None]
+) -> Registrations:
     """Recover everything that an object registers, without running it: see ``abiscan.emulation.recover``."""
 
-    def anew() -> Recovery:
-        return Recovery(file, facts, argument_tail)
-
     try:
-        recovery = anew()
+        recovery = Recovery(file, facts, argument_tail)
     except DAMAGE as error:
         return Registrations(gaps=(EmulationGap(stage=_STAGE, reason=f"damaged: {error}", address=None, symbol=None),))
+    recovery.state.syntax_error = syntax_error
     with contextlib.closing(recovery):
         found = recovery.run()
         image = recovery.process.image
-    asked = [each for each in recovery.asked if each.footprint.registered or recovery.not_executed]
-    gaps = (_dependence(each, image) for each in dependences(asked, anew, recovery.may_register))
+    decisions = list(recovery.decisions())
+    elsewhere = [decision for asked in recovery.asked for decision in asked.decisions if decision not in decisions]
+    # What is decided where nothing is registered may be kept, and decide elsewhere: then other answers show it.
+    # For x86-64, they are followed into what they may have written (``mark_written``).
+    is_followed = facts.machine is Machine.X86_64
+    others = () if is_followed or not elsewhere else _registered_otherwise(file, facts, argument_tail)
+    if any(recovery.in_static != other for other in others):
+        decisions += elsewhere
+    gaps = (_dependence(decision, image) for decision in decisions)
     return replace(found, gaps=(*found.gaps, *dict.fromkeys(gaps)))
 
 
-def _dependence(found: Dependence, image: Image) -> EmulationGap:
+def _registered_otherwise(
+    file: ElfFile, facts: SharedObject, argument_tail: int | None
+) -> Iterator[tuple[object, ...]]:
+    """What the static initialisers of an object register where what is not known has other answers."""
+    for answer in _OTHER_ANSWERS:
+        with contextlib.closing(Recovery(file, facts, argument_tail)) as recovery:
+            recovery.process.machine.answer = answer
+            recovery.process.machine.taint.is_off = True
+            with recovery.reported():
+                recovery.initialise()
+            yield recovery.in_static
+
+
+def _dependence(decision: Decision, image: Image) -> EmulationGap:
+    found = decision.source
     address = found.address - BASE if image.contains(found.address) else None
     return EmulationGap(
         stage=_STAGE,
@@ -89,6 +124,19 @@ def _dependence(found: Dependence, image: Image) -> EmulationGap:
         symbol=None if address is None else image.nearest_symbol(address),
         called=found.function,
     )
+
+
+Part: TypeAlias = Callable[["Recovery"], object]
+"""Runs one initialiser, or what the import of a module runs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A part of a run in which unknown answers decided; ``start`` is its first function, in the file's own space."""
+
+    start: int
+    registered: bool
+    decisions: tuple[Decision, ...]
 
 
 class Recovery:
@@ -104,6 +152,8 @@ class Recovery:
         self.recorder = Recorder()
         self.gaps: list[EmulationGap] = []
         self.asked: list[Asked] = []
+        self.doubtful_from: int | None = None
+        self.in_static: tuple[object, ...] = ()
         self.not_executed: list[CallSite] = []
         self.most_instructions = _INSTRUCTIONS_PER_FUNCTION
         self.sites: list[CallSite] = []
@@ -112,12 +162,26 @@ class Recovery:
         self.process = EmulatedProcess(file, facts.machine, self._find_double, fill_datum, siblings)
         self.state = state = TorchState(self.process, facts.imports, self.recorder)
         state.schemas.known_tail = argument_tail
+        self.process.count = lambda: self.recorder.count
         state.has_flat_class_map |= any(map(self.process.image.mentions, (_FLAT_MAP, _CLASS_BASE)))
         self.registries = FilledRegistries(state)
         self.gpu = GpuKernels()
         runtime = GPU_RUNTIME.of(self.gpu)
         self.process.ask_double("__cudaRegisterFunction")
-        self.find = finder((*torch_doubles(state, self.registries), LIBC, LIBSTDCXX, CPYTHON, runtime))
+        self.find = finder(
+            (
+                *torch_doubles(state, self.registries),
+                EXCEPTIONS,
+                LIBC,
+                NUMBERS,
+                STREAMS,
+                LIBSTDCXX,
+                PATHS,
+                SYSTEM,
+                CPYTHON,
+                runtime,
+            )
+        )
 
     def _find_double(self, name: str) -> Double | None:
         return self.find(name)
@@ -146,12 +210,12 @@ class Recovery:
             if site.is_jump:
                 self.process.machine.watch(BASE + site.address)
 
-        for address in image.initialisers():
-            self.run_part(functools.partial(Recovery.emulate, address=address), self.own(address))
+        self.initialise()
         if self.missing(registering):
             for module in self.facts.python_modules:
                 start = image.definition_of("PyInit_" + module)
                 self.run_part(functools.partial(Recovery.initialise_module, name=module), start)
+        self.process.machine.taint.is_off = True  # from here on arguments mean nothing
         # What another initialiser gets to is not lost; what a function does with meaningless arguments does not count.
         self.not_executed = [site for site in registering if not self.is_executed(site)]
         self.gaps = [
@@ -163,6 +227,12 @@ class Recovery:
         self.report_missing(registering)
         self.report_unknown()
         return [site for site in sites if function_called(site.target)]
+
+    def initialise(self) -> None:
+        """Run the static initialisers."""
+        for address in self.process.image.initialisers():
+            self.run_part(functools.partial(Recovery.emulate, address=address), self.own(address))
+        self.in_static = self.recorder.since((0,) * len(self.recorder.marks()))
 
     def look_up(self, sites: list[CallSite]) -> None:
         """Find the operators that are looked up by name."""
@@ -199,7 +269,9 @@ class Recovery:
             classes=tuple(recorder.classes),
             registries=tuple(recorder.registries),
             gpu_kernels=tuple(self.gpu.kernels),
+            ends=tuple(recorder.ends),
             gaps=tuple(self.gaps),
+            doubtful_from=self.doubtful_from,
             debug_at=next(iter(recorder.debug_at)) if len(recorder.debug_at) == 1 else None,
         )
 
@@ -226,43 +298,78 @@ class Recovery:
     # Roots
 
     def run_part(self, part: Part, start: int | None) -> None:
-        """Run a part, and keep it in mind if it called functions that have no double, and got to its end."""
-        footprint, functions = self.footprint_of(part), self.process.unknown_calls
-        if functions and not footprint.stops and start is not None:
-            self.asked.append(Asked(part=part, start=start, footprint=footprint, functions=functions))
+        """Run a part, and keep in mind what unknown answers decided in it."""
+        process, recorder = self.process, self.recorder
+        before, decided, gaps = recorder.marks(), len(process.decisions), len(self.gaps)
+        part(self)
+        decisions = tuple(process.decisions[decided:])
+        if decisions and self.doubtful_from is None:
+            self.doubtful_from = process.decided_at
+        if decisions and start is not None and len(self.gaps) == gaps:
+            if not recorder.since(before):
+                self.mark_written(start, decisions)
+            self.asked.append(Asked(start=start, registered=bool(recorder.since(before)), decisions=decisions))
+
+    def mark_written(self, start: int, decisions: Sequence[Decision]) -> None:
+        """Follow what a part may have written had it taken another way: the data that its functions use."""
+        process, image = self.process, self.process.image
+        taint = process.machine.taint
+        labels = [taint.answer_again(decision.source) for decision in decisions]
+        label = functools.reduce(operator.or_, labels, 0)
+        left = _MOST_INSTRUCTIONS_READ
+        for function in self.functions_reached(start):
+            at, code = image.base + function, self.functions.code_of(function)
+            while code and left and label:
+                instruction = process.arch.decode(at, code)
+                size = 1 if instruction is None else instruction.after - at
+                for address, length in instruction.data if instruction is not None else ():
+                    place = self.datum_at(address)
+                    if place is not None and (length or place != address):
+                        taint.mark(place, length if place == address else _DATUM_SIZE, label)
+                at, code, left = at + size, code[size:], left - 1
+
+    def datum_at(self, address: int) -> int | None:
+        """The datum that an address in code is that of, or leads to; None for what code cannot change."""
+        image = self.process.image
+        if not image.contains(address):
+            return None
+        if image.is_relocated(address):
+            address = self.process.machine.word(address)
+        return address if image.contains(address) and image.is_writable(address) else None
+
+    def decisions(self) -> Iterator[Decision]:
+        """What unknown answers decided in parts that register something, or would if they took another way."""
+        for asked in self.asked:
+            if self.may_register(asked):
+                yield from asked.decisions
 
     def may_register(self, asked: Asked) -> bool:
         """Whether a part registers something, or would if it took another way."""
-        if asked.footprint.registered or not self.not_executed:
-            return bool(asked.footprint.registered)
+        if asked.registered or not self.not_executed:
+            return asked.registered
         reached = self.functions_reached(asked.start)
         return any(self.function_of(site) in reached for site in self.not_executed)
-
-    def footprint_of(self, part: Part) -> Footprint:
-        """Run a part, and tell which way it took and what it registered."""
-        process, recorder = self.process, self.recorder
-        process.way, process.unknown_calls = 0, {}
-        instructions, before, gaps = process.machine.executed, recorder.marks(), len(self.gaps)
-        part(self)
-        return Footprint(
-            instructions=process.machine.executed - instructions,
-            way=process.way,
-            stops=len(self.gaps) - gaps,
-            registered=recorder.since(before),
-        )
-
-    def run_again(self, asked: Asked, answers: Mapping[str, int], instructions: int) -> Footprint:
-        """Run a part that another process has run, with other answers of what has no double."""
-        self.process.answers, self.most_instructions = answers, instructions
-        return self.footprint_of(asked.part)
 
     def emulate(self, address: int, *arguments: int) -> int | None:
         """Run one function to its end and return its result; None, and a gap, if it does not finish."""
         result = self.attempt(address, arguments, self.most_instructions)
         if isinstance(result, Stop):
-            self.report_stop(result, address)
+            ends = isinstance(result, ProcessEnd) and self.is_as_in_torch()
+            if isinstance(result, ProcessEnd) and ends and self.is_everywhere_so():
+                ends = False
+                symbol = None if (at := self.own(result.address)) is None else self.process.image.nearest_symbol(at)
+                self.recorder.end(result.reason.removeprefix("the code "), result.text, symbol)
+            self.report_stop(result, address, ends=ends)
             return None
         return result
+
+    def is_as_in_torch(self) -> bool:
+        """Whether all that a static initialiser has asked torch was answered as torch does."""
+        return self.recorder.phase is Phase.STATIC_INIT and all(map(is_as_in_torch, self.process.called))
+
+    def is_everywhere_so(self) -> bool:
+        """Whether what an initialiser comes to is what it comes to on every machine."""
+        return not (self.gaps or self.process.decisions or any(map(asks_machine, self.process.called)))
 
     @traced
     def attempt(self, address: int, arguments: Sequence[int], instructions: int) -> int | Stop:
@@ -313,7 +420,23 @@ class Recovery:
             budget = _INSTRUCTIONS_PER_FUNCTION if api.opens(site.target) else _INSTRUCTIONS_ON_CALL
             for arguments in (blank, (0,) * _ARGUMENTS):
                 if not self.is_executed(site):
-                    self.attempt(BASE + start, arguments, budget)
+                    self.call_later(start, arguments, budget)
+
+    def call_later(self, start: int, arguments: Sequence[int], budget: int) -> None:
+        """Run a function with arguments that mean nothing, and drop what it registers if that means nothing either."""
+        recorder = self.recorder
+        before, known = recorder.marks(), len(recorder.operators)
+        at_load = (library for library in recorder.libraries if library.phase is not Phase.ON_CALL)
+        opened = {library.namespace for library in at_load if library.kind is LibraryKind.DEF}
+        self.attempt(BASE + start, arguments, budget)
+        if len(recorder.operators) > known + _MOST_OPERATORS_ON_CALL:
+            recorder.drop(before)
+            reason = f"a function that the code calls later registers more than {_MOST_OPERATORS_ON_CALL} operators"
+            self.report(f"{reason} if its arguments mean nothing", start)
+        new = recorder.since(before)
+        # Such a function is a part of an initialiser that stopped, and has run once.
+        if any(isinstance(each, Library) and each.kind is LibraryKind.DEF and each.namespace in opened for each in new):
+            recorder.drop(before)
 
     # Completeness
 
@@ -363,7 +486,7 @@ class Recovery:
             stop.address = process.caller() or stop.address
         return stop
 
-    def report_stop(self, stop: Stop, started: int) -> None:
+    def report_stop(self, stop: Stop, started: int, *, ends: bool = False) -> None:
         """A function that was started at ``started`` did not get to its end."""
         address = self.own(stop.address) or self.own(started)
         self.gaps.append(
@@ -374,6 +497,7 @@ class Recovery:
                 symbol=None if address is None else self.process.image.nearest_symbol(address),
                 started=self.own(started),
                 called=stop.called,
+                ends=ends,
             )
         )
 

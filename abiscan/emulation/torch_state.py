@@ -18,6 +18,7 @@ from __future__ import annotations
 import functools
 import re
 import struct
+from collections.abc import Callable
 from typing import Final
 
 from abiscan.emulation.arguments import ARGUMENT_WITH_SHARED_TYPE, Arguments
@@ -69,6 +70,8 @@ class TorchState:
         self.doubled: set[int] = set()  # where the double of the constructor has made a CppFunction, the last time
         self.schema_at: dict[int, int] = {}  # which word of a kernel of so many words leads to the schema
         self.unboxed: dict[int, tuple[int, int]] = {}  # the functor and unboxed function of a kernel, by its position
+        self.syntax_error: Callable[[str], str | None] = lambda _: None
+        """Tells what every torch says of a text that none reads as a schema; None for any other."""
         self._symbols: list[str] = []
 
     @property

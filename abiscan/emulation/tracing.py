@@ -37,8 +37,7 @@ def traced(
             return run(recovery, address, arguments, instructions)
         recorder, place = recovery.recorder, _place(recovery, address)
         before, executed = recorder.marks(), recovery.process.machine.executed
-        again = ", with other answers of what is not modelled" if recovery.process.answers else ""
-        _log.debug("%s: runs %s%s", recorder.phase.value, place, again)
+        _log.debug("%s: runs %s", recorder.phase.value, place)
         result = run(recovery, address, arguments, instructions)
         for record in recorder.since(before):
             _log.debug("%s registers %s(%s)", place, type(record).__name__, ", ".join(_fields(record)))

@@ -1,98 +1,139 @@
-"""Whether what an object registers depends on what a function returns that the emulator does not know.
+"""Where the answer of a function that has no double can be: what it returns, and what it writes through pointers.
 
-A function without a double returns zero. The parts of a run that called one are run once more, in a process of their
-own, where it returns something else. If they take the same way through the code and register the same, nothing that
-they do depends on the answer. If they do not, the answer decided a branch, was an address, or became a part of what was
-registered, and what was recovered may be wrong: a gap for each function of which that is true.
+Such a function returns zero and writes nothing, and ``taint`` follows what becomes of that. Results come in the
+registers that the ABI has for them. What else it may have written is what its arguments point to: as many of them as
+its mangled name tells of, and all that can be where it tells nothing, each up to the end of what it can be a part of.
 """
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, Protocol, TypeAlias
+import functools
+import re
+from collections.abc import Iterator
+from typing import Final, Protocol
 
-OTHERS: Final = (1, 0xFFFF_FFFF_FFFF_FFFF)
-"""True and a success that is no zero; -1, which is negative as any signed type, and much as any unsigned one."""
+from abiscan.binary.mangling import demangle
+from abiscan.emulation.arch import Arch
+from abiscan.emulation.emulator import Emulator
+from abiscan.emulation.exceptions import Exceptions
+from abiscan.emulation.loader import Image
 
-_INSTRUCTIONS_MORE: Final = 100_000  # than the run takes where functions return zero
+_LARGEST: Final = 256
+_STATIC: Final = 64  # of a datum of the object
+_HIDDEN: Final = 2  # ``this``, and where a result in memory goes
+_NOTHING: Final = re.compile(r"_ZN\w*D[012]Ev$")
+_PARAMETERS: Final = re.compile(r"\((.*)\)(?: const)?(?: &&?)?$")
+_BRACKETS: Final = re.compile(r"<[^<>]*>|\([^()]*\)|\[[^\[\]]*\]")
 
-Part: TypeAlias = Callable[[Any], object]
-"""Runs one initialiser, or what the import of a module runs, in the process that it is given."""
+# Functions of the C library that write through pointers: the argument, and how many bytes; a text for the argument that
+# tells it (POSIX.1-2017, and the layouts of glibc on 64-bit machines).
+_C_FUNCTIONS: Final[dict[str, dict[int, int | str]]] = {
+    "time": {0: 8},
+    "gettimeofday": {0: 16, 1: 8},
+    "clock_gettime": {1: 16},
+    "clock_getres": {1: 16},
+    "clock": {},
+    "getpid": {},
+    "getppid": {},
+    "gettid": {},
+    "getuid": {},
+    "geteuid": {},
+    "getgid": {},
+    "getegid": {},
+    "isatty": {},
+    "sched_getcpu": {},
+    "getcpu": {0: 4, 1: 4},
+    "syscall": {},
+    "rand": {},
+    "random": {},
+    "srand": {},
+    "srandom": {},
+    "gethostname": {0: "1"},
+    "getdomainname": {0: "1"},
+    "getlogin": {},
+    "read": {1: "2"},
+    "pread": {1: "2"},
+    "fread": {0: "1"},
+    "fgets": {0: "1"},
+    "getrandom": {0: "1"},
+    "getentropy": {0: "1"},
+    "getrusage": {1: 144},
+    "sysinfo": {0: 112},
+    "times": {0: 32},
+    "ftime": {0: 16},
+    "localtime_r": {1: 56},
+    "sched_getaffinity": {2: "1"},
+    "pthread_getaffinity_np": {2: "1"},
+    "pthread_create": {0: 8},
+}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Footprint:
-    """What is compared of two runs: the way they take, and what they register."""
+class Process(Protocol):
+    """The process that calls: see ``EmulatedProcess``."""
 
-    instructions: int
-    way: int
-    stops: int
-    registered: tuple[object, ...]
+    machine: Emulator
+    arch: Arch
+    exceptions: Exceptions
 
+    def image_at(self, address: int) -> Image | None:
+        """The object that an address belongs to."""
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Asked:
-    """A part of a run that called functions without a double, by where these return to.
+    def heap_top(self) -> int:
+        """Where the next allocation will be."""
 
-    ``start`` is the function that it begins with, in the file's own space.
-    """
-
-    part: Part
-    start: int
-    footprint: Footprint
-    functions: Mapping[int, str]
+    def size_of(self, address: int) -> int:
+        """The size of an allocation."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Dependence:
-    """A function whose answer matters, and where a call of it returns to."""
+class Call(Protocol):
+    """The call of a function: see ``process.Call``."""
 
-    function: str
-    address: int
+    name: str
+    return_address: int
 
+    @property
+    def process(self) -> Process:
+        """The process that calls."""
 
-class Again(Protocol):
-    """The object in a new process, where nothing has run."""
-
-    def run_again(self, asked: Asked, answers: Mapping[str, int], instructions: int) -> Footprint:
-        """Run a part, where functions without a double return these answers, or zero."""
-
-    def close(self) -> None:
-        """End the process."""
+    def argument(self, index: int) -> int:
+        """An integer or pointer argument."""
 
 
-def dependences(
-    asked: Sequence[Asked], anew: Callable[[], Again], may_register: Callable[[Asked], bool]
-) -> Iterator[Dependence]:
-    """The functions whose answers matter.
-
-    :param anew: makes a new process
-    :param may_register: whether it matters what a part does
-    """
-
-    def footprints(parts: Iterable[Asked], answers: Mapping[str, int]) -> list[Footprint]:
-        with contextlib.closing(anew()) as process:
-            return [
-                process.run_again(each, answers, each.footprint.instructions + _INSTRUCTIONS_MORE) for each in parts
-            ]
-
-    def differing(usual: Mapping[Asked, Footprint], names: Iterable[str]) -> Iterator[Asked]:
-        """The parts that do something else where these functions return something else, and that may register."""
-        left = list(usual)
-        for other in OTHERS:
-            found = dict(zip(left, footprints(left, dict.fromkeys(names, other)), strict=True)) if left else {}
-            left = [each for each in left if found[each] == usual[each]]
-            yield from (each for each in found if each not in left and may_register(each))
-
-    every = {name for each in asked for name in each.functions.values()}
-    suspects = list(differing({each: each.footprint for each in asked}, every))
-    if not suspects:
+def written(call: Call) -> Iterator[tuple[int, int]]:
+    """The parts of memory, address and size, that an unknown function may have written."""
+    known = _C_FUNCTIONS.get(call.name)
+    if known is not None:
+        for index, size in known.items():
+            address = call.argument(index)
+            if address:
+                yield address, min(call.argument(int(size)) if isinstance(size, str) else size, 1 << 16)
         return
-    # They may take another way than in the whole run even so, since the other parts did not run before.
-    usual = dict(zip(suspects, footprints(suspects, {}), strict=True))
-    suspects = list(differing(usual, every))
-    for name, address in {name: address for each in suspects for address, name in each.functions.items()}.items():
-        if any(True for _ in differing(usual, [name])):
-            yield Dependence(function=name, address=address)
+    for index in range(min(_arguments(call.name), len(call.process.arch.arguments))):
+        yield from _extent(call, call.argument(index))
+
+
+@functools.cache
+def _arguments(name: str) -> int:
+    """How many arguments a function has at most."""
+    if _NOTHING.match(name):
+        return 0
+    if not name.startswith("_Z"):
+        return 8
+    shown = demangle(name)
+    match = _PARAMETERS.search(shown)
+    if match is None:
+        return 8
+    inner, before = match[1], None
+    while before != inner:
+        before, inner = inner, _BRACKETS.sub("", inner)
+    return (inner.count(",") + 1 if inner.strip() else 0) + _HIDDEN
+
+
+def _extent(call: Call, address: int) -> Iterator[tuple[int, int]]:
+    process = call.process
+    if process.machine.is_heap(address) and address < process.heap_top():
+        yield address, min(_LARGEST, process.heap_top() - address, process.size_of(address) or _LARGEST)
+    elif process.machine.is_stack(address):
+        yield from process.exceptions.locals_at(call, address, _LARGEST)
+    elif (image := process.image_at(address)) is not None and image.is_writable(address):
+        yield address, _STATIC

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from abiscan.binary.ownership import is_torch_library
 from abiscan.binary.registration_api import registers
-from abiscan.dispatch.adapters import entry_key, events_of, state_of
+from abiscan.dispatch.adapters import entry_key, ordered_events_of, state_of
 from abiscan.dispatch.dispatcher import replay
 from abiscan.dispatch.events import (
     Define,
@@ -66,9 +66,14 @@ class Registrant:
 
     def events(self, keys: DispatchKeys) -> Iterator[tuple[Event, Phase]]:
         """What it registers, as read by the torch with these keys, and when."""
+        return ((event, phase) for event, phase, _ in self.events_with_doubts(keys))
+
+    def events_with_doubts(self, keys: DispatchKeys) -> Iterator[tuple[Event, Phase, bool]]:
+        """The same, and whether an event may be another one in a real process."""
+        first = self.registrations.doubtful_from
         for phase in self.phases:
-            for event in events_of(self.registrations, keys, phase):
-                yield event, phase
+            for event, order in ordered_events_of(self.registrations, keys, phase):
+                yield event, phase, first is not None and order >= first
 
     @property
     def registers(self) -> bool:
@@ -299,9 +304,13 @@ def reactions(
     if state.classes is not None:
         state = dataclasses.replace(state, classes=state.classes | assumed_classes)
     kept = [event for registrant in before for event, phase in registrant.events(keys) if phase in _LOADED]
-    sources = {event: (registrant, phase) for registrant in objects for event, phase in registrant.events(keys)}
-    in_load = [event for event, (_, phase) in sources.items() if phase in _LOADED]
-    on_call = [event for event, (_, phase) in sources.items() if phase not in _LOADED]
+    sources = {
+        event: (registrant, phase, is_doubtful)
+        for registrant in objects
+        for event, phase, is_doubtful in registrant.events_with_doubts(keys)
+    }
+    in_load = [event for event, (_, phase, _) in sources.items() if phase in _LOADED]
+    on_call = [event for event, (_, phase, _) in sources.items() if phase not in _LOADED]
     loading = replay(_after(state, kept, release), in_load, release)
     # Definitions with a schema that torch infers and that could not be read: they are no events.
     registrants = (*before, *objects)
@@ -314,7 +323,7 @@ def reactions(
         is_dead = outcome.kind is OutcomeKind.DEAD
         if outcome.event not in sources or (is_dead and (operators is None or outcome.subject in unread)):
             continue
-        source, phase = sources[outcome.event]
+        source, phase, is_doubtful = sources[outcome.event]
         others = (other for other in (*before, *objects) if other is not source)
         yield Reaction(
             outcome=_in_words_of(outcome, operators),
@@ -323,6 +332,7 @@ def reactions(
             conflicts_with=next((other.name for other in others if other.conflicts_in(outcome, keys)), None),
             aborts=_ends_process(outcome, source, phase),
             behind=behind,
+            is_doubtful=is_doubtful,
         )
 
 
@@ -347,4 +357,4 @@ def _ends_process(outcome: Outcome, source: Registrant, phase: Phase) -> bool:
     """Whether the process ends: torch ends it, or nobody catches what torch throws."""
     if phase is Phase.MODULE_INIT and not source.catches:
         return True
-    return phase is Phase.STATIC_INIT or outcome.kind is OutcomeKind.EXITS
+    return phase is Phase.STATIC_INIT or outcome.kind in (OutcomeKind.EXITS, OutcomeKind.CRASHES)

@@ -23,7 +23,8 @@ class Reaction:
     ``object`` is the base name of the object that registers, ``phase`` is when it does. ``conflicts_with`` is the base
     name of the object whose registration it conflicts with, None if that is torch or the object itself. ``aborts``
     means that the process ends: torch ends it, or nobody catches torch's exception. ``behind`` means that the load only
-    gets this far once something that torch rejects earlier is fixed.
+    gets this far once something that torch rejects earlier is fixed. ``is_doubtful`` means that something was decided
+    before it that is not known: the registration may be another one in a real process, or none.
     """
 
     outcome: Outcome
@@ -32,16 +33,27 @@ class Reaction:
     conflicts_with: str | None = None
     aborts: bool = False
     behind: bool = False
+    is_doubtful: bool = False
 
     @property
     def fails(self) -> bool:
-        """Whether torch throws an exception or ends the process."""
+        """Whether torch throws an exception or ends the process, for certain."""
+        return self.may_fail and not self.is_doubtful
+
+    @property
+    def may_fail(self) -> bool:
+        """Whether torch throws an exception or ends the process, if the registration is what it seems."""
         return self.outcome.kind in FATAL
 
     @property
     def exits(self) -> bool:
         """Whether torch ends the process by itself."""
         return self.outcome.kind is OutcomeKind.EXITS
+
+    @property
+    def crashes(self) -> bool:
+        """Whether the process ends with SIGSEGV, and no text."""
+        return self.outcome.kind is OutcomeKind.CRASHES
 
     @property
     def is_static(self) -> bool:

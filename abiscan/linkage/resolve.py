@@ -32,6 +32,8 @@ from abiscan.linkage.model import (
 )
 from abiscan.torches.names import ColumnSymbols, NameTable
 
+PACKED: Final = "DT_RELR without GLIBC_ABI_DT_RELR dependency"
+_PACKING: Final = "GLIBC_ABI_DT_RELR"
 _log = logging.getLogger("abiscan.linkage")
 
 NO_SUCH_FILE: Final = "cannot open shared object file: No such file or directory"
@@ -232,6 +234,8 @@ def _first_error(
             return LoadError(object=None, message=f"{missing.name}: {NO_SUCH_FILE}")
     for version in versions:
         return LoadError(object=version.provider.name, message=version_message(version))
+    for module in refused_packing(closure):
+        return LoadError(object=module.name, message=PACKED)
     for symbol in undefined:
         return LoadError(object=symbol.module.name, message=symbol_message(symbol.reference))
     for missing in closure.missing:
@@ -239,6 +243,17 @@ def _first_error(
         if missing.absence is Absence.OTHER_VERSION:
             return LoadError(object=None, message=f"{missing.name}: {NO_SUCH_FILE}")
     return None
+
+
+def refused_packing(closure: Closure) -> Iterator[Module]:
+    """The objects with packed relocations that do not require the version with which glibc says that it reads them.
+
+    glibc from 2.36 on refuses them (``elf/dl-version.c``); older ones do not read the relocations at all.
+    """
+    for module in closure.new:
+        facts = module.facts
+        if facts is not None and facts.has_relr and all(need.name != _PACKING for need in facts.version_needs):
+            yield module
 
 
 def version_message(missing: MissingVersion) -> str:

@@ -58,7 +58,10 @@ def _registration_gaps(registering: Registering, release: TorchRelease) -> Itera
     registered = (registering.own, *registering.bundled.values())
     for gap in (*(gap for registrations in registered for gap in registrations.gaps), *registering.doubts):
         location = f" (in {gap.symbol})" if gap.symbol else ""
-        yield Gap(stage=gap.stage, reason=gap.reason + location)
+        yield Gap(stage=gap.stage, reason=gap.reason + location, decides=gap.ends)
+    if any(reaction.may_fail and reaction.in_load and not reaction.fails for reaction in registering.reactions):
+        reason = f"{release} may reject a registration that depends on what is not known here"
+        yield Gap(stage="emulation", reason=reason, decides=True)
     if registering.assumed_classes:
         classes = "class" if len(registering.assumed_classes) == 1 else "classes"
         names = ", ".join(registering.assumed_classes)

@@ -17,15 +17,12 @@ command, or installed beside torch. While a library that the extension needs is 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
+from abiscan.dispatch.schema import is_of_syntax
 from abiscan.findings import Evidence, Finding, rule
 from abiscan.linkage.lacks import TorchData
 from abiscan.linkage.linkage import Linkage
 from abiscan.rules.registration import place_of, refusal, refusals
-
-# How torch's words for a syntax error begin. Which types it knows, in contrast, depends on the release.
-_OF_SYNTAX: Final = ("expected ", "Use `")
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
@@ -48,7 +45,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
                 )
             ],
             "correct the schema, or report it to the extension's maintainers: no torch accepts it"
-            if problem.startswith(_OF_SYNTAX)
+            if is_of_syntax(problem)
             else None,
         )
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from abiscan.dispatch.messages import UNKNOWN_KEY
 from abiscan.findings import Evidence, Finding, rule
 from abiscan.linkage.lacks import TorchData
 from abiscan.linkage.linkage import Linkage
@@ -38,6 +39,7 @@ _WHAT = {
     "L8": "registers a fallback outside a TORCH_LIBRARY_IMPL block",
     "L9": "registers a fallback without a dispatch key",
     "L10": "registers a fallback for {subject} in a block for a single namespace",
+    UNKNOWN_KEY: "opens a STABLE_TORCH_LIBRARY_IMPL for {subject} with a dispatch key that this torch does not have",
     "R3": "registers two kernels for {subject} and one dispatch key in one op()",
     "R4": "registers two kernels for {subject} without a dispatch key in one op()",
     "R5": "defines {subject} without a schema, and without a kernel to infer one from",
@@ -46,7 +48,7 @@ _WHAT = {
     "R10": "defines {subject} with alias annotations, but without AliasAnalysisKind::FROM_SCHEMA",
 }
 # Accepted by some releases, rejected by others.
-_OF_RELEASES = ("L4", "R10")
+_OF_RELEASES = ("L4", "R10", UNKNOWN_KEY)
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:

@@ -48,7 +48,7 @@ def refusal(
         message=f"{cause}; {consequence(reaction)}{and_then}",
         evidence=(*evidence, *(_evidence_behind(linkage, later) for later in behind)),
         fix=fix or other_build(linkage),
-        says=message.text.strip("\n") if message else None,
+        says=message.text.strip("\n") or None if message else None,
         symptom=symptom(linkage) if effect_of(reaction) is Effect.LOAD_FAILS else None,
     )
 
@@ -83,6 +83,8 @@ def consequence(reaction: Reaction) -> str:
     doing = "loading it" if reaction.is_static else "importing it"
     if reaction.exits:
         return f"{doing if reaction.in_load else 'the call that registers it'} ends the process (exit code 1)"
+    if reaction.crashes:
+        return f"{doing if reaction.in_load else 'the call that registers it'} crashes the process (SIGSEGV, exit 139)"
     if not reaction.in_load:
         return "the call that registers it raises RuntimeError"
     return f"{doing} " + ("aborts the process (SIGABRT, exit 134)" if reaction.aborts else "raises ImportError")

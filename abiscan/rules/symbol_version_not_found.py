@@ -1,12 +1,15 @@
-"""A system library is too old: it lacks a symbol version that the extension was linked against.
+"""A system library lacks a symbol version, or the extension does not ask for one that it needs.
 
 **What it finds.** Versions in `.gnu.version_r` (`GLIBC_2.34`, `GLIBCXX_3.4.32`, `CXXABI_1.3.15`, …) that the library
-in the process does not define.
+in the process does not define. And an extension with packed relocations (`DT_RELR`, of `lld
+--pack-dyn-relocs=relr`) that does not require the version `GLIBC_ABI_DT_RELR`.
 
-**Why it fails.** `ld.so` checks the versions that every object needs before it resolves symbols.
+**Why it fails.** `ld.so` checks the versions that every object needs before it resolves symbols. Packed relocations
+without theirs are refused by glibc from 2.36 on, and not read by older ones.
 
 **Fix.** Use a newer system (or a newer `libstdc++`, for example from conda), or a build of the extension made on an
-older one: `manylinux_2_28` wheels run where glibc is 2.28 or newer.
+older one: `manylinux_2_28` wheels run where glibc is 2.28 or newer. Link with `-Wl,-z,pack-relative-relocs` in place of
+`--pack-dyn-relocs=relr`, or without either.
 
 **Limits.** Versions are compared with the libraries of the machine that runs abiscan, and only if the extension is
 meant for it. A library loaded earlier in the process (a conda `libstdc++`) can change the outcome.
@@ -20,8 +23,8 @@ from collections.abc import Iterator
 
 from abiscan.findings import Effect, Evidence, Finding, rule
 from abiscan.linkage.linkage import Linkage
-from abiscan.linkage.model import MissingVersion
-from abiscan.linkage.resolve import version_message
+from abiscan.linkage.model import MissingVersion, Module
+from abiscan.linkage.resolve import PACKED, refused_packing, version_message
 from abiscan.rules.symptom import symptom
 
 
@@ -46,6 +49,19 @@ def check(linkage: Linkage) -> Iterator[Finding]:
             fix=f"use a system with a newer {provider.name}, or a build of the extension made on an older system",
             symptom=symptom(linkage),
         )
+    if linkage.resolution:
+        yield from (_packed(linkage, module) for module in refused_packing(linkage.resolution.closure))
+
+
+def _packed(linkage: Linkage, module: Module) -> Finding:
+    return Finding(
+        rule=RULE.name,
+        effect=Effect.LOAD_FAILS,
+        message=f"{module.path}: {PACKED}",
+        evidence=(Evidence(subject="GLIBC_ABI_DT_RELR", object=module.name),),
+        fix=f"link {module.name} with -Wl,-z,pack-relative-relocs, or without packed relocations",
+        symptom=symptom(linkage),
+    )
 
 
 def _as_number(version: str) -> tuple[int, ...]:

@@ -29,6 +29,7 @@ CASES: Final = {
     "impl_without_def": ("",),
     "kernel_override": ("",),
     "bad_schema_string": ("type", "syntax", "name_only"),
+    "initialiser_ends_process": ("uncaught", "torch_error", "caught"),
     "custom_class_conflict": ("",),
     "registry_conflict": (
         *("backend", "hooks", "hooks_twice", "generator", "storage", "storage_named", "storage_device"),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -95,12 +95,17 @@ def _known() -> dict[tuple[str, int | None], Registrations]:
     return {}
 
 
-def _recover_once(file: ElfFile, facts: SharedObject, argument_tail: int | None = None) -> Registrations:
+def _recover_once(
+    file: ElfFile,
+    facts: SharedObject,
+    argument_tail: int | None = None,
+    syntax_error: Callable[[str], str | None] = lambda _: None,
+) -> Registrations:
     if ".whl!" not in file.subject:
-        return recover(file, facts, argument_tail)
+        return recover(file, facts, argument_tail, syntax_error)
     key = file.subject, argument_tail
     if key not in _known():
-        _known()[key] = recover(file, facts, argument_tail)
+        _known()[key] = recover(file, facts, argument_tail, syntax_error)
     return _known()[key]
 
 

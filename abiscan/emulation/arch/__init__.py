@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar, Final, Protocol
+from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
 from abiscan.binary.elf import Machine
 from abiscan.emulation.arch.aarch64 import Aarch64
 from abiscan.emulation.arch.memory import Memory
 from abiscan.emulation.arch.x86_64 import X8664
 from abiscan.emulation.processor import Processor
+
+if TYPE_CHECKING:
+    from abiscan.emulation.arch.data_flow import Instruction
 
 
 class Arch(Protocol):
@@ -20,6 +23,16 @@ class Arch(Protocol):
     registers: ClassVar[tuple[str, ...]]  # the general registers, except the stack pointer
     vectors: ClassVar[tuple[str, ...]]  # the vector registers; where one has several names, those that cover it
     result: ClassVar[str]
+    second_result: ClassVar[str]
+    # Parts of registers as ``data_flow`` names them: those that a function keeps, returns results in, has arguments in.
+    kept_parts: ClassVar[frozenset[str]]
+    result_parts: ClassVar[tuple[str, ...]]
+    argument_parts: ClassVar[tuple[str, ...]]
+    number_registers: ClassVar[tuple[str, ...]]  # those of floating-point arguments, the first that of a result
+    dwarf: ClassVar[tuple[str, ...]]  # the registers by their DWARF numbers, as far as unwinding needs them
+    dwarf_stack_pointer: ClassVar[int]
+    kept: ClassVar[frozenset[str]]  # the registers that a function leaves as they were, except the stack pointer
+    landing: ClassVar[tuple[str, str]]  # what a landing pad is given: the exception, and what it is for
     thread_pointer: ClassVar[str]
     thread_pointer_offset: ClassVar[int]
     hidden_result: ClassVar[str | None]
@@ -58,6 +71,9 @@ class Arch(Protocol):
     def return_address(self, vm: Processor) -> int:
         """The return address at the very entry of a function."""
 
+    def stack_after_return(self, vm: Processor) -> int:
+        """The stack pointer that the caller has, at the very entry of a function."""
+
     def return_object(self, vm: Processor, address: int) -> None:
         """Set the result of a function that returned an object in memory at ``address``."""
 
@@ -66,6 +82,15 @@ class Arch(Protocol):
 
         Its first four bytes decide, or fewer.
         """
+
+    def decode(self, address: int, code: bytes) -> Instruction | None:
+        """What the first instruction of ``code`` reads and writes, which is at ``address``; None if it is none."""
+
+    def number_part(self, register: str) -> str:
+        """The low eight bytes of one of ``number_registers``, as the emulator calls them."""
+
+    def parts_of(self, register: str) -> tuple[str, ...]:
+        """The parts of one of ``arguments``."""
 
     def step_over(self, vm: Processor, memory: Memory, code: bytes) -> str | None:
         """Execute an instruction that the emulator lacks, the first of ``code``.

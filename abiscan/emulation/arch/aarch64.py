@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import ClassVar, Final, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 
 from abiscan.emulation.arch.memory import Memory
 from abiscan.emulation.processor import Processor
+
+if TYPE_CHECKING:
+    from abiscan.emulation.arch.data_flow import Instruction
 
 
 class Aarch64:
@@ -18,6 +21,15 @@ class Aarch64:
     registers: ClassVar[tuple[str, ...]] = tuple(f"x{number}" for number in range(31))
     vectors: ClassVar[tuple[str, ...]] = tuple(f"q{number}" for number in range(32))
     result: ClassVar[str] = "x0"
+    second_result: ClassVar[str] = "x1"
+    dwarf: ClassVar[tuple[str, ...]] = (*registers, "sp")  # DWARF for the Arm 64-bit Architecture, section 4.1
+    dwarf_stack_pointer: ClassVar[int] = 31
+    kept: ClassVar[frozenset[str]] = frozenset(f"x{number}" for number in range(19, 30))
+    number_registers: ClassVar[tuple[str, ...]] = tuple(f"q{number}" for number in range(8))
+    landing: ClassVar[tuple[str, str]] = ("x0", "x1")
+    kept_parts: ClassVar[frozenset[str]] = kept
+    result_parts: ClassVar[tuple[str, ...]] = ("x0", "x1", "q0", "q1", "q2", "q3")
+    argument_parts: ClassVar[tuple[str, ...]] = arguments
     # Variant I of thread-local storage: the variables follow the thread pointer and the two words that it points to.
     thread_pointer: ClassVar[str] = "tpidr_el0"
     thread_pointer_offset: ClassVar[int] = 16
@@ -77,8 +89,26 @@ class Aarch64:
         """The link register."""
         return int(vm.reg_read("x30"))
 
+    def stack_after_return(self, vm: Processor) -> int:
+        """The stack pointer: the return address is in a register."""
+        return int(vm.sp)
+
     def return_object(self, vm: Processor, address: int) -> None:
         """Nothing: ``x8`` need not be preserved, and nothing else is returned (AAPCS64, section 6.9)."""
+
+    def decode(self, address: int, code: bytes) -> Instruction | None:
+        """What the first instruction of ``code`` reads and writes, which is at ``address``; None if it is none."""
+        from abiscan.emulation.arch.data_flow import decode_aarch64
+
+        return decode_aarch64(address, code)
+
+    def number_part(self, register: str) -> str:
+        """The low eight bytes of one of ``number_registers``, as the emulator calls them."""
+        return f"d{register[1:]}"
+
+    def parts_of(self, register: str) -> tuple[str, ...]:
+        """The register itself."""
+        return (register,)
 
     def suspects(self, code: bytes) -> list[int]:
         """The instructions that the emulator does wrongly: see ``_WRONG``."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from abiscan.emulation.processor import Vectors
@@ -17,6 +18,9 @@ class Memory(Protocol):
     vectors: Vectors
     masks: list[int]
     helpers: int
+
+    def unknown_answer(self, name: str, address: int, registers: Sequence[str]) -> int:
+        """What an instruction puts into registers that tells what machine this is: nobody knows."""
 
     def read(self, address: int, size: int) -> bytes:
         """``size`` bytes at ``address``."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -12,6 +13,7 @@ from abiscan.emulation.arch.vex import suspects
 from abiscan.emulation.processor import Processor
 
 if TYPE_CHECKING:
+    from abiscan.emulation.arch.data_flow import Instruction
     from abiscan.emulation.arch.vector import VectorUnit
 
 
@@ -23,6 +25,26 @@ class X8664:
     registers: ClassVar[tuple[str, ...]] = (*arguments, "RAX", "RBX", "RBP", "R10", "R11", "R12", "R13", "R14", "R15")
     vectors: ClassVar[tuple[str, ...]] = tuple(f"XMM{number}_Q{half}" for number in range(16) for half in "ab")
     result: ClassVar[str] = "RAX"
+    second_result: ClassVar[str] = "RDX"
+    # psABI, figure 3.36; the last is the return address, which has no register of its own.
+    dwarf: ClassVar[tuple[str, ...]] = (
+        *("RAX", "RDX", "RCX", "RBX", "RSI", "RDI", "RBP", "RSP"),
+        *(f"R{number}" for number in range(8, 16)),
+        "RIP",
+    )
+    dwarf_stack_pointer: ClassVar[int] = 7
+    kept: ClassVar[frozenset[str]] = frozenset({"RBX", "RBP", "R12", "R13", "R14", "R15"})
+    number_registers: ClassVar[tuple[str, ...]] = tuple(f"XMM{number}" for number in range(8))
+    landing: ClassVar[tuple[str, str]] = ("RAX", "RDX")
+    kept_parts: ClassVar[frozenset[str]] = frozenset(
+        part for name in sorted(kept) for part in (name, f"{name}.low", f"{name}.high")
+    )
+    result_parts: ClassVar[tuple[str, ...]] = (
+        *("RAX", "RAX.low", "RAX.high", "RDX", "RDX.low", "RDX.high", "XMM0", "XMM1", "x87"),
+    )
+    argument_parts: ClassVar[tuple[str, ...]] = tuple(
+        part for name in arguments for part in (name, f"{name}.low", f"{name}.high")
+    )
     # Variant II of thread-local storage: the thread pointer holds its own address, the variables lie below it.
     thread_pointer: ClassVar[str] = "FS_OFFSET"
     thread_pointer_offset: ClassVar[int] = 0
@@ -88,25 +110,46 @@ class X8664:
         """The word on top of the stack."""
         return int.from_bytes(vm.mem_read(vm.sp, 8), "little")
 
+    def stack_after_return(self, vm: Processor) -> int:
+        """Above the return address."""
+        return int(vm.sp) + 8
+
     def return_object(self, vm: Processor, address: int) -> None:
         """A function that returns an object in memory returns its address in ``rax``."""
         vm.reg_write("RAX", address)
 
+    def decode(self, address: int, code: bytes) -> Instruction | None:
+        """What the first instruction of ``code`` reads and writes, which is at ``address``; None if it is none."""
+        from abiscan.emulation.arch.data_flow import decode_x86_64
+
+        return decode_x86_64(address, code)
+
+    def number_part(self, register: str) -> str:
+        """The low eight bytes of one of ``number_registers``, as the emulator calls them."""
+        return f"{register}_Qa"
+
+    def parts_of(self, register: str) -> tuple[str, ...]:
+        """The parts of one of ``arguments``."""
+        return register, f"{register}.low", f"{register}.high"
+
     def suspects(self, code: bytes) -> list[int]:
-        """The vector instructions that the emulator gets wrong."""
-        return suspects(code)
+        """The vector instructions that the emulator gets wrong, and ``cpuid``, which it answers as some machine."""
+        return [*suspects(code), *(match.start() for match in _CPUID_CODE.finditer(code))]
 
     def step_over(self, vm: Processor, memory: Memory, code: bytes) -> str | None:
         """Execute one vector instruction, or ``cpuid``, which reports no features here."""
         if code.startswith(_CPUID):
-            for register in ("RAX", "RBX", "RCX", "RDX"):
-                vm.reg_write(register, 0)
+            for register in _CPUID_RESULTS:
+                vm.reg_write(register, memory.unknown_answer(_CPUID_NAME, vm.pc, _CPUID_RESULTS) & 0xFFFF_FFFF)
             vm.pc += len(_CPUID)
             return None
         return _vector_unit().execute(vm, memory, code)
 
 
 _CPUID: Final = b"\x0f\xa2"
+_CPUID_CODE: Final = re.compile(_CPUID)
+_CPUID_NAME: Final = "cpuid"
+_CPUID_RESULTS: Final = ("RAX", "RBX", "RCX", "RDX")
 
 
 @functools.cache

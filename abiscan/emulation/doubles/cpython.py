@@ -47,6 +47,7 @@ _SLOTS_OFFSET: Final = 72  # PyModuleDef.m_slots
 _MODULE_EXECUTE: Final = 2  # Py_mod_exec
 _MAX_SLOTS: Final = 32
 _MAX_BASES: Final = 64
+_MOST_ITEMS: Final = 100  # that fit into an object
 _TEXT: Final = "PyUnicode_Type"
 _CONSTRUCTOR: Final = re.compile(r"(Py[A-Z][A-Za-z]+)_(New|From)")
 _TEXT_ATTRIBUTES: Final = (b"__name__", b"__qualname__", b"__module__", b"__doc__", b"__file__", b"__version__")
@@ -340,6 +341,20 @@ def _inherit(call: Call) -> int:
 def _allocate(call: Call) -> int:
     size = call.argument(0) * (call.argument(1) if "Calloc" in call.name else 1)
     return call.process.allocate(size)
+
+
+_ITEMS_AT: Final = 24  # PyListObject.ob_item, and the first item of a PyTupleObject
+
+
+@CPYTHON.named("PyList_New", "PyTuple_New")
+def _sequence(call: Call) -> int:
+    """A list leads to its items, a tuple has them: code sets them with macros (Include/cpython/listobject.h)."""
+    process, count = call.process, min(call.argument(0), _MOST_ITEMS)
+    instance = new_object(process, process.bind(call.name.removesuffix("_New") + "_Type"))
+    call.machine.set_word(instance + _HEAD_SIZE, count)
+    if call.name == "PyList_New":
+        call.machine.set_word(instance + _ITEMS_AT, process.allocate(8 * max(count, 1)))
+    return instance
 
 
 @CPYTHON.matching(_ZERO)

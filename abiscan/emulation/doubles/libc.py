@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 import struct
 import zlib
-from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 from abiscan.emulation.doubles import Doubles, ctype
 from abiscan.emulation.emulator import Stop
+from abiscan.emulation.exceptions import ProcessEnd
 from abiscan.emulation.process import Call
 
 _LOCALE_SIZE: Final = 256  # struct __locale_struct has 232 bytes
@@ -19,6 +20,8 @@ LIBC: Final = Doubles()
 _MAX_COPY: Final = 1 << 26
 _ALL_ONES: Final = 0xFFFF_FFFF_FFFF_FFFF
 _PAGE_SIZE: Final = 4096
+_ERANGE: Final = 34
+_TEXT: Final = ("utf-8", "backslashreplace")
 _PROCESSORS: Final = 4
 _AT_PAGESZ: Final = 6
 _SC_PAGESIZE, _SC_NPROCESSORS_CONF, _SC_NPROCESSORS_ONLN = 30, 83, 84
@@ -232,31 +235,50 @@ def _parse_integer(call: Call) -> int:
     while count < len(digits) and int(digits[count : count + 1], 36) < base:
         count += 1
     value = int(digits[:count], base) if count else 0
+    if not call.name.startswith("ato") and value >= 1 << (64 if "ul" in call.name else 63):
+        call.machine.write(call.process.bind("datum errno"), _ERANGE.to_bytes(4, "little"))
+        value = _ALL_ONES if "ul" in call.name else (1 << 63) - (sign != b"-")
     if not call.name.startswith("ato") and call.argument(1):
         call.machine.set_word(call.argument(1), call.argument(0) + (start + count if count else 0))
     return -value if sign == b"-" else value
 
 
-_CONVERSION: Final = re.compile(rb"%([-+ #0]*)(\d*|\*)(?:\.(\d*|\*))?(hh|h|ll|l|z|j|t)?([diuxXcspo%])")
+_CONVERSION: Final = re.compile(
+    rb"%([-+ #0]*)(\d*|\*)(?:\.(\d*|\*))?(hh|h|ll|l|z|j|t|L)?([diouxXcspeEfFgGaAn%])", re.DOTALL
+)
 _BITS: Final = {b"hh": 8, b"h": 16, None: 32}  # of a number with this length modifier; 64 with any other
 
 
-def _format(call: Call, form: bytes, next_argument: Callable[[], int]) -> bytes:
-    """What ``printf`` makes of integers, characters and texts (C11, 7.21.6.1)."""
+class _Arguments(Protocol):
+    """The arguments behind a format."""
+
+    def integer(self) -> int:
+        """The next one, an integer or a pointer."""
+
+    def number(self, *, long: bool) -> float:
+        """The next one, a ``double`` or ``long double``."""
+
+
+def _format(call: Call, form: bytes, arguments: _Arguments) -> bytes:
+    """What ``printf`` makes of its arguments (C11, 7.21.6.1)."""
 
     def convert(match: re.Match[bytes]) -> bytes:
         flags, width, precision, length, kind = match.groups()
         if kind == b"%":
             return b"%"
         if width == b"*":
-            width = b"%d" % _signed(next_argument(), 32)
+            width = b"%d" % _signed(arguments.integer(), 32)
         if width.startswith(b"-"):
             flags, width = flags + b"-", width[1:]
         if precision == b"*":
-            precision = b"%d" % _signed(next_argument(), 32)
+            precision = b"%d" % _signed(arguments.integer(), 32)
         if precision is not None and precision.startswith(b"-"):
             precision = None  # as if there were none
-        value = next_argument()
+        if kind in b"eEfFgGaA":
+            return real_text(arguments.number(long=length == b"L"), flags, width, precision, kind)
+        value = arguments.integer()
+        if kind == b"n":
+            raise Stop("a format that stores how long the text is", call.return_address)
         if kind == b"s":
             text = call.machine.text(value) if value else b"(null)"
             return _padded(text if precision is None else text[: int(precision or b"0")], flags, width)
@@ -269,6 +291,17 @@ def _format(call: Call, form: bytes, next_argument: Callable[[], int]) -> bytes:
         return _number(number, flags, width, precision, kind)
 
     return _CONVERSION.sub(convert, form)
+
+
+def real_text(value: float, flags: bytes, width: bytes, precision: bytes | None, kind: bytes) -> bytes:
+    """What ``printf`` makes of a floating-point number: Python's ``%`` is that of C, but for hexadecimal digits."""
+    point = b"" if precision is None else b"." + precision
+    if kind in b"aA":
+        digits = re.sub(r"\.?0*p", "p", value.hex()).encode()
+        return _padded(digits.upper() if kind == b"A" else digits, flags, width)
+    if math.isinf(value) or math.isnan(value):
+        flags = flags.replace(b"0", b"")
+    return b"%%%b%b%b%b" % (flags, width, point, kind) % value
 
 
 def _padded(text: bytes, flags: bytes, width: bytes) -> bytes:
@@ -293,36 +326,85 @@ def _number(number: int, flags: bytes, width: bytes, precision: bytes | None, ki
     return _padded(sign + digits, flags, width)
 
 
-def _from_registers(call: Call, first: int) -> Callable[[], int]:
-    position = itertools.count(first)
-    return lambda: call.argument(next(position))
+def formatted(call: Call, form: int) -> bytes:
+    """The text that argument ``form`` describes, of the arguments behind it."""
+    return _format(call, call.machine.text(call.argument(form)), _Passed(call, form + 1))
 
 
-def _from_list(call: Call, address: int) -> Callable[[], int]:
+def _long_double(content: bytes) -> float:
+    """The value of ten bytes of x87 (an exponent behind 64 digits), or of IEEE 754 binary128."""
+    if len(content) == _X87_SIZE:
+        digits, exponent = struct.unpack("<QH", content)
+        sign = -1.0 if exponent >> 15 else 1.0
+        exponent &= 0x7FFF
+        return sign * math.ldexp(digits, exponent - 16383 - 63) if exponent != 0x7FFF else sign * math.inf
+    number = int.from_bytes(content, "little")
+    sign = -1.0 if number >> 127 else 1.0
+    exponent, digits = number >> 112 & 0x7FFF, number & ((1 << 112) - 1)
+    if not exponent:
+        return sign * 0.0
+    return sign * math.ldexp(digits + (1 << 112), exponent - 16383 - 112) if exponent != 0x7FFF else sign * math.inf
+
+
+_X87_SIZE: Final = 10
+
+
+class _Passed:
+    """Arguments in registers, then in the stack."""
+
+    def __init__(self, call: Call, first: int) -> None:
+        self._call = call
+        self._integers = itertools.count(first)
+        self._numbers = itertools.count()
+
+    def integer(self) -> int:
+        return self._call.argument(next(self._integers))
+
+    def number(self, *, long: bool) -> float:
+        index = next(self._numbers)
+        if long or index >= len(self._call.process.arch.number_registers):
+            raise Stop("a floating-point number in the stack is printed", self._call.return_address)
+        return self._call.number(index)
+
+
+class _Listed:
     """Arguments of a ``va_list``: those left in registers, then those in the stack.
 
-    SysV psABI, figure 3.34: how far in the saved registers it is, of 48 bytes, where the stack goes on, where they are;
-    AAPCS64, appendix B: where the stack goes on, the end of the saved registers, two words on how far before it, it is.
+    SysV psABI, figure 3.34: how far in the saved registers it is, of 48 bytes, and of 176 for numbers, where the stack
+    goes on, where they are; AAPCS64, appendix B: where the stack goes on, the ends of the saved registers, two words on
+    how far before these it is.
     """
-    machine = call.machine
-    if call.process.arch.hidden_result is None:
-        at, overflow, saved = machine.words(address, 3)
-        offset, end = at & 0xFFFF_FFFF, 48
-    else:
-        overflow, saved, _, at = machine.words(address, 4)
-        offset, end = _signed(at, 32), 0
 
-    def pull() -> int:
-        nonlocal offset, overflow
-        if offset < end:
-            value = machine.word(saved + offset)
-            offset += 8
+    def __init__(self, call: Call, address: int) -> None:
+        self._machine = machine = call.machine
+        self._is_x86 = call.process.arch.hidden_result is None
+        if self._is_x86:
+            at, self._overflow, self._saved = machine.words(address, 3)
+            self._number_saved, self._offset, self._number_offset = self._saved, at & 0xFFFF_FFFF, at >> 32
+            self._end, self._number_end = 48, 176
         else:
-            value = machine.word(overflow)
-            overflow += 8
-        return value
+            self._overflow, self._saved, self._number_saved, at = machine.words(address, 4)
+            self._offset, self._number_offset = _signed(at, 32), _signed(at >> 32, 32)
+            self._end = self._number_end = 0
 
-    return pull
+    def integer(self) -> int:
+        if self._offset < self._end:
+            self._offset += 8
+            return self._machine.word(self._saved + self._offset - 8)
+        self._overflow += 8
+        return self._machine.word(self._overflow - 8)
+
+    def number(self, *, long: bool) -> float:
+        if long and self._is_x86:
+            self._overflow = -(-self._overflow // 16) * 16 + 16
+            return _long_double(self._machine.read(self._overflow - 16, _X87_SIZE))
+        if self._number_offset < self._number_end:
+            self._number_offset += 16
+            content = self._machine.read(self._number_saved + self._number_offset - 16, 16)
+        else:
+            self._overflow += 16 if long else 8
+            content = self._machine.read(self._overflow - (16 if long else 8), 16 if long else 8)
+        return _long_double(content) if long else float(struct.unpack_from("<d", content)[0])
 
 
 def _store_bounded(call: Call, target: int, size: int, text: bytes) -> int:
@@ -336,14 +418,14 @@ def _print(call: Call) -> int:
     shift = 2 if "chk" in call.name else 0
     bounded = "snp" in call.name
     form_at = 1 + bounded + shift
-    text = _format(call, call.machine.text(call.argument(form_at)), _from_registers(call, form_at + 1))
+    text = formatted(call, form_at)
     return _store_bounded(call, call.argument(0), call.argument(1) if bounded else _MAX_COPY, text)
 
 
 @LIBC.named("vsnprintf", "__vsnprintf_chk")
 def _print_list(call: Call) -> int:
     shift = 2 if "chk" in call.name else 0
-    arguments = _from_list(call, call.argument(3 + shift))
+    arguments = _Listed(call, call.argument(3 + shift))
     text = _format(call, call.machine.text(call.argument(2 + shift)), arguments)
     return _store_bounded(call, call.argument(0), call.argument(1), text)
 
@@ -360,8 +442,8 @@ def _thread_variable(call: Call) -> int:
 def _once(call: Call) -> int:
     control, function = call.argument(0), call.argument(1)
     if call.machine.read(control, 4) == bytes(4):
-        call.machine.write(control, (2).to_bytes(4, "little"))
         call.machine.call(function)
+        call.machine.write(control, (2).to_bytes(4, "little"))  # not where the function throws
     return 0
 
 
@@ -419,12 +501,6 @@ def _processors(_: Call) -> int:
     return _PROCESSORS
 
 
-@LIBC.named("open", "open64", "openat", "dlopen", "dlsym", "fopen", "fopen64", "getenv", "secure_getenv", "setlocale")
-def _absent(call: Call) -> int:
-    """No file, no library, no variable: -1 for a descriptor, else a null pointer."""
-    return _ALL_ONES if call.name.startswith("open") else 0
-
-
 @LIBC.named("gettext", "dgettext", "dcgettext")
 def _translate(call: Call) -> int:
     """There is no catalogue: the text itself, which follows the domain."""
@@ -456,7 +532,126 @@ def _directory(call: Call) -> int:
     "abort", "exit", "_exit", "_Exit", "quick_exit", "__assert_fail", "__stack_chk_fail", "__fortify_fail", "__chk_fail"
 )
 def _end(call: Call) -> int:
-    raise Stop(f"the code calls {call.name}", call.return_address)
+    text = ""
+    if call.name == "__assert_fail":  # (condition, file, line, function), as glibc prints them
+        condition, file, function = (call.machine.text(call.argument(at)).decode(*_TEXT) for at in (0, 1, 3))
+        text = f"{file}:{call.argument(2) & 0xFFFF_FFFF}: {function}: Assertion `{condition}' failed."
+    raise ProcessEnd(f"the code calls {call.name}", call.return_address, text)
+
+
+@LIBC.named("div", "ldiv", "lldiv")
+def _divide(call: Call) -> int:
+    """Quotient and remainder: of ``int`` in one register, of others in two."""
+    bits = 32 if call.name == "div" else 64
+    first, second = _signed(call.argument(0), bits), _signed(call.argument(1), bits)
+    if not second:
+        raise Stop("division by zero", call.return_address)
+    quotient = abs(first) // abs(second) * (1 if (first < 0) == (second < 0) else -1)
+    remainder = first - quotient * second
+    if bits == 32:
+        return quotient & 0xFFFF_FFFF | (remainder & 0xFFFF_FFFF) << 32
+    call.give_second(remainder & _ALL_ONES)
+    return quotient
+
+
+@LIBC.named("abs", "labs", "llabs")
+def _absolute(call: Call) -> int:
+    return abs(_signed(call.argument(0), 32 if call.name == "abs" else 64))
+
+
+@LIBC.named("wctob", "btowc")
+def _same_code(call: Call) -> int:
+    """In the C locale, wide characters below 128 are those of ``char``; no other is one."""
+    code = _signed(call.argument(0), 32)
+    return code if 0 <= code < 128 else -1
+
+
+@LIBC.named("wcslen")
+def _wide_length(call: Call) -> int:
+    machine, at, length = call.machine, call.argument(0), 0
+    while machine.read(at + 4 * length, 4) != bytes(4):
+        length += 1
+    return length
+
+
+_STATE_OF_STRTOK: Final = "where strtok goes on"
+
+
+@LIBC.named("strtok", "strtok_r", "__strtok_r")
+def _next_word(call: Call) -> int:
+    """(text or null, separators[, where it goes on])."""
+    machine = call.machine
+    state = call.process.bind(_STATE_OF_STRTOK) if call.name == "strtok" else call.argument(2)
+    start, separators = call.argument(0) or machine.word(state), machine.text(call.argument(1))
+    text = machine.text(start) if start else b""
+    word = text.lstrip(separators) if separators else text
+    if not word:
+        machine.set_word(state, 0)
+        return 0
+    start += len(text) - len(word)
+    size = next((at for at, code in enumerate(word) if code in separators), len(word))
+    if size < len(word):
+        machine.write(start + size, b"\0")
+    machine.set_word(state, start + size + 1 if size < len(word) else 0)
+    return start
+
+
+@LIBC.named("strspn", "strcspn")
+def _span(call: Call) -> int:
+    text, characters = call.machine.text(call.argument(0)), call.machine.text(call.argument(1))
+    inside = call.name == "strspn"
+    return next((at for at, code in enumerate(text) if (code in characters) != inside), len(text))
+
+
+@LIBC.named("strpbrk")
+def _first_of(call: Call) -> int:
+    text, characters = call.machine.text(call.argument(0)), call.machine.text(call.argument(1))
+    at = next((at for at, code in enumerate(text) if code in characters), None)
+    return 0 if at is None else call.argument(0) + at
+
+
+_SCANNED: Final = re.compile(rb"%(\*?)(\d*)(hh|h|ll|l|z|j|t)?([diuxXsc%n])|\s+|.", re.DOTALL)
+_SCANNED_NUMBERS: Final = {b"d": (rb"[+-]?\d+", 10), b"i": (rb"[+-]?(?:0[xX][0-9a-fA-F]+|\d+)", 0), b"u": (rb"\d+", 10)}
+_HEXADECIMAL: Final = (rb"(?:0[xX])?[0-9a-fA-F]+", 16)
+
+
+@LIBC.named("sscanf", "__isoc99_sscanf", "__isoc23_sscanf")
+def _scan(call: Call) -> int:
+    """What ``scanf`` reads of integers, characters and words (C11, 7.21.6.2)."""
+    text, form = call.machine.text(call.argument(0)), call.machine.text(call.argument(1))
+    at, count, targets = 0, 0, itertools.count(2)
+    for match in _SCANNED.finditer(form):
+        kept, width, length, kind = not match[1], match[2], match[3], match[4]
+        if kind not in (b"c", b"%", b"n") or kind is None:
+            at += len(text[at:]) - len(text[at:].lstrip()) if kind or match[0].isspace() else 0
+        if kind is None and match[0].isspace():
+            continue
+        if kind is None or kind == b"%":
+            expected = kind or match[0]
+            if text[at : at + 1] != expected:
+                break
+            at += 1
+            continue
+        if kind == b"n":
+            call.machine.write(call.argument(next(targets)), at.to_bytes(4, "little"))
+            continue
+        pattern, base = _SCANNED_NUMBERS.get(kind, _HEXADECIMAL if kind in b"xX" else (rb"\S+", 0))
+        rest = text[at : at + int(width)] if width else text[at:]
+        found = re.match(rb"." if kind == b"c" else pattern, rest, re.DOTALL)
+        if found is None:
+            return count if count or rest else -1
+        at += found.end()
+        if not kept:
+            continue
+        target = call.argument(next(targets))
+        if kind in b"sc":
+            call.machine.write(target, found[0] + (b"\0" if kind == b"s" else b""))
+        else:
+            size = _BITS.get(length, 64) // 8
+            value = int(found[0], base) & ((1 << 8 * size) - 1)
+            call.machine.write(target, value.to_bytes(size, "little"))
+        count += 1
+    return count
 
 
 # The C++ runtime
@@ -470,29 +665,3 @@ def _guard(call: Call) -> int:
 @LIBC.named("__cxa_guard_release")
 def _release_guard(call: Call) -> None:
     call.machine.write(call.argument(0), b"\1")
-
-
-@LIBC.named("__cxa_allocate_exception")
-def _allocate_exception(call: Call) -> int:
-    return call.process.allocate(call.argument(0) + 128) + 128  # the runtime's own header lies before it
-
-
-@LIBC.named("__cxa_throw")
-def _throw(call: Call) -> int:
-    name = call.machine.text(call.machine.word(call.argument(1) + 8)).decode("utf-8", "backslashreplace")
-    raise Stop(f"the code throws {name}", call.return_address)
-
-
-@LIBC.named("__cxa_rethrow", "_Unwind_Resume", "__cxa_pure_virtual", "__cxa_bad_cast", "_ZSt9terminatev")
-def _unwind(call: Call) -> int:
-    raise Stop(f"the code calls {call.name}", call.return_address)
-
-
-@LIBC.matching(r"_ZSt\d+__throw_", r"_ZN3c106detail\d+torch(CheckFail|InternalAssertFail)E")
-def _throw_helper(call: Call) -> int:
-    raise Stop(f"the code throws through {call.name}", call.return_address)
-
-
-@LIBC.named("__dynamic_cast")
-def _cast(call: Call) -> int:
-    return call.argument(0)

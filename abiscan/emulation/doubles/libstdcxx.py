@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Final
 
 from abiscan.emulation.doubles import Doubles, ctype
+from abiscan.emulation.doubles.exceptions import throw
 from abiscan.emulation.emulator import Emulator, Stop
-from abiscan.emulation.loader import BASE
 from abiscan.emulation.process import Call, Double
 from abiscan.emulation.strings import COW, CXX11, EMPTY_REP, REP_SIZE, StringAbi, abi_in
 
@@ -104,7 +104,11 @@ def _construct_from_string(call: Call) -> None:
 @_constructor("RKSsmm", "RKSsm", "RKSsmRKSaIcE")
 def _construct_from_part(call: Call) -> None:
     count = call.argument(3) if call.name.endswith("mm") else _NPOS
-    _set(call, _text(call, 1)[call.argument(2) :][:count])
+    text, at = _text(call, 1), call.argument(2)
+    if at > len(text):
+        what = f"basic_string::basic_string: __pos (which is {at}) > this->size() (which is {len(text)})"
+        throw(call, "St12out_of_range", what)
+    _set(call, text[at:][:count])
 
 
 @_constructor("mcRKSaIcE")
@@ -306,7 +310,11 @@ def _find_any(call: Call) -> int:
 @_member("6substrEmm", const=True)
 def _part(call: Call) -> None:
     result = call.result
-    _abi(call).create(call.process, result, _text(call)[call.argument(1) :][: call.argument(2)])
+    text, at = _text(call), call.argument(1)
+    if at > len(text):
+        what = f"basic_string::substr: __pos (which is {at}) > this->size() (which is {len(text)})"
+        throw(call, "St12out_of_range", what)
+    _abi(call).create(call.process, result, text[at:][: call.argument(2)])
 
 
 @_member("5c_strEv", "4dataEv", const=True)
@@ -343,6 +351,10 @@ def _end(call: Call) -> int:
 
 @_private("ixEm", "2atEm")
 def _at(call: Call) -> int:
+    size = len(_text(call))
+    if "2atEm" in call.name and call.argument(1) >= size:
+        text = f"basic_string::at: __n (which is {call.argument(1)}) >= this->size() (which is {size})"
+        throw(call, "St12out_of_range", text)
     return call.machine.word(call.argument(0)) + call.argument(1)
 
 
@@ -684,12 +696,28 @@ _MANY: Final = 1 << 20  # owners, so that none is the last
 _CTYPE_SIZE: Final = 0x240
 
 
+# In the order of the virtual table, behind two destructors.
+_CTYPE_FUNCTIONS: Final = (
+    *("10do_toupperEc", "10do_toupperEPcPKc", "10do_tolowerEc", "10do_tolowerEPcPKc"),
+    *("8do_widenEc", "8do_widenEPKcS2_Pc", "9do_narrowEcc", "9do_narrowEPKcS2_cPc"),
+)
+
+
+def _ctype_table(call: Call) -> int:
+    """The virtual table of ``std::ctype<char>``."""
+    process = call.process
+    table = process.bind("_ZTVSt5ctypeIcE")
+    functions = [process.bind("_ZNKSt5ctypeIcE" + name) for name in _CTYPE_FUNCTIONS]
+    call.machine.write(table + 32, struct.pack(f"<{len(functions)}Q", *functions))
+    return table + 16
+
+
 def _classic_locale(call: Call) -> int:
     """The address of the classic ``std::locale::_Impl``: reference count, facets, their number."""
     process = call.process
     if not process.locale:
         upper, lower = (process.store(struct.pack("<256i", *map(of, range(256)))) for of in (ctype.upper, ctype.lower))
-        facet = struct.pack("<QQ16xQQ", process.bind("_ZTVSt5ctypeIcE") + 16, _MANY, upper, lower)
+        facet = struct.pack("<QQ16xQQ", _ctype_table(call), _MANY, upper, lower)
         facet += struct.pack("<Q", process.store(struct.pack("<256H", *map(ctype.classes, range(256)))))
         facet += b"\1" + bytes(range(256)) + bytes(range(256)) + b"\1"  # how to widen, how to narrow, each with a flag
         address = process.store(facet.ljust(_CTYPE_SIZE, b"\0"))
@@ -707,13 +735,6 @@ def _construct_locale(call: Call) -> int:
 @LIBSTDCXX.named("_ZNSt6locale7classicEv", "_ZNKSt8ios_base6getlocEv")
 def _locale(call: Call) -> int:
     return call.process.store(struct.pack("<Q", _classic_locale(call)))
-
-
-@LIBSTDCXX.named("virtual function of _ZTVSt5ctypeIcE")
-def _map_character(call: Call) -> int:
-    """``do_tolower``, ``do_widen``, ``do_narrow``, of a character or of a range, which change nothing that matters."""
-    character = call.argument(1)  # or the start of a range
-    return call.argument(2) if character >= BASE else character & 0xFF
 
 
 @LIBSTDCXX.matching(r"_ZSt9use_facetI(St7collate|NSt7__cxx117collate)IcE")
@@ -737,87 +758,52 @@ def _facet_number(_: Call) -> int:
     return 0
 
 
-@LIBSTDCXX.matching(r"_ZSt9use_facetI")
-def _facet(call: Call) -> int:
+def classic_ctype(call: Call) -> int:
+    """The address of the classic ``std::ctype<char>``."""
     return call.machine.word(call.machine.word(_classic_locale(call) + 8))
 
 
-# String streams. What is written to a stream is kept by the address of its std::ostream part, which the string buffer
-# follows in std::ostringstream as in std::stringstream; the buffer's put area is kept up to date as well, for ``str()``
-# is inlined by some compilers.
-
-_CLASS: Final = r"St(7__cxx11)?1[89]basic_(o?stringstream)IcSt11char_traitsIcESaIcEE"
-_PUT_AREA: Final = 8 + 32  # streambuf: virtual pointer, three pointers of the get area, three of the put area
-_OSTREAM_IN_STRINGSTREAM: Final = 16  # after the virtual pointer and the count of std::istream
+@LIBSTDCXX.matching(r"_ZSt9use_facetISt5ctypeIcE", r"_ZSt16__try_use_facetIKSt5ctypeIcE")
+def _facet(call: Call) -> int:
+    return classic_ctype(call)
 
 
-def _ostream_of(call: Call, stream: int) -> int:
-    return stream + (_OSTREAM_IN_STRINGSTREAM if "basic_stringstream" in call.name else 0)
+@LIBSTDCXX.matching(r"_ZSt9has_facetISt5ctypeIcE")
+def _has_facet(_: Call) -> int:
+    return 1
 
 
-@LIBSTDCXX.matching(r"_ZNSi(10_M_extractI|rsE|3getE|4readE|7getlineE)", r"_ZSt(rsI|7getlineI)")
-def _read_from_stream(call: Call) -> None:
-    raise Stop("the code reads from a stream", call.return_address)
+@LIBSTDCXX.named("_ZNKSt5ctypeIcE10do_toupperEc", "_ZNKSt5ctypeIcE10do_tolowerEc")
+def _change_case(call: Call) -> int:
+    change = ctype.upper if "toupper" in call.name else ctype.lower
+    return change(call.argument(1) & 0xFF)
 
 
-@LIBSTDCXX.matching(rf"_ZN{_CLASS}C[12]E")
-def _construct_stream(call: Call) -> None:
-    call.process.streams.pop(_ostream_of(call, call.argument(0)), None)
+@LIBSTDCXX.named("_ZNKSt5ctypeIcE10do_toupperEPcPKc", "_ZNKSt5ctypeIcE10do_tolowerEPcPKc")
+def _change_cases(call: Call) -> int:
+    change = ctype.upper if "toupper" in call.name else ctype.lower
+    begin, end = call.argument(1), call.argument(2)
+    if end > begin:
+        call.machine.write(begin, bytes(map(change, call.machine.read(begin, end - begin))))
+    return end
 
 
-@LIBSTDCXX.matching(r"_ZNSt9basic_iosIcSt11char_traitsIcEE4initE")
-def _attach_buffer(call: Call) -> None:
-    """Part of an inlined constructor: the buffer is the second argument."""
-    call.process.streams.pop(call.argument(1) - 8, None)
+@LIBSTDCXX.named("_ZNKSt5ctypeIcE8do_widenEc", "_ZNKSt5ctypeIcE9do_narrowEcc")
+def _same_character(call: Call) -> int:
+    return call.argument(1) & 0xFF
 
 
-def _put(call: Call, text: bytes) -> int:
-    stream = call.argument(0)
-    content = call.process.streams[stream] = call.process.streams.get(stream, b"") + text
-    if call.process.name_at(stream) is None:  # not std::cout
-        begin = call.process.store(content + b"\0")
-        pointers = struct.pack("<QQQ", begin, begin + len(content), begin + len(content))
-        call.machine.write(stream + _PUT_AREA, pointers)
-    return stream
+@LIBSTDCXX.named("_ZNKSt5ctypeIcE8do_widenEPKcS2_Pc", "_ZNKSt5ctypeIcE9do_narrowEPKcS2_cPc")
+def _same_characters(call: Call) -> int:
+    begin, end, target = call.argument(1), call.argument(2), call.argument(4 if "narrow" in call.name else 3)
+    if end > begin:
+        call.machine.write(target, call.machine.read(begin, end - begin))
+    return end
 
 
-@LIBSTDCXX.matching(r"_ZSt16__ostream_insertIcSt11char_traitsIcEE", r"_ZNSo5writeEPKcl")
-def _put_range(call: Call) -> int:
-    return _put(call, call.machine.read(call.argument(1), call.argument(2)) if call.argument(2) else b"")
-
-
-@LIBSTDCXX.named("_ZStlsISt11char_traitsIcEERSt13basic_ostreamIcT_ES5_PKc")
-def _put_c(call: Call) -> int:
-    return _put(call, call.machine.text(call.argument(1)))
-
-
-@LIBSTDCXX.matching(r"_ZStlsISt11char_traitsIcEERSt13basic_ostreamIcT_ES5_[ach]$", r"_ZNSo3putEc")
-def _put_character(call: Call) -> int:
-    return _put(call, bytes((call.argument(1) & 0xFF,)))
-
-
-@LIBSTDCXX.matching(r"_ZStlsIcSt11char_traitsIcESaIcEERSt13basic_ostreamIT_T0_ES7_RK")
-def _put_string(call: Call) -> int:
-    abi = COW if "RKSbI" in call.name else CXX11
-    return _put(call, abi.read(call.process, call.argument(1)))
-
-
-@LIBSTDCXX.matching(r"_ZNSolsE[ijlmxysth]$", r"_ZNSo9_M_insertI[lmxyb]EERSoT_$")
-def _put_integer(call: Call) -> int:
-    kind = call.name[-1] if call.name.startswith("_ZNSols") else call.name[call.name.index("_M_insertI") + 10]
-    bits = {"i": 32, "j": 32, "s": 16, "t": 16, "h": 8, "b": 8}.get(kind, 64)
-    value = call.argument(1) & ((1 << bits) - 1)
-    if kind in "ilxs" and value >> (bits - 1):
-        value -= 1 << bits
-    return _put(call, str(value).encode())
-
-
-@LIBSTDCXX.matching(r"_ZNKR?St(7__cxx11)?1[589]basic_(o?stringstream|stringbuf)IcSt11char_traitsIcESaIcEE3strEv")
-def _stream_text(call: Call) -> None:
-    result = call.result
-    abi = CXX11 if "__cxx11" in call.name else COW
-    stream = call.argument(0) - 8 if "stringbuf" in call.name else _ostream_of(call, call.argument(0))
-    abi.create(call.process, result, call.process.streams.get(stream, b""))
+@LIBSTDCXX.matching(r"_ZNKSt5ctypeIcE13_M_(widen|narrow)_initEv", r"_ZNSt5ctypeIcED[012]Ev")
+def _nothing_to_do(_: Call) -> None:
+    """The tables of the facet are complete."""
 
 
 @LIBSTDCXX.matching(r"_ZNSt7__cxx119to_stringE[ijlmxy]")
@@ -830,12 +816,77 @@ def _format_integer(call: Call) -> None:
     CXX11.create(call.process, result, str(value).encode())
 
 
-@LIBSTDCXX.named("__cxa_demangle")
-def _demangle(call: Call) -> int:
-    """(mangled, buffer, length, status): status -2, for a name that is none; then code shows it as it is."""
-    if call.argument(3):
-        call.machine.write(call.argument(3), _NOT_A_MANGLED_NAME.to_bytes(4, "little", signed=True))
-    return 0
+# std::string_view arguments: (length, characters)
 
 
-_NOT_A_MANGLED_NAME: Final = -2
+@LIBSTDCXX.matching(rf"_ZN{_CXX11_CLASS}17_S_to_string_viewESt17basic_string_view", r"_ZNSs17_S_to_string_viewE")
+def _same_view(call: Call) -> int:
+    length, characters = call.argument(0), call.argument(1)
+    call.give_second(characters)
+    return length
+
+
+@LIBSTDCXX.matching(rf"_ZN{_CXX11_CLASS}12__sv_wrapperC[12]E", r"_ZNSs12__sv_wrapperC[12]E")
+def _wrap_view(call: Call) -> None:
+    call.machine.write(call.argument(0), struct.pack("<QQ", call.argument(1), call.argument(2)))
+
+
+@LIBSTDCXX.matching(rf"_ZN{_CXX11_CLASS}C[12]ENS4_12__sv_wrapperERKS3_", r"_ZNSsC[12]ENSs12__sv_wrapperERKSaIcE")
+def _construct_from_view(call: Call) -> None:
+    """(this, length, characters, allocator)."""
+    _set(call, call.machine.read(call.argument(2), call.argument(1)) if call.argument(1) else b"")
+
+
+@LIBSTDCXX.matching(r"_ZNKSt(7__cxx11)?7collateIcE9transformE")
+def _collated(call: Call) -> None:
+    """(this, begin, end): in the classic locale, texts are ordered by their bytes."""
+    result, begin, end = call.result, call.argument(1), call.argument(2)
+    text = call.machine.read(begin, end - begin) if end > begin else b""
+    (CXX11 if "__cxx11" in call.name else COW).create(call.process, result, text)
+
+
+@_member("6assignEmc")
+def _assign_repeated(call: Call) -> int:
+    return _set(call, call.repeated(2, 1))
+
+
+@LIBSTDCXX.matching(rf"_ZNK{_CXX11_CLASS}13get_allocatorEv", r"_ZNKSs13get_allocatorEv")
+def _own_allocator(call: Call) -> None:
+    """An object of an empty class, in memory."""
+    _ = call.result
+
+
+@_private("4dataEv")
+def _own_characters(call: Call) -> int:
+    return call.machine.word(call.argument(0))
+
+
+@LIBSTDCXX.matching(rf"_ZNK{_CXX11_CLASS}7compareEmm", r"_ZNKSs7compareEmm")
+def _compare_part(call: Call) -> int:
+    """(this, position, length, another text[, position, length]): a string, or characters and their number."""
+    text, at = _text(call), call.argument(1)
+    if at > len(text):
+        throw(call, "St12out_of_range", f"basic_string::compare: __pos (which is {at}) > this->size()")
+    part = text[at : at + call.argument(2)]
+    if "PKc" in call.name:
+        other = _range(call, 3, 4) if call.name.endswith("PKcm") else call.machine.text(call.argument(3))
+    else:
+        other = _text(call, 3)
+        if call.name.endswith("mm") and not call.name.endswith("Emm"):
+            other = other[call.argument(4) :][: call.argument(5)]
+    return (part > other) - (part < other)
+
+
+@LIBSTDCXX.named("_ZNSt8__detail15_List_node_base10_M_reverseEv")
+def _reverse(call: Call) -> None:
+    machine, head = call.machine, call.argument(0)
+    node = head
+    for _ in range(_MOST_NODES):
+        after, before = machine.words(node, 2)
+        machine.write(node, struct.pack("<QQ", before, after))
+        node = after
+        if node == head:
+            return
+
+
+_MOST_NODES: Final = 1 << 20

@@ -114,7 +114,7 @@ def _attach_method(classes: Classes, call: Call) -> None:
     classes.methods[call.argument(0), classes.method_name(call.argument(1))[1]] = call.argument(1)
 
 
-@TORCH_CLASSES.matching(r"_ZN3c109ClassType(15addStaticMethod|11addProperty)E")
+@TORCH_CLASSES.matching(r"_ZN3c109ClassType(15addStaticMethod|11addProperty|12addAttribute)E")
 def _attach_other(_: Classes, call: Call) -> None:
     """Neither is recorded."""
 

@@ -14,9 +14,11 @@ from abiscan.emulation.cpp_function import (
     read_optional_key,
 )
 from abiscan.emulation.doubles import SharedDoubles
+from abiscan.emulation.doubles.exceptions import throw_torch_error
 from abiscan.emulation.emulator import Stop
 from abiscan.emulation.model import Library, LibraryKind, RegisteredOperator
 from abiscan.emulation.process import Call
+from abiscan.emulation.recorder import operator_name
 from abiscan.emulation.schema_objects import Schema
 from abiscan.emulation.torch_state import TorchState, optional_text_argument, text_argument
 
@@ -24,6 +26,12 @@ _KINDS: Final = (LibraryKind.DEF, LibraryKind.IMPL, LibraryKind.FRAGMENT)  # tor
 _MAX_TAGS: Final = 64
 
 _OPTIONAL_KEY_SIZE: Final = 2  # a flag and the key of 8 bits, of the releases that pass it so
+
+_HANDLE_SIZE: Final = 32  # sizeof(std::function): two words of its own, the manager, the function
+_HANDLE_MARK: Final = int.from_bytes(b"handles ", "little")
+_HANDLE_MANAGER, _HANDLE_END = "manager of a library's handle", "end of a library"
+_CLONE: Final = 2
+_REPORT: Final = "N5torch3jit11ErrorReportE"
 
 TORCH_LIBRARY: Final = SharedDoubles[TorchState]()
 
@@ -53,12 +61,71 @@ def _open(state: TorchState, call: Call) -> None:
     else:
         state.strings.create(call.process, at, namespace.encode())
         call.machine.set_word(at + state.strings.size, 1)
+    _hold(state, call, this, state.libraries[this])
+
+
+# What a library has registered is registered for as long as it lives: its last member is a vector of handles, each of
+# them a std::function that is called in the end. Here it has one, which says which library it is, wherever that moves.
+
+
+def _hold(state: TorchState, call: Call, this: int, library: Library) -> None:
+    if state.flag_first:  # older releases lay their libraries out in other ways
+        return
+    process = call.process
+    functions = process.bind(_HANDLE_MANAGER), process.bind(_HANDLE_END)
+    handle = process.store(struct.pack("<QQQQ", library.order, _HANDLE_MARK, *functions))
+    end = handle + _HANDLE_SIZE
+    call.machine.write(this + _handles_at(state), struct.pack("<3Q", handle, end, end))
+
+
+def _handles_at(state: TorchState) -> int:
+    """Behind kind, namespace and its flag, key, an optional pair of texts, file and line (``torch/library.h``, 2.2)."""
+    return 8 + state.strings.size + 8 + 8 + 3 * 8 + 2 * 8
+
+
+@TORCH_LIBRARY.named(_HANDLE_END)
+def _end_of_library(state: TorchState, call: Call) -> None:
+    """(the contents of the function): the library is destroyed or reset, and nothing of it stays registered."""
+    order, mark = call.machine.words(call.argument(0), 2)
+    if mark == _HANDLE_MARK:
+        state.recorder.close(order)
+
+
+@TORCH_LIBRARY.named(_HANDLE_MANAGER)
+def _manage_handle(_: TorchState, call: Call) -> int:
+    """(target, source, operation) of a ``std::function``: 2 clones, and 3 destroys (bits/std_function.h)."""
+    target, source, operation = call.argument(0), call.argument(1), call.argument(2) & 0xFFFF_FFFF
+    if operation == _CLONE:
+        call.machine.write(target, call.machine.read(source, 16))
+    return 0
+
+
+@TORCH_LIBRARY.matching(r"_ZN5torch7Library(5resetEv|D[12]Ev)$")
+def _reset(state: TorchState, call: Call) -> None:
+    library = _opened(state, call, call.argument(0))
+    if library is not None and not state.flag_first:
+        state.recorder.close(library.order)
+        call.machine.write(call.argument(0) + _handles_at(state), bytes(24))
+
+
+def _opened(state: TorchState, call: Call, this: int) -> Library | None:
+    """The library at an address, which may have been moved there."""
+    try:
+        begin, end = call.machine.words(this + _handles_at(state), 2)
+        if begin and end == begin + _HANDLE_SIZE:
+            order, mark = call.machine.words(begin, 2)
+            if mark == _HANDLE_MARK:
+                return next((each for each in state.recorder.libraries if each.order == order), None)
+    except Stop:
+        pass
+    return state.libraries.get(this)
 
 
 @TORCH_LIBRARY.matching(r"_ZN5torch3jit11parseSchemaE")
 def _parse_schema(state: TorchState, call: Call) -> None:
     result = call.result
     text = state.string(call.argument(0))
+    _refuse_text(state, call, text)
     head, parenthesis, rest = text.partition("(")
     state.schemas.write(result, Schema(head.strip().removesuffix("."), parenthesis + rest))
 
@@ -66,7 +133,19 @@ def _parse_schema(state: TorchState, call: Call) -> None:
 @TORCH_LIBRARY.matching(r"_ZN5torch3jit17parseSchemaOrNameE")
 def _parse_schema_or_name(state: TorchState, call: Call) -> None:
     result = call.result
-    state.schemas.write_name_or_schema(result, state.string(call.argument(0)))
+    text = state.string(call.argument(0))
+    _refuse_text(state, call, text)
+    state.schemas.write_name_or_schema(result, text)
+
+
+def _refuse_text(state: TorchState, call: Call, text: str) -> None:
+    """Throw what every torch throws for a text that is no schema, if the code catches it."""
+    error = state.syntax_error(text)
+    if error is None:
+        return
+    if call.process.exceptions.is_caught(call, call.process.bind(f"_ZTI{_REPORT}")):
+        throw_torch_error(call, error, _REPORT)
+    state.recorder.ends_at_torch = True
 
 
 @TORCH_LIBRARY.matching(r"_ZN5torch3jit9parseNameE")
@@ -85,6 +164,7 @@ def _define(state: TorchState, call: Call) -> int:
     alias = state.schemas.read_alias_analysis(call.argument(1))
     text = schema.name + (schema.arguments or "")
     library, tags = _library_of(state, call), _read_tags(call)
+    _refuse(state, call, library, text)
     state.recorder.define(library, text, tags=tags, alias_analysis=alias, built=schema.built)
     return call.argument(0)
 
@@ -98,6 +178,7 @@ def _define_with_kernel(state: TorchState, call: Call) -> int:
     alias = state.schemas.read_alias_analysis(call.argument(1)) if declaration.arguments else None
     text = declaration.name + (declaration.arguments or "")
     tags = _read_tags(call)
+    _refuse(state, call, library, text)
     definition = state.recorder.define(
         library, text, inferred=inferred, tags=tags, alias_analysis=alias, built=declaration.built
     )
@@ -138,10 +219,24 @@ def _destroy_function(state: TorchState, call: Call) -> None:
 
 
 def _library_of(state: TorchState, call: Call) -> Library:
-    library = state.libraries.get(call.argument(0))
+    library = _opened(state, call, call.argument(0))
     if library is None:
         raise Stop("a torch::Library that was not opened", call.return_address)
     return library
+
+
+def _refuse(state: TorchState, call: Call, library: Library, text: str) -> None:
+    """Throw what every torch throws for a definition, if the code catches it; else the process ends anyway."""
+    name = operator_name(text)
+    namespace, separator, _ = name.rpartition("::")
+    full = name if separator or library.namespace is None else f"{library.namespace}::{name}"
+    is_twice = state.recorder.has_operator(full)
+    is_elsewhere = separator and library.namespace is not None and namespace != library.namespace
+    if not (is_twice or is_elsewhere):
+        return
+    if call.process.exceptions.is_caught(call, call.process.bind("_ZTIN3c105ErrorE")):
+        throw_torch_error(call, f"Tried to register an operator ({text}) that cannot be registered here")
+    state.recorder.ends_at_torch = True
 
 
 def _read_cpp_function(state: TorchState, address: int) -> Function:

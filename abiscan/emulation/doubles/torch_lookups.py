@@ -10,6 +10,7 @@ import re
 import struct
 from typing import Final
 
+from abiscan.emulation.aten import is_known
 from abiscan.emulation.doubles import SharedDoubles
 from abiscan.emulation.emulator import Stop
 from abiscan.emulation.model import version_of
@@ -53,6 +54,31 @@ def is_operator(name: str) -> bool:
 TORCH_LOOKUPS: Final = SharedDoubles[TorchState]()
 
 
+@TORCH_LOOKUPS.matching(r"_ZN3c1010Dispatcher(13realSingleton|9singleton)Ev")
+def _dispatcher(_: TorchState, call: Call) -> int:
+    """The one dispatcher, of which code looks at nothing."""
+    return call.process.bind("the dispatcher")
+
+
+@TORCH_LOOKUPS.matching(r"_ZN2at13globalContextEv")
+def _context(_: TorchState, call: Call) -> int:
+    """``at::Context``: inlined code asks the hooks of the devices."""
+    return call.process.bind("the context of torch")
+
+
+@TORCH_LOOKUPS.matching(r"_ZN2at6detail\d+get(CUDA|HIP|XPU|MPS|MTIA|HPU|IPU|MAIA|PrivateUse1)HooksEv")
+def _hooks(_: TorchState, call: Call) -> int:
+    """The hooks of a device that is not there: all of its functions say no."""
+    table = call.process.bind("_ZTV hooks of an absent device")
+    return call.process.store(struct.pack("<Q", table + 16))
+
+
+@TORCH_LOOKUPS.named("virtual function of _ZTV hooks of an absent device", "_ZN5torch4cuda12is_availableEv")
+@TORCH_LOOKUPS.named("_ZN5torch4cuda12device_countEv")
+def _no_device(_: TorchState, __: Call) -> int:
+    return 0
+
+
 @TORCH_LOOKUPS.matching(r"_ZN3c1010Dispatcher17findSchemaOrThrowE")
 def _find_or_throw(state: TorchState, call: Call) -> int:
     """(this, name, overload), after the place of the result where that is an argument."""
@@ -72,12 +98,12 @@ def _call_dispatcher(state: TorchState, call: Call) -> int:
 
 @TORCH_LOOKUPS.matching(r"_ZN3c1010Dispatcher(6findOp|10findSchema)ERKNS_12OperatorNameE")
 def _find(state: TorchState, call: Call) -> None:
-    """``optional<OperatorHandle>``, a handle of two words: only what the code itself has registered so far exists."""
+    """``optional<OperatorHandle>``, a handle of two words: of what the code has registered so far, or torch has."""
     result = call.result
     call.machine.write(result, bytes(_HANDLE_SIZE))
     name = state.schemas.read_operator_name(call.argument(1))
     _note(state, call, name)
-    if state.recorder.has_operator(name):
+    if state.recorder.has_operator(name) or is_known(name):
         handle = call.process.allocate(_OPERATOR_SIZE)
         words = (1, handle, handle) if state.flag_first else (handle, handle, 1)
         call.machine.write(result, struct.pack("<3Q", *words))

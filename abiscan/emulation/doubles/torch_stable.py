@@ -24,6 +24,7 @@ _KINDS: Final = {
 }
 _HANDLE_SIZE: Final = 16
 _MAX_TAGS: Final = 64
+_QUOTING: Final = b"torch_exception_get_what_without_backtrace"
 
 TORCH_STABLE: Final = SharedDoubles[TorchState]()
 
@@ -38,7 +39,9 @@ def _open(state: TorchState, call: Call) -> int:
     if not text_argument(call, 0):
         raise Stop("a library without a namespace", call.return_address)
     handle = call.process.allocate(_HANDLE_SIZE)
-    state.libraries[handle] = state.recorder.library(kind, text_argument(call, 0), key, file, line)
+    quotes = call.process.image.mentions(_QUOTING)
+    namespace = text_argument(call, 0)
+    state.libraries[handle] = state.recorder.library(kind, namespace, key, file, line, stable=True, quotes=quotes)
     call.machine.set_word(call.argument(3 + shift), handle)
     return 0
 

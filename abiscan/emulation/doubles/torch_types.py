@@ -173,8 +173,9 @@ def _optional_of(types: Types, call: Call) -> None:
 
 @TORCH_TYPES.matching(r"_ZN3c1012OptionalType(3get|6create)E")
 def _optional(types: Types, call: Call) -> None:
+    """An optional of an optional is one (``OptionalType`` is a union with None, and unions are flattened)."""
     result = call.result
-    types.write(result, types.text_of_argument(call, 0) + "?")
+    types.write(result, types.text_of_argument(call, 0).removesuffix("?") + "?")
 
 
 @TORCH_TYPES.matching(r"_ZN3c1012OptionalTypeC[12]E")

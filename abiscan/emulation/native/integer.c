@@ -804,18 +804,6 @@ static uint64_t swapped(uint64_t value, unsigned size) {
     return result;
 }
 
-/* cpuid as icicle answers it for the two leaves that tell how many there are: no more. */
-static bool identify(Core *core) {
-    uint64_t *registers = core->r.registers, leaf = registers[RAX] & 0xFFFFFFFF;
-    if (leaf != 0 && leaf != 0x80000000)
-        return unknown(core);
-    registers[RAX] = 0;
-    registers[RBX] = leaf ? 0 : 0x756E6547; /* GenuineIntel */
-    registers[RCX] = leaf ? 0 : 0x6C65746E;
-    registers[RDX] = leaf ? 0 : 0x49656E69;
-    return true;
-}
-
 static bool execute_two_bytes(Core *core, const Instruction *i) {
     Registers *r = &core->r;
     unsigned opcode = i->opcode, size = opcode & 1 ? i->size : 1;
@@ -855,7 +843,7 @@ static bool execute_two_bytes(Core *core, const Instruction *i) {
     case 0x18: return i->has_memory && i->reg < 4 ? true : unknown(core);
     case 0x1F: return i->reg == 0 && !i->wide ? true : unknown(core);
     case 0x1E: return i->repeat == 0xF3 && !i->has_memory && (i->reg & 7) == 7 && (i->rm & 7) == 2 ? true : unknown(core);
-    case 0xA2: return identify(core);
+    case 0xA2: return unknown(core); /* cpuid: what it answers is not known */
     case 0xA3: return bit_test(core, i, 0, get_register(core, i, i->reg, i->size), true);
     case 0xAB: return bit_test(core, i, 1, get_register(core, i, i->reg, i->size), true);
     case 0xB3: return bit_test(core, i, 2, get_register(core, i, i->reg, i->size), true);

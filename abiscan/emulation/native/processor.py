@@ -16,6 +16,7 @@ _PAGE: Final = 0x1000
 # Instructions with these prefixes are executed by ``arch.vector``, which icicle does not know or gets wrong.
 _VECTOR_PREFIXES: Final = (b"\xc4", b"\xc5", b"\x62")
 _UD2: Final = b"\x0f\x0b"
+_CPUID: Final = b"\x0f\xa2"  # what it answers is not known
 
 
 class NativeProcessor(Core):
@@ -64,7 +65,7 @@ class NativeProcessor(Core):
     def _by_icicle(self, *, several: bool) -> int:
         """Have icicle execute the instruction; ``several`` if it may go on with those after it."""
         code = self.code_at(self.pc)
-        if code.startswith(_VECTOR_PREFIXES):
+        if code.startswith((_CPUID, *_VECTOR_PREFIXES)):
             return Stopped.UNKNOWN
         if code.startswith(_UD2):
             self.icount += 1

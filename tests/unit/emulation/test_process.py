@@ -6,7 +6,7 @@ import platform
 import shutil
 import struct
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -181,7 +181,7 @@ def test_virtual_tables_lead_to_virtual_functions(process: EmulatedProcess) -> N
     table = process.bind("_ZTV3Any")
     words = process.machine.words(table, IMPORT_SLOT // 8)
     function = process.bind("virtual function of _ZTV3Any")
-    assert words == (0, 0, *[function] * (IMPORT_SLOT // 8 - 2))
+    assert words == (0, process.bind("_ZTI3Any"), *[function] * (IMPORT_SLOT // 8 - 2))
     # Of a table of tables, all lead behind the three words that such a table has before its functions.
     tables = process.machine.words(process.bind("_ZTT3Any"), IMPORT_SLOT // 8)
     assert set(tables) == {table + 24}
@@ -191,16 +191,24 @@ def test_virtual_tables_lead_to_virtual_functions(process: EmulatedProcess) -> N
 def test_the_virtual_table_of_a_stream(process: EmulatedProcess, inner: str, distance: int) -> None:
     """``sizeof`` of ``std::ostringstream`` less its virtual base: 376 - 264, and 352 - 264 with the old string."""
     name = f"_ZTV{'N' if inner else ''}St{inner}19basic_ostringstreamIcSt11char_traitsIcESaIcEE{'E' if inner else ''}"
-    words = process.machine.words(process.bind(name), IMPORT_SLOT // 8)
-    function = process.bind("virtual function of " + name)
-    assert words == (distance, 0, 0, *[function] * (IMPORT_SLOT // 8 - 3))
+    words = process.machine.words(process.bind(name), 10)
+    function, type_ = process.bind("virtual function of " + name), process.bind("_ZTI" + name[4:])
+    back = 2**64 - distance
+    assert words == (distance, 0, type_, function, function, back, back, type_, function, function)
 
 
 def test_type_information_knows_its_name(process: EmulatedProcess) -> None:
     """Itanium C++ ABI, 2.9.4: a virtual pointer, behind the two words of its table, and the name."""
-    table, name = process.machine.words(process.bind("_ZTISt13runtime_error"), 2)
+    table, name = process.machine.words(process.bind("_ZTISt9exception"), 2)
     assert table == process.bind("_ZTVN10__cxxabiv117__class_type_infoE") + 16
-    assert process.machine.text(name) == b"St13runtime_error"
+    assert process.machine.text(name) == b"St9exception"
+
+
+def test_type_information_knows_the_base_of_a_class_of_the_library(process: EmulatedProcess) -> None:
+    """Itanium C++ ABI, 2.9.5: that of a class with one base leads to the base."""
+    table, _, base = process.machine.words(process.bind("_ZTISt13runtime_error"), 3)
+    assert table == process.bind("_ZTVN10__cxxabiv120__si_class_type_infoE") + 16
+    assert base == process.bind("_ZTISt9exception")
 
 
 @needs_gcc
@@ -267,11 +275,7 @@ def test_a_function_without_a_double_answers_zero(process: EmulatedProcess) -> N
     calls = process.calls
     assert process.machine.start(process.bind("nobody_knows"), (1, 2), 1000) == 0
     assert process.answered_with_zero == "nobody_knows"
-    assert list(process.unknown_calls.values()) == ["nobody_knows"]
     assert process.calls == calls + 1
-    process.answers = {"nobody_knows": 7}
-    assert process.machine.start(process.bind("nobody_knows"), (), 1000) == 7
-    assert process.machine.start(process.bind("nor_this"), (), 1000) == 0
     assert process.machine.start(process.bind("getpagesize"), (), 1000) == 4096
     assert process.answered_with_zero is None
 
@@ -497,14 +501,3 @@ def test_where_it_stopped_is_in_the_object(tmp_path: Path, inside: bool) -> None
     assert caught.value.called == (None if inside else "stops")
     assert len(process.call_sites) == 1
     process.close()
-
-
-def test_the_way_tells_one_run_from_another(process: EmulatedProcess) -> None:
-    def way(names: Sequence[str]) -> int:
-        process.way = 0
-        for name in names:
-            process.machine.start(process.bind(name), (), 1000)
-        return process.way
-
-    assert way(["getpagesize", "pthread_self"]) == way(["getpagesize", "pthread_self"])
-    assert len({way(names) for names in (["getpagesize"], ["pthread_self"], ["pthread_self", "getpagesize"])}) == 3

@@ -21,6 +21,8 @@ from abiscan.emulation.doubles.torch_stable import TORCH_STABLE
 from abiscan.emulation.doubles.torch_types import TORCH_TYPES
 
 SAMPLE = Path(__file__).parents[3] / "sample_binaries" / "registrations" / "stable.so"
+# These end what a library has registered.
+ENDING = {"end of a library", r"_ZN5torch7Library(5resetEv|D[12]Ev)$"}
 RECORDS = re.compile(r"recorder\.(?!lookup|has_operator)|_record_kernel\(")
 
 
@@ -41,7 +43,7 @@ def test_every_function_of_the_api_has_one_double() -> None:
 def test_every_double_that_records_is_one_of_the_api() -> None:
     recording = {pattern for pattern, double in doubles() if RECORDS.search(inspect.getsource(double))}
     assert len(recording) >= 15
-    assert recording <= set(api.API)
+    assert recording - ENDING <= set(api.API)
 
 
 def test_an_unknown_function_of_the_api_is_a_gap(tmp_path: Path) -> None:

@@ -1,0 +1,211 @@
+"""Doubles of the functions of the C library that compute with floating-point numbers, or read them from a text.
+
+C11, 7.12 (``<math.h>``), 7.3 (``<complex.h>``), 7.22.1 (``strtod``). Results are those of correctly rounded
+arithmetic as far as the functions of Python's ``math`` are; what rounds otherwise differs in the last bit.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from typing import Final
+
+from abiscan.emulation.doubles import Doubles
+from abiscan.emulation.process import Call
+
+NUMBERS: Final = Doubles()
+
+_ERANGE: Final = 34
+_MAX: Final = 1.7976931348623157e308
+
+
+def _exp10(value: float) -> float:
+    return float(10.0**value)
+
+
+def _cbrt(value: float) -> float:
+    root = math.copysign(abs(value) ** (1 / 3), value)
+    nearest = float(round(root))
+    return nearest if nearest**3 == value else root
+
+
+def _round(value: float) -> float:
+    """Halves away from zero."""
+    return math.copysign(math.floor(abs(value) + 0.5), value) if math.isfinite(value) else value
+
+
+def _even(value: float) -> float:
+    return math.copysign(float(round(value)), value) if math.isfinite(value) else value
+
+
+def _floor(value: float) -> float:
+    return math.copysign(float(math.floor(value)), value) if math.isfinite(value) else value
+
+
+def _ceil(value: float) -> float:
+    return math.copysign(float(math.ceil(value)), value) if math.isfinite(value) else value
+
+
+def _trunc(value: float) -> float:
+    return math.copysign(float(math.trunc(value)), value) if math.isfinite(value) else value
+
+
+def _exp2(value: float) -> float:
+    return float(2.0**value)
+
+
+_ONE: Final[dict[str, Callable[[float], float]]] = {
+    **{
+        name: getattr(math, name)
+        for name in (
+            *("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
+            *("exp", "expm1", "log", "log2", "log10", "log1p", "sqrt", "fabs", "erf", "erfc", "lgamma"),
+        )
+    },
+    "tgamma": math.gamma,
+    "cbrt": _cbrt,
+    "exp2": _exp2,
+    "exp10": _exp10,
+    "round": _round,
+    "rint": _even,
+    "nearbyint": _even,
+    "floor": _floor,
+    "ceil": _ceil,
+    "trunc": _trunc,
+}
+_TWO: Final[dict[str, Callable[[float, float], float]]] = {
+    "pow": math.pow,
+    "fmod": math.fmod,
+    "atan2": math.atan2,
+    "hypot": math.hypot,
+    "copysign": math.copysign,
+    "nextafter": math.nextafter,
+    "remainder": math.remainder,
+    "fmax": lambda first, second: first if math.isnan(second) or first > second else second,
+    "fmin": lambda first, second: first if math.isnan(second) or first < second else second,
+    "fdim": lambda first, second: max(first - second, 0.0),
+    "cabs": math.hypot,
+    "carg": lambda real, imaginary: math.atan2(imaginary, real),
+}
+_TO_INTEGER: Final[dict[str, Callable[[float], float]]] = {
+    "lround": _round,
+    "llround": _round,
+    "lrint": _even,
+    "llrint": _even,
+}
+
+
+def _both(names: object) -> tuple[str, ...]:
+    """The names of the functions of ``double`` and of ``float``."""
+    assert isinstance(names, dict)
+    return tuple(name + suffix for name in names for suffix in ("", "f"))
+
+
+def _stem(call: Call, names: object) -> tuple[str, int]:
+    """The name of the function of ``double``, and the bits of the numbers."""
+    assert isinstance(names, dict)
+    name = call.name.removeprefix("__").removesuffix("_finite")
+    return (name, 64) if name in names else (name.removesuffix("f"), 32)
+
+
+def _value(function: Callable[..., float], *arguments: float) -> float:
+    """The value of a function, infinite or no number where Python raises."""
+    try:
+        return float(function(*arguments))
+    except OverflowError:
+        return math.inf
+    except ValueError:
+        return -math.inf if function in (math.log, math.log2, math.log10) and arguments == (0.0,) else math.nan
+
+
+@NUMBERS.named(*_both(_ONE))
+def _of_one(call: Call) -> None:
+    name, bits = _stem(call, _ONE)
+    call.give_number(_value(_ONE[name], call.number(0, bits)), bits)
+
+
+@NUMBERS.named(*_both(_TWO))
+def _of_two(call: Call) -> None:
+    name, bits = _stem(call, _TWO)
+    arguments = call.number(0, bits), call.number(1, bits)
+    if name in ("cabs", "carg") and bits == 32:  # both parts in one register on x86-64
+        arguments = call.complex_number(0)
+    call.give_number(_value(_TWO[name], *arguments), bits)
+
+
+@NUMBERS.named(*_both(_TO_INTEGER))
+def _to_integer(call: Call) -> int:
+    name, bits = _stem(call, _TO_INTEGER)
+    number = call.number(0, bits)
+    return int(_TO_INTEGER[name](number)) if math.isfinite(number) else -(1 << 63)
+
+
+@NUMBERS.named("fma", "fmaf")
+def _multiply_and_add(call: Call) -> None:
+    bits = 32 if call.name.endswith("f") else 64
+    first, second, third = (call.number(index, bits) for index in range(3))
+    call.give_number(first * second + third, bits)
+
+
+@NUMBERS.named("ldexp", "ldexpf", "scalbn", "scalbnf", "scalbln")
+def _scale(call: Call) -> None:
+    bits = 32 if call.name.endswith("f") else 64
+    power = call.argument(0) & 0xFFFF_FFFF
+    power -= (power >> 31) << 32
+    call.give_number(_value(math.ldexp, call.number(0, bits), power), bits)
+
+
+@NUMBERS.named("frexp", "frexpf")
+def _split(call: Call) -> None:
+    bits = 32 if call.name.endswith("f") else 64
+    fraction, power = math.frexp(call.number(0, bits))
+    call.machine.write(call.argument(0), power.to_bytes(4, "little", signed=True))
+    call.give_number(fraction, bits)
+
+
+@NUMBERS.named("modf")
+def _split_whole(call: Call) -> None:
+    fraction, whole = math.modf(call.number(0, 64))
+    call.machine.write(call.argument(0), call.packed(whole, 64))
+    call.give_number(fraction, 64)
+
+
+@NUMBERS.named("sincos", "sincosf")
+def _sine_and_cosine(call: Call) -> None:
+    bits = 32 if call.name.endswith("f") else 64
+    number = call.number(0, bits)
+    call.machine.write(call.argument(0), call.packed(math.sin(number), bits))
+    call.machine.write(call.argument(1), call.packed(math.cos(number), bits))
+
+
+# From a text
+
+_FLOAT: Final = re.compile(
+    rb"\s*([+-]?(?:0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)(?:[pP][+-]?\d+)?"
+    rb"|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|(?i:inf(?:inity)?|nan)))"
+)
+
+
+def parsed(text: bytes) -> tuple[float, int]:
+    """The number at the beginning of a text, and how long it is; 0 and 0 for none."""
+    match = _FLOAT.match(text)
+    if match is None:
+        return 0.0, 0
+    digits = match[1].decode()
+    try:
+        value = float.fromhex(digits) if "0x" in digits.lower() else float(digits)
+    except OverflowError:
+        value = math.inf
+    return value, match.end()
+
+
+@NUMBERS.named("strtod", "strtof", "atof", "__strtod_l", "__strtof_l", "strtod_l", "strtof_l")
+def _parse(call: Call) -> None:
+    value, size = parsed(call.machine.text(call.argument(0)))
+    bits = 32 if "strtof" in call.name else 64
+    if call.name != "atof" and call.argument(1):
+        call.machine.set_word(call.argument(1), call.argument(0) + size)
+    if math.isinf(value) and b"i" not in call.machine.text(call.argument(0))[:size].lower():
+        call.machine.write(call.process.bind("datum errno"), _ERANGE.to_bytes(4, "little"))
+    call.give_number(value, bits)

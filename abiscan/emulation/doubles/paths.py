@@ -1,0 +1,219 @@
+"""Doubles of ``std::filesystem::path``: what is in the library of it, for the parts that are inlined.
+
+A path is its text and a tagged pointer to its components: the two lowest bits say what the path is if it has one
+component; a list is its length, its capacity, then components, each a path and where it begins. Sources: libstdc++'s
+``bits/fs_path.h`` and ``fs_path.cc``.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+from abiscan.emulation.doubles import Doubles
+from abiscan.emulation.process import Call
+from abiscan.emulation.strings import CXX11
+
+PATHS: Final = Doubles()
+
+_PATH: Final = "NSt10filesystem7__cxx114path"
+_CONST: Final = "NKSt10filesystem7__cxx114path"
+_LIST_AT: Final = 32  # in a path, behind the text
+_PATH_SIZE: Final = 40
+_COMPONENT_SIZE: Final = 48
+_HEAD_SIZE: Final = 8  # of a list
+_MULTIPLE, _ROOT, _FILE = 0, 2, 3
+_TAG: Final = 3
+
+
+def _components(text: bytes) -> list[tuple[bytes, int, int]]:
+    """The components of a path: text, where it begins, what it is."""
+    found = []
+    if text.startswith(b"/"):
+        found.append((b"/", 0, _ROOT))
+    at = 0
+    for part in text.split(b"/"):
+        if part:
+            found.append((part, at, _FILE))
+        at += len(part) + 1
+    if text.endswith(b"/") and text.strip(b"/"):
+        found.append((b"", len(text), _FILE))
+    return found
+
+
+def _read(call: Call, index: int) -> bytes:
+    return CXX11.read(call.process, call.argument(index))
+
+
+def _create(call: Call, at: int, text: bytes) -> None:
+    CXX11.create(call.process, at, text)
+    _split(call, at, text)
+
+
+def _split(call: Call, at: int, text: bytes) -> None:
+    parts = _components(text)
+    if len(parts) <= 1:
+        call.machine.set_word(at + _LIST_AT, parts[0][2] if parts else _FILE)
+        return
+    begin = call.process.allocate(_HEAD_SIZE + len(parts) * _COMPONENT_SIZE)
+    call.machine.write(begin, struct.pack("<ii", len(parts), len(parts)))
+    for number, (part, place, kind) in enumerate(parts):
+        component = begin + _HEAD_SIZE + number * _COMPONENT_SIZE
+        CXX11.create(call.process, component, part)
+        call.machine.write(component + _LIST_AT, struct.pack("<QQ", kind, place))
+    call.machine.set_word(at + _LIST_AT, begin)
+
+
+@PATHS.named(f"_Z{_PATH}14_M_split_cmptsEv")
+def _split_text(call: Call) -> None:
+    _split(call, call.argument(0), _read(call, 0))
+
+
+@PATHS.matching(rf"_Z{_PATH}5_ListC[12]Ev")
+def _construct_list(call: Call) -> None:
+    call.machine.set_word(call.argument(0), _FILE)
+
+
+@PATHS.matching(rf"_Z{_PATH}5_ListC[12]ERKS2_", rf"_Z{_PATH}5_ListaSERKS2_")
+def _copy_list(call: Call) -> int:
+    """Components are never changed, so copies can share them."""
+    call.machine.set_word(call.argument(0), call.machine.word(call.argument(1)))
+    return call.argument(0)
+
+
+@PATHS.matching(rf"_Z{_CONST}5_List(5begin|3end|5front|4back)Ev", rf"_Z{_PATH}5_List(5begin|3end|5front|4back)Ev")
+def _iterate(call: Call) -> int:
+    begin = call.machine.word(call.argument(0)) & ~_TAG
+    count = call.machine.word(begin) & 0xFFFF_FFFF
+    first = begin + _HEAD_SIZE
+    if "3end" in call.name:
+        return first + count * _COMPONENT_SIZE
+    return first + (count - 1) * _COMPONENT_SIZE if "4back" in call.name else first
+
+
+@PATHS.matching(rf"_Z{_CONST}5_List13_Impl_deleterclE", rf"_Z{_PATH}5_List5clearEv", rf"_Z{_PATH}D[12]Ev")
+def _delete(call: Call) -> None:
+    if "clear" in call.name:
+        call.machine.set_word(call.argument(0), call.machine.word(call.argument(0)) & _TAG)
+
+
+@PATHS.named(f"_Z{_CONST}17_M_find_extensionEv")
+def _find_extension(call: Call) -> int:
+    """(the text of the last component, where its extension begins), in two registers."""
+    this, text = call.argument(0), _read(call, 0)
+    parts = _components(text)
+    if not parts or parts[-1][2] != _FILE or not parts[-1][0]:
+        call.give_second(0)
+        return 0
+    name = parts[-1][0]
+    at = name.rfind(b".") if name not in (b".", b"..") else -1
+    call.give_second(at if at > 0 else 0xFFFF_FFFF_FFFF_FFFF)
+    if len(parts) == 1:
+        return this
+    begin = call.machine.word(this + _LIST_AT) & ~_TAG
+    return begin + _HEAD_SIZE + (len(parts) - 1) * _COMPONENT_SIZE
+
+
+@PATHS.named(f"_Z{_CONST}11parent_pathEv", f"_Z{_CONST}9root_pathEv", f"_Z{_CONST}14root_directoryEv")
+def _parent(call: Call) -> None:
+    result, text = call.result, _read(call, 0)
+    root = b"/" if text.startswith(b"/") else b""
+    if "parent" in call.name:
+        head = text.rpartition(b"/")[0].rstrip(b"/")
+        _create(call, result, head or root)
+    else:
+        _create(call, result, root)
+
+
+@PATHS.named(f"_Z{_CONST}13relative_pathEv")
+def _relative(call: Call) -> None:
+    result = call.result
+    _create(call, result, _read(call, 0).lstrip(b"/"))
+
+
+@PATHS.matching(rf"_Z{_CONST}\d+has_(\w+?)Ev$")
+def _has(call: Call) -> int:
+    text = _read(call, 0)
+    what = call.name[call.name.index("has_") + 4 : -2]
+    relative = text.lstrip(b"/")
+    return int(
+        {
+            "root_path": text.startswith(b"/"),
+            "root_directory": text.startswith(b"/"),
+            "root_name": False,
+            "relative_path": bool(relative),
+            "parent_path": b"/" in text,
+            "filename": bool(text.rpartition(b"/")[2]),
+        }.get(what, False)
+    )
+
+
+@PATHS.named(f"_Z{_PATH}dVERKS1_")
+def _append(call: Call) -> int:
+    """``operator/=``."""
+    this, text, other = call.argument(0), _read(call, 0), _read(call, 1)
+    joined = other if other.startswith(b"/") else text + (b"/" if text and not text.endswith(b"/") else b"") + other
+    _create(call, this, joined)
+    return this
+
+
+@PATHS.matching(rf"_Z{_PATH}9_M_appendESt17basic_string_view")
+def _append_text(call: Call) -> None:
+    """(this, length, text): ``operator/=`` with a text."""
+    this, text = call.argument(0), _read(call, 0)
+    other = call.machine.read(call.argument(2), call.argument(1)) if call.argument(1) else b""
+    joined = other if other.startswith(b"/") else text + (b"/" if text and not text.endswith(b"/") else b"") + other
+    _create(call, this, joined)
+
+
+@PATHS.matching(rf"_Z{_PATH}(pLERKS1_|9_M_concatESt17basic_string_view)")
+def _concatenate(call: Call) -> int:
+    this, text = call.argument(0), _read(call, 0)
+    is_view = "9_M_concat" in call.name
+    other = call.machine.read(call.argument(2), call.argument(1)) if is_view else _read(call, 1)
+    _create(call, this, text + other)
+    return this
+
+
+@PATHS.named(f"_Z{_PATH}aSERKS1_")
+def _assign(call: Call) -> int:
+    _create(call, call.argument(0), _read(call, 1))
+    return call.argument(0)
+
+
+@PATHS.matching(rf"_Z{_CONST}7compareERKS1_$")
+def _compare(call: Call) -> int:
+    first, second = ([part for part, _, _ in _components(_read(call, index))] for index in (0, 1))
+    return (first > second) - (first < second)
+
+
+@PATHS.named(f"_Z{_PATH}15remove_filenameEv")
+def _remove_name(call: Call) -> int:
+    head, separator, _ = _read(call, 0).rpartition(b"/")
+    _create(call, call.argument(0), head + separator)
+    return call.argument(0)
+
+
+@PATHS.named(f"_Z{_PATH}17replace_extensionERKS1_")
+def _replace_extension(call: Call) -> int:
+    text, other = _read(call, 0), _read(call, 1)
+    head, separator, name = text.rpartition(b"/")
+    at = name.rfind(b".")
+    stem = name[:at] if at > 0 and name not in (b".", b"..") else name
+    dot = b"." if other and not other.startswith(b".") else b""
+    _create(call, call.argument(0), head + separator + stem + dot + other)
+    return call.argument(0)
+
+
+@PATHS.named(f"_Z{_CONST}16lexically_normalEv")
+def _normal(call: Call) -> None:
+    result, text = call.result, _read(call, 0)
+    parts: list[bytes] = []
+    root = b"/" if text.startswith(b"/") else b""
+    for part in text.split(b"/"):
+        if part == b".." and parts and parts[-1] != b"..":
+            parts.pop()
+        elif part not in (b"", b".") and not (part == b".." and root):
+            parts.append(part)
+    end = b"/" if parts and text.endswith((b"/", b"/.")) else b""
+    _create(call, result, root + b"/".join(parts) + end if parts else root or (b"." if text else b""))

@@ -1,0 +1,506 @@
+"""Doubles of the streams of the C++ library: texts that are put together and taken apart in memory.
+
+The state of a stream is where the code that templates inline looks for it: ``std::ios_base`` (precision, width, flags,
+state, behind its virtual pointer) and the areas of the buffer, whose text is the whole of what was put. No file can be
+opened, and what goes to ``std::cout`` is lost. Layouts: libstdc++'s ``<ios>``, ``<streambuf>``, ``<sstream>`` and
+``<fstream>``.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from typing import Final
+
+from abiscan.emulation.doubles import Doubles
+from abiscan.emulation.doubles.libc import real_text
+from abiscan.emulation.doubles.libstdcxx import classic_ctype
+from abiscan.emulation.doubles.numbers import parsed
+from abiscan.emulation.emulator import Stop
+from abiscan.emulation.process import Call
+from abiscan.emulation.stream_layouts import StreamLayout, layout_of
+from abiscan.emulation.strings import COW, CXX11, StringAbi
+
+STREAMS: Final = Doubles()
+
+_TRAITS: Final = "IcSt11char_traitsIcE"
+_STRING_STREAM: Final = r"St(7__cxx11)?1[789]basic_([io]?stringstream)IcSt11char_traitsIcESaIcEE"
+_GET_AREA, _PUT_AREA = 8, 32  # in a buffer: three pointers each
+# std::ios_base, then std::basic_ios.
+_PRECISION, _WIDTH, _FLAGS, _STATE, _FILL, _BUFFER = 8, 16, 24, 32, 224, 232  # then std::ctype
+_BAD, _EOF, _FAIL = 1, 2, 4
+_MODE, _STRING = 64, 72  # in a std::stringbuf, behind its areas and a locale
+_AT_END, _IN, _OUT = 2, 8, 16  # std::ios_base::openmode
+_BOOLALPHA, _DEC, _FIXED, _HEX, _INTERNAL, _LEFT, _OCT = 0x1, 0x2, 0x4, 0x8, 0x10, 0x20, 0x40
+_SCIENTIFIC, _SHOWBASE, _SHOWPOINT, _SHOWPOS, _SKIPWS, _UPPERCASE = 0x100, 0x200, 0x400, 0x800, 0x1000, 0x4000
+_BLANKS: Final = b" \t\n\v\f\r"
+_INTEGER: Final = re.compile(rb"[+-]?\d+")
+_HEXADECIMAL: Final = re.compile(rb"[+-]?(?:0[xX])?[0-9a-fA-F]+")
+
+
+def _layout(name: str) -> StreamLayout:
+    layout = layout_of(name)
+    assert layout is not None
+    return layout
+
+
+# Construction
+
+
+def _start(call: Call, stream: int, layout: StreamLayout, *, state: int = 0) -> None:
+    ios = stream + layout.ios
+    head = struct.pack("<QQIIII", 6, 0, _SKIPWS | _DEC, 0, state, 0)
+    call.machine.write(ios + _PRECISION, head)
+    call.machine.write(ios + _FILL, b" \1")
+    call.machine.write(ios + _BUFFER, struct.pack("<QQ", stream + layout.buffer, classic_ctype(call)))
+    call.machine.write(stream + layout.buffer + _GET_AREA, bytes(48))
+
+
+def _point(call: Call, stream: int, layout: StreamLayout) -> None:
+    """Set the virtual pointers of a stream."""
+    class_name = call.name[len("_ZN") : call.name.rindex("EC")] + "E"
+    table = call.process.bind(f"_ZTVN{class_name}E" if "__cxx11" in class_name else f"_ZTV{class_name}")
+    parts = list(dict.fromkeys((0, layout.output or 0)))
+    for number, part in enumerate((*parts, layout.ios)):
+        call.machine.set_word(stream + part, table + 40 * number + 24)
+
+
+@STREAMS.matching(rf"_ZN{_STRING_STREAM}C[12]E")
+def _construct(call: Call) -> None:
+    """(this[, text][, mode])."""
+    this, layout = call.argument(0), _layout(call.name)
+    abi = CXX11 if "__cxx11" in call.name else COW
+    given = re.search(r"C[12]E(RKNS_12basic_string|RKSs|RKNSt7__cxx11|.*KNS_12basic|ONS_12|OSs)", call.name)
+    text = abi.read(call.process, call.argument(1)) if given else b""
+    _point(call, this, layout)
+    _start(call, this, layout)
+    at_end = text and call.argument(2) & _AT_END
+    _set_text(call, this + layout.buffer, text, len(text) if at_end else 0, reads=layout.output != 0)
+
+
+@STREAMS.matching(rf"_ZN{_STRING_STREAM}D[012]E", r"_ZNSt1[34]basic_[io]?fstreamIcSt11char_traitsIcEED[012]E")
+def _destroy(_: Call) -> None:
+    """Memory is never reused."""
+
+
+@STREAMS.matching(r"_ZNSt1[34]basic_[io]?fstreamIcSt11char_traitsIcEEC[12]E")
+def _construct_file(call: Call) -> None:
+    """No file exists, and none can be made."""
+    this, layout = call.argument(0), _layout(call.name)
+    _point(call, this, layout)
+    _start(call, this, layout, state=0 if call.name.endswith("Ev") else _FAIL)
+
+
+@STREAMS.matching(r"_ZNSt1[34]basic_[io]?fstreamIcSt11char_traitsIcEE4openE")
+def _open(call: Call) -> None:
+    ios = _ios(call, call.argument(0))
+    call.machine.write(ios + _STATE, struct.pack("<I", _FAIL))
+
+
+@STREAMS.matching(r"_ZNK?St1[34]basic_(?:[io]?fstream|filebuf)IcSt11char_traitsIcEE7is_openEv")
+def _is_open(_: Call) -> int:
+    return 0
+
+
+@STREAMS.matching(r"_ZNSt1[34]basic_(?:[io]?fstream|filebuf)IcSt11char_traitsIcEE5closeEv")
+def _close(_: Call) -> int:
+    return 0
+
+
+@STREAMS.matching(rf"_ZNSt9basic_ios{_TRAITS}E4initE")
+def _attach(call: Call) -> None:
+    """Part of an inlined constructor: (``std::basic_ios``, buffer)."""
+    ios, buffer = call.argument(0), call.argument(1)
+    call.machine.write(ios + _PRECISION, struct.pack("<QQIIII", 6, 0, _SKIPWS | _DEC, 0, 0, 0))
+    call.machine.write(ios + _FILL, b" \1")
+    call.machine.write(ios + _BUFFER, struct.pack("<QQ", buffer, classic_ctype(call)))
+
+
+# Where the text is
+
+
+def _ios(call: Call, stream: int) -> int:
+    """The ``std::basic_ios`` of a part of a stream: the virtual pointer leads to the distance."""
+    machine = call.machine
+    return (stream + machine.word(machine.word(stream) - 24)) & 0xFFFF_FFFF_FFFF_FFFF
+
+
+def _buffer(call: Call, stream: int) -> int:
+    return call.machine.word(_ios(call, stream) + _BUFFER)
+
+
+def _is_console(call: Call, stream: int) -> bool:
+    return call.process.name_at(stream) is not None
+
+
+def _set_text(call: Call, buffer: int, text: bytes, position: int, *, reads: bool) -> None:
+    """Let a buffer have a text, which is written on at a position."""
+    begin = call.process.store(text + b"\0")
+    if reads:
+        call.machine.write(buffer + _GET_AREA, struct.pack("<3Q", begin, begin, begin + len(text)))
+    call.machine.write(buffer + _PUT_AREA, struct.pack("<3Q", begin, begin + position, begin + len(text)))
+
+
+def _content(call: Call, buffer: int) -> tuple[bytes, int]:
+    """The text of a buffer, and where it is written on."""
+    begin, position, _ = call.machine.words(buffer + _PUT_AREA, 3)
+    get, _, end = call.machine.words(buffer + _GET_AREA, 3)
+    end = max(position, end if get else 0)
+    begin = begin or get
+    return (call.machine.read(begin, end - begin) if begin and end > begin else b""), max(position - begin, 0)
+
+
+def _written(call: Call, buffer: int) -> bytes:
+    return _content(call, buffer)[0]
+
+
+def _put(call: Call, text: bytes) -> int:
+    """Append a text, padded to the width of the stream."""
+    stream = call.argument(0)
+    if _is_console(call, stream):
+        return stream
+    ios = _ios(call, stream)
+    width = call.machine.word(ios + _WIDTH)
+    if width:
+        fill, flags = call.machine.read(ios + _FILL, 1), _flags(call, ios)
+        missing = fill * max(min(width, 1 << 16) - len(text), 0)
+        sign = len(text) - len(text.lstrip(b"+-")) if flags & _INTERNAL else 0
+        text = text + missing if flags & _LEFT else text[:sign] + missing + text[sign:]
+        call.machine.set_word(ios + _WIDTH, 0)
+    _append(call, stream, text)
+    return stream
+
+
+def _append(call: Call, stream: int, text: bytes) -> None:
+    buffer = _buffer(call, stream)
+    old, at = _content(call, buffer)
+    content = old[:at] + text + old[at + len(text) :]
+    begin, position, _ = call.machine.words(buffer + _GET_AREA, 3)
+    _set_text(call, buffer, content, at + len(text), reads=False)
+    if begin:
+        new = call.machine.word(buffer + _PUT_AREA)
+        call.machine.write(buffer + _GET_AREA, struct.pack("<3Q", new, new + position - begin, new + len(content)))
+
+
+def _flags(call: Call, ios: int) -> int:
+    return int.from_bytes(call.machine.read(ios + _FLAGS, 4), "little")
+
+
+# Writing
+
+
+@STREAMS.matching(rf"_ZSt16__ostream_insert{_TRAITS}E")
+def _put_range(call: Call) -> int:
+    return _put(call, call.machine.read(call.argument(1), call.argument(2)) if call.argument(2) else b"")
+
+
+@STREAMS.matching(r"_ZNSo5writeEPKcl")
+def _put_unformatted(call: Call) -> int:
+    text = call.machine.read(call.argument(1), call.argument(2)) if call.argument(2) else b""
+    if not _is_console(call, call.argument(0)):
+        _append(call, call.argument(0), text)
+    return call.argument(0)
+
+
+@STREAMS.named("_ZStlsISt11char_traitsIcEERSt13basic_ostreamIcT_ES5_PKc")
+def _put_c(call: Call) -> int:
+    return _put(call, call.machine.text(call.argument(1)))
+
+
+@STREAMS.matching(r"_ZStlsISt11char_traitsIcEERSt13basic_ostreamIcT_ES5_[ach]$")
+def _put_character(call: Call) -> int:
+    return _put(call, bytes((call.argument(1) & 0xFF,)))
+
+
+@STREAMS.matching(r"_ZNSo3putEc")
+def _put_one(call: Call) -> int:
+    if not _is_console(call, call.argument(0)):
+        _append(call, call.argument(0), bytes((call.argument(1) & 0xFF,)))
+    return call.argument(0)
+
+
+@STREAMS.matching(r"_ZStlsIcSt11char_traitsIcESaIcEERSt13basic_ostreamIT_T0_ES7_RK")
+def _put_string(call: Call) -> int:
+    abi = COW if "RKSbI" in call.name else CXX11
+    return _put(call, abi.read(call.process, call.argument(1)))
+
+
+@STREAMS.matching(r"_ZSt4endlIc", r"_ZSt5flushIc", r"_ZNSo5flushEv", r"_ZSt4endsIc")
+def _end_line(call: Call) -> int:
+    if "4endlI" in call.name and not _is_console(call, call.argument(0)):
+        _append(call, call.argument(0), b"\n")
+    return call.argument(0)
+
+
+@STREAMS.matching(r"_ZNSolsE[ijlmxysthb]$", r"_ZNSo9_M_insertI[lmxyb]EERSoT_$")
+def _put_integer(call: Call) -> int:
+    stream = call.argument(0)
+    kind = call.name[-1] if call.name.startswith("_ZNSols") else call.name[call.name.index("_M_insertI") + 10]
+    bits = {"i": 32, "j": 32, "s": 16, "t": 16, "h": 8, "b": 8}.get(kind, 64)
+    value = call.argument(1) & ((1 << bits) - 1)
+    flags = _DEC if _is_console(call, stream) else _flags(call, _ios(call, stream))
+    if kind == "b" and flags & _BOOLALPHA:
+        return _put(call, b"true" if value else b"false")
+    if flags & (_HEX | _OCT):
+        text = b"%x" % value if flags & _HEX else b"%o" % value
+        if flags & _SHOWBASE and value:
+            text = (b"0x" if flags & _HEX else b"0") + text
+        return _put(call, text.upper() if flags & _UPPERCASE else text)
+    if kind in "ilxs" and value >> (bits - 1):
+        value -= 1 << bits
+    sign = b"+" if flags & _SHOWPOS and kind in "ilxs" and value >= 0 else b""
+    return _put(call, sign + b"%d" % value)
+
+
+@STREAMS.matching(r"_ZNSolsE[df]$", r"_ZNSo9_M_insertIdEERSoT_$")
+def _put_number(call: Call) -> int:
+    stream = call.argument(0)
+    value = call.number(0, 32 if call.name.endswith("Ef") else 64)
+    flags, precision = _DEC, 6
+    if not _is_console(call, stream):
+        ios = _ios(call, stream)
+        flags, precision = _flags(call, ios), call.machine.word(ios + _PRECISION)
+    kind = {_FIXED: b"f", _SCIENTIFIC: b"e", _FIXED | _SCIENTIFIC: b"a"}.get(flags & (_FIXED | _SCIENTIFIC), b"g")
+    marks = (b"+" if flags & _SHOWPOS else b"") + (b"#" if flags & _SHOWPOINT else b"")
+    kind = kind.upper() if flags & _UPPERCASE else kind
+    return _put(call, real_text(value, marks, b"", None if kind in b"aA" else b"%d" % min(precision, 1 << 10), kind))
+
+
+@STREAMS.matching(r"_ZNSolsEe$", r"_ZNSo9_M_insertIeEERSoT_$", r"_ZNSo9_M_insertIPKvEERSoT_$", r"_ZNSolsEPKv$")
+def _put_other(call: Call) -> int:
+    """What is on another machine another text: an address, or a number in the stack."""
+    call.answer_is_unknown()
+    return _put(call, b"0")
+
+
+_SETTERS: Final = {"St13_Setprecision": _PRECISION, "St5_Setw": _WIDTH}
+
+
+@STREAMS.matching(r"_ZSt(ls|rs)IcSt11char_traitsIcEERSt13basic_[io]streamIT_T0_ES6_St(13_Setprecision|5_Setw)$")
+def _set_number(call: Call) -> int:
+    """``std::setprecision`` and ``std::setw``: a number, in a register."""
+    at = next(at for name, at in _SETTERS.items() if call.name.endswith(name))
+    if not _is_console(call, call.argument(0)):
+        call.machine.set_word(_ios(call, call.argument(0)) + at, call.argument(1) & 0xFFFF_FFFF)
+    return call.argument(0)
+
+
+@STREAMS.matching(r"_ZStlsIcSt11char_traitsIcEERSt13basic_ostreamIT_T0_ES6_St8_SetfillIS3_E$")
+def _set_fill(call: Call) -> int:
+    if not _is_console(call, call.argument(0)):
+        call.machine.write(_ios(call, call.argument(0)) + _FILL, bytes((call.argument(1) & 0xFF,)))
+    return call.argument(0)
+
+
+@STREAMS.named("_ZNSolsEPFRSoS_E", "_ZNSirsEPFRSiS_E")
+def _manipulate(call: Call) -> int:
+    """A manipulator of the stream."""
+    return call.machine.call(call.argument(1), call.argument(0))
+
+
+@STREAMS.named(
+    *("_ZNSolsEPFRSt8ios_baseS0_E", "_ZNSirsEPFRSt8ios_baseS0_E"),
+    *(f"_ZN{kind}EPFRSt9basic_iosIcSt11char_traitsIcEES3_E" for kind in ("Sols", "Sirs")),
+)
+def _manipulate_base(call: Call) -> int:
+    """A manipulator of what all streams have."""
+    stream = call.argument(0)
+    if not _is_console(call, stream):
+        call.machine.call(call.argument(1), _ios(call, stream))
+    return stream
+
+
+@STREAMS.matching(r"_ZNSt8ios_base15sync_with_stdioEb", rf"_ZNSt9basic_ios{_TRAITS}E3tieE")
+def _tie(_: Call) -> int:
+    return 0
+
+
+@STREAMS.matching(r"_ZNKR?St(7__cxx11)?1[5789]basic_([io]?stringstream|stringbuf)IcSt11char_traitsIcESaIcEE3strEv")
+def _text(call: Call) -> None:
+    result = call.result
+    this = call.argument(0)
+    buffer = this if "basic_stringbuf" in call.name else this + _layout(call.name).buffer
+    _abi(call).create(call.process, result, _written(call, buffer))
+
+
+@STREAMS.matching(r"_ZNSt(7__cxx11)?1[5789]basic_([io]?stringstream|stringbuf)IcSt11char_traitsIcESaIcEE3strE(RK|O)")
+def _replace(call: Call) -> None:
+    this = call.argument(0)
+    is_buffer = "basic_stringbuf" in call.name
+    layout = None if is_buffer else _layout(call.name)
+    buffer = this if layout is None else this + layout.buffer
+    text = _abi(call).read(call.process, call.argument(1))
+    _set_text(call, buffer, text, 0, reads=layout is None or layout.output != 0)
+
+
+@STREAMS.matching(r"_ZNSt(7__cxx11)?15basic_stringbufIcSt11char_traitsIcESaIcEE7_M_syncEPcmm")
+def _synchronise(call: Call) -> None:
+    """(this, characters, read position, write position): sets the areas as the mode says (bits/sstream.tcc)."""
+    buffer, begin, read, written = map(call.argument, range(4))
+    mode = call.machine.word(buffer + _MODE) & 0xFFFF_FFFF
+    end = begin + len(_abi(call).read(call.process, buffer + _STRING))
+    if mode & _IN:
+        call.machine.write(buffer + _GET_AREA, struct.pack("<3Q", begin, begin + read, end))
+    if mode & _OUT:
+        call.machine.write(buffer + _PUT_AREA, struct.pack("<3Q", begin, begin + written, end))
+        if not mode & _IN:
+            call.machine.write(buffer + _GET_AREA, struct.pack("<3Q", end, end, end))
+
+
+def _abi(call: Call) -> StringAbi:
+    return CXX11 if "__cxx11" in call.name else COW
+
+
+# State
+
+
+@STREAMS.matching(rf"_ZNKSt9basic_ios{_TRAITS}E(cvbEv|ntEv|cvPvEv|4goodEv|4failEv|3badEv|3eofEv|7rdstateEv)")
+def _state(call: Call) -> int:
+    state = int.from_bytes(call.machine.read(call.argument(0) + _STATE, 4), "little")
+    kind = call.name[call.name.index("E", call.name.index("char_traits") + 11) + 2 :]
+    if kind.startswith("7rd"):
+        return state
+    if kind.startswith("4good"):
+        return int(not state)
+    if kind.startswith("3eof"):
+        return int(bool(state & _EOF))
+    if kind.startswith("3bad"):
+        return int(bool(state & _BAD))
+    failed = bool(state & (_FAIL | _BAD))
+    return int(failed if kind.startswith(("nt", "4fail")) else not failed)
+
+
+@STREAMS.matching(rf"_ZNSt9basic_ios{_TRAITS}E(5clearE|8setstateE)St12_Ios_Iostate")
+def _set_state(call: Call) -> None:
+    old = 0 if "5clearE" in call.name else int.from_bytes(call.machine.read(call.argument(0) + _STATE, 4), "little")
+    call.machine.write(call.argument(0) + _STATE, struct.pack("<I", old | call.argument(1) & 0xFF))
+
+
+# Reading
+
+
+class _Input:
+    """What is left of the text of an input stream."""
+
+    def __init__(self, call: Call, stream: int) -> None:
+        self._call, self._ios = call, _ios(call, stream)
+        if _is_console(call, stream):
+            raise Stop("the code reads from a stream", call.return_address)
+        self._buffer = call.machine.word(self._ios + _BUFFER)
+        begin, self._at, end = call.machine.words(self._buffer + _GET_AREA, 3)
+        written = call.machine.word(self._buffer + _PUT_AREA + 8)
+        end = max(end, written) if begin and written >= begin else end
+        self.text = call.machine.read(self._at, end - self._at) if end > self._at else b""
+        self.state = int.from_bytes(call.machine.read(self._ios + _STATE, 4), "little")
+
+    def skip_blanks(self) -> bytes:
+        """The text behind blanks, if the stream skips them."""
+        if _flags(self._call, self._ios) & _SKIPWS:
+            self.take(len(self.text) - len(self.text.lstrip(_BLANKS)))
+        return self.text
+
+    def take(self, size: int) -> bytes:
+        """Read so many bytes."""
+        taken, self.text = self.text[:size], self.text[size:]
+        self._at += size
+        self._call.machine.set_word(self._buffer + _GET_AREA + 8, self._at)
+        return taken
+
+    def become(self, state: int) -> None:
+        """Set bits of the state."""
+        self.state |= state
+        self._call.machine.write(self._ios + _STATE, struct.pack("<I", self.state))
+
+
+@STREAMS.matching(r"_ZStrsIcSt11char_traitsIcESaIcEERSt13basic_istreamIT_T0_ES7_R(NSt7__cxx1112basic_stringI|SbI)")
+def _read_word(call: Call) -> int:
+    abi, given = CXX11 if "__cxx11" in call.name else COW, _Input(call, call.argument(0))
+    if given.state:
+        given.become(_FAIL)
+        return call.argument(0)
+    text = given.skip_blanks()
+    size = next((at for at, code in enumerate(text) if code in _BLANKS), len(text))
+    if size:
+        abi.create(call.process, call.argument(1), given.take(size))
+    given.become((0 if size else _FAIL) | (_EOF if not given.text else 0))
+    return call.argument(0)
+
+
+@STREAMS.matching(r"_ZSt7getlineIcSt11char_traitsIcESaIcEERSt13basic_istream")
+def _read_line(call: Call) -> int:
+    abi, given = CXX11 if "__cxx11" in call.name else COW, _Input(call, call.argument(0))
+    if given.state:
+        given.become(_FAIL)
+        return call.argument(0)
+    end = bytes((call.argument(2) & 0xFF,)) if call.name.endswith("ES4_") or "ES5_" in call.name[-6:] else b"\n"
+    if call.name.endswith("E"):
+        end = b"\n"
+    head, found, _ = given.text.partition(end)
+    abi.create(call.process, call.argument(1), head)
+    given.take(len(head) + len(found))
+    given.become(0 if found else _EOF if head else _EOF | _FAIL)
+    return call.argument(0)
+
+
+_INTEGERS: Final = {"i": 4, "j": 4, "l": 8, "m": 8, "x": 8, "y": 8, "s": 2, "t": 2}
+
+
+@STREAMS.matching(r"_ZNSirsER[ijlmxyst]$", r"_ZNSi10_M_extractI[ijlmxyst]EERSiRT_$")
+def _read_integer(call: Call) -> int:
+    given = _Input(call, call.argument(0))
+    kind = call.name[-1] if call.name.startswith("_ZNSirs") else call.name[call.name.index("extractI") + 8]
+    size = _INTEGERS[kind]
+    if given.state:
+        given.become(_FAIL)
+        return call.argument(0)
+    is_hexadecimal = _flags(call, _ios(call, call.argument(0))) & _HEX
+    match = (_HEXADECIMAL if is_hexadecimal else _INTEGER).match(given.skip_blanks())
+    value = int(match[0], 16 if is_hexadecimal else 10) if match else 0
+    given.take(match.end() if match else 0)
+    low, high = (-(1 << 8 * size - 1), (1 << 8 * size - 1) - 1) if kind in "ilxs" else (0, (1 << 8 * size) - 1)
+    fits = min(max(value, low), high)
+    call.machine.write(call.argument(1), (fits & ((1 << 8 * size) - 1)).to_bytes(size, "little"))
+    given.become((0 if match and fits == value else _FAIL) | (_EOF if not given.text else 0))
+    return call.argument(0)
+
+
+@STREAMS.matching(r"_ZNSirsER[df]$", r"_ZNSi10_M_extractI[df]EERSiRT_$")
+def _read_number(call: Call) -> int:
+    given = _Input(call, call.argument(0))
+    kind = call.name[-1] if call.name.startswith("_ZNSirs") else call.name[call.name.index("extractI") + 8]
+    if given.state:
+        given.become(_FAIL)
+        return call.argument(0)
+    value, size = parsed(given.skip_blanks())
+    given.take(size)
+    call.machine.write(call.argument(1), call.packed(value, 64 if kind == "d" else 32))
+    given.become((0 if size else _FAIL) | (_EOF if not given.text else 0))
+    return call.argument(0)
+
+
+@STREAMS.matching(r"_ZStrsIcSt11char_traitsIcEERSt13basic_istreamIT_T0_ES6_RS3_$")
+def _read_character(call: Call) -> int:
+    given = _Input(call, call.argument(0))
+    text = given.skip_blanks() if not given.state else b""
+    if text:
+        call.machine.write(call.argument(1), given.take(1))
+    else:
+        given.become(_FAIL | _EOF)
+    return call.argument(0)
+
+
+@STREAMS.matching(r"_ZNSi3getEv", r"_ZNSi4peekEv")
+def _get(call: Call) -> int:
+    given = _Input(call, call.argument(0))
+    if given.state or not given.text:
+        given.become(_EOF | (_FAIL if "get" in call.name else 0))
+        return -1
+    code = given.text[0]
+    if "get" in call.name:
+        given.take(1)
+    return code
+
+
+@STREAMS.matching(r"_ZNSi(10_M_extractI|rsE|3getE|4readE|7getlineE|6ignoreE|5seekgE|5tellgE)", r"_ZSt(rsI|7getlineI)")
+def _read_other(call: Call) -> None:
+    raise Stop("the code reads from a stream", call.return_address)

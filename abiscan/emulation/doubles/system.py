@@ -1,0 +1,193 @@
+"""Doubles of what asks the machine: the environment, files, threads; ``emulation.environment`` has the answers."""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+from abiscan.binary.mangling import demangle_fully
+from abiscan.emulation.doubles import Doubles
+from abiscan.emulation.emulator import Stop
+from abiscan.emulation.process import Call
+
+SYSTEM: Final = Doubles()
+
+_ALL_ONES: Final = 0xFFFF_FFFF_FFFF_FFFF
+_NO_FILE: Final = 2  # ENOENT
+_UNAME_FIELD: Final = 65  # glibc, bits/utsname.h
+_UNAME: Final = {0: b"Linux"}
+_UNAME_FIELDS: Final = 6
+_RUN: Final = 16  # in the virtual table of std::thread::_State, behind two destructors
+_STATE_OF_NO_FILE: Final = 0xFF | 0xFFFF << 32  # file_status: file_type::not_found, perms::unknown
+
+
+def _fail(call: Call) -> int:
+    """-1, as no file is there."""
+    call.machine.write(call.process.bind("datum errno"), _NO_FILE.to_bytes(4, "little"))
+    return _ALL_ONES
+
+
+# The environment
+
+
+@SYSTEM.named("getenv", "secure_getenv")
+def _variable(call: Call) -> int:
+    value = call.process.environment.get(call.machine.text(call.argument(0)))
+    return call.process.store(value + b"\0") if value is not None else 0
+
+
+@SYSTEM.named("setenv")
+def _set_variable(call: Call) -> int:
+    name, value = call.machine.text(call.argument(0)), call.machine.text(call.argument(1))
+    if call.argument(2) & 0xFFFF_FFFF or name not in call.process.environment:
+        call.process.environment[name] = value
+    return 0
+
+
+@SYSTEM.named("putenv")
+def _put_variable(call: Call) -> int:
+    name, separator, value = call.machine.text(call.argument(0)).partition(b"=")
+    if separator:
+        call.process.environment[name] = value
+    else:
+        call.process.environment.pop(name, None)
+    return 0
+
+
+@SYSTEM.named("unsetenv")
+def _unset_variable(call: Call) -> int:
+    call.process.environment.pop(call.machine.text(call.argument(0)), None)
+    return 0
+
+
+# Files, of which there are none
+
+
+@SYSTEM.named(
+    *("open", "open64", "openat", "openat64", "access", "faccessat", "euidaccess", "readlink", "chdir", "mkdir"),
+    *("stat", "stat64", "lstat", "lstat64", "fstatat", "fstatat64", "statx", "unlink", "remove", "rename", "truncate"),
+    *("__xstat", "__xstat64", "__lxstat", "__lxstat64"),
+)
+def _no_descriptor(call: Call) -> int:
+    return _fail(call)
+
+
+@SYSTEM.named("dlopen", "dlsym", "dlmopen", "setlocale")
+def _absent(_: Call) -> int:
+    return 0
+
+
+@SYSTEM.named("fopen", "fopen64", "opendir", "realpath", "popen")
+def _no_object(call: Call) -> int:
+    _fail(call)
+    return 0
+
+
+@SYSTEM.named("dlerror")
+def _why(call: Call) -> int:
+    return call.process.store(b"cannot open shared object file: No such file or directory\0")
+
+
+@SYSTEM.named("dladdr")
+def _which_library(call: Call) -> int:
+    """(address, Dl_info): every function is in some file, at some address, which nobody knows before."""
+    call.answer_is_unknown()
+    name = call.process.store(b"/library.so\0")
+    call.machine.write(call.argument(1), struct.pack("<4Q", name, call.process.image.base, 0, 0))
+    call.machine.taint.read = 0  # that it was found is certain
+    return 1
+
+
+@SYSTEM.matching(r"_ZNSt10filesystem6statusERKNS_7__cxx114pathE", r"_ZNSt10filesystem14symlink_statusERKNS_7__cxx114")
+def _status(_: Call) -> int:
+    return _STATE_OF_NO_FILE
+
+
+@SYSTEM.named("uname")
+def _system(call: Call) -> int:
+    """Names of 65 bytes each: the system and the machine are known, the rest is not."""
+    at = call.argument(0)
+    machine = b"x86_64" if call.process.arch.hidden_result is None else b"aarch64"
+    for number in range(_UNAME_FIELDS):
+        text = machine if number == 4 else _UNAME.get(number, b"")
+        call.machine.write(at + number * _UNAME_FIELD, text.ljust(_UNAME_FIELD, b"\0"))
+    label = call.machine.taint.answer(call.name, call.return_address)
+    for number in (1, 2, 3, 5):
+        call.machine.taint.mark(at + number * _UNAME_FIELD, _UNAME_FIELD, label)
+    return 0
+
+
+@SYSTEM.named("isatty")
+def _no_terminal(_: Call) -> int:
+    return 0
+
+
+# Threads: each runs when it is started, to its end
+
+
+@SYSTEM.matching(r"_ZNSt6thread15_M_start_threadE")
+def _start_thread(call: Call) -> None:
+    """(this, a ``unique_ptr<_State>`` by its address, …)."""
+    this, holder = call.argument(0), call.argument(1)
+    state = call.machine.word(holder)
+    call.machine.set_word(holder, 0)
+    call.machine.set_word(this, call.process.new_thread())
+    call.machine.call(call.machine.word(call.machine.word(state) + _RUN), state, is_thread=True)
+
+
+@SYSTEM.named("pthread_create")
+def _create_thread(call: Call) -> int:
+    """(thread, attributes, function, argument)."""
+    call.machine.set_word(call.argument(0), call.process.new_thread())
+    call.machine.call(call.argument(2), call.argument(3), is_thread=True)
+    return 0
+
+
+@SYSTEM.matching(r"_ZNSt6thread(4joinEv|6detachEv)$")
+def _end_thread(call: Call) -> None:
+    call.machine.set_word(call.argument(0), 0)
+
+
+@SYSTEM.named("pthread_join", "pthread_detach", "sched_yield", "usleep", "sleep", "nanosleep", "clock_nanosleep")
+def _done(_: Call) -> int:
+    return 0
+
+
+@SYSTEM.matching(
+    r"_ZNSt18condition_variable(C[12]Ev|D[12]Ev|10notify_allEv|10notify_oneEv)$",
+    r"pthread_cond_(signal|broadcast)$",
+    r"_ZNSt11this_thread11__sleep_for",
+    r"_ZNSt28__atomic_futex_unsigned_base19_M_futex_notify_all",
+    r"_ZNSt13__future_base12_Result_baseC[12]Ev",
+    r"_ZNSt13__future_base12_Result_baseD[012]Ev",
+    r"_ZNSt13__future_base13_State_baseV2D[012]Ev",
+    r"_ZNSt6thread6_StateD[012]Ev",
+    r"_ZNSt8ios_baseC[12]Ev",
+    r"_ZNSt8ios_baseD[012]Ev",
+    r"pthread_(mutex|rwlock)_(try|timed)?(lock|rdlock|wrlock|unlock)$",
+)
+def _nothing(_: Call) -> int:
+    """Nothing else runs at the same time that could wait, or be waited for."""
+    return 0
+
+
+@SYSTEM.matching(
+    r"_ZNSt18condition_variable4waitE",
+    r"pthread_cond_(timed|clock)?wait",
+    r"_ZNSt28__atomic_futex_unsigned_base19_M_futex_wait",
+)
+def _wait(call: Call) -> None:
+    raise Stop("the code waits for another thread", call.return_address)
+
+
+# Names
+
+
+@SYSTEM.named("__cxa_demangle")
+def _demangle(call: Call) -> int:
+    """(mangled, buffer, length, status): status -2 for a name that is none."""
+    name = call.machine.text(call.argument(0)).decode("utf-8", "backslashreplace")
+    text = demangle_fully(name)
+    if call.argument(3):
+        call.machine.write(call.argument(3), (-2 if text is None else 0).to_bytes(4, "little", signed=True))
+    return 0 if text is None else call.process.store(text.encode() + b"\0")

@@ -1,0 +1,337 @@
+"""Exceptions of C++ in the emulated process: finds the handler, runs the cleanups on the way, or ends the process.
+
+An exception is where it is in a real process: ``__cxa_refcounted_exception`` of libstdc++ (``unwind-cxx.h``) lies
+before the object that was thrown, so code with the runtime linked into it finds what it looks for. The way is the two
+phases of "Itanium C++ ABI: Exception Handling", level I; a frame of a double has nothing to catch or to clean up.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Final, NamedTuple, Protocol
+
+from abiscan.binary.mangling import demangle_type
+from abiscan.emulation.arch import Arch
+from abiscan.emulation.emulator import CANARY, RETURN, Emulator, Stop
+from abiscan.emulation.frames import Frames, Function, Landing, State
+from abiscan.emulation.loader import Image
+from abiscan.emulation.type_information import TypeInformation
+
+HEADER_SIZE: Final = 128
+UNWIND_HEADER: Final = 32  # sizeof(_Unwind_Exception), the last part of the header
+_CLASS: Final = int.from_bytes(b"GNUCC++\0", "big")
+# From the _Unwind_Exception backwards.
+_TYPE, _DESTRUCTOR, _NEXT, _HANDLERS, _SWITCH, _ADJUSTED = -80, -72, -48, -40, -36, -8
+_MAX_FRAMES: Final = 4_000
+
+
+class Process(Protocol):
+    """The process that throws: see ``EmulatedProcess``."""
+
+    machine: Emulator
+    arch: Arch
+    types: TypeInformation
+
+    def image_at(self, address: int) -> Image | None:
+        """The object that an address belongs to."""
+
+    def allocate(self, size: int) -> int:
+        """Fresh, cleared memory."""
+
+
+class Call(Protocol):
+    """The call of a double: see ``process.Call``."""
+
+    return_address: int
+
+
+class Unwinding(Exception):  # noqa: N818 - not an error: the emulated code goes on elsewhere
+    """An exception is on its way to a handler: a double that called the object back ends by it.
+
+    ``state`` is where the code goes on that called a double at ``depth``; None for the double that throws.
+    """
+
+    def __init__(self, exception: int, state: State | None = None, depth: int = _MAX_FRAMES) -> None:
+        super().__init__(exception)
+        self.exception = exception
+        self.state = state
+        self.depth = depth
+
+
+class ProcessEnd(Stop):
+    """The code ends the process. ``text`` is what is printed."""
+
+    def __init__(self, reason: str, address: int, text: str, *, signal: str = "SIGABRT") -> None:
+        super().__init__(reason, address)
+        self.text = text
+        self.signal = signal
+
+
+class _Frame(NamedTuple):
+    depth: int
+    state: State
+    function: Function
+    frames: Frames
+    landing: Landing | None
+
+
+class _Handler(NamedTuple):
+    depth: int
+    frame: int
+    filter: int
+
+
+class Exceptions:
+    """The exceptions of one process, by the addresses of their ``_Unwind_Exception``."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self._frames: dict[int, Frames | None] = {}
+        self._handlers: dict[int, _Handler] = {}
+        self.caught: list[int] = []
+        """Those whose handlers run, the innermost last."""
+        self._rethrown: set[int] = set()
+        self.in_flight = 0
+        self.kept: set[int] = set()  # that an exception_ptr has pointed to
+
+    # Objects
+
+    def new(self, size: int) -> int:
+        """Room for an exception object, behind its header."""
+        return self._process.allocate(size + HEADER_SIZE) + HEADER_SIZE
+
+    def begin(self, thrown: int, type_: int, destructor: int) -> int:
+        """Fill in the header of an exception object; return its ``_Unwind_Exception``."""
+        machine, exception = self._process.machine, thrown - UNWIND_HEADER
+        machine.set_word(exception + _TYPE, type_)
+        machine.set_word(exception + _DESTRUCTOR, destructor)
+        machine.set_word(exception, _CLASS)
+        return exception
+
+    def object_of(self, exception: int) -> int:
+        """The object that was thrown."""
+        return exception + UNWIND_HEADER
+
+    def type_of(self, exception: int) -> int:
+        """Its ``std::type_info``."""
+        return self._process.machine.word(exception + _TYPE)
+
+    def adjusted(self, exception: int) -> int:
+        """What the handler that was found sees."""
+        return self._process.machine.word(exception + _ADJUSTED)
+
+    # Throwing
+
+    def throw(self, call: Call, exception: int) -> None:
+        """Find the handler, and be on the way to it.
+
+        :raises Unwinding: there is one
+        :raises ProcessEnd: there is none
+        """
+        with self._process.machine.taint.unseen():
+            handler = self._find(exception, self.state_of(call))
+        if handler is None:
+            raise self.end_of(call.return_address, exception)
+        self._handlers[exception] = handler
+        self.in_flight += 1
+        raise Unwinding(exception)
+
+    def is_caught(self, call: Call, type_: int) -> bool:
+        """Whether something catches an exception of a type that is thrown by the function called."""
+        exception = self.begin(self.new(64), type_, 0)
+        try:
+            with self._process.machine.taint.unseen():
+                return self._find(exception, self.state_of(call)) is not None
+        except Stop:
+            return False
+
+    def unwind(self, call: Call, unwinding: Unwinding) -> None:
+        """Go on with an exception that has come out of the double that was called.
+
+        :raises Unwinding: it goes on further out
+        """
+        if unwinding.depth < self._process.machine.depth:
+            raise unwinding
+        self._go_on(unwinding.exception, unwinding.state or self.state_of(call))
+
+    def _go_on(self, exception: int, state: State) -> None:
+        """Enter the next landing pad on the way, from where the code is in ``state``.
+
+        :raises Unwinding: it is in the code that called the double that runs
+        """
+        handler = self._handlers.get(exception)
+        if handler is None:
+            raise Stop("an exception goes on that was not thrown here", state.pc)
+        depth = self._process.machine.depth
+        for frame in self._walk(state):  # nothing that a double has read is on this way
+            if frame.depth < depth:
+                raise Unwinding(exception, frame.state, frame.depth)
+            if frame.landing is None:
+                continue
+            is_handler = (frame.depth, frame.frames.cfa(frame.function, frame.state)) == handler[:2]
+            if is_handler and frame.landing.terminates:
+                raise self.end_of(frame.state.pc, exception)
+            if is_handler or 0 in frame.landing.filters:
+                self._enter(frame, exception, handler.filter if is_handler else 0)
+                if is_handler:
+                    del self._handlers[exception]
+                return
+        raise Stop("the handler of an exception was lost", state.pc)
+
+    def _enter(self, frame: _Frame, exception: int, selector: int) -> None:
+        vm, arch = self._process.machine.vm, self._process.arch
+        for number, name in enumerate(arch.dwarf):
+            if name in arch.kept:
+                vm.reg_write(name, frame.state.registers[number])
+        vm.sp = frame.state.registers[arch.dwarf_stack_pointer]
+        assert frame.landing is not None
+        for name, value in zip(arch.landing, (exception, selector & 0xFFFF_FFFF_FFFF_FFFF), strict=True):
+            vm.reg_write(name, value)
+        vm.pc = frame.landing.pad
+        self._process.machine.taint.land()
+
+    def _find(self, exception: int, state: State) -> _Handler | None:
+        """Phase 1: the first frame that catches the exception, or lets none pass."""
+        machine = self._process.machine
+        for frame in self._walk(state):
+            landing = frame.landing
+            if landing is None:
+                continue
+            place = frame.depth, frame.frames.cfa(frame.function, frame.state)
+            if landing.terminates:
+                return None
+            for number in landing.filters:
+                adjusted = self._matches(landing, number, exception)
+                if adjusted is not None:
+                    machine.set_word(exception + _ADJUSTED, adjusted)
+                    machine.write(exception + _SWITCH, struct.pack("<i", number))
+                    return _Handler(*place, number)
+        return None
+
+    def _matches(self, landing: Landing, number: int, exception: int) -> int | None:
+        """What a handler sees of the exception, None if the action is not a handler for it."""
+        types, thrown, place = self._process.types, self.type_of(exception), self.object_of(exception)
+        if number > 0:
+            wanted = landing.types(number)
+            if not wanted:
+                return self._process.machine.word(place) if types.kind(thrown) == "__pointer_type_info" else place
+            seen = types.caught(wanted, thrown, place)
+            if seen is None and not types.is_known(thrown) and not types.is_same(wanted, thrown):
+                raise Stop(f"whether {types.name(wanted)} catches {types.name(thrown)} is not known", 0)
+            return seen
+        if number < 0:
+            allowed = landing.specification(-number - 1)
+            if all(types.caught(each, thrown, place) is None for each in allowed):
+                return place
+        return None
+
+    def _walk(self, state: State) -> Iterator[_Frame]:
+        """The frames, the innermost first, up to where no call frame information leads on."""
+        machine = self._process.machine
+        depth = machine.depth
+        for _ in range(_MAX_FRAMES):
+            while state.pc == RETURN:
+                depth -= 1
+                boundary = machine.boundary(depth)
+                if boundary is None:
+                    return
+                registers = {**state.registers, self._process.arch.dwarf_stack_pointer: boundary.stack}
+                state = State(registers, boundary.pc)
+            image = self._process.image_at(state.pc)
+            frames = self._frames_of(image) if image is not None else None
+            function = frames.function_at(state.pc - 1) if frames is not None else None
+            if frames is None or function is None:
+                return
+            yield _Frame(depth, state, function, frames, frames.landing(function, state.pc))
+            state = frames.caller(function, state)
+
+    def locals_at(self, call: Call, address: int, most: int) -> Iterator[tuple[int, int]]:
+        """The parts of a frame from an address in the stack on that hold neither registers nor a stack protector."""
+        for frame in self._frames_from(call):
+            cfa = frame.frames.cfa(frame.function, frame.state)
+            if address >= cfa:
+                continue
+            saved = [place for place in frame.frames.saved(frame.function, frame.state) if place >= address]
+            end = min(address + most, cfa, *saved)
+            for at in range(address, end - 7, 8):
+                if self._process.machine.word(at) == CANARY:
+                    end = at
+                    break
+            yield address, end - address
+            return
+
+    def _frames_from(self, call: Call) -> list[_Frame]:
+        with self._process.machine.taint.unseen():
+            return list(self._walk(self.state_of(call)))
+
+    def _frames_of(self, image: Image) -> Frames | None:
+        if image.base not in self._frames:
+            header = image.frame_header
+            stack = self._process.arch.dwarf_stack_pointer
+            self._frames[image.base] = Frames(self._process.machine, header, stack) if header is not None else None
+        return self._frames[image.base]
+
+    def state_of(self, call: Call) -> State:
+        """The registers where the called function returns to."""
+        arch, vm = self._process.arch, self._process.machine.vm
+        registers = {number: int(vm.reg_read(name)) for number, name in enumerate(arch.dwarf)}
+        registers[arch.dwarf_stack_pointer] = arch.stack_after_return(vm)
+        return State(registers, call.return_address)
+
+    # Handlers
+
+    def begin_catch(self, exception: int) -> int:
+        """``__cxa_begin_catch``."""
+        if exception in self._rethrown:
+            self._rethrown.discard(exception)
+        self.in_flight = max(self.in_flight - 1, 0)
+        self.caught.append(exception)
+        return self.adjusted(exception)
+
+    def end_catch(self) -> int | None:
+        """``__cxa_end_catch``; the exception if it is not needed any more."""
+        if not self.caught:
+            return None
+        exception = self.caught.pop()
+        needed = exception in self.caught or exception in self._rethrown or exception in self.kept
+        return None if needed else exception
+
+    def rethrow(self, call: Call) -> None:
+        """``throw;``."""
+        if not self.caught:
+            raise ProcessEnd("the code calls std::terminate", call.return_address, _WITHOUT_EXCEPTION)
+        exception = self.caught[-1]
+        self._rethrown.add(exception)
+        self.throw(call, exception)
+
+    def destructor_of(self, exception: int) -> int:
+        """The destructor of the object that was thrown, 0 if it has none."""
+        return self._process.machine.word(exception + _DESTRUCTOR)
+
+    # The end
+
+    def end_of(self, address: int, exception: int | None) -> ProcessEnd:
+        """``std::terminate`` (libsupc++, ``vterminate.cc``: what it prints)."""
+        if exception is None:
+            return ProcessEnd("the code calls std::terminate", address, _WITHOUT_EXCEPTION)
+        name = self._process.types.name(self.type_of(exception))
+        shown = demangle_type(name.removeprefix("*"))
+        text = f"terminate called after throwing an instance of '{shown}'"
+        return ProcessEnd(f"the code throws {shown}, which nothing catches", address, self.what(exception) or text)
+
+    def what(self, exception: int) -> str | None:
+        """``what()`` of a thrown object, None where it has none, or where that is not known."""
+        process, types = self._process, self._process.types
+        place = self.object_of(exception)
+        if not any(types.name(part.type) == "St9exception" for part in types.within(self.type_of(exception), place)):
+            return None
+        try:
+            function = process.machine.word(process.machine.word(place) + _WHAT)
+            return process.machine.text(process.machine.call(function, place)).decode("utf-8", "backslashreplace")
+        except (Stop, Unwinding):
+            return None
+
+
+_WHAT: Final = 16  # in the virtual table of std::exception, behind two destructors
+_WITHOUT_EXCEPTION: Final = "terminate called without an active exception"

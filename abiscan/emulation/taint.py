@@ -1,0 +1,316 @@
+"""Follows what nobody knows: the answers of imported functions that have no double.
+
+From the call of such a function on, the code is executed instruction by instruction, and each instruction that reads
+what came from the answer makes what it writes come from it, too: registers, by their parts, and memory, by the byte.
+Where the answer becomes the condition of a branch, an address, or part of what is registered, it *decides*: what the
+emulator does from there on may not be what a real process does. Once nothing in the registers comes from an answer, the
+code runs at full speed again, and the bytes in memory that do are guarded: whoever touches one is looked at.
+
+What a function may leave dirty by the ABI is no answer: after a call, only what the function returns counts. Nor does a
+called function look at the registers that it keeps for its caller: it runs at full speed where nothing else is at hand.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+from abiscan.emulation.processor import Processor
+
+if TYPE_CHECKING:
+    from abiscan.emulation.arch import Arch
+    from abiscan.emulation.arch.data_flow import Access, Instruction
+
+_MOST_STEPS: Final = 400_000  # of one object
+_MOST_BYTES: Final = 1 << 20  # of memory that is guarded at a time
+_MOST_CALLS: Final = 500  # of one function from one place
+_WORD: Final = 0xFFFF_FFFF_FFFF_FFFF
+
+
+class Machine(Protocol):
+    """What executes the code: see ``Emulator``."""
+
+    vm: Processor
+
+    def guard(self, address: int, *, guarded: bool) -> None:
+        """Stop at accesses to a byte, or no longer."""
+
+    def step_one(self) -> bool:
+        """Execute one instruction; False if it was not, and the machine has to see why."""
+
+    def stop_at(self, address: int) -> None:
+        """Stop when the code gets to an address that a function returns to."""
+
+    def code_at(self, address: int) -> bytes:
+        """The bytes of an instruction, and some behind it."""
+
+
+class Source(NamedTuple):
+    """A function whose answer nobody knows, and where a call of it returns to."""
+
+    function: str
+    address: int
+
+
+class Decision(NamedTuple):
+    """Where an answer decides, and how."""
+
+    source: Source
+    address: int
+    how: str
+
+
+class _Suspended(NamedTuple):
+    """A called function runs at full speed up to ``address``, where the stack pointer is ``stack``.
+
+    ``registers`` are those that it keeps for its caller.
+    """
+
+    address: int
+    stack: int
+    registers: dict[str, int]
+
+
+class Taint:
+    """What comes from unknown answers, in one process: a label has a bit for each source.
+
+    :param decided: told of every decision
+    """
+
+    def __init__(self, machine: Machine, arch: Arch, decided: Callable[[Decision], None]) -> None:
+        self._machine: Machine = weakref.proxy(machine)
+        self._arch = arch
+        self._decided = decided
+        self._sources: dict[Source, int] = {}  # the number of each
+        self._calls: dict[Source, int] = {}
+        self._done = 0  # the sources that have decided: there is nothing more to learn of them
+        self.registers: dict[str, int] = {}
+        self.memory: dict[int, int] = {}
+        self.read = 0
+        """What the double that runs has read."""
+        self._instructions: dict[int, Instruction | None] = {}
+        self._steps = _MOST_STEPS
+        self._suspended: list[_Suspended] = []
+        self._answered = False  # whether the instruction that is executed has answered by itself
+        self.is_off = False
+        """Whether new answers are left alone: where nothing that the code does means anything."""
+
+    @property
+    def is_used(self) -> bool:
+        """Whether there is anything to follow."""
+        return bool(self._sources)
+
+    # Answers
+
+    def answer(self, function: str, address: int) -> int:
+        """The label of what a function without a double returns; 0 if that has decided already."""
+        if self.is_off:
+            return 0
+        source = Source(function, address)
+        number = self._sources.setdefault(source, len(self._sources))
+        self._calls[source] = self._calls.get(source, 0) + 1
+        if self._calls[source] > _MOST_CALLS:
+            self.decide(1 << number, address, "it is called too often to be followed")
+        return (1 << number) & ~self._done
+
+    def answer_again(self, source: Source) -> int:
+        """The label of what else a source may decide that has decided something."""
+        if self.is_off or source not in self._sources:
+            return 0
+        self._done &= ~(1 << self._sources[source])
+        return 1 << self._sources[source]
+
+    def answer_in(self, name: str, address: int, parts: Iterable[str]) -> None:
+        """An instruction has answered in registers."""
+        if label := self.answer(name, address):
+            self.registers.update(dict.fromkeys(parts, label))
+        self._answered = True
+
+    def returned(self, label: int) -> None:
+        """A called function has returned: of the registers that it need not keep, only its result counts."""
+        kept = self._arch.kept_parts
+        self.registers = {part: old for part, old in self.registers.items() if part in kept}
+        if label := label & ~self._done:
+            self.registers.update(dict.fromkeys(self._arch.result_parts, label))
+
+    def start(self, stack: range) -> None:
+        """A function is started: nothing is in registers or in the stack."""
+        self.registers = {}
+        self._suspended.clear()
+        self.read = 0
+        for address in [address for address in self.memory if address in stack]:
+            self._clear(address)
+
+    def enter(self) -> dict[str, int]:
+        """A double calls a function of the object, with arguments made of what it has read."""
+        before = self.registers
+        self.registers = dict.fromkeys(self._arch.argument_parts, self.read) if self.read else {}
+        return before
+
+    def leave(self, before: dict[str, int]) -> None:
+        """The function that a double called has come to its end, one way or the other."""
+        self.read |= self.label_in(self._arch.result_parts)
+        self.registers = before
+
+    @contextlib.contextmanager
+    def unseen(self) -> Iterator[None]:
+        """What a double reads and writes here is no part of what it does: memory management, the way through frames."""
+        read, self.read = self.read, 0
+        try:
+            yield
+        finally:
+            self.read = read
+
+    def mark(self, address: int, size: int, label: int) -> None:
+        """Bytes are written that come from answers, or from none."""
+        label &= ~self._done
+        if not label and not self.memory:
+            return
+        if label and len(self.memory) + size > _MOST_BYTES:
+            self.decide(label, int(self._machine.vm.pc), "more memory comes from it than can be followed")
+            return
+        for at in range(address, address + size):
+            if label:
+                if at not in self.memory:
+                    self._machine.guard(at, guarded=True)
+                self.memory[at] = label
+            elif at in self.memory:
+                self._clear(at)
+
+    def _clear(self, address: int) -> None:
+        del self.memory[address]
+        self._machine.guard(address, guarded=False)
+
+    def label_of(self, address: int, size: int) -> int:
+        """What answers bytes come from."""
+        label = 0
+        if len(self.memory) < size:
+            for at, old in self.memory.items():
+                label |= old if address <= at < address + size else 0
+        elif self.memory:
+            for at in range(address, address + size):
+                label |= self.memory.get(at, 0)
+        return label & ~self._done
+
+    def label_in(self, parts: Iterable[str]) -> int:
+        """What answers parts of registers come from."""
+        label = 0
+        for part in parts:
+            label |= self.registers.get(part, 0)
+        return label & ~self._done
+
+    def decide(self, label: int, address: int, how: str) -> None:
+        """Answers decide."""
+        label &= ~self._done
+        if not label:
+            return
+        for source, number in self._sources.items():
+            if label >> number & 1:
+                self._decided(Decision(source, address, how))
+        self._done |= label
+        self.registers = {part: left for part, old in self.registers.items() if (left := old & ~self._done)}
+        for at in [at for at, old in self.memory.items() if not old & ~self._done]:
+            self._clear(at)
+
+    def give_up(self) -> bool:
+        """Let everything decide that is in memory; False if nothing is."""
+        label = 0
+        for each in self.memory.values():
+            label |= each
+        self.decide(label, int(self._machine.vm.pc), "it is in memory that cannot be followed")
+        had_any = bool(self.memory or label)
+        for at in list(self.memory):
+            self._clear(at)
+        return had_any
+
+    # Instructions
+
+    def step(self) -> bool:
+        """Execute one instruction, and follow what it does; False if the machine has to execute it by itself."""
+        pc = int(self._machine.vm.pc)
+        if pc not in self._instructions:
+            self._instructions[pc] = self._arch.decode(pc, self._machine.code_at(pc))
+        instruction = self._instructions[pc]
+        if instruction is None or not self._may_step(pc):
+            return False
+        if instruction.is_call and self._suspend(instruction):
+            return False
+        places = [(self._address(access), access) for access in instruction.accesses]
+        label = self._label_read(instruction, places, pc)
+        touched = [at for place, access in places for at in range(place, place + access.size) if at in self.memory]
+        for at in touched:
+            self._machine.guard(at, guarded=False)
+        self._answered = False
+        executed = self._machine.step_one()
+        for at in touched:
+            if at in self.memory:
+                self._machine.guard(at, guarded=True)
+        if executed and not self._answered:
+            for part in instruction.writes:
+                if label:
+                    self.registers[part] = label
+                else:
+                    self.registers.pop(part, None)
+            for place, access in places:
+                if access.writes:
+                    self.mark(place, access.size, label)
+        return executed
+
+    def _may_step(self, pc: int) -> bool:
+        self._steps -= 1
+        if self._steps < 0:
+            label = 0
+            for each in (*self.registers.values(), *self.memory.values()):
+                label |= each
+            self.decide(label, pc, "it is in use for longer than can be followed")
+        return self._steps >= 0
+
+    def _label_read(self, instruction: Instruction, places: list[tuple[int, Access]], pc: int) -> int:
+        """What the values that an instruction reads come from; what decides is told, and does not count any more."""
+        label = self.label_in(instruction.reads)
+        for place, access in places:
+            if access.reads and self.memory:
+                label |= self.label_of(place, access.size)
+        if instruction.jumps:
+            self.decide(label, pc, "a branch")
+        self.decide(self.label_in(instruction.decides), pc, "a branch")
+        self.decide(self.label_in(instruction.addresses), pc, "an address")
+        return label & ~self._done
+
+    def _address(self, access: Access) -> int:
+        address = access.offset
+        for name, factor in access.registers:
+            address += int(self._machine.vm.reg_read(name)) * factor
+        return address & _WORD
+
+    def _suspend(self, instruction: Instruction) -> bool:
+        """At a call: whether the called function can look at nothing that comes from an answer, except in memory."""
+        if not self.registers or any(part not in self._arch.kept_parts for part in self.registers):
+            return False
+        if self.label_in(instruction.reads | instruction.addresses | instruction.decides):
+            return False
+        self._suspended.append(_Suspended(instruction.after, int(self._machine.vm.sp), self.registers))
+        self.registers = {}
+        self._machine.stop_at(instruction.after)
+        return True
+
+    def resume(self, address: int) -> bool:
+        """Whether the function that ran at full speed has returned to ``address``: then it is over."""
+        stack = int(self._machine.vm.sp)
+        while self._suspended and self._suspended[-1].stack < stack:  # ended by an exception
+            self._suspended.pop()
+        if not self._suspended or self._suspended[-1][:2] != (address, stack):
+            return not any(suspended.address == address for suspended in self._suspended)
+        before = self._suspended.pop().registers
+        results = {part: old for part, old in self.registers.items() if part in self._arch.result_parts}
+        self.registers = {**before, **results}
+        return True
+
+    def land(self) -> None:
+        """An exception has brought the code into a landing pad: the registers are those that its function has kept."""
+        stack = int(self._machine.vm.sp)
+        self.registers = {}
+        while self._suspended and self._suspended[-1].stack <= stack:
+            self.registers = self._suspended.pop().registers

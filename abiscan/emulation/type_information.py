@@ -1,0 +1,174 @@
+"""Type information of C++ in the emulated process: which types a type derives from, and where they lie in an object.
+
+Layouts: Itanium C++ ABI, 2.9.5 (``abi::__class_type_info`` and its kind) and 2.5.2 (virtual tables).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple, Protocol
+
+from abiscan.emulation.emulator import Emulator
+from abiscan.emulation.loader import Image
+
+_SINGLE, _MULTIPLE, _POINTER = "__si_class_type_info", "__vmi_class_type_info", "__pointer_type_info"
+_KINDS: Final = ("__class_type_info", _SINGLE, _MULTIPLE, _POINTER)
+VTABLES: Final = {kind: f"_ZTVN10__cxxabiv1{len(kind)}{kind}E" for kind in _KINDS}
+_VIRTUAL, _PUBLIC = 1, 2
+_MAX_BASES: Final = 64
+ROOT: Final = "St9exception"
+_RUNTIME, _LOGIC, _SYSTEM = "St13runtime_error", "St11logic_error", "St12system_error"
+_TORCH, _DISTRIBUTED, _STORE = "N3c105ErrorE", "N3c109DistErrorE", "N3c1014DistStoreErrorE"
+
+# The class that each class derives from, of those that the C++ library and torch throw and define themselves.
+BASES: Final = {
+    **dict.fromkeys((_RUNTIME, _LOGIC, "St9bad_alloc", "St8bad_cast", "St10bad_typeid", "St13bad_exception"), ROOT),
+    **dict.fromkeys(("St17bad_function_call", "St12bad_weak_ptr", "St18bad_variant_access"), ROOT),
+    **dict.fromkeys(("St19bad_optional_access", "N5torch3jit11ErrorReportE", _TORCH), ROOT),
+    **dict.fromkeys(("St12out_of_range", "St16invalid_argument", "St12length_error", "St12domain_error"), _LOGIC),
+    "St12future_error": _LOGIC,
+    **dict.fromkeys(("St11range_error", "St14overflow_error", "St15underflow_error", "St11regex_error"), _RUNTIME),
+    _SYSTEM: _RUNTIME,
+    **dict.fromkeys(("NSt8ios_base7failureB5cxx11E", "NSt10filesystem16filesystem_errorE"), _SYSTEM),
+    "NSt10filesystem7__cxx1116filesystem_errorE": _SYSTEM,
+    "St20bad_array_new_length": "St9bad_alloc",
+    "St12bad_any_cast": "St8bad_cast",
+    **dict.fromkeys(("N3c1010IndexErrorE", "N3c1010ValueErrorE", "N3c109TypeErrorE", "N3c1011LinAlgErrorE"), _TORCH),
+    **dict.fromkeys(("N3c1019NotImplementedErrorE", "N3c1018EnforceFiniteErrorE", _DISTRIBUTED), _TORCH),
+    **dict.fromkeys(("N3c1016OutOfMemoryErrorE", "N3c1011SyntaxErrorE", "N3c1016AcceleratorErrorE"), _TORCH),
+    **dict.fromkeys(("N3c1016DistBackendErrorE", "N3c1016DistNetworkErrorE", _STORE), _DISTRIBUTED),
+    "N3c1014QueueEmptyErrorE": _STORE,
+}
+_WITHOUT_BASE: Final = (ROOT, "N10__cxxabiv115__forced_unwindE", "N10__cxxabiv119__foreign_exceptionE")
+
+
+class Process(Protocol):
+    """The process that has the types: see ``EmulatedProcess``."""
+
+    machine: Emulator
+    images: list[Image]
+
+    def name_at(self, address: int) -> str | None:
+        """The imported symbol at an address."""
+
+
+class Subobject(NamedTuple):
+    """A type, and where it lies."""
+
+    type: int
+    address: int
+
+
+class TypeInformation:
+    """The type information of one process; types are addresses of ``std::type_info``."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+
+    def name(self, type_: int) -> str:
+        """The mangled name of a type."""
+        machine = self._process.machine
+        return machine.text(machine.word(type_ + 8), 1 << 16).decode("utf-8", "backslashreplace")
+
+    def is_same(self, first: int, second: int) -> bool:
+        """Whether two are one type: those of anonymous namespaces, whose names begin with ``*``, by their address."""
+        return first == second or (not (name := self.name(first)).startswith("*") and name == self.name(second))
+
+    def is_known(self, type_: int) -> bool:
+        """Whether the bases of a type are known: they are in the file, or in the table."""
+        imported = self._process.name_at(type_)
+        if imported is None:
+            return all(map(self.is_known, (base for base, _ in self._bases(type_))))
+        name = imported.removeprefix("_ZTI")
+        return name in BASES or name in _WITHOUT_BASE or len(name) == 1
+
+    def kind(self, type_: int) -> str:
+        """The class of the ``type_info`` itself, ``__si_class_type_info``; empty if it is of none of those known."""
+        vtable = self._process.machine.word(type_)
+        name = self._process.name_at(vtable) or ""
+        for kind in _KINDS:
+            if name == VTABLES[kind] or vtable - 16 in self._own_vtables(kind):
+                return kind
+        return ""
+
+    def _own_vtables(self, kind: str) -> Iterator[int]:
+        """Where the objects define the virtual table of a kind themselves: with the C++ library linked statically."""
+        for image in self._process.images:
+            symbol = image.find(VTABLES[kind])
+            if symbol is not None and symbol.defined:
+                yield image.address_of(symbol)
+
+    def _bases(self, type_: int) -> Iterator[tuple[int, int]]:
+        """The direct bases: type, and offset with flags as the ABI has it."""
+        machine, kind = self._process.machine, self.kind(type_)
+        if kind == _SINGLE:
+            yield machine.word(type_ + 16), _PUBLIC
+        elif kind == _MULTIPLE:
+            count = min(machine.word(type_ + 16) >> 32, _MAX_BASES)
+            for number in range(count):
+                yield machine.words(type_ + 24 + 16 * number, 2)  # type: ignore[misc]
+
+    def within(self, type_: int, address: int, *, private: bool = True) -> Iterator[Subobject]:
+        """The object of a type at ``address``, and its public bases, wherever they lie."""
+        yield Subobject(type_, address)
+        machine = self._process.machine
+        for base, flags in self._bases(type_):
+            if not flags & _PUBLIC and not private:
+                continue
+            offset = flags >> 8
+            offset -= (offset >> 55) << 56
+            if flags & _VIRTUAL and address:
+                offset = machine.word(machine.word(address) + offset)
+            yield from self.within(base, (address + offset) & 0xFFFF_FFFF_FFFF_FFFF, private=private)
+
+    def caught(self, wanted: int, thrown: int, address: int) -> int | None:
+        """Where a handler of type ``wanted`` sees what was thrown; None if it does not catch it."""
+        if self.is_same(wanted, thrown):
+            return self._process.machine.word(address) if self.kind(thrown) == _POINTER else address
+        if self.kind(wanted) == _POINTER and self.kind(thrown) == _POINTER:
+            return self._caught_pointer(wanted, thrown, self._process.machine.word(address))
+        if self.kind(wanted) == _POINTER and self.name(thrown) == "Dn":
+            return 0
+        places = {
+            base.address for base in self.within(thrown, address, private=False) if self.is_same(base.type, wanted)
+        }
+        return places.pop() if len(places) == 1 else None
+
+    def _caught_pointer(self, wanted: int, thrown: int, address: int) -> int | None:
+        machine = self._process.machine
+        (flags, target), (own_flags, source) = (
+            (machine.word(pointer + 16) & 0xFFFF_FFFF, machine.word(pointer + 24)) for pointer in (wanted, thrown)
+        )
+        if own_flags & ~flags & 3:  # const and volatile cannot be cast away
+            return None
+        if self.is_same(target, source) or self.name(target) == "v":
+            return address
+        places = {
+            base.address for base in self.within(source, address, private=False) if self.is_same(base.type, target)
+        }
+        return places.pop() if len(places) == 1 else None
+
+    def dynamic_type(self, address: int) -> Subobject | None:
+        """The whole object that the object with virtual functions at ``address`` is a part of; None if unknown."""
+        machine = self._process.machine
+        table = machine.word(address)
+        to_top, type_ = machine.words(table - 16, 2)
+        if not type_:
+            return None
+        return Subobject(type_, (address + to_top) & 0xFFFF_FFFF_FFFF_FFFF)
+
+    def cast(self, address: int, source: int, target: int) -> int | None:
+        """``dynamic_cast`` of the ``source`` at ``address`` to a pointer to ``target``: 0 for no; None if unknown."""
+        whole = self.dynamic_type(address) if address else None
+        if whole is None:
+            return None
+        found = {part.address for part in self.within(*whole, private=False) if self.is_same(part.type, target)}
+        around = {
+            place
+            for place in found
+            if any(part.address == address and self.is_same(part.type, source) for part in self.within(target, place))
+        }
+        places = around if len(around) == 1 else found
+        if not places and not self.is_known(whole.type):
+            return None
+        return places.pop() if len(places) == 1 else 0

@@ -1,0 +1,45 @@
+"""A static initialiser of the extension ends the process.
+
+**What it finds.** An exception that nothing catches, or a call of `std::terminate`, in the code that runs while the
+extension is loaded.
+
+**Why it fails.** Static initialisers run inside `dlopen`, which catches no exception: the process ends.
+
+**Fix.** Correct the initialiser, or report it to the extension's maintainers: it does so on every torch.
+
+**Limits.** Only what the initialiser does on every machine: after it has asked for a file, a variable or a device, the
+end of the process is a gap, since it may not come to it elsewhere.
+
+**Example.** `throws std::runtime_error, which nothing catches … no such mode`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from abiscan.binary.mangling import demangle
+from abiscan.dispatch.events import EndProcess
+from abiscan.dispatch.messages import OF_THE_CODE
+from abiscan.findings import Evidence, Finding, rule
+from abiscan.linkage.lacks import TorchData
+from abiscan.linkage.linkage import Linkage
+from abiscan.rules.registration import refusal, refusals
+
+
+def check(linkage: Linkage) -> Iterator[Finding]:
+    """One finding: the first end is the last."""
+    for reaction in refusals(linkage, (OF_THE_CODE,)):
+        event = reaction.outcome.event
+        assert isinstance(event, EndProcess)
+        place = demangle(event.place) if event.place else "a static initialiser"
+        yield refusal(
+            RULE.name,
+            linkage,
+            reaction,
+            f"a static initialiser of {reaction.object} {event.cause}",
+            [Evidence(subject=event.place or event.cause, readable=place, object=reaction.object)],
+            "correct the initialiser, or report it to the extension's maintainers: it does so on every torch",
+        )
+
+
+RULE = rule("initialiser-ends-process", __doc__, check, [TorchData.OPERATORS])

@@ -1,0 +1,122 @@
+"""Exceptions of C++ in initialisers: what is registered behind them, and what becomes of those that nothing catches.
+
+What the sources register is what the C++ standard says that they do.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from abiscan.binary.elf import ElfFile
+from abiscan.emulation import Registrations, recover
+
+pytestmark = pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
+
+HEAD = """
+#include <functional>
+#include <map>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <thread>
+extern "C" int aoti_torch_library_init_def(const char*, const char*, unsigned, void**);
+extern "C" int aoti_torch_library_def(void*, const char*);
+static void* library;
+static void define(const std::string& name) { aoti_torch_library_def(library, (name + "() -> ()").c_str()); }
+struct Unwound { ~Unwound() { define("unwound"); } };
+struct Base { virtual ~Base() = default; };
+struct Derived : Base {};
+struct Other : Base {};
+static void body() {
+  BODY
+}
+__attribute__((constructor)) static void begin() {
+  aoti_torch_library_init_def("ns", "x.cpp", 1, &library);
+  body();
+  define("last");
+}
+"""
+CAUGHT = {
+    "by its base": (
+        'try { throw std::runtime_error("text"); } catch (const std::exception& e) { define(e.what()); }',
+        ["text"],
+    ),
+    "of a type that is no class": ('try { throw 7; } catch (int n) { define("n" + std::to_string(n)); }', ["n7"]),
+    "not by another type": (
+        'try { try { throw 1.5; } catch (int) { define("wrong"); } } catch (double) { define("right"); }',
+        ["right"],
+    ),
+    "thrown again": (
+        (
+            'try { try { throw std::out_of_range("o"); } catch (...) { throw; } } '
+            "catch (std::logic_error& e) { define(e.what()); }"
+        ),
+        ["o"],
+    ),
+    "after a cleanup": ('try { Unwound u; throw 1; } catch (...) { define("caught"); }', ["unwound", "caught"]),
+    "thrown by the library": (
+        'try { std::map<int, int>().at(3); } catch (const std::out_of_range&) { define("at"); }',
+        ["at"],
+    ),
+    "through a double": (
+        (
+            "static std::once_flag flag; try { std::call_once(flag, [] { throw 2; }); } "
+            'catch (int) { define("once"); } '
+            'std::call_once(flag, [] { define("again"); });'
+        ),
+        ["once", "again"],
+    ),
+    "of a cast that fails": (
+        (
+            "Derived d; Base* b = &d; try { (void)dynamic_cast<Other&>(*b); } catch (const std::bad_cast&) "
+            '{ define("bad"); } if (dynamic_cast<Derived*>(b) && !dynamic_cast<Other*>(b)) define("cast");'
+        ),
+        ["bad", "cast"],
+    ),
+}
+# The text of what() is what the process prints.
+UNCAUGHT = {
+    "a class of the library": ('throw std::runtime_error("no way");', "std::runtime_error", "no way"),
+    "a number": ("throw 3;", "int", "terminate called after throwing an instance of 'int'"),
+    "through noexcept": ('[]() noexcept { throw std::logic_error("there"); }();', "std::logic_error", "there"),
+    "in a thread": (
+        'try { std::thread t([] { throw std::runtime_error("in it"); }); t.join(); } catch (...) {}',
+        "std::runtime_error",
+        "in it",
+    ),
+}
+
+
+def _recovered(folder: Path, body: str, level: str) -> Registrations:
+    (folder / "throws.cpp").write_text(HEAD.replace("BODY", body))
+    subprocess.run(["g++", level, "-fPIC", "-shared", "throws.cpp", "-o", "throws.so"], check=True, cwd=folder)
+    file = ElfFile.open(folder / "throws.so")
+    return recover(file, file.facts())
+
+
+@pytest.mark.parametrize("level", ["-O0", "-O2"])
+@pytest.mark.parametrize(("body", "names"), CAUGHT.values(), ids=CAUGHT)
+def test_the_initialiser_goes_on_behind_a_handler(tmp_path: Path, body: str, names: list[str], level: str) -> None:
+    found = _recovered(tmp_path, body, level)
+    assert [operator.name for operator in found.operators] == [f"ns::{name}" for name in (*names, "last")]
+    assert found.gaps == ()
+
+
+@pytest.mark.parametrize(("body", "type_", "text"), UNCAUGHT.values(), ids=UNCAUGHT)
+def test_what_nothing_catches_ends_the_process(tmp_path: Path, body: str, type_: str, text: str) -> None:
+    found = _recovered(tmp_path, body, "-O1")
+    (end,) = found.ends
+    assert (end.cause, end.text) == (f"throws {type_}, which nothing catches", text)
+    assert found.operators == ()
+
+
+def test_an_end_that_depends_on_the_machine_is_none_for_certain(tmp_path: Path) -> None:
+    body = 'if (!getenv("NEVER_SET")) throw std::runtime_error("not here");'
+    found = _recovered(tmp_path, body, "-O1")
+    assert found.ends == ()
+    (gap,) = (gap for gap in found.gaps if "nothing catches" in gap.reason)
+    assert gap.ends
