@@ -318,15 +318,14 @@ class Recovery:
         label = functools.reduce(operator.or_, labels, 0)
         left = _MOST_INSTRUCTIONS_READ
         for function in self.functions_reached(start):
-            at, code = image.base + function, self.functions.code_of(function)
-            while code and left and label:
-                instruction = process.arch.decode(at, code)
-                size = 1 if instruction is None else instruction.after - at
-                for address, length in instruction.data if instruction is not None else ():
-                    place = self.datum_at(address)
-                    if place is not None and (length or place != address):
-                        taint.mark(place, length if place == address else _DATUM_SIZE, label)
-                at, code, left = at + size, code[size:], left - 1
+            if not (left and label):
+                break
+            data, count = process.arch.data_of(image.base + function, self.functions.code_of(function), left)
+            left -= count
+            for address, length in data:
+                place = self.datum_at(address)
+                if place is not None and (length or place != address):
+                    taint.mark(place, length if place == address else _DATUM_SIZE, label)
 
     def datum_at(self, address: int) -> int | None:
         """The datum that an address in code is that of, or leads to; None for what code cannot change."""

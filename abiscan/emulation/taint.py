@@ -171,13 +171,20 @@ class Taint:
         if label and len(self.memory) + size > _MOST_BYTES:
             self.decide(label, int(self._machine.vm.pc), "more memory comes from it than can be followed")
             return
-        for at in range(address, address + size):
-            if label:
-                if at not in self.memory:
-                    self._machine.guard(at, guarded=True)
-                self.memory[at] = label
-            elif at in self.memory:
+        if not label:
+            for at in self._marked(address, size):
                 self._clear(at)
+            return
+        for at in range(address, address + size):
+            if at not in self.memory:
+                self._machine.guard(at, guarded=True)
+            self.memory[at] = label
+
+    def _marked(self, address: int, size: int) -> list[int]:
+        """Return the bytes of a part of memory that come from answers."""
+        if size < len(self.memory):
+            return [at for at in range(address, address + size) if at in self.memory]
+        return [at for at in self.memory if address <= at < address + size]
 
     def _clear(self, address: int) -> None:
         del self.memory[address]
@@ -186,12 +193,8 @@ class Taint:
     def label_of(self, address: int, size: int) -> int:
         """What answers bytes come from."""
         label = 0
-        if len(self.memory) < size:
-            for at, old in self.memory.items():
-                label |= old if address <= at < address + size else 0
-        elif self.memory:
-            for at in range(address, address + size):
-                label |= self.memory.get(at, 0)
+        for at in self._marked(address, size):
+            label |= self.memory[at]
         return label & ~self._done
 
     def label_in(self, parts: Iterable[str]) -> int:

@@ -86,6 +86,12 @@ class Arch(Protocol):
     def decode(self, address: int, code: bytes) -> Instruction | None:
         """What the first instruction of ``code`` reads and writes, which is at ``address``; None if it is none."""
 
+    def data_of(self, address: int, code: bytes, most: int) -> tuple[list[tuple[int, int]], int]:
+        """Return the data that the code of a function uses (``Instruction.data``), and how many instructions were read.
+
+        :param most: how many instructions to read at most
+        """
+
     def number_part(self, register: str) -> str:
         """The low eight bytes of one of ``number_registers``, as the emulator calls them."""
 
