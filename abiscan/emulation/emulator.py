@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 from abiscan.emulation import processors
 from abiscan.emulation.arch import Arch
 from abiscan.emulation.processor import ACCESSES, EXECUTE, FORBIDDEN, READ, WRITE, AccessError, Stopped, is_mapped
-from abiscan.emulation.taint import Decision, Taint
+from abiscan.emulation.taint import AnswerDecision, Taint
 
 PAGE_SIZE: Final = 0x1000
 _PAGE_MASK: Final = ~(PAGE_SIZE - 1)
@@ -111,7 +111,7 @@ class Emulator:
         arch: Arch,
         pager: Callable[[int], bool],
         call_out: Callable[[int], None],
-        decided: Callable[[Decision], None] = lambda _: None,
+        decided: Callable[[AnswerDecision], None] = lambda _: None,
     ) -> None:
         self.arch = arch
         self.vm = processors.take(arch.name, _CAPACITY)

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, Protocol
 from abiscan.binary.mangling import demangle_type
 from abiscan.emulation.arch import Arch
 from abiscan.emulation.emulator import CANARY, RETURN, Emulator, Stop
-from abiscan.emulation.frames import Frames, Function, Landing, State
+from abiscan.emulation.frames import FrameEntry, Frames, FrameState, Landing
 from abiscan.emulation.loader import Image
 from abiscan.emulation.type_information import TypeInformation
 
@@ -26,7 +26,7 @@ _TYPE, _DESTRUCTOR, _NEXT, _HANDLERS, _SWITCH, _ADJUSTED = -80, -72, -48, -40, -
 _MAX_FRAMES: Final = 4_000
 
 
-class Process(Protocol):
+class _Process(Protocol):
     """The process that throws: see ``EmulatedProcess``."""
 
     machine: Emulator
@@ -40,7 +40,7 @@ class Process(Protocol):
         """Fresh, cleared memory."""
 
 
-class Call(Protocol):
+class _Call(Protocol):
     """The call of a double: see ``process.Call``."""
 
     return_address: int
@@ -52,14 +52,14 @@ class Unwinding(Exception):  # noqa: N818 - not an error: the emulated code goes
     ``state`` is where the code goes on that called a double at ``depth``; None for the double that throws.
     """
 
-    def __init__(self, exception: int, state: State | None = None, depth: int = _MAX_FRAMES) -> None:
+    def __init__(self, exception: int, state: FrameState | None = None, depth: int = _MAX_FRAMES) -> None:
         super().__init__(exception)
         self.exception = exception
         self.state = state
         self.depth = depth
 
 
-class ProcessEnd(Stop):
+class ProcessTermination(Stop):
     """The code ends the process. ``text`` is what is printed."""
 
     def __init__(self, reason: str, address: int, text: str, *, signal: str = "SIGABRT") -> None:
@@ -70,8 +70,8 @@ class ProcessEnd(Stop):
 
 class _Frame(NamedTuple):
     depth: int
-    state: State
-    function: Function
+    state: FrameState
+    function: FrameEntry
     frames: Frames
     landing: Landing | None
 
@@ -85,7 +85,7 @@ class _Handler(NamedTuple):
 class Exceptions:
     """The exceptions of one process, by the addresses of their ``_Unwind_Exception``."""
 
-    def __init__(self, process: Process) -> None:
+    def __init__(self, process: _Process) -> None:
         self._process = process
         self._frames: dict[int, Frames | None] = {}
         self._handlers: dict[int, _Handler] = {}
@@ -123,11 +123,11 @@ class Exceptions:
 
     # Throwing
 
-    def throw(self, call: Call, exception: int) -> None:
+    def throw(self, call: _Call, exception: int) -> None:
         """Find the handler, and be on the way to it.
 
         :raises Unwinding: there is one
-        :raises ProcessEnd: there is none
+        :raises ProcessTermination: there is none
         """
         with self._process.machine.taint.unseen():
             handler = self._find(exception, self.state_of(call))
@@ -137,7 +137,7 @@ class Exceptions:
         self.in_flight += 1
         raise Unwinding(exception)
 
-    def is_caught(self, call: Call, type_: int) -> bool:
+    def is_caught(self, call: _Call, type_: int) -> bool:
         """Whether something catches an exception of a type that is thrown by the function called."""
         exception = self.begin(self.new(64), type_, 0)
         try:
@@ -146,7 +146,7 @@ class Exceptions:
         except Stop:
             return False
 
-    def unwind(self, call: Call, unwinding: Unwinding) -> None:
+    def unwind(self, call: _Call, unwinding: Unwinding) -> None:
         """Go on with an exception that has come out of the double that was called.
 
         :raises Unwinding: it goes on further out
@@ -155,7 +155,7 @@ class Exceptions:
             raise unwinding
         self._go_on(unwinding.exception, unwinding.state or self.state_of(call))
 
-    def _go_on(self, exception: int, state: State) -> None:
+    def _go_on(self, exception: int, state: FrameState) -> None:
         """Enter the next landing pad on the way, from where the code is in ``state``.
 
         :raises Unwinding: it is in the code that called the double that runs
@@ -191,7 +191,7 @@ class Exceptions:
         vm.pc = frame.landing.pad
         self._process.machine.taint.land()
 
-    def _find(self, exception: int, state: State) -> _Handler | None:
+    def _find(self, exception: int, state: FrameState) -> _Handler | None:
         """Phase 1: the first frame that catches the exception, or lets none pass."""
         machine = self._process.machine
         for frame in self._walk(state):
@@ -226,7 +226,7 @@ class Exceptions:
                 return place
         return None
 
-    def _walk(self, state: State) -> Iterator[_Frame]:
+    def _walk(self, state: FrameState) -> Iterator[_Frame]:
         """The frames, the innermost first, up to where no call frame information leads on."""
         machine = self._process.machine
         depth = machine.depth
@@ -237,7 +237,7 @@ class Exceptions:
                 if boundary is None:
                     return
                 registers = {**state.registers, self._process.arch.dwarf_stack_pointer: boundary.stack}
-                state = State(registers, boundary.pc)
+                state = FrameState(registers, boundary.pc)
             image = self._process.image_at(state.pc)
             frames = self._frames_of(image) if image is not None else None
             function = frames.function_at(state.pc - 1) if frames is not None else None
@@ -246,7 +246,7 @@ class Exceptions:
             yield _Frame(depth, state, function, frames, frames.landing(function, state.pc))
             state = frames.caller(function, state)
 
-    def locals_at(self, call: Call, address: int, most: int) -> Iterator[tuple[int, int]]:
+    def locals_at(self, call: _Call, address: int, most: int) -> Iterator[tuple[int, int]]:
         """The parts of a frame from an address in the stack on that hold neither registers nor a stack protector."""
         for frame in self._frames_from(call):
             cfa = frame.frames.cfa(frame.function, frame.state)
@@ -261,7 +261,7 @@ class Exceptions:
             yield address, end - address
             return
 
-    def _frames_from(self, call: Call) -> list[_Frame]:
+    def _frames_from(self, call: _Call) -> list[_Frame]:
         with self._process.machine.taint.unseen():
             return list(self._walk(self.state_of(call)))
 
@@ -272,12 +272,12 @@ class Exceptions:
             self._frames[image.base] = Frames(self._process.machine, header, stack) if header is not None else None
         return self._frames[image.base]
 
-    def state_of(self, call: Call) -> State:
+    def state_of(self, call: _Call) -> FrameState:
         """The registers where the called function returns to."""
         arch, vm = self._process.arch, self._process.machine.vm
         registers = {number: int(vm.reg_read(name)) for number, name in enumerate(arch.dwarf)}
         registers[arch.dwarf_stack_pointer] = arch.stack_after_return(vm)
-        return State(registers, call.return_address)
+        return FrameState(registers, call.return_address)
 
     # Handlers
 
@@ -297,10 +297,10 @@ class Exceptions:
         needed = exception in self.caught or exception in self._rethrown or exception in self.kept
         return None if needed else exception
 
-    def rethrow(self, call: Call) -> None:
+    def rethrow(self, call: _Call) -> None:
         """``throw;``."""
         if not self.caught:
-            raise ProcessEnd("the code calls std::terminate", call.return_address, _WITHOUT_EXCEPTION)
+            raise ProcessTermination("the code calls std::terminate", call.return_address, _WITHOUT_EXCEPTION)
         exception = self.caught[-1]
         self._rethrown.add(exception)
         self.throw(call, exception)
@@ -311,14 +311,16 @@ class Exceptions:
 
     # The end
 
-    def end_of(self, address: int, exception: int | None) -> ProcessEnd:
+    def end_of(self, address: int, exception: int | None) -> ProcessTermination:
         """``std::terminate`` (libsupc++, ``vterminate.cc``: what it prints)."""
         if exception is None:
-            return ProcessEnd("the code calls std::terminate", address, _WITHOUT_EXCEPTION)
+            return ProcessTermination("the code calls std::terminate", address, _WITHOUT_EXCEPTION)
         name = self._process.types.name(self.type_of(exception))
         shown = demangle_type(name.removeprefix("*"))
         text = f"terminate called after throwing an instance of '{shown}'"
-        return ProcessEnd(f"the code throws {shown}, which nothing catches", address, self.what(exception) or text)
+        return ProcessTermination(
+            f"the code throws {shown}, which nothing catches", address, self.what(exception) or text
+        )
 
     def what(self, exception: int) -> str | None:
         """``what()`` of a thrown object, None where it has none, or where that is not known."""

@@ -22,7 +22,7 @@ _MOST_BYTES: Final = 1 << 20  # of one table
 _MOST_ACTIONS: Final = 64
 
 
-class Memory(Protocol):
+class _Memory(Protocol):
     """What is read: the memory of the emulated process."""
 
     def read(self, address: int, size: int) -> bytes:
@@ -35,7 +35,7 @@ class Memory(Protocol):
 class _Reader:
     """Reads numbers one after the other."""
 
-    def __init__(self, memory: Memory, at: int) -> None:
+    def __init__(self, memory: _Memory, at: int) -> None:
         self._memory = memory
         self.at = at
 
@@ -78,7 +78,7 @@ class _Reader:
         return self._memory.word(value) if encoding & _INDIRECT else value
 
 
-class Rule(NamedTuple):
+class _RegisterRule(NamedTuple):
     """Where a register of the caller is: ``kind`` says what ``value`` means."""
 
     kind: str  # offset (from the CFA), is (the CFA and an offset), register, expression, is expression
@@ -87,9 +87,9 @@ class Rule(NamedTuple):
 
 @dataclass(slots=True)
 class _Row:
-    cfa: Rule = field(default_factory=lambda: Rule("offset", 0))
+    cfa: _RegisterRule = field(default_factory=lambda: _RegisterRule("offset", 0))
     cfa_register: int = 0
-    registers: dict[int, Rule] = field(default_factory=dict)
+    registers: dict[int, _RegisterRule] = field(default_factory=dict)
 
     def copy(self) -> _Row:
         return _Row(self.cfa, self.cfa_register, dict(self.registers))
@@ -109,7 +109,7 @@ class _Common(NamedTuple):
     end: int
 
 
-class Function(NamedTuple):
+class FrameEntry(NamedTuple):
     """A function with call frame information; addresses of the emulated process. ``data`` is 0 without any."""
 
     start: int
@@ -121,7 +121,7 @@ class Function(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class FrameState:
     """The registers by their DWARF numbers, and where the code goes on."""
 
     registers: Mapping[int, int]
@@ -149,7 +149,7 @@ class Frames:
     :param stack_pointer: the DWARF number of that register
     """
 
-    def __init__(self, memory: Memory, header: int, stack_pointer: int) -> None:
+    def __init__(self, memory: _Memory, header: int, stack_pointer: int) -> None:
         self._memory = memory
         self._header = header
         self._stack_pointer = stack_pointer
@@ -159,7 +159,7 @@ class Frames:
         self._count = reader.encoded(count_encoding, header)
         self._table = reader.at
 
-    def function_at(self, address: int) -> Function | None:
+    def function_at(self, address: int) -> FrameEntry | None:
         """The function that ``address`` is in."""
         if self._table_encoding != _DATA_RELATIVE | 0x0B:
             return None
@@ -179,7 +179,7 @@ class Frames:
         start, entry = struct.unpack("<ii", self._memory.read(self._table + 8 * number, 8))
         return (self._header + start) & _WORD, (self._header + entry) & _WORD
 
-    def _read(self, at: int) -> Function | None:
+    def _read(self, at: int) -> FrameEntry | None:
         reader = _Reader(self._memory, at)
         length = reader.take("<I")
         end = reader.at + length
@@ -196,7 +196,7 @@ class Frames:
             if common.data != _ABSENT:
                 data = reader.encoded(common.data, self._header)
             reader.at = after
-        return Function(start, size, data, common, reader.at, end)
+        return FrameEntry(start, size, data, common, reader.at, end)
 
     def _read_common(self, at: int) -> _Common:
         reader = _Reader(self._memory, at)
@@ -226,11 +226,11 @@ class Frames:
 
     # Callers
 
-    def cfa(self, function: Function, state: State) -> int:
+    def cfa(self, function: FrameEntry, state: FrameState) -> int:
         """The canonical frame address of the function: the stack pointer before it was called."""
         return self._cfa(self._row(function, state.pc), state)
 
-    def caller(self, function: Function, state: State) -> State:
+    def caller(self, function: FrameEntry, state: FrameState) -> FrameState:
         """The registers where the function, stopped in ``state``, returns to."""
         row = self._row(function, state.pc)
         cfa = self._cfa(row, state)
@@ -247,21 +247,21 @@ class Frames:
                 registers[number] = value if rule.kind == "is expression" else self._memory.word(value)
         pc = registers[function.common.return_column]
         registers[self._stack_pointer] = cfa
-        return State(registers, pc)
+        return FrameState(registers, pc)
 
-    def saved(self, function: Function, state: State) -> tuple[int, ...]:
+    def saved(self, function: FrameEntry, state: FrameState) -> tuple[int, ...]:
         """Where in its frame the function has saved registers and its return address."""
         row = self._row(function, state.pc)
         cfa = self._cfa(row, state)
         places = (rule.value for rule in row.registers.values() if rule.kind == "offset")
         return tuple(sorted((cfa + place) & _WORD for place in places))
 
-    def _cfa(self, row: _Row, state: State) -> int:
+    def _cfa(self, row: _Row, state: FrameState) -> int:
         if row.cfa.kind == "expression":
             return self._evaluate(row.cfa.value, state, None)
         return (state.registers[row.cfa_register] + row.cfa.value) & _WORD
 
-    def _row(self, function: Function, pc: int) -> _Row:
+    def _row(self, function: FrameEntry, pc: int) -> _Row:
         """The rules at the call that returns to ``pc``."""
         common = function.common
         row = _Row()
@@ -286,7 +286,7 @@ class Frames:
                 if pc is not None and at >= pc:
                     return
             elif high == 0x80:  # offset
-                row.registers[low] = Rule("offset", reader.unsigned() * common.data_factor)
+                row.registers[low] = _RegisterRule("offset", reader.unsigned() * common.data_factor)
             elif high == 0xC0 or code == 0x06:  # restore
                 number = low if high else reader.unsigned()
                 rule = initial.registers.get(number) if initial else None
@@ -296,12 +296,12 @@ class Frames:
                     row.registers[number] = rule
             elif code == 0x05:  # offset_extended
                 number = reader.unsigned()
-                row.registers[number] = Rule("offset", reader.unsigned() * common.data_factor)
+                row.registers[number] = _RegisterRule("offset", reader.unsigned() * common.data_factor)
             elif code in (0x07, 0x08):  # undefined, same_value
                 row.registers.pop(reader.unsigned(), None)
             elif code == 0x09:  # register
                 number = reader.unsigned()
-                row.registers[number] = Rule("register", reader.unsigned())
+                row.registers[number] = _RegisterRule("register", reader.unsigned())
             elif code == 0x0A:  # remember_state
                 saved.append(row.copy())
             elif code == 0x0B:  # restore_state
@@ -310,26 +310,26 @@ class Frames:
             elif code in (0x0C, 0x12):  # def_cfa, def_cfa_sf
                 row.cfa_register = reader.unsigned()
                 offset = reader.unsigned() if code == 0x0C else reader.signed() * common.data_factor
-                row.cfa = Rule("offset", offset)
+                row.cfa = _RegisterRule("offset", offset)
             elif code == 0x0D:  # def_cfa_register
                 row.cfa_register = reader.unsigned()
             elif code in (0x0E, 0x13):  # def_cfa_offset, def_cfa_offset_sf
                 offset = reader.unsigned() if code == 0x0E else reader.signed() * common.data_factor
-                row.cfa = Rule("offset", offset)
+                row.cfa = _RegisterRule("offset", offset)
             elif code == 0x0F:  # def_cfa_expression
-                row.cfa = Rule("expression", reader.at)
+                row.cfa = _RegisterRule("expression", reader.at)
                 reader.at = self._behind_block(reader.at)
             elif code in (0x10, 0x16):  # expression, val_expression
                 number = reader.unsigned()
-                row.registers[number] = Rule("expression" if code == 0x10 else "is expression", reader.at)
+                row.registers[number] = _RegisterRule("expression" if code == 0x10 else "is expression", reader.at)
                 reader.at = self._behind_block(reader.at)
             elif code == 0x11:  # offset_extended_sf
                 number = reader.unsigned()
-                row.registers[number] = Rule("offset", reader.signed() * common.data_factor)
+                row.registers[number] = _RegisterRule("offset", reader.signed() * common.data_factor)
             elif code in (0x14, 0x15):  # val_offset, val_offset_sf
                 number = reader.unsigned()
                 offset = reader.unsigned() if code == 0x14 else reader.signed()
-                row.registers[number] = Rule("is", offset * common.data_factor)
+                row.registers[number] = _RegisterRule("is", offset * common.data_factor)
             elif code == 0x2E:  # GNU_args_size
                 reader.unsigned()
             elif code not in (0x00, 0x2D):  # nop; AARCH64_negate_ra_state: nothing signs here
@@ -340,7 +340,7 @@ class Frames:
         size = reader.unsigned()
         return reader.at + size
 
-    def _evaluate(self, at: int, state: State, cfa: int | None) -> int:
+    def _evaluate(self, at: int, state: FrameState, cfa: int | None) -> int:
         """A DWARF expression, as linkers write them for stubs and compilers for realigned stacks."""
         end = self._behind_block(at)
         reader = _Reader(self._memory, at)
@@ -376,7 +376,7 @@ class Frames:
 
     # Handlers
 
-    def landing(self, function: Function, pc: int) -> Landing | None:
+    def landing(self, function: FrameEntry, pc: int) -> Landing | None:
         """What the function does with an exception that comes out of the call that returns to ``pc``; None: nothing."""
         if not function.data:
             return None

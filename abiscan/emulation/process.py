@@ -33,7 +33,7 @@ from abiscan.emulation.exceptions import Exceptions, Unwinding
 from abiscan.emulation.loader import Image
 from abiscan.emulation.processor import AccessError
 from abiscan.emulation.stream_layouts import stream_layout
-from abiscan.emulation.taint import Decision
+from abiscan.emulation.taint import AnswerDecision
 from abiscan.emulation.type_information import BASES, ROOT, VTABLES, TypeInformation
 from abiscan.emulation.unknown_answers import written
 
@@ -104,7 +104,7 @@ class EmulatedProcess:
         self.attributes: dict[int, dict[bytes | int, int]] = {}
         self.python_version = "3.11"
         self.answered_with_zero: str | None = None  # the import that was called last, if it has no double
-        self.decisions: list[Decision] = []
+        self.decisions: list[AnswerDecision] = []
         self.decided_at: int | None = None  # what ``count`` was at the first of them
         self.count: Callable[[], int] = lambda: 0
         self.called: set[str] = set()  # the imports that were called
@@ -402,7 +402,7 @@ class EmulatedProcess:
         finally:
             taint.read = outer
 
-    def _decide(self, decision: Decision) -> None:
+    def _decide(self, decision: AnswerDecision) -> None:
         if self.decided_at is None:
             self.decided_at = self.count()
         self.decisions.append(decision)

@@ -33,14 +33,14 @@ from abiscan.emulation.doubles.torch_lookups import function_called
 from abiscan.emulation.doubles.torch_registries import FilledRegistries
 from abiscan.emulation.emulator import Stop
 from abiscan.emulation.environment import asks_machine, is_as_in_torch
-from abiscan.emulation.exceptions import ProcessEnd
+from abiscan.emulation.exceptions import ProcessTermination
 from abiscan.emulation.loader import BASE, Image
 from abiscan.emulation.lookups import LookupReader, imported_operators
 from abiscan.emulation.model import EmulationGap, Library, LibraryKind, Lookup, Phase, Registrations
 from abiscan.emulation.process import Double, EmulatedProcess
 from abiscan.emulation.processor import AccessError
 from abiscan.emulation.recorder import NAMESPACE_SEPARATOR, Recorder
-from abiscan.emulation.taint import Decision
+from abiscan.emulation.taint import AnswerDecision
 from abiscan.emulation.torch_state import TorchState
 from abiscan.emulation.tracing import traced
 from abiscan.errors import NotElfError
@@ -114,7 +114,7 @@ def _registered_otherwise(
             yield recovery.in_static
 
 
-def _dependence(decision: Decision, image: Image) -> EmulationGap:
+def _dependence(decision: AnswerDecision, image: Image) -> EmulationGap:
     found = decision.source
     address = found.address - BASE if image.contains(found.address) else None
     return EmulationGap(
@@ -136,7 +136,7 @@ class Asked:
 
     start: int
     registered: bool
-    decisions: tuple[Decision, ...]
+    decisions: tuple[AnswerDecision, ...]
 
 
 class Recovery:
@@ -310,7 +310,7 @@ class Recovery:
                 self.mark_written(start, decisions)
             self.asked.append(Asked(start=start, registered=bool(recorder.since(before)), decisions=decisions))
 
-    def mark_written(self, start: int, decisions: Sequence[Decision]) -> None:
+    def mark_written(self, start: int, decisions: Sequence[AnswerDecision]) -> None:
         """Follow what a part may have written had it taken another way: the data that its functions use."""
         process, image = self.process, self.process.image
         taint = process.machine.taint
@@ -336,7 +336,7 @@ class Recovery:
             address = self.process.machine.word(address)
         return address if image.contains(address) and image.is_writable(address) else None
 
-    def decisions(self) -> Iterator[Decision]:
+    def decisions(self) -> Iterator[AnswerDecision]:
         """What unknown answers decided in parts that register something, or would if they took another way."""
         for asked in self.asked:
             if self.may_register(asked):
@@ -353,8 +353,8 @@ class Recovery:
         """Run one function to its end and return its result; None, and a gap, if it does not finish."""
         result = self.attempt(address, arguments, self.most_instructions)
         if isinstance(result, Stop):
-            ends = isinstance(result, ProcessEnd) and self.is_as_in_torch()
-            if isinstance(result, ProcessEnd) and ends and self.is_everywhere_so():
+            ends = isinstance(result, ProcessTermination) and self.is_as_in_torch()
+            if isinstance(result, ProcessTermination) and ends and self.is_everywhere_so():
                 ends = False
                 symbol = None if (at := self.own(result.address)) is None else self.process.image.nearest_symbol(at)
                 self.recorder.end(result.reason.removeprefix("the code "), result.text, symbol)

@@ -21,7 +21,7 @@ from abiscan.emulation.processor import Processor
 
 if TYPE_CHECKING:
     from abiscan.emulation.arch import Arch
-    from abiscan.emulation.arch.data_flow import Access, Instruction
+    from abiscan.emulation.arch.data_flow import Access, DataFlow
 
 _MOST_STEPS: Final = 400_000  # of one object
 _MOST_BYTES: Final = 1 << 20  # of memory that is guarded at a time
@@ -29,7 +29,7 @@ _MOST_CALLS: Final = 500  # of one function from one place
 _WORD: Final = 0xFFFF_FFFF_FFFF_FFFF
 
 
-class Machine(Protocol):
+class _Machine(Protocol):
     """What executes the code: see ``Emulator``."""
 
     vm: Processor
@@ -54,7 +54,7 @@ class Source(NamedTuple):
     address: int
 
 
-class Decision(NamedTuple):
+class AnswerDecision(NamedTuple):
     """Where an answer decides, and how."""
 
     source: Source
@@ -79,8 +79,8 @@ class Taint:
     :param decided: told of every decision
     """
 
-    def __init__(self, machine: Machine, arch: Arch, decided: Callable[[Decision], None]) -> None:
-        self._machine: Machine = weakref.proxy(machine)
+    def __init__(self, machine: _Machine, arch: Arch, decided: Callable[[AnswerDecision], None]) -> None:
+        self._machine: _Machine = weakref.proxy(machine)
         self._arch = arch
         self._decided = decided
         self._sources: dict[Source, int] = {}  # the number of each
@@ -90,7 +90,7 @@ class Taint:
         self.memory: dict[int, int] = {}
         self.read = 0
         """What the double that runs has read."""
-        self._instructions: dict[int, Instruction | None] = {}
+        self._instructions: dict[int, DataFlow | None] = {}
         self._steps = _MOST_STEPS
         self._suspended: list[_Suspended] = []
         self._answered = False  # whether the instruction that is executed has answered by itself
@@ -211,7 +211,7 @@ class Taint:
             return
         for source, number in self._sources.items():
             if label >> number & 1:
-                self._decided(Decision(source, address, how))
+                self._decided(AnswerDecision(source, address, how))
         self._done |= label
         self.registers = {part: left for part, old in self.registers.items() if (left := old & ~self._done)}
         for at in [at for at, old in self.memory.items() if not old & ~self._done]:
@@ -270,7 +270,7 @@ class Taint:
             self.decide(label, pc, "it is in use for longer than can be followed")
         return self._steps >= 0
 
-    def _label_read(self, instruction: Instruction, places: list[tuple[int, Access]], pc: int) -> int:
+    def _label_read(self, instruction: DataFlow, places: list[tuple[int, Access]], pc: int) -> int:
         """What the values that an instruction reads come from; what decides is told, and does not count any more."""
         label = self.label_in(instruction.reads)
         for place, access in places:
@@ -288,7 +288,7 @@ class Taint:
             address += int(self._machine.vm.reg_read(name)) * factor
         return address & _WORD
 
-    def _suspend(self, instruction: Instruction) -> bool:
+    def _suspend(self, instruction: DataFlow) -> bool:
         """At a call: whether the called function can look at nothing that comes from an answer, except in memory."""
         if not self.registers or any(part not in self._arch.kept_parts for part in self.registers):
             return False

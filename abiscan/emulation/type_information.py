@@ -42,7 +42,7 @@ BASES: Final = {
 _WITHOUT_BASE: Final = (ROOT, "N10__cxxabiv115__forced_unwindE", "N10__cxxabiv119__foreign_exceptionE")
 
 
-class Process(Protocol):
+class _Process(Protocol):
     """The process that has the types: see ``EmulatedProcess``."""
 
     machine: Emulator
@@ -62,7 +62,7 @@ class Subobject(NamedTuple):
 class TypeInformation:
     """The type information of one process; types are addresses of ``std::type_info``."""
 
-    def __init__(self, process: Process) -> None:
+    def __init__(self, process: _Process) -> None:
         self._process = process
 
     def name(self, type_: int) -> str:

@@ -68,7 +68,7 @@ _C_FUNCTIONS: Final[dict[str, dict[int, int | str]]] = {
 }
 
 
-class Process(Protocol):
+class _Process(Protocol):
     """The process that calls: see ``EmulatedProcess``."""
 
     machine: Emulator
@@ -85,21 +85,21 @@ class Process(Protocol):
         """The size of an allocation."""
 
 
-class Call(Protocol):
+class _Call(Protocol):
     """The call of a function: see ``process.Call``."""
 
     name: str
     return_address: int
 
     @property
-    def process(self) -> Process:
+    def process(self) -> _Process:
         """The process that calls."""
 
     def argument(self, index: int) -> int:
         """An integer or pointer argument."""
 
 
-def written(call: Call) -> Iterator[tuple[int, int]]:
+def written(call: _Call) -> Iterator[tuple[int, int]]:
     """The parts of memory, address and size, that an unknown function may have written."""
     known = _C_FUNCTIONS.get(call.name)
     if known is not None:
@@ -129,7 +129,7 @@ def _arguments(name: str) -> int:
     return (inner.count(",") + 1 if inner.strip() else 0) + _HIDDEN
 
 
-def _extent(call: Call, address: int) -> Iterator[tuple[int, int]]:
+def _extent(call: _Call, address: int) -> Iterator[tuple[int, int]]:
     process = call.process
     if process.machine.is_heap(address) and address < process.heap_top():
         yield address, min(_LARGEST, process.heap_top() - address, process.size_of(address) or _LARGEST)

@@ -12,7 +12,7 @@ from abiscan.emulation.arch.x86_64 import X8664
 from abiscan.emulation.processor import Processor
 
 if TYPE_CHECKING:
-    from abiscan.emulation.arch.data_flow import Instruction
+    from abiscan.emulation.arch.data_flow import DataFlow
 
 
 class Arch(Protocol):
@@ -83,11 +83,11 @@ class Arch(Protocol):
         Its first four bytes decide, or fewer.
         """
 
-    def decode(self, address: int, code: bytes) -> Instruction | None:
+    def decode(self, address: int, code: bytes) -> DataFlow | None:
         """What the first instruction of ``code`` reads and writes, which is at ``address``; None if it is none."""
 
     def data_of(self, address: int, code: bytes, most: int) -> tuple[list[tuple[int, int]], int]:
-        """Return the data that the code of a function uses (``Instruction.data``), and how many instructions were read.
+        """Return the data that the code of a function uses (``DataFlow.data``), and how many instructions were read.
 
         :param most: how many instructions to read at most
         """

@@ -10,7 +10,7 @@ from abiscan.emulation.arch.memory import Memory
 from abiscan.emulation.processor import Processor
 
 if TYPE_CHECKING:
-    from abiscan.emulation.arch.data_flow import Instruction
+    from abiscan.emulation.arch.data_flow import DataFlow
 
 
 class Aarch64:
@@ -96,7 +96,7 @@ class Aarch64:
     def return_object(self, vm: Processor, address: int) -> None:
         """Nothing: ``x8`` need not be preserved, and nothing else is returned (AAPCS64, section 6.9)."""
 
-    def decode(self, address: int, code: bytes) -> Instruction | None:
+    def decode(self, address: int, code: bytes) -> DataFlow | None:
         """What the first instruction of ``code`` reads and writes, which is at ``address``; None if it is none."""
         from abiscan.emulation.arch.data_flow import decode_aarch64
 

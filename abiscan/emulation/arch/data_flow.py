@@ -29,7 +29,7 @@ class Access(NamedTuple):
     writes: bool
 
 
-class Instruction(NamedTuple):
+class DataFlow(NamedTuple):
     """What an instruction does to registers and memory.
 
     A register is in parts where code writes less than the whole of it: ``RAX``, ``RAX.low``, ``RAX.high``.
@@ -122,7 +122,7 @@ def data_of_x86_64(address: int, code: bytes, most: int) -> tuple[list[tuple[int
     return data, count
 
 
-def decode_x86_64(address: int, code: bytes) -> Instruction | None:  # noqa: C901 - one instruction set
+def decode_x86_64(address: int, code: bytes) -> DataFlow | None:  # noqa: C901 - one instruction set
     """What the first instruction of ``code`` does, which is at ``address``; None if it is none."""
     instruction = next(_decoder("x86_64").disasm(code, address, 1), None)
     if instruction is None:
@@ -198,7 +198,7 @@ def decode_x86_64(address: int, code: bytes) -> Instruction | None:  # noqa: C90
         writes -= set(parts("RSI", "RDI"))
     reads -= set(parts("RSP"))
     writes -= set(parts("RSP"))
-    return Instruction(
+    return DataFlow(
         frozenset(reads),
         frozenset(writes),
         frozenset(addresses - set(parts("RSP"))),
@@ -224,7 +224,7 @@ def _part_aarch64(name: str) -> tuple[str, ...]:
     return ()
 
 
-def decode_aarch64(address: int, code: bytes) -> Instruction | None:
+def decode_aarch64(address: int, code: bytes) -> DataFlow | None:
     """The same for AArch64."""
     instruction = next(_decoder("aarch64").disasm(code, address, 1), None)
     if instruction is None:
@@ -259,7 +259,7 @@ def decode_aarch64(address: int, code: bytes) -> Instruction | None:
         reads = writes = set()
     elif mnemonic in ("mov", "movz", "adr", "adrp", "ldr", "ldp"):
         reads -= writes - data
-    return Instruction(
+    return DataFlow(
         frozenset(reads),
         frozenset(writes),
         frozenset(addresses),

@@ -13,7 +13,7 @@ from abiscan.emulation.arch.vex import suspects
 from abiscan.emulation.processor import Processor
 
 if TYPE_CHECKING:
-    from abiscan.emulation.arch.data_flow import Instruction
+    from abiscan.emulation.arch.data_flow import DataFlow
     from abiscan.emulation.arch.vector import VectorUnit
 
 
@@ -118,7 +118,7 @@ class X8664:
         """A function that returns an object in memory returns its address in ``rax``."""
         vm.reg_write("RAX", address)
 
-    def decode(self, address: int, code: bytes) -> Instruction | None:
+    def decode(self, address: int, code: bytes) -> DataFlow | None:
         """What the first instruction of ``code`` reads and writes, which is at ``address``; None if it is none."""
         from abiscan.emulation.arch.data_flow import decode_x86_64
 

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 from abiscan.emulation.doubles import Doubles, ctype
 from abiscan.emulation.emulator import Stop
-from abiscan.emulation.exceptions import ProcessEnd
+from abiscan.emulation.exceptions import ProcessTermination
 from abiscan.emulation.process import Call
 
 _LOCALE_SIZE: Final = 256  # struct __locale_struct has 232 bytes
@@ -536,7 +536,7 @@ def _end(call: Call) -> int:
     if call.name == "__assert_fail":  # (condition, file, line, function), as glibc prints them
         condition, file, function = (call.machine.text(call.argument(at)).decode(*_TEXT) for at in (0, 1, 3))
         text = f"{file}:{call.argument(2) & 0xFFFF_FFFF}: {function}: Assertion `{condition}' failed."
-    raise ProcessEnd(f"the code calls {call.name}", call.return_address, text)
+    raise ProcessTermination(f"the code calls {call.name}", call.return_address, text)
 
 
 @LIBC.named("div", "ldiv", "lldiv")

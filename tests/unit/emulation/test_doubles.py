@@ -24,7 +24,7 @@ from abiscan.emulation.doubles.numbers import NUMBERS as NUMBER_DOUBLES
 from abiscan.emulation.doubles.streams import STREAMS as STREAM_DOUBLES
 from abiscan.emulation.doubles.system import SYSTEM
 from abiscan.emulation.emulator import Stop
-from abiscan.emulation.exceptions import ProcessEnd
+from abiscan.emulation.exceptions import ProcessTermination
 from abiscan.emulation.process import Call, EmulatedProcess
 from abiscan.emulation.strings import COW, CXX11, StringAbi, abi_in, abi_of
 
@@ -316,7 +316,7 @@ def test_once_and_guards(process: EmulatedProcess) -> None:
 def test_an_exception_that_nothing_catches_ends_the_process(process: EmulatedProcess) -> None:
     thrown = call(process, "__cxa_allocate_exception", 16)
     call(process, "_ZNSt13runtime_errorC1EPKc", thrown, process.store(b"no way\0"))
-    with pytest.raises(ProcessEnd, match="throws std::runtime_error") as ended:
+    with pytest.raises(ProcessTermination, match="throws std::runtime_error") as ended:
         call(process, "__cxa_throw", thrown, process.bind("_ZTISt13runtime_error"), 0)
     assert ended.value.text == "no way"
 
