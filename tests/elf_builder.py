@@ -24,7 +24,8 @@ DF_1_PIE: Final = 0x0800_0000
 
 _DT = {
     "NEEDED": 1, "PLTRELSZ": 2, "HASH": 4, "STRTAB": 5, "SYMTAB": 6, "RELA": 7, "RELASZ": 8, "RELAENT": 9, "STRSZ": 10,
-    "SYMENT": 11, "SONAME": 14, "RPATH": 15, "PLTREL": 20, "JMPREL": 23, "RUNPATH": 29, "GNU_HASH": 0x6FFFFEF5,
+    "SYMENT": 11, "SONAME": 14, "RPATH": 15, "PLTREL": 20, "JMPREL": 23, "RUNPATH": 29, "RELRSZ": 35, "RELR": 36,
+    "RELRENT": 37, "GNU_HASH": 0x6FFFFEF5,
     "VERSYM": 0x6FFFFFF0, "FLAGS_1": 0x6FFFFFFB, "VERDEF": 0x6FFFFFFC, "VERDEFNUM": 0x6FFFFFFD, "VERNEED": 0x6FFFFFFE,
     "VERNEEDNUM": 0x6FFFFFFF,
 }  # fmt: skip
@@ -62,7 +63,8 @@ class Elf:
 
     ``undefined`` are relocated in this order, and stand in the symbol table in the opposite one. ``version_needs`` are
     (file, version, weak) beyond those of ``undefined``; ``version_definitions`` beyond those of ``defined``, and None
-    for no such table. ``texts`` are strings among the data; ``size`` pads the file.
+    for no such table. ``texts`` are strings among the data; ``relr`` adds an empty table of packed relocations;
+    ``size`` pads the file.
     """
 
     machine: int = EM_X86_64
@@ -79,6 +81,7 @@ class Elf:
     hash: Literal["gnu", "sysv", "none"] = "gnu"
     flags_1: int = 0
     texts: tuple[bytes, ...] = ()
+    relr: bool = False
     size: int = 0
 
     def build(self) -> bytes:
@@ -160,6 +163,10 @@ class _Builder:
         self._symbols(scratch)
         self._versions()
         self._relocations(scratch)
+        if elf.relr:
+            self.entry("RELR", self.place(b""))
+            self.entry("RELRSZ", 0)
+            self.entry("RELRENT", 8)
         if elf.flags_1:
             self.entry("FLAGS_1", elf.flags_1)
         self.entry("STRTAB", self.place(bytes(self.strings)))

@@ -29,7 +29,9 @@ KINDS: Final = {
 }
 
 
-def registrations(steps: Iterable[Mapping[str, Any]], gaps: Iterable[str] = ()) -> Registrations:
+def registrations(  # noqa: C901 - one kind of step after the other
+    steps: Iterable[Mapping[str, Any]], gaps: Iterable[str] = ()
+) -> Registrations:
     """What the steps register, one per call of torch."""
     recorder = Recorder()
     library: Library | None = None
@@ -71,6 +73,8 @@ def registrations(steps: Iterable[Mapping[str, Any]], gaps: Iterable[str] = ()) 
             )
         elif "class" in step:
             recorder.custom_class(step["class"])
+        elif "ends" in step:
+            recorder.end(step["ends"], step["text"], step.get("symbol"))
         else:
             definition = recorder.define(None, step["op"], alias_analysis=alias)
             for each in step["kernels"]:
@@ -85,6 +89,7 @@ def registrations(steps: Iterable[Mapping[str, Any]], gaps: Iterable[str] = ()) 
         classes=tuple(recorder.classes),
         lookups=tuple(recorder.lookups),
         registries=tuple(recorder.registries),
+        ends=tuple(recorder.ends),
         gaps=tuple(EmulationGap(stage="emulation", reason=reason, address=16, symbol="f") for reason in gaps),
     )
 

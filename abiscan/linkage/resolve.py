@@ -246,13 +246,17 @@ def _first_error(
 
 
 def refused_packing(closure: Closure) -> Iterator[Module]:
-    """The objects with packed relocations that do not require the version with which glibc says that it reads them.
+    """Yield the objects with packed relocations that do not require the version of a glibc that reads them.
 
-    glibc from 2.36 on refuses them (``elf/dl-version.c``); older ones do not read the relocations at all.
+    glibc from 2.36 on rejects those that need libc and have version needs (``elf/dl-version.c``,
+    ``_dl_check_map_versions``); older ones do not read the relocations at all.
     """
     for module in closure.new:
         facts = module.facts
-        if facts is not None and facts.has_relr and all(need.name != _PACKING for need in facts.version_needs):
+        if facts is None or not facts.has_relr or not facts.version_needs:
+            continue
+        needs_libc = any(name.startswith("libc.so.") for name in facts.needed)
+        if needs_libc and all(need.name != _PACKING for need in facts.version_needs):
             yield module
 
 

@@ -143,6 +143,14 @@ CASES: Final[Mapping[str, dict[str, Elf]]] = {
             version_needs=(("libc.so.6", "GLIBC_2.17", True),),
         ),
     },
+    "packed relocations without the version that says so": {
+        "ext.so": elf(needed=("libc.so.6",), version_needs=(("libc.so.6", "GLIBC_2.17", True),), relr=True),
+    },
+    "packed relocations in a library without libc": {
+        "ext.so": elf(needed=("librelr_a.so",), version_needs=(("librelr_a.so", "V_1", True),), relr=True),
+        "librelr_a.so": elf(soname="librelr_a.so", defined=(Defined(name="f", version="V_1"),)),
+    },
+    "packed relocations without versions": {"ext.so": elf(needed=("libc.so.6",), relr=True)},
     "a version wanted of a library with a base version only": {
         "ext.so": elf(needed=("libbase_a.so",), undefined=(Undefined(name="f", version=("libbase_a.so", "V_2")),)),
         "libbase_a.so": elf(soname="libbase_a.so", defined=exports("f"), version_definitions=()),
