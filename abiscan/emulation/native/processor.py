@@ -9,7 +9,7 @@ from abiscan.emulation.native._core import Core
 from abiscan.emulation.processor import AccessError, Stopped, Vectors
 
 if TYPE_CHECKING:
-    from abiscan.emulation.native.assistant import Assistant
+    from abiscan.emulation.native.fallback import Fallback
 
 _LONGEST: Final = 15  # bytes of an instruction
 _PAGE: Final = 0x1000
@@ -36,7 +36,7 @@ class NativeProcessor(Core):
         self.vectors: Vectors = _Vectors(self)
         self.masks = [0] * 8
         self._breakpoints: set[int] = set()
-        self._assistant: Assistant | None = None
+        self._fallback: Fallback | None = None
 
     def add_breakpoint(self, address: int) -> None:
         """Stop before the instruction at ``address`` is executed."""
@@ -70,12 +70,12 @@ class NativeProcessor(Core):
         if code.startswith(_UD2):
             self.icount += 1
             return Stopped.UNKNOWN
-        if self._assistant is None:
-            from abiscan.emulation.native.assistant import Assistant
+        if self._fallback is None:
+            from abiscan.emulation.native.fallback import Fallback
 
-            self._assistant = Assistant(self, self._most_pages, self._breakpoints)
-        stopped = self._assistant.run(several=several)
-        self.other = self._assistant.other
+            self._fallback = Fallback(self, self._most_pages, self._breakpoints)
+        stopped = self._fallback.run(several=several)
+        self.other = self._fallback.other
         return stopped
 
     def code_at(self, address: int) -> bytes:
@@ -90,9 +90,9 @@ class NativeProcessor(Core):
 
     def close(self) -> None:
         """Give back the memory, and icicle's processor if there is one."""
-        if self._assistant is not None:
-            self._assistant.close()
-            self._assistant = None
+        if self._fallback is not None:
+            self._fallback.close()
+            self._fallback = None
 
 
 class _Vectors:
