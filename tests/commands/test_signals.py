@@ -130,8 +130,9 @@ def test_ctrl_c_on_a_terminal(folder: Path) -> None:
 
 def test_a_signal_that_is_ignored_stays_so(folder: Path) -> None:
     """As in a job that a script puts into the background, or after ``nohup``."""
-    ignoring = ["sh", "-c", 'trap "" INT HUP; exec "$@"', "sh"]
+    ignoring = ["sh", "-c", 'trap "" INT HUP; : > ready; exec "$@"', "sh"]
     with start(*program("explain"), cwd=folder, command=ignoring) as running:
+        running.wait_until((folder / "ready").exists)
         running.send(signal.SIGINT, group=True)
         assert running.finish().code == 0
 
