@@ -29,7 +29,7 @@ _REGISTERS: Final = (
 )
 
 
-class Fallback:
+class IcicleFallback:
     """icicle's processor for one native processor.
 
     :param most_pages: how many pages can ever be mapped

@@ -9,7 +9,7 @@ from abiscan.emulation.native._core import Core
 from abiscan.emulation.processor import AccessError, Stopped, Vectors
 
 if TYPE_CHECKING:
-    from abiscan.emulation.native.fallback import Fallback
+    from abiscan.emulation.native.fallback import IcicleFallback
 
 _LONGEST: Final = 15  # bytes of an instruction
 _PAGE: Final = 0x1000
@@ -36,7 +36,7 @@ class NativeProcessor(Core):
         self.vectors: Vectors = _Vectors(self)
         self.masks = [0] * 8
         self._breakpoints: set[int] = set()
-        self._fallback: Fallback | None = None
+        self._fallback: IcicleFallback | None = None
 
     def add_breakpoint(self, address: int) -> None:
         """Stop before the instruction at ``address`` is executed."""
@@ -71,9 +71,9 @@ class NativeProcessor(Core):
             self.icount += 1
             return Stopped.UNKNOWN
         if self._fallback is None:
-            from abiscan.emulation.native.fallback import Fallback
+            from abiscan.emulation.native.fallback import IcicleFallback
 
-            self._fallback = Fallback(self, self._most_pages, self._breakpoints)
+            self._fallback = IcicleFallback(self, self._most_pages, self._breakpoints)
         stopped = self._fallback.run(several=several)
         self.other = self._fallback.other
         return stopped
