@@ -86,10 +86,13 @@ class HashTable:
     :raises struct.error: it is truncated
     """
 
-    __slots__ = ("_bloom", "_buckets", "_chains", "_shift", "first")
+    __slots__ = ("_bloom", "_buckets", "_chains", "_shift", "end", "first")
 
     first: int
     """The index of the first symbol that can be looked up. Those before it are undefined, or of this file only."""
+
+    end: int | None
+    """The index behind the last symbol; None if the table has no symbol, and so does not tell."""
 
     def __init__(self, table: memoryview) -> None:
         buckets, self.first, bloom_words, self._shift = _HASH_HEADER.unpack_from(table)
@@ -100,10 +103,9 @@ class HashTable:
         self._bloom = words[: 8 * bloom_words].cast("Q").tolist()
         self._buckets = words[8 * bloom_words : chains_at].cast("I").tolist()
         self._chains = words[chains_at:].cast("I")
+        self.end = self._end()
 
-    @property
-    def end(self) -> int | None:
-        """The index behind the last symbol; None if the table has no symbol, and so does not tell."""
+    def _end(self) -> int | None:
         last = max(self._buckets, default=0)
         if last < self.first:
             return None

@@ -49,22 +49,21 @@ class _Reader:
         return self.take("<B")
 
     def unsigned(self) -> int:
-        value = shift = 0
-        while True:
-            byte = self.byte()
-            value |= (byte & 0x7F) << shift
-            shift += 7
-            if not byte & 0x80:
-                return value
+        return self._number()[0]
 
     def signed(self) -> int:
-        value = shift = 0
+        value, bits = self._number()
+        return value - (1 << bits) if value >> bits - 1 else value
+
+    def _number(self) -> tuple[int, int]:
+        """Read a LEB128 number (DWARF 4, 7.6): its value without a sign, and how many bits it has."""
+        value = bits = 0
         while True:
             byte = self.byte()
-            value |= (byte & 0x7F) << shift
-            shift += 7
+            value |= (byte & 0x7F) << bits
+            bits += 7
             if not byte & 0x80:
-                return value - (1 << shift) if byte & 0x40 else value
+                return value, bits
 
     def encoded(self, encoding: int, data: int = 0) -> int:
         """A pointer; zero stays zero."""

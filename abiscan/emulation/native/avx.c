@@ -190,12 +190,7 @@ static bool convert_integer(Core *core, const Instruction *i, unsigned prefix) {
         return unknown(core);
     if (!get_source(core, i, &source, prefix == PF3 ? 4 : 8))
         return false;
-    double value = prefix == PF3 ? (double)source.f[0] : source.g[0], limit = size == 8 ? 9.2e18 : 2147483647.0;
-    if (!(value > -limit && value < limit))
-        return unknown(core);
-    int64_t converted = (int64_t)value;
-    core->r.registers[i->reg] = size == 8 ? (uint64_t)converted : (uint32_t)converted;
-    return true;
+    return truncated(&source, prefix == PF2, size == 8, &core->r.registers[i->reg]) || unknown(core);
 }
 
 static bool convert_number(Core *core, const Instruction *i, unsigned prefix) {

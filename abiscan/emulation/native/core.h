@@ -150,6 +150,7 @@ void lanes_align(Vector *result, const Vector *high, const Vector *low, unsigned
 
 /* scalars.c: arithmetic on numbers; false where it is left to others */
 bool scalar_arithmetic(uint8_t opcode, bool is_double, const Vector *a, const Vector *b, unsigned lane, Vector *result);
+bool truncated(const Vector *value, bool is_double, bool is_wide, uint64_t *result);
 bool is_number(const Vector *value, bool is_double, unsigned lane);
 bool is_finite(const Vector *value, bool is_double, unsigned lane);
 

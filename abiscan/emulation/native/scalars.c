@@ -40,3 +40,13 @@ bool scalar_arithmetic(uint8_t opcode, bool is_double, const Vector *a, const Ve
 #undef BY_OPCODE
     return is_number(result, is_double, lane);
 }
+
+/* The integer that a number is truncated to; what does not fit is left to others. */
+bool truncated(const Vector *value, bool is_double, bool is_wide, uint64_t *result) {
+    double number = is_double ? value->g[0] : (double)value->f[0], limit = is_wide ? 9.2e18 : 2147483647.0;
+    if (!(number > -limit && number < limit))
+        return false;
+    int64_t integer = (int64_t)number;
+    *result = is_wide ? (uint64_t)integer : (uint32_t)integer;
+    return true;
+}

@@ -179,12 +179,7 @@ static bool convert_integer(Core *core, const Instruction *i, unsigned prefix) {
     }
     if (!get_source(core, i, &source, prefix == PF3 ? 4 : 8))
         return false;
-    double value = prefix == PF3 ? (double)source.f[0] : source.g[0], limit = size == 8 ? 9.2e18 : 2147483647.0;
-    if (!(value > -limit && value < limit))
-        return unknown(core);
-    int64_t result = (int64_t)value;
-    core->r.registers[i->reg] = size == 8 ? (uint64_t)result : (uint32_t)result;
-    return true;
+    return truncated(&source, prefix == PF2, size == 8, &core->r.registers[i->reg]) || unknown(core);
 }
 
 /* cvtss2sd, cvtsd2ss */
