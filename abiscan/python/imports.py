@@ -6,6 +6,7 @@ import ast
 import logging
 import posixpath
 import sys
+from collections.abc import Mapping
 from typing import NoReturn
 
 from abiscan.python import attributes, loading, standard
@@ -39,7 +40,7 @@ _log = logging.getLogger("abiscan.python")
 class PythonInterpreter(Calls):
     """Runs a package's Python code."""
 
-    def __init__(self, library: PythonCode, world: AskedWorld, choices: dict[Spot, bool], limits: Limits) -> None:
+    def __init__(self, library: PythonCode, world: AskedWorld, choices: Mapping[Spot, bool], limits: Limits) -> None:
         super().__init__(library, world, choices, limits)
         self.builtins = BUILTINS
         self.models = MODELS
