@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 FIX: Final = "pass a .so, a wheel, a folder, NAME==VERSION or the name of an installed package"
 _PATTERN: Final = re.compile(r"[*?\[]")
-_FILE: Final = re.compile(r"[/\\]|\.(so(\.[0-9]+)*|whl|pyd|dll|dylib)$")
+_FILE: Final = re.compile(r"[/\\]|\.(so(\.[0-9]+)*|whl|conda|tar\.bz2|pyd|dll|dylib)$")
 _SUFFIX: Final = re.compile(r"\.so|\.pyd|\.dll|\.dylib", re.IGNORECASE)
 _DRIVE: Final = re.compile(r"/[A-Za-z]:/")
 
