@@ -6,9 +6,10 @@ import posixpath
 import re
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
+
+from msgspec import Struct, field
 
 from abiscan.binary.elf import MAGIC, SharedObject, SourceLine
 from abiscan.binary.image import is_image
@@ -30,8 +31,7 @@ _IOS_TAG: Final = re.compile(r"-ios[^-]*\.whl$")
 _NAMES_TORCH: Final = re.compile(b"torch|c10", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class Missing:
+class Missing(Struct, frozen=True):
     """A target that there is not; reading it raises the ``error``."""
 
     name: str
@@ -49,8 +49,7 @@ def name_of(source: Source) -> str:
     return source.name if isinstance(source, Missing) else str(source)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Extension:
+class Extension(Struct, frozen=True, kw_only=True):
     """One ELF object of a target that uses torch.
 
     ``path`` is relative to the target, ``location`` is its path on disk (or its future path, once installed),
@@ -64,8 +63,7 @@ class Extension:
     assertions: frozenset[SourceLine]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class Target(Struct, frozen=True, kw_only=True):
     """A target that was read.
 
     ``kind`` is what it is. ``root`` is the folder that its contents are in; ``siblings`` are its libraries by base name

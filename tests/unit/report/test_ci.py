@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import json
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 import jsonschema
+import msgspec.structs
 import pytest
 import xmlschema
 
@@ -81,7 +81,7 @@ def test_a_name_that_is_no_text_has_a_uri() -> None:
 
 
 def fingerprint(**changes: Any) -> str:
-    changed = dataclasses.replace(BROKEN, **changes.pop("finding", {}))
+    changed = msgspec.structs.replace(BROKEN, **changes.pop("finding", {}))
     (entry,) = run_of(Report(results=(failure(**{"findings": (changed,), **changes}),)))["results"]
     (found,) = entry["partialFingerprints"].values()
     return str(found)
