@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from abiscan.python.library import PythonCode
 from abiscan.python.machine import Decision, Spot
@@ -13,8 +14,7 @@ from abiscan.python.values import Why
 MOST_RUNS = 12
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Explored:
+class Explored(Struct, frozen=True, kw_only=True):
     """The import of a module in all runs, the most likely first."""
 
     outcome: ImportOutcome

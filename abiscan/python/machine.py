@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from abiscan.python.library import PythonCode
 from abiscan.python.model import (
@@ -46,8 +47,7 @@ class ProcessEnded(Exception):  # noqa: N818 - the end of the process that is re
         self.raised = raised
 
 
-@dataclass(slots=True, kw_only=True)
-class Frame:
+class Frame(Struct, kw_only=True):
     """A function or module that is being run, and the line that it is at."""
 
     file: str | None
@@ -59,8 +59,7 @@ class Frame:
     """What the ``yield`` expressions of the statement give that is being run."""
 
 
-@dataclass(slots=True, kw_only=True)
-class Attempt:
+class Attempt(Struct, kw_only=True):
     """A load that the code tried."""
 
     path: str | None
@@ -72,8 +71,7 @@ class Attempt:
     guarded: bool = False
 
 
-@dataclass(slots=True, kw_only=True)
-class Decision:
+class Decision(Struct, kw_only=True):
     """Something that is decided one way in this run, and may be the other way."""
 
     spot: Spot
@@ -81,8 +79,7 @@ class Decision:
     why: Why
 
 
-@dataclass(slots=True, kw_only=True)
-class Trace:
+class Trace(Struct, kw_only=True):
     """What has happened so far."""
 
     attempts: list[Attempt] = field(default_factory=list)
@@ -103,8 +100,7 @@ class Trace:
     """The files of the modules that have been imported."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class Limits(Struct, frozen=True, kw_only=True):
     """How many steps one run may take, how many all runs of a reading, and how deep calls may be.
 
     They are counted, so that every machine comes to the same end.

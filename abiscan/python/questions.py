@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, TypeVar
+
+from msgspec import Struct, field
 
 from abiscan.python.model import Answer, LoadedBy, NoResult, Raised, World, in_words
 
@@ -22,24 +23,21 @@ Ask = Callable[[World], object]
 """Gets an answer from a target."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Question:
+class _Question(Struct, frozen=True, kw_only=True):
     """A question to the world of a task, and its wording."""
 
     text: Hashable
-    ask: Ask = field(compare=False)
+    ask: Ask
 
 
-@dataclass(slots=True, kw_only=True)
-class _Fork(Generic[_Result]):
+class _Fork(Struct, Generic[_Result], kw_only=True):
     """A question, and what follows from each answer that was given to it."""
 
     question: _Question
     ways: dict[Hashable, _Fork[_Result] | _Done[_Result]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Done(Generic[_Result]):
+class _Done(Struct, Generic[_Result], frozen=True, kw_only=True):
     """What a task results in."""
 
     result: _Result
@@ -70,7 +68,7 @@ class Answered(Generic[_Result]):
         for question, given in asked:
             fork = way.setdefault(answer, _Fork(question=question))
             assert isinstance(fork, _Fork), question
-            assert fork.question == question, (fork.question, question)
+            assert fork.question.text == question.text, (fork.question.text, question.text)
             way, answer = fork.ways, _key(given)
         way.setdefault(answer, _Done(result=result))
         self._first = first[None]

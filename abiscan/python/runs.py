@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
+
+from msgspec import Struct, field
 
 from abiscan.python.imports import PythonInterpreter
 from abiscan.python.library import PythonCode
@@ -20,8 +21,7 @@ _log = logging.getLogger("abiscan.python")
 _Result = TypeVar("_Result")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class Run(Struct, frozen=True, kw_only=True):
     """One run of an import: what it raises, and what happened on the way."""
 
     raised: Raised | Answer | None
@@ -36,8 +36,7 @@ class Run:
         return (self.raised, loads, tuple(self.trace.registrations))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
+class Kind(Struct, frozen=True, kw_only=True):
     """A kind of world to run code in: what it makes of the target's, and what tells it from others."""
 
     key: Hashable
@@ -47,8 +46,7 @@ class Kind:
 AS_IT_IS: Final = Kind(key=None, world=AskedWorld)
 
 
-@dataclass(slots=True, kw_only=True)
-class Done:
+class Done(Struct, kw_only=True):
     """What has been done for any target: the results of each task, and how many steps it took."""
 
     tasks: dict[Hashable, Answered[tuple[Any, int]]] = field(default_factory=dict)

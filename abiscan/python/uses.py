@@ -7,9 +7,10 @@ import re
 from collections import Counter
 from collections.abc import Container, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final
+
+from msgspec import Struct
 
 from abiscan.python.conventions import fits, named
 from abiscan.python.imports import PythonInterpreter
@@ -99,8 +100,7 @@ def beside(torch: OtherTorch) -> Kind:
     return Kind(key=torch, world=lambda world: Willing(_Beside(world, torch)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Later:
+class Later(Struct, frozen=True, kw_only=True):
     """What the code may load beyond its usual import: instead of what fails, by module, and in functions."""
 
     instead: list[Attempt]
