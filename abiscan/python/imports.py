@@ -271,8 +271,10 @@ class PythonInterpreter(Calls):
         if answer is Answer.UNKNOWN and standard.is_of_some(name):
             # torch requires setuptools; of the others, there are copies such as audioop-lts, pyasyncore and legacy-cgi.
             answer = name == "distutils" or any(name in one for one in self.library.required)
-        if (answer is Answer.UNKNOWN or self.library.has_requirements) and self.library.requires(name):
-            answer = True
+        if answer is not True and self.library.requires(name):
+            answer = answer is Answer.UNKNOWN or bool(
+                self.world.tells("it has what is required", lambda _world: self.library.has_requirements)
+            )
         if answer is False or (answer is Answer.UNKNOWN and not self.is_optional_there(ModuleNotFoundError)):
             raise absent
         return NotKnown(name)

@@ -106,7 +106,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     They are counted, so that every machine comes to the same end.
     """
 
-    steps: int = 400_000
+    steps: int = 1_000_000
     total: int = 1_500_000
     depth: int = 40
 

@@ -85,8 +85,7 @@ class Runs:
         """
         if self._steps[0] > self._limits.total:
             raise Exhausted(f"after {self._limits.total} steps in all")
-        key = task, self._kind.key, self.library.has_requirements
-        answered = self._done.tasks.setdefault(key, Answered())
+        answered = self._done.tasks.setdefault((task, self._kind.key), Answered())
         found = answered.find(self.world())
         _log.debug("%s %s", "runs" if found is None else "has run, for another target that answers alike:", task)
         if found is None:
