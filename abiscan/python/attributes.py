@@ -258,6 +258,7 @@ def _of_function(machine: PythonMachine, function: PythonFunction, name: str) ->
 def _of_failure(machine: PythonMachine, failure: PythonError, name: str) -> object:
     if name in failure.attributes:
         return failure.attributes[name]
+    special.arguments(machine, failure)
     known = {"args": failure.args, "__class__": failure.cls, "__cause__": failure.cause, "__context__": failure.context}
     if name in known:
         return known[name]
