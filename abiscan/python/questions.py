@@ -151,7 +151,12 @@ class _Quoting:
             return replace(raised, cause=cause)
         if raised.message not in self.texts:
             self.texts.append(raised.message)
-        return replace(raised, message=f"{_SIGN}{self.texts.index(raised.message)}", cause=cause)
+        return replace(raised, message=sign_of(self.texts.index(raised.message)), cause=cause)
+
+
+def sign_of(number: int) -> str:
+    """What stands for a text."""
+    return f"{_SIGN}{number}"
 
 
 def number_of(message: str | None) -> int | None:

@@ -13,10 +13,10 @@ from abiscan.python.imports import PythonInterpreter
 from abiscan.python.library import PythonCode
 from abiscan.python.machine import Exhausted, Limits, ProcessEnded, PythonMachine, Spot, Trace, Unreadable
 from abiscan.python.model import Answer, Raised, World, in_words
-from abiscan.python.questions import Answered, AskedWorld
+from abiscan.python.questions import Answered, AskedWorld, sign_of
 from abiscan.python.special import text
 from abiscan.python.systems import stripped
-from abiscan.python.values import PythonError, Thrown
+from abiscan.python.values import Class, PythonError, TextOfError, Thrown
 
 _log = logging.getLogger("abiscan.python")
 _Result = TypeVar("_Result")
@@ -162,7 +162,8 @@ def _run(machine: PythonInterpreter, module: str, choices: Mapping[Spot, bool]) 
 def as_raised(machine: PythonMachine, failure: PythonError, depth: int = 0) -> Raised:
     """An exception as users see it."""
     try:
-        message = text(machine, failure)
+        unread = failure.args[0] if len(failure.args) == 1 and not isinstance(failure.cls, Class) else None
+        message = sign_of(unread.number) if isinstance(unread, TextOfError) else text(machine, failure)
     except (Thrown, Exhausted, RecursionError):
         message = None
     behind = failure.cause
