@@ -20,14 +20,15 @@ from abiscan.inputs.files import DiskFile, ElfSource, Files, Wheel, exists, inst
 from abiscan.inputs.image_files import ImageFile, read_image_files, users_of_torch
 from abiscan.inputs.package_files import Package
 from abiscan.inputs.packages import FIX, SHARED_OBJECT, Distribution, FetchedWheel, RemoteWheel, is_library
+from abiscan.regex import regex
 from abiscan.words import plural
 
 if TYPE_CHECKING:
     from abiscan.inputs.requirement import Metadata
 
-_IOS_TAG: Final = re.compile(r"-ios[^-]*\.whl$")
-_NAMES_TORCH: Final = re.compile(b"torch|c10", re.IGNORECASE)
-_SOURCE_ARCHIVE: Final = re.compile(r"\.(tar(\.\w+)?|tgz|tbz2?|txz|zip)$")
+_IOS_TAG: Final = regex(r"-ios[^-]*\.whl$")
+_NAMES_TORCH: Final = regex(b"torch|c10", re.IGNORECASE)
+_SOURCE_ARCHIVE: Final = regex(r"\.(tar(\.\w+)?|tgz|tbz2?|txz|zip)$")
 
 
 class Missing(Struct, frozen=True):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -27,6 +26,7 @@ from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source
 from abiscan.inputs.version import TorchVersion
 from abiscan.inputs.workload import read_workload
+from abiscan.regex import regex
 from abiscan.results.coverage import BackendReport
 from abiscan.torches import embedded
 from abiscan.torches.torch import TorchChoice
@@ -34,7 +34,7 @@ from abiscan.torches.torch import TorchChoice
 _log = logging.getLogger("abiscan.pipelines")
 
 _PRIVATE_USE: Final = "PrivateUse1"
-_RENAMES: Final = re.compile(r"rename_privateuse1_backend\(\s*['\"](\w{1,50})['\"]\s*\)")
+_RENAMES: Final = regex(r"rename_privateuse1_backend\(\s*['\"](\w{1,50})['\"]\s*\)")
 _MODULE: Final = "__init__.py"
 _MAX_MODULE: Final = 1 << 20
 
