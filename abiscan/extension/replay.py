@@ -254,9 +254,8 @@ def _is_defined_beside(examined: ExaminedExtension, reaction: Reaction) -> bool:
 
 
 def _package(target: Target) -> str:
-    """The package that a target is a build of: the name of a wheel's package; any other target stands for itself."""
-    path = Path(target.name)
-    return path.name.partition("-")[0].lower() if path.suffix == ".whl" else target.name
+    """Return the package that a target is a build of: the name of an archive's; other targets stand for themselves."""
+    return Path(target.name).name.partition("-")[0].lower() if target.kind.is_archive else target.name
 
 
 def _identity(source: ElfSource, path: str) -> object:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 FIX: Final = "pass a .so, a wheel, a folder, NAME==VERSION or the name of an installed package"
 _PATTERN: Final = regex(r"[*?\[]")
-_FILE: Final = regex(r"[/\\]|\.(so(\.[0-9]+)*|whl|pyd|dll|dylib)$")
+_FILE: Final = regex(r"[/\\]|\.(so(\.[0-9]+)*|whl|conda|tar\.bz2|pyd|dll|dylib)$")
 _SUFFIX: Final = regex(r"\.so|\.pyd|\.dll|\.dylib", re.IGNORECASE)
 _DRIVE: Final = regex(r"/[A-Za-z]:/")
 

@@ -76,7 +76,7 @@ def glance(
     release = torch.release_for(machine)
     site = posixpath.dirname(torch.package)
     wheel = Wheel(source.path, source.stream())
-    package = package_files.of_wheel(wheel, site)
+    package = package_files.of_archive(wheel, site)
     members = {
         posixpath.relpath(installed_path(name, site), site): wheel.member(name)
         for name in wheel.names()

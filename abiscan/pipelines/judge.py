@@ -324,6 +324,7 @@ def _result(
     missing = resolution.closure.missing if resolution else ()
     return Result(
         target=examined.target.name,
+        kind=examined.target.kind,
         path=examined.path,
         sha256=examined.extension.source.sha256(),
         torch=linkage.release.version,
@@ -367,6 +368,7 @@ def unread_result(target: Target, torch: Torch, path: str, error: InputError, *,
     """
     return Result(
         target=target.name,
+        kind=target.kind,
         path=path,
         sha256=None,
         torch=number_of(torch.build) if torch.build else None,

@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from abiscan.findings import Effect, Evidence, Finding
+from abiscan.inputs.kinds import TargetKind
 from abiscan.results.document import rendered
 from abiscan.results.package import PackageResult, PackageVerdict, UsedLibrary, package_document
 from abiscan.results.unchecked import Unchecked, document_of, exit_code_of
@@ -69,7 +70,7 @@ class Result(Struct, frozen=True, kw_only=True):
 
     ``uses_torch`` is false for a shared object that was named, but has nothing to do with torch. ``other_builds`` are
     the verdicts on other builds of the same release, by their full version, where a release number was asked for and
-    they differ.
+    they differ. ``kind`` is what the target is, ``path`` where the extension lies in it.
     """
 
     target: str
@@ -87,6 +88,7 @@ class Result(Struct, frozen=True, kw_only=True):
     uses_torch: bool = True
     torch_cuda: str | None = None
     other_builds: Mapping[str, Verdict] = field(default_factory=dict)
+    kind: TargetKind = TargetKind.LIBRARY
 
     def __str__(self) -> str:
         torch = f"torch {self.torch_build}" if self.torch_build else "this torch"

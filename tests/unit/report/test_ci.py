@@ -14,6 +14,7 @@ import pytest
 import xmlschema
 
 from abiscan.findings import Effect
+from abiscan.inputs.kinds import TargetKind
 from abiscan.report import github, junit, markdown, sarif
 from abiscan.results.check import Gap, Report, Suppressed
 from abiscan.results.package import PackageResult, PackageVerdict
@@ -26,13 +27,19 @@ SCHEMAS = Path(__file__).resolve().parents[2] / "data" / "schemas"
 RULE = RULES[0].name
 BROKEN = finding(proofs=2, rule=RULE)
 NOTED = finding(Effect.NOTE, rule=RULE)
+IN_CALLS = finding(Effect.CALL_FAILS, rule=RULE)
 GAP = Gap(stage="elf", reason="cut")
 FULL = Report(
     results=(
         failure(findings=(BROKEN, NOTED), gaps=(GAP,)),
         result(suppressed=(Suppressed(finding=BROKEN, reason="known"),)),
         result(torch=None, torch_build=None, verdict=Verdict.UNKNOWN, gaps=(GAP,)),
-        result(target="build/out", path="pkg/_C.so", findings=(finding(Effect.CALL_FAILS, rule=RULE),)),
+        result(
+            target="build/out",
+            kind=TargetKind.FOLDER,
+            path="pkg/_C.so",
+            findings=(finding(Effect.CALL_FAILS, rule=RULE),),
+        ),
     )
 )
 HOSTILE = "a\x1b]0;x\x07\n::error::b\r|`<b>%0A\ud800\ufffe"
