@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
 
 from abiscan.binary.mangling import demangle
@@ -11,6 +11,7 @@ from abiscan.findings import Effect
 from abiscan.python.model import Told
 from abiscan.regex import regex
 from abiscan.report.characters import clean
+from abiscan.report.fixes import fix_lines, shared_fixes
 from abiscan.report.line import StyledLine
 from abiscan.results.causes import Cause, causes
 from abiscan.results.check import Report
@@ -62,9 +63,12 @@ def lines(report: Report, package: PackageResult, verbosity: int) -> Iterator[St
     found = causes(report, package, unused=verbose)
     if package.verdict is PackageVerdict.IMPORT_FAILS and not verbose:
         found = tuple(cause for cause in found if cause.finding.effect is not Effect.NOTE)
-    blocks = [list(_cause(cause, verbose=verbose)) for cause in (found if verbose else found[:_CAUSES_SHOWN])]
-    shown = blocks if verbose else _on_one_screen(blocks, _rows(beginning))
+    listed_causes = found if verbose else found[:_CAUSES_SHOWN]
+    shared = shared_fixes(cause.finding for cause in listed_causes if _is_whole(cause, verbose=verbose))
+    blocks = [list(_cause(cause, shared, verbose=verbose)) for cause in listed_causes]
+    shown = blocks if verbose else _on_one_screen(blocks, _rows([*beginning, *fix_lines(shared)]))
     yield from (line for block in shown for line in block)
+    yield from fix_lines(shared)
     if hidden := len(found) - len(shown):
         yield StyledLine(f"… {plural(hidden, 'more finding')} (use -v to show them)", style="dim")
     for result in (result for library, result in report.files(package) if verbose or library.used is not False):
@@ -139,14 +143,19 @@ def _library(library: UsedLibrary, *, verbose: bool) -> str:
     return f"{clean(library.path)}{clean(where)}{error}"
 
 
-def _cause(cause: Cause, *, verbose: bool) -> Iterator[StyledLine]:
+def _is_whole(cause: Cause, *, verbose: bool) -> bool:
+    """Return whether more than the first line of a finding is shown: of a note, which asks for nothing, it is not."""
+    return verbose or cause.harmful or cause.finding.effect is not Effect.NOTE
+
+
+def _cause(cause: Cause, shared: Collection[str], *, verbose: bool) -> Iterator[StyledLine]:
     finding = cause.finding
     label, style = ("error", "bold red") if cause.harmful else ("warning", "yellow")
     if finding.effect is Effect.NOTE:
         label, style = "note", "cyan"
     yield StyledLine((f"{label}[{finding.rule}]", style), (f": {_readable(finding.message, verbose=verbose)}", "bold"))
-    if label == "note" and not verbose:
-        return  # no action needed, or not now
+    if not _is_whole(cause, verbose=verbose):
+        return
     shown = finding.evidence if verbose else finding.evidence[:_EVIDENCE_SHOWN]
     for evidence in shown:
         yield StyledLine("    ", _readable(evidence.readable or evidence.subject, verbose=verbose))
@@ -162,7 +171,8 @@ def _cause(cause: Cause, *, verbose: bool) -> Iterator[StyledLine]:
     if len(cause.files) > 1:
         names = listed(cause.files, len(cause.files) if verbose else _FILES_SHOWN)
         yield StyledLine(f"  = {plural(len(cause.files), 'file')}: {clean(names)}")
-    yield StyledLine(f"  = fix: {clean(finding.fix)}")
+    if finding.fix not in shared:
+        yield StyledLine(f"  = fix: {clean(finding.fix)}")
     yield StyledLine(f"  = help: abiscan explain {finding.rule}", style="dim")
 
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from abiscan.findings import Effect, Evidence, Finding
 from abiscan.report import package_text
 from abiscan.report.characters import clean
+from abiscan.report.fixes import fix_lines, shared_fixes
 from abiscan.report.line import Page, StyledLine
 from abiscan.results.check import Report, Result
 from abiscan.results.verdict import Verdict
 from abiscan.words import plural
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 _EVIDENCE_SHOWN: Final = 3
 _LINES_SHOWN: Final = 12
@@ -33,10 +37,14 @@ def render(report: Report, page: Page, *, verbosity: int = 0) -> None:
 
     :param verbosity: -1: verdicts only; 0: findings with some evidence; 1: all evidence and gaps
     """
-    blocks = [
+    blocks: list[Iterator[StyledLine | Text]] = [
         *(package_text.lines(report, package, verbosity) for package in report.packages),
         *(_result(result, verbosity) for result in report.alone),
     ]
+    if verbosity >= 0 and len(blocks) > 1:
+        from abiscan.report import tally
+
+        blocks.append(tally.lines(report))
     for number, block in enumerate(blocks):
         if number and verbosity >= 0:
             page.print(StyledLine())
@@ -48,25 +56,26 @@ def render(report: Report, page: Page, *, verbosity: int = 0) -> None:
 
 
 def _result(result: Result, verbosity: int) -> Iterator[StyledLine]:
-    if verbosity >= 0:
-        shown_symptoms: set[str | None] = {None}
-        for finding in result.findings:
-            yield from _finding(finding, verbosity)
-            if finding.symptom not in shown_symptoms:
-                yield StyledLine(f"  = users may see: {clean(finding.symptom or '')}")
-                shown_symptoms.add(finding.symptom)
-        for suppressed in result.suppressed:
-            yield StyledLine(
-                (f"suppressed[{suppressed.finding.rule}]", "dim"), f": {clean(suppressed.finding.message)}"
-            )
-            yield StyledLine(f"  = reason: {clean(suppressed.reason)}", style="dim")
-        shows_all = verbosity > 0 or result.verdict is Verdict.UNKNOWN
-        for gap in (gap for gap in result.gaps if shows_all or gap.rules):
-            yield StyledLine((f"gap[{gap.stage}]", "yellow"), f": {clean(gap.reason)}")
     yield verdict(result)
+    if verbosity < 0:
+        return
+    shared = shared_fixes(result.findings)
+    shown_symptoms: set[str | None] = {None}
+    for finding in result.findings:
+        yield from _finding(finding, verbosity, fix=finding.fix not in shared)
+        if finding.symptom not in shown_symptoms:
+            yield StyledLine(f"  = users may see: {clean(finding.symptom or '')}")
+            shown_symptoms.add(finding.symptom)
+    for suppressed in result.suppressed:
+        yield StyledLine((f"suppressed[{suppressed.finding.rule}]", "dim"), f": {clean(suppressed.finding.message)}")
+        yield StyledLine(f"  = reason: {clean(suppressed.reason)}", style="dim")
+    shows_all = verbosity > 0 or result.verdict is Verdict.UNKNOWN
+    for gap in (gap for gap in result.gaps if shows_all or gap.rules):
+        yield StyledLine((f"gap[{gap.stage}]", "yellow"), f": {clean(gap.reason)}")
+    yield from fix_lines(shared)
 
 
-def _finding(finding: Finding, verbosity: int) -> Iterator[StyledLine]:
+def _finding(finding: Finding, verbosity: int, *, fix: bool) -> Iterator[StyledLine]:
     label, style = _LABELS.get(finding.effect, ("error", "bold red"))
     yield StyledLine((f"{label}[{finding.rule}]", style), (f": {clean(finding.message)}", "bold"))
     shown_evidence = finding.evidence if verbosity > 0 else finding.evidence[:_EVIDENCE_SHOWN]
@@ -76,7 +85,8 @@ def _finding(finding: Finding, verbosity: int) -> Iterator[StyledLine]:
         yield StyledLine(f"    … {hidden} more (use -v to show them)", style="dim")
     yield from _says(finding.says, verbosity)
     yield StyledLine(f"  = effect: {finding.effect.value}")
-    yield StyledLine(f"  = fix: {clean(finding.fix)}")
+    if fix:
+        yield StyledLine(f"  = fix: {clean(finding.fix)}")
     yield StyledLine(f"  = help: abiscan explain {finding.rule}", style="dim")
 
 
