@@ -52,6 +52,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group(item.path.relative_to(item.config.rootpath).as_posix()))
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """What was imported and collected stays to the end: no collection of garbage looks through it again."""
+    gc.collect()
+    gc.freeze()
+
+
 def _skipped(config: pytest.Config) -> Counter[str]:
     """Why tests were skipped, and how many for each reason."""
     reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
