@@ -39,7 +39,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def first_line(folder: Path, tmp_path: Path, *words: str, env: dict[str, str | None], code: int = 0) -> str:
     """The first line on stderr of what abiscan does that is installed in ``own``."""
     more = {"PATH": f"{folder}/on_path/bin:/usr/bin:/bin", "XDG_CACHE_HOME": str(tmp_path), "PIP_NO_INDEX": "1"}
-    more["PIP_FIND_LINKS"] = str(folder / "wheels")
+    more["PIP_FIND_LINKS"] = (folder / "wheels").as_uri()
     command = (folder / "own" / "bin" / "python", "-m", "abiscan")
     finished = run(*words, cwd=folder, env={**NOTHING, **more, **env}, command=command)
     assert finished.code == code, finished.err
