@@ -24,6 +24,7 @@ from tests.fakes import extension, install, package_wheel, site_of, torch_librar
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.usefixtures("warm_pip"),
     pytest.mark.skipif((platform.system(), platform.machine()) != ("Linux", "x86_64"), reason="needs x86_64 Linux"),
 ]
 GONE = uses("_ZN2at4goneEv")
