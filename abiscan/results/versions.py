@@ -1,4 +1,4 @@
-"""The result of ``abiscan matrix NAME --versions``: versions by releases. Its schema is ``schema/matrix-versions-v1.json``."""
+"""The result of ``abiscan matrix NAME --versions``. Its JSON Schema is ``schema/matrix-versions-v1.json``."""
 
 from __future__ import annotations
 
