@@ -14,13 +14,16 @@ import re
 import struct
 from collections import defaultdict
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from abiscan.binary.elf import ElfFile, Tag
 from abiscan.emulation import native
 from abiscan.emulation.arch import Arch
 from abiscan.emulation.emulator import PAGE_SIZE
 from abiscan.errors import NotElfError
+
+if TYPE_CHECKING:
+    from abiscan.emulation.native._core import Links
 
 BASE: Final = 0x10_0000_0000  # of the object's address 0
 SPACING: Final = 0x1_0000_0000  # between the objects of a process
@@ -63,6 +66,13 @@ class Slots(NamedTuple):
 
     by_stub: dict[int, str]
     others: dict[int, str]
+
+
+class SymbolSlots(NamedTuple):
+    """The same, with the numbers of the symbols in their table."""
+
+    by_stub: dict[int, int]
+    others: dict[int, int]
 
 
 class Header(NamedTuple):
@@ -338,17 +348,34 @@ class Image:
 
         :param own: to those that the object defines itself, and that another object may preempt
         """
-        slots = Slots({}, {})
+        numbers = self._slots(lambda index: self._is_defined(index) is own and names(self.symbol(index).name))
+        return Slots(*({slot: self.symbol(index).name for slot, index in part.items()} for part in numbers))
+
+    def import_slots(self) -> SymbolSlots:
+        """The words that lead to imported functions, with the numbers of their symbols."""
+        return self._slots(lambda index: not self._is_defined(index))
+
+    def _slots(self, is_wanted: Callable[[int], bool]) -> SymbolSlots:
+        slots = SymbolSlots({}, {})
         for table in self._tables:
             halves = table.cast("B").cast("I")  # a relocation: offset, type, symbol, addend, in six of them
             symbols = halves[3::6].tolist()
-            either = (index for index in set(symbols) if self._is_defined(index) is own)
-            wanted = {index: name for index in either if names(name := self.symbol(index).name)}
+            wanted = set(filter(is_wanted, set(symbols)))
             for at, index in enumerate(symbols) if wanted else ():
                 if index in wanted and (kind := halves[6 * at + 2]) in self._arch.slots:
                     which = slots.by_stub if kind == self._arch.stub_slot else slots.others
-                    which[table[3 * at]] = wanted[index]
+                    which[table[3 * at]] = index
         return slots
+
+    def add_links(self, links: Links) -> bool:
+        """Add the words that relocations fill; False if a table is damaged, or its end is not known."""
+        symbols = bytes(self._symbol_table[: self._symbol_count() * _SYMBOL.size])
+        kinds = (self._arch.relative, self._arch.absolute, *self._arch.slots)
+        if not all(links.add_relocations(table.tobytes(), symbols, *kinds) for table in self._tables):
+            return False
+        for at in itertools.chain.from_iterable(self._extra.values()):
+            links.add_pointer(at, int.from_bytes(self.file.bytes_at(at, 8), "little"))
+        return True
 
     def own_pointers(self) -> dict[int, int]:
         """The words that relocations fill with addresses of the object itself: both in the file's own space."""
