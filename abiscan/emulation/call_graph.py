@@ -192,14 +192,14 @@ class _LinksInPython:
 
     def of(self, code: bytes, start: int) -> tuple[frozenset[int], frozenset[int]]:
         links = list(self._find(code, start))
-        return (
-            frozenset(target for kind, addresses in links for target in self._targets(kind, addresses)),
-            frozenset(
-                symbol
-                for kind, addresses in links
-                for symbol in _chosen(self._imports if kind == "word" else self._foreign_stubs, addresses)
-            ),
+        functions = (target for kind, addresses in links for target in self._targets(kind, addresses))
+        symbols = (
+            symbol
+            for kind, addresses in links
+            for symbol in _chosen(self._imports if kind == "word" else self._foreign_stubs, addresses)
         )
+        # Where not all code is looked at, their order matters, and that of a set depends on what it is made of.
+        return frozenset(sorted(functions)), frozenset(symbols)
 
     def _targets(self, kind: str, addresses: AbstractSet[int]) -> Iterator[int]:
         """The functions behind addresses that are jumped to, those of one word or several, or that are handed on."""
@@ -284,7 +284,7 @@ class CallGraph:
             if place not in stop_at:
                 number, function = place
                 functions, imports = self._objects[number].led_to(function)
-                waiting += ((number, target) for target in sorted(functions))
+                waiting += ((number, target) for target in functions)
                 waiting += filter(None, map(self._definition, sorted(imports)))
         return seen
 

@@ -98,6 +98,16 @@ static bool append(List *list, uint64_t item) {
     return true;
 }
 
+static int compare(const void *one, const void *other) {
+    uint64_t a = *(const uint64_t *)one, b = *(const uint64_t *)other;
+    return a < b ? -1 : a > b;
+}
+
+void list_sort(List *list) {
+    if (list->count > 1)
+        qsort(list->items, list->count, sizeof *list->items, compare);
+}
+
 /* What is known of an object */
 
 bool links_add_function(Links *links, uint64_t start) {

@@ -37,6 +37,7 @@ typedef struct {
     uint32_t relative, absolute, data_slot, stub_slot;
 } Kinds;
 
+void list_sort(List *list);
 void links_free(Links *links);
 bool links_add_function(Links *links, uint64_t start);
 bool links_add_pointer(Links *links, uint64_t at, uint64_t target);

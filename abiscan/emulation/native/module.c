@@ -564,14 +564,18 @@ static PyObject *links_add_stub_of(PyObject *self, PyObject *arguments) {
     Py_RETURN_NONE;
 }
 
-static PyObject *as_set(const List *list) {
-    PyObject *result = PyFrozenSet_New(NULL);
-    for (size_t at = 0; result != NULL && at < list->count; at++) {
+/* In order, because the order of a set may depend on that of what it is made of. */
+static PyObject *as_set(List *list) {
+    list_sort(list);
+    PyObject *items = PyList_New((Py_ssize_t)list->count), *result = NULL;
+    for (size_t at = 0; items != NULL && at < list->count; at++) {
         PyObject *item = PyLong_FromUnsignedLongLong(list->items[at]);
-        if (item == NULL || PySet_Add(result, item) < 0)
-            Py_CLEAR(result);
-        Py_XDECREF(item);
+        if (item == NULL || PyList_SetItem(items, (Py_ssize_t)at, item) < 0)
+            Py_CLEAR(items);
     }
+    if (items != NULL)
+        result = PyFrozenSet_New(items);
+    Py_XDECREF(items);
     return result;
 }
 
