@@ -185,7 +185,7 @@ class _LinksInPython:
 
     def add_stub(self, stub: int, slot: int) -> None:
         target, symbol = self._pointers.get(slot), self._imports.get(slot)
-        if target in self._known:
+        if target is not None and target in self._known:
             self._own_stubs[stub] = target
         if symbol is not None:
             self._foreign_stubs[stub] = symbol
