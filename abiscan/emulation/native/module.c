@@ -6,6 +6,7 @@
 
 #include "core.h"
 #include "links.h"
+#include "measure.h"
 #include "search.h"
 
 #include <stdlib.h>
@@ -694,7 +695,63 @@ static PyObject *module_by_page(PyObject *module, PyObject *arguments) {
     return pages;
 }
 
+/* The instructions of some code, as far as all are measured; how many there are, and where the rest begins. */
+static PyObject *module_data(PyObject *module, PyObject *arguments) {
+    const char *bytes = NULL;
+    Py_ssize_t size = 0, most = 0, count = 0;
+    PyObject *where = NULL;
+    uint64_t address = 0;
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "y#On:data", &bytes, &size, &where, &most) || !to_word(where, &address))
+        return NULL;
+    PyObject *data = PyList_New(0);
+    Py_ssize_t at = 0;
+    for (Measure found; data != NULL && at < size && count < most; at += found.length, count++) {
+        if (measure((const uint8_t *)bytes + at, (size_t)(size - at), &found) != MEASURED)
+            break;
+        if (found.use == NO_DATA)
+            continue;
+        uint64_t place = address + (uint64_t)at + found.length + (uint64_t)(int64_t)found.displacement;
+        int told = found.use == DATA ? found.size : -1;
+        if (!append(data, Py_BuildValue("nKi", at, (unsigned long long)place, told)))
+            Py_CLEAR(data);
+    }
+    PyObject *result = data == NULL ? NULL : Py_BuildValue("Onn", data, count, at);
+    Py_XDECREF(data);
+    return result;
+}
+
+/* Where the instructions of some code begin, and whether they branch; None if not all could be measured. */
+static PyObject *module_instructions(PyObject *module, PyObject *arguments) {
+    const char *bytes = NULL;
+    Py_ssize_t size = 0;
+    PyObject *where = NULL;
+    uint64_t address = 0;
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "y#O:instructions", &bytes, &size, &where) || !to_word(where, &address))
+        return NULL;
+    PyObject *list = PyList_New(0);
+    Measure found;
+    for (Py_ssize_t at = 0; list != NULL && at < size; at += found.length) {
+        Measured measured = measure((const uint8_t *)bytes + at, (size_t)(size - at), &found);
+        if (measured != MEASURED) {
+            Py_DECREF(list);
+            if (measured == SHORT_OF) /* the last one goes on behind it */
+                return PyList_New(0);
+            Py_RETURN_NONE;
+        }
+        PyObject *branches = found.branches ? Py_True : Py_False;
+        if (!append(list, Py_BuildValue("KO", (unsigned long long)(address + (uint64_t)at), branches)))
+            Py_CLEAR(list);
+    }
+    return list;
+}
+
 static PyMethodDef functions[] = {
+    {"data", module_data, METH_VARARGS,
+     PyDoc_STR("Data named in code (offset, place, size or -1), number of instructions, end: code, address, most.")},
+    {"instructions", module_instructions, METH_VARARGS,
+     PyDoc_STR("The instructions of code, and whether they branch; None if one is not known: code, its address.")},
     {"calls", module_calls, METH_VARARGS,
      PyDoc_STR("Where in some code a call or jump leads to one of some addresses: code, its address, the addresses in order.")},
     {"by_page", module_by_page, METH_VARARGS, PyDoc_STR("The numbers of relocations by page: table, number of the first.")},
