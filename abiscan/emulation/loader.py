@@ -32,6 +32,7 @@ _PT_TLS: Final = 7
 _PT_GNU_EH_FRAME: Final = 0x6474_E550
 _PF_X, _PF_W = 1, 2
 _SYMBOL: Final = struct.Struct("<IBBHQQ")
+_ADDRESS: Final = struct.Struct("<Q")
 _PROGRAM_HEADER: Final = struct.Struct("<IIQQQQQQ")
 _STT_FUNC, _STT_GNU_IFUNC = 2, 10
 _WORD: Final = 0xFFFF_FFFF_FFFF_FFFF
@@ -282,20 +283,26 @@ class Image:
 
     def _relocate_page(self, content: bytearray, start: int) -> None:
         arch, (first, second) = self._arch, self._tables
-        second_from = len(first) // 3
-        for index in self._relocations.get(start >> 12, ()):
+        base, relative, by_symbol, known = self.base, arch.relative, (arch.absolute, *arch.slots), self._addresses
+        store, last, second_from = _ADDRESS.pack_into, PAGE_SIZE - _ADDRESS.size, len(first) // 3
+        for index in self._relocations.get(start >> 12, ()):  # as little as possible for each
             words, at = (first, 3 * index) if index < second_from else (second, 3 * (index - second_from))
-            offset, info, addend = words[at], words[at + 1], words[at + 2]
-            kind = info & 0xFFFF_FFFF
+            place, info, addend = words[at] - start, words[at + 1], words[at + 2]
+            kind, number = info & 0xFFFF_FFFF, info >> 32
             try:
-                if kind == arch.relative:
-                    self._patch(content, offset - start, self.base + addend)
-                elif kind == arch.absolute or kind in arch.slots:
-                    self._patch(content, offset - start, self._address_of(info >> 32) + addend)
+                if kind == relative:
+                    value = base + addend
+                elif kind in by_symbol:
+                    value = (known[number] if number in known else self._address_of(number)) + addend
                 else:
-                    self._relocate(content, offset - start, kind, info >> 32, addend)
+                    self._relocate(content, place, kind, number, addend)
+                    continue
             except (struct.error, NotElfError):
                 continue  # a relocation that names no symbol changes nothing
+            if place <= last:
+                store(content, place, value & _WORD)
+            else:
+                self._patch(content, place, value)
 
     def _address_of(self, index: int) -> int:
         """The address for a reference to a symbol of the table; the most common case does not need its name."""
