@@ -29,7 +29,9 @@ def data_of_x86_64(address: int, code: bytes, most: int) -> tuple[list[tuple[int
         rest = code[at:] if at else code
         found, done, end = measured(rest, address + at, most - count)
         for offset, place, size in found:
-            data += [(place, size)] if size >= 0 else _told_by_capstone(address + at + offset, rest[offset : offset + 15])
+            data += (
+                [(place, size)] if size >= 0 else _told_by_capstone(address + at + offset, rest[offset : offset + 15])
+            )
         at, count = at + end, count + done
         if at < len(code) and count < most:
             from abiscan.emulation.arch import data_flow
@@ -40,7 +42,7 @@ def data_of_x86_64(address: int, code: bytes, most: int) -> tuple[list[tuple[int
     return data, count
 
 
-def _told_by_capstone(address: int, code: bytes) -> tuple[tuple[int, int], ...]:
+def _by_capstone(address: int, code: bytes) -> tuple[tuple[int, int], ...]:
     from abiscan.emulation.arch.data_flow import decode_x86_64
 
     instruction = decode_x86_64(address, code)
