@@ -9,6 +9,7 @@ from typing import Final
 
 from abiscan.emulation import native
 
+_LONGEST: Final = 15  # bytes of an instruction
 _AT_ONCE: Final = 64  # instructions that capstone reads before the native search goes on
 
 
@@ -29,9 +30,10 @@ def data_of_x86_64(address: int, code: bytes, most: int) -> tuple[list[tuple[int
         rest = code[at:] if at else code
         found, done, end = measured(rest, address + at, most - count)
         for offset, place, size in found:
-            data += (
-                [(place, size)] if size >= 0 else _told_by_capstone(address + at + offset, rest[offset : offset + 15])
-            )
+            if size >= 0:
+                data.append((place, size))
+            else:
+                data += _by_capstone(address + at + offset, rest[offset : offset + _LONGEST])
         at, count = at + end, count + done
         if at < len(code) and count < most:
             from abiscan.emulation.arch import data_flow

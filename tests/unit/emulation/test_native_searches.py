@@ -148,3 +148,11 @@ def test_all_forms_of_links_are_found() -> None:
         assert leads == in_python.of(code[:200], 0x1000)
         found.update(*leads)
     assert found == {*starts, *imports.values()}
+
+
+def test_what_only_capstone_can_tell_is_asked() -> None:
+    # movhps [rip+1], xmm0, of which capstone says that it reads; xchg [rip+1], eax
+    for code in ("0f170501000000", "870501000000"):
+        instruction = data_flow.decode_x86_64(ADDRESS, bytes.fromhex(code))
+        assert instruction is not None
+        assert named_data.data_of_x86_64(ADDRESS, bytes.fromhex(code), 1) == (list(instruction.data), 1)
