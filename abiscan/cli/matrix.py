@@ -14,6 +14,7 @@ from abiscan.cli.options import (
     each_file_option,
     fail_options,
     gpu_options,
+    index_options,
     jobs_option,
     python_option,
     report_options,
@@ -22,6 +23,7 @@ from abiscan.cli.options import (
 )
 from abiscan.cli.reporting import ReportingCommand
 from abiscan.findings import Effect
+from abiscan.inputs.index_options import IndexOptions
 from abiscan.inputs.session import Session
 
 
@@ -33,6 +35,7 @@ from abiscan.inputs.session import Session
     "Default: all embedded releases.",
 )
 @python_option("Look up installed packages in this Python.")
+@index_options
 @report_options("text", "json", "html")
 @fail_options("Exit with 1 if any finding has this effect or a worse one.")
 @click.option("--gpus", "shows_gpus", is_flag=True, help="Also show which GPUs the extension has code for.")
@@ -45,6 +48,7 @@ def matrix(
     targets: tuple[str, ...],
     torches: tuple[str, ...],
     python: str | None,
+    index: IndexOptions,
     form: str,
     output: Path | None,
     fail_on: str,
@@ -77,7 +81,7 @@ def matrix(
       3  a verdict is unknown
     """
     with errors_reported(), working("checking") as progress:
-        session = Session.of_user(progress, jobs=jobs)
+        session = Session.of_user(progress, jobs=jobs, index=index)
         result = abiscan.matrix(
             targets,
             torches,
