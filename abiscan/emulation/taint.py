@@ -187,7 +187,7 @@ class Taint:
     def _marked(self, address: int, size: int) -> list[int]:
         """Return the bytes of a part of memory that come from answers."""
         first, last = address >> _PAGE_SHIFT, address + size - 1 >> _PAGE_SHIFT
-        if self._pages.keys().isdisjoint(range(first, last + 1)):
+        if first not in self._pages and (first == last or self._pages.keys().isdisjoint(range(first, last + 1))):
             return []
         if size < len(self.memory):
             return [at for at in range(address, address + size) if at in self.memory]
