@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from abiscan.results.stable import StableReport
     from abiscan.results.survey import SurveySummary
     from abiscan.results.torch_operators import TorchOperators
+    from abiscan.results.versions import VersionTable
     from abiscan.torches.torch import TorchChoice
 
 # Each function imports what it needs when it is called, so no function waits for the imports of another.
@@ -341,6 +342,29 @@ def fit(
         offline=offline,
     )
     return answer(request, _session(session))
+
+
+def version_table(
+    package: str,
+    versions: str = "all",
+    torches: TorchLike | Iterable[TorchLike] = (),
+    *,
+    python: str | None = None,
+    session: Session | None = None,
+) -> VersionTable:
+    """Judge each version of a package that the index has for this system on each of several torches.
+
+    :param package: its name
+    :param versions: ``all``, or a specifier: ``>=0.20``
+    :param torches: the columns; by default all embedded releases
+    :param python: the interpreter whose pip settings count; by default that of the environment
+    :raises AbiscanError: the index cannot be read, or does not have such a version
+    """
+    from abiscan.pipelines.versions import version_table as pipeline
+
+    columns: list[TorchLike] = _several(torches)
+    environment = _environment(python)
+    return pipeline(package, versions, _each_choice(columns, python), _session(session), python=environment)
 
 
 def survey(
