@@ -60,7 +60,8 @@ def compare(libraries: Collection[ElfFile], release: MinorVersion) -> Wordings:
     found = (match[1] for library in libraries for match in library.search_data(_TEXT))
     texts = {text.decode() for text in found if b" " in text.strip()}
     beginnings = {every[at : at + _BEGINNING] for at in range(len(every))}  # they rule most texts of a library out
-    known = sorted((text for text in texts if text[:_BEGINNING] in beginnings and text in every), key=lambda text: -len(text))
+    mentioned = (text for text in texts if text[:_BEGINNING] in beginnings)
+    known = sorted((text for text in mentioned if text in every), key=lambda text: -len(text))
     lost = {
         id_: parts
         for id_, of_message in literals.items()

@@ -13,10 +13,11 @@ import pytest
 
 from abiscan.binary.elf import ElfFile, Machine
 from abiscan.emulation import native
-from abiscan.emulation.arch import ARCHITECTURES, data_flow, named_data
+from abiscan.emulation.arch import ARCHITECTURES, data_flow
 from abiscan.emulation.call_graph import _links_in_c, _links_x86_64, _LinksInPython
 from abiscan.emulation.call_sites import Functions
 from abiscan.emulation.loader import Image
+from abiscan.emulation.named_data import data_of
 
 pytestmark = pytest.mark.skipif(not native.is_compiled(), reason="needs the native processor")
 
@@ -85,13 +86,13 @@ def test_capstone_reads_what_is_not_measured(monkeypatch: pytest.MonkeyPatch) ->
     # mov [rip+1], eax; vmovdqa [rip+1], ymm0 (70 times); mov [rip+1], eax; no instruction; lea rax, [rip+1]
     store = bytes.fromhex("890501000000")
     code = store + 70 * bytes.fromhex("c5fd7f0501000000") + store + b"\x06" + bytes.fromhex("488d0501000000")
-    places = named_data.data_of_x86_64(ADDRESS, code, 1_000)
+    places = data_of(ARCHITECTURES[Machine.X86_64], ADDRESS, code, 1_000)
     assert places[1] == 74
     assert places[0][0] == (ADDRESS + 6 + 1, 4)
     assert places[0][-1] == (ADDRESS + len(code) + 1, 8)
-    assert [named_data.data_of_x86_64(ADDRESS, code, most)[1] for most in (1, 2, 70, 72)] == [1, 2, 70, 72]
+    assert [data_of(ARCHITECTURES[Machine.X86_64], ADDRESS, code, most)[1] for most in (1, 2, 70, 72)] == [1, 2, 70, 72]
     monkeypatch.setenv("ABISCAN_NATIVE", "0")
-    assert named_data.data_of_x86_64(ADDRESS, code, 1_000) == places
+    assert data_of(ARCHITECTURES[Machine.X86_64], ADDRESS, code, 1_000) == places
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda path: path.stem)
@@ -155,4 +156,4 @@ def test_what_only_capstone_can_tell_is_asked() -> None:
     for code in ("0f170501000000", "870501000000"):
         instruction = data_flow.decode_x86_64(ADDRESS, bytes.fromhex(code))
         assert instruction is not None
-        assert named_data.data_of_x86_64(ADDRESS, bytes.fromhex(code), 1) == (list(instruction.data), 1)
+        assert data_of(ARCHITECTURES[Machine.X86_64], ADDRESS, bytes.fromhex(code), 1) == (list(instruction.data), 1)
