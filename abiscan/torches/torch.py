@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn, Protocol
 
@@ -77,7 +77,7 @@ class Torch(Protocol):
         :param release: the result of ``release_for``
         """
 
-    def exports(self, release: TorchRelease) -> Mapping[str, frozenset[str]]:
+    def exports(self, release: TorchRelease) -> Mapping[str, Set[str]]:
         """All names that its own libraries export, by library.
 
         :param release: the result of ``release_for``
@@ -139,7 +139,7 @@ class EmbeddedTorch(Struct, frozen=True, kw_only=True):
         """The names of all operators in its dispatcher, from the embedded data."""
         return embedded_operators.names(release.judged_as or self.build, release.machine)
 
-    def exports(self, release: TorchRelease) -> Mapping[str, frozenset[str]]:
+    def exports(self, release: TorchRelease) -> Mapping[str, Set[str]]:
         """All names that its own libraries export, by library."""
         return embedded.exports(release.judged_as or self.build, release.machine)
 
@@ -197,7 +197,7 @@ class InstalledTorch(Struct, frozen=True, kw_only=True):
         """The names of all operators in its dispatcher."""
         return frozenset(self.operators_of(release).operators)
 
-    def exports(self, release: TorchRelease) -> Mapping[str, frozenset[str]]:
+    def exports(self, release: TorchRelease) -> Mapping[str, Set[str]]:
         """All names that its own libraries export, by library."""
         libraries = Libraries(release.own_libraries, self.files)
         return {name: frozenset(facts.symbols.starting_with("")) for name, facts in libraries.items()}
