@@ -146,6 +146,11 @@ class Replayer(Struct, kw_only=True):
         """One that has the same loaded, to which more can be added."""
         return msgspec.structs.replace(self, _kept=list(self._kept))
 
+    @property
+    def has_any(self) -> bool:
+        """Whether any extension was kept."""
+        return bool(self._kept)
+
     def replay(self, examined: ExaminedExtension, resolution: Resolution, release: TorchRelease) -> Registering:
         """How the torch reacts to one extension and the libraries that it brings along."""
         inventory = examined.inventory

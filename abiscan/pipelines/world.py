@@ -293,7 +293,7 @@ class _Loads:
     @functools.cached_property
     def namespaces_of_torch(self) -> frozenset[str]:
         """The namespaces in which torch defines operators."""
-        return frozenset(name.partition("::")[0] for name in self._of_torch)
+        return frozenset(name.partition("::")[0] for name in self._judge.torch.operator_names(self._setting.release))
 
     def call(self, moment: _Moment, operator: str) -> int | bool | str | NoResult | None:
         """What an operator returns that the package has registered by then."""
