@@ -191,6 +191,11 @@ class Replayer(Struct, kw_only=True):
             ),
         )
 
+    def namespaces(self, examined: ExaminedExtension, resolution: Resolution) -> set[str]:
+        """The namespaces in which an extension, and the libraries that it brings along, define operators."""
+        registered = (registrant.registrations for registrant in self._objects(examined, resolution))
+        return {operator.name.partition("::")[0] for each in registered for operator in each.operators}
+
     def keep(self, examined: ExaminedExtension, resolution: Resolution, registering: Registering) -> None:
         """Keep an extension that loads in the process, for the extensions of other targets.
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 
 from msgspec import Struct
 
@@ -31,7 +32,7 @@ class Side(Struct, frozen=True, kw_only=True):
     """
 
     name: str
-    exports: Mapping[str, Set[str]]
+    exports: Mapping[str, AbstractSet[str]]
     operators: Operators
     release: str | None = None
     machine: Machine = Machine.X86_64
@@ -125,7 +126,9 @@ def _layouts(old: Side, new: Side, use: Use | None) -> tuple[LayoutChange, ...]:
     return tuple(change for name, change in changes.items() if name in shared)
 
 
-def _symbols(old: Mapping[str, Set[str]], new: Mapping[str, Set[str]], use: Use | None) -> tuple[SymbolChange, ...]:
+def _symbols(
+    old: Mapping[str, AbstractSet[str]], new: Mapping[str, AbstractSet[str]], use: Use | None
+) -> tuple[SymbolChange, ...]:
     changes = []
     for library in sorted({*old, *new}):
         before, after = old.get(library, frozenset()), new.get(library, frozenset())

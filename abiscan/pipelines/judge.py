@@ -100,7 +100,7 @@ class Judge:
         self._beside = beside
         self._replayer: Replayer | None = None
         self._settings_of: tuple[ExaminedTarget, dict[Machine, Setting]] | None = None
-        self._first: dict[tuple[int, int, bool], tuple[object, Linkage]] = {}
+        self._first: dict[tuple[int, int], tuple[object, Linkage]] = {}
 
     def judge(
         self,
@@ -233,11 +233,12 @@ class Judge:
         """
         if replayer is not None and replayer.has_any:
             return self._link(examined, setting, replayer, explained=explained)
-        key = id(examined), id(setting.process), explained
-        if key not in self._first:
+        key = id(examined), id(setting.process)
+        _, linkage = self._first.get(key, (None, None))
+        if linkage is None or (linkage.explained is not explained and linkage.fails_before_registering):
             linkage = self._link(examined, setting, replayer, explained=explained)
             self._first[key] = (examined, setting.process), linkage  # keeping both keeps their ids unique
-        return self._first[key][1]
+        return msgspec.structs.replace(linkage, explained=explained)
 
     def _link(
         self, examined: ExaminedExtension, setting: Setting, replayer: Replayer | None, *, explained: bool

@@ -12,6 +12,7 @@ import itertools
 import mmap
 import posixpath
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from importlib import resources
 from typing import Any, Final
 
@@ -235,7 +236,7 @@ def _with_cuda(record: Mapping[str, Any], major: str) -> dict[str, Any]:
     return {**record, "libraries": libraries}
 
 
-def exports(text: str, machine: Machine) -> dict[str, ColumnNames]:
+def exports(text: str, machine: Machine) -> dict[str, AbstractSet[str]]:
     """All names that the libraries of an embedded release export, by library.
 
     :raises InputError: it is not embedded

@@ -28,7 +28,8 @@ import mmap
 import struct
 import sys
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
 from msgspec import Struct
@@ -139,7 +140,7 @@ class NameTable:
 _EXPORTED: Final = (Definition(version=None, hidden=False, version_index=0, type=0, size=0),)
 
 
-class ColumnNames(Set[str]):
+class ColumnNames(AbstractSet[str]):
     """The names in one column of a table. None is read to learn whether the column has a name."""
 
     def __init__(self, table: NameTable, column: int) -> None:
@@ -154,14 +155,14 @@ class ColumnNames(Set[str]):
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
-    def __sub__(self, other: Set[Any]) -> Set[str]:
+    def __sub__(self, other: AbstractSet[Any]) -> AbstractSet[str]:
         """The names that the other set lacks; in another column of the table, no other names are read for it."""
         if not isinstance(other, ColumnNames) or other._table is not self._table:
             return super().__sub__(other)
         return frozenset(self._names(lambda bits: bits >> self._column & 1 and not bits >> other._column & 1))
 
     @classmethod
-    def _from_iterable(cls, names: Iterable[str]) -> Set[str]:  # type: ignore[override]
+    def _from_iterable(cls, names: Iterable[str]) -> AbstractSet[str]:  # type: ignore[override]
         return frozenset(names)
 
     def _names(self, wanted: Callable[[int], object]) -> Iterator[str]:
