@@ -54,6 +54,18 @@ class CppFunction:
     debug: str | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """What the code of the stable ABI says if torch refuses: its own words, around torch's where it quotes them."""
+
+    before: str
+    after: str | None = None
+
+    def quoting(self, text: str) -> str:
+        """The whole text, where torch says ``text``."""
+        return self.before if self.after is None else self.before + text + self.after
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class OpenBlock:
     """A block begins."""
@@ -65,22 +77,24 @@ class OpenBlock:
 class Define:
     """``m.def(text)``, or ``m.def(text, kernel)``; ``text`` is a schema, or possibly a name if there is a kernel.
 
-    ``alias_analysis`` is that of ``torch::schema(text, …)``.
+    ``alias_analysis`` is that of ``torch::schema(text, …)``. ``failure`` is what the code throws if this fails.
     """
 
     block: Block
     text: str
     kernel: CppFunction | None = None
     alias_analysis: str | None = None
+    failure: Failure | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Implement:
-    """``m.impl(name, kernel)``."""
+    """``m.impl(name, kernel)``; ``failure`` is what the code throws if this fails."""
 
     block: Block
     name: str
     kernel: CppFunction
+    failure: Failure | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -7,7 +7,7 @@ import enum
 from dataclasses import dataclass
 from typing import Final
 
-from abiscan.dispatch.events import Event
+from abiscan.dispatch.events import Event, Failure
 from abiscan.dispatch.messages import Message
 from abiscan.dispatch.state import State
 
@@ -83,8 +83,10 @@ class RefusalError(Exception):
         old: str | None = None,
         kind: OutcomeKind = OutcomeKind.RAISES,
         problem: str | None = None,
+        ending: str = "",
     ) -> None:
         super().__init__(thrown.text)
+        self._ending = ending
         self._thrown, self._subject, self._new, self._old = thrown, subject, new, old
         self._kind, self._problem = kind, problem
 
@@ -93,11 +95,13 @@ class RefusalError(Exception):
         silent = dataclasses.replace(self._thrown, text="")
         return RefusalError(silent, self._subject, self._new, self._old, OutcomeKind.CRASHES, self._problem)
 
-    def said_by(self, call: str, *, quotes: bool) -> RefusalError:
+    def said_by(self, call: str, failure: Failure | None, *, quotes: bool) -> RefusalError:
         """The same as the extension says it that has called ``call`` of the C interface, somewhere in its headers."""
-        place = f"{call} API call failed at ?/library.h, line ?"
-        text = f"{self._thrown.text} (originally from {place})" if quotes else place
-        said = dataclasses.replace(self._thrown, text=text, exact=False)
+        exact = self._thrown.exact and failure is not None
+        if failure is None:
+            place = f"{call} API call failed at ?/library.h, line ?"
+            failure = Failure(before="", after=f" (originally from {place})") if quotes else Failure(before=place)
+        said = dataclasses.replace(self._thrown, text=failure.quoting(self._thrown.text + self._ending), exact=exact)
         return RefusalError(said, self._subject, self._new, self._old, self._kind, self._problem)
 
     def outcome_of(self, event: Event) -> Outcome:

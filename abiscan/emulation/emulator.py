@@ -352,6 +352,10 @@ class Emulator:
         """Where the double returns to that made the call at ``depth``; None where no exception passes."""
         return self._boundaries[depth] if depth >= 0 else None
 
+    def answer_call(self, value: int) -> None:
+        """Put what a function returns where its caller looks for it: for code that is started behind a call."""
+        self.vm.reg_write(self.arch.result, value)
+
     def call(self, address: int, *arguments: int, is_thread: bool = False) -> int:
         """Call a function from within a double (or ``start``), on the current stack.
 

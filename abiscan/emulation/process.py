@@ -32,6 +32,7 @@ from abiscan.emulation.environment import VARIABLES
 from abiscan.emulation.exceptions import Exceptions, Unwinding
 from abiscan.emulation.loader import Image
 from abiscan.emulation.processor import AccessError
+from abiscan.emulation.shared_ids import shared_ids
 from abiscan.emulation.stream_layouts import stream_layout
 from abiscan.emulation.taint import AnswerDecision
 from abiscan.emulation.type_information import BASES, ROOT, VTABLES, TypeInformation
@@ -124,6 +125,8 @@ class EmulatedProcess:
         self.image = self.images[0]
         self._native = self._set_up_code()
         self._set_up_thread()
+        for address, value in shared_ids(self.image):
+            self.machine.set_word(address, value)
 
     def close(self) -> None:
         """End the process: nothing can be read of it any more."""

@@ -48,6 +48,7 @@ from abiscan.errors import NotElfError
 _STAGE: Final = "emulation"
 _INSTRUCTIONS_PER_FUNCTION: Final = 20_000_000
 _INSTRUCTIONS_ON_CALL: Final = 1_000_000  # with meaningless arguments, longer runs find nothing more
+_INSTRUCTIONS_OF_FAILURE: Final = 50_000  # until the text is made and thrown
 _INSTRUCTIONS_PER_OBJECT: Final = 120_000_000
 _CALLS_PER_FUNCTION: Final = 300_000
 _HEAP_PER_FUNCTION: Final = 0x400_0000
@@ -198,7 +199,28 @@ class Recovery:
         registrations = self.result()
         with self.reported():
             self.look_up(looking)  # runs parts of functions: what they register then means nothing
-        return replace(registrations, lookups=tuple(self.lookups), gaps=tuple(self.gaps))
+        failures = self.failures() if self.state.stable_returns else {}
+        return replace(
+            registrations,
+            operators=tuple(replace(each, failure=failures.get(each.order)) for each in registrations.operators),
+            kernels=tuple(replace(each, failure=failures.get(each.order)) for each in registrations.kernels),
+            lookups=tuple(self.lookups),
+            gaps=tuple(self.gaps),
+        )
+
+    def failures(self) -> dict[int, str]:
+        """What the code throws where a call of the stable ABI fails, by the order of the registration.
+
+        The code behind the first call of each function is run as if that had failed: the rest of a text is constant.
+        """
+        process = self.process
+        texts: dict[str, str] = {}
+        for function, address in self.state.stable_returns.items():
+            process.machine.answer_call(1)
+            ended = self.attempt(address, (1,), _INSTRUCTIONS_OF_FAILURE)
+            if isinstance(ended, ProcessTermination) and ended.text:
+                texts[function] = ended.text
+        return {order: texts[name] for order, name in self.state.stable_calls.items() if name in texts}
 
     def recover(self) -> list[CallSite]:
         """Run everything that registers; return the calls that look up operators."""
