@@ -591,7 +591,9 @@ class _Run:
         ending = str(error)[len(text_of_torch) :]
         if self._release < _TYPE_ADVICE:
             text_of_torch = text_of_torch.replace(TYPE_ADVICE, "")
-        return RefusalError(message("G1", self._release, problem=text_of_torch), text, problem=error.problem, ending=ending)
+        return RefusalError(
+            message("G1", self._release, problem=text_of_torch), text, problem=error.problem, ending=ending
+        )
 
     def _print(self, schema: FunctionSchema) -> str:
         return schema.printed_by(self._release)

@@ -183,7 +183,9 @@ class Image:
         """An entry of the dynamic symbol table."""
         if index not in self._symbols:
             name_at, info, _, section, value, size = _SYMBOL.unpack_from(self._symbol_table, index * _SYMBOL.size)
-            self._symbols[index] = Symbol(self._name(name_at), value, size, info & 0xF, section != 0, info >> 4 == _UNIQUE)
+            self._symbols[index] = Symbol(
+                self._name(name_at), value, size, info & 0xF, section != 0, info >> 4 == _UNIQUE
+            )
         return self._symbols[index]
 
     def _is_defined(self, index: int) -> bool:

@@ -81,8 +81,8 @@ class RegisteredOperator:
     of TorchScript's own registry (``torch::jit::RegisterOperators``), which the dispatcher does not know.
     ``alias_analysis`` is the number of ``c10::AliasAnalysisKind`` given with it, None where none is, and in code built
     on 2.1 or newer, where nothing depends on it.
-    ``failure`` is what the code of the stable ABI throws if this call fails, with ``TEXT_OF_TORCH`` where it quotes torch;
-    None if that is not known.
+    ``failure`` is what the code of the stable ABI throws if this call fails, with ``TEXT_OF_TORCH`` where it quotes
+    torch; None if that is not known.
     """
 
     name: str

@@ -97,6 +97,7 @@ class EmulatedProcess:
         # Stands for each std::string that cannot be read; None where that ends the function.
         self.unknown_text: bytes | None = None
         self.environment = dict(VARIABLES)
+        self.random_numbers: Iterator[int] | None = None  # of rand(), None where others may have asked before
         self._threads = 1
         self.locale = 0
         self.character_tables: dict[str, int] = {}  # of <ctype.h>, by the function that locates each
@@ -357,7 +358,7 @@ class EmulatedProcess:
             kind = "__class_type_info" if base is None else "__si_class_type_info"
             parts = (self.bind(VTABLES[kind]) + 16, text, self.bind("_ZTI" + base) if base else 0)
             self.machine.write(slot, struct.pack("<3Q", *parts))
-        elif name.startswith(("Py", "_Py")):
+        elif name.startswith(("Py", "_Py", "_ZSt")):
             self._fill_datum(self, name, slot)
 
     def _call_out(self, address: int) -> None:

@@ -19,6 +19,7 @@ from abiscan.binary.mangling import demangle
 from abiscan.emulation.call_graph import CalledFunctions, CallGraph
 from abiscan.emulation.call_sites import CallSite, Functions, find_call_sites
 from abiscan.emulation.doubles import finder
+from abiscan.emulation.doubles.calendar import CALENDAR
 from abiscan.emulation.doubles.cpython import CPYTHON, fill_datum, module_functions, new_module
 from abiscan.emulation.doubles.exceptions import EXCEPTIONS
 from abiscan.emulation.doubles.gpu_runtime import GPU_RUNTIME, GpuKernels
@@ -26,7 +27,7 @@ from abiscan.emulation.doubles.libc import LIBC
 from abiscan.emulation.doubles.libstdcxx import LIBSTDCXX
 from abiscan.emulation.doubles.numbers import NUMBERS
 from abiscan.emulation.doubles.paths import PATHS
-from abiscan.emulation.doubles.streams import STREAMS
+from abiscan.emulation.doubles.streams import STREAMS, fill_console
 from abiscan.emulation.doubles.system import SYSTEM
 from abiscan.emulation.doubles.torch import torch_doubles
 from abiscan.emulation.doubles.torch_lookups import function_called
@@ -127,6 +128,10 @@ def _dependence(decision: AnswerDecision, image: Image) -> EmulationGap:
     )
 
 
+def _fill(process: EmulatedProcess, name: str, slot: int) -> None:
+    (fill_console if name.startswith("_Z") else fill_datum)(process, name, slot)
+
+
 Part: TypeAlias = Callable[["Recovery"], object]
 """Runs one initialiser, or what the import of a module runs."""
 
@@ -160,7 +165,7 @@ class Recovery:
         self.sites: list[CallSite] = []
         self.lookups: list[Lookup] = []
         self.find: Callable[[str], Double | None] = lambda _: None
-        self.process = EmulatedProcess(file, facts.machine, self._find_double, fill_datum, siblings)
+        self.process = EmulatedProcess(file, facts.machine, self._find_double, _fill, siblings)
         self.state = state = TorchState(self.process, facts.imports, self.recorder)
         state.schemas.known_tail = argument_tail
         self.process.count = lambda: self.recorder.count
@@ -175,6 +180,7 @@ class Recovery:
                 EXCEPTIONS,
                 LIBC,
                 NUMBERS,
+                CALENDAR,
                 STREAMS,
                 LIBSTDCXX,
                 PATHS,

@@ -13,7 +13,7 @@ from typing import Final
 from abiscan.emulation.doubles import Doubles, ctype
 from abiscan.emulation.doubles.exceptions import throw
 from abiscan.emulation.emulator import Emulator, Stop
-from abiscan.emulation.process import Call, Double
+from abiscan.emulation.process import Call, Double, EmulatedProcess
 from abiscan.emulation.strings import COW, CXX11, EMPTY_REP, REP_SIZE, StringAbi, abi_in
 
 LIBSTDCXX: Final = Doubles()
@@ -703,21 +703,19 @@ _CTYPE_FUNCTIONS: Final = (
 )
 
 
-def _ctype_table(call: Call) -> int:
+def _ctype_table(process: EmulatedProcess) -> int:
     """The virtual table of ``std::ctype<char>``."""
-    process = call.process
     table = process.bind("_ZTVSt5ctypeIcE")
     functions = [process.bind("_ZNKSt5ctypeIcE" + name) for name in _CTYPE_FUNCTIONS]
-    call.machine.write(table + 32, struct.pack(f"<{len(functions)}Q", *functions))
+    process.machine.write(table + 32, struct.pack(f"<{len(functions)}Q", *functions))
     return table + 16
 
 
-def _classic_locale(call: Call) -> int:
+def _classic_locale(process: EmulatedProcess) -> int:
     """The address of the classic ``std::locale::_Impl``: reference count, facets, their number."""
-    process = call.process
     if not process.locale:
         upper, lower = (process.store(struct.pack("<256i", *map(of, range(256)))) for of in (ctype.upper, ctype.lower))
-        facet = struct.pack("<QQ16xQQ", _ctype_table(call), _MANY, upper, lower)
+        facet = struct.pack("<QQ16xQQ", _ctype_table(process), _MANY, upper, lower)
         facet += struct.pack("<Q", process.store(struct.pack("<256H", *map(ctype.classes, range(256)))))
         facet += b"\1" + bytes(range(256)) + bytes(range(256)) + b"\1"  # how to widen, how to narrow, each with a flag
         address = process.store(facet.ljust(_CTYPE_SIZE, b"\0"))
@@ -728,13 +726,13 @@ def _classic_locale(call: Call) -> int:
 
 @LIBSTDCXX.matching(r"_ZNSt6localeC[12]E", r"_ZNSt6localeaSERKS_")
 def _construct_locale(call: Call) -> int:
-    call.machine.set_word(call.argument(0), _classic_locale(call))
+    call.machine.set_word(call.argument(0), _classic_locale(call.process))
     return call.argument(0)
 
 
 @LIBSTDCXX.named("_ZNSt6locale7classicEv", "_ZNKSt8ios_base6getlocEv")
 def _locale(call: Call) -> int:
-    return call.process.store(struct.pack("<Q", _classic_locale(call)))
+    return call.process.store(struct.pack("<Q", _classic_locale(call.process)))
 
 
 @LIBSTDCXX.matching(r"_ZSt9use_facetI(St7collate|NSt7__cxx117collate)IcE")
@@ -758,14 +756,14 @@ def _facet_number(_: Call) -> int:
     return 0
 
 
-def classic_ctype(call: Call) -> int:
+def classic_ctype(process: EmulatedProcess) -> int:
     """The address of the classic ``std::ctype<char>``."""
-    return call.machine.word(call.machine.word(_classic_locale(call) + 8))
+    return process.machine.word(process.machine.word(_classic_locale(process) + 8))
 
 
 @LIBSTDCXX.matching(r"_ZSt9use_facetISt5ctypeIcE", r"_ZSt16__try_use_facetIKSt5ctypeIcE")
 def _facet(call: Call) -> int:
-    return classic_ctype(call)
+    return classic_ctype(call.process)
 
 
 @LIBSTDCXX.matching(r"_ZSt9has_facetISt5ctypeIcE")
