@@ -12,8 +12,9 @@ from typing import Final, Protocol
 from abiscan.emulation.doubles import Doubles, ctype
 from abiscan.emulation.emulator import Stop
 from abiscan.emulation.exceptions import ProcessTermination
-from abiscan.emulation.process import Call
+from abiscan.emulation.process import Call, EmulatedProcess
 
+_TABLES_AT: Final = 104  # in it, behind 13 pointers
 _LOCALE_SIZE: Final = 256  # struct __locale_struct has 232 bytes
 LIBC: Final = Doubles()
 
@@ -207,13 +208,17 @@ _LOWEST: Final = -128
 
 @LIBC.named(*_TABLES)
 def _locate_table(call: Call) -> int:
-    process = call.process
-    if call.name not in process.character_tables:
-        form, entry = _TABLES[call.name]
+    return _table(call.process, call.name)
+
+
+def _table(process: EmulatedProcess, name: str) -> int:
+    """Where a table is whose function has this name: the address of a pointer to the entry of zero."""
+    if name not in process.character_tables:
+        form, entry = _TABLES[name]
         entries = struct.pack(f"<384{form}", *map(entry, range(_LOWEST, 256)))
         zero = process.store(entries) - _LOWEST * struct.calcsize(form)
-        process.character_tables[call.name] = process.store(struct.pack("<Q", zero))
-    return process.character_tables[call.name]
+        process.character_tables[name] = process.store(struct.pack("<Q", zero))
+    return process.character_tables[name]
 
 
 _NUMBER: Final = re.compile(rb"\s*([+-]?)(0[xX])?([0-9A-Za-z]*)")
@@ -509,8 +514,11 @@ def _translate(call: Call) -> int:
 
 @LIBC.named("newlocale", "__newlocale", "duplocale", "__duplocale", "uselocale", "__uselocale")
 def _make_locale(call: Call) -> int:
-    """An empty ``locale_t``: nobody needs its tables."""
-    return call.process.allocate(_LOCALE_SIZE)
+    """A ``locale_t`` of the classic locale, with the tables of ``<ctype.h>`` (glibc, bits/types/__locale_t.h)."""
+    locale = call.process.allocate(_LOCALE_SIZE)
+    for number, table in enumerate(_TABLES):
+        call.machine.set_word(locale + _TABLES_AT + 8 * number, call.machine.word(_table(call.process, table)))
+    return locale
 
 
 @LIBC.named("__errno_location")

@@ -6,11 +6,11 @@ bits/basic_string.h, bits/cow_string.h, bits/stl_tree.h, bits/stl_list.h, bits/h
 
 from __future__ import annotations
 
-import bisect
 import struct
 from collections.abc import Callable
 from typing import Final
 
+from abiscan.emulation.bucket_counts import FIRST, buckets_for
 from abiscan.emulation.doubles import Doubles, ctype
 from abiscan.emulation.doubles.exceptions import throw
 from abiscan.emulation.emulator import Emulator, Stop
@@ -21,23 +21,6 @@ LIBSTDCXX: Final = Doubles()
 
 _MOST_RESERVED: Final = 1 << 20  # with the length of a text that is not known
 _NPOS: Final = 0xFFFF_FFFF_FFFF_FFFF
-# How many buckets a hash table has: for fewer than these, and the primes from which the rest is chosen (the array
-# std::__detail::__prime_list of libstdc++.so.6, without the largest).
-_FEW_BUCKETS: Final = (1, 2, 2, 3, 5, 5, 7, 7, 11, 11, 11, 11, 13, 13)
-_FIRST_BUCKETS: Final = 11
-_PRIMES: Final = """
-    2 3 5 7 11 13 17 19 23 29 31 37 41 43 47 53 59 61 67 71 73 79 83 89 97 103 109 113 127 137 139 149 157 167 179 193
-    199 211 227 241 257 277 293 313 337 359 383 409 439 467 503 541 577 619 661 709 761 823 887 953 1031 1109 1193
-    1289 1381 1493 1613 1741 1879 2029 2179 2357 2549 2753 2971 3209 3469 3739 4027 4349 4703 5087 5503 5953 6427 6949
-    7517 8123 8783 9497 10273 11113 12011 12983 14033 15173 16411 17749 19183 20753 22447 24281 26267 28411 30727
-    33223 35933 38873 42043 45481 49201 53201 57557 62233 67307 72817 78779 85229 92203 99733 107897 116731 126271
-    136607 147793 159871 172933 187091 202409 218971 236897 256279 277261 299951 324503 351061 379787 410857 444487
-    480881 520241 562841 608903 658753 712697 771049 834181 902483 976369 1056323 1142821 1236397 1337629 1447153
-    1565659 1693859 1832561 1982627 2144977 2320627 2510653 2716249 2938679 3179303 3439651 3721303 4026031 4355707
-    4712381 5098259 5515729 5967347 6456007 6984629 7556579 8175383 8844859 9569143 10352717 11200489 12117689
-    13109983 14183539 15345007 16601593
-"""
-BUCKET_COUNTS: Final = tuple(map(int, _PRIMES.split()))[6:]
 _MURMUR: Final = 0xC6A4_A793_5BD1_E995
 _FNV: Final = 0x100_0000_01B3
 _CXX11_CLASS: Final = "St7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE"
@@ -603,17 +586,12 @@ def _next_bucket_count_of(call: Call, policy: int, wanted: int) -> int:
     """The number of buckets for at least so many, which the policy keeps in mind (src/c++11/hashtable_c++0x.cc)."""
     if not wanted:
         return 1
-    count = _FEW_BUCKETS[wanted] if wanted < len(_FEW_BUCKETS) else _prime_from(wanted)
+    count = buckets_for(wanted)
     if count is None:
         raise Stop(f"a hash table of {wanted} buckets", call.return_address)
     (load,) = struct.unpack("<f", call.machine.read(policy, 4))
     call.machine.set_word(policy + 8, int(count * load))
     return count
-
-
-def _prime_from(wanted: int) -> int | None:
-    at = bisect.bisect_left(BUCKET_COUNTS, wanted)
-    return BUCKET_COUNTS[at] if at < len(BUCKET_COUNTS) else None
 
 
 @LIBSTDCXX.named("_ZNKSt8__detail20_Prime_rehash_policy11_M_next_bktEm")
@@ -630,7 +608,7 @@ def _need_rehash(call: Call) -> int:
     if elements + added <= until:
         return 0
     (load,) = struct.unpack("<f", call.machine.read(policy, 4))
-    needed = max(elements + added, 0 if until else _FIRST_BUCKETS) / (load or 1.0)
+    needed = max(elements + added, 0 if until else FIRST) / (load or 1.0)
     if needed < buckets:
         call.machine.set_word(policy + 8, int(buckets * load))
         return 0

@@ -34,6 +34,11 @@ _MODE, _STRING = 64, 72  # in a std::stringbuf, behind its areas and a locale
 _AT_END, _IN, _OUT = 2, 8, 16  # std::ios_base::openmode
 _BOOLALPHA, _DEC, _FIXED, _HEX, _INTERNAL, _LEFT, _OCT = 0x1, 0x2, 0x4, 0x8, 0x10, 0x20, 0x40
 _SCIENTIFIC, _SHOWBASE, _SHOWPOINT, _SHOWPOS, _SKIPWS, _UPPERCASE = 0x100, 0x200, 0x400, 0x800, 0x1000, 0x4000
+_STRING_BUFFERS: Final = {
+    True: "_ZTVNSt7__cxx1115basic_stringbufIcSt11char_traitsIcESaIcEEE",
+    False: "_ZTVSt15basic_stringbufIcSt11char_traitsIcESaIcEE",
+}
+_FILE_BUFFER: Final = "_ZTVSt13basic_filebufIcSt11char_traitsIcEE"
 _XSPUTN, _OVERFLOW = 12 * 8, 13 * 8  # in the virtual table of a buffer
 _BLANKS: Final = b" \t\n\v\f\r"
 _INTEGER: Final = re.compile(rb"[+-]?\d+")
@@ -55,6 +60,8 @@ def _start(call: Call, stream: int, layout: StreamLayout, *, state: int = 0) -> 
     call.machine.write(ios + _PRECISION, head)
     call.machine.write(ios + _FILL, b" \1")
     call.machine.write(ios + _BUFFER, struct.pack("<QQ", stream + layout.buffer, classic_ctype(call.process)))
+    buffer = _FILE_BUFFER if "fstream" in call.name else _STRING_BUFFERS["__cxx11" in call.name]
+    call.machine.set_word(stream + layout.buffer, call.process.bind(buffer) + 16)
     call.machine.write(stream + layout.buffer + _GET_AREA, bytes(48))
 
 
