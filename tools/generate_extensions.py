@@ -47,6 +47,7 @@ _HEADERS: Final = """
 """
 _COMPILERS: Final = tuple(compiler for compiler in ("g++", "clang++") if shutil.which(compiler))
 _LEVELS: Final = ("-O0", "-O1", "-O2", "-O3")
+_STANDARDS: Final = {"-O0": "-std=c++17", "-O1": "-std=c++20", "-O2": "-std=c++17", "-O3": "-std=c++20"}
 _LINK: Final = ((), (), ("-fuse-ld=lld",), ("-static-libstdc++",), ("-Wl,-z,now",), ("-fuse-ld=gold",))
 _WAYS: Final = (  # that written sources are built in
     ("g++", ("-O0",)),
@@ -166,7 +167,7 @@ def compile_build(build: Build, cache: Path) -> Path:
     level = build.options[0]
     folder = cache / f"headers-{build.compiler}{level}"
     header = folder / "all.h"
-    options = ["-std=c++17", "-fPIC", "-w", level, "-DNDEBUG", *_includes()]
+    options = [_STANDARDS[level], "-fPIC", "-w", level, "-DNDEBUG", *_includes()]
     precompiled = folder / ("all.h.gch" if build.compiler == "g++" else "all.h.pch")
     if not precompiled.exists():
         folder.mkdir(parents=True, exist_ok=True)
