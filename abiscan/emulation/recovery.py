@@ -23,6 +23,7 @@ from abiscan.emulation.call_sites import CallSite, Functions, find_call_sites
 from abiscan.emulation.doubles import finder
 from abiscan.emulation.doubles.calendar import CALENDAR
 from abiscan.emulation.doubles.cpython import CPYTHON, fill_datum, module_functions, new_module
+from abiscan.emulation.doubles.error_codes import ERROR_CODES
 from abiscan.emulation.doubles.exceptions import EXCEPTIONS
 from abiscan.emulation.doubles.gpu_runtime import GPU_RUNTIME, GpuKernels
 from abiscan.emulation.doubles.libc import LIBC
@@ -182,6 +183,7 @@ class Recovery:
                 LIBC,
                 NUMBERS,
                 CALENDAR,
+                ERROR_CODES,
                 STREAMS,
                 LIBSTDCXX,
                 PATHS,

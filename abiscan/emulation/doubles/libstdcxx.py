@@ -345,6 +345,11 @@ def _pointer(call: Call) -> int:
     return call.machine.word(call.argument(0))
 
 
+@_private("4backEv")
+def _last(call: Call) -> int:
+    return sum(call.machine.words(call.argument(0), 2)) - 1
+
+
 @_private("3endEv", "4cendEv")
 def _end(call: Call) -> int:
     return sum(call.machine.words(call.argument(0), 2))

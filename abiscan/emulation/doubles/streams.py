@@ -106,6 +106,17 @@ def _open(call: Call) -> None:
     call.machine.write(ios + _STATE, struct.pack("<I", _FAIL))
 
 
+@STREAMS.matching(
+    r"_ZNSt13basic_filebufIcSt11char_traitsIcEE(C[12]Ev|D[012]Ev|4openE)",
+    r"_ZN(K?)St12__basic_fileIcE(D[12]Ev|7is_openEv)",
+)
+def _file_buffer(call: Call) -> int:
+    """A buffer of a file that is never open, for code that has the constructors of streams inlined."""
+    if "C1E" in call.name or "C2E" in call.name:
+        call.machine.write(call.argument(0), struct.pack("<7Q", call.process.bind(_FILE_BUFFER) + 16, *bytes(6)))
+    return 0
+
+
 @STREAMS.matching(r"_ZNK?St1[34]basic_(?:[io]?fstream|filebuf)IcSt11char_traitsIcEE7is_openEv")
 def _is_open(_: Call) -> int:
     return 0
