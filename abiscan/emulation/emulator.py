@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import struct
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from abiscan.emulation import processors
 from abiscan.emulation.arch import Arch
@@ -132,6 +132,7 @@ class Emulator:
         self._last_guard: tuple[int, int] | None = None
         self._returns: set[int] = set()  # where functions return to that run between instructions that are followed
         self.taint = Taint(self, arch, decided)
+        self.floats: Any = None
         self.helpers = _HELPERS
         if arch.helpers:
             self.map_page(_HELPERS, arch.helpers, writable=False, executable=True)

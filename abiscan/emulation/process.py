@@ -17,6 +17,7 @@ from typing import Final
 
 from abiscan.binary.elf import ElfFile, Machine
 from abiscan.emulation.arch import ARCHITECTURES
+from abiscan.emulation.arch.x86_64 import x87_unit
 from abiscan.emulation.emulator import (
     CANARY,
     CODE_BASE,
@@ -504,6 +505,16 @@ class Call:
         content = self.machine.vm.reg_read(self.process.arch.number_part(name)).to_bytes(8, "little")
         real, imaginary = struct.unpack("<2f", content)
         return float(real), float(imaginary)
+
+    def long_number(self, index: int) -> float:
+        """A ``long double`` argument of x86-64, of those counted from 0: they lie in the stack."""
+        from abiscan.emulation.arch.x87 import unpacked
+
+        return float(unpacked(self.machine.read(self.machine.vm.sp + 8 + 16 * index, 10)))
+
+    def give_long_number(self, value: float) -> None:
+        """Set the result of a function of x86-64 that returns a ``long double``."""
+        x87_unit(self.machine).push(value)
 
     @staticmethod
     def packed(value: float, bits: int) -> bytes:

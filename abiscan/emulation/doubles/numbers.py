@@ -136,6 +136,18 @@ def _of_two(call: Call) -> None:
     call.give_number(_value(_TWO[name], *arguments), bits)
 
 
+@NUMBERS.named(*(name + "l" for name in _ONE), *(name + "l" for name in _TWO if not name.startswith("ca")))
+def _of_long(call: Call) -> None:
+    """The functions of ``long double``, on x86-64."""
+    name = call.name.removesuffix("l")
+    if call.process.arch.hidden_result is not None:
+        call.answer_is_unknown()
+    elif name in _ONE:
+        call.give_long_number(_value(_ONE[name], call.long_number(0)))
+    else:
+        call.give_long_number(_value(_TWO[name], call.long_number(0), call.long_number(1)))
+
+
 @NUMBERS.named(*_both(_TO_INTEGER))
 def _to_integer(call: Call) -> int:
     name, bits = _stem(call, _TO_INTEGER)
@@ -243,3 +255,10 @@ def _random(call: Call) -> int:
         call.answer_is_unknown()
         return 0
     return next(call.process.random_numbers)
+
+
+@NUMBERS.named("__popcountdi2", "__popcountsi2")
+def _ones(call: Call) -> int:
+    """How many bits are set (libgcc)."""
+    bits = 64 if call.name.endswith("di2") else 32
+    return (call.argument(0) & (1 << bits) - 1).bit_count()
