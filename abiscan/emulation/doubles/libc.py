@@ -670,6 +670,11 @@ def _guard(call: Call) -> int:
     return int(call.machine.read(call.argument(0), 1) == b"\0")
 
 
+@LIBC.named("__cxa_guard_abort")
+def _leave_guard(_: Call) -> None:
+    """The object is not made, and its guard as it was."""
+
+
 @LIBC.named("__cxa_guard_release")
 def _release_guard(call: Call) -> None:
     call.machine.write(call.argument(0), b"\1")
