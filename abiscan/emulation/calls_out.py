@@ -1,9 +1,9 @@
 """Every call that leaves the emulated code is one of three kinds; this is the table.
 
-*Modelled*: its double does to the process what the function does, by the source that ``SOURCES`` names for each library
-of doubles. *Harmless*: what it does or returns can decide nothing here; ``HARMLESS`` has the double, and why. *Unknown*:
-any function without a double, and what a double of ``PARTLY_UNKNOWN`` cannot know. It returns zero, and ``taint`` follows
-what becomes of that.
+*Modelled*: its double does to the process what the function does, by the source that ``SOURCES`` names for each
+library of doubles. *Harmless*: what it does or returns can decide nothing here; ``HARMLESS`` has the double, and why.
+*Unknown*: any function without a double, and what a double of ``PARTLY_UNKNOWN`` cannot know. It returns zero, and
+``taint`` follows what becomes of that.
 """
 
 from __future__ import annotations

@@ -166,6 +166,28 @@ def _enter(call: Call) -> None:
         call.machine.write(this, good)
 
 
+@STREAMS.matching(r"_ZNS[oi]C[12]EPSt15basic_streambufIcSt11char_traitsIcEE")
+def _construct_around(call: Call) -> None:
+    """(this, buffer): a stream of a buffer that is elsewhere."""
+    this, buffer, (table, ios) = call.argument(0), call.argument(1), _CONSOLES[_PLAIN[call.name[3:5]]]
+    words = call.process.bind(table) + 24
+    call.machine.set_word(this, words)
+    call.machine.set_word(this + ios, words + 40)
+    call.machine.write(this + ios + _PRECISION, struct.pack("<QQIIII", 6, 0, _SKIPWS | _DEC, 0, 0, 0))
+    call.machine.write(this + ios + _FILL, b" \1")
+    call.machine.write(this + ios + _BUFFER, struct.pack("<QQ", buffer, classic_ctype(call.process)))
+
+
+@STREAMS.matching(rf"_ZNKSt9basic_ios{_TRAITS}E4fillEv")
+def _filler(call: Call) -> int:
+    return call.machine.byte(call.argument(0) + _FILL)
+
+
+@STREAMS.matching(r"_ZNKS[oi]6sentrycvbEv")
+def _may_go_on(call: Call) -> int:
+    return call.machine.byte(call.argument(0))
+
+
 @STREAMS.matching(r"_ZNS[oi]6sentryD[12]Ev")
 def _leave(_: Call) -> None:
     """Nothing is kept back that would have to be written."""
@@ -173,6 +195,7 @@ def _leave(_: Call) -> None:
 
 # What std::put_time is made of
 
+_PLAIN: Final = {"So": "_ZSt4cout", "Si": "_ZSt3cin"}
 _TIME_PUT: Final = r"St8time_putIcSt19ostreambuf_iteratorIcSt11char_traitsIcEEE"
 
 
