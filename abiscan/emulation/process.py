@@ -355,13 +355,13 @@ class EmulatedProcess:
             self.machine.write(slot, b"".join(word.to_bytes(8, "little") for word in functions))
         elif name.startswith("_ZTIP"):  # a pointer to a type that every program has, constant or not
             text, target = self.store(name[4:].encode() + b"\0"), name[5:].removeprefix("K")
-            words = (
+            pointer = (
                 self.bind(VTABLES["__pointer_type_info"]) + 16,
                 text,
                 int(name[5] == "K"),
                 self.bind("_ZTI" + target),
             )
-            self.machine.write(slot, struct.pack("<4Q", *words))
+            self.machine.write(slot, struct.pack("<4Q", *pointer))
         elif name.startswith("_ZTI"):
             text = self.store(name[4:].encode() + b"\0")
             base = BASES.get(name[4:])

@@ -193,13 +193,15 @@ class Unit:
         if kind == 0:
             stack.append(stack[index])
         elif kind == 1:
-            stack[-1], stack[index] = stack[index], stack[-1]
+            exchanged = stack[index]
+            stack[index] = top
+            stack[-1] = exchanged
         elif second in _CONSTANTS:
             stack.append(_CONSTANTS[second])
         elif second == _CHS:
             stack[-1] = -top
         elif second == _ABS:
-            stack[-1] = abs(top)
+            stack[-1] = top if top >= 0 else -top
         elif second == _SQRT:
             stack[-1] = _root(top)
         elif second == _RNDINT:
@@ -308,4 +310,5 @@ def unpacked(content: bytes) -> Number:
     sign, exponent = (-1 if exponent >> 15 else 1), exponent & _NO_NUMBER
     if exponent == _NO_NUMBER:
         return math.nan if digits << 1 & _WORD else sign * math.inf
-    return sign * digits * Fraction(2) ** (exponent - _BIAS - _DIGITS + 1)
+    power = exponent - _BIAS - _DIGITS + 1
+    return Fraction(sign * digits * (1 << max(power, 0)), 1 << max(-power, 0))

@@ -7,8 +7,10 @@ is followed (``emulation.taint``).
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import re
 import struct
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from abiscan.emulation.doubles import Doubles
@@ -85,19 +87,19 @@ class _Broken(NamedTuple):
             return self.text(_LONGER[kind])
         year, hour = self.year + 1900, self.hour
         day, month = _DAYS[self.weekday % 7], _MONTHS[self.month % 12]
-        iso = lambda: dt.date(year, self.month + 1, self.day).isocalendar()  # noqa: E731 - rarely needed
-        made = {
+        when = functools.partial(dt.date, year, self.month + 1, self.day)
+        made: dict[str, Callable[[], str]] = {
             "%": lambda: "%",
             "A": lambda: day,
             "B": lambda: month,
             "C": lambda: f"{year // 100:02}",
-            "G": lambda: str(iso().year),
+            "G": lambda: str(when().isocalendar().year),
             "H": lambda: f"{hour:02}",
             "I": lambda: f"{(hour - 1) % 12 + 1:02}",
             "M": lambda: f"{self.minute:02}",
             "S": lambda: f"{self.second:02}",
             "U": lambda: f"{(self.yearday + 7 - self.weekday) // 7:02}",
-            "V": lambda: f"{iso().week:02}",
+            "V": lambda: f"{when().isocalendar().week:02}",
             "W": lambda: f"{(self.yearday + 7 - (self.weekday - 1) % 7) // 7:02}",
             "Y": lambda: str(year),
             "Z": lambda: "UTC",
@@ -105,7 +107,7 @@ class _Broken(NamedTuple):
             "b": lambda: month[:3],
             "d": lambda: f"{self.day:02}",
             "e": lambda: f"{self.day:2}",
-            "g": lambda: f"{iso().year % 100:02}",
+            "g": lambda: f"{when().isocalendar().year % 100:02}",
             "j": lambda: f"{self.yearday + 1:03}",
             "m": lambda: f"{self.month + 1:02}",
             "n": lambda: "\n",

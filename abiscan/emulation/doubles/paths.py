@@ -279,7 +279,7 @@ def _remove(_: Call) -> int:
 
 
 @PATHS.matching(_ITERATOR)
-def _iterate(call: Call) -> None:
+def _open_directory(call: Call) -> None:
     """(this, path, options, error code): an iterator at the end."""
     error = call.argument(3)
     if not error:

@@ -302,6 +302,12 @@ def _put_into(call: Call) -> int:
     return size
 
 
+@STREAMS.matching(r"_ZNSt15basic_streambufIcSt11char_traitsIcEEC[12]Ev")
+def _construct_buffer(call: Call) -> None:
+    """The base of a class of the object, which sets the virtual pointer."""
+    call.machine.write(call.argument(0) + _GET_AREA, bytes(48))
+
+
 @STREAMS.matching(
     r"_ZNSt15basic_streambufIcSt11char_traitsIcEE(4syncEv|5imbueERK|9showmanycEv|7seekoffE|7seekposE|6setbufE|D[012]E)"
 )
