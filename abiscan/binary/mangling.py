@@ -1,67 +1,75 @@
-"""Demangled C++ names. The only importer of cxxfilt.
+"""Demangled C++ names.
 
 Mangled names are those of the Itanium C++ ABI, section 5.1.
 """
 
 from __future__ import annotations
 
+import ctypes
 import difflib
 import functools
-import re
 from collections.abc import Callable
 from typing import Final
 
 from msgspec import Struct
 
 from abiscan.binary import by_lief
+from abiscan.regex import regex
 
+_RUNTIMES: Final = ("libstdc++.so.6", "libc++.so.1", "libc++.1.dylib")
 _LONGEST: Final = 16_384  # characters; a longer name is not a real one but an attack on the demangler
 # Each substitution can double the text before it. Of 185,000 names that five releases of torch export, 3 in 1,000 use
 # more different ones.
 _MOST_SUBSTITUTIONS: Final = 16
-_SUBSTITUTION: Final = re.compile(r"S[0-9A-Z]*_")
+_SUBSTITUTION: Final = regex(r"S[0-9A-Z]*_")
 
 _SPELLINGS: Final = (
     (
-        re.compile(r"std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> ?>"),
+        regex(r"std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> ?>"),
         "std::__cxx11::string",
     ),
-    (re.compile(r"std::basic_string<char, std::char_traits<char>, std::allocator<char> ?>"), "std::string"),
-    (re.compile(r"std::basic_string_view<char, std::char_traits<char> ?>"), "std::string_view"),
-    (re.compile(r"> (?=>)"), ">"),
+    (regex(r"std::basic_string<char, std::char_traits<char>, std::allocator<char> ?>"), "std::string"),
+    (regex(r"std::basic_string_view<char, std::char_traits<char> ?>"), "std::string_view"),
+    (regex(r"> (?=>)"), ">"),
 )
 
-_DEFAULT_ALLOCATOR: Final = re.compile(r", std::allocator<[^<>]*(?:<[^<>]*>[^<>]*)*>(?=>)")
+_DEFAULT_ALLOCATOR: Final = regex(r", std::allocator<[^<>]*(?:<[^<>]*>[^<>]*)*>(?=>)")
 
 _OPENING: Final = {")": "(", ">": "<", "]": "[", "}": "{"}
-_SOURCE_NAME: Final = re.compile(r"([0-9]{1,5})")
-_NESTED: Final = re.compile(r"_ZN[rVK]*[RO]?")
+_SOURCE_NAME: Final = regex(r"([0-9]{1,5})")
+_NESTED: Final = regex(r"_ZN[rVK]*[RO]?")
 
 
 @functools.cache
 def _demangler() -> Callable[[str], str | None]:
     """The function that returns the C++ name of a mangled name, or None if it is not mangled.
 
-    cxxfilt uses the C++ runtime of this machine. It runs programs to find that (``ldconfig``, ``gcc``), so it finds
-    nothing if they are missing; lief is linked with the runtime.
+    It is that of this machine's C++ runtime, by the name that the loader finds it by; lief is linked with one.
     """
+    for name in _RUNTIMES:
+        try:
+            function = ctypes.CDLL(name).__cxa_demangle
+        except (OSError, AttributeError):
+            continue
+        function.argtypes = [ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
+        function.restype = ctypes.c_void_p
+        return functools.partial(_by_runtime, function, ctypes.CDLL(None).free)
+    return by_lief.demangle
+
+
+def _by_runtime(function: Callable[..., int | None], free: Callable[..., object], name: str) -> str | None:
     try:
-        import cxxfilt
-
-        has_runtime = isinstance(cxxfilt.default_demangler, cxxfilt.Demangler)
-    except (ImportError, OSError):
-        has_runtime = False
-    return _by_cxxfilt if has_runtime else by_lief.demangle
-
-
-def _by_cxxfilt(name: str) -> str | None:
-    import cxxfilt
-
-    try:
-        text: str = cxxfilt.demangle(name)
-    except (cxxfilt.InvalidName, UnicodeError, MemoryError):
+        address = function(name.encode(), None, None, None)
+    except UnicodeError:
         return None
-    return text
+    if address is None:
+        return None
+    try:
+        return ctypes.string_at(address).decode()
+    except UnicodeError:
+        return None
+    finally:
+        free(ctypes.c_void_p(address))
 
 
 def demangle_fully(name: str) -> str | None:

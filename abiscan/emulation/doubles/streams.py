@@ -21,6 +21,7 @@ from abiscan.emulation.emulator import Stop
 from abiscan.emulation.process import Call, EmulatedProcess
 from abiscan.emulation.stream_layouts import StreamLayout, layout_of
 from abiscan.emulation.strings import COW, CXX11, StringAbi
+from abiscan.regex import regex
 
 STREAMS: Final = Doubles()
 
@@ -41,8 +42,8 @@ _STRING_BUFFERS: Final = {
 _FILE_BUFFER: Final = "_ZTVSt13basic_filebufIcSt11char_traitsIcEE"
 _XSPUTN, _OVERFLOW = 12 * 8, 13 * 8  # in the virtual table of a buffer
 _BLANKS: Final = b" \t\n\v\f\r"
-_INTEGER: Final = re.compile(rb"[+-]?\d+")
-_HEXADECIMAL: Final = re.compile(rb"[+-]?(?:0[xX])?[0-9a-fA-F]+")
+_INTEGER: Final = regex(rb"[+-]?\d+")
+_HEXADECIMAL: Final = regex(rb"[+-]?(?:0[xX])?[0-9a-fA-F]+")
 
 
 def _layout(name: str) -> StreamLayout:
