@@ -28,7 +28,7 @@ WRONG: Final = {
     "binary/ownership.py": "from abiscan.dispatch.operators import Operators",
     "inputs/system.py": "from abiscan.torches import embedded",
     "dispatch/tags.py": "from abiscan.torches.api_version import fingerprint",
-    "emulation/strings.py": "import lief",
+    "emulation/strings.py": "import cxxfilt",
     "linkage/scope.py": "from abiscan.rules import RULES",
     "linkage/declaration.py": "from abiscan.findings import Finding",
     "extension/built_for.py": "from abiscan.results.check import Result",

@@ -1,11 +1,10 @@
-"""Demangled C++ names.
+"""Demangled C++ names. The only importer of cxxfilt.
 
 Mangled names are those of the Itanium C++ ABI, section 5.1.
 """
 
 from __future__ import annotations
 
-import ctypes
 import difflib
 import functools
 from collections.abc import Callable
@@ -16,7 +15,6 @@ from msgspec import Struct
 from abiscan.binary import by_lief
 from abiscan.regex import regex
 
-_RUNTIMES: Final = ("libstdc++.so.6", "libc++.so.1", "libc++.1.dylib")
 _LONGEST: Final = 16_384  # characters; a longer name is not a real one but an attack on the demangler
 # Each substitution can double the text before it. Of 185,000 names that five releases of torch export, 3 in 1,000 use
 # more different ones.
@@ -44,32 +42,26 @@ _NESTED: Final = regex(r"_ZN[rVK]*[RO]?")
 def _demangler() -> Callable[[str], str | None]:
     """The function that returns the C++ name of a mangled name, or None if it is not mangled.
 
-    It is that of this machine's C++ runtime, by the name that the loader finds it by; lief is linked with one.
+    cxxfilt uses the C++ runtime of this machine. It runs programs to find that (``ldconfig``, ``gcc``), so it finds
+    nothing if they are missing; lief is linked with the runtime.
     """
-    for name in _RUNTIMES:
-        try:
-            function = ctypes.CDLL(name).__cxa_demangle
-        except (OSError, AttributeError):
-            continue
-        function.argtypes = [ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
-        function.restype = ctypes.c_void_p
-        return functools.partial(_by_runtime, function, ctypes.CDLL(None).free)
-    return by_lief.demangle
+    try:
+        import cxxfilt
+
+        has_runtime = isinstance(cxxfilt.default_demangler, cxxfilt.Demangler)
+    except (ImportError, OSError):
+        has_runtime = False
+    return _by_cxxfilt if has_runtime else by_lief.demangle
 
 
-def _by_runtime(function: Callable[..., int | None], free: Callable[..., object], name: str) -> str | None:
+def _by_cxxfilt(name: str) -> str | None:
+    import cxxfilt
+
     try:
-        address = function(name.encode(), None, None, None)
-    except UnicodeError:
+        text: str = cxxfilt.demangle(name)
+    except (cxxfilt.InvalidName, UnicodeError, MemoryError):
         return None
-    if address is None:
-        return None
-    try:
-        return ctypes.string_at(address).decode()
-    except UnicodeError:
-        return None
-    finally:
-        free(ctypes.c_void_p(address))
+    return text
 
 
 def demangle_fully(name: str) -> str | None:

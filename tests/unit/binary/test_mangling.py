@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NoReturn
 
+import cxxfilt
 import pytest
 
 from abiscan.binary import by_lief, mangling
@@ -55,9 +56,10 @@ def test_deep_nesting_ends() -> None:
 
 
 @pytest.fixture
-def without_runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A machine on which the loader finds no C++ runtime."""
-    monkeypatch.setattr(mangling, "_RUNTIMES", ("libnone.so.6",))
+def without_cxxfilt(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """cxxfilt as it is imported where ``ctypes.util.find_library`` finds nothing."""
+    error = cxxfilt.LibraryNotFound()
+    monkeypatch.setattr(cxxfilt, "default_demangler", cxxfilt.DeferedErrorDemangler(error))
     demangle.cache_clear()
     mangling._demangler.cache_clear()
     yield
@@ -65,19 +67,19 @@ def without_runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     mangling._demangler.cache_clear()
 
 
-@pytest.mark.usefixtures("without_runtime")
+@pytest.mark.usefixtures("without_cxxfilt")
 @pytest.mark.parametrize("name", [*WORDS, *UNMANGLED, "_Z\ud800"])
-def test_lief_demangles_where_there_is_no_runtime(name: str) -> None:
+def test_lief_demangles_where_cxxfilt_finds_no_library(name: str) -> None:
     assert demangle(name) == WORDS.get(name, name)
 
 
-@pytest.mark.usefixtures("without_runtime")
+@pytest.mark.usefixtures("without_cxxfilt")
 def test_lief_demangles_types() -> None:
     assert demangle_type("FN2at6TensorERKS0_E") == "at::Tensor (at::Tensor const&)"
     assert demangle_type("no type") == "no type"
 
 
-@pytest.mark.usefixtures("without_runtime")
+@pytest.mark.usefixtures("without_cxxfilt")
 def test_without_a_demangler_names_stay_mangled(monkeypatch: pytest.MonkeyPatch) -> None:
     def absent() -> NoReturn:
         raise ImportError("libstdc++.so.6: cannot open shared object file")
