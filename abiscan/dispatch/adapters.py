@@ -18,7 +18,7 @@ from abiscan.dispatch.events import (
     EndProcess,
     Enter,
     Event,
-    Failure,
+    FailureText,
     FallBack,
     Implement,
     NameBackend,
@@ -154,11 +154,11 @@ def _event(
     return Implement(block=block, name=name, kernel=kernel, failure=_failure(registered.failure))
 
 
-def _failure(text: str | None) -> Failure | None:
+def _failure(text: str | None) -> FailureText | None:
     if text is None:
         return None
     before, quotes, after = text.partition(model.TEXT_OF_TORCH)
-    return Failure(before=before, after=after if quotes else None)
+    return FailureText(before=before, after=after if quotes else None)
 
 
 def _kernel(kernel: model.RegisteredKernel, keys: DispatchKeys, block: Block | None) -> CppFunction:

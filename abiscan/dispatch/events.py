@@ -53,7 +53,7 @@ class CppFunction(Struct, frozen=True, kw_only=True):
     debug: str | None = None
 
 
-class Failure(Struct, frozen=True, kw_only=True):
+class FailureText(Struct, frozen=True, kw_only=True):
     """What the code of the stable ABI says if torch refuses: its own words, around torch's where it quotes them."""
 
     before: str
@@ -80,7 +80,7 @@ class Define(Struct, frozen=True, kw_only=True, eq=False):
     text: str
     kernel: CppFunction | None = None
     alias_analysis: str | None = None
-    failure: Failure | None = None
+    failure: FailureText | None = None
 
 
 class Implement(Struct, frozen=True, kw_only=True, eq=False):
@@ -89,7 +89,7 @@ class Implement(Struct, frozen=True, kw_only=True, eq=False):
     block: Block
     name: str
     kernel: CppFunction
-    failure: Failure | None = None
+    failure: FailureText | None = None
 
 
 class FallBack(Struct, frozen=True, kw_only=True, eq=False):

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec.structs
 from msgspec import Struct
 
-from abiscan.dispatch.events import Event, Failure
+from abiscan.dispatch.events import Event, FailureText
 from abiscan.dispatch.messages import Message
 from abiscan.dispatch.state import State
 
@@ -94,12 +94,12 @@ class RefusalError(Exception):
         silent = msgspec.structs.replace(self._thrown, text="")
         return RefusalError(silent, self._subject, self._new, self._old, OutcomeKind.CRASHES, self._problem)
 
-    def said_by(self, call: str, failure: Failure | None, *, quotes: bool) -> RefusalError:
+    def said_by(self, call: str, failure: FailureText | None, *, quotes: bool) -> RefusalError:
         """The same as the extension says it that has called ``call`` of the C interface, somewhere in its headers."""
         exact = self._thrown.exact and failure is not None
         if failure is None:
             place = f"{call} API call failed at ?/library.h, line ?"
-            failure = Failure(before="", after=f" (originally from {place})") if quotes else Failure(before=place)
+            failure = FailureText(before="", after=f" (originally from {place})") if quotes else FailureText(before=place)
         said = msgspec.structs.replace(
             self._thrown, text=failure.quoting(self._thrown.text + self._ending), exact=exact
         )

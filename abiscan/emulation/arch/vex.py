@@ -21,7 +21,7 @@ _SUSPECT: Final = regex(
 
 
 # The opcodes of the x87, behind a prefix or not: see ``x87``.
-_FLOATS: Final = re.compile(rb"(?=[\xd8-\xdf]|[\x40-\x4f][\xd8-\xdf])", re.DOTALL)
+_FLOATS: Final = regex(rb"(?=[\xd8-\xdf]|[\x40-\x4f][\xd8-\xdf])", re.DOTALL)
 
 
 def is_x87(code: bytes) -> bool:

@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 from abiscan.emulation.doubles import Doubles
 from abiscan.emulation.emulator import Stop
 from abiscan.emulation.process import Call
+from abiscan.regex import regex
 
 CALENDAR: Final = Doubles()
 
@@ -25,7 +26,7 @@ _MONTHS: Final = (
     *("January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November"),
     "December",
 )
-_CONVERSION: Final = re.compile(r"%[EO]?(.)", re.DOTALL)
+_CONVERSION: Final = regex(r"%[EO]?(.)", re.DOTALL)
 _LONGER: Final = {
     "D": "%m/%d/%y",
     "F": "%Y-%m-%d",

@@ -14,11 +14,12 @@ from abiscan.emulation.doubles import Doubles
 from abiscan.emulation.emulator import Stop
 from abiscan.emulation.process import Call, EmulatedProcess
 from abiscan.emulation.strings import COW, CXX11
+from abiscan.regex import regex
 
 ERROR_CODES: Final = Doubles()
 
 NO_FILE: Final = 2  # ENOENT
-_CATEGORY: Final = re.compile(r"category (\w+)")
+_CATEGORY: Final = regex(r"category (\w+)")
 _TEXTS: Final = {
     0: "Success",
     1: "Operation not permitted",

@@ -16,6 +16,7 @@ from abiscan.emulation.doubles.error_codes import NO_FILE, category, message
 from abiscan.emulation.doubles.exceptions import throw
 from abiscan.emulation.process import Call
 from abiscan.emulation.strings import CXX11
+from abiscan.regex import regex
 
 PATHS: Final = Doubles()
 
@@ -241,7 +242,7 @@ _OPERATIONS: Final = {
     "permissions": "cannot set permissions",
 }
 _FAILED: Final = {"create_directory": 0, "create_directories": 0, "copy_file": 0, "is_empty": 0}
-_OPERATION: Final = re.compile(r"_ZNSt10filesystem\d+([a-z_]+)E")
+_OPERATION: Final = regex(r"_ZNSt10filesystem\d+([a-z_]+)E")
 _ERROR: Final = "NSt10filesystem7__cxx1116filesystem_errorE"
 _ITERATOR: Final = "_ZNSt10filesystem7__cxx11(18directory_iterator|28recursive_directory_iterator)C[12]E"
 

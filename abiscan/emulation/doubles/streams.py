@@ -40,6 +40,7 @@ _STRING_BUFFERS: Final = {
     False: "_ZTVSt15basic_stringbufIcSt11char_traitsIcESaIcEE",
 }
 _FILE_BUFFER: Final = "_ZTVSt13basic_filebufIcSt11char_traitsIcEE"
+_CONSOLE_BUFFER: Final = "_ZTVN9__gnu_cxx18stdio_sync_filebufIcSt11char_traitsIcEEE"
 _XSPUTN, _OVERFLOW = 12 * 8, 13 * 8  # in the virtual table of a buffer
 _BLANKS: Final = b" \t\n\v\f\r"
 _INTEGER: Final = regex(rb"[+-]?\d+")
@@ -153,7 +154,8 @@ def fill_console(process: EmulatedProcess, name: str, slot: int) -> None:
     process.machine.set_word(slot, process.bind(table) + 24)
     process.machine.write(slot + ios + _PRECISION, struct.pack("<QQIIII", 6, 0, _SKIPWS | _DEC, 0, 0, 0))
     process.machine.write(slot + ios + _FILL, b" \1")
-    process.machine.write(slot + ios + _BUFFER, struct.pack("<QQ", 0, classic_ctype(process)))
+    buffer = process.store(struct.pack("<7Q", process.bind(_CONSOLE_BUFFER) + 16, *bytes(6)))
+    process.machine.write(slot + ios + _BUFFER, struct.pack("<QQ", buffer, classic_ctype(process)))
 
 
 @STREAMS.matching(r"_ZNSo6sentryC[12]ERSo", r"_ZNSi6sentryC[12]ERSib")
@@ -182,6 +184,26 @@ def _construct_around(call: Call) -> None:
 @STREAMS.matching(rf"_ZNKSt9basic_ios{_TRAITS}E4fillEv")
 def _filler(call: Call) -> int:
     return call.machine.byte(call.argument(0) + _FILL)
+
+
+@STREAMS.matching(rf"_ZNKSt9basic_ios{_TRAITS}E5rdbufEv")
+def _buffer_of(call: Call) -> int:
+    return call.machine.word(call.argument(0) + _BUFFER)
+
+
+@STREAMS.matching(rf"_ZNK{_STRING_STREAM}5rdbufEv", r"_ZNKSt1[34]basic_[io]?fstreamIcSt11char_traitsIcEE5rdbufEv")
+def _buffer_inside(call: Call) -> int:
+    return call.argument(0) + _layout(call.name).buffer
+
+
+@STREAMS.matching(rf"_ZNSt9basic_ios{_TRAITS}E5rdbufEPSt15basic_streambuf")
+def _redirect(call: Call) -> int:
+    """(``std::basic_ios``, buffer): the buffer that it had; nothing has failed with the new one yet."""
+    ios, buffer = call.argument(0), call.argument(1)
+    old = call.machine.word(ios + _BUFFER)
+    call.machine.set_word(ios + _BUFFER, buffer)
+    call.machine.write(ios + _STATE, struct.pack("<I", 0 if buffer else _BAD))
+    return old
 
 
 @STREAMS.matching(r"_ZNKS[oi]6sentrycvbEv")
@@ -234,7 +256,12 @@ def _buffer(call: Call, stream: int) -> int:
 
 
 def _is_console(call: Call, stream: int) -> bool:
-    return call.process.name_at(stream) is not None
+    """Whether what goes there is lost: a stream of the console that writes to no other buffer."""
+    if call.process.name_at(stream) is None:
+        return False
+    if not call.machine.word(stream):  # one of those for wide characters
+        return True
+    return call.machine.word(_buffer(call, stream)) == call.process.bind(_CONSOLE_BUFFER) + 16
 
 
 def _set_text(call: Call, buffer: int, text: bytes, position: int, *, reads: bool) -> None:

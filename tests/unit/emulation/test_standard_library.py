@@ -102,9 +102,16 @@ BODIES = {
     "the console": (
         (
             'std::cout << "x" << 3 << std::endl; std::cerr << std::put_time(std::localtime(new time_t()), "%H"); '
-            'define(std::cout.good() ? "good" : "bad");'
+            'define(std::cout.good() ? "good" : "bad"); define(std::cerr.good() ? "good_too" : "bad_too");'
         ),
-        ["good"],
+        ["good", "good_too"],
+    ),
+    "a console that writes elsewhere": (
+        (
+            'std::ostringstream s; auto* old = std::cout.rdbuf(s.rdbuf()); std::cout << "here" << 1; '
+            'std::cout.rdbuf(old); std::cout << "lost"; define(s.str());'
+        ),
+        ["here1"],
     ),
 }
 
