@@ -99,7 +99,9 @@ class RefusalError(Exception):
         exact = self._thrown.exact and failure is not None
         if failure is None:
             place = f"{call} API call failed at ?/library.h, line ?"
-            failure = FailureText(before="", after=f" (originally from {place})") if quotes else FailureText(before=place)
+            failure = (
+                FailureText(before="", after=f" (originally from {place})") if quotes else FailureText(before=place)
+            )
         said = msgspec.structs.replace(
             self._thrown, text=failure.quoting(self._thrown.text + self._ending), exact=exact
         )
