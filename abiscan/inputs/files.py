@@ -285,13 +285,14 @@ class Wheel:
         """A member as text, undecodable bytes replaced."""
         return self.content(name).decode("utf-8", "replace")
 
-    def content(self, name: str) -> bytes:
+    def content(self, name: str, largest: int = LARGEST_TEXT) -> bytes:
         """All bytes of a member that is a text, by its path inside the wheel.
 
+        :param largest: the size beyond which it is no such text
         :raises InputError: as for ``read``, and if it is too large for a text
         """
         info = self._archive.getinfo(name)
-        if info.file_size > LARGEST_TEXT:
+        if info.file_size > largest:
             problem = f"claims to be a text of {info.file_size >> 20} MiB"
             raise InputError(f"{self.path}!{name}", problem, "the wheel is damaged or malicious")
         return self.read(info)
