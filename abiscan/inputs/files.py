@@ -154,7 +154,8 @@ def _sparse(parts: Trimmed, size: int, name: str) -> tuple[ElfFile, str]:
         copy.seek(unread.stop)
         copy.write(parts.end)
         copy.flush()
-        digest = hashlib.sha256(parts.beginning)
+        digest = hashlib.sha256(f"{unread} of {size}".encode())  # no whole file is what is before it and after it
+        digest.update(parts.beginning)
         digest.update(parts.end)
         return ElfFile.open(Path(copy.name), subject=name, unread=unread), digest.hexdigest()
 

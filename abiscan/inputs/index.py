@@ -222,6 +222,7 @@ class Index:
         )
         self._finder = self._finder_of(only_binary=[":all:"])
         self._metadata: dict[Candidate, tuple[str, ...]] = {}
+        self._requirements: dict[Candidate, tuple[Requirement, ...]] = {}
         self._files: dict[Candidate, IO[bytes]] = {}
         tidy(folder)
 
@@ -309,8 +310,10 @@ class Index:
 
         :raises InputError: its metadata cannot be read
         """
-        found = (applying(line, self.system.environment) for line in self._requires(candidate))
-        return tuple(filter(None, found))
+        if candidate not in self._requirements:
+            found = (applying(line, self.system.environment) for line in self._requires(candidate))
+            self._requirements[candidate] = tuple(filter(None, found))
+        return self._requirements[candidate]
 
     def metadata(self, candidate: Candidate) -> Metadata:
         """What a version requires of torch.

@@ -32,6 +32,7 @@ _PASSING: Final = frozenset({429, 500, 502, 503, 504})
 _LONGEST_WAIT_SECONDS: Final = 20.0
 _TIMEOUT_SECONDS: Final = 15.0  # as pip has it
 _PATIENCE_SECONDS: Final = 60.0
+_TICK: Final = 0.05
 _LEAST: Final = 512 << 10
 """A server that sends less than this in that time, headers included, is given up."""
 
@@ -255,18 +256,16 @@ class _Watch:
         self._over.set()
 
     def _run(self) -> None:
-        while not self._over.wait(max(0.0, min(self._since + self._patience, self._end) - time.monotonic())):
+        while not self._over.wait(max(_TICK, min(self._since + self._patience, self._end) - time.monotonic())):
             now = time.monotonic()
-            if now >= self._end:
+            if not self.given_up and now >= self._end:
                 self.given_up = "the servers took too long in all, and were given up"
-            elif now >= self._since + self._patience:
+            elif not self.given_up and now >= self._since + self._patience:
                 sent = self._bytes - self._bytes_before
                 self.given_up = f"the server sent {sent} bytes in {now - self._since:.0f} s, and was given up"
-            if self.given_up:
-                for its in tuple(self.sockets):
-                    with contextlib.suppress(OSError):
-                        socket.socket.shutdown(its, socket.SHUT_RDWR)
-                return
+            for its in tuple(self.sockets) if self.given_up else ():  # again and again: one may only be made now
+                with contextlib.suppress(OSError):
+                    socket.socket.shutdown(its, socket.SHUT_RDWR)
 
 
 def _stay_on_the_web(response: httpx2.Response) -> None:
