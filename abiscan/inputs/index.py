@@ -14,11 +14,11 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final, cast
 
 import httpx2
+from msgspec import Struct
 from packaging import tags
 from packaging.requirements import Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
@@ -54,8 +54,7 @@ _MOST_READ: Final = 2_000
 _LONGEST_SPECIFIER: Final = 1_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(Struct, frozen=True, kw_only=True):
     """What pip is configured to do about indexes."""
 
     index_urls: tuple[str, ...] = ()
@@ -107,8 +106,7 @@ def _configuration(python: str | None) -> dict[str, str]:
     return {key: value for section in _SECTIONS for key, value in found[section].items()}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class System:
+class System(Struct, frozen=True, kw_only=True):
     """The Python and the platforms that wheels are looked for."""
 
     python: tuple[int, int]
@@ -184,8 +182,7 @@ def _older(platform: str) -> Iterator[str]:
     yield f"linux_{machine}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class Candidate(Struct, frozen=True, kw_only=True):
     """A version of a package on an index.
 
     ``wheel`` is the name of the file that pip would choose; ``unfit`` says why pip would choose none, and is empty if
@@ -196,7 +193,6 @@ class Candidate:
     version: Version
     wheel: str = ""
     unfit: str = ""
-    link: Link | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
         return f"{self.name} {self.version}"
@@ -223,6 +219,7 @@ class Index:
         self._finder = self._finder_of(only_binary=[":all:"])
         self._metadata: dict[Candidate, tuple[str, ...]] = {}
         self._requirements: dict[Candidate, tuple[Requirement, ...]] = {}
+        self._links: dict[Candidate, Link] = {}
         self._files: dict[Candidate, IO[bytes]] = {}
         tidy(folder)
 
@@ -297,7 +294,9 @@ class Index:
         if not fitting:
             return Candidate(name=name, version=version, unfit=unfit)
         link = min(fitting, key=lambda pair: pair[0])[1]
-        return Candidate(name=name, version=version, wheel=link.filename, link=link)
+        candidate = Candidate(name=name, version=version, wheel=link.filename)
+        self._links[candidate] = link
+        return candidate
 
     def _admits_python(self, requires: str | None) -> bool:
         try:
@@ -328,7 +327,7 @@ class Index:
 
     def origin(self, candidate: Candidate) -> tuple[str, str | None]:
         """Where the wheel of a version is, and its SHA-256 as far as the index states it: which bytes it has."""
-        link = _link(candidate)
+        link = self._links[candidate]
         return link.url_without_fragment, sound_hash((link.hash_option or {}).get("sha256", [None])[0])
 
     def size(self, candidate: Candidate) -> int:
@@ -347,7 +346,7 @@ class Index:
 
     def _metadata_of_index(self, candidate: Candidate) -> bytes | None:
         """The METADATA file that the index has beside the wheel (PEP 658); None if it has none."""
-        link = _link(candidate)
+        link = self._links[candidate]
         if not link.dist_info_metadata or link.dist_info_link is None:
             return None
         page = self.web.get(link.dist_info_link.normalized, largest=_LARGEST_METADATA)
@@ -367,7 +366,7 @@ class Index:
         return wheel.content(name, _LARGEST_METADATA)
 
     def _open(self, candidate: Candidate) -> IO[bytes]:
-        link, (url, sha256) = _link(candidate), self.origin(candidate)
+        link, (url, sha256) = self._links[candidate], self.origin(candidate)
         if link.is_file:
             disk.file(_path(link))
         elif sha256 is None:
@@ -428,12 +427,6 @@ def _opened(path: Path) -> IO[bytes]:
 
 def _unreadable(name: str, error: Exception) -> InputError:
     return InputError(name, f"cannot be read: {error}", "check the index settings")
-
-
-def _link(candidate: Candidate) -> Link:
-    if candidate.link is None:
-        raise ValueError(f"{candidate} has no wheel")
-    return candidate.link
 
 
 def _packages(finder: PackageFinder, name: str, *, allow_yanked: bool) -> Sequence[Package]:
