@@ -14,8 +14,8 @@ _NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0)
 _KINDS: Final = {stat.S_IFIFO: "a pipe", stat.S_IFCHR: "a device", stat.S_IFBLK: "a disk", stat.S_IFSOCK: "a socket"}
 
 
-def opened(path: str | os.PathLike[str], *, own: bool = False) -> BinaryIO:
-    """A regular file, open for reading.
+def opened(path: str | os.PathLike[str], *, own: bool = False, buffering: int = -1) -> BinaryIO:
+    """Return a regular file, open for reading.
 
     :param own: whether it must be this user's, and no link
     :raises OSError: it cannot be opened, or is something else
@@ -23,7 +23,7 @@ def opened(path: str | os.PathLike[str], *, own: bool = False) -> BinaryIO:
     descriptor = os.open(path, _FLAGS | (_NO_LINK if own else 0))
     try:
         require_regular(os.fstat(descriptor), own=own)
-        return open(descriptor, "rb")  # noqa: PTH123 - a descriptor, which the caller closes
+        return open(descriptor, "rb", buffering)  # noqa: PTH123 - a descriptor, which the caller closes
     except BaseException:
         os.close(descriptor)
         raise

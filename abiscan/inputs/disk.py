@@ -127,13 +127,13 @@ def read(path: StrPath) -> bytes:
         return stream.read()
 
 
-def opened(path: StrPath) -> BinaryIO:
+def opened(path: StrPath, *, buffering: int = -1) -> BinaryIO:
     """A regular file, open for reading.
 
     :raises OSError: it cannot be opened, or is no regular file
     """
     _look("file", path)
-    return regular.opened(path)
+    return regular.opened(path, buffering=buffering)
 
 
 def sha256(path: StrPath) -> str:

@@ -15,6 +15,7 @@ import posixpath
 import re
 import struct
 import tempfile
+import weakref
 import zipfile
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -95,9 +96,8 @@ class DiskFile:
 
         :raises InputError: it cannot be read
         """
-        disk.file(self.path)
         try:
-            with self.path.open("rb") as stream:
+            with disk.opened(self.path) as stream:
                 return stream.read(size)
         except OSError as error:
             raise unreadable(self.path, error) from error
@@ -230,9 +230,8 @@ def random_access(source: ElfSource) -> Iterator[Callable[[int, int], bytes]]:
         data = source.open().data
         yield lambda offset, size: bytes(data[offset : offset + size])
         return
-    disk.file(source.path)
     try:
-        stream = source.path.open("rb", buffering=0)
+        stream = disk.opened(source.path, buffering=0)
     except OSError as error:
         raise unreadable(source.path, error) from error
 
@@ -289,10 +288,11 @@ class Wheel:
         self._stream = stream
         self._announce: Callable[[Iterable[tuple[int, int]]], None] | None = getattr(stream, "prefetch", None)
         self._members: dict[str, WheelMember] = {}
-        if stream is None:
-            disk.file(path)
         try:
-            self._archive = zipfile.ZipFile(stream or path)
+            if stream is None:
+                stream = disk.opened(path)
+                weakref.finalize(self, stream.close)
+            self._archive = zipfile.ZipFile(stream)
         except OSError as error:
             raise unreadable(path, error) from error
         except (zipfile.BadZipFile, NotImplementedError, ValueError) as error:

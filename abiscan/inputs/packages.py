@@ -13,9 +13,10 @@ from typing import IO, TYPE_CHECKING, Final
 
 from msgspec import Struct
 
+from abiscan import regular
 from abiscan.errors import InputError
 from abiscan.inputs import disk, interpreter, programs
-from abiscan.inputs.files import exists
+from abiscan.inputs.files import exists, unreadable
 from abiscan.inputs.image_files import IMAGE_NAME
 from abiscan.words import did_you_mean
 
@@ -222,6 +223,8 @@ def named(word: str, folder: Path, python: str | None) -> Path | Distribution | 
     """
     if not word:
         raise InputError('""', "is no target", "pass a .so, a wheel, a folder, NAME==VERSION or an installed package")
+    if word == "-":
+        raise InputError(word, "the standard input is no target", "write it to a file, and pass that")
     path = Path(word)
     if not is_name(word):
         return existing(path)
@@ -264,6 +267,11 @@ def existing(path: Path) -> Path:
     """
     if not exists(path):
         raise _missing(path)
+    if not disk.is_dir(path):
+        try:
+            regular.require_regular(path.stat())
+        except OSError as error:
+            raise unreadable(path, error) from error
     return path
 
 

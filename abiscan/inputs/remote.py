@@ -468,7 +468,7 @@ def _write_all(file: IO[bytes], at: int, part: bytes) -> None:
 
 def _unwritable(error: OSError) -> InputError:
     problem = f"cannot be written: {error.strerror or error}"
-    return InputError(tempfile.gettempdir(), problem, "free some space, or name another folder in TMPDIR")
+    return InputError("the folder for temporary files", problem, "free some space, or name another folder in TMPDIR")
 
 
 def tidy(folder: Path, limit: int = CACHE_BYTES) -> None:

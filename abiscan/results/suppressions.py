@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from abiscan.errors import InputError
 from abiscan.findings import Finding
+from abiscan.inputs import disk
 from abiscan.results.check import Report, Result, Suppressed
 
 _IN_BASELINE: Final = "in the baseline"
@@ -73,7 +74,7 @@ def read_baseline(path: Path) -> Baseline:
     """
     fix = "create it with: abiscan check … --format json --output FILE"
     try:
-        document = json.loads(path.read_text("utf-8"))
+        document = json.loads(disk.read(path).decode("utf-8"))
     except OSError as error:
         raise InputError(str(path), f"cannot be read: {error.strerror or error}", fix) from error
     except (ValueError, RecursionError) as error:
@@ -130,7 +131,7 @@ def _table(file: Path) -> dict[str, Any]:
     else:
         import tomli as tomllib
     try:
-        return tomllib.loads(file.read_text("utf-8"))
+        return tomllib.loads(disk.read(file).decode("utf-8"))
     except OSError as error:
         raise InputError(str(file), f"cannot be read: {error.strerror or error}") from error
     except (ValueError, RecursionError) as error:

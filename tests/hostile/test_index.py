@@ -146,8 +146,9 @@ def test_anchors_as_indexes_have_them(server: Server, tmp_path: Path) -> None:
     newest, oldest = index.candidates(Requirement("x"))
     assert (str(newest.version), newest.unfit) == ("3.0", "requires Python <3")
     assert index.origin(oldest) == (f"{server.url}/files/{NAME}", "ab" * 32)
-    assert oldest.link is not None
-    assert oldest.link.dist_info_metadata == {"sha256": "abc"}
+    with pytest.raises(InputError, match=r"x-1\.0-py3-none-any\.whl"):
+        index.metadata(oldest)
+    assert server.asked[-1] == f"/files/{NAME}.metadata"
 
 
 def test_metadata_without_end(server: Server, tmp_path: Path) -> None:
