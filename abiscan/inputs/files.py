@@ -22,6 +22,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Final, Protocol
 
+from abiscan import regular
 from abiscan.binary.elf import ElfFile, SharedObject
 from abiscan.errors import InputError
 from abiscan.inputs import disk
@@ -531,6 +532,19 @@ def exists(path: Path) -> bool:
         return path.exists()
     except OSError as error:
         raise unreadable(path, error) from error
+
+
+def require_regular(path: Path) -> None:
+    """Refuse a pipe or a device by its name, before anything else is said of it.
+
+    :raises InputError: it is one
+    """
+    status = disk.file(path)
+    if status is not None:
+        try:
+            regular.require_regular(status)
+        except OSError as error:
+            raise unreadable(path, error) from error
 
 
 def unreadable(path: Path, error: OSError) -> InputError:

@@ -13,10 +13,9 @@ from typing import IO, TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from abiscan import regular
 from abiscan.errors import InputError
 from abiscan.inputs import disk, interpreter, programs
-from abiscan.inputs.files import exists, unreadable
+from abiscan.inputs.files import exists, require_regular
 from abiscan.inputs.image_files import IMAGE_NAME
 from abiscan.words import did_you_mean
 
@@ -268,10 +267,7 @@ def existing(path: Path) -> Path:
     if not exists(path):
         raise _missing(path)
     if not disk.is_dir(path):
-        try:
-            regular.require_regular(path.stat())
-        except OSError as error:
-            raise unreadable(path, error) from error
+        require_regular(path)
     return path
 
 

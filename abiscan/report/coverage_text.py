@@ -11,9 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from abiscan.dispatch.coverage import MissingKernel
-from abiscan.report.characters import clean
 from abiscan.results.coverage import BackendReport
-from abiscan.words import listed, plural
+from abiscan.words import clean, listed, plural
 
 _SHOWN: Final = 40
 _CALLERS: Final = 3

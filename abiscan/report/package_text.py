@@ -12,11 +12,10 @@ from rich.text import Text
 from abiscan.binary.mangling import demangle
 from abiscan.findings import Effect
 from abiscan.python.model import Told
-from abiscan.report.characters import clean
 from abiscan.results.causes import Cause, causes
 from abiscan.results.check import Report
 from abiscan.results.package import PackageResult, PackageVerdict, UsedLibrary
-from abiscan.words import first_line, listed, plural
+from abiscan.words import clean, first_line, listed, plural
 
 _STYLES: Final = {
     PackageVerdict.WORKS: "green",

@@ -10,10 +10,9 @@ from rich.text import Text
 
 from abiscan.findings import Effect, Evidence, Finding
 from abiscan.report import package_text
-from abiscan.report.characters import clean
 from abiscan.results.check import Report, Result
 from abiscan.results.verdict import Verdict
-from abiscan.words import plural
+from abiscan.words import clean, plural
 
 _EVIDENCE_SHOWN: Final = 3
 _LINES_SHOWN: Final = 12

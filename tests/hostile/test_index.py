@@ -148,7 +148,7 @@ def test_anchors_as_indexes_have_them(server: Server, tmp_path: Path) -> None:
     assert index.origin(oldest) == (f"{server.url}/files/{NAME}", "ab" * 32)
     with pytest.raises(InputError, match=r"x-1\.0-py3-none-any\.whl"):
         index.metadata(oldest)
-    assert server.asked[-1] == f"/files/{NAME}.metadata"
+    assert f"/files/{NAME}.metadata" in server.asked
 
 
 def test_metadata_without_end(server: Server, tmp_path: Path) -> None:
