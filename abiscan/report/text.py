@@ -29,9 +29,10 @@ _LABELS: Final = {
 }
 
 
-def render(report: Report, console: Console, *, verbosity: int = 0) -> None:
+def render(report: Report, console: Console, *, verbosity: int = 0, accepted: str = "") -> None:
     """Print the report.
 
+    :param accepted: which file changed which verdict, in one line; empty if none did
     :param verbosity: -1: verdicts only; 0: findings with some evidence; 1: all evidence and gaps
     """
     blocks = [
@@ -46,6 +47,8 @@ def render(report: Report, console: Console, *, verbosity: int = 0) -> None:
     for target in report.unchecked:
         if target.readable:  # what cannot be read is an error, and on stderr
             console.print(Text(clean(str(target))), soft_wrap=True)
+    if accepted:
+        console.print(Text(clean(accepted), style="yellow"), soft_wrap=True)
 
 
 def _result(result: Result, verbosity: int) -> Iterator[Text]:

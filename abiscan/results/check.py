@@ -58,11 +58,12 @@ class Gap(Struct, frozen=True, kw_only=True):
 class Suppressed(Struct, frozen=True, kw_only=True):
     """A finding that the user accepts: it is shown, but does not count as a failure.
 
-    ``reason`` is the user's own, or says that the finding is in the baseline.
+    ``reason`` is the user's own, or says that the finding is in the baseline; ``source`` is the file that says so.
     """
 
     finding: Finding
     reason: str
+    source: str | None = None
 
 
 class Result(Struct, frozen=True, kw_only=True):
@@ -209,7 +210,8 @@ def _fields(result: Result) -> dict[str, Any]:
         "findings": [_finding(finding) for finding in result.findings],
         "gaps": list(map(_gap, result.gaps)),
         "suppressed": [
-            {**_finding(suppressed.finding), "reason": suppressed.reason} for suppressed in result.suppressed
+            {**_finding(suppressed.finding), "reason": suppressed.reason, "source": suppressed.source}
+            for suppressed in result.suppressed
         ],
     }
 

@@ -24,7 +24,14 @@ pytestmark = pytest.mark.hostile
 
 INVISIBLE: Final = "\x1b[31m\x07\x9b\u202a\u202e\u2066\u2069\u2028\u2029\ufeff\u200b\u00ad\u00a0\U000e0041"
 COMMANDS: Final = ("::set-output name=ok::1", "a##[command]b", "  ::add-mask::x", "::stop-commands::x", ":::error::x")
-NAMES: Final = (*COMMANDS, "_ZN5torch##[command]x", "_ZN5torch::set-output name=ok::1", f"torch{INVISIBLE}::x", "_ZN5torch1xE\n::error::y", "x\r::error::z")
+NAMES: Final = (
+    *COMMANDS,
+    "_ZN5torch##[command]x",
+    "_ZN5torch::set-output name=ok::1",
+    f"torch{INVISIBLE}::x",
+    "_ZN5torch1xE\n::error::y",
+    "x\r::error::z",
+)
 
 # What the runner of GitHub knows (actions/runner, ActionCommandManager): a line that begins with "::" after trimming,
 # or that has "##[" anywhere.
