@@ -32,7 +32,7 @@ _FETCH_SECONDS: Final = 3_600
 _RETRIES: Final = "2"
 _LARGEST_LOG: Final = 16 << 20
 _UNFETCHED: Final = re.compile(r"Could not fetch URL (?P<url>\S+?): (?P<why>.*?)(?: - skipping)?$", re.MULTILINE)
-_OUT_OF_MEMORY: Final = re.compile(r"MemoryError\s*$", re.MULTILINE)
+_OUT_OF_MEMORY: Final = re.compile(r"MemoryError(:.*)?\s*$", re.MULTILINE)
 _STATUS: Final = re.compile(r"too many (\d{3}) error|(\d{3}) (?:Client|Server) Error")
 _DRIVE: Final = re.compile(r"/[A-Za-z]:/")
 
