@@ -34,6 +34,8 @@ from tests.fakes import SAMPLES, extension, package_wheel, torch_libraries, torc
 from tests.index_server import serving
 from tests.world import ObjectsByPath, shared_object
 
+pytestmark = pytest.mark.hostile
+
 
 def order(needed: dict[str, tuple[str, ...]]) -> list[str]:
     objects = {name: shared_object(needed=names) for name, names in needed.items()}
