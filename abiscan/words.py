@@ -1,6 +1,6 @@
 """How messages count and list things, and which characters they consist of.
 
-Every room uses it, so it imports nothing from the project.
+Every room uses it, so it imports nothing from the project but ``regex``.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
+from abiscan.regex import regex
+
 _SHOWN: Final = 3
-_STYLED: Final = re.compile(r"\x1b\[[0-9;]*m|[^\n\t\x20-\x7e]")
-_COMMAND: Final = re.compile(r"^(\s*):(?=:)|#(?=#\[)", re.MULTILINE)
+_STYLED: Final = regex(r"\x1b\[[0-9;]*m|[^\n\t\x20-\x7e]")
+_COMMAND: Final = regex(r"^(\s*):(?=:)|#(?=#\[)", re.MULTILINE)
 _ESCAPES: Final = {"#": "\\x23", ":": "\\x3a"}
 
 

@@ -9,10 +9,11 @@ import click
 from abiscan.cli.common import errors_reported
 from abiscan.inputs import kept
 from abiscan.inputs.session import Session
+from abiscan.regex import regex
 from abiscan.words import plural
 
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9}
-_SIZE = re.compile(r"(\d{1,9})([KMG]?)B?", re.IGNORECASE)
+_SIZE = regex(r"(\d{1,9})([KMG]?)B?", re.IGNORECASE)
 
 
 class _Size(click.ParamType):  # type: ignore[type-arg]  # not generic in older releases of click
@@ -30,9 +31,10 @@ class _Size(click.ParamType):  # type: ignore[type-arg]  # not generic in older 
 @click.option("--clear", is_flag=True, help="Delete everything in the cache.")
 @click.option("--limit", type=_Size(), metavar="SIZE", help="Keep at most this, from now on: 500M, 2G. Default: 1G.")
 def cache(*, clear: bool, limit: int | None) -> None:
-    """Show, clear or limit the cache of results, large libraries and torch operators.
+    """Show, clear or limit the cache.
 
-    What was not used for the longest time is deleted first.
+    It has results, pages of package indexes, and operators of torches. What was not used for the longest time is
+    deleted first.
 
     \b
     Examples:

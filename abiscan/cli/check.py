@@ -11,12 +11,13 @@ from typing import Final, TextIO
 import click
 
 import abiscan
-from abiscan.cli.common import console, errors_reported, explain_strict, report_unread, working, write
+from abiscan.cli.common import errors_reported, explain_strict, page, report_unread, working, write
 from abiscan.cli.options import (
     each_file_option,
     fail_options,
     further_reports_option,
     gpu_options,
+    index_options,
     jobs_option,
     python_option,
     quiet_option,
@@ -29,6 +30,7 @@ from abiscan.cli.process import say
 from abiscan.cli.reporting import ReportingCommand
 from abiscan.cli.rule_name import RULE_NAME
 from abiscan.findings import Effect, Rule
+from abiscan.inputs.index_options import IndexOptions
 from abiscan.inputs.session import Session
 from abiscan.results.suppressions import (
     EMPTY,
@@ -51,6 +53,7 @@ _FORMATS: Final = ("text", "json", "sarif", "junit", "github", "markdown")
     "that requirement. Default: the torch of the current environment."
 )
 @python_option("Use the torch and the installed packages of this Python.")
+@index_options
 @report_options(*_FORMATS)
 @further_reports_option(*_FORMATS)
 @fail_options("Exit with 1 if a finding has this effect or a worse one.")
@@ -73,6 +76,7 @@ def check(
     targets: tuple[str, ...],
     torch: str | None,
     python: str | None,
+    index: IndexOptions,
     form: str,
     output: Path | None,
     reports: list[tuple[str, Path]],
@@ -135,7 +139,7 @@ def check(
         known_findings = read_baseline(baseline) if baseline else EMPTY
         file, suppressions = (None, ()) if no_config else _suppressions(targets)
         with working("checking") as progress:
-            session = Session.of_user(progress, jobs=jobs)
+            session = Session.of_user(progress, jobs=jobs, index=index)
             report = abiscan.check(
                 targets,
                 torch,
@@ -157,7 +161,7 @@ def check(
     def text(stream: TextIO) -> None:
         from abiscan.report import text
 
-        text.render(report, console(stream), verbosity=int(verbose) - int(quiet), accepted=accepted)
+        text.render(report, page(stream), verbosity=int(verbose) - int(quiet), accepted=accepted)
 
     def sarif(stream: TextIO) -> None:
         from abiscan.report import sarif

@@ -21,6 +21,7 @@ from abiscan.emulation.arch import ARCHITECTURES
 from abiscan.emulation.call_sites import Functions, address_of, branched_to, page_of
 from abiscan.emulation.loader import Image
 from abiscan.errors import NotElfError
+from abiscan.regex import regex
 
 _PF_X: Final = 1
 _LONGEST_TABLE: Final = 256
@@ -33,7 +34,7 @@ _WORD: Final = 8
 _RIP: Final = rb"[\x05\x0d\x15\x1d\x25\x2d\x35\x3d]"
 _LOADS: Final = rb"[\x10\x12\x16\x28\x6e\x6f\x7e]" + _RIP  # movq, movhps, movdqa, …
 _RELATIVE: Final = tuple(
-    (kind, re.compile(rb"%b(?=....)" % opcode, re.DOTALL))
+    (kind, regex(rb"%b(?=....)" % opcode, re.DOTALL))
     for kind, opcode in (
         ("code", rb"\xe8"),  # call
         ("code", rb"\xe9"),  # jmp
@@ -47,15 +48,13 @@ _RELATIVE: Final = tuple(
         ("words", rb"\xc5." + _LOADS),
     )
 )
-_SHORT_JUMP: Final = re.compile(rb"\xeb(.)", re.DOTALL)  # what assemblers make of a jump to a function nearby
-_STUB: Final = re.compile(rb"\xff\x25(....)", re.DOTALL)  # jmp [rip + displacement]
+_SHORT_JUMP: Final = regex(rb"\xeb(.)", re.DOTALL)  # what assemblers make of a jump to a function nearby
+_STUB: Final = regex(rb"\xff\x25(....)", re.DOTALL)  # jmp [rip + displacement]
 _STUB_SIZE: Final = 16
 _BEFORE_STUB: Final = (0, 1, 4, 5)  # endbr64 and a bnd prefix
 _DISPLACEMENT: Final = struct.Struct("<i")
 # adrp x16, page; ldr x17, [x16, #offset]
-_STUB_AARCH64: Final = re.compile(
-    rb"[\x10\x30\x50\x70\x90\xb0\xd0\xf0]..[\x90\xb0\xd0\xf0]\x11.[\x40-\x7f]\xf9", re.DOTALL
-)
+_STUB_AARCH64: Final = regex(rb"[\x10\x30\x50\x70\x90\xb0\xd0\xf0]..[\x90\xb0\xd0\xf0]\x11.[\x40-\x7f]\xf9", re.DOTALL)
 _BEFORE_STUB_AARCH64: Final = (0, 4)  # bti
 
 

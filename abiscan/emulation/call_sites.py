@@ -21,12 +21,13 @@ from abiscan.binary.elf import Machine, Segment
 from abiscan.emulation import native
 from abiscan.emulation.emulator import PAGE_SIZE
 from abiscan.emulation.loader import Image, Slots
+from abiscan.regex import regex
 
 _PF_X: Final = 1
 _WINDOW: Final = 1 << 20
 # Patterns begin with plain bytes: that makes the search several times faster.
-_CALL_SLOT: Final = re.compile(rb"\xff\x15(....)", re.DOTALL)  # call [rip + displacement]
-_JUMP_SLOT: Final = re.compile(rb"\xff\x25(....)", re.DOTALL)  # jmp [rip + displacement]
+_CALL_SLOT: Final = regex(rb"\xff\x15(....)", re.DOTALL)  # call [rip + displacement]
+_JUMP_SLOT: Final = regex(rb"\xff\x25(....)", re.DOTALL)  # jmp [rip + displacement]
 _DISPLACEMENT: Final = struct.Struct("<i")
 _CALL, _JUMP, _CALL_SIZE = b"\xe8", b"\xe9", 5
 _BACK: Final = 256  # bytes before a call that are looked at

@@ -21,6 +21,7 @@ from abiscan.emulation import native
 from abiscan.emulation.arch import Arch
 from abiscan.emulation.emulator import PAGE_SIZE
 from abiscan.errors import NotElfError
+from abiscan.regex import regex
 
 BASE: Final = 0x10_0000_0000  # of the object's address 0
 SPACING: Final = 0x1_0000_0000  # between the objects of a process
@@ -32,7 +33,7 @@ _SYMBOL: Final = struct.Struct("<IBBHQQ")
 _PROGRAM_HEADER: Final = struct.Struct("<IIQQQQQQ")
 _STT_FUNC, _STT_GNU_IFUNC = 2, 10
 _WORD: Final = 0xFFFF_FFFF_FFFF_FFFF
-_TEXT: Final = re.compile(rb"[^\0]*")
+_TEXT: Final = regex(rb"[^\0]*")
 _LONGEST_ARRAY: Final = 1 << 19  # of initialisers, in bytes
 
 # Module numbers for __tls_get_addr: offsets count from the object's own block, or from the thread pointer.

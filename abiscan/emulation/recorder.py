@@ -6,7 +6,6 @@ A name without a namespace takes the library's; a kernel without a dispatch key 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -24,11 +23,12 @@ from abiscan.emulation.model import (
     RegisteredOperator,
     Registry,
 )
+from abiscan.regex import regex
 
 NAMESPACE_SEPARATOR = "::"
 
 
-_BLANKS: Final = re.compile(r"\s*([:.])\s*")
+_BLANKS: Final = regex(r"\s*([:.])\s*")
 
 
 def name_as_read(text: str) -> str:

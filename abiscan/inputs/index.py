@@ -10,7 +10,6 @@ import ast
 import functools
 import hashlib
 import io
-import re
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -33,20 +32,22 @@ from abiscan.binary.image import ImageSystem
 from abiscan.errors import InputError, UnreachableError
 from abiscan.inputs import disk, index_page, packages, programs
 from abiscan.inputs.files import Wheel
+from abiscan.inputs.index_options import FROM_SETTINGS, IndexOptions
 from abiscan.inputs.packages import RemoteWheel
 from abiscan.inputs.remote import RemoteFile, sound_hash, tidy
 from abiscan.inputs.requirement import Metadata, applying, environment_for, metadata_of, required_by
 from abiscan.inputs.web import Web, page_of
+from abiscan.regex import regex
 
 if TYPE_CHECKING:
     from unearth.fetchers import Fetcher
 
 _PIP_SECONDS: Final = 60
 _SECTIONS: Final = ("global", "install", ":env:")  # the later ones have precedence
-_MANYLINUX: Final = re.compile(r"manylinux_2_(\d+)_(\w+)")
-_MACOSX: Final = re.compile(r"macosx_(\d+)_(\d+)_(x86_64|arm64)")
+_MANYLINUX: Final = regex(r"manylinux_2_(\d+)_(\w+)")
+_MACOSX: Final = regex(r"macosx_(\d+)_(\d+)_(x86_64|arm64)")
 _LEGACY: Final = {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}
-_METADATA: Final = re.compile(r"[^/]+\.dist-info/METADATA")
+_METADATA: Final = regex(r"[^/]+\.dist-info/METADATA")
 _LARGEST_METADATA: Final = 8 << 20
 _MOST_READ: Final = 2_000
 """The most versions whose metadata one command reads."""
@@ -65,22 +66,19 @@ class Settings(Struct, frozen=True, kw_only=True):
     proxy: str | None = None
 
 
-def settings_of_pip(python: str | None, index_url: str | None = None, extra_index_urls: Sequence[str] = ()) -> Settings:
-    """The settings of an interpreter's pip; the defaults if it has none.
+def settings_of_pip(python: str | None, options: IndexOptions = FROM_SETTINGS) -> Settings:
+    """The settings of an interpreter's pip, the defaults if it has none, as options change them.
 
-    :param index_url: replaces the index of the settings
-    :param extra_index_urls: are asked as well
+    ``no-index`` leaves out all of them, as for pip.
     """
     known = _configuration(python)
-    urls = [] if known.get("no-index", "").lower() in ("1", "true", "yes", "on") else [known.get("index-url", "")]
-    if index_url:
-        urls = [index_url]
-    elif urls == [""]:
-        urls = [source["url"] for source in PackageFinder().sources]  # the default one
-    urls += [*known.get("extra-index-url", "").split(), *extra_index_urls]
+    no_index = options.no_index or known.get("no-index", "").lower() in ("1", "true", "yes", "on")
+    default = known.get("index-url") or PackageFinder().sources[0]["url"]
+    urls = [options.index_url or default, *known.get("extra-index-url", "").split(), *options.extra_index_urls]
+    links = [*known.get("find-links", "").split(), *options.find_links]
     return Settings(
-        index_urls=tuple(dict.fromkeys(urls)),
-        find_links=tuple(link for link in known.get("find-links", "").split() if "://" in link or Path(link).exists()),
+        index_urls=() if no_index else tuple(dict.fromkeys(urls)),
+        find_links=tuple(link for link in links if "://" in link or Path(link).exists()),
         trusted_hosts=tuple(known.get("trusted-host", "").split()),
         constraints=tuple(known.get("constraint", "").split()),
         certificates=known.get("cert"),

@@ -15,6 +15,7 @@ from typing import Any, Final
 from urllib.parse import unquote, urljoin, urlsplit
 
 from abiscan.errors import InputError, UnreachableError
+from abiscan.regex import regex
 
 JSON: Final = "application/vnd.pypi.simple.v1+json"
 KINDS: Final = (JSON, "application/vnd.pypi.simple.v1+html", "text/html")
@@ -29,11 +30,11 @@ LONGEST_NAME: Final = 255
 _MOST_TAGS: Final = 100
 _TAGS_OF_WHEEL: Final = 3  # the last parts of its name: of Python, of the ABI, of the platform
 _LONGEST_ANCHOR: Final = 8_192
-_ANCHOR: Final = re.compile(r"<a(?=\s)", re.IGNORECASE)
-_BASE: Final = re.compile(r"<base(?=\s)([^<>]{0,2048})>", re.IGNORECASE)
-_ATTRIBUTE: Final = re.compile(r"""(?<![\w-])([\w-]+)(?:\s{0,9}=\s{0,9}(?:"([^"]*)"|'([^']*)'|([^\s"'<>]+)))?""")
-_END_OF_TAG: Final = re.compile(r"""(?:[^"'>]|"[^"]*"|'[^']*')*""")
-_CHARSET: Final = re.compile(r"charset=\"?(iso-8859-1|latin-?1|windows-1252)", re.IGNORECASE)
+_ANCHOR: Final = regex(r"<a(?=\s)", re.IGNORECASE)
+_BASE: Final = regex(r"<base(?=\s)([^<>]{0,2048})>", re.IGNORECASE)
+_ATTRIBUTE: Final = regex(r"""(?<![\w-])([\w-]+)(?:\s{0,9}=\s{0,9}(?:"([^"]*)"|'([^']*)'|([^\s"'<>]+)))?""")
+_END_OF_TAG: Final = regex(r"""(?:[^"'>]|"[^"]*"|'[^']*')*""")
+_CHARSET: Final = regex(r"charset=\"?(iso-8859-1|latin-?1|windows-1252)", re.IGNORECASE)
 _FIX: Final = "check the index settings"
 
 

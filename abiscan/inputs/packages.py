@@ -18,23 +18,24 @@ from abiscan.errors import InputError
 from abiscan.inputs import disk, interpreter, programs
 from abiscan.inputs.files import exists, require_regular
 from abiscan.inputs.image_files import IMAGE_NAME
+from abiscan.regex import regex
 from abiscan.words import did_you_mean
 
-SHARED_OBJECT: Final = re.compile(r"\.so(\.[0-9]+)*$")
+SHARED_OBJECT: Final = regex(r"\.so(\.[0-9]+)*$")
 if TYPE_CHECKING:
     import importlib.metadata
 
 FIX: Final = "pass a .so, a wheel, a folder, NAME==VERSION or the name of an installed package"
-_PATTERN: Final = re.compile(r"[*?\[]")
-_FILE: Final = re.compile(r"[/\\]|\.(so(\.[0-9]+)*|whl|conda|tar\.bz2|pyd|dll|dylib)$")
-_SUFFIX: Final = re.compile(r"\.so|\.pyd|\.dll|\.dylib", re.IGNORECASE)
+_PATTERN: Final = regex(r"[*?\[]")
+_FILE: Final = regex(r"[/\\]|\.(so(\.[0-9]+)*|whl|conda|tar\.bz2|pyd|dll|dylib)$")
+_SUFFIX: Final = regex(r"\.so|\.pyd|\.dll|\.dylib", re.IGNORECASE)
 _FETCH_SECONDS: Final = 3_600
 _RETRIES: Final = "2"
 _LARGEST_LOG: Final = 16 << 20
-_UNFETCHED: Final = re.compile(r"Could not fetch URL (?P<url>\S+?): (?P<why>.*?)(?: - skipping)?$", re.MULTILINE)
-_OUT_OF_MEMORY: Final = re.compile(r"MemoryError(:.*)?\s*$", re.MULTILINE)
-_STATUS: Final = re.compile(r"too many (\d{3}) error|(\d{3}) (?:Client|Server) Error")
-_DRIVE: Final = re.compile(r"/[A-Za-z]:/")
+_UNFETCHED: Final = regex(r"Could not fetch URL (?P<url>\S+?): (?P<why>.*?)(?: - skipping)?$", re.MULTILINE)
+_OUT_OF_MEMORY: Final = regex(r"MemoryError(:.*)?\s*$", re.MULTILINE)
+_STATUS: Final = regex(r"too many (\d{3}) error|(\d{3}) (?:Client|Server) Error")
+_DRIVE: Final = regex(r"/[A-Za-z]:/")
 
 
 class Distribution(Struct, frozen=True, kw_only=True):
@@ -245,11 +246,14 @@ def pip_error(stderr: str) -> str:
     return (errors or lines or ["pip gave no reason"])[-1]
 
 
-def named(word: str, folder: Path, python: str | None) -> Path | Distribution | FetchedWheel:
+def named(
+    word: str, folder: Path, python: str | None, options: Sequence[str] = ()
+) -> Path | Distribution | FetchedWheel:
     """What a ``TARGET`` stands for: a file or folder if it exists, else ``NAME==VERSION``, else an installed package.
 
     :param folder: where the wheel of ``NAME==VERSION`` is downloaded to
     :param python: the interpreter whose packages are looked up, None for the running one
+    :param options: where pip is to look for a wheel
     :raises InputError: there is no such package
     """
     if not word:
@@ -271,7 +275,7 @@ def named(word: str, folder: Path, python: str | None) -> Path | Distribution | 
         if specifier.operator == "==" and not specifier.version.endswith(".*")
     ]
     if pins:
-        return FetchedWheel(path=fetch(str(requirement), folder, python))
+        return FetchedWheel(path=fetch(str(requirement), folder, python, options))
     if requirement.specifier:
         raise InputError(word, "is not a single version", f"pass {requirement.name}==VERSION")
     distribution = find(requirement.name, interpreter.search_path(python))
@@ -306,6 +310,10 @@ def existing(path: Path) -> Path:
 def _missing(path: Path) -> InputError:
     if _PATTERN.search(str(path)):
         return InputError(str(path), "matches no file", FIX)
+    if path.is_symlink():
+        return InputError(str(path), f"is a symbolic link to {path.readlink()}, which leads nowhere", FIX)
+    if str(path) == "-":
+        return InputError("-", "is no target: standard input is not read", FIX)
     return InputError(str(path), "does not exist", did_you_mean(str(path), _beside(path)) or FIX)
 
 

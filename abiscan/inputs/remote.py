@@ -14,7 +14,6 @@ import hashlib
 import io
 import json
 import os
-import re
 import tempfile
 import zlib
 from collections.abc import Iterable, Iterator
@@ -28,6 +27,7 @@ from abiscan import regular
 from abiscan.errors import InputError, UnreachableError
 from abiscan.inputs.kept import allocated
 from abiscan.inputs.web import Web
+from abiscan.regex import regex
 
 CACHE_BYTES: Final = 4 << 30
 """The size of the cache on disk, beyond which the files that were not used for the longest time are deleted."""
@@ -52,13 +52,13 @@ _LARGEST: Final = 4 << 30
 
 _NOTED: Final = 1 << 20
 _TRIES: Final = 3
-_RANGE: Final = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
+_RANGE: Final = regex(r"bytes (\d+)-(\d+)/(\d+)")
 _DATA: Final = (
     os.O_RDWR
     | os.O_CREAT
     | sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_NOFOLLOW", "O_CLOEXEC", "O_BINARY", "O_NOINHERIT"))
 )
-_SHA256: Final = re.compile(r"[0-9a-f]{64}")
+_SHA256: Final = regex(r"[0-9a-f]{64}")
 _AGAIN: Final = "run it again; if that does not help, the server is at fault"
 
 

@@ -14,6 +14,7 @@ from packaging.version import InvalidVersion, Version
 
 from abiscan.errors import InputError
 from abiscan.inputs.version import number_of
+from abiscan.regex import regex
 
 UNREADABLE_REQUIREMENT: Final = (
     *(InvalidRequirement, InvalidVersion, UndefinedComparison, UndefinedEnvironmentName),
@@ -23,17 +24,17 @@ UNREADABLE_REQUIREMENT: Final = (
 
 _MOST_REQUIREMENTS: Final = 5_000
 _LONGEST_REQUIREMENT: Final = 10_000
-_NO_NUMBER: Final = re.compile(r"[0-9]{1000}")  # Python takes none of 4,300 digits, and packaging says so anywhere
-_FIELD: Final = re.compile(r"^([A-Za-z-]+):[ \t]*(.*(?:\n[ \t]+.*)*)", re.MULTILINE)
-_WHEEL_OF_TORCH: Final = re.compile(r"/torch-([^-/+%]+)(?:(?:\+|%2B)[^-/]*)?-[^/]*\.whl(?:[#?].*)?$")
-_PYTHON_TAG: Final = re.compile(r"-cp3([0-9]+)-(?!abi3)[^-]+-[^-]+\.whl$")
-_MACHINE_TAG: Final = re.compile(r"_(x86_64|aarch64|arm64|amd64)$")
+_NO_NUMBER: Final = regex(r"[0-9]{1000}")  # Python takes none of 4,300 digits, and packaging says so anywhere
+_FIELD: Final = regex(r"^([A-Za-z-]+):[ \t]*(.*(?:\n[ \t]+.*)*)", re.MULTILINE)
+_WHEEL_OF_TORCH: Final = regex(r"/torch-([^-/+%]+)(?:(?:\+|%2B)[^-/]*)?-[^/]*\.whl(?:[#?].*)?$")
+_PYTHON_TAG: Final = regex(r"-cp3([0-9]+)-(?!abi3)[^-]+-[^-]+\.whl$")
+_MACHINE_TAG: Final = regex(r"_(x86_64|aarch64|arm64|amd64)$")
 _LINUX: Final = {"os_name": "posix", "sys_platform": "linux", "platform_system": "Linux"}
 _SYSTEMS: Final = {
     "win": {"os_name": "nt", "sys_platform": "win32", "platform_system": "Windows"},
     "macosx": {"os_name": "posix", "sys_platform": "darwin", "platform_system": "Darwin"},
 }
-_LOCAL_TAG: Final = re.compile(r"(?:torch|pt)[._]?([0-9])\.?([0-9]{1,2})(?:\.?([0-9]))?(?![0-9])")
+_LOCAL_TAG: Final = regex(r"(?:torch|pt)[._]?([0-9])\.?([0-9]{1,2})(?:\.?([0-9]))?(?![0-9])")
 
 
 class Metadata(Struct, frozen=True, kw_only=True):

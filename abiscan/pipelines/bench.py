@@ -19,7 +19,6 @@ from abiscan.inputs.version import TorchVersion, number_of
 from abiscan.linkage.declaration import Declaration
 from abiscan.linkage.resolve import Resolver
 from abiscan.pipelines.beside import Beside
-from abiscan.pipelines.images import judge_images
 from abiscan.pipelines.judge import Judge
 from abiscan.pipelines.package import PackageReading, ReadPackage, package_result
 from abiscan.results.check import Result
@@ -75,6 +74,10 @@ class Bench:
         """The names of the torches."""
         return tuple(self._judges)
 
+    def torch(self, name: str) -> Torch:
+        """Return the torch of that name."""
+        return self._judges[name].torch
+
     def target(self, source: Source, name: str | None = None) -> ExaminedTarget:
         """A target, placed next to the named torch, or next to the first one for None.
 
@@ -113,6 +116,8 @@ class Bench:
         elif any(self.is_for(source, other) for other in self.names):
             return ()
         if target.target.images:
+            from abiscan.pipelines.images import judge_images
+
             return judge_images(target.target, self._judges[name].torch, rules)
         target.recover(self._jobs)
         self._layers[name].take_unread()  # what earlier targets left

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 import itertools
-import re
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
 import capstone  # type: ignore[import-untyped]
+
+from abiscan.regex import regex
 
 _FLAGS: Final = "flags"
 _FLOATS: Final = "x87"  # the stack of the x87, all of it
@@ -57,8 +58,8 @@ def parts(*registers: str) -> tuple[str, ...]:
 
 _OLD: Final = {"a": "RAX", "b": "RBX", "c": "RCX", "d": "RDX"}
 _OTHER: Final = {"si": "RSI", "di": "RDI", "bp": "RBP", "sp": "RSP"}
-_NUMBERED: Final = re.compile(r"r(\d+)([dwb]?)$")
-_VECTOR: Final = re.compile(r"[xyz]mm(\d+)$")
+_NUMBERED: Final = regex(r"r(\d+)([dwb]?)$")
+_VECTOR: Final = regex(r"[xyz]mm(\d+)$")
 
 
 @functools.cache
