@@ -218,14 +218,26 @@ def instructions_before(image: Image, machine: Machine, address: int, start: int
     if machine is Machine.AARCH64:
         words = _words(image.file.data[offset + near : offset + address])
         return [Instruction(near + 4 * index, word & _BRANCHES_MASK == _BRANCHES) for index, word in enumerate(words)]
-    decoder = _decoder()
     # From within an instruction, decoding finds its way back to where instructions begin after a few of them.
     for first in range(near, min(near + _LONGEST_INSTRUCTION, address)):
-        code = bytes(image.file.data[offset + first : offset + address])
-        decoded = list(decoder.disasm_lite(code, first))
-        if decoded and sum(decoded[-1][:2]) == address:
-            return [Instruction(at, name.startswith(("j", "call", "ret"))) for at, _, name, _ in decoded]
+        found = _decoded(bytes(image.file.data[offset + first : offset + address]), first)
+        if found:
+            return found
     return []
+
+
+def _decoded(code: bytes, address: int) -> list[Instruction]:
+    """The instructions that code consists of; none if it is not all instructions."""
+    if native.is_available():
+        from abiscan.emulation.native._core import instructions
+
+        measured = instructions(code, address)
+        if measured is not None:
+            return list(map(Instruction._make, measured))
+    decoded = list(_decoder().disasm_lite(code, address))
+    if not decoded or sum(decoded[-1][:2]) != address + len(code):
+        return []
+    return [Instruction(at, name.startswith(("j", "call", "ret"))) for at, _, name, _ in decoded]
 
 
 @functools.cache

@@ -240,7 +240,10 @@ class EmulatedProcess:
 
     def image_at(self, address: int) -> Image | None:
         """The object that ``address`` belongs to, None if it is none's."""
-        return next((image for image in self.images if image.contains(address)), None)
+        for image in self.images:
+            if image.contains(address):
+                return image
+        return None
 
     def import_at(self, address: int) -> str | None:
         """The imported function whose slot, or whose code here, ``address`` lies in."""

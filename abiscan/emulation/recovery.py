@@ -38,6 +38,7 @@ from abiscan.emulation.exceptions import ProcessTermination
 from abiscan.emulation.loader import BASE, Image
 from abiscan.emulation.lookups import LookupReader, imported_operators
 from abiscan.emulation.model import EmulationGap, Library, LibraryKind, Lookup, Phase, Registrations
+from abiscan.emulation.named_data import data_of
 from abiscan.emulation.process import Double, EmulatedProcess
 from abiscan.emulation.processor import AccessError
 from abiscan.emulation.recorder import NAMESPACE_SEPARATOR, Recorder
@@ -321,7 +322,7 @@ class Recovery:
         for function in self.functions_reached(start):
             if not (left and label):
                 break
-            data, count = process.arch.data_of(image.base + function, self.functions.code_of(function), left)
+            data, count = data_of(process.arch, image.base + function, self.functions.code_of(function), left)
             left -= count
             for address, length in data:
                 place = self.datum_at(address)

@@ -124,8 +124,8 @@ class X8664:
 
         return decode_x86_64(address, code)
 
-    def data_of(self, address: int, code: bytes, most: int) -> tuple[list[tuple[int, int]], int]:
-        """Return the data that the code of a function uses, and how many instructions were read."""
+    def data_of(self, address: int, code: bytes, most: int) -> tuple[list[tuple[int, int]], int, int]:
+        """Return the data that the code of a function uses, and how many instructions and bytes were read."""
         from abiscan.emulation.arch.data_flow import data_of_x86_64
 
         return data_of_x86_64(address, code, most)
