@@ -167,7 +167,7 @@ def apply(report: Report, suppressions: Sequence[Suppression], baseline: Baselin
             suppressed=tuple(Suppressed(finding=finding, reason=reason) for finding, reason in accepted.items()),
         )
 
-    return msgspec.structs.replace(report, results=tuple(map(sort, report.results)))
+    return msgspec.structs.replace(report, results=tuple(map(sort, report.results))).filled()
 
 
 def _reasons(
