@@ -203,7 +203,7 @@ def apply(report: Report, suppressions: Sequence[Suppression], baseline: Baselin
             suppressed=tuple(accepted.values()),
         )
 
-    return msgspec.structs.replace(report, results=tuple(map(sort, report.results)))
+    return msgspec.structs.replace(report, results=tuple(map(sort, report.results))).filled()
 
 
 def _accepted(
