@@ -10,6 +10,7 @@ from abiscan.python import loading
 from abiscan.python.machine import PythonMachine
 from abiscan.python.model import Answer, LoadedBy
 from abiscan.python.modelled import Modelled, Native
+from abiscan.python.models import torch_builds
 from abiscan.python.models.namespace import Args, Kwargs, Namespace, argument, has_cuda, has_version
 from abiscan.python.operators import OperatorValue, exists
 from abiscan.python.systems import MACOS
@@ -107,13 +108,7 @@ class OperatorNamespace(Modelled):
 
 def _cuda(machine: PythonMachine) -> object:
     """``torch.cuda``: a CPU build has no GPU, any other may have one."""
-    absent = machine.world.tells("it is for CPUs", lambda world: world.cuda is None)
-
-    def given(value: object, name: str) -> Native:
-        answer = value if absent else NotKnown(f"torch.cuda.{name}()", Why.ENVIRONMENT)
-        return Native(f"torch.cuda.{name}", lambda _machine, _args, _kwargs: answer)
-
-    names = {"is_available": given(False, "is_available"), "device_count": given(0, "device_count")}  # noqa: FBT003
+    names = torch_builds.names_of(machine, "torch.cuda")
     for name in ("get_device_capability", "get_device_properties", "get_device_name", "current_device"):
         names[name] = _of_gpu(NotKnown(f"torch.cuda.{name}()", Why.ENVIRONMENT))
     return Namespace("torch.cuda", names)
@@ -156,8 +151,12 @@ def _cxx11_abi(machine: PythonMachine) -> object:
 def _core(machine: PythonMachine) -> object:
     known = has_cuda(machine)
     absent = False if known else NotKnown("torch._C", Why.ENVIRONMENT)
-    names = {"_has_xpu": absent, "_has_mps": machine.files.system is MACOS, "_has_mtia": absent}
-    return Namespace("torch._C", {**names, "_GLIBCXX_USE_CXX11_ABI": _cxx11_abi(machine)})
+    names = {
+        "_has_xpu": absent,
+        "_has_mps": machine.files.system is MACOS,
+        "_GLIBCXX_USE_CXX11_ABI": _cxx11_abi(machine),
+    }
+    return Namespace("torch._C", torch_builds.names_of(machine, "torch._C") | names)
 
 
 def _version(machine: PythonMachine) -> object:
@@ -231,6 +230,7 @@ def _loads_backends(version: str | Answer) -> bool:
 
 
 MODELS: dict[str, Callable[[PythonMachine], object]] = {
+    **torch_builds.MODELS,
     "torch": _torch,
     "torch.cuda": _cuda,
     "torch.version": _version,
