@@ -28,6 +28,7 @@ from abiscan.python.model import (
     ImportOutcome,
     LibraryUse,
     Load,
+    LoadedBy,
     OtherTorch,
     Raised,
     Reading,
@@ -231,9 +232,10 @@ def package_result(read_package: ReadPackage, target: ExaminedTarget, results: S
     package, reading = read_package.package, read_package.reading
     outcome = main_import(package.name, reading.imports)
     world = read_package.world.fresh()
+    if outcome and outcome.gaps:
+        world.load(None, LoadedBy.CTYPES)
     for load in outcome.loads if outcome else ():
-        if load.path is not None:
-            world.load(load.path, load.loader)
+        world.load(load.path, load.loader)
     libraries = tuple(_libraries(reading, outcome, world, _by_path(package, target, results)))
     error = _failure(outcome, world) if outcome else None
     return PackageResult(

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from abiscan.binary.elf import Machine
+from abiscan.binary.ownership import gpu_library, is_system_library
 from abiscan.binary.registration_api import registers
 from abiscan.extension.examined import ExaminedExtension, ExaminedTarget
 from abiscan.inputs import system
@@ -79,6 +80,7 @@ class _Moment:
     ``loaded`` are the libraries of the package that are in it, ``replayer`` has what they registered, None if nothing.
     ``defined`` are the operators that they define, without overloads, ``namespaces`` those of all that was tried;
     ``is_unread`` says that there may be more. ``registrants`` are the objects that registered them, by path.
+    ``is_followed`` says that no other library of the package can be in the process.
     ``after`` remembers what came of the loads that were tried next.
     """
 
@@ -88,6 +90,7 @@ class _Moment:
     defined: frozenset[str] = frozenset()
     namespaces: frozenset[str] = frozenset()
     is_unread: bool = False
+    is_followed: bool = True
     registrants: Mapping[str, OperatorProvider] = field(default_factory=dict)
     after: dict[tuple[str, LoadedBy], tuple[LoadAttempt, _Moment]] = field(default_factory=dict)
 
@@ -132,8 +135,11 @@ class PackageWorld:
         world._moment = self._loads.start
         return world
 
-    def load(self, path: str, loader: LoadedBy) -> Raised | Answer | None:
+    def load(self, path: str | None, loader: LoadedBy) -> Raised | Answer | None:
         """What loading a library of the package raises; see ``World.load``."""
+        if path is None:
+            self._moment = dataclasses.replace(self._moment, is_followed=False, after={})
+            return Answer.UNKNOWN
         attempt, self._moment = self._loads.load(self._moment, path, loader)
         self.attempts[path] = attempt
         if attempt.words is not None:
@@ -208,6 +214,7 @@ class _Loads:
         self._setting = setting
         self._alone = setting.loader.without_siblings()
         self._examined = {extension.extension.location: extension for extension in target.extensions}
+        self._siblings = target.target.siblings
         self._package = package
         self._results = target.operator_results
 
@@ -321,7 +328,7 @@ class _Loads:
             name.partition("::")[0] for each in registrations for name in (operator.name for operator in each.operators)
         }
         then = dataclasses.replace(moment, namespaces=moment.namespaces | namespaces, after={})
-        attempt = self._attempt(examined.extension.location, linkage, loader, moment.process)
+        attempt = self._attempt(examined.extension.location, linkage, loader, moment)
         if attempt.words is None and linkage.resolution and linkage.registering and replayer:
             replayer.keep(examined, linkage.resolution, linkage.registering)
             then = dataclasses.replace(
@@ -340,11 +347,11 @@ class _Loads:
             source, closure = examined.extension.source, linkage.resolution.closure
             yield from registrants(source, closure, linkage.registering, self._files)
 
-    def _attempt(self, location: str, linkage: Linkage, loader: LoadedBy, process: Process) -> LoadAttempt:
+    def _attempt(self, location: str, linkage: Linkage, loader: LoadedBy, moment: _Moment) -> LoadAttempt:
         path = self._inside(location)
         if linkage.resolution is None:
             return LoadAttempt(path=path, words=f"{path}: {NO_SUCH_FILE}")
-        found = self._found(path, location, linkage.resolution, process)
+        found = self._found(path, location, linkage.resolution, moment)
         if found.words is not None:
             return found
         error = linkage.error if loader is LoadedBy.IMPORT else _error_of_dlopen(linkage)
@@ -359,22 +366,29 @@ class _Loads:
                 return LoadAttempt(path=path, words=None, unreadable=True)
             return LoadAttempt(path=path, words=f"{path}: {NO_SUCH_FILE}")
         opened = self._setting.loader.open(moment.process, location)
-        return self._found(path, location, resolve(moment.process, opened), moment.process)
+        return self._found(path, location, resolve(moment.process, opened), moment)
 
-    def _found(self, path: str, location: str, resolution: Resolution, process: Process) -> LoadAttempt:
+    def _found(self, path: str, location: str, resolution: Resolution, moment: _Moment) -> LoadAttempt:
         """What ``ld.so`` finds wrong.
 
-        Whether a library loads does not depend on how it finds others of its package, since those may have been loaded
-        in a way that could not be followed. If it fails, the words do.
+        Where not all loads could be followed, others of the package may have been loaded by then: whether a library
+        loads does not depend on how it finds them. If it fails, the words do.
         """
         missing = self._missing(resolution)
         lacking = tuple(dict.fromkeys(one.name for one in missing if one.absence is Absence.EXTERNAL))
-        if resolution.error is None:
+        opened = self._alone.open(moment.process, location)
+        unreachable = moment.is_followed and any(map(self._is_own, opened.missing))
+        if resolution.error is None and not unreachable:
             assumed = bool(lacking and self.missing_requirements)
             return LoadAttempt(path=path, words=None, lacking=lacking, assumed=assumed)
-        alone = resolve(process, self._alone.open(process, location))
-        words = self._first(alone) or self._first(resolution)
+        words = self._first(resolve(moment.process, opened)) or self._first(resolution)
         return LoadAttempt(path=path, words=words, lacking=lacking)
+
+    def _is_own(self, library: MissingLibrary) -> bool:
+        """Whether a library that no search path leads to is one of the package, and of nobody else."""
+        if library.name not in self._siblings:
+            return False
+        return self._judge.torch.here or not (is_system_library(library.name) or gpu_library(library.name))
 
     def _first(self, resolution: Resolution) -> str | None:
         """The first problem in the order of ``ld.so``: a library, then a version, then a symbol."""
@@ -395,7 +409,9 @@ class _Loads:
         return [
             library
             for library in resolution.closure.missing
-            if library.stops or (library.absence is Absence.EXTERNAL and here and library.name not in of_torch)
+            if library.stops
+            or (library.absence is Absence.EXTERNAL and here and library.name not in of_torch)
+            or self._is_own(library)
         ]
 
     def _words(self, module: Module, message: str) -> str:

@@ -159,6 +159,7 @@ class PythonMachine:
         """Whether libraries do not load that need another one, which is not on this machine."""
         self.perhaps = False
         """Whether what is being run may not run at all: what it changes is not known then."""
+        self._told_of_gaps = False
         self._taken: dict[object, bool] = {}
         """What was decided, by what it depends on."""
         self.is_traced = _log.isEnabledFor(logging.DEBUG)
@@ -185,6 +186,9 @@ class PythonMachine:
     def load_library(self, path: str, loader: LoadedBy) -> Raised | Answer | None:
         """Ask the world to load a library; the time that takes is not that of the reading."""
         with self._not_counted():
+            if self.trace.gaps and not self._told_of_gaps:
+                self._told_of_gaps = True
+                self.world.load(None, loader)
             return self.world.load(path, loader)
 
     def operator(self, name: str) -> bool | Answer:

@@ -107,10 +107,11 @@ class World(Protocol):
         """``platform.machine()``."""
         ...
 
-    def load(self, path: str, loader: LoadedBy) -> Raised | Answer | None:
+    def load(self, path: str | None, loader: LoadedBy) -> Raised | Answer | None:
         """Load a library of the package: None if it loads, else what the load raises.
 
-        Libraries that have been loaded stay in the process for the next ones.
+        Libraries that have been loaded stay in the process for the next ones. Without a path, it is not known what is
+        loaded: from then on, any library of the package may be in the process.
         """
         ...
 

@@ -147,7 +147,7 @@ class AskedWorld:
         """``platform.machine()``."""
         return self._ask("machine", lambda world: world.machine)  # type: ignore[return-value]
 
-    def load(self, path: str, loader: LoadedBy) -> Raised | Answer | None:
+    def load(self, path: str | None, loader: LoadedBy) -> Raised | Answer | None:
         """Load a library; see ``World.load``."""
         self._since_load.clear()
         return self._ask((path, loader), lambda world: world.load(path, loader))  # type: ignore[return-value]

@@ -31,7 +31,7 @@ class _Beside:
         self.python, self.machine = world.python, world.machine
         self.cxx11_abi: bool | Answer = Answer.UNKNOWN
 
-    def load(self, path: str, loader: LoadedBy) -> Raised | Answer | None:
+    def load(self, path: str | None, loader: LoadedBy) -> Raised | Answer | None:
         """Nobody asks: see ``Willing``."""
         return Answer.UNKNOWN
 
@@ -60,7 +60,7 @@ class Willing(AskedWorld):
             super().__init__(Questions(lambda: beside), beside, 1)
             self.of_aten = world.of_aten
 
-    def load(self, path: str, loader: LoadedBy) -> Raised | Answer | None:
+    def load(self, path: str | None, loader: LoadedBy) -> Raised | Answer | None:
         """It loads."""
         self._has_loaded = True
         return None
@@ -81,7 +81,7 @@ class Unwilling(Willing):
         super().__init__(world)
         self.refused = refused
 
-    def load(self, path: str, loader: LoadedBy) -> Raised | Answer | None:
+    def load(self, path: str | None, loader: LoadedBy) -> Raised | Answer | None:
         """It loads, unless it is one of those."""
         self._has_loaded = True
         error = "ImportError" if loader is LoadedBy.IMPORT else "OSError"
