@@ -176,7 +176,7 @@ class PythonInterpreter(Calls):
                 try:
                     self._skim_line(line)
                 except Thrown:
-                    if self._imports_at(file, line.line):
+                    if self.library.imports_at(file, line.line):
                         raise
         except Thrown as error:
             error.failure.at = error.failure.at or self.place()
@@ -185,13 +185,6 @@ class PythonInterpreter(Calls):
             self.frames.pop()
         module.stage = Stage.DEFERRED
         return True
-
-    def _imports_at(self, file: str, line: int) -> bool:
-        """Whether there is an import at a line; a docstring may look like one."""
-        tree = self.library.tree(file)
-        return tree is None or any(
-            isinstance(node, (ast.Import, ast.ImportFrom)) and node.lineno == line for node in ast.walk(tree)
-        )
 
     def _skim_line(self, line: Import) -> None:
         for target in line.targets:

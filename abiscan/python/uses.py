@@ -204,16 +204,29 @@ def later(
         failing = instead(library, willing, modules, limits)
     except Exhausted:
         pass
+    in_functions += _imported_in_functions(library)
     return Later(instead=failing, by_module=by_module, in_functions=in_functions)
 
 
 def _may_load(library: PythonCode, path: str) -> bool:
     if library.outline(path).loads or library.outline(path).calls(library.risky):
         return True
+    return _names_extension(library, path) and any(one.extension for one in library.imported_by(path))
+
+
+def _names_extension(library: PythonCode, path: str) -> bool:
     source, names = library.source(path), library.files.extension_names
     few = len(names) <= _FEW_NAMES
-    named = any(name in source for name in names) if few else not names.isdisjoint(_WORD.findall(source))
-    return named and any(one.extension for one in library.imported_by(path))
+    return any(name in source for name in names) if few else not names.isdisjoint(_WORD.findall(source))
+
+
+def _imported_in_functions(library: PythonCode) -> Iterable[Attempt]:
+    """The extension modules that functions import when they are called, whoever calls them."""
+    for path in library.sources:
+        if _names_extension(library, path):
+            for extension, line in library.extensions_in_functions(path):
+                at = PythonLine(file=path, line=line)
+                yield Attempt(path=extension, loader=LoadedBy.IMPORT, at=at, raised=None, guarded=False)
 
 
 def _call_all(library: PythonCode, machine: PythonInterpreter) -> None:
