@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from abiscan.linkage.lacks import TorchData
@@ -39,8 +40,7 @@ class Effect(enum.Enum):
         return list(Effect).index(self)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
+class Evidence(Struct, frozen=True, kw_only=True):
     """One piece of evidence for a finding.
 
     ``subject`` is the symbol, library or version concerned, as the file spells it; ``readable`` the same in readable
@@ -53,8 +53,7 @@ class Evidence:
     instead: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Finding(Struct, frozen=True, kw_only=True):
     """One problem, with all its evidence.
 
     ``says`` is what torch itself says about it, word for word, if it says anything; ``symptom`` is what users see if
@@ -70,8 +69,7 @@ class Finding:
     symptom: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class Rule(Struct, frozen=True, kw_only=True):
     """A check and its documentation.
 
     ``summary`` is one line; ``documentation`` the whole text, in Markdown. ``needs`` are the data of the torch without

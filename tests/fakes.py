@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import base64
+import bz2
 import hashlib
+import io
+import json
 import sys
+import tarfile
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,6 +16,11 @@ from typing import Final
 
 from abiscan.binary.elf import MAGIC
 from tests.elf_builder import EM_X86_64, Elf, exports
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 SAMPLES: Final = Path(__file__).resolve().parent.parent / "sample_binaries"
 
@@ -84,6 +93,39 @@ def wheel(path: Path, members: Mapping[str, bytes]) -> Path:
         for name, data in members.items():
             archive.writestr(name, data)
     return path
+
+
+def conda_package(
+    path: Path,
+    members: Mapping[str, bytes],
+    *,
+    index: Mapping[str, object] | None = None,
+    links: Mapping[str, str] | None = None,
+) -> Path:
+    """Write a conda package in the format of its suffix, with these members and symbolic links."""
+    described = {"info/index.json": json.dumps(index or {"name": "pkg", "version": "1.0"}).encode()}
+    if path.suffix != ".conda":
+        path.write_bytes(bz2.compress(_tar({**described, **members}, links or {})))
+        return path
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("metadata.json", '{"conda_pkg_format_version": 2}')
+        archive.writestr(f"pkg-{path.stem}.tar.zst", zstd.compress(_tar(members, links or {})))
+        archive.writestr(f"info-{path.stem}.tar.zst", zstd.compress(_tar(described, {})))
+    return path
+
+
+def _tar(members: Mapping[str, bytes], links: Mapping[str, str]) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for name, data in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+        for name, target in links.items():
+            link = tarfile.TarInfo(name)
+            link.type, link.linkname = tarfile.SYMTYPE, target
+            archive.addfile(link)
+    return buffer.getvalue()
 
 
 def install(

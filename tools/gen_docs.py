@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import ast
-import dataclasses
 import enum
 import inspect
 import re
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import Final
 
 import click.testing
+from msgspec import Struct
 
 import abiscan
 from abiscan.cli import main as program
@@ -146,8 +146,8 @@ def members_of(value: type) -> Iterator[str]:
     """The public fields, methods and values of a class, in the order of its source."""
     if issubclass(value, enum.Enum):
         yield from value.__members__
-    if dataclasses.is_dataclass(value):
-        yield from (field.name for field in dataclasses.fields(value))
+    if issubclass(value, Struct):
+        yield from value.__struct_fields__
     for name, member in vars(value).items():
         if not name.startswith("_") and (inspect.isfunction(member) or isinstance(member, classmethod)):
             yield f"{name}()"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
+
+import msgspec.structs
 
 from abiscan.binary.elf import Machine
 from abiscan.binary.ownership import is_torch_library
@@ -71,7 +72,7 @@ def read_build(package: Path) -> Build:
         identities=from_libs.identities(release, files),
         exports=exported,
         operators=from_libs.read_operators(release, files),
-        architectures=architectures.architectures(dataclasses.replace(release, build=None), files) or (),
+        architectures=architectures.architectures(msgspec.structs.replace(release, build=None), files) or (),
     )
 
 

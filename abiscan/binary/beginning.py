@@ -12,8 +12,9 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from abiscan.binary.elf import MAGIC, Machine, SharedObject
 
@@ -39,8 +40,7 @@ _NAMES: Final = re.compile(rb"\0(?:[\x21-\x7e]+\0)+\0")
 _CHECKED: Final = 16
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DynamicNames:
+class DynamicNames(Struct, frozen=True, kw_only=True):
     """The names that an object looks up and defines.
 
     ``undefined`` are those that the loader has to find, as far as they are known; ``defined`` are all that it defines.

@@ -18,9 +18,10 @@ import mmap
 import re
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
+
+from msgspec import Struct
 
 from abiscan.binary import by_lief
 from abiscan.binary.ownership import may_name_torch
@@ -138,8 +139,7 @@ class SourceLine(NamedTuple):
     line: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Segment:
+class Segment(Struct, frozen=True, kw_only=True):
     """A PT_LOAD segment: ``file_size`` bytes at ``offset`` in the file map to ``address``, then zeroes to ``size``."""
 
     address: int
@@ -149,8 +149,7 @@ class Segment:
     flags: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SharedObject:
+class SharedObject(Struct, frozen=True, kw_only=True):
     """What the loader, and abiscan, need to know about one ELF object.
 
     ``executable`` distinguishes a program, position-independent or not, from a library.

@@ -5,8 +5,9 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from abiscan.binary.elf import Machine
 
@@ -35,8 +36,7 @@ class ImageSystem(enum.Enum):
         return self is ImageSystem.WINDOWS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NeededImage:
+class NeededImage(Struct, frozen=True, kw_only=True):
     """A library that an image names: ``torch_cpu.dll``, ``@rpath/libc10.dylib``.
 
     ``optional`` means that the load does not fail without it: it is delay-loaded, or weakly linked.
@@ -46,8 +46,7 @@ class NeededImage:
     optional: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImportedName:
+class ImportedName(Struct, frozen=True, kw_only=True):
     """A name that an image takes from a library, as the file spells it; ``#5`` for the ordinal 5.
 
     ``library`` is None if every image in the process is searched (flat lookup).
@@ -57,8 +56,7 @@ class ImportedName:
     library: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LibraryImage:
+class LibraryImage(Struct, frozen=True, kw_only=True):
     """One library: of a universal file, the part for one machine.
 
     ``name`` is what it calls itself: its DLL name, its install name. ``imports`` are the names without which it does

@@ -9,8 +9,9 @@ import difflib
 import functools
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from abiscan.binary import by_lief
 
@@ -94,8 +95,7 @@ def demangle_type(name: str) -> str:
     return text.removeprefix("typeinfo name for ") if text != f"_ZTS{name}" else name
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Signature:
+class Signature(Struct, frozen=True, kw_only=True):
     """A demangled function: ``name(parameters)suffix``. ``parameters`` is None for a name that is not a function."""
 
     name: str

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import functools
 import re
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 # The namespaces of torch, as source names of the Itanium C++ ABI (<length><name>).
 _TORCH_NAMESPACE: Final = r"(?:2at|3c10|5torch|6caffe2|4c10d|10onnx_torch)"
@@ -106,8 +107,7 @@ def is_system_library(name: str) -> bool:
     return _SYSTEM_LIBRARY.fullmatch(name) is not None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GpuLibrary:
+class GpuLibrary(Struct, frozen=True, kw_only=True):
     """A library of CUDA or ROCm: ``cudart`` of version ``12``."""
 
     stem: str

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 
 import click
+import msgspec.structs
 
 from abiscan.cli.common import OWN_OPTIONS, errors_reported, install_checked
 from abiscan.cli.options import python_option
@@ -56,7 +56,7 @@ def pip(*, python: str | None, words: tuple[str, ...]) -> None:
     line = read([word for word in words if word not in OWN_OPTIONS], PIP)
     configured = os.environ.pop("PIP_PYTHON", None)  # pip would install for that one, whatever Python runs it
     named = python or next(reversed(arguments.values(line.arguments, "--python")), configured)
-    line = dataclasses.replace(line, arguments=tuple(arguments.without(line.arguments, "--python")))
+    line = msgspec.structs.replace(line, arguments=tuple(arguments.without(line.arguments, "--python")))
     with errors_reported():
         chosen = environment(named)
         program = packages.pip(chosen.python)

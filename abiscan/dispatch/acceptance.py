@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import functools
 import json
-from dataclasses import dataclass
 from importlib import resources
+
+from msgspec import Struct
 
 from abiscan.inputs.version import MinorVersion, TorchVersion
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Acceptance:
+class Acceptance(Struct, frozen=True, kw_only=True):
     """What one release accepts.
 
     A fallback for a key of ``repeatable_fallbacks`` is never rejected: it replaces an earlier one or, for a key that

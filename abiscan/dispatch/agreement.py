@@ -14,8 +14,9 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from abiscan.binary.mangling import Signature, demangle_type, split_parameters
 from abiscan.dispatch.inference import inferred_schema

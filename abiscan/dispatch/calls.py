@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from abiscan.dispatch.messages import Message, message
 from abiscan.dispatch.operators import Kernel, Operator
@@ -25,8 +27,7 @@ _NAMES_ALL: Final = (1, 7)
 _TENSOR_ARGUMENT: Final = re.compile(r"\bTensor\b")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+class Failure(Struct, frozen=True, kw_only=True):
     """A call that raises. ``key`` is the key without a kernel: the backend's, or ``Undefined``."""
 
     operator: str

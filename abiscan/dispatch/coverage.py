@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from abiscan.dispatch.calls import delegates, failure, failure_message, takes_backend
 from abiscan.dispatch.keys import DispatchKeys
@@ -50,8 +51,7 @@ _META: Final = "Meta"
 _PYTHON_META: Final = (1, 13)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MissingKernel:
+class MissingKernel(Struct, frozen=True, kw_only=True):
     """An operator that raises. ``message`` is torch's message, without the table that it appends from 1.7 on.
 
     ``core`` means that it is in torch's core set, ``general`` that the CPU has a kernel, so it is not specific to one
@@ -74,8 +74,7 @@ class MissingKernel:
         return not self.essential, not self.core, not self.general, not self.reached_from, self.operator
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Coverage:
+class Coverage(Struct, frozen=True, kw_only=True):
     """The operators of a torch, for one backend.
 
     ``served`` counts the operators that run, by the source of their kernel; ``missing`` are sorted by use;

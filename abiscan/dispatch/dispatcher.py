@@ -16,8 +16,9 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import Final, NoReturn
+
+from msgspec.structs import replace
 
 from abiscan.dispatch import signature
 from abiscan.dispatch.acceptance import acceptance_of

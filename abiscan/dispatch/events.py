@@ -7,8 +7,9 @@ An event is equal only to itself: registering the same thing twice makes two eve
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 
 class BlockKind(enum.Enum):
@@ -19,8 +20,7 @@ class BlockKind(enum.Enum):
     FRAGMENT = "TORCH_LIBRARY_FRAGMENT"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Block:
+class Block(Struct, frozen=True, kw_only=True):
     """One block of ``torch/library.h``; ``namespace`` is None for the wildcard ``_``.
 
     ``stable`` is one of ``torch/csrc/stable/library.h``, whose own messages quote torch's if it ``quotes``.
@@ -40,8 +40,7 @@ class Block:
         return f"registered at {self.file}:{self.line}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CppFunction:
+class CppFunction(Struct, frozen=True, kw_only=True):
     """A function that is being registered. ``dispatch_key`` is its own key, besides that of its block.
 
     ``signature`` and ``inferred`` are None for functions without a C++ type: boxed functions and fallthroughs.
@@ -54,15 +53,13 @@ class CppFunction:
     debug: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class OpenBlock:
+class OpenBlock(Struct, frozen=True, kw_only=True, eq=False):
     """A block begins."""
 
     block: Block
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Define:
+class Define(Struct, frozen=True, kw_only=True, eq=False):
     """``m.def(text)``, or ``m.def(text, kernel)``; ``text`` is a schema, or possibly a name if there is a kernel.
 
     ``alias_analysis`` is that of ``torch::schema(text, …)``.
@@ -74,8 +71,7 @@ class Define:
     alias_analysis: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Implement:
+class Implement(Struct, frozen=True, kw_only=True, eq=False):
     """``m.impl(name, kernel)``."""
 
     block: Block
@@ -83,16 +79,14 @@ class Implement:
     kernel: CppFunction
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class FallBack:
+class FallBack(Struct, frozen=True, kw_only=True, eq=False):
     """``m.fallback(kernel)``; up to 1.5, without blocks, ``registerBackendFallbackKernel``."""
 
     block: Block | None
     kernel: CppFunction
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class RegisterOperator:
+class RegisterOperator(Struct, frozen=True, kw_only=True, eq=False):
     """``RegisterOperators().op(text, kernels)``; ``alias_analysis`` is that of its options, if they have any."""
 
     text: str
@@ -100,22 +94,19 @@ class RegisterOperator:
     alias_analysis: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class RegisterClass:
+class RegisterClass(Struct, frozen=True, kw_only=True, eq=False):
     """``torch::class_``; ``name`` is ``ns.Name``."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class NameBackend:
+class NameBackend(Struct, frozen=True, kw_only=True, eq=False):
     """``c10::register_privateuse1_backend``."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Enter:
+class Enter(Struct, frozen=True, kw_only=True, eq=False):
     """An entry in one of torch's other registries. ``key`` is the name of the device if it is for one.
 
     ``priority`` is that in a ``c10::Registry``, or of an allocator; None if there is none.
@@ -126,8 +117,7 @@ class Enter:
     priority: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class EndProcess:
+class EndProcess(Struct, frozen=True, kw_only=True, eq=False):
     """The code ends the process by itself: ``cause`` says how, ``text`` what it says; ``place`` is the function."""
 
     cause: str

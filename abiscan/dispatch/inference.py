@@ -6,8 +6,9 @@ Sources: ``op_registration/infer_schema.cpp``, ``function_schema.h`` in ``aten/s
 from __future__ import annotations
 
 import functools
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from abiscan.dispatch.schema import Argument, FunctionSchema, OperatorName, parse_name_or_schema
 from abiscan.dispatch.schema_lexer import SchemaError

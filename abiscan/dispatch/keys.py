@@ -10,10 +10,10 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib import resources
 from typing import Final
 
+from msgspec import Struct
 from packaging.version import Version
 
 from abiscan.inputs.version import MinorVersion, TorchVersion
@@ -25,8 +25,7 @@ _FIRST_BACKEND: Final = "CPU"
 _FUNCTIONALITIES: Final = (1, 12)  # since when keys are numbered by functionality, then by backend
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DispatchKeys:
+class DispatchKeys(Struct, frozen=True, kw_only=True):
     """The keys of one minor version: ``names`` by number."""
 
     minor: MinorVersion

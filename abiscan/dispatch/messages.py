@@ -9,14 +9,14 @@ the place in torch's source that it appends: `` (f at file:1)``, ``Exception rai
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from abiscan.inputs.version import MinorVersion
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
+class Message(Struct, frozen=True, kw_only=True):
     """What torch prints. ``exact`` is false if a part of it is unknown, such as the place of an assertion."""
 
     id: str
@@ -31,8 +31,7 @@ UNKNOWN_KEY: Final = "key"
 """The id of the message for a dispatch key of the stable ABI that torch does not know."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Template:
+class Template(Struct, frozen=True, kw_only=True):
     """One wording, used from release ``first`` to ``last``; None is the newest. ``text`` is for ``str.format``."""
 
     id: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final, NamedTuple
+
+from msgspec import Struct, field
 
 
 class Operator(NamedTuple):
@@ -71,8 +72,7 @@ KEYS: Final = "keys"
 TAGS: Final = "tags"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Operators:
+class Operators(Struct, frozen=True, kw_only=True):
     """The dispatcher of a torch after its libraries are loaded.
 
     The kernels of an operator are in registration order. If there are several for one operator and key, the last one is

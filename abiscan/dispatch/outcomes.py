@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import enum
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec.structs
+from msgspec import Struct
 
 from abiscan.dispatch.events import Event
 from abiscan.dispatch.messages import Message
@@ -37,8 +38,7 @@ class OutcomeKind(enum.Enum):
 FATAL: Final = (OutcomeKind.RAISES, OutcomeKind.EXITS, OutcomeKind.CRASHES)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class Outcome(Struct, frozen=True, kw_only=True):
     """The outcome of one event.
 
     ``subject`` is the operator, namespace, dispatch key or class concerned. ``new`` and ``old`` are what conflicts: two
@@ -55,8 +55,7 @@ class Outcome:
     problem: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Replay:
+class Replay(Struct, frozen=True, kw_only=True):
     """The outcomes of a sequence of events, and the state after it.
 
     ``behind`` is what torch would reject next if the registration that it rejects were left out, in event order.
@@ -90,14 +89,14 @@ class RefusalError(Exception):
 
     def without_text(self) -> RefusalError:
         """The same, where nobody looks at what torch says, and what comes of it is used all the same."""
-        silent = dataclasses.replace(self._thrown, text="")
+        silent = msgspec.structs.replace(self._thrown, text="")
         return RefusalError(silent, self._subject, self._new, self._old, OutcomeKind.CRASHES, self._problem)
 
     def said_by(self, call: str, *, quotes: bool) -> RefusalError:
         """The same as the extension says it that has called ``call`` of the C interface, somewhere in its headers."""
         place = f"{call} API call failed at ?/library.h, line ?"
         text = f"{self._thrown.text} (originally from {place})" if quotes else place
-        said = dataclasses.replace(self._thrown, text=text, exact=False)
+        said = msgspec.structs.replace(self._thrown, text=text, exact=False)
         return RefusalError(said, self._subject, self._new, self._old, self._kind, self._problem)
 
     def outcome_of(self, event: Event) -> Outcome:

@@ -14,9 +14,10 @@ for torch's own behaviour.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Final, Literal
+
+from msgspec import Struct
 
 from abiscan.dispatch.acceptance import acceptance_of
 from abiscan.dispatch.schema_defaults import (
@@ -81,8 +82,24 @@ _DEEPEST: Final = 50  # nested types; torch itself has at most 4, and a stack is
 _WIDEST_UNION: Final = 50  # members, which are compared pairwise
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class AliasInfo:
+class _ByKey:
+    """What is compared by a key that is made of its fields."""
+
+    __slots__ = ()
+
+    def _key(self) -> tuple[object, ...]:
+        raise NotImplementedError
+
+    def __eq__(self, other: object) -> bool:
+        return self._key() == other._key() if isinstance(other, type(self)) else NotImplemented
+
+    __ne__ = object.__ne__  # a struct's own goes by identity
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+
+class AliasInfo(_ByKey, Struct, frozen=True, kw_only=True, eq=False):
     """The annotation of a type: ``(a! -> a|b)``. Sets are in the order in which they were written.
 
     ``contained`` are the annotations of the elements of a list, whose own sets may then be empty.
@@ -96,12 +113,6 @@ class AliasInfo:
     def _key(self) -> tuple[object, ...]:
         return self.is_write, frozenset(self.before), frozenset(self.after), self.contained
 
-    def __eq__(self, other: object) -> bool:
-        return self._key() == other._key() if isinstance(other, AliasInfo) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash(self._key())
-
     def __str__(self) -> str:
         # The sets are unordered_sets of libstdc++, which iterate in reverse order of insertion.
         after = ""
@@ -110,8 +121,7 @@ class AliasInfo:
         return f"({'|'.join(reversed(self.before))}{'!' if self.is_write else ''}{after})"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Argument:
+class Argument(_ByKey, Struct, frozen=True, kw_only=True, eq=False):
     """An argument or a return. ``size`` is the N of ``int[N]``."""
 
     name: str
@@ -155,12 +165,6 @@ class Argument:
     def _key(self) -> tuple[object, ...]:
         return self.name, self.type.compared, self.size, identity(self.default), self.kwarg_only, self.alias
 
-    def __eq__(self, other: object) -> bool:
-        return self._key() == other._key() if isinstance(other, Argument) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash(self._key())
-
     def printed_by(self, release: MinorVersion) -> str:
         """The argument as a release of torch prints it."""
         type_, suffix = self.type, ""
@@ -190,8 +194,7 @@ class Argument:
         return self.printed_by(NEWEST)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OperatorName:
+class OperatorName(Struct, frozen=True, kw_only=True):
     """The name of an operator: ``aten::add.Tensor``. ``namespace`` and ``overload`` can be empty."""
 
     namespace: str = ""
@@ -215,8 +218,7 @@ class OperatorName:
         return f"{text}.{self.overload}" if self.overload else text
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class Difference(Struct, frozen=True, kw_only=True):
     """The first difference between two schemas: ``place`` is ``argument 9 'include_last_offset'``, for example.
 
     ``what`` is the property that differs there, in a word; ``first`` and ``second`` are its two values, or empty where
@@ -234,8 +236,7 @@ class Difference:
         return f"{self.place} has a different {self.what}: {self.first} vs {self.second}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class FunctionSchema:
+class FunctionSchema(_ByKey, Struct, frozen=True, kw_only=True, eq=False):
     """The schema of an operator. ``text`` is what it was parsed from; it is ignored in comparisons."""
 
     name: OperatorName
@@ -243,7 +244,7 @@ class FunctionSchema:
     returns: tuple[Argument, ...]
     is_vararg: bool = False
     is_varret: bool = False
-    text: str = field(default="", repr=False)
+    text: str = ""
 
     @classmethod
     def parse(
@@ -269,12 +270,6 @@ class FunctionSchema:
 
     def _key(self) -> tuple[object, ...]:
         return self.name, self.arguments, self.returns, self.is_vararg, self.is_varret
-
-    def __eq__(self, other: object) -> bool:
-        return self._key() == other._key() if isinstance(other, FunctionSchema) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash(self._key())
 
     def printed_by(self, release: MinorVersion) -> str:
         """The schema as a release of torch prints it, in messages for example."""

@@ -9,8 +9,9 @@ from __future__ import annotations
 import enum
 import math
 import re
-from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
+
+from msgspec import Struct
 
 from abiscan.dispatch.schema_lexer import Span, Tokens
 from abiscan.dispatch.schema_types import INT, PRINTS_AS_WRITTEN, Type, TypeKind
@@ -29,8 +30,7 @@ class NoDefault(enum.Enum):
 NO_DEFAULT: Final = NoDefault.NO_DEFAULT
 
 
-@dataclass(frozen=True, slots=True)
-class Device:
+class Device(Struct, frozen=True):
     """A device as a default: ``cuda:1``."""
 
     text: str

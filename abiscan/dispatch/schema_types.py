@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import enum
 import functools
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from abiscan.dispatch.keys import newest_minor
 from abiscan.inputs.version import MinorVersion
@@ -64,8 +65,7 @@ class TypeKind(enum.Enum):
 _PLAIN_INTEGERS: Final = (TypeKind.SYM_INT, TypeKind.SCALAR_TYPE, TypeKind.LAYOUT, TypeKind.MEMORY_FORMAT)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Type:
+class Type(Struct, frozen=True, kw_only=True):
     """A type, as a tree: ``contained`` are the element of a list, key and value of a dict, the members of a union.
 
     ``name`` is that of a type variable (``t``) or of a class (``__torch__.torch.classes.ns.Name``).

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib import resources
 from typing import Final
+
+from msgspec import Struct
 
 from abiscan.dispatch.schema import Argument, FunctionSchema
 from abiscan.dispatch.schema_types import INT, Type, TypeKind
@@ -24,8 +25,7 @@ _TO_KERNEL: Final = "Not yet supported conversion from IValue to StableIValue fo
 _FROM_KERNEL: Final = "Not yet supported conversion from StableIValue to IValue for schema type: "
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Uncrossable:
+class Uncrossable(Struct, frozen=True, kw_only=True):
     """A value of a schema whose type does not cross.
 
     ``place`` is the name of the argument, or ``result``; ``always`` tells that every call fails: None, and an empty

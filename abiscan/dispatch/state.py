@@ -6,11 +6,11 @@ Dispatch keys are names here, as the release names them; None is "no key", which
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredSignature:
+class StoredSignature(Struct, frozen=True, kw_only=True):
     """The C++ type that the kernels of an operator must have: that of the first kernel with a type. It is mangled."""
 
     mangled: str
@@ -18,16 +18,14 @@ class StoredSignature:
     debug: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredKernel:
+class StoredKernel(Struct, frozen=True, kw_only=True):
     """A kernel: where it was registered, and the schema of its C++ type (``(Tensor _0) -> Tensor _0``), if any."""
 
     debug: str
     inferred: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OperatorEntry:
+class OperatorEntry(Struct, frozen=True, kw_only=True):
     """One operator. ``schema`` is None for one with kernels but no definition, ``debug`` says where it was defined.
 
     ``alias_analysis`` is the kind in the definition, if any. ``kernels`` are by key, the newest first.
@@ -44,8 +42,7 @@ class OperatorEntry:
     alias_analysis: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class State:
+class State(Struct, frozen=True, kw_only=True):
     """What is registered: operators by name, without a trailing dot, and where libraries and fallbacks were registered.
 
     ``classes`` are the custom classes as ``ns.Name``, None if unknown; ``warned`` means that torch has already issued

@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from abiscan.dispatch.keys import keys_of_minor, unnamed_number
 from abiscan.dispatch.operators import Fallback, Kernel, Operator, Operators
@@ -83,8 +85,7 @@ class TableEntry(NamedTuple):
 _MISSING_ENTRY: Final = TableEntry(EntrySource.MISSING, None)
 
 
-@dataclass(frozen=True)
-class DispatchTable:
+class DispatchTable(Struct, frozen=True, dict=True):
     """The dispatch table of a torch ``release`` with ``operators`` registered."""
 
     release: MinorVersion

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import functools
 import re
-from dataclasses import dataclass
 from importlib import resources
 from typing import Final
 
+from msgspec import Struct
 from packaging.version import Version
 
 from abiscan.inputs.version import MinorVersion, TorchVersion
@@ -22,8 +22,7 @@ _ENUMERATION: Final = re.compile(r"enum class Tag \{(.*?)\}", re.DOTALL)
 _COMMENT: Final = re.compile(r"//.*")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tags:
+class Tags(Struct, frozen=True, kw_only=True):
     """The tags of a release, in the order of their numbers."""
 
     names: tuple[str, ...]

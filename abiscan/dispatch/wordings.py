@@ -5,12 +5,13 @@ A part that is in none of them may have been reworded: then a similar string is 
 
 from __future__ import annotations
 
-import dataclasses
 import difflib
 import re
 import string
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
+
+import msgspec.structs
 
 from abiscan.binary.elf import ElfFile
 from abiscan.dispatch.messages import TEMPLATES, Message
@@ -111,4 +112,4 @@ def in_words_of(message: Message, reworded: Mapping[str, Sequence[Rewording]], a
     text = message.text
     for was, now in reworded[message.id]:
         text = text.replace(was, now)
-    return dataclasses.replace(message, text=text, exact=False)
+    return msgspec.structs.replace(message, text=text, exact=False)

@@ -8,8 +8,9 @@ and the flag.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from abiscan.emulation.standard_types import StandardTypes
 from abiscan.emulation.type_objects import TypeObjects
@@ -26,8 +27,7 @@ _FIRST_NODE: Final = 16
 _MAX_SYMBOLS: Final = 64
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BuiltArgument:
+class BuiltArgument(Struct, frozen=True, kw_only=True):
     """An argument or result: its name, its type as that prints by itself, and all of it as a schema spells it."""
 
     name: str

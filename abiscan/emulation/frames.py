@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
+
+from msgspec import Struct, field
 
 _ABSENT: Final = 0xFF  # DW_EH_PE_omit
 _INDIRECT: Final = 0x80
@@ -84,8 +85,7 @@ class _RegisterRule(NamedTuple):
     value: int
 
 
-@dataclass(slots=True)
-class _Row:
+class _Row(Struct):
     cfa: _RegisterRule = field(default_factory=lambda: _RegisterRule("offset", 0))
     cfa_register: int = 0
     registers: dict[int, _RegisterRule] = field(default_factory=dict)
@@ -119,8 +119,7 @@ class FrameEntry(NamedTuple):
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class FrameState:
+class FrameState(Struct, frozen=True):
     """The registers by their DWARF numbers, and where the code goes on."""
 
     registers: Mapping[int, int]

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 LOOKUPS: Final = "lookups"
 """The stage of the gaps that concern operators that are looked up, and no registration."""
@@ -48,8 +49,7 @@ class LibraryKind(enum.Enum):
     IMPL = "impl"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Library:
+class Library(Struct, frozen=True, kw_only=True):
     """One ``torch::Library``.
 
     ``namespace`` is None for the wildcard ``_``. ``dispatch_key`` is the number in the machine code, which means what
@@ -69,8 +69,7 @@ class Library:
     quotes: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RegisteredOperator:
+class RegisteredOperator(Struct, frozen=True, kw_only=True):
     """One definition. ``name`` is ``ns::name`` or ``ns::name.overload``; ``schema`` the whole text, as written.
 
     ``inferred`` tells that torch makes the schema from the C++ function. ``schema`` is None where neither was readable.
@@ -93,8 +92,7 @@ class RegisteredOperator:
     alias_analysis: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RegisteredKernel:
+class RegisteredKernel(Struct, frozen=True, kw_only=True):
     """One kernel. ``dispatch_key`` as in ``Library``; None is torch's "no key" (CompositeImplicitAutograd from 1.8 on).
 
     ``signature`` is the C++ function type, mangled (``FN2at6TensorERKS0_E``), None for a kernel given boxed.
@@ -120,8 +118,7 @@ class RegisteredKernel:
     stable: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GpuKernel:
+class GpuKernel(Struct, frozen=True, kw_only=True):
     """A kernel for GPUs: its mangled name, its stub on the host, and the container that has its code, by address.
 
     A kernel whose template several object files use is in the container of each.
@@ -132,8 +129,7 @@ class GpuKernel:
     container: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RegisteredFallback:
+class RegisteredFallback(Struct, frozen=True, kw_only=True):
     """A kernel for every operator that has none of its own for ``dispatch_key``."""
 
     dispatch_key: int | str | None
@@ -145,8 +141,7 @@ class RegisteredFallback:
     library: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CustomClass:
+class CustomClass(Struct, frozen=True, kw_only=True):
     """A ``torch::class_``: ``name`` is ``ns.Name``; ``methods`` in the order of their definition."""
 
     name: str
@@ -155,8 +150,7 @@ class CustomClass:
     order: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Registry:
+class Registry(Struct, frozen=True, kw_only=True):
     """An entry of another of torch's registries: ``what`` names it, ``key`` is the number or name entered.
 
     ``priority`` is that of allocators and of every ``c10::Registry``, None for the others.
@@ -174,8 +168,7 @@ class Registry:
         return self.what == ALLOCATOR_SETTINGS or (self.priority is not None and self.what != ALLOCATOR)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessEnd:
+class ProcessEnd(Struct, frozen=True, kw_only=True):
     """A static initialiser ends the process, on every machine and every torch.
 
     ``cause`` says how: "throws std::runtime_error, which nothing catches"; ``text`` is what ``what()`` says, or else
@@ -189,8 +182,7 @@ class ProcessEnd:
     order: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lookup:
+class Lookup(Struct, frozen=True, kw_only=True):
     """An operator that the code fetches by name when it runs, with torch's ``function``.
 
     ``address`` is where that call returns to (where it lies, if it is a jump), in the file's own space; None for
@@ -214,8 +206,7 @@ class Lookup:
         return self.function in _THROWING
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EmulationGap:
+class EmulationGap(Struct, frozen=True, kw_only=True):
     """Something that could not be read: where (``address`` in the file's own space, nearest symbol) and why.
 
     Of a function that was ``started`` and did not get to its end, ``address`` is the program counter, or, where it
@@ -234,8 +225,7 @@ class EmulationGap:
     ends: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Registrations:
+class Registrations(Struct, frozen=True, kw_only=True):
     """Everything recovered from one object, each list in the order in which the code registers.
 
     ``doubtful_from`` is the first ``order`` that may be another one in a real process, since something was decided
@@ -259,15 +249,13 @@ class Registrations:
     doubtful_from: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NotRun:
+class NotRun(Struct, frozen=True, kw_only=True):
     """Why nobody knows what an operator returns."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TorchRegistrations:
+class TorchRegistrations(Struct, frozen=True, kw_only=True):
     """What the libraries of a torch register, by library, and what its dispatch keys are called, by number.
 
     ``aliases`` are the keys that stand for several others: those that each includes. ``registries`` is what is in each

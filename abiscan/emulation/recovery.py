@@ -10,8 +10,10 @@ import re
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from abiscan.binary import registration_api as api
 from abiscan.binary.elf import ElfFile, Machine, SharedObject
@@ -130,8 +132,7 @@ Part: TypeAlias = Callable[["Recovery"], object]
 """Runs one initialiser, or what the import of a module runs."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class Asked(Struct, frozen=True, kw_only=True):
     """A part of a run in which unknown answers decided; ``start`` is its first function, in the file's own space."""
 
     start: int

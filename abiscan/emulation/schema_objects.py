@@ -10,8 +10,9 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from abiscan.emulation.arguments import ARGUMENT_WITH_TWO_TYPES, OLD_ARGUMENT, Arguments, BuiltArgument
 from abiscan.emulation.emulator import Stop
@@ -22,8 +23,7 @@ _VECTOR: Final = 24
 _AND_MORE: Final = "..."
 
 
-@dataclass(frozen=True, slots=True)
-class Schema:
+class Schema(Struct, frozen=True):
     """A ``FunctionSchema`` that was handed out: its text from the opening parenthesis on, and its name in full.
 
     ``given`` and ``returned`` are the types of a schema that was inferred, as they print; None for one that was parsed.

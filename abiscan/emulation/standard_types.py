@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from abiscan.emulation.process import EmulatedProcess
 from abiscan.emulation.strings import StringAbi
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StandardTypes:
+class StandardTypes(Struct, frozen=True, kw_only=True):
     """How the code of a process lays out what every class of torch is made of.
 
     ``flag_first`` means that an ``optional`` keeps its flag before the value, as in ``c10::optional``; the flag of

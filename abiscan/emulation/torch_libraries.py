@@ -8,12 +8,13 @@ helper of torch runs as it is. To stand in for more would swallow code that regi
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 import re
 import struct
 from collections.abc import Mapping, Sequence
 from typing import Final
+
+import msgspec.structs
 
 from abiscan.binary import registration_api as api
 from abiscan.binary.elf import ElfFile, Machine
@@ -272,4 +273,4 @@ class _TorchProcess:
 
     def _since(self, before: Mapping[str, int]) -> Registrations:
         new = {name: tuple(items[before[name] :]) for name, items in self._lists().items()}
-        return dataclasses.replace(Registrations(), **new)  # type: ignore[arg-type]
+        return msgspec.structs.replace(Registrations(), **new)

@@ -65,7 +65,7 @@ def _place(recovery: Runner, address: int) -> str:
 
 
 def _fields(record: Any) -> Iterator[str]:
-    for name in type(record).__dataclass_fields__:
+    for name in type(record).__struct_fields__:
         value = getattr(record, name)
         if name not in _UNSAID and value not in (None, (), False):
             yield f"{name}={getattr(value, 'value', value)}"

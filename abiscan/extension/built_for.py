@@ -16,8 +16,9 @@ import enum
 import functools
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from abiscan.binary.elf import Machine
 from abiscan.binary.ownership import is_torch_symbol
@@ -46,8 +47,7 @@ class Kind(enum.Enum):
     REQUIREMENT = "requirement"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Clue:
+class Clue(Struct, frozen=True, kw_only=True):
     """One clue: what was ``seen``, and the releases that are consistent with it, oldest first."""
 
     kind: Kind
@@ -55,8 +55,7 @@ class Clue:
     releases: tuple[TorchVersion, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BuiltFor:
+class BuiltFor(Struct, frozen=True, kw_only=True):
     """The releases that an extension may have been built for, oldest first, and why; empty if unknown."""
 
     releases: tuple[TorchVersion, ...]

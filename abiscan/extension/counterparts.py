@@ -9,9 +9,10 @@ from __future__ import annotations
 import enum
 import functools
 import re
-from dataclasses import dataclass
 from importlib import resources
 from typing import Final
+
+from msgspec import Struct
 
 from abiscan.binary.elf import Machine
 from abiscan.binary.mangling import demangle
@@ -53,8 +54,7 @@ class Means(enum.Enum):
     """The stable ABI has nothing for it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Counterpart:
+class Counterpart(Struct, frozen=True, kw_only=True):
     """What replaces a symbol: its ``group``, how, by what, and since which torch; None for what is unknown.
 
     ``headers`` is the release whose headers have it, where it runs on older ones as well.
@@ -73,8 +73,7 @@ class Counterpart:
         return self.what is not None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Pattern:
+class _Pattern(Struct, frozen=True, kw_only=True):
     names: re.Pattern[str]
     group: str
     means: Means

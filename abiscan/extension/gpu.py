@@ -6,8 +6,9 @@ import functools
 import itertools
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
+
+from msgspec import Struct
 
 from abiscan.binary.elf import SharedObject
 from abiscan.binary.ownership import gpu_library
@@ -43,16 +44,14 @@ class Stub(NamedTuple):
     address: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LinkedLibrary:
+class LinkedLibrary(Struct, frozen=True, kw_only=True):
     """A library of the same package, and what recovers the registrations in it."""
 
     source: ElfSource
     registrations: Callable[[], Registrations]
 
 
-@dataclass(frozen=True, kw_only=True)  # no slots: a property is cached
-class ExtensionGpu:
+class ExtensionGpu(Struct, frozen=True, kw_only=True, dict=True):
     """The code for GPUs in one extension, and its kernels.
 
     ``linked`` has the code in libraries of the same package that the extension needs. ``kernels`` are the registered

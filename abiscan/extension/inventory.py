@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from abiscan.binary.elf import Machine, SharedObject
 from abiscan.dispatch.agreement import agreeing
@@ -24,8 +25,7 @@ from abiscan.torches.layouts import layout
 _log = logging.getLogger("abiscan.extension")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Inventory:
+class Inventory(Struct, frozen=True, kw_only=True):
     """What one extension registers.
 
     ``origin`` is what it was built for; ``keys`` and ``tags`` name the numbers of dispatch keys and tags as in the

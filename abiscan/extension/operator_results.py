@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from abiscan.binary.elf import SharedObject
 from abiscan.binary.ownership import is_torch_library
@@ -21,8 +23,7 @@ Result = int | bool | str | NotRun | None
 _WITHOUT_ARGUMENTS = ("CompositeImplicitAutograd", "CompositeExplicitAutograd", None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OperatorProvider:
+class OperatorProvider(Struct, frozen=True, kw_only=True):
     """An object in a process, and what it registers.
 
     ``siblings`` are the libraries of the package that define functions which it imports.

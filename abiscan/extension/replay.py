@@ -6,12 +6,13 @@ extension, so import this module only for an extension that registers something.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+
+import msgspec.structs
+from msgspec import Struct, field
 
 from abiscan.binary.ownership import is_torch_library
 from abiscan.binary.registration_api import registers
@@ -54,8 +55,7 @@ _LOADED = (Phase.STATIC_INIT, Phase.MODULE_INIT)
 _CATCHING = frozenset({"__cxa_begin_catch", "PyExc_ImportError"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Registrant:
+class Registrant(Struct, frozen=True, kw_only=True):
     """One object of a process. ``identity`` tells files apart as ``ld.so`` does, regardless of their names."""
 
     name: str
@@ -129,8 +129,7 @@ def _key(key: int | str | None, keys: DispatchKeys) -> str | None:
     return keys.name(key) if isinstance(key, int) else key
 
 
-@dataclass(slots=True, kw_only=True)
-class Replayer:
+class Replayer(Struct, kw_only=True):
     """Replays what extensions register on one torch.
 
     Each extension is loaded into a process of its own, after the extensions that were kept: ``keep`` keeps one for the
@@ -145,7 +144,7 @@ class Replayer:
 
     def copy(self) -> Replayer:
         """One that has the same loaded, to which more can be added."""
-        return dataclasses.replace(self, _kept=list(self._kept))
+        return msgspec.structs.replace(self, _kept=list(self._kept))
 
     def replay(self, examined: ExaminedExtension, resolution: Resolution, release: TorchRelease) -> Registering:
         """How the torch reacts to one extension and the libraries that it brings along."""
@@ -159,7 +158,7 @@ class Replayer:
         operators = self.torch.operators_of(release, names) if registers_any else None
         if operators and operators.entries is None and any(registrant.registrations.registries for registrant in new):
             entries = embedded_registries.entries(operators.build or "", release.machine)
-            operators = dataclasses.replace(operators, entries=entries)
+            operators = msgspec.structs.replace(operators, entries=entries)
         version = release.torch_version or embedded.versions()[-1]
         minor = version.minor_version
         keys = DispatchKeys(minor=minor, names=operators.keys) if operators and operators.keys else keys_of(version)
@@ -255,9 +254,8 @@ def _is_defined_beside(examined: ExaminedExtension, reaction: Reaction) -> bool:
 
 
 def _package(target: Target) -> str:
-    """The package that a target is a build of: the name of a wheel's package; any other target stands for itself."""
-    path = Path(target.name)
-    return path.name.partition("-")[0].lower() if path.suffix == ".whl" else target.name
+    """Return the package that a target is a build of: the name of an archive's; other targets stand for themselves."""
+    return Path(target.name).name.partition("-")[0].lower() if target.kind.is_archive else target.name
 
 
 def _identity(source: ElfSource, path: str) -> object:
@@ -302,7 +300,7 @@ def reactions(
     names = {name for registrant in (*before, *objects) for name in registrant.operators}
     state = state_of(operators, release, names) if operators else State()
     if state.classes is not None:
-        state = dataclasses.replace(state, classes=state.classes | assumed_classes)
+        state = msgspec.structs.replace(state, classes=state.classes | assumed_classes)
     kept = [event for registrant in before for event, phase in registrant.events(keys) if phase in _LOADED]
     sources = {
         event: (registrant, phase, is_doubtful)
@@ -341,16 +339,16 @@ def _in_words_of(outcome: Outcome, operators: Operators | None) -> Outcome:
     if operators is None or outcome.message is None:
         return outcome
     message = in_words_of(outcome.message, operators.reworded, operators.unworded)
-    return outcome if message is outcome.message else dataclasses.replace(outcome, message=message)
+    return outcome if message is outcome.message else msgspec.structs.replace(outcome, message=message)
 
 
 def _after(state: State, events: Sequence[Event], release: MinorVersion) -> State:
     """What is registered after events that torch has accepted, whoever registered the classes that they name."""
-    after = replay(dataclasses.replace(state, classes=None), events, release).state
+    after = replay(msgspec.structs.replace(state, classes=None), events, release).state
     if state.classes is None:
         return after
     registered = {event.name for event in events if isinstance(event, RegisterClass)}
-    return dataclasses.replace(after, classes=state.classes | registered)
+    return msgspec.structs.replace(after, classes=state.classes | registered)
 
 
 def _ends_process(outcome: Outcome, source: Registrant, phase: Phase) -> bool:

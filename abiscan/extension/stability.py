@@ -5,8 +5,9 @@ from __future__ import annotations
 import datetime as dt
 import enum
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from abiscan.binary.elf import Machine, SharedObject
 from abiscan.binary.ownership import gpu_library, is_torch_library, is_torch_symbol, without_version
@@ -34,8 +35,7 @@ class Tie(enum.Enum):
     """Both: one symbol of C++ is enough to tie it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stability:
+class Stability(Struct, frozen=True, kw_only=True):
     """What ties one extension to releases of torch.
 
     ``minimum`` is the release from which on all its C functions are exported without a break, ``deciding`` are those

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from abiscan.gpu import drivers
 from abiscan.gpu.devices import Gpu
@@ -57,8 +58,7 @@ class CodeFit(enum.Enum):
         return self in (CodeFit.NATIVE, CodeFit.JIT)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class Choice(Struct, frozen=True, kw_only=True):
     """What the runtime chooses for a GPU: how it fits, and the piece of code, None if there is none."""
 
     fit: CodeFit

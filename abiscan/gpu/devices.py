@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from abiscan.gpu.drivers import Driver
 
@@ -122,8 +123,7 @@ _SUFFIXES: Final = (
 _MAKERS: Final = ("NVIDIA ", "GEFORCE ", "TESLA ", "AMD ", "INSTINCT ", "RADEON ")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gpu:
+class Gpu(Struct, frozen=True, kw_only=True):
     """A GPU: NVIDIA's by its compute capability (120 for 12.0), AMD's by its target (``gfx942``).
 
     ``name`` is what the user wrote.
@@ -172,8 +172,7 @@ def _bare(text: str) -> str:
     return re.sub(r"\b(RTX|GTX)([0-9])", r"\1 \2", name)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hardware:
+class Hardware(Struct, frozen=True, kw_only=True):
     """The GPUs that an extension will run on, and the version of their driver; None if that is not known."""
 
     gpus: tuple[Gpu, ...] = ()

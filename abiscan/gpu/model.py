@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 
 class CodeKind(enum.Enum):
@@ -31,8 +32,7 @@ class Compression(enum.Enum):
     ZSTD = "zstd"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class Entry(Struct, frozen=True, kw_only=True):
     """One piece of code in a container.
 
     ``architecture`` is 90 for ``sm_90`` and ``compute_90``, and ``variant`` the letter after it: ``a`` for code that
@@ -59,8 +59,7 @@ class Entry:
         return f"{prefix}_{self.architecture}{self.variant}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Container:
+class Container(Struct, frozen=True, kw_only=True):
     """A container, at an address of the object.
 
     Relocatable ones are input of the device linker; no GPU runs them. ``unknown`` are the numbers of kinds of code that
@@ -73,8 +72,7 @@ class Container:
     unknown: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GpuCode:
+class GpuCode(Struct, frozen=True, kw_only=True):
     """All containers of one object, in the order of the file.
 
     ``toolkit`` is the newest version of CUDA that the code itself names; ``gaps`` say what could not be read.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from abiscan.gpu.compatibility import Choice, CodeFit, choose
 from abiscan.gpu.devices import Gpu
@@ -12,8 +13,7 @@ from abiscan.gpu.drivers import Driver
 from abiscan.gpu.model import Container
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GpuOutcome:
+class GpuOutcome(Struct, frozen=True, kw_only=True):
     """What one GPU runs of an extension: for each operator the GPU kernels that it launches, and all containers.
 
     ``driver`` is None for one that knows everything; ``code`` has the containers of each operator, ``every`` all that

@@ -4,10 +4,10 @@ options, and which name packages."""
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from msgspec import Struct
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
@@ -26,8 +26,7 @@ _NO_DEPENDENCIES: Final = {"--no-deps", "--no-dependencies"}
 _REINSTALL: Final = {"--force-reinstall", "-I", "--ignore-installed", "--reinstall", "-U", "--upgrade", "--exact"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InstallArgument:
+class InstallArgument(Struct, frozen=True, kw_only=True):
     """One argument: the words of an option with its value, or one requirement."""
 
     words: tuple[str, ...]

@@ -7,11 +7,12 @@ finds the newest versions whose metadata fit together; the extensions among them
 
 from __future__ import annotations
 
-import dataclasses
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
+
+import msgspec.structs
 
 from abiscan.hooks.install import Plan, Planned
 from abiscan.inputs import system
@@ -61,7 +62,7 @@ class Candidates:
 
     def real(self, plan: Plan) -> Plan:
         """A plan with the real torch in place of an empty one."""
-        return dataclasses.replace(plan, packages=tuple(map(self._real, plan.packages)))
+        return msgspec.structs.replace(plan, packages=tuple(map(self._real, plan.packages)))
 
     def _real(self, planned: Planned) -> Planned:
         number, _, local = planned.version.partition("+")

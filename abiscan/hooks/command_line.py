@@ -7,12 +7,12 @@ nobody else has to know these ways.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Syntax:
+
+class Syntax(Struct, frozen=True, kw_only=True):
     """Which options an installer has.
 
     ``values`` take a value, ``flags`` do not. ``abbreviates`` says whether the beginning of a long option is enough.
@@ -103,8 +103,7 @@ UV: Final = Syntax(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommandLine:
+class CommandLine(Struct, frozen=True, kw_only=True):
     """A command line in one form: options by their full names, one to a word, each followed by its value if it has one.
 
     ``command`` has the words of the command, as ``("pip", "install")``; ``arguments`` are all other words, those before

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import posixpath
 import re
@@ -10,9 +9,11 @@ import shlex
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import msgspec.structs
+from msgspec import Struct
 
 from abiscan.binary.ownership import is_torch_library
 from abiscan.errors import InputError, UnreachableError
@@ -38,8 +39,7 @@ from abiscan.torches.torch import ImageTorch, TorchChoice, TorchOf
 _COPY: Final = re.compile(r"(?P<stem>lib\w+)(?:-[0-9a-f]{8})?(?P<end>\.so)")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Examination:
+class Examination(Struct, frozen=True, kw_only=True):
     """What the files of an environment show: the diagnosis without what an index could add, and the broken packages."""
 
     diagnosis: Diagnosis
@@ -52,8 +52,7 @@ class Examination:
         return tuple(each for each in self.broken if known and each.is_from_index)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WayOut:
+class WayOut(Struct, frozen=True, kw_only=True):
     """The one installation after which packages work together.
 
     ``command`` is None if there is none; ``solved`` are the names of the packages that it mends, and ``advice`` says
@@ -187,7 +186,7 @@ def concluded(examination: Examination, found: WayOut, python: str | None, named
         for each in examination.broken
     ]
     ailments = sorted((*examination.diagnosis.ailments, *broken), key=lambda ailment: ailment.severity, reverse=True)
-    return dataclasses.replace(
+    return msgspec.structs.replace(
         examination.diagnosis,
         ailments=tuple(ailments),
         solution=found.command,
@@ -203,8 +202,7 @@ def _judged(distribution: Distribution, choice: TorchOf, session: Session) -> Ju
     return answer(session.folder, question, lambda: judge(distribution, choice, session), ())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Broken:
+class Broken(Struct, frozen=True, kw_only=True):
     """An installed package that does not work, and why."""
 
     distribution: Distribution

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 
+import msgspec.structs
 from packaging.utils import canonicalize_name
 
 from abiscan.errors import InputError, UnreachableError
@@ -39,7 +39,7 @@ def _settings(python: str | None, options: Sequence[str]) -> Settings:
     index_urls = arguments.values(options, "-i", "--index-url", "--pypi-url")
     extra = arguments.values(options, "--extra-index-url")
     settings = settings_of_pip(python, index_urls[-1] if index_urls else None, extra)
-    return dataclasses.replace(
+    return msgspec.structs.replace(
         settings,
         index_urls=() if arguments.has(options, "--no-index") else settings.index_urls,
         find_links=(*settings.find_links, *arguments.values(options, "-f", "--find-links")),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from abiscan.errors import UnreachableError
 from abiscan.hooks import arguments as arguments_of
@@ -18,8 +19,7 @@ from abiscan.inputs.version import number_of
 from abiscan.words import listed
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InstallCheck:
+class InstallCheck(Struct, frozen=True, kw_only=True):
     """Messages for the user, one line each: ``problems`` prevent the install, ``notes`` do not.
 
     ``change`` is what becomes of the installed torch; None if it stays as it is.

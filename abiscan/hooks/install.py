@@ -11,10 +11,10 @@ import tempfile
 import urllib.parse
 import urllib.request
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
+from msgspec import Struct
 from packaging.utils import canonicalize_name
 
 from abiscan.errors import InputError
@@ -36,8 +36,7 @@ _OF_TORCH: Final = re.compile(r"(nvidia|cuda)-|(pytorch-)?triton$")
 _CUDA_BESIDE: Final = TorchVersion("2.0")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Planned:
+class Planned(Struct, frozen=True, kw_only=True):
     """One package that would be installed.
 
     ``url`` is the address of its file, with the hash as the fragment; None if only the name is known. ``wheel`` says
@@ -56,8 +55,7 @@ class Planned:
         return f"{self.name} {self.version}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Plan(Struct, frozen=True, kw_only=True):
     """What an installer would install, and for which interpreter.
 
     ``removed`` are the canonical names of the packages that it would remove, and not replace.
@@ -118,8 +116,7 @@ class InstallerError(Exception):
         self.code = code
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
+class Problem(Struct, frozen=True, kw_only=True):
     """A package that will not work with the torch that will be there.
 
     ``source`` is the wheel that would be installed, or what is installed already.
@@ -135,8 +132,7 @@ class Problem:
         return f"{installed}{self.name} {self.version}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Inspection:
+class Inspection(Struct, frozen=True, kw_only=True):
     """What would become of a plan: its problems, and remarks for the user, one line each.
 
     ``torch`` is the full version of the torch that will be there, None if there will be none or it is unknown.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from abiscan.extension.built_for import releases_exporting_imports, span
 from abiscan.extension.examined import examine
@@ -43,8 +44,7 @@ _FITS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Judgement:
+class Judgement(Struct, frozen=True, kw_only=True):
     """The results for the extensions of one package, the worst first, and the verdict on it if it is one."""
 
     results: tuple[Result, ...]
@@ -109,8 +109,7 @@ def judge(source: Source, choice: TorchChoice, session: Session, beside: Sequenc
     return Judgement(results=results, package=next(iter(report.packages), None))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MainCause:
+class MainCause(Struct, frozen=True, kw_only=True):
     """Why a package fails, before what follows from it.
 
     ``text`` continues a sentence about the package: ``was built for torch 2.5.1``; ``torch_kind`` is the kind of torch

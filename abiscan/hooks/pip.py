@@ -11,10 +11,10 @@ import sys
 import tempfile
 import urllib.parse
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from msgspec import Struct
 from packaging.version import Version
 
 from abiscan.errors import InputError, UnclearPlanError
@@ -30,8 +30,7 @@ _VERSION: Final = re.compile(r"[\w.+!-]+", re.ASCII)
 _VERSIONS: Final = re.compile(r"^Available versions: (.+)$", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class Pip:
+class Pip(Struct, frozen=True):
     """The pip of an interpreter; of the running one for None.
 
     ``named`` is the interpreter as the user named it with ``--python``, None if it was found without.

@@ -7,14 +7,14 @@ that the user will type is planned and checked as a whole, so it is not refused 
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import msgspec.structs
+from msgspec import Struct
 from packaging.utils import canonicalize_name
 
 from abiscan.errors import InputError
@@ -37,8 +37,7 @@ _MAX_BYTES: Final = 600 << 20
 _PYTORCH_INDEX: Final = "https://download.pytorch.org/whl"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Solution:
+class Solution(Struct, frozen=True, kw_only=True):
     """Arguments of ``install`` that work.
 
     ``without_files`` says that the user's files of requirements or constraints, which exclude it, are left out.
@@ -52,8 +51,7 @@ class Solution:
     newest: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
+class Task(Struct, frozen=True, kw_only=True):
     """What is to be solved.
 
     ``words`` are the arguments of ``install`` that the user gave; ``plan`` is what they would do, and ``broken`` the
@@ -99,8 +97,7 @@ def solve(task: Task, installer: Installer, inspector: Inspector, session: Sessi
         return next(search.solutions(), None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Mode:
+class _Mode(Struct, frozen=True, kw_only=True):
     """What a search may change: the torch (``any_torch``), the versions of the broken packages (``any_version``).
 
     ``newer`` says that the torch may only be a newer one.
@@ -165,7 +162,7 @@ class _Search:
         planned = [Planned(name=name, version=found[name], url=None, wheel=True, requires=()) for name in found]
         solution = self._verified(words, task.names, Plan(python=task.plan.python, packages=tuple(planned)))
         if solution is not None:
-            yield dataclasses.replace(solution, newest=self._said_of(found))
+            yield msgspec.structs.replace(solution, newest=self._said_of(found))
 
     def _said_of(self, found: Mapping[str, str]) -> str:
         """What is said of versions that are the newest that work with the torch."""

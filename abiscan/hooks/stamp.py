@@ -12,9 +12,10 @@ import re
 import shutil
 import zipfile
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct
 
 import abiscan
 from abiscan.binary.elf import Machine
@@ -40,8 +41,7 @@ _NAME: Final = re.compile(r"(?P<name>[^-]+)-(?P<version>[^-]+)(-[^-]+)?-[^-]+-[^
 _SIGNATURES: Final = ("/RECORD.jws", "/RECORD.p7s")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stamp:
+class Stamp(Struct, frozen=True, kw_only=True):
     """A stamp that was written: the members of the wheel that contain it, and how much it covers."""
 
     members: tuple[str, ...]

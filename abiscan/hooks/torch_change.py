@@ -7,9 +7,9 @@ names versions, but does not ask for a package; neither does ``--upgrade`` of an
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from msgspec import Struct
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion
 
@@ -25,8 +25,7 @@ from abiscan.words import listed
 _ELSEWHERE: Final = ("--target", "-t", "--prefix", "--root")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TorchChange:
+class TorchChange(Struct, frozen=True, kw_only=True):
     """One torch instead of another.
 
     ``before`` and ``after`` are full versions, ``after`` is None if torch is removed. ``requested`` says whether the

@@ -7,7 +7,6 @@ understood, and a number that is not that of the lines, is an error: what is not
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import re
@@ -16,10 +15,11 @@ import subprocess
 import urllib.parse
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import msgspec.structs
+from msgspec import Struct
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import InvalidVersion
 
@@ -59,8 +59,7 @@ _NAMED_INDEX: Final = re.compile(r"^[\w-]+=(?=\S)")
 _NAMING: Final = ("-P", "--upgrade-package", "--reinstall-package")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Change:
+class _Change(Struct, frozen=True, kw_only=True):
     """One change, as uv prints it: ``+`` installed, ``-`` removed, ``~`` installed again."""
 
     sign: str
@@ -69,8 +68,7 @@ class _Change:
     url: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Uv:
+class Uv(Struct, frozen=True):
     """The uv on the search path."""
 
     @property
@@ -222,7 +220,7 @@ def _agreeing(changes: Sequence[_Change], text: str) -> tuple[_Change, ...]:
     if Counter(keys) != Counter((sign, name) for sign, name, _ in entries):
         raise UnclearPlanError("uv", "its text and its JSON do not agree on what it would do")
     return tuple(
-        dataclasses.replace(change, version=change.version or versions_of[key])
+        msgspec.structs.replace(change, version=change.version or versions_of[key])
         for change, key in zip(changes, keys, strict=True)
     )
 

@@ -13,9 +13,10 @@ import re
 import stat
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
+
+from msgspec import Struct
 
 from abiscan.errors import InputError
 from abiscan.inputs import isolation, temporary
@@ -38,8 +39,7 @@ _INPUTS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Place:
+class _Place(Struct, frozen=True, kw_only=True):
     """What a path leads to.
 
     ``path`` has no link left; ``status`` is None if nothing is there yet; ``descriptor`` is the one of this process

@@ -10,9 +10,10 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from abiscan.errors import InputError
 from abiscan.inputs import disk, programs
@@ -25,8 +26,7 @@ _UV_CACHED: Final = re.compile("(archive|builds|environments)-v[0-9]+")
 _CACHE_MARKER: Final = "CACHEDIR.TAG"  # https://bford.info/cachedir
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PythonEnvironment:
+class PythonEnvironment(Struct, frozen=True, kw_only=True):
     """A Python environment.
 
     ``python`` is its executable, None for the running one; ``origin`` says why it was chosen: ``VIRTUAL_ENV``.

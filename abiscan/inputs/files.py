@@ -249,6 +249,32 @@ def random_access(source: ElfSource) -> Iterator[Callable[[int, int], bytes]]:
         yield read
 
 
+class Archive(Protocol):
+    """A package in a file: a wheel, or one that other tools install."""
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+
+    def names(self) -> Iterator[str]:
+        """The members that are files, by their path in the package."""
+
+    def member(self, name: str) -> ElfSource:
+        """One member, unread; the same object each time."""
+
+    def text(self, name: str) -> str:
+        """A member as text, undecodable bytes replaced."""
+
+    def content(self, name: str) -> bytes:
+        """All bytes of a member that is a text."""
+
+    def installed_path(self, name: str, site: str) -> str:
+        """Where a member lies once installed, if Python's packages are in the folder ``site``."""
+
+    def places(self, site: str) -> Iterator[tuple[str, str]]:
+        """Where all members lie once installed, with their names; a member with several names has several places."""
+
+
 class Wheel:
     """A wheel, open for reading.
 
@@ -280,6 +306,14 @@ class Wheel:
         if name not in self._members:
             self._members[name] = WheelMember(self, self._archive.getinfo(name))
         return self._members[name]
+
+    def installed_path(self, name: str, site: str) -> str:
+        """Where the installer puts a member, if it installs into the folder ``site``."""
+        return installed_path(name, site)
+
+    def places(self, site: str) -> Iterator[tuple[str, str]]:
+        """Where the installer puts all members, with their names."""
+        return ((installed_path(name, site), name) for name in self.names())
 
     def text(self, name: str) -> str:
         """A member as text, undecodable bytes replaced."""
@@ -388,7 +422,7 @@ class Files:
 
     def __init__(self, below: Files | None = None) -> None:
         self._below = below
-        self._mounted: dict[str, WheelMember] = {}
+        self._mounted: dict[str, ElfSource] = {}
         self._objects: dict[str, SharedObject | None] = {}
         self._damaged: dict[str, InputError] = {}
         self._unread: dict[str, InputError] = {}
@@ -413,16 +447,15 @@ class Files:
         unread, self._unread = self._unread, {}
         return (*unread.values(), *(self._below.take_unread() if self._below else ()))
 
-    def mount(self, wheel: Wheel, at: str, *, over: bool = True, without: Collection[str] = ()) -> None:
-        """Lay the members of ``wheel`` over the folder ``at``.
+    def mount(self, archive: Archive, site: str, *, over: bool = True, without: Collection[str] = ()) -> None:
+        """Lay the members of a package over the disk, as if it were installed in the folder ``site``.
 
-        :param over: whether over other wheels, too; else below them
+        :param over: whether over other packages, too; else below them
         :param without: members that are left out
         """
-        for name in (name for name in wheel.names() if name not in without):
-            path = installed_path(name, at)
-            if over or path not in self._mounted:
-                self._mounted[path] = wheel.member(name)
+        for path, name in archive.places(site):
+            if name not in without and (over or path not in self._mounted):
+                self._mounted[path] = archive.member(name)
 
     def source(self, path: str) -> ElfSource | None:
         """The file at ``path``, None if there is none."""

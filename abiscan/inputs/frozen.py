@@ -1,4 +1,4 @@
-"""Results as text, and back: frozen dataclasses, named tuples, enumerations, versions, and collections of them.
+"""Results as text, and back: frozen structs, named tuples, enumerations, versions, and collections of them.
 
 The text names classes of this package and nothing else, and reading it calls nothing but their constructors: whoever
 wrote it decides what the result says, and not what this program does.
@@ -6,12 +6,13 @@ wrote it decides what the result says, and not what this program does.
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import importlib
 import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeAlias
+
+from msgspec import Struct
 
 from abiscan.inputs.version import TorchVersion
 
@@ -98,13 +99,15 @@ def _parts(value: Any) -> tuple[tuple[str, ...], Iterable[Any]]:
 
 
 def _fields(cls: Any) -> tuple[str, ...]:
-    """The parameters of the constructor of a dataclass or a named tuple.
+    """The parameters of the constructor of a struct or a named tuple.
 
     :raises TypeError: the class is neither
     """
+    if issubclass(cls, Struct):
+        return tuple(cls.__struct_fields__)
     if issubclass(cls, tuple) and hasattr(cls, "_fields"):
         return tuple(cls._fields)
-    return tuple(field.name for field in dataclasses.fields(cls) if field.init)
+    raise TypeError(f"{cls.__module__}.{cls.__qualname__} cannot be kept")
 
 
 def _builder(module: str, name: str = "", *names: str) -> _Builder:

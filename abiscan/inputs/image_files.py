@@ -7,8 +7,9 @@ import hashlib
 import posixpath
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from abiscan.binary.elf import Machine
 from abiscan.binary.image import Images, ImageSystem, LibraryImage
@@ -22,8 +23,7 @@ _TORCH_IMAGE: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ImageFile:
+class ImageFile(Struct, frozen=True, kw_only=True, eq=False):
     """One file.
 
     ``path`` is relative to the target, ``location`` is its path on disk (or its future path, once installed),

@@ -14,10 +14,10 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final, cast
 
+from msgspec import Struct
 from packaging import tags
 from packaging.metadata import parse_email
 from packaging.requirements import Requirement
@@ -48,8 +48,7 @@ _LEGACY: Final = {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}
 _METADATA: Final = re.compile(r"[^/]+\.dist-info/METADATA")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(Struct, frozen=True, kw_only=True):
     """What pip is configured to do about indexes."""
 
     index_urls: tuple[str, ...] = ()
@@ -101,8 +100,7 @@ def _configuration(python: str | None) -> dict[str, str]:
     return {key: value for section in _SECTIONS for key, value in found[section].items()}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class System:
+class System(Struct, frozen=True, kw_only=True):
     """The Python and the platforms that wheels are looked for."""
 
     python: tuple[int, int]
@@ -178,8 +176,7 @@ def _older(platform: str) -> Iterator[str]:
     yield f"linux_{machine}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class Candidate(Struct, frozen=True, kw_only=True):
     """A version of a package on an index.
 
     ``wheel`` is the name of the file that pip would choose; ``unfit`` says why pip would choose none, and is empty if
@@ -190,7 +187,6 @@ class Candidate:
     version: Version
     wheel: str = ""
     unfit: str = ""
-    link: Link | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
         return f"{self.name} {self.version}"
@@ -216,6 +212,7 @@ class Index:
         )
         self._finder = self._finder_of(only_binary=[":all:"])
         self._metadata: dict[Candidate, tuple[str, ...]] = {}
+        self._links: dict[Candidate, Link] = {}
         self._files: dict[Candidate, IO[bytes]] = {}
         tidy(folder)
 
@@ -289,7 +286,9 @@ class Index:
         if not fitting:
             return Candidate(name=name, version=version, unfit=unfit)
         link = min(fitting, key=lambda pair: pair[0])[1]
-        return Candidate(name=name, version=version, wheel=link.filename, link=link)
+        candidate = Candidate(name=name, version=version, wheel=link.filename)
+        self._links[candidate] = link
+        return candidate
 
     def _admits_python(self, requires: str | None) -> bool:
         try:
@@ -318,7 +317,7 @@ class Index:
 
     def origin(self, candidate: Candidate) -> tuple[str, str | None]:
         """Where the wheel of a version is, and its SHA-256 as far as the index states it: which bytes it has."""
-        link = _link(candidate)
+        link = self._links[candidate]
         stated: str | None = (link.hash_option or {}).get("sha256", [None])[0]
         return link.url_without_fragment, stated
 
@@ -335,7 +334,7 @@ class Index:
 
     def _metadata_of_index(self, candidate: Candidate) -> bytes | None:
         """The METADATA file that the index has beside the wheel (PEP 658); None if it has none."""
-        link = _link(candidate)
+        link = self._links[candidate]
         if not link.dist_info_metadata or link.dist_info_link is None:
             return None
         page = self.web.get(link.dist_info_link.normalized)
@@ -355,7 +354,7 @@ class Index:
         return wheel.content(name)
 
     def _open(self, candidate: Candidate) -> IO[bytes]:
-        link, (url, sha256) = _link(candidate), self.origin(candidate)
+        link, (url, sha256) = self._links[candidate], self.origin(candidate)
         if link.is_file:
             disk.file(_path(link))
         elif sha256 is None:
@@ -393,12 +392,6 @@ def _opened(path: Path) -> IO[bytes]:
 
 def _unreadable(name: str, error: Exception) -> InputError:
     return InputError(name, f"cannot be read: {error}", "check the index settings")
-
-
-def _link(candidate: Candidate) -> Link:
-    if candidate.link is None:
-        raise ValueError(f"{candidate} has no wheel")
-    return candidate.link
 
 
 def _packages(finder: PackageFinder, name: str, *, allow_yanked: bool) -> Sequence[Package]:

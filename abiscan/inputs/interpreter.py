@@ -9,9 +9,10 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Final
+
+from msgspec import Struct
 
 from abiscan.errors import InputError
 from abiscan.inputs import disk, programs
@@ -29,8 +30,7 @@ _TAG: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PythonTag:
+class PythonTag(Struct, frozen=True, kw_only=True):
     """The Python that an extension module is for, by its file name: ``_C.cpython-313t-….so`` → 3.13, ``t``.
 
     On Windows: ``_C.cp313t-win_amd64.pyd``.
@@ -58,8 +58,7 @@ class PythonTag:
         return self.version + self.flags
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Interpreter:
+class Interpreter(Struct, frozen=True, kw_only=True):
     """A Python.
 
     ``executable`` is its path as it is called, since a virtual environment has a link to another Python; None if only

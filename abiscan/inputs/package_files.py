@@ -14,7 +14,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion
 
 from abiscan.inputs import disk
-from abiscan.inputs.files import LARGEST_TEXT, Wheel, installed_path
+from abiscan.inputs.files import LARGEST_TEXT, Archive
 from abiscan.inputs.packages import Distribution, files_of, find
 
 _INFO: Final = re.compile(r"(?P<name>[^/-]+)-(?P<version>[^/]+)\.dist-info/METADATA")
@@ -81,14 +81,14 @@ class Package:
         return f"{self.name} {self.version}" if self.version else self.name
 
 
-def of_wheel(wheel: Wheel, site: str) -> Package | None:
-    """The package in a wheel, to be installed in the folder ``site``; None if the wheel has no metadata."""
-    members = {posixpath.relpath(installed_path(name, site), site): name for name in wheel.names()}
+def of_archive(archive: Archive, site: str) -> Package | None:
+    """The package in an archive, to be installed in the folder ``site``; None if it has no metadata of Python."""
+    members = {posixpath.relpath(path, site): name for path, name in archive.places(site)}
     info = next(filter(None, map(_INFO.fullmatch, members)), None)
     if info is None:
         return None
 
-    return _described(info, site, members.keys, lambda path: wheel.content(members[path]), installed=False)
+    return _described(info, site, members.keys, lambda path: archive.content(members[path]), installed=False)
 
 
 def of_distribution(distribution: Distribution) -> Package:

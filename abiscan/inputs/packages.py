@@ -8,9 +8,10 @@ import re
 import sys
 import urllib.parse
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from abiscan.errors import InputError
 from abiscan.inputs import disk, interpreter, programs
@@ -24,13 +25,12 @@ if TYPE_CHECKING:
 
 FIX: Final = "pass a .so, a wheel, a folder, NAME==VERSION or the name of an installed package"
 _PATTERN: Final = re.compile(r"[*?\[]")
-_FILE: Final = re.compile(r"[/\\]|\.(so(\.[0-9]+)*|whl|pyd|dll|dylib)$")
+_FILE: Final = re.compile(r"[/\\]|\.(so(\.[0-9]+)*|whl|conda|tar\.bz2|pyd|dll|dylib)$")
 _SUFFIX: Final = re.compile(r"\.so|\.pyd|\.dll|\.dylib", re.IGNORECASE)
 _DRIVE: Final = re.compile(r"/[A-Za-z]:/")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Distribution:
+class Distribution(Struct, frozen=True, kw_only=True):
     """An installed package, by its metadata.
 
     ``site`` is the folder it is installed in, ``objects`` the paths of its files that are named like shared objects;
@@ -55,22 +55,20 @@ def is_library(name: str) -> bool:
     return SHARED_OBJECT.search(name) is not None or IMAGE_NAME.search(name) is not None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetchedWheel:
+class FetchedWheel(Struct, frozen=True, kw_only=True):
     """A downloaded wheel in a temporary folder, whose path means nothing to the user."""
 
     path: Path
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemoteWheel:
+class RemoteWheel(Struct, frozen=True, kw_only=True, eq=False):
     """A wheel on a server, read in place; ``path`` has only its name, ``stream`` opens it.
 
     ``spare`` are the libraries that are not needed, and not read, by the paths that they have once installed.
     """
 
     path: Path
-    stream: Callable[[], IO[bytes]] = field(compare=False)
+    stream: Callable[[], IO[bytes]]
     spare: frozenset[str] = frozenset()
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from msgspec import Struct
 from packaging.markers import UndefinedComparison, UndefinedEnvironmentName
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, Specifier, SpecifierSet
@@ -32,8 +32,7 @@ _SYSTEMS: Final = {
 _LOCAL_TAG: Final = re.compile(r"(?:torch|pt)[._]?([0-9])\.?([0-9]{1,2})(?:\.?([0-9]))?(?![0-9])")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Metadata:
+class Metadata(Struct, frozen=True, kw_only=True):
     """The metadata of a wheel or an installed package.
 
     ``requires_torch`` is its torch requirement, None if it has none; ``torch_in_version`` the torch that the local tag
@@ -49,8 +48,7 @@ class Metadata:
     wheel: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TorchRequirement:
+class TorchRequirement(Struct, frozen=True, kw_only=True):
     """A torch requirement, without local tags: a release number stands for all of its builds.
 
     ``text`` is the requirement in the metadata, in today's spelling: ``torch==2.5.1``, or ``torch`` for any version.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from msgspec import Struct
 from packaging.requirements import Requirement
 
 from abiscan.errors import InputError
@@ -19,8 +19,7 @@ _HASHES: Final = re.compile(r"\s+--[a-z-]+[= ].*$")
 _FIX: Final = "abiscan fit takes requirements by name: NAME, NAME>=VERSION"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class Line(Struct, frozen=True, kw_only=True):
     """One requirement; a ``constraint`` counts only if something else requires the package."""
 
     requirement: Requirement

@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from abiscan.inputs import isolation
 from abiscan.inputs.files import Files
@@ -20,8 +21,7 @@ def _silent(_: str) -> None:
     """Report nothing."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Session:
+class Session(Struct, frozen=True, kw_only=True):
     """One run.
 
     ``folder`` is the cache: the folder of what is kept between runs, created when something is. ``progress`` is called

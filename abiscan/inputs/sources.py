@@ -6,31 +6,32 @@ import posixpath
 import re
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
+
+from msgspec import Struct, field
 
 from abiscan.binary.elf import MAGIC, SharedObject, SourceLine
 from abiscan.binary.image import is_image
 from abiscan.binary.ownership import is_torch_library, is_torch_symbol
 from abiscan.errors import InputError, NoExtensionError
 from abiscan.inputs import disk, package_files
-from abiscan.inputs.files import DiskFile, ElfSource, Files, Wheel, exists, installed_path
+from abiscan.inputs.files import Archive, DiskFile, ElfSource, Files, Wheel, exists, installed_path
 from abiscan.inputs.image_files import ImageFile, read_image_files, users_of_torch
+from abiscan.inputs.kinds import WHEEL_SUFFIX, TargetKind, kind_of, may_be_package
 from abiscan.inputs.package_files import Package
 from abiscan.inputs.packages import FIX, SHARED_OBJECT, Distribution, FetchedWheel, RemoteWheel, is_library
 from abiscan.words import plural
 
 if TYPE_CHECKING:
+    from abiscan.inputs.conda import CondaPackage
     from abiscan.inputs.requirement import Metadata
 
 _IOS_TAG: Final = re.compile(r"-ios[^-]*\.whl$")
 _NAMES_TORCH: Final = re.compile(b"torch|c10", re.IGNORECASE)
-_SOURCE_ARCHIVE: Final = re.compile(r"\.(tar(\.\w+)?|tgz|tbz2?|txz|zip)$")
 
 
-@dataclass(frozen=True, slots=True)
-class Missing:
+class Missing(Struct, frozen=True):
     """A target that there is not; reading it raises the ``error``."""
 
     name: str
@@ -48,8 +49,7 @@ def name_of(source: Source) -> str:
     return source.name if isinstance(source, Missing) else str(source)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Extension:
+class Extension(Struct, frozen=True, kw_only=True):
     """One ELF object of a target that uses torch.
 
     ``path`` is relative to the target, ``location`` is its path on disk (or its future path, once installed),
@@ -63,18 +63,19 @@ class Extension:
     assertions: frozenset[SourceLine]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class Target(Struct, frozen=True, kw_only=True):
     """A target that was read.
 
-    ``root`` is the folder that its contents are in; ``siblings`` are its libraries by base name and soname;
-    ``libraries`` are those of a package by location, whether they use torch or not; ``unreadable`` has the members that
-    cannot be read as ELF objects, by path; ``metadata`` is the metadata of a package, None if the target has none;
-    ``package`` has all files of a package, None if the target is not one. A package may be without an extension: see
-    ``require_extensions``. ``images`` has the libraries of a target for Windows or macOS, in which nothing else counts.
+    ``kind`` is what it is. ``root`` is the folder that its contents are in; ``siblings`` are its libraries by base name
+    and soname; ``libraries`` are those of a package by location, whether they use torch or not; ``unreadable`` has the
+    members that cannot be read as ELF objects, by path; ``metadata`` is the metadata of a package, None if the target
+    has none; ``package`` has all files of a package, None if the target is not one. A package may be without an
+    extension: see ``require_extensions``. ``images`` has the libraries of a target for Windows or macOS, in which
+    nothing else counts.
     """
 
     name: str
+    kind: TargetKind
     root: str
     extensions: tuple[Extension, ...]
     siblings: Mapping[str, str]
@@ -143,29 +144,61 @@ def read_target(source: Source, files: Files, site: str, torch_package: str) -> 
     if isinstance(source, RemoteWheel):
         return _read_wheel(source.path, files, site, name=name_of(source), stream=source.stream(), spare=source.spare)
     path = source
-    if exists(path) and disk.is_dir(path):
+    kind = kind_of(path) if exists(path) else None
+    if kind is TargetKind.FOLDER:
         return _read_folder(path, files, torch_package)
-    if path.suffix == ".whl":
+    if path.suffix == WHEEL_SUFFIX:
         return _read_wheel(path, files, site, name=str(path))
     if not disk.is_file(path):
         raise InputError(str(path), "does not exist", FIX)
-    if _SOURCE_ARCHIVE.search(path.name):
+    if kind is TargetKind.CONDA:
+        return _read_conda(path, files, site)
+    if kind is TargetKind.SOURCE:
         fix = f"build a wheel from it and pass that: pip wheel --no-deps {path}"
         raise InputError(str(path), "is an archive of source code, in which nothing is compiled yet", fix)
     return _read_object(path, files)
 
 
+def kind_of_source(source: Source) -> TargetKind:
+    """Return what a target is, before it is read."""
+    if isinstance(source, Path):
+        return kind_of(source)
+    return TargetKind.INSTALLED if isinstance(source, Distribution) else TargetKind.WHEEL
+
+
+def open_archive(source: Path | FetchedWheel | RemoteWheel) -> Archive | None:
+    """Open a target that is a package in one file; None if it is something else.
+
+    :raises InputError: it cannot be read
+    """
+    if isinstance(source, RemoteWheel):
+        return Wheel(source.path, source.stream())
+    path = source.path if isinstance(source, FetchedWheel) else source
+    match kind_of(path):
+        case TargetKind.WHEEL:
+            return Wheel(path)
+        case TargetKind.CONDA:
+            return _conda_package(path)
+    return None
+
+
+def _conda_package(path: Path) -> CondaPackage:
+    from abiscan.inputs.conda import CondaPackage  # few targets are
+
+    return CondaPackage(path)
+
+
 def content_of(source: Source) -> list[Source]:
-    """What a target stands for: the wheels directly in a folder, and the folder if there is any shared object in it."""
+    """What a target stands for: the packages directly in a folder, and the folder if it has any shared object."""
     if not isinstance(source, Path) or not disk.is_dir(source):
         return [source]
-    wheels = _wheels_in(source)
-    return [*wheels] if wheels and next(_walk(source), None) is None else [source, *wheels]
+    packages = _packages_in(source)
+    return [*packages] if packages and next(_walk(source), None) is None else [source, *packages]
 
 
-def _wheels_in(folder: Path) -> list[Path]:
+def _packages_in(folder: Path) -> list[Path]:
     paths = (folder / name for name in disk.names(folder))
-    return sorted(path for path in paths if path.suffix == ".whl" and disk.is_file(path))
+    return sorted(path for path in paths if may_be_package(path.name) and disk.is_file(path))
 
 
 def library_paths(source: Source, files: Files, site: str) -> list[str]:
@@ -182,17 +215,19 @@ def library_paths(source: Source, files: Files, site: str) -> list[str]:
     path = source if isinstance(source, Path) else source.path
     if disk.is_dir(path):
         return [str(path.absolute() / name) for name in _walk(path)]
-    if path.suffix != ".whl":
+    archive = open_archive(source)
+    if archive is None:
         return [str(path.absolute())]
-    wheel = Wheel(path, source.stream() if isinstance(source, RemoteWheel) else None)
-    files.mount(wheel, site, over=False)  # another version of a package may be what is looked at
-    return [installed_path(name, site) for name in wheel.names() if SHARED_OBJECT.search(name)]
+    files.mount(archive, site, over=False)  # another version of a package may be what is looked at
+    return [archive.installed_path(name, site) for name in archive.names() if SHARED_OBJECT.search(name)]
 
 
 def _read_object(path: Path, files: Files) -> Target:
     location = str(path.absolute())
     if is_image(DiskFile(path).head(len(MAGIC))):
-        target = _of_images(str(path), posixpath.dirname(location), [(path.name, location, DiskFile(path))])
+        target = _of_images(
+            str(path), TargetKind.LIBRARY, posixpath.dirname(location), [(path.name, location, DiskFile(path))]
+        )
         if target.unreadable:
             raise target.unreadable[0][1]
         return target
@@ -205,6 +240,7 @@ def _read_object(path: Path, files: Files) -> Target:
     siblings = {posixpath.basename(file): file for file in files.list(folder) if SHARED_OBJECT.search(file)}
     return Target(
         name=str(path),
+        kind=TargetKind.LIBRARY,
         root=folder,
         extensions=(extension,),
         siblings=siblings,
@@ -216,10 +252,11 @@ def _read_object(path: Path, files: Files) -> Target:
 def _read_folder(path: Path, files: Files, torch_package: str) -> Target:
     root = str(path.absolute())
     names = [name for name in _walk(path) if not posixpath.join(root, name).startswith(torch_package + "/")]
-    if not names and (wheels := _wheels_in(path)):
-        raise InputError(str(path), f"contains no shared object, but {plural(len(wheels), 'wheel')}", "pass a wheel")
+    if not names and (packages := _packages_in(path)):
+        raise InputError(str(path), f"contains no shared object, but {plural(len(packages), 'wheel')}", "pass a wheel")
     members = ((name, posixpath.join(root, name), DiskFile(path / name)) for name in names)
-    return _read_members(str(path), root, members, files, metadata=None, package=package_files.of_folder(path))
+    package = package_files.of_folder(path)
+    return _read_members(str(path), TargetKind.FOLDER, root, members, files, metadata=None, package=package)
 
 
 def _walk(path: Path) -> Iterator[str]:
@@ -269,7 +306,8 @@ def _read_distribution(distribution: Distribution, files: Files) -> Target:
 
     metadata = metadata_of(distribution.requires, distribution.version)
     package = package_files.of_distribution(distribution)
-    return _read_members(str(distribution), distribution.site, _files_of(distribution), files, metadata, package)
+    members = _files_of(distribution)
+    return _read_members(str(distribution), TargetKind.INSTALLED, distribution.site, members, files, metadata, package)
 
 
 def _read_wheel(
@@ -289,7 +327,8 @@ def _read_wheel(
     files.mount(wheel, site, without=left_out)
     read = (path for path in paths if is_library(path) and path not in left_out)
     members = ((path, installed_path(path, site), wheel.member(path)) for path in read)
-    return _read_members(name, site, members, files, _metadata(wheel, paths), package_files.of_wheel(wheel, site))
+    package = package_files.of_archive(wheel, site)
+    return _read_members(name, TargetKind.WHEEL, site, members, files, _metadata(wheel, paths), package)
 
 
 def _metadata(wheel: Wheel, paths: list[str]) -> Metadata:
@@ -299,6 +338,19 @@ def _metadata(wheel: Wheel, paths: list[str]) -> Metadata:
     return read_metadata(wheel.text(path) if path else "", wheel.path.name)
 
 
+def _read_conda(path: Path, files: Files, site: str) -> Target:
+    from abiscan.inputs.requirement import metadata_of
+
+    archive = _conda_package(path)
+    files.mount(archive, site)
+    names = filter(is_library, archive.names())
+    members = ((name, archive.installed_path(name, site), archive.member(name)) for name in names)
+    # What conda's solver goes by; the wheel's metadata inside, if there are any, are not asked.
+    metadata = metadata_of(archive.requirements, archive.version)
+    package = package_files.of_archive(archive, site)
+    return _read_members(str(path), TargetKind.CONDA, site, members, files, metadata, package)
+
+
 def _extension(path: str, location: str, source: ElfSource) -> Extension:
     file = source.open()
     return Extension(path=path, location=location, facts=file.facts(), source=source, assertions=file.assertions())
@@ -306,6 +358,7 @@ def _extension(path: str, location: str, source: ElfSource) -> Extension:
 
 def _read_members(
     name: str,
+    kind: TargetKind,
     root: str,
     members: Iterable[tuple[str, str, ElfSource]],
     files: Files,
@@ -328,12 +381,12 @@ def _read_members(
             continue
         files.put(location, objects[location].facts)
     if not objects and images:
-        return _of_images(name, root, images, metadata, package)
+        return _of_images(name, kind, root, images, metadata, package)
     if metadata is None or metadata.wheel.endswith("-any.whl"):  # others are for one system
         unreadable += _for_other_systems(images)
     if not objects and not unreadable:
-        kind = InputError if metadata is None else NoExtensionError  # a package may be pure Python, and is then fine
-        raise kind(name, "contains no shared object", "pass the .so, the wheel or the folder of an extension")
+        refusal = InputError if metadata is None else NoExtensionError  # a package may be pure Python: that is fine
+        raise refusal(name, "contains no shared object", "pass the .so, the wheel or the folder of an extension")
     siblings: dict[str, str] = {}
     for location, member in objects.items():
         siblings.setdefault(posixpath.basename(location), location)
@@ -344,6 +397,7 @@ def _read_members(
         raise _no_extension(name)
     return Target(
         name=name,
+        kind=kind,
         root=root,
         extensions=extensions,
         siblings=siblings,
@@ -370,6 +424,7 @@ def _for_other_systems(members: Iterable[tuple[str, str, ElfSource]]) -> Iterato
 
 def _of_images(
     name: str,
+    kind: TargetKind,
     root: str,
     members: Iterable[tuple[str, str, ElfSource]],
     metadata: Metadata | None = None,
@@ -381,6 +436,7 @@ def _of_images(
         raise _no_extension(name)
     return Target(
         name=name,
+        kind=kind,
         root=root,
         extensions=(),
         siblings={},

@@ -10,6 +10,7 @@ from typing import Final
 
 from abiscan.errors import InputError
 from abiscan.inputs.files import exists
+from abiscan.inputs.kinds import may_be_package
 
 STDIN: Final = "-"
 """What users write for a list of targets on stdin."""
@@ -62,7 +63,7 @@ def _in(word: str) -> Iterator[str]:
     for folder, subfolders, names in os.walk(path, onerror=_unreadable):
         subfolders.sort()
         for name in sorted(names):
-            if name.endswith(".whl"):
+            if may_be_package(name):
                 found = True
                 yield os.path.join(folder, name)  # noqa: PTH118 - thousands of times
     if not found:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 # __version__ = '2.13.0+cu130', cuda: Optional[str] = '13.0', hip = None
 _FIELD: Final = re.compile(r"^(__version__|cuda|hip)\b[^=\n]*=\s*['\"]([^'\"]+)['\"]", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TorchBuild:
+class TorchBuild(Struct, frozen=True, kw_only=True):
     """A build of torch: its full version, and the versions of CUDA and HIP it was built with; None if not stated."""
 
     version: str | None = None

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, NamedTuple
+
+from msgspec import Struct
 
 from abiscan.binary.deflate import known_end
 from abiscan.binary.elf import MAGIC
@@ -27,8 +28,7 @@ _STRINGS: Final = 3  # SHT_STRTAB
 _PROGRAM_BITS: Final = 1  # SHT_PROGBITS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trimmed:
+class Trimmed(Struct, frozen=True, kw_only=True):
     """The bytes of a file before and after a part that was not read."""
 
     beginning: bytes

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReleaseOutcome:
+class ReleaseOutcome(Struct, frozen=True, kw_only=True):
     """One release: whether the metadata admit it, and whether the extension, and the whole wheel, load and work there.
 
     ``error`` is the first problem with the extension, None if there is none.
@@ -18,8 +17,7 @@ class ReleaseOutcome:
     wheel_works: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Declaration:
+class Declaration(Struct, frozen=True, kw_only=True):
     """A torch requirement and its outcome for each release, oldest first.
 
     ``requirement`` is None if the metadata do not require torch; ``suggestion`` is the requirement that admits exactly

@@ -12,8 +12,9 @@ import posixpath
 import re
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from abiscan.binary.elf import Machine
 from abiscan.binary.image import ImageSystem, ImportedName, LibraryImage, is_library_of_windows
@@ -26,16 +27,14 @@ _SYSTEM_FOLDERS: Final = ("/usr/lib/", "/System/")
 _OF_PYTHON: Final = re.compile(r"python3\d*\.dll|libpython3[\d.]*\.dylib|.*/Python", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LibraryNotFound:
+class LibraryNotFound(Struct, frozen=True, kw_only=True):
     """A library that does not exist; ``needed_by`` is the base name of the image that names it."""
 
     name: str
     needed_by: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NameNotFound:
+class NameNotFound(Struct, frozen=True, kw_only=True):
     """A name that the library which should have it does not export; ``needed_by`` is the base name of an image.
 
     ``library`` is None if no library of the process has it (flat lookup).
@@ -46,8 +45,7 @@ class NameNotFound:
     needed_by: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImageLoad:
+class ImageLoad(Struct, frozen=True, kw_only=True):
     """The outcome of loading an image. ``external`` are libraries of neither torch, the target nor the system.
 
     ``undecided`` are imports of which it is unknown whether they are met: by an ordinal, since the numbers of a release

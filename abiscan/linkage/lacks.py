@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from abiscan.dispatch import acceptance, assertions, stable
 from abiscan.dispatch.events import FallBack
@@ -38,8 +39,7 @@ class TorchData(enum.Enum):
     """The entries of its other registries."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lack:
+class Lack(Struct, frozen=True, kw_only=True):
     """Data of a torch that an extension depends on and that are unknown.
 
     ``decides`` means that the load fails or not depending on them.

@@ -10,8 +10,9 @@ import enum
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from abiscan.binary.elf import Machine
 from abiscan.binary.mangling import demangle_type
@@ -54,8 +55,7 @@ class Certainty(enum.Enum):
     POSSIBLE = "if inlined code reads a member that moved"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TypeDrift:
+class TypeDrift(Struct, frozen=True, kw_only=True):
     """A class that the extension shares with torch, with a different layout in this torch."""
 
     change: LayoutChange
@@ -63,8 +63,7 @@ class TypeDrift:
     touches: tuple[Touch, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableDrift:
+class TableDrift(Struct, frozen=True, kw_only=True):
     """A class of torch, the base of ``derived``, with other functions in the slots of its vtable in this torch.
 
     ``misplaced`` are slots in which the extension's vtables have a different function than torch calls; ``missing`` are
@@ -77,8 +76,7 @@ class TableDrift:
     missing: tuple[SlotChange, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LayoutDrift:
+class LayoutDrift(Struct, frozen=True, kw_only=True):
     """All differences for one object, ``name``, built for the torch ``built_for``.
 
     ``doubts`` are classes that may differ, depending on which of ``candidates`` the object was built for. ``unknown``
@@ -109,8 +107,7 @@ class LayoutDrift:
         return tuple(drift for drift in self.types if drift.certainty is Certainty.AT_LOAD)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shared:
+class Shared(Struct, frozen=True, kw_only=True):
     """One object that is loaded, and the classes that it shares with any torch.
 
     ``touches`` are the places where it shares a class, by class; ``registrations`` are None for an object that

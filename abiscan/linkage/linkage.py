@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from abiscan.binary.elf import SharedObject
 from abiscan.binary.ownership import cuda_runtime
@@ -25,8 +26,7 @@ if TYPE_CHECKING:
     from abiscan.inputs.requirement import TorchRequirement
 
 
-@dataclass(frozen=True, kw_only=True)  # no slots: a property is cached
-class Linkage:
+class Linkage(Struct, frozen=True, kw_only=True, dict=True):
     """One load, analysed.
 
     ``name`` is the base name of the extension; ``torch_libraries`` are all libraries of the torch by base name, loaded

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import enum
 import posixpath
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from abiscan.binary.elf import Reference, SharedObject, SymbolVersion
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Module:
+class Module(Struct, frozen=True, kw_only=True, eq=False):
     """An object in the process (a ``link_map``). Compared by identity, as ``ld.so`` does.
 
     ``facts`` is None for a library that was not found and is assumed to exist at run time, with unknown contents.
@@ -27,8 +27,7 @@ class Module:
         return posixpath.basename(self.path)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Process:
+class Process(Struct, frozen=True, kw_only=True, eq=False):
     """What is mapped before the extension: the interpreter, then the libraries that ``import torch`` loads.
 
     ``modules`` are in load order; ``global_scope`` are those whose symbols every later object sees; ``names`` are the
@@ -62,8 +61,7 @@ class Absence(enum.Enum):
     system has both."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MissingLibrary:
+class MissingLibrary(Struct, frozen=True, kw_only=True):
     """A ``needed`` entry for which no file was found.
 
     ``instead`` is the other version of it that torch needs; None if there is none.
@@ -85,8 +83,7 @@ class MissingLibrary:
         return self.absence is Absence.TORCH
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Closure:
+class Closure(Struct, frozen=True, kw_only=True, eq=False):
     """The modules that one ``dlopen`` reaches, breadth-first; ``modules[0]`` is its argument.
 
     ``new`` are those that were not in the process before, in the same order. ``needed`` maps each new module to the
@@ -99,8 +96,7 @@ class Closure:
     missing: tuple[MissingLibrary, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MissingVersion:
+class MissingVersion(Struct, frozen=True, kw_only=True):
     """A symbol version that ``module`` needs from ``provider``, which does not define it."""
 
     module: Module
@@ -108,16 +104,14 @@ class MissingVersion:
     version: SymbolVersion
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UndefinedSymbol:
+class UndefinedSymbol(Struct, frozen=True, kw_only=True):
     """A reference of ``module`` that nothing in its scope defines."""
 
     module: Module
     reference: Reference
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoadError:
+class LoadError(Struct, frozen=True, kw_only=True):
     """The error of a load: ``object`` is the base name that the text begins with, if it begins with one.
 
     ``aborts`` means that the process ends; ``exact`` is false if a part of the text is unknown; a ``?`` replaces that
@@ -130,8 +124,7 @@ class LoadError:
     exact: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resolution:
+class Resolution(Struct, frozen=True, kw_only=True):
     """Every problem of one load, and the error that comes first.
 
     ``unchecked`` are the references, of any module, that a library which was not found is expected to define.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from abiscan.dispatch.keys import DispatchKeys
 from abiscan.dispatch.operators import Operators
@@ -16,8 +17,7 @@ if TYPE_CHECKING:
     from abiscan.emulation.model import EmulationGap, Phase, Registrations
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reaction:
+class Reaction(Struct, frozen=True, kw_only=True):
     """How torch reacts to one registration that it does not simply accept.
 
     ``object`` is the base name of the object that registers, ``phase`` is when it does. ``conflicts_with`` is the base
@@ -66,8 +66,7 @@ class Reaction:
         return self.phase.value != "on-call"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Backend:
+class Backend(Struct, frozen=True, kw_only=True):
     """A backend that an extension provides for a torch without kernels for it.
 
     ``key`` is its dispatch key in that torch. ``table`` is the dispatch table of all operators with the extension
@@ -83,8 +82,7 @@ class Backend:
     core: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Registering:
+class Registering(Struct, frozen=True, kw_only=True):
     """The registrations of one load.
 
     ``own`` are those of the extension, ``bundled`` those of the libraries that it brings along, by base name, in

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import posixpath
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Protocol
+
+import msgspec.structs
+from msgspec import Struct, field
 
 from abiscan.binary.elf import Machine, SharedObject
 from abiscan.binary.ownership import gpu_library, is_system_library, is_torch_library, without_version
@@ -25,8 +26,7 @@ def _nowhere(_: str) -> None:
     """No package has any library."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchPath:
+class SearchPath(Struct, frozen=True, kw_only=True):
     """Where libraries are searched for, in this order, besides the search paths in the objects themselves.
 
     :param environment: ``LD_LIBRARY_PATH``
@@ -61,7 +61,7 @@ class Loader:
 
     def without_siblings(self) -> Loader:
         """One that finds a library of the same wheel only if a search path leads to it, or if it is loaded already."""
-        return Loader(self._objects, dataclasses.replace(self._search, siblings={}), self._machine)
+        return Loader(self._objects, msgspec.structs.replace(self._search, siblings={}), self._machine)
 
     def start(
         self, programs: tuple[str, ...], *, global_libraries: tuple[str, ...], libraries: tuple[str, ...]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Sequence
+
+import msgspec.structs
 
 from abiscan.binary.elf import Machine
 from abiscan.findings import Rule
@@ -78,14 +79,14 @@ def _other_builds(choice: TorchChoice, choices: Sequence[TorchChoice]) -> Iterat
 def _package_compared(package: PackageResult | None, other: PackageResult | None) -> PackageResult | None:
     if package is None or other is None or other.torch_build is None or other.verdict is package.verdict:
         return package
-    return dataclasses.replace(package, other_builds={**package.other_builds, other.torch_build: other.verdict})
+    return msgspec.structs.replace(package, other_builds={**package.other_builds, other.torch_build: other.verdict})
 
 
 def _compared(results: Sequence[Result], others: Sequence[Result]) -> tuple[Result, ...]:
     """Results that say where another build of the release gives another verdict."""
     of_path = {other.path: other for other in others}
     return tuple(
-        dataclasses.replace(result, other_builds={**result.other_builds, other.torch_build: other.verdict})
+        msgspec.structs.replace(result, other_builds={**result.other_builds, other.torch_build: other.verdict})
         if (other := of_path.get(result.path)) and other.torch_build and other.verdict is not result.verdict
         else result
         for result in results

@@ -21,10 +21,10 @@ from abiscan.extension.examined import ExaminedTarget, examine
 from abiscan.extension.inventory import Inventory
 from abiscan.gpu.devices import Gpu, Hardware
 from abiscan.inputs import disk
-from abiscan.inputs.files import Wheel
-from abiscan.inputs.packages import FetchedWheel
+from abiscan.inputs.kinds import TargetKind, kind_of
+from abiscan.inputs.packages import Distribution
 from abiscan.inputs.session import Session
-from abiscan.inputs.sources import Source
+from abiscan.inputs.sources import Missing, Source, open_archive
 from abiscan.inputs.version import TorchVersion
 from abiscan.inputs.workload import read_workload
 from abiscan.results.coverage import BackendReport
@@ -145,21 +145,19 @@ def _own_name(source: Source, registered: Iterable[Registrations]) -> str | None
 
 
 def _modules(source: Source) -> Iterator[str]:
-    """The ``__init__.py`` files of the packages in a target that is a folder or a wheel."""
-    path = source.path if isinstance(source, FetchedWheel) else source
-    if not isinstance(path, Path):
+    """The ``__init__.py`` files of the packages in a target that is a folder or an archive."""
+    if isinstance(source, Distribution | Missing):
         return
-    if disk.is_dir(path):
-        for file in sorted(Path(place, _MODULE) for place, _, names in disk.walk(path) if _MODULE in names):
+    if isinstance(source, Path) and kind_of(source) is TargetKind.FOLDER:
+        for file in sorted(Path(place, _MODULE) for place, _, names in disk.walk(source) if _MODULE in names):
             status = disk.file(file)
             if status is not None and disk.is_file(file) and status.st_size <= _MAX_MODULE:
                 yield disk.read(file).decode("utf-8", "replace")
-    elif path.suffix == ".whl":
-        wheel = Wheel(path)
-        for name in wheel.names():
-            if name.endswith(_MODULE) and wheel.member(name).size <= _MAX_MODULE:
+    elif (archive := open_archive(source)) is not None:
+        for name in archive.names():
+            if name.endswith(_MODULE) and archive.member(name).size <= _MAX_MODULE:
                 with contextlib.suppress(InputError):  # a module that cannot be read renames nothing
-                    yield wheel.text(name)
+                    yield archive.text(name)
 
 
 def _notes(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from abiscan.binary.elf import Machine
 from abiscan.dispatch.operators import Operators
@@ -22,8 +23,7 @@ from abiscan.torches.layouts import is_known
 from abiscan.torches.torch import ReleaseNumber, TorchChoice
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Side:
+class Side(Struct, frozen=True, kw_only=True):
     """One of the two torches.
 
     ``exports`` has the names that each library exports; ``release`` is the number of the release that has its class

@@ -5,12 +5,12 @@ What the metadata exclude is not looked at; what they admit is judged by the byt
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec.structs
+from msgspec import Struct
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -39,8 +39,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("abiscan.pipelines")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Opinion:
+class Opinion(Struct, frozen=True, kw_only=True):
     """Whether a version works: ``reason`` says why not, ``note`` what it goes on without.
 
     If that it works is not ``proven``, ``note`` says what could not be checked.
@@ -75,7 +74,7 @@ def fit(
         if of_torch is not None and not of_torch.specifier.contains(attempt.torch, prereleases=True):
             continue
         session.progress(f"looking for versions that work with torch {attempt.build}")
-        found = dataclasses.replace(attempt.fit(), installed=installed)
+        found = msgspec.structs.replace(attempt.fit(), installed=installed)
         if found.packages:
             return found
         first = first or found
@@ -260,7 +259,7 @@ class _Attempt:
         seen = self._glance(wheel)
         if seen is not None and seen.reason is not None:
             return Opinion(reason=seen.reason)
-        package, results = self._judge(dataclasses.replace(wheel, spare=seen.spare) if seen else wheel)
+        package, results = self._judge(msgspec.structs.replace(wheel, spare=seen.spare) if seen else wheel)
         if seen and package and any(library.path in seen.spare for library in package.libraries):
             package, results = self._judge(wheel)  # the import has taken another way than it seemed to
         return opinion(package, results)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec.structs
+from msgspec import Struct
 from packaging.requirements import InvalidRequirement, Requirement
 
 from abiscan.errors import InputError
@@ -23,8 +23,7 @@ from abiscan.torches.torch import ReleaseNumber, TorchChoice, TorchOf, torch_cho
 _FOLDER = "wheels"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Request(Struct, frozen=True, kw_only=True):
     """What is asked; see ``abiscan.fit``. ``settings`` are used instead of those of pip, if they are not None."""
 
     packages: tuple[str, ...]
@@ -62,7 +61,7 @@ def answer(request: Request, session: Session) -> FitReport:
     with contextlib.closing(Index(settings, system, folder, offline=request.offline)) as index:
         choices = [TorchOf(request.python)] if here else _choices(request, index)
         found = fit(requirements, choices, index, session, installed=here, constraints=constraints)
-    return dataclasses.replace(found, options=_options(request))
+    return msgspec.structs.replace(found, options=_options(request))
 
 
 def _requirement(text: str) -> Requirement:

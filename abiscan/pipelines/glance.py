@@ -8,14 +8,15 @@ it fails whether they load or not.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import itertools
 import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec.structs
+from msgspec import Struct
 
 from abiscan.binary.beginning import DynamicNames, names_at_beginning
 from abiscan.binary.elf import Machine
@@ -42,8 +43,7 @@ _SMALL: Final = 1 << 20
 """A library of this size is read completely if its beginning does not show its symbols."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Glance:
+class Glance(Struct, frozen=True, kw_only=True):
     """What the look has shown.
 
     ``reason`` says why it does not work, None if it may. ``loaded`` are the libraries that it loads, or tries to, as
@@ -76,7 +76,7 @@ def glance(
     release = torch.release_for(machine)
     site = posixpath.dirname(torch.package)
     wheel = Wheel(source.path, source.stream())
-    package = package_files.of_wheel(wheel, site)
+    package = package_files.of_archive(wheel, site)
     members = {
         posixpath.relpath(installed_path(name, site), site): wheel.member(name)
         for name in wheel.names()
@@ -105,7 +105,7 @@ def glance(
     outcome = imported(world)
     loaded = [load.path for load in outcome.loads if load.path is not None] if outcome else []
     reason = _failing(outcome, lacking)
-    if reason is not None and _failing(imported(dataclasses.replace(world, others_load=False)), lacking) is None:
+    if reason is not None and _failing(imported(msgspec.structs.replace(world, others_load=False)), lacking) is None:
         reason = None
     return Glance(reason=reason, loaded=frozenset(loaded), libraries=frozenset(members))
 
@@ -151,8 +151,7 @@ def _without_digits(path: str) -> str:
     return re.sub(r"\d+", "", path)
 
 
-@dataclass(frozen=True, slots=True)
-class _Sources:
+class _Sources(Struct, frozen=True):
     """The files of a package, for those who read its code."""
 
     package: Package
@@ -242,8 +241,7 @@ def _is_for_other_python(path: str, python: tuple[int, int]) -> bool:
     return ".cpython-" in path and not LINUX.accepts_tag("".join(tag), python)
 
 
-@dataclass(slots=True, kw_only=True)
-class _World:
+class _World(Struct, kw_only=True):
     """A world in which the libraries that lack a symbol of torch do not load; see ``abiscan.python.model.World``."""
 
     torch_version: str | Answer

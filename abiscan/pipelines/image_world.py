@@ -7,11 +7,12 @@ libraries that are in the process can have defined it.
 from __future__ import annotations
 
 import copy
-import dataclasses
 import functools
 import posixpath
 import re
 from typing import Final
+
+import msgspec.structs
 
 from abiscan.binary.elf import Machine
 from abiscan.binary.image import ImageSystem
@@ -82,7 +83,7 @@ class ImageWorld:
             return Answer.UNKNOWN if attempt.unreadable else None
         missing = attempt.lacks_library and loader is not LoadedBy.IMPORT and self._system.is_windows
         kind = "FileNotFoundError" if missing else None
-        attempt = dataclasses.replace(attempt, path=self._system.spelled(path))
+        attempt = msgspec.structs.replace(attempt, path=self._system.spelled(path))
         return raised_by(attempt, loader, TorchVersion.parse(self.build or ""), of_loader=kind)
 
     def _attempt(self, path: str, loader: LoadedBy) -> LoadAttempt:

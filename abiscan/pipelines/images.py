@@ -68,6 +68,7 @@ def _result(target: Target, file: ImageFile, torch: TorchImages, found: ImageLoa
     _log.debug("%s on %s: %s", file.path, torch, _verdict(found).value)
     return Result(
         target=target.name,
+        kind=target.kind,
         path=file.path,
         sha256=file.sha256,
         torch=number_of(torch.build) if torch.build else None,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypedDict
+
+import msgspec.structs
+from msgspec import Struct
 
 from abiscan.binary.elf import Machine
 from abiscan.binary.registration_api import registers
@@ -59,8 +60,7 @@ class _OnGpus(TypedDict):
     torch_runs: Mapping[Gpu, bool]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
+class Setting(Struct, frozen=True, kw_only=True):
     """What the checks of all extensions of a target that are built for one machine share.
 
     ``process`` is the process after ``import torch``.
@@ -181,7 +181,7 @@ class Judge:
             release=release,
             libraries=Libraries(release.own_libraries, self._files),
             siblings=Libraries(siblings, self._files),
-            loader=Loader(self._files, dataclasses.replace(search, others=other), release.machine),
+            loader=Loader(self._files, msgspec.structs.replace(search, others=other), release.machine),
             process=process,
         )
 
@@ -324,6 +324,7 @@ def _result(
     missing = resolution.closure.missing if resolution else ()
     return Result(
         target=examined.target.name,
+        kind=examined.target.kind,
         path=examined.path,
         sha256=examined.extension.source.sha256(),
         torch=linkage.release.version,
@@ -367,6 +368,7 @@ def unread_result(target: Target, torch: Torch, path: str, error: InputError, *,
     """
     return Result(
         target=target.name,
+        kind=target.kind,
         path=path,
         sha256=None,
         torch=number_of(torch.build) if torch.build else None,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from abiscan.extension.built_for import BuiltFor
 from abiscan.findings import Rule
@@ -24,8 +25,7 @@ from abiscan.results.stable import StableSummary
 from abiscan.torches.torch import TorchChoice
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
+class Judged(Struct, frozen=True, kw_only=True):
     """A target on all torches of a bench: every extension, unreadable ones included, and the package that it is."""
 
     rows: tuple[Row, ...]
@@ -79,8 +79,7 @@ class Judged:
         return requirement(self.works_on) or requirement(self.imports_on)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Part:
+class _Part(Struct, frozen=True, kw_only=True):
     """What the matrix says about one target."""
 
     target: str

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from abiscan.binary.elf import Machine
 from abiscan.errors import InputError
-from abiscan.inputs import disk
 from abiscan.inputs.files import Files
+from abiscan.inputs.kinds import TargetKind
 from abiscan.inputs.session import Session
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ def extension_operators(source: Source, session: Session) -> ExtensionOperators:
         target=examined.target.name,
         inventories=tuple(extension.inventory for extension in examined.extensions),
         gpus=tuple(extension.gpu for extension in examined.extensions),
-        single=isinstance(source, Path) and disk.is_file(source) and source.suffix != ".whl",
+        single=examined.target.kind is TargetKind.LIBRARY,
     )
 
 

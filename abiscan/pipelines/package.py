@@ -6,9 +6,10 @@ import functools
 import posixpath
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from abiscan.errors import InputError
 from abiscan.extension.examined import ExaminedTarget
@@ -57,8 +58,7 @@ _OF_CUDA: Final = ("libc10_cuda.", "libtorch_cuda.", "libcudart.")
 _OPTIONAL = (HowLoaded.GUARDED, HowLoaded.CONDITIONAL, HowLoaded.ON_DEMAND, HowLoaded.UNKNOWN)
 
 
-@dataclass(frozen=True, slots=True)
-class _Sources:
+class _Sources(Struct, frozen=True):
     """The files of a package, for those who read its code."""
 
     package: Package
@@ -81,8 +81,7 @@ class _Sources:
         return facts.needed if facts else ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadPackage:
+class ReadPackage(Struct, frozen=True, kw_only=True):
     """A package whose Python code was read for one torch, with the libraries as they load there."""
 
     package: Package

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
+
+import msgspec.structs
+from msgspec import Struct
 
 from abiscan.errors import AbiscanError, InputError, NoExtensionError
 from abiscan.inputs import disk
@@ -29,8 +30,7 @@ from abiscan.torches.torch import TorchChoice, TorchOf, distinct, torch_choices
 _ATTEMPTS: Final = 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SurveyTorches:
+class SurveyTorches(Struct, frozen=True, kw_only=True):
     """The torches of a survey as the user named them, none for that of the environment, and the environment."""
 
     specs: tuple[str, ...]
@@ -53,8 +53,7 @@ class SurveyTorches:
         return Bench(self.choices(), Session.of_user()).names
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SurveyTask:
+class SurveyTask(Struct, frozen=True, kw_only=True):
     """One target on some of the torches of a survey.
 
     ``sha256`` is that of a file if it is known, ``content`` its bytes for a worker that cannot read the file.
@@ -67,8 +66,7 @@ class SurveyTask:
     content: bytes | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Surveyed:
+class Surveyed(Struct, frozen=True, kw_only=True):
     """The lines of JSON about one target; ``absent`` means that the worker has no such file, so there are none."""
 
     lines: tuple[str, ...] = ()
@@ -132,7 +130,7 @@ def _unanswered(task: SurveyTask, answers: SurveyFile) -> SurveyTask | None:
         return task
     sha256 = _sha256(task.target)
     left = tuple(name for name in task.names if name not in known or sha256 not in (None, known[name]))
-    return dataclasses.replace(task, names=left, sha256=sha256) if left else None
+    return msgspec.structs.replace(task, names=left, sha256=sha256) if left else None
 
 
 def _answered(tasks: Iterable[SurveyTask], workers: Workers) -> Iterator[tuple[str, ...]]:
@@ -163,7 +161,7 @@ def _answered(tasks: Iterable[SurveyTask], workers: Workers) -> Iterator[tuple[s
                     continue
                 surveyed = Surveyed(lines=tuple(_lost(task)))
             if surveyed.absent:
-                begin(dataclasses.replace(task, content=Path(task.target).read_bytes()), slot, attempt)
+                begin(msgspec.structs.replace(task, content=Path(task.target).read_bytes()), slot, attempt)
                 continue
             free.append(slot)
             yield surveyed.lines
@@ -193,7 +191,7 @@ def judge(task: SurveyTask) -> Surveyed:
 
 def _addressed(task: SurveyTask, workers: Workers) -> SurveyTask:
     """The task as workers need it: on other machines, a file is known by its content."""
-    return task if workers.reads_here else dataclasses.replace(task, sha256=task.sha256 or _sha256(task.target))
+    return task if workers.reads_here else msgspec.structs.replace(task, sha256=task.sha256 or _sha256(task.target))
 
 
 def _source(task: SurveyTask, folder: Path) -> Source:
@@ -227,8 +225,8 @@ def _line(task: SurveyTask, bench: Bench, source: Source, name: str, sha256: str
         problem = f"internal error, please report it: {type(error).__name__}: {error}"
         return _unchecked(task, name, InputError(task.target, problem), sha256)
     report = Report(
-        results=tuple(dataclasses.replace(result, target=task.target) for result in results),
-        packages=(dataclasses.replace(package, target=task.target),) if package else (),
+        results=tuple(msgspec.structs.replace(result, target=task.target) for result in results),
+        packages=(msgspec.structs.replace(package, target=task.target),) if package else (),
     )
     return _rendered(task, name, report, sha256)
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+from msgspec import Struct
 
 _Version = TypeVar("_Version")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Search(Generic[_Version]):
+class Search(Struct, Generic[_Version], frozen=True, kw_only=True):
     """What is searched.
 
     ``candidates`` has the versions of each package, newest first; ``reason`` says why a version does not work, and

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Final
+
+import msgspec.structs
 
 from abiscan.binary.mangling import demangle, uses_cxx11_string
 from abiscan.binary.ownership import is_torch_symbol
@@ -38,7 +39,7 @@ def limited(result: Result, linkage: Linkage) -> Result:
         f"known are {', '.join(known)}; where its libraries differ was not checked"
     )
     certain = own is not None and _of_every_build(result, release.build)
-    return dataclasses.replace(
+    return msgspec.structs.replace(
         result,
         verdict=result.verdict if certain else Verdict.UNKNOWN,
         predicted_error=result.predicted_error if certain else None,
@@ -77,7 +78,7 @@ def _with_other_strings(result: Result, linkage: Linkage, *, cxx11: bool) -> Res
     error = PredictedError(
         how=How.RAISES, object=linkage.name, message=f"undefined symbol: {other[0]}" if other else "", exact=False
     )
-    return dataclasses.replace(
+    return msgspec.structs.replace(
         result,
         verdict=Verdict.FAILS if other else Verdict.UNKNOWN,
         predicted_error=error if other else None,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from abiscan.extension.examined import ExaminedTarget
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Use:
+class Use(Struct, frozen=True, kw_only=True):
     """What an extension uses: the symbols it imports, the operators it registers for or looks up by name."""
 
     symbols: Collection[str]

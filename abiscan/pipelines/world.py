@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 import functools
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
+
+import msgspec.structs
+from msgspec import Struct, field
 
 from abiscan.binary.elf import Machine
 from abiscan.binary.ownership import gpu_library, is_system_library
@@ -42,8 +43,7 @@ _WRAPPED_SINCE: Final = TorchVersion("2.9")
 """From here on, ``torch.ops.load_library`` raises an error of its own, with that of ``ld.so`` as its cause."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoadAttempt:
+class LoadAttempt(Struct, frozen=True, kw_only=True):
     """A load that was tried: the words of what went wrong, None if nothing did; ``lacking`` are external libraries.
 
     ``exact`` is false if a part of the words is unknown. ``assumed`` says that a package which is required, and not
@@ -73,8 +73,7 @@ class LoadAttempt:
         return self.words
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Moment:
+class _Moment(Struct, frozen=True, kw_only=True, eq=False):
     """A process between two loads.
 
     ``loaded`` are the libraries of the package that are in it, ``replayer`` has what they registered, None if nothing.
@@ -138,7 +137,7 @@ class PackageWorld:
     def load(self, path: str | None, loader: LoadedBy) -> Raised | Answer | None:
         """What loading a library of the package raises; see ``World.load``."""
         if path is None:
-            self._moment = dataclasses.replace(self._moment, is_followed=False, after={})
+            self._moment = msgspec.structs.replace(self._moment, is_followed=False, after={})
             return Answer.UNKNOWN
         attempt, self._moment = self._loads.load(self._moment, path, loader)
         self.attempts[path] = attempt
@@ -193,8 +192,8 @@ def _raised_here(attempt: LoadAttempt, loader: LoadedBy, torch: TorchVersion | N
     """What a load raises on this machine that may succeed where the libraries are that are lacking here."""
     if attempt.unreadable:
         return Answer.UNKNOWN
-    here = dataclasses.replace(attempt, words=attempt.problem)
-    return dataclasses.replace(raised_by(here, loader, torch), perhaps=True)
+    here = msgspec.structs.replace(attempt, words=attempt.problem)
+    return msgspec.structs.replace(raised_by(here, loader, torch), perhaps=True)
 
 
 @functools.cache
@@ -256,7 +255,7 @@ class _Loads:
                 attempt, then = self._extension(moment, examined, loader)
             if attempt.words is None and attempt.is_known:
                 entered = self._setting.loader.enter(moment.process, location, visible=loader is LoadedBy.CTYPES)
-                then = dataclasses.replace(then, process=entered, loaded=moment.loaded | {location}, after={})
+                then = msgspec.structs.replace(then, process=entered, loaded=moment.loaded | {location}, after={})
             moment.after[path, loader] = attempt, then
         return moment.after[path, loader]
 
@@ -318,7 +317,7 @@ class _Loads:
 
     def _extension(self, moment: _Moment, examined: ExaminedExtension, loader: LoadedBy) -> tuple[LoadAttempt, _Moment]:
         """The load of a library that uses torch, and the process afterwards."""
-        setting = dataclasses.replace(self._setting, process=moment.process)
+        setting = msgspec.structs.replace(self._setting, process=moment.process)
         replayer = moment.replayer.copy() if moment.replayer else None
         if replayer is None and self._registers:
             replayer = self._judge.replayer(together=True)
@@ -327,11 +326,11 @@ class _Loads:
         namespaces = {
             name.partition("::")[0] for each in registrations for name in (operator.name for operator in each.operators)
         }
-        then = dataclasses.replace(moment, namespaces=moment.namespaces | namespaces, after={})
+        then = msgspec.structs.replace(moment, namespaces=moment.namespaces | namespaces, after={})
         attempt = self._attempt(examined.extension.location, linkage, loader, moment)
         if attempt.words is None and linkage.resolution and linkage.registering and replayer:
             replayer.keep(examined, linkage.resolution, linkage.registering)
-            then = dataclasses.replace(
+            then = msgspec.structs.replace(
                 then,
                 replayer=replayer,
                 defined=moment.defined | _defined(registrations, loader),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from dataclasses import FrozenInstanceError, replace
 from pathlib import PurePath
+
+from msgspec.structs import replace
 
 from abiscan.python import special
 from abiscan.python.filesystem import path_attribute
@@ -432,6 +433,8 @@ def set_plainly(machine: PythonMachine, value: object, name: str, new: object, *
             machine.call(machine.bound(setter, found, found.cls), [value, new], {})
             return
         if cls is not None and cls.is_frozen and not plainly:
+            from dataclasses import FrozenInstanceError  # its import takes long, and few packages need it
+
             raise thrown(FrozenInstanceError, f"cannot assign to field '{name}'")
         if cls is not None and isinstance(value, Instance) and _has_only_slots(machine, cls, name):
             raise thrown(AttributeError, f"'{cls.name}' object has no attribute '{name}'")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from abiscan.python.model import Answer, World
 from abiscan.python.questions import AskedWorld
@@ -18,8 +19,7 @@ _TOKEN = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Named:
+class Named(Struct, frozen=True, kw_only=True):
     """A library's path with the parts that name a target taken out, and those parts."""
 
     pattern: str

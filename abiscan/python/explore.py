@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from abiscan.python.imports import PythonInterpreter
 from abiscan.python.library import PythonCode
@@ -20,8 +22,7 @@ _log = logging.getLogger("abiscan.python")
 MOST_RUNS = 12
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class Run(Struct, frozen=True, kw_only=True):
     """One run of an import: what it raises, and what happened on the way."""
 
     raised: Raised | Answer | None
@@ -36,8 +37,7 @@ class Run:
         return (self.raised, loads, tuple(self.trace.registrations))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Explored:
+class Explored(Struct, frozen=True, kw_only=True):
     """The import of a module in all runs, the most likely first."""
 
     outcome: ImportOutcome

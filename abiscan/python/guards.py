@@ -8,7 +8,8 @@ and all of them are on another one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from abiscan.python.explore import Run, explore
 from abiscan.python.installed import Surroundings
@@ -23,8 +24,7 @@ from abiscan.python.uses import Willing
 _SECONDS = 2.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeftOut:
+class LeftOut(Struct, frozen=True, kw_only=True):
     """The libraries of a package are not loaded; ``torch`` is one on which they are, at a line of its code."""
 
     torch: OtherTorch
@@ -71,8 +71,7 @@ def left_out(
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class _Beginning:
+class _Beginning(Struct, frozen=True):
     """The files of a package, as if its other code were empty."""
 
     package: PackageSources

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from abiscan.inputs import disk
 from abiscan.python import standard
@@ -24,8 +26,7 @@ def _not_known(_name: str) -> Answer:
     return Answer.UNKNOWN
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
     """What is installed beside the package.
 
     ``torch_folder`` is the folder of the installed torch (``…/torch``), None where there is only a release number.
@@ -37,7 +38,11 @@ class Surroundings:
     installed: Callable[[str], bool | Answer] = _not_known
     folders: tuple[Path, ...] = ()
     python: tuple[int, int] | Answer = Answer.UNKNOWN
-    _known: dict[tuple[str, str | None], bool | None] = field(default_factory=dict, compare=False)
+
+    @functools.cached_property
+    def _known(self) -> dict[tuple[str, str | None], bool | None]:
+        """What ``has`` has answered."""
+        return {}
 
     def has(self, module: str, name: str | None) -> bool | None:
         """Whether an installed module is there and has a name; None if its source is not at hand, or says nothing."""

@@ -7,8 +7,9 @@ import posixpath
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
+
+from msgspec import Struct, field
 
 from abiscan.inputs import disk
 from abiscan.python.dynamic_names import absolute
@@ -30,8 +31,7 @@ _NAMED_OTHERWISE = {
 """Distributions whose module has another name."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class Found(Struct, frozen=True, kw_only=True):
     """A module of the package: its file, and its folders if it is a package."""
 
     file: str | None
@@ -39,8 +39,7 @@ class Found:
     extension: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Import:
+class Import(Struct, frozen=True, kw_only=True):
     """An import outside of functions, with the full names of the module and of all that it imports."""
 
     line: int
@@ -53,8 +52,7 @@ class Import:
 _WORDS = re.compile("|".join(re.escape(word.decode().strip(".(")) for word in (*LOADING, *REGISTERING)))
 
 
-@dataclass
-class PythonCode:
+class PythonCode(Struct, dict=True):
     """A package's Python code, for one version of Python.
 
     :param modules: the names that the package is imported by

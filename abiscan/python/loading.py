@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import builtins
-from dataclasses import replace
 
+from msgspec.structs import replace
 from packaging.version import InvalidVersion, Version
 
 from abiscan.python.filesystem import exists, is_of_torch

@@ -7,7 +7,8 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from abiscan.python.library import PythonCode
 from abiscan.python.model import (
@@ -48,8 +49,7 @@ class ProcessEnded(Exception):  # noqa: N818 - the end of the process that is re
         self.raised = raised
 
 
-@dataclass(slots=True, kw_only=True)
-class Frame:
+class Frame(Struct, kw_only=True):
     """A function or module that is being run, and the line that it is at."""
 
     file: str | None
@@ -61,8 +61,7 @@ class Frame:
     """What the ``yield`` expressions of the statement give that is being run."""
 
 
-@dataclass(slots=True, kw_only=True)
-class Attempt:
+class Attempt(Struct, kw_only=True):
     """A load that the code tried."""
 
     path: str | None
@@ -74,8 +73,7 @@ class Attempt:
     guarded: bool = False
 
 
-@dataclass(slots=True, kw_only=True)
-class Decision:
+class Decision(Struct, kw_only=True):
     """Something that is decided one way in this run, and may be the other way."""
 
     spot: Spot
@@ -83,8 +81,7 @@ class Decision:
     why: Why
 
 
-@dataclass(slots=True, kw_only=True)
-class Trace:
+class Trace(Struct, kw_only=True):
     """What has happened so far."""
 
     attempts: list[Attempt] = field(default_factory=list)
@@ -105,8 +102,7 @@ class Trace:
     """The files of the modules that have been imported."""
 
 
-@dataclass(slots=True, kw_only=True)
-class Limits:
+class Limits(Struct, kw_only=True):
     """How much all runs of a reading may take together, and one of them alone; ``reached`` if that ended one."""
 
     deadline: float

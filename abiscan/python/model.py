@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from msgspec import Struct, field
 
-@dataclass(frozen=True, slots=True, order=True, kw_only=True)
-class PythonLine:
+
+class PythonLine(Struct, frozen=True, order=True, kw_only=True):
     """A line of a package's source; without a file, the user's own import of a module."""
 
     file: str | None
@@ -37,8 +37,7 @@ PROCESS_ENDS: Final = "(the process ends)"
 """The ``exception`` of a load that ends the process: no handler of the package is reached."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Raised:
+class Raised(Struct, frozen=True, kw_only=True):
     """An exception: its type by name, and its text, in which the package's folder is the empty path.
 
     ``message`` is None if the text could not be followed. ``at`` is the innermost line of the package that it passed
@@ -69,8 +68,7 @@ def in_words(end: Raised | Answer | None) -> str:
     return "it succeeds" if end is None else end.value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NoResult:
+class NoResult(Struct, frozen=True, kw_only=True):
     """Why the result of a call is not known."""
 
     reason: str
@@ -133,8 +131,7 @@ class Told(enum.Enum):
     NOTHING = "nothing"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class Said(Struct, frozen=True, kw_only=True):
     """What the code tells users: how, where, and the words; None if those could not be followed."""
 
     how: Told
@@ -142,8 +139,7 @@ class Said:
     text: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Load:
+class Load(Struct, frozen=True, kw_only=True):
     """One library that the code loaded, or tried to.
 
     ``path`` is None if it could not be followed. ``raised`` is what the load raised, and ``told`` how users learn of
@@ -170,8 +166,7 @@ class Registers(enum.Enum):
     TORCH_DISPATCH = "torch_dispatch"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PythonRegistration:
+class PythonRegistration(Struct, frozen=True, kw_only=True):
     """What Python registers with the dispatcher for one operator.
 
     ``key`` is the dispatch key of a kernel; ``perhaps`` says that it depends on a condition that is not known.
@@ -184,8 +179,7 @@ class PythonRegistration:
     perhaps: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Condition:
+class Condition(Struct, frozen=True, kw_only=True):
     """A condition that could not be decided, and what the other way leads to."""
 
     text: str
@@ -193,8 +187,7 @@ class Condition:
     taken: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImportOutcome:
+class ImportOutcome(Struct, frozen=True, kw_only=True):
     """What ``import MODULE`` does.
 
     ``raised`` is None if the import succeeds, unknown if the ways past the undecided ``conditions`` end differently or
@@ -240,16 +233,14 @@ class Skipped(enum.Enum):
     """The import fails before."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OtherTorch:
+class OtherTorch(Struct, frozen=True, kw_only=True):
     """A torch that a library may have been built for: ``torch.__version__`` and ``torch.version.cuda``."""
 
     version: str
     cuda: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LibraryUse:
+class LibraryUse(Struct, frozen=True, kw_only=True):
     """How the package uses one of its libraries on this target: where it is loaded, how, and whether by convention.
 
     ``convention`` is the reason, in words, if the Python code tells nothing and a naming convention decides.
@@ -266,8 +257,7 @@ class LibraryUse:
     unimportable: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class Reading(Struct, frozen=True, kw_only=True):
     """What the Python code of a package does on one target.
 
     ``imports`` has the outcome of the import of the package, then of each public submodule with a compiled part of its

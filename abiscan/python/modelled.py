@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from abiscan.python.machine import PythonMachine
-from abiscan.python.values import NotKnown
+from abiscan.python.values import NotKnown, Opaque
 
 
-class Modelled:
+class Modelled(Opaque):
     """A value of a library that the reading knows: its attributes and what calling it does."""
 
     __slots__ = ()
@@ -30,8 +31,7 @@ class Modelled:
         return type(self).__name__
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Native(Modelled):
+class Native(Modelled, Struct, frozen=True, eq=False):
     """A function that the reading models."""
 
     name: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from abiscan.python.machine import PythonMachine
 from abiscan.python.model import Answer, NoResult, PythonRegistration, Registers
@@ -17,8 +17,7 @@ _OF_TORCH = frozenset({
 """Namespaces of torch that it also fills from Python, in modules that not every import of it reaches."""
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class OperatorValue(Modelled):
+class OperatorValue(Modelled, Struct, frozen=True, eq=False):
     """``torch.ops.NAMESPACE.NAME``, or one of its overloads."""
 
     name: str

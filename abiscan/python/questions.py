@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from abiscan.python.model import Answer, LoadedBy, NoResult, Raised, Reading, World, in_words
 
@@ -20,20 +21,18 @@ Ask = Callable[[World], object]
 """Gets an answer from a target."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Question:
+class _Question(Struct, frozen=True, kw_only=True):
     """A question to one of the worlds of a reading, by their order, and its wording."""
 
     world: int
     text: Hashable
-    ask: Ask = field(compare=False)
 
 
-@dataclass(slots=True, kw_only=True)
-class _Fork:
+class _Fork(Struct, kw_only=True):
     """A question, and what follows from each answer that was given to it."""
 
     question: _Question
+    ask: Ask
     ways: dict[Hashable, _Fork | Reading] = field(default_factory=dict)
 
 
@@ -54,7 +53,7 @@ class Answered:
             number = one.question.world
             if number not in worlds:
                 worlds[number] = fresh()
-            given = _answer(one.question.ask, worlds[number])
+            given = _answer(one.ask, worlds[number])
             _log.debug("asks the target: %s", _Told(one.question.text, given))
             one = one.ways.get(_key(given))
         _log.debug("reads the package %s", "anew" if one is None else "as for another target that answers alike")
@@ -64,8 +63,8 @@ class Answered:
         """Remember a reading by what it asked."""
         way: dict[Hashable, _Fork | Reading] = {} if self._first is None else {None: self._first}
         first, answer = way, None
-        for question, given in questions.asked:
-            fork = way.setdefault(answer, _Fork(question=question))
+        for question, ask, given in questions.asked:
+            fork = way.setdefault(answer, _Fork(question=question, ask=ask))
             if not isinstance(fork, _Fork) or fork.question != question:
                 return  # a reading that ran out of time is not decided by the answers alone
             way, answer = fork.ways, _key(given)
@@ -109,7 +108,7 @@ class Questions:
     def __init__(self, fresh: Callable[[], World]) -> None:
         self._fresh = fresh
         self._worlds = 0
-        self.asked: list[tuple[_Question, object]] = []
+        self.asked: list[tuple[_Question, Ask, object]] = []
         self.of_aten: dict[str, bool | Answer] = {}
 
     def world(self) -> AskedWorld:
@@ -176,6 +175,6 @@ class AskedWorld:
     def _ask(self, text: Hashable, ask: Ask) -> object:
         if text not in self._since_load:
             given = self._since_load[text] = ask(self._world)
-            self._questions.asked.append((_Question(world=self._number, text=text, ask=ask), given))
+            self._questions.asked.append((_Question(world=self._number, text=text), ask, given))
             _log.debug("asks the target: %s", _Told(text, given))
         return self._since_load[text]

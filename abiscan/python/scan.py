@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
+
+from msgspec import Struct
 
 LOADING = (b"load_library", b"CDLL", b"cdll", b"LibraryLoader", b"dlopen", b"PyDLL", b"import_module", b"__import__",
            b"spec_from_file_location", b"exec_module", b"load_module", b"load_dynamic")  # fmt: skip
@@ -39,8 +40,7 @@ _IMPORT = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImportLine:
+class ImportLine(Struct, frozen=True, kw_only=True):
     """An import: ``from MODULE import NAMES`` or, without names, ``import MODULE``."""
 
     module: str

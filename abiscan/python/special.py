@@ -163,7 +163,7 @@ def type_name(value: object) -> str:
         return cls.name
     if isinstance(value, (Class, type)):
         return "type"
-    names = {PythonFunction: "function", Bound: "method", PythonModule: "module"}
+    names: dict[type, str] = {PythonFunction: "function", Bound: "method", PythonModule: "module"}
     return names.get(type(value), type(value).__name__)
 
 

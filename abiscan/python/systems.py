@@ -10,10 +10,11 @@ import ntpath
 import posixpath
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import PurePath, PurePosixPath, PureWindowsPath
 from types import ModuleType
 from typing import Final
+
+from msgspec import Struct, field
 
 from abiscan.binary.image import is_library_of_windows
 from abiscan.python.model import Answer
@@ -24,8 +25,7 @@ _OF_POSIX: Final = dict.fromkeys(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PythonSystem:
+class PythonSystem(Struct, frozen=True, kw_only=True):
     """A system.
 
     ``name`` is ``platform.system()``, ``paths`` its ``os.path``, ``root`` the folder that a package is taken to be

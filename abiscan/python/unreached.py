@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from abiscan.python.explore import Run
 from abiscan.python.handling import loudest_of
@@ -24,8 +26,7 @@ def asks_for_torch(source: bytes) -> bool:
     return _ASKS.search(source) is not None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Imports:
+class _Imports(Struct, frozen=True, kw_only=True):
     """The imports of a package's modules where every library loads."""
 
     runs: tuple[Run, ...]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Container, Hashable, Iterable, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
+
+from msgspec import Struct
 
 from abiscan.python.conventions import fits, named
 from abiscan.python.explore import Run, run
@@ -133,8 +134,7 @@ class WillingImports:
         return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Later:
+class Later(Struct, frozen=True, kw_only=True):
     """What the code may load beyond its usual import: instead of what fails, by module, and in functions."""
 
     instead: list[Attempt]

@@ -9,9 +9,10 @@ from __future__ import annotations
 import ast
 import enum
 from collections.abc import Callable, Iterable, Sized
-from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Final
+
+from msgspec import Struct, field
 
 from abiscan.python.model import PythonLine, World
 
@@ -33,8 +34,14 @@ class Why(enum.Enum):
     """Code that is not read decides whether it calls a function of the package, or with which arguments."""
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class NotKnown:
+class Opaque:
+    """A value that is shown by its type and address alone: its fields lead to all that the code has computed."""
+
+    __slots__ = ()
+    __repr__ = object.__repr__
+
+
+class NotKnown(Opaque, Struct, frozen=True, eq=False):
     """A value that is not known; ``name`` is the expression that it comes from."""
 
     name: str
@@ -76,20 +83,15 @@ def key_of(value: object) -> object:
     return value
 
 
-class Further(NotKnown):
+class Further(NotKnown, frozen=True):
     """Items of a list that are not known, nor how many there are."""
 
-    __slots__ = ()
 
-
-class Perhaps(Further):
+class Perhaps(Further, frozen=True):
     """Items that code has added which may not have run: whoever goes through the others goes past it."""
 
-    __slots__ = ()
 
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class OfTarget:
+class OfTarget(Opaque, Struct, frozen=True, eq=False):
     """What follows from the versions of the target: ``of`` computes it, and ``name`` says what it is, and how.
 
     What the code makes of it in the end is asked of the target: whether its version is at least another, not which one
@@ -111,8 +113,7 @@ class Stage(enum.Enum):
     DONE = "done"
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class PythonModule:
+class PythonModule(Opaque, Struct, eq=False):
     """A module. ``file`` is its path in the package; ``open_`` says that it may have names that are not listed."""
 
     name: str
@@ -126,16 +127,14 @@ class PythonModule:
     """The names that its ``__getattr__`` is looking for."""
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Deferred:
+class Deferred(Opaque, Struct, frozen=True, eq=False):
     """A name imported from a module whose body is not run yet."""
 
     module: PythonModule
     name: str
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class Scope:
+class Scope(Opaque, Struct, eq=False):
     """The names of a module, a class body or a function, and the scope around it."""
 
     names: dict[str, object]
@@ -152,8 +151,7 @@ class Scope:
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class PythonFunction:
+class PythonFunction(Opaque, Struct, eq=False):
     """A function of the package."""
 
     name: str
@@ -164,16 +162,14 @@ class PythonFunction:
     owner: Class | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Bound:
+class Bound(Opaque, Struct, frozen=True, eq=False):
     """A method, with the object that it was taken from."""
 
     function: object
     receiver: object
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Wrapped:
+class Wrapped(Opaque, Struct, frozen=True, eq=False):
     """What ``property``, ``staticmethod``, ``classmethod`` or ``contextmanager`` made of a function.
 
     ``setter`` and ``deleter`` are the other functions of a property.
@@ -185,8 +181,7 @@ class Wrapped:
     deleter: object = None
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class Class:
+class Class(Opaque, Struct, eq=False):
     """A class of the package.
 
     ``metaclass`` is the class that it is an object of, None for ``type`` and for one that is not known.
@@ -251,8 +246,7 @@ def _merged(lists: list[list[object]], bases: list[object]) -> list[object]:
     return found
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class Instance:
+class Instance(Opaque, Struct, eq=False):
     """An object of a class of the package; ``inner`` is its value as one of the built-in type behind the class."""
 
     cls: Class
@@ -260,8 +254,7 @@ class Instance:
     inner: object = None
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class PythonError:
+class PythonError(Opaque, Struct, eq=False):
     """An exception object: of a built-in class, of one of the package, or of one that is not known."""
 
     cls: object

@@ -6,8 +6,9 @@ GitHub shows the first ten annotations of each level in a step, so one stands fo
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from abiscan.findings import Effect, Finding
 from abiscan.report.characters import clean
@@ -25,8 +26,7 @@ _ANNOTATIONS: Final = 10  # of each level in a step: GitHub's "Workflow annotati
 _SHOWN: Final = 5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Annotation:
+class _Annotation(Struct, frozen=True, kw_only=True):
     command: str
     target: str | None
     title: str

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 from xml.etree import ElementTree as ET
+
+from msgspec import Struct
 
 from abiscan.findings import Effect, Finding
 from abiscan.results.causes import causes
@@ -39,8 +40,7 @@ def render(report: Report, fail_on: Effect, *, strict: bool) -> str:
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{ET.tostring(root, encoding="unicode")}\n'
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Case:
+class _Case(Struct, frozen=True, kw_only=True):
     """A test case: ``outcome`` is ``failure``, ``error`` or None, ``kind`` and ``message`` say which."""
 
     name: str

@@ -15,12 +15,14 @@ from typing import Any, Final
 
 import abiscan
 from abiscan.findings import Effect, Finding, Rule
+from abiscan.inputs.kinds import TargetKind
 from abiscan.results.causes import causes
 from abiscan.results.check import Report, Result, Suppressed
 from abiscan.results.package import PackageResult, PackageVerdict
 
 SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _FINGERPRINT: Final = "abiscan/v1"
+_FOLDERS: Final = frozenset({TargetKind.FOLDER, TargetKind.INSTALLED})
 
 
 def render(report: Report, rules: Sequence[Rule]) -> str:
@@ -190,7 +192,7 @@ def _entry(result: Result, finding: Finding, indices: dict[str, int]) -> dict[st
 
 
 def _location(result: Result) -> dict[str, Any]:
-    path = posixpath.join(result.target, result.path) if _is_folder(result) else result.target
+    path = posixpath.join(result.target, result.path) if result.kind in _FOLDERS else result.target
     return _place(path, result.path)
 
 
@@ -204,8 +206,3 @@ def _place(path: str, name: str) -> dict[str, Any]:
         },
         "logicalLocations": [{"fullyQualifiedName": name, "kind": "module"}],
     }
-
-
-def _is_folder(result: Result) -> bool:
-    """Whether the target is a folder that contains the extension, rather than the extension itself or a wheel."""
-    return not result.target.endswith((".whl", result.path))

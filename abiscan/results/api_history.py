@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import dataclasses
-from dataclasses import dataclass
+import msgspec.structs
+from msgspec import Struct
 
 from abiscan.results.document import rendered
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class Change(Struct, frozen=True, kw_only=True):
     """An operator that changed since the release before: ``what`` has added, removed, schema, or dispatch."""
 
     operator: str
     what: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReleaseApi:
+class ReleaseApi(Struct, frozen=True, kw_only=True):
     """One release: the interface version of all operators used, and what changed since the release before.
 
     ``gaps`` counts what could not be read of this release.
@@ -29,8 +27,7 @@ class ReleaseApi:
     gaps: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApiHistory:
+class ApiHistory(Struct, frozen=True, kw_only=True):
     """An extension across several releases: ``operators`` are the torch operators that it uses, sorted."""
 
     target: str
@@ -39,4 +36,4 @@ class ApiHistory:
 
     def to_json(self) -> str:
         """The JSON document, version 1."""
-        return rendered(dataclasses.asdict(self))
+        return rendered(msgspec.to_builtins(self))

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
-from dataclasses import dataclass
+import msgspec.structs
+from msgspec import Struct
 
 from abiscan.findings import Effect, Finding
 from abiscan.results.check import Report, Result
 from abiscan.results.package import PackageResult
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cause:
+class Cause(Struct, frozen=True, kw_only=True):
     """A finding that some files of a package share, with the evidence from all of them. ``files`` are their paths.
 
     ``harmful`` says whether it counts: whether it makes the exit code 1 by default.
@@ -45,7 +44,7 @@ def _cause(group: list[tuple[Finding, Result | None]], *, fails: bool) -> Cause:
     every = (evidence for finding, _ in group for evidence in finding.evidence)
     different = {(evidence.subject, evidence.instead): evidence for evidence in reversed(list(every))}
     return Cause(
-        finding=dataclasses.replace(first, evidence=tuple(reversed(different.values()))),
+        finding=msgspec.structs.replace(first, evidence=tuple(reversed(different.values()))),
         files=tuple(dict.fromkeys(result.path for _, result in group if result is not None)),
         harmful=fails and first.effect.severity >= Effect.CORRUPTS.severity,
     )

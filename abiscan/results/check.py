@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import Struct, field
+
 from abiscan.findings import Effect, Evidence, Finding
+from abiscan.inputs.kinds import TargetKind
 from abiscan.results.document import rendered
 from abiscan.results.package import PackageResult, PackageVerdict, UsedLibrary, package_document
 from abiscan.results.unchecked import Unchecked, document_of, exit_code_of
@@ -14,8 +16,7 @@ from abiscan.results.verdict import How, Verdict
 from abiscan.words import first_line
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PredictedError:
+class PredictedError(Struct, frozen=True, kw_only=True):
     """The first error of the load: ``object`` is the base name that its text begins with, ``message`` is the rest.
 
     ``exact`` is false if a part of the text cannot be predicted; a ``?`` replaces that part.
@@ -36,8 +37,7 @@ class PredictedError:
         return f"{self.object}: {first}" if self.object else first
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gap:
+class Gap(Struct, frozen=True, kw_only=True):
     """Something that could not be analysed, and at which stage.
 
     ``expected`` means that it never can be: the torch is a release number, or for another machine, so the libraries of
@@ -55,8 +55,7 @@ class Gap:
         return f"{self.stage}: {self.reason}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Suppressed:
+class Suppressed(Struct, frozen=True, kw_only=True):
     """A finding that the user accepts: it is shown, but does not count as a failure.
 
     ``reason`` is the user's own, or says that the finding is in the baseline.
@@ -66,13 +65,12 @@ class Suppressed:
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
+class Result(Struct, frozen=True, kw_only=True):
     """The result for one extension. The verdict is about the load, even if findings are suppressed.
 
     ``uses_torch`` is false for a shared object that was named, but has nothing to do with torch. ``other_builds`` are
     the verdicts on other builds of the same release, by their full version, where a release number was asked for and
-    they differ.
+    they differ. ``kind`` is what the target is, ``path`` where the extension lies in it.
     """
 
     target: str
@@ -90,6 +88,7 @@ class Result:
     uses_torch: bool = True
     torch_cuda: str | None = None
     other_builds: Mapping[str, Verdict] = field(default_factory=dict)
+    kind: TargetKind = TargetKind.LIBRARY
 
     def __str__(self) -> str:
         torch = f"torch {self.torch_build}" if self.torch_build else "this torch"
@@ -114,8 +113,7 @@ class Result:
         return tuple(gap for gap in self.gaps if not gap.expected)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class Report(Struct, frozen=True, kw_only=True):
     """All results of a run: those of ``packages``, and of each file. A file that belongs to no package stands alone.
 
     ``unchecked`` are the targets without results. As text: a verdict for each, with the predicted error.

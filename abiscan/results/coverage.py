@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from abiscan.dispatch.coverage import Coverage, MissingKernel
 from abiscan.findings import Effect
@@ -13,8 +14,7 @@ from abiscan.inputs.version import TorchVersion
 from abiscan.results.document import rendered
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BackendReport:
+class BackendReport(Struct, frozen=True, kw_only=True):
     """What one backend can do on one torch.
 
     ``paths`` are the extensions of the target, all of which are loaded; ``built_for`` has the releases that they may

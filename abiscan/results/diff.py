@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
-from dataclasses import dataclass
+import msgspec.structs
+from msgspec import Struct
 
 from abiscan.results.document import rendered
 from abiscan.torches.layout_changes import LayoutChange
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SymbolChange:
+class SymbolChange(Struct, frozen=True, kw_only=True):
     """The symbols that one library added and removed, sorted."""
 
     library: str
@@ -18,8 +17,7 @@ class SymbolChange:
     removed: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SchemaChange:
+class SchemaChange(Struct, frozen=True, kw_only=True):
     """An operator with a changed schema; ``difference`` describes the first difference that matters to torch."""
 
     operator: str
@@ -28,8 +26,7 @@ class SchemaChange:
     difference: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DispatchChange:
+class DispatchChange(Struct, frozen=True, kw_only=True):
     """An operator whose kernels are for different keys than before; ``added`` and ``removed`` are sorted."""
 
     operator: str
@@ -37,8 +34,7 @@ class DispatchChange:
     removed: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyChange:
+class KeyChange(Struct, frozen=True, kw_only=True):
     """A dispatch key with a changed number; None if it does not exist."""
 
     key: str
@@ -46,8 +42,7 @@ class KeyChange:
     new: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class Comparison(Struct, frozen=True, kw_only=True):
     """Everything that changed.
 
     ``old_api`` and ``new_api`` are the interface versions of all compared operators together. ``cuda_compared`` is
@@ -75,14 +70,14 @@ class Comparison:
             {
                 "old": self.old,
                 "new": self.new,
-                "symbols": [dataclasses.asdict(change) for change in self.symbols],
-                "dispatch_keys": [dataclasses.asdict(change) for change in self.keys],
+                "symbols": [msgspec.to_builtins(change) for change in self.symbols],
+                "dispatch_keys": [msgspec.to_builtins(change) for change in self.keys],
                 "old_api_version": self.old_api,
                 "new_api_version": self.new_api,
                 "operators_added": self.operators_added,
                 "operators_removed": self.operators_removed,
-                "schemas_changed": [dataclasses.asdict(change) for change in self.schemas],
-                "dispatch_changed": [dataclasses.asdict(change) for change in self.dispatch],
+                "schemas_changed": [msgspec.to_builtins(change) for change in self.schemas],
+                "dispatch_changed": [msgspec.to_builtins(change) for change in self.dispatch],
                 "layouts_changed": [
                     {
                         "class": change.name,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from abiscan.findings import Effect
 from abiscan.results.document import rendered
@@ -31,8 +32,7 @@ class Trouble(enum.Enum):
     """It could not be checked."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ailment:
+class Ailment(Struct, frozen=True, kw_only=True):
     """One problem.
 
     ``subject`` is ``NAME==VERSION``, a folder, or a setting; ``message`` is the loader's error, or what is wrong;
@@ -54,8 +54,7 @@ class Ailment:
         return self.effect.severity if self.effect else -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Diagnosis:
+class Diagnosis(Struct, frozen=True, kw_only=True):
     """The state of an environment; its problems are in ``ailments``, worst first.
 
     ``environment`` names it, and says why it was chosen; ``solution`` is the one command after which the packages in it

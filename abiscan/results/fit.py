@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from abiscan.results.document import rendered
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rejected:
+class Rejected(Struct, frozen=True, kw_only=True):
     """A newer version, and why it does not fit."""
 
     version: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fitting:
+class Fitting(Struct, frozen=True, kw_only=True):
     """The version of a package that was found.
 
     ``note`` says what it goes on without, or, if it is not ``proven`` to work, what could not be checked; ``rejected``
@@ -32,8 +31,7 @@ class Fitting:
     rejected: Sequence[Rejected] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FitReport:
+class FitReport(Struct, frozen=True, kw_only=True):
     """What was found.
 
     ``torch`` is its full version, as far as known; None if no torch was found that all packages have a version for.

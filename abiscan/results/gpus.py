@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from abiscan.gpu.compatibility import Choice, CodeFit
 from abiscan.gpu.devices import Gpu
@@ -41,8 +42,7 @@ def mark_of(choices: Sequence[Choice]) -> GpuMark:
     return GpuMark.JIT if CodeFit.JIT in fits else GpuMark.NATIVE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GpuRow:
+class GpuRow(Struct, frozen=True, kw_only=True):
     """One extension with code for GPUs: the marks for each GPU, of the file and of each operator that launches any."""
 
     target: str

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final
+
+from msgspec import Struct, field
 
 from abiscan.extension.built_for import BuiltFor
 from abiscan.findings import Effect
@@ -19,8 +20,7 @@ from abiscan.results.verdict import Verdict
 from abiscan.words import ranges
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class Row(Struct, frozen=True, kw_only=True):
     """One extension on all releases.
 
     ``declared`` is the torch requirement in the metadata, ``results`` has the result for each release that exists for
@@ -34,8 +34,7 @@ class Row:
     results: Mapping[str, Result]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PackageRow:
+class PackageRow(Struct, frozen=True, kw_only=True):
     """One package on all releases: as for ``Row``."""
 
     target: str
@@ -45,16 +44,14 @@ class PackageRow:
     results: Mapping[str, PackageResult]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
+class Column(Struct, frozen=True, kw_only=True):
     """One release: its number, and the names of the builds of it that were checked."""
 
     release: str
     builds: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Matrix:
+class Matrix(Struct, frozen=True, kw_only=True):
     """All rows of a run, the ``releases`` that were checked, oldest first, and what to require.
 
     A release with several builds is there once for each build. ``suggestions`` has, for each target, the simplest

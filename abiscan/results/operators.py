@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec.structs
+from msgspec import Struct
 
 from abiscan.binary.mangling import demangle_type
 from abiscan.dispatch.keys import DispatchKeys
@@ -27,8 +28,7 @@ from abiscan.results.document import rendered
 from abiscan.results.selection import Selection
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExtensionOperators:
+class ExtensionOperators(Struct, frozen=True, kw_only=True):
     """What the extensions of a target register.
 
     ``single`` means that the target is one shared object, so the document is not a list. ``gpus`` have the code for
@@ -43,10 +43,10 @@ class ExtensionOperators:
     def only(self, selection: Selection) -> ExtensionOperators:
         """The operators that are selected, with their kernels and lookups; gaps are kept."""
         inventories = (
-            dataclasses.replace(inventory, registrations=_only(inventory.registrations, selection))
+            msgspec.structs.replace(inventory, registrations=_only(inventory.registrations, selection))
             for inventory in self.inventories
         )
-        return dataclasses.replace(self, inventories=tuple(inventories)) if selection else self
+        return msgspec.structs.replace(self, inventories=tuple(inventories)) if selection else self
 
     @property
     def with_gpus(self) -> Iterator[tuple[Inventory, ExtensionGpu | None]]:
@@ -60,7 +60,7 @@ class ExtensionOperators:
 
 
 def _only(registered: Registrations, selection: Selection) -> Registrations:
-    return dataclasses.replace(
+    return msgspec.structs.replace(
         registered,
         libraries=tuple(library for library in registered.libraries if selection.admits_library(library.namespace)),
         operators=tuple(operator for operator in registered.operators if selection.admits(operator.name)),

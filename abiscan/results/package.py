@@ -5,8 +5,9 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
+
+from msgspec import Struct, field
 
 from abiscan.findings import Effect, Finding
 from abiscan.python.model import HowLoaded, Skipped, Told
@@ -28,8 +29,7 @@ class PackageVerdict(enum.Enum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImportFailure:
+class ImportFailure(Struct, frozen=True, kw_only=True):
     """What users see when the import fails.
 
     ``exception`` is None if the process ends instead. ``file`` and ``line`` are where the package raises it; ``cause``
@@ -57,8 +57,7 @@ class ImportFailure:
         return f"{said} ({self.file}:{self.line})" if self.file else said
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UsedLibrary:
+class UsedLibrary(Struct, frozen=True, kw_only=True):
     """A library of the package: where and how it is loaded, and whether it is on this torch.
 
     ``path`` is that in the package, ``file`` that of its own result, None if it has none.
@@ -99,8 +98,7 @@ class UsedLibrary:
                 return self.how.value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModuleResult:
+class ModuleResult(Struct, frozen=True, kw_only=True):
     """The import of a public submodule with libraries of its own, which importing the package does not reach."""
 
     module: str
@@ -108,8 +106,7 @@ class ModuleResult:
     error: ImportFailure | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PackageResult:
+class PackageResult(Struct, frozen=True, kw_only=True):
     """The result for one package.
 
     ``module`` is the name it is imported by, None if it cannot be imported by one; ``built_for`` are the releases that

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
+class Selection(Struct, frozen=True, kw_only=True):
     """Operators by shell patterns for their names, and by their namespaces.
 
     A pattern without a namespace is for all namespaces, and one without an overload for all overloads.

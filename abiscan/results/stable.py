@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from abiscan.extension.stability import Stability, Tie
 from abiscan.inputs.version import TorchVersion
@@ -13,8 +14,7 @@ from abiscan.results.unchecked import Unchecked, document_of, exit_code_of
 from abiscan.words import plural
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StableRow:
+class StableRow(Struct, frozen=True, kw_only=True):
     """One extension. ``compiled_with`` is the torch whose headers it was compiled with, if it records that."""
 
     target: str
@@ -23,8 +23,7 @@ class StableRow:
     compiled_with: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StableReport:
+class StableReport(Struct, frozen=True, kw_only=True):
     """All extensions of a run, and the targets without any."""
 
     rows: tuple[StableRow, ...]
@@ -54,8 +53,7 @@ def needs_more_than(stability: Stability, torch: TorchVersion) -> bool:
     return stability.minimum is not None and stability.minimum > torch
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StableSummary:
+class StableSummary(Struct, frozen=True, kw_only=True):
     """Whether a target is stable as a whole: since which torch, or what a port would need. As text, it is one line.
 
     ``minimum`` is None if it is tied, or uses nothing of torch, ``after_port`` if it is not tied.

@@ -5,16 +5,17 @@ They change the exit code, not the verdict, and every report shows a suppressed 
 
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
 import fnmatch
 import json
 import posixpath
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+
+import msgspec.structs
+from msgspec import Struct
 
 from abiscan.errors import InputError
 from abiscan.findings import Finding
@@ -25,8 +26,7 @@ _FIELDS: Final = {"rule", "target", "reason", "until"}
 _EXAMPLE: Final = '{rule = "undefined-symbol", target = "*/_C.so", reason = "why", until = 2027-01-31}'
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Suppression:
+class Suppression(Struct, frozen=True, kw_only=True):
     """One entry of ``suppress``.
 
     :param target: a pattern (``*``, ``?``, ``[…]``) for the path of the extension inside its target, or for the name of
@@ -48,8 +48,7 @@ class Suppression:
 _Cause = tuple[str, str | None, str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Baseline:
+class Baseline(Struct, frozen=True, kw_only=True):
     """The findings of an earlier report: their evidence, by extension, torch and rule.
 
     A finding is known if all of its evidence is known: one more missing symbol makes it new, one fewer does not. The
@@ -162,13 +161,13 @@ def apply(report: Report, suppressions: Sequence[Suppression], baseline: Baselin
 
     def sort(result: Result) -> Result:
         accepted = {finding: reason for finding, reason in _reasons(result, suppressions, baseline) if reason}
-        return dataclasses.replace(
+        return msgspec.structs.replace(
             result,
             findings=tuple(finding for finding in result.findings if finding not in accepted),
             suppressed=tuple(Suppressed(finding=finding, reason=reason) for finding, reason in accepted.items()),
         )
 
-    return dataclasses.replace(report, results=tuple(map(sort, report.results)))
+    return msgspec.structs.replace(report, results=tuple(map(sort, report.results)))
 
 
 def _reasons(

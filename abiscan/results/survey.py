@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, Final
+
+from msgspec import Struct
 
 import abiscan
 from abiscan.findings import Effect
@@ -39,8 +40,7 @@ LEGEND: Final = "✓ works, ◐ works without a part, ✗ fails, ? unknown, ! ca
 _WORST_FIRST: Final = (Verdict.FAILS, Verdict.CORRUPTS, Verdict.UNKNOWN, Verdict.LOADS)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SurveyResult:
+class SurveyResult(Struct, frozen=True, kw_only=True):
     """One target on one torch: a report with at most one package.
 
     Nothing in it depends on when or how fast the answer was found. ``sha256`` is that of the target, if it is one file.
@@ -79,8 +79,7 @@ class SurveyResult:
         return next((verdict.value for verdict in _WORST_FIRST if verdict in found), NO_EXTENSION)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SurveyEntry:
+class SurveyEntry(Struct, frozen=True, kw_only=True):
     """What a summary shows of one line. ``rules`` are those with a harmful finding, ``says`` what users see first."""
 
     target: str
@@ -141,8 +140,7 @@ def _rules(fields: Mapping[str, Any]) -> Iterator[str]:
             yield finding["rule"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SurveyCause:
+class SurveyCause(Struct, frozen=True, kw_only=True):
     """What keeps targets from working: a rule (None if it was none) and the first line of what users see.
 
     ``count`` is the number of answers with it, ``example`` one of their targets.
@@ -154,8 +152,7 @@ class SurveyCause:
     example: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SurveySummary:
+class SurveySummary(Struct, frozen=True, kw_only=True):
     """All lines of a survey. ``rows`` has the entries of each target by torch; ``causes`` begins with the commonest."""
 
     torches: tuple[str, ...]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec.structs
+from msgspec import Struct
 
 from abiscan.dispatch.operators import Operators
 from abiscan.emulation.model import EmulationGap, Phase
@@ -15,8 +16,7 @@ from abiscan.torches.api_version import printed
 from abiscan.torches.model import TorchRelease
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TorchOperators:
+class TorchOperators(Struct, frozen=True, kw_only=True):
     """The operators in a torch's dispatcher."""
 
     release: TorchRelease
@@ -27,13 +27,13 @@ class TorchOperators:
         if not selection:
             return self
         found = self.operators
-        operators = dataclasses.replace(
+        operators = msgspec.structs.replace(
             found,
             operators={name: operator for name, operator in found.operators.items() if selection.admits(name)},
             kernels=tuple(kernel for kernel in found.kernels if selection.admits(kernel.operator)),
             fallbacks=(),
         )
-        return dataclasses.replace(self, operators=operators)
+        return msgspec.structs.replace(self, operators=operators)
 
     def to_json(self) -> str:
         """The JSON document, version 1."""
@@ -91,8 +91,7 @@ class TorchOperators:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TorchApiVersions:
+class TorchApiVersions(Struct, frozen=True, kw_only=True):
     """The interface version of each operator of a torch, by name."""
 
     release: TorchRelease
@@ -102,7 +101,7 @@ class TorchApiVersions:
     def only(self, selection: Selection) -> TorchApiVersions:
         """The versions of the operators that are selected."""
         versions = {name: version for name, version in self.versions.items() if selection.admits(name)}
-        return dataclasses.replace(self, versions=versions)
+        return msgspec.structs.replace(self, versions=versions)
 
     def to_json(self) -> str:
         """The JSON document, version 1."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unchecked:
+
+class Unchecked(Struct, frozen=True, kw_only=True):
     """A target without a result, on some torch or at all, and why.
 
     ``readable`` means that nothing is wrong with it: it contains nothing that uses torch, or that torch does not exist

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from abiscan.binary.elf import SharedObject
 from abiscan.binary.mangling import Signature, demangle, returning_cxx11_string, same_name_prefixes, uses_cxx11_string
@@ -13,8 +14,7 @@ from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.model import Absence, MissingLibrary, UndefinedSymbol
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Nearest:
+class Nearest(Struct, frozen=True, kw_only=True):
     """The export of torch that is closest to a missing symbol: same qualified name, different parameters."""
 
     name: str

@@ -14,9 +14,10 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
+
+from msgspec import Struct
 
 from abiscan.binary.elf import Machine
 from abiscan.inputs import disk, programs
@@ -53,8 +54,7 @@ class ClangError(Exception):
     """Clang does not compile the headers, with what it says about them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Include:
+class Include(Struct, frozen=True, kw_only=True):
     """The headers of a torch, as it was compiled.
 
     ``folder`` is its ``include``, ``further`` are folders of other headers that it needs.
@@ -168,8 +168,7 @@ def _silent(_: Sequence[str]) -> None:
     """Report nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClangProgram:
+class ClangProgram(Struct, frozen=True):
     """A clang++ of this machine.
 
     ``report`` is called with the headers that do not compile, which are left out.

@@ -14,8 +14,9 @@ import hashlib
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Final, NamedTuple
+
+from msgspec import Struct, field
 
 # Comments and literals, which may contain braces.
 _OPAQUE: Final = re.compile(
@@ -71,8 +72,7 @@ class HeaderDeclaration(NamedTuple):
     names: tuple[str, ...]
 
 
-@dataclass(slots=True)
-class _Scope:
+class _Scope(Struct):
     """What a brace opened: ``kind`` is ``namespace``, ``class``, ``anonymous`` (a class without a name) or ``enum``."""
 
     kind: str

@@ -7,7 +7,6 @@ of a load needs to know about torch: its libraries, their dependencies, and the 
 from __future__ import annotations
 
 import bisect
-import dataclasses
 import functools
 import itertools
 import mmap
@@ -16,6 +15,8 @@ import re
 from collections.abc import Iterable, Mapping
 from importlib import resources
 from typing import Any, Final
+
+import msgspec.structs
 
 from abiscan.binary.elf import Machine, SharedObject
 from abiscan.binary.ownership import cuda_runtime, gpu_library
@@ -203,7 +204,7 @@ def release_like(text: str, machine: Machine, files: Files) -> TorchRelease:
     like = record["build"]
     if major is not None and _cuda_major(record) != major:
         record = _with_cuda(record, major)
-    return dataclasses.replace(_unpack(record, files), build=text, judged_as=like)
+    return msgspec.structs.replace(_unpack(record, files), build=text, judged_as=like)
 
 
 def cuda_of(build: str) -> str | None:

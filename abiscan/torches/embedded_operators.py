@@ -7,10 +7,11 @@ sorted by name and compressed in blocks: looking one up decompresses one block, 
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Collection, Mapping
 from importlib import resources
+
+import msgspec.structs
 
 from abiscan.binary.elf import Machine
 from abiscan.dispatch.operators import Operators
@@ -28,7 +29,7 @@ def operators(text: str, machine: Machine, names: Collection[str] | None = None)
     """
     build = embedded.build(text, machine)
     operators = table().operators(_number(build, machine), names)
-    return dataclasses.replace(operators, build=build, assertions=assertions(build, machine))
+    return msgspec.structs.replace(operators, build=build, assertions=assertions(build, machine))
 
 
 def names(text: str, machine: Machine) -> frozenset[str]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import posixpath
 import re
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+import msgspec.structs
 
 from abiscan.binary.elf import ElfFile
 from abiscan.binary.ownership import is_torch_library, without_version
@@ -112,7 +113,7 @@ def read_operators(release: TorchRelease, files: Files) -> Operators:
     )
     operators = _named(recovered, version, own_tags or _tags_of_release(version))
     worded = _wordings(version, [library for name, library in libraries.items() if name in _WITH_MESSAGES])
-    return dataclasses.replace(
+    return msgspec.structs.replace(
         operators,
         assertions=read_assertions(release, files),
         unworded=worded.absent,

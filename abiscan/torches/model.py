@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import posixpath
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from abiscan.binary.elf import Machine
 from abiscan.binary.ownership import is_torch_library, without_version
@@ -11,8 +12,7 @@ from abiscan.inputs.interpreter import PythonTag
 from abiscan.inputs.version import TorchVersion, number_of
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TorchRelease:
+class TorchRelease(Struct, frozen=True, kw_only=True):
     """A torch, by its files.
 
     ``build`` is its full version with the local tag (``2.13.0+cpu``), ``version`` the public part; None if unknown.

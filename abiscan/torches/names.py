@@ -28,8 +28,9 @@ import struct
 import sys
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from abiscan.binary.symbols import Definition
 
@@ -125,8 +126,7 @@ class NameTable:
 _EXPORTED: Final = (Definition(version=None, hidden=False, version_index=0, type=0, size=0),)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ColumnSymbols:
+class ColumnSymbols(Struct, frozen=True, kw_only=True):
     """``Symbols`` of one column of a table, without types, sizes and versions."""
 
     table: NameTable

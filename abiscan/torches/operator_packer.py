@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import json
 import re
@@ -10,6 +9,8 @@ import struct
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from typing import Any, Final
+
+import msgspec.structs
 
 from abiscan.dispatch.operators import Kernel, Operators
 from abiscan.torches.operator_format import (
@@ -250,7 +251,7 @@ def _ordered(operators: Operators) -> Operators:
     Items are numbered as they are met: so a build that was read from libraries, and the same build out of a table, give
     the same bytes.
     """
-    return dataclasses.replace(
+    return msgspec.structs.replace(
         operators,
         operators=dict(sorted(operators.operators.items())),
         kernels=tuple(sorted(operators.kernels, key=lambda kernel: kernel.operator)),

@@ -6,15 +6,16 @@ Reading them takes seconds, so the result is cached between runs, in a file per 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import hashlib
 import json
 import posixpath
 import re
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec.structs
+from msgspec import Struct
 
 from abiscan.inputs import disk
 from abiscan.inputs.files import Files
@@ -51,8 +52,7 @@ _SUFFIXES: Final = (".h", ".hpp")
 _LARGEST: Final = 1 << 24  # bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OwnHeaders:
+class OwnHeaders(Struct, frozen=True, kw_only=True):
     """What is read from a torch's headers.
 
     ``digests`` has the hash of each class's declaration, ``declared_in`` the header that defines it; ``assertions`` are
@@ -107,7 +107,7 @@ def headers_of(release: TorchRelease, files: Files, session: Session) -> OwnHead
         source = files.source(path) if is_read(name) else None
         if source is not None:
             texts[name] = source.head(_LARGEST).decode("utf-8", "replace")
-    read = dataclasses.replace(read_headers(texts), identity=identity)
+    read = msgspec.structs.replace(read_headers(texts), identity=identity)
     with contextlib.suppress(OSError), written_whole(stored) as part:
         part.write_bytes(_pack(read))
     return read

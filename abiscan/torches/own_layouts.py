@@ -13,9 +13,10 @@ import posixpath
 import tempfile
 import zlib
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct, field
 
 from abiscan.inputs import disk
 from abiscan.inputs.files import DiskFile, Files
@@ -38,8 +39,7 @@ _FRONT_END: Final = "torch/csrc/api/include/"
 _HOW: Final = "pip install 'abiscan[layouts]' reads them from its headers"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class OwnLayouts:
+class OwnLayouts(Struct, frozen=True, kw_only=True, eq=False):
     """The layouts and virtual functions of some classes, by name; ``gap`` says why there are none."""
 
     records: Mapping[str, Layout] = field(default_factory=dict)

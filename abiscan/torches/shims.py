@@ -10,9 +10,10 @@ import datetime as dt
 import functools
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib import resources
 from typing import Final
+
+from msgspec import Struct
 
 from abiscan.binary.elf import Machine
 from abiscan.inputs.version import TorchVersion
@@ -22,8 +23,7 @@ _SHIM: Final = re.compile(r"aoti_torch_|torch_")
 _PROMISED_YEARS: Final = 2  # "at least a two year compatibility window" (notes/libtorch_stable_abi.md)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wrapper:
+class Wrapper(Struct, frozen=True, kw_only=True):
     """A function of ``torch::stable`` for an operator: the release since which it runs, and whose headers have it."""
 
     name: str
@@ -78,8 +78,7 @@ def promised_until(since: TorchVersion) -> dt.date | None:
     return released.replace(year=released.year + _PROMISED_YEARS) if released else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Data:
+class _Data(Struct, frozen=True, kw_only=True):
     gates: Mapping[str, TorchVersion]
     taken_by_headers: frozenset[str]
     deprecated: frozenset[str]

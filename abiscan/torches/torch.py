@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 import posixpath
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NoReturn, Protocol
+
+import msgspec.structs
+from msgspec import Struct
 
 from abiscan.binary.elf import Machine
 from abiscan.binary.image import ImageSystem
@@ -97,8 +98,7 @@ class Torch(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EmbeddedTorch:
+class EmbeddedTorch(Struct, frozen=True, kw_only=True):
     """An embedded release, on no particular system.
 
     ``build`` is the number that the user wrote; its libraries are put into ``files``.
@@ -155,8 +155,7 @@ class EmbeddedTorch:
         return torch_images.of_release(self.build, system, machine)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InstalledTorch:
+class InstalledTorch(Struct, frozen=True, kw_only=True):
     """A torch with files of its own: in a folder, or in a wheel as if it were installed."""
 
     release: TorchRelease
@@ -213,8 +212,7 @@ class InstalledTorch:
         raise InputError(self.package, f"is a torch for Linux, the target is for {system.value}", fix)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImageTorch:
+class ImageTorch(Struct, frozen=True, kw_only=True):
     """A torch for Windows or macOS in files of its own. What is read of it are the names that its libraries export."""
 
     contents: TorchImageFiles
@@ -279,8 +277,7 @@ class TorchChoice(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
-class ReleaseNumber:
+class ReleaseNumber(Struct, frozen=True):
     """An embedded release, by its number or the full version of a build: ``2.6.0``, ``2.13.0+cu130``."""
 
     number: str
@@ -290,8 +287,7 @@ class ReleaseNumber:
         return EmbeddedTorch(build=self.number, files=files)
 
 
-@dataclass(frozen=True, slots=True)
-class TorchAt:
+class TorchAt(Struct, frozen=True):
     """The torch at a path (a folder, a library, a wheel), with the interpreter that it belongs to."""
 
     path: Path
@@ -309,8 +305,7 @@ class TorchAt:
         return InstalledTorch(release=release, interpreter=interpreter, files=files, session=session)
 
 
-@dataclass(frozen=True, slots=True)
-class TorchOf:
+class TorchOf(Struct, frozen=True):
     """The torch of an interpreter, or of the running one for None."""
 
     executable: str | None
@@ -338,7 +333,7 @@ def recognised(release: TorchRelease, files: Files) -> TorchRelease:
     if version is not None and version.of_release in embedded.versions(release.machine):
         return release
     same = embedded_operators.find(from_libs.identities(release, files), release.machine)
-    return dataclasses.replace(release, same_as=same)
+    return msgspec.structs.replace(release, same_as=same)
 
 
 def torch_choice(spec: str) -> TorchChoice:

@@ -9,10 +9,11 @@ import functools
 import posixpath
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct
 
 from abiscan.binary.elf import Machine
 from abiscan.binary.image import ImageSystem, is_image
@@ -30,8 +31,7 @@ VERSION: Final = re.compile(r"^\s*__version__\s*=\s*['\"]([^'\"]+)", re.MULTILIN
 """The version in ``torch/version.py``."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TorchImages:
+class TorchImages(Struct, frozen=True, kw_only=True):
     """A build of torch for one system and machine. ``exports`` says of each library whether it exports a name.
 
     ``ordinals`` tells whether it also knows the numbers of exports (``#5``), which are not embedded.
@@ -124,8 +124,7 @@ def find(path: Path) -> TorchImageFiles | None:
     )
 
 
-@dataclass(frozen=True, kw_only=True)  # no slots: what is read is cached
-class TorchImageFiles:
+class TorchImageFiles(Struct, frozen=True, kw_only=True, dict=True):
     """A torch for Windows or macOS in files: its ``package`` as the user named it, and its libraries.
 
     ``python`` is the Python that its module is for, None if that is unknown.

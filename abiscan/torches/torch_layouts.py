@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from abiscan.binary.elf import Machine
 from abiscan.inputs.files import Files
@@ -18,8 +19,7 @@ from abiscan.torches.own_layouts import OwnLayouts
 from abiscan.torches.string_abi import uses_cxx11_strings
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class TorchLayouts:
+class TorchLayouts(Struct, frozen=True, kw_only=True, eq=False):
     """Where the layouts of a torch are from.
 
     ``release`` is the number of the release that has all of them; None for a torch that is not embedded, which may

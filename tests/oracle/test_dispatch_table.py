@@ -14,12 +14,12 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from abiscan.dispatch.operators import Operators
 from abiscan.dispatch.table import DispatchTable, EntrySource, TableEntry

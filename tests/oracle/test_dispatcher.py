@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from msgspec.structs import replace
 from packaging.version import Version
 
 from abiscan.binary.elf import ElfFile, Machine

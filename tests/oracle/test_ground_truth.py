@@ -6,12 +6,12 @@ the wheels, which are downloaded into it.
 
 from __future__ import annotations
 
-import dataclasses
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec.structs
 import pytest
 from packaging.version import Version
 
@@ -135,8 +135,8 @@ def test_the_release_that_a_wheel_was_built_for(name: str, metadata: bool) -> No
     target = read_target(corpus.wheel(name), Files(), SITE, f"{SITE}/torch")
     assert target.metadata is not None
     if not metadata:
-        nothing = dataclasses.replace(target.metadata, requires_torch=None, torch_in_version=None)
-        target = dataclasses.replace(target, metadata=nothing)
+        nothing = msgspec.structs.replace(target.metadata, requires_torch=None, torch_in_version=None)
+        target = msgspec.structs.replace(target, metadata=nothing)
     pinned = metadata and target.metadata is not None and target.metadata.requires_torch is not None
     meant = Version(BUILT_FOR[name])
     for path, found in built_for(target).items():
@@ -238,7 +238,7 @@ def test_an_absent_library_says_nothing_about_torch() -> None:
     assert found == "libx.so.1 was absent, which is not said of it"
     assert ground_truth.differences(alone, result(), shipped={"libx.so.1"}) == []
     assert ground_truth.differences(alone, result(external=("libx.so.1",))) == []
-    of_torch = dataclasses.replace(alone, message=absent.replace("libx.so.1", "libtorch_cuda.so"))
+    of_torch = msgspec.structs.replace(alone, message=absent.replace("libx.so.1", "libtorch_cuda.so"))
     (found,) = ground_truth.differences(of_torch, result(external=("libtorch_cuda.so",)))
     assert found.startswith("predicted ('loads', None, None)")
 
@@ -247,10 +247,10 @@ def test_a_symbol_that_an_older_system_lacks_says_nothing_about_torch() -> None:
     symbol = "_ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE15_M_replace_coldEPcmPKcmm"
     alone = recorded(message=f"undefined symbol: {symbol}", alone=True, undefined=None, sha256=None)
     assert ground_truth.differences(alone, failure()) == []
-    of_torch = dataclasses.replace(alone, message="undefined symbol: _ZN2at3addEv")
+    of_torch = msgspec.structs.replace(alone, message="undefined symbol: _ZN2at3addEv")
     assert len(ground_truth.differences(of_torch, failure())) == 1
 
 
 def test_several_differences_are_told_apart() -> None:
-    wrong = dataclasses.replace(result(), undefined_symbols=("g",))
+    wrong = msgspec.structs.replace(result(), undefined_symbols=("g",))
     assert len(ground_truth.differences(recorded(), wrong)) == 3

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import html
 import json
 import re
@@ -11,6 +10,7 @@ import subprocess
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec.structs
 import pytest
 
 from abiscan.extension.built_for import BuiltFor, Clue, Kind
@@ -65,7 +65,7 @@ def wide() -> Matrix:
     releases = tuple(f"1.{number}.0" for number in range(40))
     error = PredictedError(how=How.RAISES, object=None, message="")
     problems = {
-        release: failure(predicted_error=dataclasses.replace(error, message=f"undefined symbol: f{release}" * 9))
+        release: failure(predicted_error=msgspec.structs.replace(error, message=f"undefined symbol: f{release}" * 9))
         for release in releases
     }
     name = "a_package_of_several_words/with_folders/" + "and_long_names" * 5 + ".so"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Final
 
+import msgspec.structs
 import pytest
 
 from abiscan.results.package import ImportFailure, PackageResult, PackageVerdict
@@ -58,12 +59,16 @@ def test_every_recorded_import_is_predicted() -> None:
     [
         (RAISES, predicted(FAILURE), False),
         (RAISES, predicted(), True),
-        (RAISES, predicted(dataclasses.replace(FAILURE, exception="ImportError")), True),
-        (RAISES, predicted(dataclasses.replace(FAILURE, message="Could not load")), True),
-        (RAISES, predicted(dataclasses.replace(FAILURE, cause=None)), True),
+        (RAISES, predicted(msgspec.structs.replace(FAILURE, exception="ImportError")), True),
+        (RAISES, predicted(msgspec.structs.replace(FAILURE, message="Could not load")), True),
+        (RAISES, predicted(msgspec.structs.replace(FAILURE, cause=None)), True),
         (RAISES, None, True),
         (dataclasses.replace(RAISES, outcome="signal"), predicted(FAILURE), True),
-        (dataclasses.replace(RAISES, outcome="signal"), predicted(dataclasses.replace(FAILURE, how=How.ABORTS)), False),
+        (
+            dataclasses.replace(RAISES, outcome="signal"),
+            predicted(msgspec.structs.replace(FAILURE, how=How.ABORTS)),
+            False,
+        ),
         (dataclasses.replace(RAISES, outcome="ok"), predicted(FAILURE), True),
         (dataclasses.replace(RAISES, outcome="ok"), predicted(verdict=PackageVerdict.UNKNOWN), True),
         (dataclasses.replace(RAISES, outcome="ok"), predicted(verdict=PackageVerdict.WORKS_WITHOUT), False),

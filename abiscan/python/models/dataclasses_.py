@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Modelled, Native
@@ -11,8 +12,7 @@ from abiscan.python.models.namespace import Args, Kwargs, Namespace
 from abiscan.python.values import ABSENT, Class, NotKnown
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class DataField(Modelled):
+class DataField(Modelled, Struct, frozen=True, eq=False):
     """What ``field()`` gives: the default, or the function that makes it; ``in_init`` says that it is an argument."""
 
     default: object

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from abiscan.python.machine import PythonMachine
 from abiscan.python.model import Answer, World
@@ -15,8 +16,7 @@ Kwargs = dict[str, object]
 Model = Callable[[PythonMachine, Args, Kwargs], object]
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Namespace(Modelled):
+class Namespace(Modelled, Struct, frozen=True, eq=False):
     """A module that is modelled; ``absent`` are names that others expect and that it does not have."""
 
     name: str

@@ -6,9 +6,9 @@ The texts are those of torch 2.13.0; see torch/library.py and torch/_library/cus
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
+from msgspec import Struct
 from packaging.version import InvalidVersion, Version
 
 from abiscan.python.machine import PythonMachine
@@ -89,8 +89,7 @@ def _keys(types: object) -> list[str] | None:
 # ---- Library
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class LibraryValue(Modelled):
+class LibraryValue(Modelled, Struct, frozen=True, eq=False):
     """A ``torch.library.Library``."""
 
     namespace: str
@@ -148,8 +147,7 @@ def _library(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
 # ---- custom_op
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class CustomOp(Modelled):
+class CustomOp(Modelled, Struct, frozen=True, eq=False):
     """What ``custom_op`` returns."""
 
     name: str

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-import dataclasses
 import json
 from pathlib import Path
 from typing import Any
 
 import jsonschema
+import msgspec.structs
 import pytest
 from click.testing import CliRunner
 from rich.console import Console
@@ -42,7 +42,7 @@ def test_gaps_that_differ_in_an_operator_alone_are_grouped(capsys: pytest.Captur
     more = "more like it; use -v to show all)"
     for verbose, shown in ((False, [f"{gaps[0]} (and 2 {more}", f"{gaps[3]} (and 1 {more}", gaps[5]]), (True, gaps)):
         page = Console(width=400)
-        coverage_text.render(dataclasses.replace(found, gaps=tuple(gaps)), page, verbose=verbose)
+        coverage_text.render(msgspec.structs.replace(found, gaps=tuple(gaps)), page, verbose=verbose)
         lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("gap: ")]
         assert lines == [f"gap: {line}" for line in shown]
 

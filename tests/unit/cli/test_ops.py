@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-import dataclasses
 import json
 import shutil
 from pathlib import Path
 
 import jsonschema
+import msgspec.structs
 import pytest
 from click.testing import CliRunner
 
@@ -91,8 +91,8 @@ def test_operators_of_a_torch_are_selected() -> None:
 def test_an_operator_that_is_looked_up_in_several_places_has_one_line() -> None:
     inventory = abiscan.operators(LOADS).inventories[0]
     lookups = [Lookup(operator=f"a::{name}", function="f", address=number) for number, name in enumerate("bbbc")]
-    registered = dataclasses.replace(inventory.registrations, lookups=tuple(lookups))
-    inventory = dataclasses.replace(inventory, registrations=registered)
+    registered = msgspec.structs.replace(inventory.registrations, lookups=tuple(lookups))
+    inventory = msgspec.structs.replace(inventory, registrations=registered)
     operators = ExtensionOperators(target=LOADS, inventories=(inventory,), single=True)
     text = ops_text.render(operators, lambda text, **_: str(text), verbose=False)
     assert [line for line in text.splitlines() if line.startswith("lookup")] == [

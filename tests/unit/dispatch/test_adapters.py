@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-
+import msgspec.structs
 import pytest
 
 from abiscan.dispatch.adapters import entry_key, events_of, state_of, table_of
@@ -20,7 +19,7 @@ PLAIN, SYMBOLIC = "FN2at6TensorERKS0_lE", "FN2at6TensorERKS0_N3c106SymIntEE"
 EMPTY = Operators(
     operators={}, kernels=(), fallbacks=(), namespaces={}, classes=frozenset(), keys={}, aliases={}, gaps=()
 )
-TORCH = dataclasses.replace(
+TORCH = msgspec.structs.replace(
     EMPTY,
     operators={
         "aten::f": Operator("aten::f", "aten::f(Tensor x, SymInt n) -> Tensor", (), "R.cpp", 6),
@@ -81,7 +80,7 @@ def test_which_types_a_release_keeps(release: MinorVersion, signature: str | Non
 @pytest.mark.parametrize(("line", "key"), [(6, None), (7, "CompositeImplicitAutograd")])
 def test_a_kernel_that_comes_with_its_definition_has_no_key(line: int, key: str | None) -> None:
     kernel = Kernel("aten::f", "CompositeImplicitAutograd", PLAIN, None, False, "R.cpp", line)
-    found = state_of(dataclasses.replace(TORCH, kernels=(kernel,)), (2, 13), NAMES).operators["aten::f"].signature
+    found = state_of(msgspec.structs.replace(TORCH, kernels=(kernel,)), (2, 13), NAMES).operators["aten::f"].signature
     assert found is not None
     assert found.dispatch_key == key
 
@@ -103,7 +102,7 @@ def test_a_cuda_build_of_2_15_has_used_up_its_warning(
     release: MinorVersion, keys: tuple[str, ...], warned: bool
 ) -> None:
     kernels = tuple(Kernel("aten::f", key, None, None, False, "K.cpp", 1) for key in keys)
-    assert state_of(dataclasses.replace(TORCH, kernels=kernels), release, NAMES).warned is warned
+    assert state_of(msgspec.structs.replace(TORCH, kernels=kernels), release, NAMES).warned is warned
 
 
 @pytest.mark.parametrize(
@@ -123,8 +122,8 @@ def test_operators_of_the_interpreter_alone_are_not_in_the_table() -> None:
     """``torch::jit::RegisterOperators`` puts them in a registry of their own, which nothing is dispatched from."""
     libraries = ({"library": "TORCH_LIBRARY", "namespace": "ns"}, {"def": "ns::f(Tensor x) -> Tensor"})
     found = registrations([*libraries, {"def": "ns::g(Tensor x) -> Tensor"}])
-    of_jit = dataclasses.replace(found.operators[1], jit_only=True)
-    loaded = dataclasses.replace(found, operators=(found.operators[0], of_jit))
+    of_jit = msgspec.structs.replace(found.operators[1], jit_only=True)
+    loaded = msgspec.structs.replace(found, operators=(found.operators[0], of_jit))
     assert table_of((2, 13), EMPTY, [loaded]).operators.operators.keys() == {"ns::f"}
     defined = [event for event in events_of(loaded, KEYS, Phase.STATIC_INIT) if isinstance(event, Define)]
     assert [event.text for event in defined] == ["f(Tensor x) -> Tensor"]
@@ -147,9 +146,9 @@ def test_how_a_definition_was_written(inferred: bool, schema: str | None, typed:
     library, definition = {"library": "TORCH_LIBRARY", "namespace": "ns"}, {"def": "f(Tensor x) -> Tensor"}
     type_ = {"signature": "FN2at6TensorERKS0_E", "inferred": "(Tensor _0) -> Tensor _0"}
     found = registrations([library, {**definition, **type_}])
-    operator = dataclasses.replace(found.operators[0], name="ns::f", schema=schema, inferred=inferred)
-    kernel = dataclasses.replace(found.kernels[0], operator="ns::f", boxed=not typed)
-    read = dataclasses.replace(found, operators=(operator,), kernels=(kernel,))
+    operator = msgspec.structs.replace(found.operators[0], name="ns::f", schema=schema, inferred=inferred)
+    kernel = msgspec.structs.replace(found.kernels[0], operator="ns::f", boxed=not typed)
+    read = msgspec.structs.replace(found, operators=(operator,), kernels=(kernel,))
     defined = [event for event in events_of(read, KEYS, Phase.STATIC_INIT) if isinstance(event, Define)]
     assert [event.text for event in defined] == ([] if text is None else [text])
 
@@ -157,7 +156,7 @@ def test_how_a_definition_was_written(inferred: bool, schema: str | None, typed:
 @pytest.mark.parametrize(("file", "line", "debug"), [("a.cpp", 7, "a.cpp:7"), (None, None, "?:0")])
 def test_where_a_block_is(file: str | None, line: int | None, debug: str) -> None:
     found = registrations([{"library": "TORCH_LIBRARY", "namespace": "ns"}])
-    library = dataclasses.replace(found.libraries[0], file=file, line=line)
-    (event,) = events_of(dataclasses.replace(found, libraries=(library,)), KEYS, Phase.STATIC_INIT)
+    library = msgspec.structs.replace(found.libraries[0], file=file, line=line)
+    (event,) = events_of(msgspec.structs.replace(found, libraries=(library,)), KEYS, Phase.STATIC_INIT)
     assert isinstance(event, OpenBlock)
     assert event.block.debug == f"registered at {debug}"

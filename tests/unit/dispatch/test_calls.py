@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+import msgspec.structs
 import pytest
 
 from abiscan.binary.elf import Machine
@@ -44,7 +44,7 @@ def table(
     ]
     return DispatchTable(
         release,
-        dataclasses.replace(
+        msgspec.structs.replace(
             base,
             operators={name: Operator(name, schema, (), "f.cpp", 1) for name, schema in defined.items()},
             kernels=tuple(found),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 
+import msgspec.structs
 import pytest
 
 from abiscan.binary.elf import Machine
@@ -209,10 +209,10 @@ def test_a_name_stands_for_its_overloads_unless_it_is_an_operator_itself() -> No
 
 def test_old_keys_have_a_suffix() -> None:
     """In 1.4, the CPU is ``CPUTensorId``: an operator with a kernel for it is special to no device."""
-    old = dataclasses.replace(BASE, keys=keys_of(TorchVersion("1.4.0")).names, aliases={}, fallbacks=())
+    old = msgspec.structs.replace(BASE, keys=keys_of(TorchVersion("1.4.0")).names, aliases={}, fallbacks=())
     operator = Operator("ns::f", "ns::f(Tensor x) -> Tensor", (), None, None)
     kernel = Kernel("ns::f", "CPUTensorId", None, None, False, "f.cpp", 1)
-    registered = dataclasses.replace(old, operators={"ns::f": operator}, kernels=(kernel,))
+    registered = msgspec.structs.replace(old, operators={"ns::f": operator}, kernels=(kernel,))
     (found,) = cover(DispatchTable((1, 4), registered), "CUDATensorId", frozenset()).missing
     assert (found.operator, found.general) == ("ns::f", True)
 

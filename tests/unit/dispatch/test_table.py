@@ -7,12 +7,12 @@ it was compiled with the headers of each release and run with its libtorch_cpu.s
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import lzma
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec.structs
 import pytest
 
 from abiscan.binary.elf import Machine
@@ -212,6 +212,6 @@ def test_the_order_of_the_entries(keys: dict[int, str], aliases: set[str], expec
 def test_keys_that_a_release_has_without_a_name_for_them(keys: dict[int, str], expected: str | None) -> None:
     """1.12 names few of the keys that each functionality has, one for each backend."""
     base = operators("1.12.1", Machine.X86_64, ())
-    found = DispatchTable((1, 12), dataclasses.replace(base, keys=keys, aliases={})).names
+    found = DispatchTable((1, 12), msgspec.structs.replace(base, keys=keys, aliases={})).names
     assert found.get(21) == expected
     assert found.items() >= keys.items()

@@ -5,11 +5,11 @@ The objects are samples; how they need each other is made up here.
 
 from __future__ import annotations
 
-import dataclasses
 import shutil
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec.structs
 import pytest
 
 from abiscan.binary.elf import Machine
@@ -136,7 +136,7 @@ def test_what_torch_says_is_in_its_own_words(loads: Loads, library: Path, monkey
     monkeypatch.setattr(
         type(loads.replayer.torch),
         "operators_of",
-        lambda _, release, names=None: dataclasses.replace(operators_of(release, names), reworded=now),
+        lambda _, release, names=None: msgspec.structs.replace(operators_of(release, names), reworded=now),
     )
     reworded = loads.load(OWNER, library).failure
     assert reworded is not None

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Collection
 from typing import Any, Final
 
+import msgspec.structs
 import pytest
 
 from abiscan.binary.elf import Machine, SharedObject
@@ -34,8 +34,8 @@ def failing(
     found = registering(case, "_C.so", TorchVersion("2.13.0"))
     assert found is not None
     assert found.operators is not None
-    operators = None if unworded is None else dataclasses.replace(found.operators, unworded=frozenset(unworded))
-    found = dataclasses.replace(found, operators=operators)
+    operators = None if unworded is None else msgspec.structs.replace(found.operators, unworded=frozenset(unworded))
+    found = msgspec.structs.replace(found, operators=operators)
     resolution = resolve(process, loader.open(process, "/x/_C.so"))
     return first_error("/x/_C.so", facts, resolution, Interpreter(tag=tag("3.11")), found)
 

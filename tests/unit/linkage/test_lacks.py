@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, Final
 
+import msgspec.structs
 import pytest
 
 from abiscan.dispatch.operators import KEYS, TAGS, Rewording
@@ -34,7 +34,7 @@ def made(case: dict[str, Any], **changes: Any) -> Registering:
     result = registering(case, "_C.so", TorchVersion("2.13.0"))
     assert result is not None
     assert result.operators is not None
-    return dataclasses.replace(result, operators=dataclasses.replace(result.operators, **changes))
+    return msgspec.structs.replace(result, operators=msgspec.structs.replace(result.operators, **changes))
 
 
 def lacks(registered: Registering, release: str = "2.16.0") -> list[Lack]:
@@ -150,7 +150,7 @@ def test_what_a_torch_accepts_is_known_of_its_releases(minor: MinorVersion, is_k
         found = registering({"registers": steps, "has": {"entries": []}}, "_C.so", TorchVersion("2.13.0"))
         assert found is not None
         assert found.operators is not None
-        of_this = dataclasses.replace(found, keys=dataclasses.replace(found.keys, minor=minor))
+        of_this = msgspec.structs.replace(found, keys=msgspec.structs.replace(found.keys, minor=minor))
         reasons = [lack.reason for lack in _assumed("it", of_this, found.operators)]
         assert any(said in reason for reason in reasons) is not is_known
 
@@ -194,7 +194,7 @@ def test_what_is_unknown_about_a_torch_that_is_newer_than_all_that_is_known(
     found = registering({"registers": steps, "has": has}, "_C.so", TorchVersion("2.13.0"))
     assert found is not None
     assert found.operators is not None
-    newer = dataclasses.replace(found, keys=dataclasses.replace(found.keys, minor=(2, 99)))
+    newer = msgspec.structs.replace(found, keys=msgspec.structs.replace(found.keys, minor=(2, 99)))
     said = [(lack.reason, lack.decides) for lack in _assumed("it", newer, found.operators)]
     assert len(said) == len(expected)
     for (reason, decides), (begins, decisive) in zip(said, expected, strict=True):
@@ -209,7 +209,7 @@ def test_a_fallback_that_replaces_another_one(minor: MinorVersion, said: int) ->
     found = registering({"registers": steps * 2, "has": {"entries": []}}, "_C.so", TorchVersion("2.13.0"))
     assert found is not None
     assert found.operators is not None
-    of_this = dataclasses.replace(found, keys=dataclasses.replace(found.keys, minor=minor))
+    of_this = msgspec.structs.replace(found, keys=msgspec.structs.replace(found.keys, minor=minor))
     assert found.failure is None
     reasons = [lack.reason for lack in _assumed("it", of_this, found.operators)]
     assert [reason.partition(" is not known")[0] for reason in reasons] == [

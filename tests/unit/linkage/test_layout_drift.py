@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Final, cast
 
 import pytest
+from msgspec.structs import replace
 
 from abiscan.binary.elf import ElfFile, Machine, SharedObject
 from abiscan.binary.symbols import Definition, SymbolTable

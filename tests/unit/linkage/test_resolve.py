@@ -5,8 +5,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-
+import msgspec.structs
 import pytest
 
 from abiscan.binary.elf import Machine, SharedObject
@@ -226,7 +225,7 @@ def test_symbols_of_the_libraries_of_a_release_are_looked_up_in_those_that_are_l
     names = ["cudaOne", "cudaTwo", "cudaBoth", "Py_Three", "cudaNone"]
     objects = {"ext": obj("two", "three", "libcudart.so.12", references=names), "two": obj(), "three": obj()}
     for column, name in ((1, "two"), (2, "three")):
-        objects[name] = dataclasses.replace(objects[name], symbols=ColumnSymbols(table=table, column=column))
+        objects[name] = msgspec.structs.replace(objects[name], symbols=ColumnSymbols(table=table, column=column))
     resolution = loaded(objects, python=False)
     assert [str(one) for one in resolution.unchecked] == ["cudaOne", "cudaNone"]  # the absent library may have them
     assert undefined(resolution) == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import json
 from pathlib import Path
@@ -10,10 +9,12 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 import jsonschema
+import msgspec.structs
 import pytest
 import xmlschema
 
 from abiscan.findings import Effect
+from abiscan.inputs.kinds import TargetKind
 from abiscan.report import github, junit, markdown, sarif
 from abiscan.results.check import Gap, Report, Suppressed
 from abiscan.results.package import PackageResult, PackageVerdict
@@ -26,13 +27,19 @@ SCHEMAS = Path(__file__).resolve().parents[2] / "data" / "schemas"
 RULE = RULES[0].name
 BROKEN = finding(proofs=2, rule=RULE)
 NOTED = finding(Effect.NOTE, rule=RULE)
+IN_CALLS = finding(Effect.CALL_FAILS, rule=RULE)
 GAP = Gap(stage="elf", reason="cut")
 FULL = Report(
     results=(
         failure(findings=(BROKEN, NOTED), gaps=(GAP,)),
         result(suppressed=(Suppressed(finding=BROKEN, reason="known"),)),
         result(torch=None, torch_build=None, verdict=Verdict.UNKNOWN, gaps=(GAP,)),
-        result(target="build/out", path="pkg/_C.so", findings=(finding(Effect.CALL_FAILS, rule=RULE),)),
+        result(
+            target="build/out",
+            kind=TargetKind.FOLDER,
+            path="pkg/_C.so",
+            findings=(finding(Effect.CALL_FAILS, rule=RULE),),
+        ),
     )
 )
 HOSTILE = "a\x1b]0;x\x07\n::error::b\r|`<b>%0A\ud800\ufffe"
@@ -74,7 +81,7 @@ def test_a_name_that_is_no_text_has_a_uri() -> None:
 
 
 def fingerprint(**changes: Any) -> str:
-    changed = dataclasses.replace(BROKEN, **changes.pop("finding", {}))
+    changed = msgspec.structs.replace(BROKEN, **changes.pop("finding", {}))
     (entry,) = run_of(Report(results=(failure(**{"findings": (changed,), **changes}),)))["results"]
     (found,) = entry["partialFingerprints"].values()
     return str(found)

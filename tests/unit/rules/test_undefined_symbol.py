@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+import msgspec.structs
 
 from abiscan.rules import undefined_symbol
 from tests import world
@@ -16,7 +16,7 @@ def found(*references: str) -> list[tuple[str, list[str], str]]:
     extension = {"needed": ["libtorch_cpu.so"], "references": list(references)}
     linkage = world.linkage({"objects": {world.EXTENSION: extension}})
     sibling = world.shared_object(soname="libops.so", defines=[HELPER, OTHER])
-    findings = undefined_symbol.check(dataclasses.replace(linkage, siblings={"libops.so": sibling}))
+    findings = undefined_symbol.check(msgspec.structs.replace(linkage, siblings={"libops.so": sibling}))
     return [(each.message, [one.subject for one in each.evidence], each.fix or "") for each in findings]
 
 

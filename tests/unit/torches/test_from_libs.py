@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-import dataclasses
 import shutil
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
+import msgspec.structs
 import pytest
 
 from abiscan.binary.elf import Machine
@@ -428,7 +428,7 @@ def test_a_key_that_torch_s_own_table_lacks_has_the_name_of_its_release() -> Non
 
 def test_tags_are_those_of_the_torch_s_own_header(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before those of its release: a build of a fork, say, that has more of them."""
-    tagged = dataclasses.replace(defined("a::one"), tags=(1,))
+    tagged = msgspec.structs.replace(defined("a::one"), tags=(1,))
     recovered = with_libraries(one=Registrations(operators=(tagged,)))
     monkeypatch.setattr("abiscan.emulation.recover_torch", lambda *_: recovered)
     package = torch_package(tmp_path, build="2.9.1")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from abiscan.dispatch.operators import Fallback, Kernel, Operator, Operators, Place
 from abiscan.torches.operator_format import MAGIC

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Collection
 from pathlib import Path
 
+import msgspec.structs
 import pytest
 
 from abiscan.binary.elf import Machine
@@ -139,7 +139,7 @@ def test_another_version_has_another_file(tmp_path: Path, reads: list[TorchRelea
     given, cache = release(library(tmp_path, b"")), tmp_path / "cache"
     builds = ("2.13.0+cpu", "2.12.0+cpu", None)
     for build in (*builds, *builds):
-        operators_of(dataclasses.replace(given, build=build), Files(), session_at(cache))
+        operators_of(msgspec.structs.replace(given, build=build), Files(), session_at(cache))
     assert [of.build for of in reads] == [*builds]
 
 

@@ -1,0 +1,46 @@
+"""What a target is: decided here for all commands, by its name and by what lies at its path."""
+
+from __future__ import annotations
+
+import enum
+import re
+from pathlib import Path
+from typing import Final
+
+from abiscan.inputs import disk
+
+WHEEL_SUFFIX: Final = ".whl"
+_CONDA: Final = re.compile(r"[^/]+-[^-/]+-[^-/]+(\.conda|\.tar\.bz2)")
+_SOURCE_ARCHIVE: Final = re.compile(r"\.(tar(\.\w+)?|tgz|tbz2?|txz|zip)$")
+
+
+class TargetKind(enum.Enum):
+    """What a target is; the value is for messages."""
+
+    LIBRARY = "library"
+    WHEEL = "wheel"
+    CONDA = "conda package"
+    FOLDER = "folder"
+    INSTALLED = "installed package"
+    SOURCE = "archive of source code"
+
+    @property
+    def is_archive(self) -> bool:
+        """Whether it is a package in one file."""
+        return self in {TargetKind.WHEEL, TargetKind.CONDA}
+
+
+def kind_of(path: Path) -> TargetKind:
+    """Return what a path stands for; what is not there is taken for what its name says."""
+    if disk.is_dir(path):
+        return TargetKind.FOLDER
+    if path.suffix == WHEEL_SUFFIX:
+        return TargetKind.WHEEL
+    if _CONDA.fullmatch(path.name):
+        return TargetKind.CONDA
+    return TargetKind.SOURCE if _SOURCE_ARCHIVE.search(path.name) else TargetKind.LIBRARY
+
+
+def may_be_package(name: str) -> bool:
+    """Return whether a file is named like a package in one file."""
+    return name.endswith(WHEEL_SUFFIX) or _CONDA.fullmatch(name) is not None
