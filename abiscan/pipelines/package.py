@@ -249,7 +249,7 @@ def package_result(read_package: ReadPackage, target: ExaminedTarget, results: S
         built_for=_built_for(target, libraries),
         libraries=libraries,
         modules=tuple(_module(other, world) for other in reading.imports if other is not outcome),
-        lacking=_lacking(outcome, world) if outcome else (),
+        lacking=_lacking(outcome, world) if outcome and libraries else _lacking_apart(read_package, target),
         not_installed=world.missing_requirements,
         conditions=tuple(f"{one.text} ({one.at})" for one in outcome.conditions) if outcome else (),
         gaps=outcome.gaps if outcome else (),
@@ -356,6 +356,14 @@ def _lacking(outcome: ImportOutcome, world: PackageWorld | ImageWorld) -> tuple[
     doubtful = (load.path for load in outcome.loads if load.path and not isinstance(load.raised, Raised))
     attempts = (world.attempts[path] for path in doubtful if path in world.attempts)
     return tuple(dict.fromkeys(name for attempt in attempts for name in attempt.lacking))
+
+
+def _lacking_apart(read_package: ReadPackage, target: ExaminedTarget) -> tuple[str, ...]:
+    """What the libraries of a package need that nothing provides, where none of them has to do with torch."""
+    world = read_package.world.fresh()
+    for location in target.target.libraries:
+        world.load(_inside(read_package.package, location), LoadedBy.CTYPES)
+    return tuple(dict.fromkeys(name for attempt in world.attempts.values() for name in attempt.lacking))
 
 
 def _inside(package: Package, location: str) -> str:

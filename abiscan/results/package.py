@@ -174,7 +174,7 @@ class PackageResult(Struct, frozen=True, kw_only=True):
         """The verdict in one line."""
         match self.verdict:
             case PackageVerdict.WORKS:
-                return f"works{self._provided}" if self.libraries else "works: none of its libraries uses torch"
+                return f"works{self._provided}" if self.libraries else self._works_apart
             case PackageVerdict.WORKS_WITHOUT:
                 return f"works without {_named(self.without)}{self._told()}{self._provided}"
             case PackageVerdict.CORRUPTS:
@@ -184,6 +184,14 @@ class PackageResult(Struct, frozen=True, kw_only=True):
                 return f"import fails - {self.error}"
             case PackageVerdict.UNKNOWN:
                 return f"unknown - {self._doubt()}"
+
+    @property
+    def _works_apart(self) -> str:
+        """That it works where no library uses torch, and what these need that is not there."""
+        text = "works: none of its libraries uses torch"
+        return (
+            f"{text}, but some need {listed(self.lacking)}, which this machine does not have" if self.lacking else text
+        )
 
     @property
     def _provided(self) -> str:
