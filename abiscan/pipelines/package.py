@@ -250,6 +250,7 @@ def package_result(read_package: ReadPackage, target: ExaminedTarget, results: S
         libraries=libraries,
         modules=tuple(_module(other, world) for other in reading.imports if other is not outcome),
         lacking=_lacking(outcome, world) if outcome and libraries else _lacking_apart(read_package, target),
+        needs=_needs(outcome, world) if error and outcome else (),
         not_installed=world.missing_requirements,
         conditions=tuple(f"{one.text} ({one.at})" for one in outcome.conditions) if outcome else (),
         gaps=outcome.gaps if outcome else (),
@@ -356,6 +357,17 @@ def _lacking(outcome: ImportOutcome, world: PackageWorld | ImageWorld) -> tuple[
     doubtful = (load.path for load in outcome.loads if load.path and not isinstance(load.raised, Raised))
     attempts = (world.attempts[path] for path in doubtful if path in world.attempts)
     return tuple(dict.fromkeys(name for attempt in attempts for name in attempt.lacking))
+
+
+def _needs(outcome: ImportOutcome, world: PackageWorld | ImageWorld) -> tuple[str, ...]:
+    """The libraries without which the import would not end the process: the load would fail before, and be caught."""
+    needs: dict[str, None] = {}
+    for load in outcome.loads:
+        if load.guarded and load.path and load.path in world.attempts:
+            needs.update(dict.fromkeys(world.attempts[load.path].needs))
+            if isinstance(load.raised, Raised) and load.raised.exception == PROCESS_ENDS:
+                return tuple(needs)
+    return ()
 
 
 def _lacking_apart(read_package: ReadPackage, target: ExaminedTarget) -> tuple[str, ...]:

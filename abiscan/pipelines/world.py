@@ -48,7 +48,8 @@ class LoadAttempt(Struct, frozen=True, kw_only=True):
 
     ``exact`` is false if a part of the words is unknown. ``assumed`` says that a package which is required, and not
     installed, may bring what is lacking. ``unreadable`` says that the file is damaged, or not for ``ld.so``;
-    ``lacks_library`` that a library is not there, and not a symbol.
+    ``lacks_library`` that a library is not there, and not a symbol. ``needs`` are those that are neither of torch, the
+    package nor the system: where they are taken to be there, what comes of the load holds on that condition.
     """
 
     path: str
@@ -59,6 +60,7 @@ class LoadAttempt(Struct, frozen=True, kw_only=True):
     assumed: bool = False
     unreadable: bool = False
     lacks_library: bool = False
+    needs: tuple[str, ...] = ()
 
     @property
     def is_known(self) -> bool:
@@ -256,6 +258,8 @@ class _Loads:
             if attempt.words is None and attempt.is_known:
                 entered = self._setting.loader.enter(moment.process, location, visible=loader is LoadedBy.CTYPES)
                 then = msgspec.structs.replace(then, process=entered, loaded=moment.loaded | {location}, after={})
+            elif attempt.words is None:
+                then = msgspec.structs.replace(then, is_followed=False, after={})
             moment.after[path, loader] = attempt, then
         return moment.after[path, loader]
 
@@ -356,7 +360,9 @@ class _Loads:
         error = linkage.error if loader is LoadedBy.IMPORT else _error_of_dlopen(linkage)
         if error is None:
             return found
-        return LoadAttempt(path=path, words=error.message, aborts=error.aborts, exact=error.exact)
+        if found.lacking and not found.assumed:  # it fails in any case, and here it does not get that far
+            return msgspec.structs.replace(found, words=found.problem)
+        return LoadAttempt(path=path, words=error.message, aborts=error.aborts, exact=error.exact, needs=found.needs)
 
     def _library(self, moment: _Moment, location: str, path: str) -> LoadAttempt:
         """The load of a library that does not use torch."""
@@ -379,7 +385,9 @@ class _Loads:
         unreachable = moment.is_followed and any(map(self._is_own, opened.missing))
         if resolution.error is None and not unreachable:
             assumed = bool(lacking and self.missing_requirements)
-            return LoadAttempt(path=path, words=None, lacking=lacking, assumed=assumed)
+            external = (one.name for one in resolution.closure.missing if one.absence is Absence.EXTERNAL)
+            needs = tuple(dict.fromkeys(name for name in external if not name.startswith("libpython")))
+            return LoadAttempt(path=path, words=None, lacking=lacking, assumed=assumed, needs=needs)
         words = self._first(resolve(moment.process, opened)) or self._first(resolution)
         return LoadAttempt(path=path, words=words, lacking=lacking)
 

@@ -143,13 +143,15 @@ class Load(Struct, frozen=True, kw_only=True):
     """One library that the code loaded, or tried to.
 
     ``path`` is None if it could not be followed. ``raised`` is what the load raised, and ``told`` how users learn of
-    it if the package catches that, ``told_text`` in which words; None if it does not.
+    it if the package catches that, ``told_text`` in which words; None if it does not. ``guarded`` says that the package
+    catches what a load raises that fails.
     """
 
     path: str | None
     loader: LoadedBy
     at: PythonLine
     raised: Raised | Answer | None
+    guarded: bool = False
     told: Told | None = None
     told_text: str | None = None
 

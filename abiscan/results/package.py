@@ -111,7 +111,8 @@ class PackageResult(Struct, frozen=True, kw_only=True):
 
     ``module`` is the name it is imported by, None if it cannot be imported by one; ``built_for`` are the releases that
     the libraries it uses were built for, oldest first, empty if that is unknown or differs; ``lacking`` are
-    external libraries that it needs and this machine does not have, ``not_installed`` the packages that it requires
+    external libraries that it needs and this machine does not have, ``needs`` those that must be there for the import
+    to fail as it is said to: without them it goes another way; ``not_installed`` the packages that it requires
     and that may bring them; ``conditions`` could not be decided ahead; ``gaps`` say what could not be followed.
     ``findings`` are about the package as a whole, such as its metadata. ``other_builds`` are the verdicts on other
     builds of the same release, where a release number was asked for and they differ. ``unread`` says what is not read
@@ -130,6 +131,7 @@ class PackageResult(Struct, frozen=True, kw_only=True):
     libraries: tuple[UsedLibrary, ...] = ()
     modules: tuple[ModuleResult, ...] = ()
     lacking: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
     not_installed: tuple[str, ...] = ()
     conditions: tuple[str, ...] = ()
     gaps: tuple[str, ...] = ()
@@ -181,7 +183,8 @@ class PackageResult(Struct, frozen=True, kw_only=True):
                 harmful = (one for one in self.libraries if one.used is not False and one.verdict is Verdict.CORRUPTS)
                 return f"loads, then corrupts memory: {listed(library.path for library in harmful)}"
             case PackageVerdict.IMPORT_FAILS:
-                return f"import fails - {self.error}"
+                condition = f" where {listed(self.needs)} can be found" if self.needs else ""
+                return f"import fails{condition} - {self.error}"
             case PackageVerdict.UNKNOWN:
                 return f"unknown - {self._doubt()}"
 
@@ -263,6 +266,7 @@ def package_document(package: PackageResult) -> dict[str, Any]:
         ],
         "missing_operators": list(package.missing_operators),
         "lacking": list(package.lacking),
+        "needs": list(package.needs),
         "not_installed": list(package.not_installed),
         "conditions": list(package.conditions),
         "gaps": [*package.gaps, *([package.unread] if package.unread else [])],
