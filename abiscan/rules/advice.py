@@ -40,6 +40,15 @@ def other_build(linkage: Linkage, kind: str = "") -> str:
     return f"{own_build}, or the torch it was built for{of_kind}{admitted}"
 
 
+def other_kind(linkage: Linkage, kind: str) -> str:
+    """The two ways out where the release is right, and torch is of the wrong kind.
+
+    :param kind: the kind of torch that the extension needs: ``CUDA``
+    """
+    found_by = _found_by(linkage, without_gpu=True)
+    return f"install a {kind} build of torch, or a build of the extension without {kind}{found_by}"
+
+
 def _found_by(linkage: Linkage, *, without_gpu: bool) -> str:
     """What to type to find such a build of a package for a release: rules themselves do not use the network.
 

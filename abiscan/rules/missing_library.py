@@ -27,7 +27,7 @@ from abiscan.findings import Effect, Evidence, Finding, rule
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.model import Absence, MissingLibrary
 from abiscan.linkage.resolve import NO_SUCH_FILE
-from abiscan.rules.advice import other_build, required_elsewhere
+from abiscan.rules.advice import other_build, other_kind, required_elsewhere
 from abiscan.rules.symbols import KINDS, missing_torch_libraries, of_missing_libraries
 from abiscan.rules.symptom import symptom
 
@@ -57,11 +57,7 @@ def _torch_lacks(linkage: Linkage, missing: Sequence[MissingLibrary]) -> Finding
     if kind:
         cause = f"{linkage.name} is a {kind} build, but {linkage.release} has no {kind}"
         # A build of this torch with the libraries would be the wrong release still.
-        fix = (
-            other_build(linkage, kind)
-            if required_elsewhere(linkage)
-            else f"install a {kind} build of torch, or a build of the extension without {kind}"
-        )
+        fix = other_build(linkage, kind) if required_elsewhere(linkage) else other_kind(linkage, kind)
     else:
         cause = f"{linkage.name} needs libraries of torch that {linkage.release} does not have"
         fix = other_build(linkage)
