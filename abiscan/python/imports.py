@@ -114,7 +114,7 @@ class PythonInterpreter(Calls):
             return NotKnown(full)
         module = PythonModule(full, {}, found.file, found.folders)
         if found.file is None:
-            module.open_ = True
+            module.open_ = "." in full or not self.library.surroundings.is_mere_folder(full)
             return module
         self.modules[full] = module
         self.trace.imported.append(found.file)
