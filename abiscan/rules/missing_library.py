@@ -13,7 +13,8 @@ torch on disk, `--strict` counts it as a failure.
 the kind of torch you have. For others: install the package that provides the library, or put it on the search path.
 
 **Limits.** Packages often load their own libraries first, with `ctypes` or in `__init__.py`. Libraries in the same
-wheel or folder therefore count as found; those of other packages do not.
+wheel or folder therefore count as found; those of other packages do not. For a single file, a `note` names those that
+no search path leads to. The verdict on a package goes by what its Python code loads before.
 
 **Example.** `libc10_cuda.so: cannot open shared object file: No such file or directory`.
 """
@@ -33,7 +34,7 @@ from abiscan.rules.symptom import symptom
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
-    """One finding for libraries that torch lacks, one for those that nothing on this machine provides."""
+    """One finding for libraries that torch lacks, and notes on those whose search may find nothing."""
     if of_torch := missing_torch_libraries(linkage):
         yield _torch_lacks(linkage, of_torch)
     missing = linkage.resolution.closure.missing if linkage.resolution else ()
@@ -49,6 +50,18 @@ def check(linkage: Linkage) -> Iterator[Finding]:
             ),
             evidence=_evidence(external),
             fix="install the package that provides it, put it on RPATH or LD_LIBRARY_PATH, or load it first",
+        )
+    if linkage.only_beside:
+        names = ", ".join(linkage.only_beside)
+        yield Finding(
+            rule=RULE.name,
+            effect=Effect.NOTE,
+            message=(
+                f"{linkage.name} needs {names}, which lies next to it, but no RPATH or RUNPATH leads there: unless it "
+                f"is loaded first, loading fails: {linkage.only_beside[0]}: {NO_SUCH_FILE}"
+            ),
+            evidence=tuple(Evidence(subject=name, object=linkage.name) for name in linkage.only_beside),
+            fix="link it with -Wl,-rpath,'$ORIGIN', or load the library first",
         )
 
 

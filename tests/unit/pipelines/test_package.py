@@ -473,3 +473,16 @@ def test_a_folder_is_a_package_if_it_has_an_init_file(tmp_path: Path) -> None:
     package = of_folder(tmp_path / "pkg")
     assert package is not None
     assert (package.name, package.root, package.members) == ("pkg", str(tmp_path), ("pkg/__init__.py",))
+
+
+@pytest.mark.parametrize(("runpath", "is_noted"), [("", True), ("$ORIGIN", False), ("$ORIGIN/lib", True)])
+def test_a_single_file_is_taken_to_find_what_lies_next_to_it_with_a_note(
+    runpath: str, is_noted: bool, torch: Path, tmp_path: Path
+) -> None:
+    Elf(soname="libbeside.so").write(tmp_path / "libbeside.so")
+    file = extension(needed=("libtorch_cpu.so", "libbeside.so"), runpath=runpath).write(tmp_path / "_C.so")
+    (found,) = abiscan.check(file, torch).results
+    notes = [one.message for one in found.findings if one.rule == "missing-library"]
+    assert found.verdict.value == "loads"
+    assert bool(notes) is is_noted
+    assert all("_C.so needs libbeside.so, which lies next to it, but no RPATH" in note for note in notes)
