@@ -266,11 +266,12 @@ def package_document(package: PackageResult) -> dict[str, Any]:
         ],
         "missing_operators": list(package.missing_operators),
         "lacking": list(package.lacking),
-        "needs": list(package.needs),
         "not_installed": list(package.not_installed),
         "conditions": list(package.conditions),
         "gaps": [*package.gaps, *([package.unread] if package.unread else [])],
     }
+    if package.needs:
+        document["needs"] = list(package.needs)
     if package.other_builds:
         document["other_builds"] = {build: verdict.value for build, verdict in package.other_builds.items()}
     return document
