@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
 import posixpath
@@ -14,6 +15,7 @@ from msgspec import Struct, field
 from abiscan.binary.elf import Machine
 from abiscan.binary.ownership import gpu_library, is_system_library
 from abiscan.binary.registration_api import registers
+from abiscan.errors import InputError
 from abiscan.extension.examined import ExaminedExtension, ExaminedTarget
 from abiscan.inputs import system
 from abiscan.inputs.files import Files
@@ -307,7 +309,9 @@ class _Loads:
         return frozenset(name.partition("::")[0] for name in self._of_torch)
 
     def call(self, moment: _Moment, operator: str) -> int | bool | str | NoResult | None:
-        """What an operator returns that the package has registered by then."""
+        """What an operator returns that the package has registered by then, or a function of an extension module."""
+        if "::" not in operator:
+            return self._call_function(*operator.rsplit(":", 1))
         if moment.is_unread:
             return NoResult(reason="not all that the package registers could be read")
         # The emulator takes longer to import than many checks take.
@@ -317,6 +321,20 @@ class _Loads:
         found = operator_results.result(
             moment.registrants.values(), operator, self._setting.release.torch_version, self._results
         )
+        return NoResult(reason=found.reason) if isinstance(found, NotRun) else found
+
+    def _call_function(self, path: str, name: str) -> int | bool | str | NoResult | None:
+        source = self._files.source(self.location(path))
+        if source is None:
+            return NoResult(reason="the file cannot be read")
+        from abiscan.emulation import NotRun, call_function  # takes longer to import than many checks take
+
+        key = source.fingerprint(), name
+        if key not in self._results:
+            with contextlib.suppress(InputError):
+                file = source.open()
+                self._results[key] = call_function(file, file.facts(), name)
+        found = self._results.get(key, NotRun(reason="the file cannot be read"))
         return NoResult(reason=found.reason) if isinstance(found, NotRun) else found
 
     def _extension(self, moment: _Moment, examined: ExaminedExtension, loader: LoadedBy) -> tuple[LoadAttempt, _Moment]:

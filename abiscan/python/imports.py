@@ -111,6 +111,7 @@ class PythonInterpreter(Calls):
     def _load_found(self, full: str, found: Found) -> object:
         if found.extension and found.file is not None:
             loading.load_extension(self, found.file)
+            self.extensions[full] = found.file
             return NotKnown(full)
         module = PythonModule(full, {}, found.file, found.folders)
         if found.file is None:
@@ -300,7 +301,7 @@ class PythonInterpreter(Calls):
             return self._take_own(module, name)
         if f"{full}.{name}" in MODELS:
             return self.import_module(f"{full}.{name}")
-        if self.library.installed_has(full, name) is False:
+        if self.library.installed_has(full, name) is False and not self._is_made(full):
             source = self.library.surroundings.source(full)
             raise thrown(ImportError, f"cannot import name '{name}' from '{full}' ({source})")
         if isinstance(module, NotKnown) and self.library.locate(f"{full}.{name}") is not None:
@@ -311,6 +312,10 @@ class PythonInterpreter(Calls):
             if error.failure.cls is not AttributeError:
                 raise
             raise thrown(ImportError, f"cannot import name '{name}' from '{full}' (unknown location)") from None
+
+    def _is_made(self, full: str) -> bool:
+        """Whether a modelled module is made by code, as ``torch.ops`` is, and no file."""
+        return full in MODELS and self.library.installed_has(full, None) is False
 
     def _take_own(self, module: PythonModule, name: str) -> object:
         submodule = f"{module.name}.{name}"

@@ -155,6 +155,8 @@ class PythonMachine:
         """Whether libraries do not load that need another one, which is not on this machine."""
         self.perhaps = False
         """Whether what is being run may not run at all: what it changes is not known then."""
+        self.extensions: dict[str, str] = {}
+        """The extension modules of the package that are imported, and their files."""
         self._told_of_gaps = False
         self._taken: dict[object, bool] = {}
         """What was decided, by what it depends on."""

@@ -118,7 +118,10 @@ class World(Protocol):
         ...
 
     def call(self, operator: str) -> int | bool | str | NoResult | None:
-        """What an operator that a library loaded so far defines returns, called without arguments."""
+        """What an operator that a library loaded so far defines returns, called without arguments.
+
+        ``path/_C.so:name`` is a function of an extension module.
+        """
         ...
 
 
