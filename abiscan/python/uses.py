@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Container, Hashable, Iterable, Sequence
 from itertools import accumulate
@@ -17,8 +16,9 @@ from abiscan.python.machine import Attempt, Exhausted, Limits, Unreadable
 from abiscan.python.model import Answer, HowLoaded, LibraryUse, LoadedBy, NoResult, OtherTorch, PythonLine, Raised
 from abiscan.python.questions import AskedWorld, Questions
 from abiscan.python.values import Class, NotKnown, PythonFunction, PythonModule, Thrown, Why
+from abiscan.regex import regex
 
-_WORD = re.compile(rb"[\w\x80-\xff]+")
+_WORD = regex(rb"[\w\x80-\xff]+")
 _FEW_NAMES = 20
 _MOST_MODULES = 200
 _MOST_CHOICES = 6
