@@ -216,15 +216,25 @@ class PythonCode(Struct, dict=True):
         return self.outline(path).calls(self.risky) or self._uses_acting(path)
 
     @cached_property
+    def _acting_classes(self) -> dict[str, frozenset[bytes]]:
+        """The classes that load or register something in one of their methods, by the file that defines them."""
+        classes = {path: self.outline(path).classes(self.risky) for path in self.sources}
+        every = frozenset[bytes]().union(*classes.values())
+        for path, own in classes.items():
+            if every and b"metaclass" in self.outline(path).data:
+                classes[path] = own | self.outline(path).with_metaclass(every)
+        return {path: own for path, own in classes.items() if own}
+
+    @cached_property
     def _acting(self) -> dict[str, frozenset[bytes]]:
         """The names that act wherever they are used, by the file that binds them.
 
         Those are the classes whose special methods run as others are derived from them, and the objects that the body
         of a module makes of classes that load or register something: an operator, or an attribute, may call that.
         """
-        classes = {path: self.outline(path).classes(self.risky) for path in self.sources}
+        classes = self._acting_classes
         makers = self.risky.union(*classes.values())
-        hooking = {path: self.outline(path).hooking(own) for path, own in classes.items() if own}
+        hooking = {path: self.outline(path).hooking(own, self.risky) for path, own in classes.items()}
         metaclasses = frozenset[bytes]().union(*hooking.values())
         found = {}
         for path in self.sources:
@@ -238,18 +248,25 @@ class PythonCode(Struct, dict=True):
                 found[path] = names
         return found
 
+    @cached_property
+    def _acting_names(self) -> tuple[frozenset[bytes], frozenset[bytes]]:
+        """All of these names, and all of these classes."""
+        names = frozenset[bytes]().union(*self._acting.values())
+        return names, frozenset[bytes]().union(*self._acting_classes.values())
+
     def _uses_acting(self, path: str) -> bool:
-        """Whether the body of a module uses such a name of another one."""
-        if not self._acting:
+        """Whether the body of a module uses such a name, or such a class."""
+        outline, acting, classes = self.outline(path), self._acting, self._acting_classes
+        if not classes and not acting:
             return False
-        everywhere = frozenset[bytes]().union(*self._acting.values())
-        source = self.source(path)
-        if not any(name in source for name in everywhere):
-            return False
-        names = {name.encode() for line in self.outline(path).imports for name in line.names} & everywhere
-        for found in self.imported_by(path):
-            names |= self._acting.get(found.file or "", frozenset())
-        return bool(names) and self.outline(path).mentions(names)
+        imported = {name.encode() for line in outline.imports for name in line.names}
+        files = [path, *(found.file or "" for found in self.imported_by(path))]
+        names = imported & self._acting_names[0]
+        names |= frozenset[bytes]().union(*(acting.get(file, frozenset()) for file in files))
+        if names and outline.mentions(names):
+            return True
+        names = imported & self._acting_names[1]
+        return outline.uses(names.union(*(classes.get(file, frozenset()) for file in files)))
 
     def reaches(self, found: Found) -> bool:
         """Whether importing a module may import, by whatever way, one whose body may do something that matters."""

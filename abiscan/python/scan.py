@@ -235,23 +235,66 @@ class Outline:
                 found.add(own)
         return frozenset(found)
 
-    def hooking(self, classes: frozenset[bytes]) -> frozenset[bytes]:
-        """Those of some classes with methods that run as other classes are made."""
-        if not _HOOK.search(self.data):
+    def hooking(self, classes: frozenset[bytes], names: frozenset[bytes]) -> frozenset[bytes]:
+        """Those of some classes with methods that run as other classes are made, and may get to one of the words.
+
+        :param names: the functions that do
+        """
+        if not _HOOK.search(self.data) and not _OF_METACLASS.search(self.data):
             return frozenset()
         found = set()
         for match in _CLASS.finditer(self.data):
-            end = _LEFT.search(self.data, match.end()) if match[1] in classes else None
-            if match[1] in classes and _HOOK.search(self.data, match.start(), end.start() if end else len(self.data)):
-                found.add(match[1])
+            if match[1] in classes:
+                left = _LEFT.search(self.data, match.end())
+                is_meta = _OF_METACLASS.match(self.data, match.start()) is not None
+                if self._hooks_act(match.end(), left.start() if left else len(self.data), names, is_meta=is_meta):
+                    found.add(match[1])
         return frozenset(found)
+
+    def _hooks_act(self, start: int, end: int, names: frozenset[bytes], *, is_meta: bool) -> bool:
+        """Whether the hooks of a class get to one of the words: themselves, or by methods that they mention.
+
+        :param is_meta: whether it is a metaclass: each of its special methods is a hook, but for the one that makes
+            objects of its classes
+        """
+        methods = self._methods(start, end)
+        if is_meta:
+            methods.pop(b"__call__", None)
+        hooks = {name for name in methods if name in _HOOKS or (is_meta and name.startswith(b"__"))}
+        if not hooks:
+            return False
+        acting = {name for word in self._words for name in methods if any(word in part for part in methods[name])}
+        for _, position in self._calls(names):
+            around = self.around(position) if start <= position < end else []
+            if len(around) > 1 and around[-2][1] in methods:
+                acting.add(around[-2][1])
+        if any(name.startswith(b"__") for name in acting):
+            return True  # whatever calls it
+        reached, waiting = set[bytes](), list(hooks)
+        while waiting:
+            name = waiting.pop()
+            if name not in reached:
+                reached.add(name)
+                waiting += {word for part in methods[name] for word in _WORD.findall(part)} & methods.keys()
+        return not reached.isdisjoint(acting)
+
+    def _methods(self, start: int, end: int) -> dict[bytes, list[bytes]]:
+        """The methods of a class by name, each as often as it is defined."""
+        first = _METHOD.search(self.data, start, end)
+        if first is None:
+            return {}
+        starts = [match for match in _METHOD.finditer(self.data, start, end) if len(match[1]) <= len(first[1])]
+        found: dict[bytes, list[bytes]] = {}
+        for match, following in zip(starts, [*(other.start() for other in starts[1:]), end], strict=True):
+            found.setdefault(match[2], []).append(self.data[match.start() : following])
+        return found
 
     def with_metaclass(self, names: frozenset[bytes]) -> frozenset[bytes]:
         """The classes that one of these is the metaclass of."""
         return frozenset(match[1] for match in _METACLASS.finditer(self.data) if match[2] in names)
 
     def made_of(self, names: frozenset[bytes]) -> frozenset[bytes]:
-        """The names at the left margin that stand for what a call of one of these gives."""
+        """The names at the left margin that stand for what a call of one of these gives, or for an attribute of it."""
         return frozenset(match[1] for match in _MADE.finditer(self.data) if match[2] in names)
 
     def mentions(self, names: Iterable[bytes]) -> bool:
@@ -263,6 +306,19 @@ class Outline:
             if not _is_word(self.data[position - 1 : position])
             and not _is_word(self.data[position + len(name) : position + len(name) + 1])
         )
+
+    def uses(self, classes: Iterable[bytes]) -> bool:
+        """Whether one of these classes, or a method that is taken from one, is called outside of functions and classes.
+        """
+        for name in classes:
+            for position in self.positions(name):
+                if not _is_word(self.data[position - 1 : position]) and _CALLED.match(self.data, position + len(name)):
+                    before = self.data[self.data.rfind(b"\n", 0, position) + 1 : position].strip(b" \t")
+                    if not before or before.endswith(_BEFORE_VALUE):
+                        around = self.around(position)
+                        if not any(keyword in {b"def", b"class"} for keyword, _ in around):
+                            return True
+        return False
 
     def _is_import(self, position: int) -> bool:
         """Whether a name is only imported or listed where it stands."""
@@ -293,9 +349,15 @@ class Outline:
 
 
 _CLASS = regex(rb"\nclass[ \t]+(\w+)")
-_HOOK = regex(rb"__init_subclass__|__set_name__|__class_getitem__|\(type\)|\(ABCMeta\)|\(EnumMeta\)")
+_HOOKS = frozenset({b"__init_subclass__", b"__set_name__", b"__class_getitem__"})
+_HOOK = regex(rb"__init_subclass__|__set_name__|__class_getitem__")
+_OF_METACLASS = regex(rb"\nclass[ \t]+\w+[ \t]*\([^)\n]*(?<![\w=])(?:type|\w*Meta|EnumType)[ \t]*[,)]")
+_METHOD = regex(rb"\n([ \t]+)(?:async[ \t]+)?def[ \t]+(\w+)")
+_WORD = regex(rb"\w+")
+_CALLED = regex(rb"(?:\.\w+)*\(|(?:\.\w+)+[ \t]*\n")
+_BEFORE_VALUE = (b"=", b"(", b",", b"[", b"{", b":", b"@", b" if", b" in", b" not", b" and", b" or")
 _METACLASS = regex(rb"\nclass[ \t]+(\w+)[^:]*metaclass[ \t]*=[ \t]*(?:\w+\.)*(\w+)")
-_MADE = regex(rb"\n(\w+)[ \t]*(?::[^=\n]*)?=[ \t]*(?:[\w.]*\.)?(\w+)\(")
+_MADE = regex(rb"\n(\w+)[ \t]*(?::[^=\n]*)?=[ \t]*(?:[\w.]*\.)?(\w+)[.(]")
 _USED = regex(rb"[^\w\s,'\"]")
 _NO_NAMES = regex(rb"#[^\n]*|[()\\]")
 _NO_CALL = (b"def ", b"elf.", b"cls.")
