@@ -116,6 +116,11 @@ class PythonCode(Struct, dict=True):
                 spaces.append(stem)
         return Found(file=None, folders=tuple(spaces)) if spaces else None
 
+    def is_own(self, name: str) -> bool:
+        """Whether nobody but the package has a module of a full name, be it there or not."""
+        top = self.find(name.partition(".")[0])
+        return self.locate(name) is not None or (top is not None and top.file is not None)
+
     def locate(self, name: str) -> Found | None:
         """The module of a full dotted name."""
         if name not in self._located:
@@ -213,7 +218,15 @@ class PythonCode(Struct, dict=True):
             return True
         if any(line.names and self.lacks(line) for line in found.imports):
             return True
-        return self.outline(path).calls(self.risky) or self._uses_acting(path)
+        return self.outline(path).calls(self.risky) or self._uses_acting(path) or self._checks(path)
+
+    def _checks(self, path: str) -> bool:
+        """Whether the body of a module calls a function that raises something, for nothing but that."""
+        functions = self.outline(path).called_for_effect
+        if not functions:
+            return False
+        files = {path, *(found.file for found in self.imported_by(path) if found.file and not found.extension)}
+        return any(self.outline(file).may_raise_in(functions) for file in files)
 
     @cached_property
     def _acting_classes(self) -> dict[str, frozenset[bytes]]:
@@ -242,7 +255,7 @@ class PythonCode(Struct, dict=True):
             names = hooking.get(path, frozenset())
             if metaclasses and b"metaclass" in outline.data:
                 names |= outline.with_metaclass(metaclasses)
-            if outline.calls(makers):
+            if outline.calls(makers) or outline.uses(classes.get(path, ())):
                 names |= outline.made_of(makers)
             if names:
                 found[path] = names

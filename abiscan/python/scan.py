@@ -320,6 +320,17 @@ class Outline:
                             return True
         return False
 
+    @cached_property
+    def called_for_effect(self) -> frozenset[bytes]:
+        """The functions that statements at the left margin call, and do nothing with the result."""
+        return frozenset(match[1] for match in _STATEMENT.finditer(self.data))
+
+    def may_raise_in(self, functions: Iterable[bytes]) -> bool:
+        """Whether it defines one of these functions, and raises something in it."""
+        if not any(b"\ndef " + name + b"(" in self.data for name in functions):
+            return False
+        return any(self.outermost(position) in {(b"def", name) for name in functions} for position in self._raises())
+
     def _is_import(self, position: int) -> bool:
         """Whether a name is only imported or listed where it stands."""
         line = self._line_at(position)[1].strip()
@@ -354,6 +365,7 @@ _HOOK = regex(rb"__init_subclass__|__set_name__|__class_getitem__")
 _OF_METACLASS = regex(rb"\nclass[ \t]+\w+[ \t]*\([^)\n]*(?<![\w=])(?:type|\w*Meta|EnumType)[ \t]*[,)]")
 _METHOD = regex(rb"\n([ \t]+)(?:async[ \t]+)?def[ \t]+(\w+)")
 _WORD = regex(rb"\w+")
+_STATEMENT = regex(rb"\n(?:\w+\.)*(\w+)\([^\n]*")
 _CALLED = regex(rb"(?:\.\w+)*\(|(?:\.\w+)+[ \t]*\n")
 _BEFORE_VALUE = (b"=", b"(", b",", b"[", b"{", b":", b"@", b" if", b" in", b" not", b" and", b" or")
 _METACLASS = regex(rb"\nclass[ \t]+(\w+)[^:]*metaclass[ \t]*=[ \t]*(?:\w+\.)*(\w+)")
