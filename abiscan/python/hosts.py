@@ -329,6 +329,9 @@ def construct(machine: PythonMachine, cls: type, args: list[object], kwargs: dic
         return NotKnown(f"bool({described(args[0])})") if known is None else known
     if issubclass(cls, PurePath):
         args = [special.path(machine, one) for one in args]
+    if cls is range and any(map(special.is_own, args)):
+        whole = [special.converted(machine, one, ("__index__",)) if special.is_own(one) else one for one in args]
+        args = [special.plain(one) if made is ABSENT else made for one, made in zip(args, whole, strict=True)]
     if args and special.is_own(args[0]):
         made = special.converted(machine, args[0], _CONVERTING.get(cls, ()))
         if made is not ABSENT:

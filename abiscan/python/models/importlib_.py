@@ -17,7 +17,18 @@ from abiscan.python.model import Answer, LoadedBy
 from abiscan.python.modelled import Modelled, Native
 from abiscan.python.models.namespace import Args, Kwargs, Model, Namespace, argument, has_version, natives
 from abiscan.python.operations import described
-from abiscan.python.values import Instance, NotKnown, OfTarget, PythonError, PythonModule, Scope, Thrown, Why, thrown
+from abiscan.python.values import (
+    ABSENT,
+    Instance,
+    NotKnown,
+    OfTarget,
+    PythonError,
+    PythonModule,
+    Scope,
+    Thrown,
+    Why,
+    thrown,
+)
 
 
 class Spec(Modelled):
@@ -98,14 +109,9 @@ def _find_spec(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
 def _check_spec(machine: PythonMachine, name: str, module: object) -> None:
     """Raise if what the code has put into ``sys.modules`` has no ``__spec__``."""
     if isinstance(module, Instance):
-        try:
-            if machine.attribute(module, "__spec__") is not None:
-                return
-        except Thrown as error:
-            if AttributeError not in error.failure.ancestry():
-                raise
-            raise thrown(ValueError, f"{name}.__spec__ is not set") from None
-        raise thrown(ValueError, f"{name}.__spec__ is None")
+        spec = module.attributes.get("__spec__", module.cls.find("__spec__", ABSENT))
+        if spec is None or (spec is ABSENT and not module.cls.is_open()):
+            raise thrown(ValueError, f"{name}.__spec__ is {'None' if spec is None else 'not set'}")
     if isinstance(module, NotKnown) and module.name != name:
         machine.gap(f"find_spec({name!r}) asks for the __spec__ of {module.name}")
 
