@@ -18,7 +18,6 @@ from abiscan.python.values import (
     ABSENT,
     Bound,
     Class,
-    Deferred,
     Instance,
     NotKnown,
     PythonError,

@@ -221,8 +221,8 @@ class PythonCode(Struct, dict=True):
         return self.outline(path).calls(self.risky) or self._uses_acting(path) or self._checks(path)
 
     def _checks(self, path: str) -> bool:
-        """Whether the body of a module calls a function that raises something, for nothing but that."""
-        functions = self.outline(path).called_for_effect
+        """Whether the body of a module calls a function that raises something."""
+        functions = self.outline(path).called_at_margin
         if not functions:
             return False
         files = {path, *(found.file for found in self.imported_by(path) if found.file and not found.extension)}
@@ -255,31 +255,44 @@ class PythonCode(Struct, dict=True):
             names = hooking.get(path, frozenset())
             if metaclasses and b"metaclass" in outline.data:
                 names |= outline.with_metaclass(metaclasses)
-            if outline.calls(makers) or outline.uses(classes.get(path, ())):
+            if outline.calls(makers) or outline.calls_class(classes.get(path, frozenset())):
                 names |= outline.made_of(makers)
             if names:
                 found[path] = names
         return found
 
     @cached_property
-    def _acting_names(self) -> tuple[frozenset[bytes], frozenset[bytes]]:
-        """All of these names, and all of these classes."""
-        names = frozenset[bytes]().union(*self._acting.values())
-        return names, frozenset[bytes]().union(*self._acting_classes.values())
+    def _leading_functions(self) -> frozenset[bytes]:
+        """The functions that load or register something, by their names and those that are bound to them."""
+        found = new = self.risky.difference(*self._acting_classes.values())
+        for _ in range(_ROUNDS):
+            new = frozenset[bytes]().union(*(self.outline(path).standing_for(new) for path in self.sources)) - found
+            found |= new
+        return found
+
+    @cached_property
+    def _leading_classes(self) -> frozenset[bytes]:
+        """The classes that do so in a method, and those derived from them."""
+        found = new = frozenset[bytes]().union(*self._acting_classes.values())
+        for _ in range(_ROUNDS):
+            new = frozenset[bytes]().union(*(self.outline(path).derived_from(new) for path in self.sources)) - found
+            found |= new
+        return found
 
     def _uses_acting(self, path: str) -> bool:
-        """Whether the body of a module uses such a name, or such a class."""
-        outline, acting, classes = self.outline(path), self._acting, self._acting_classes
-        if not classes and not acting:
+        """Whether the body of a module uses such a function or class, or a name that acts by being used at all."""
+        outline, acting = self.outline(path), self._acting
+        if not (self.risky or acting):
             return False
         imported = {name.encode() for line in outline.imports for name in line.names}
-        files = [path, *(found.file or "" for found in self.imported_by(path))]
-        names = imported & self._acting_names[0]
-        names |= frozenset[bytes]().union(*(acting.get(file, frozenset()) for file in files))
+        names = imported & frozenset[bytes]().union(*acting.values()) if acting else set[bytes]()
+        for file in (path, *(found.file or "" for found in self.imported_by(path))) if acting else ():
+            names |= acting.get(file, frozenset())
         if names and outline.mentions(names):
             return True
-        names = imported & self._acting_names[1]
-        return outline.uses(names.union(*(classes.get(file, frozenset()) for file in files)))
+        functions = (imported | outline.standing_for(self._leading_functions)) & self._leading_functions
+        classes = (imported & self._leading_classes) | self._acting_classes.get(path, frozenset())
+        return outline.uses(functions) or outline.calls_class(classes)
 
     def reaches(self, found: Found) -> bool:
         """Whether importing a module may import, by whatever way, one whose body may do something that matters."""

@@ -121,6 +121,9 @@ class Outline:
         for word in _OUTSIDE_FUNCTIONS:
             yield from self.positions(word)
         yield from islice(self._raises(), _MOST_HITS)
+        position = self.data.find(b"\nassert ")
+        if position >= 0:
+            yield position + 1
 
     def _raises(self) -> Iterator[int]:
         """The ends of the words that raise."""
@@ -307,29 +310,70 @@ class Outline:
             and not _is_word(self.data[position + len(name) : position + len(name) + 1])
         )
 
-    def uses(self, classes: Iterable[bytes]) -> bool:
-        """Whether one of these classes, or a method that is taken from one, is called outside of functions and classes.
-        """
-        for name in classes:
+    def uses(self, names: Iterable[bytes]) -> bool:
+        """Whether one of these names is used in code outside of functions, other than to derive a class from it."""
+        return any(self.outside_functions(position) and self._is_code(position) for position in self._named(names))
+
+    def calls_class(self, classes: Iterable[bytes]) -> bool:
+        """Whether one of these classes, or a method taken from one, is called or decorates at the left margin."""
+        return any(
+            self._is_code(position) and self.outermost(position)[0] not in {b"def", b"class"}
+            for position in self._named(classes)
+            if self.data[position - 1 : position] == b"@" or _CALLED.match(self.data, position)
+        )
+
+    def _named(self, names: Iterable[bytes]) -> Iterator[int]:
+        """Where one of these names is, as a whole word."""
+        for name in names:
             for position in self.positions(name):
-                if not _is_word(self.data[position - 1 : position]) and _CALLED.match(self.data, position + len(name)):
-                    before = self.data[self.data.rfind(b"\n", 0, position) + 1 : position].strip(b" \t")
-                    if not before or before.endswith(_BEFORE_VALUE):
-                        around = self.around(position)
-                        if not any(keyword in {b"def", b"class"} for keyword, _ in around):
-                            return True
-        return False
+                after = position + len(name)
+                if not (_is_word(self.data[position - 1 : position]) or _is_word(self.data[after : after + 1])):
+                    yield position
+
+    def _is_code(self, position: int) -> bool:
+        """Whether a name is evaluated where it stands: in no text, comment, import or list of bases."""
+        start, line = self._line_at(position)
+        if line.lstrip().startswith((b"import ", b"from ", b"class ", b"__all__")) or b"#" in line[: position - start]:
+            return False
+        if any(self.data.count(quotes, 0, position) % 2 for quotes in (b'"""', b"'''")):
+            return False
+        return _USED.search(line) is not None and self.data[position - 1 : position] not in {b'"', b"'"}
+
+    def standing_for(self, names: frozenset[bytes]) -> set[bytes]:
+        """The names at the left margin that are bound to something in which one of these is named."""
+        return {name for name, words in self._bound if not names.isdisjoint(words)}
+
+    def derived_from(self, classes: frozenset[bytes]) -> set[bytes]:
+        """The classes that have one of these among their bases."""
+        return {name for name, words in self._derived if not classes.isdisjoint(words)}
 
     @cached_property
-    def called_for_effect(self) -> frozenset[bytes]:
-        """The functions that statements at the left margin call, and do nothing with the result."""
+    def _bound(self) -> list[tuple[bytes, list[bytes]]]:
+        """What is bound at the left margin or imported under another name, with the names that stand for it."""
+        bound = [(match[1], _WORD.findall(match[2])) for match in _BINDING.finditer(self.data)]
+        for position in self.positions(b" as "):
+            before = self.data[max(position - 80, 0) : position].split()
+            after = _WORD.match(self.data, position + len(b" as "))
+            if before and after:
+                bound.append((after[0], before[-1:]))
+        return bound
+
+    @cached_property
+    def _derived(self) -> list[tuple[bytes, list[bytes]]]:
+        """The classes that have bases, with the names in them."""
+        return [(match[1], _WORD.findall(match[2])) for match in _DERIVED.finditer(self.data)]
+
+    @cached_property
+    def called_at_margin(self) -> frozenset[bytes]:
+        """The functions that statements at the left margin call, or the value of a name there is computed by."""
         return frozenset(match[1] for match in _STATEMENT.finditer(self.data))
 
     def may_raise_in(self, functions: Iterable[bytes]) -> bool:
         """Whether it defines one of these functions, and raises something in it."""
         if not any(b"\ndef " + name + b"(" in self.data for name in functions):
             return False
-        return any(self.outermost(position) in {(b"def", name) for name in functions} for position in self._raises())
+        ends = (*self._raises(), *self.positions(b"sys.exit"))
+        return any(self.outermost(position) in {(b"def", name) for name in functions} for position in ends)
 
     def _is_import(self, position: int) -> bool:
         """Whether a name is only imported or listed where it stands."""
@@ -365,9 +409,10 @@ _HOOK = regex(rb"__init_subclass__|__set_name__|__class_getitem__")
 _OF_METACLASS = regex(rb"\nclass[ \t]+\w+[ \t]*\([^)\n]*(?<![\w=])(?:type|\w*Meta|EnumType)[ \t]*[,)]")
 _METHOD = regex(rb"\n([ \t]+)(?:async[ \t]+)?def[ \t]+(\w+)")
 _WORD = regex(rb"\w+")
-_STATEMENT = regex(rb"\n(?:\w+\.)*(\w+)\([^\n]*")
-_CALLED = regex(rb"(?:\.\w+)*\(|(?:\.\w+)+[ \t]*\n")
-_BEFORE_VALUE = (b"=", b"(", b",", b"[", b"{", b":", b"@", b" if", b" in", b" not", b" and", b" or")
+_STATEMENT = regex(rb"\n(?:\w+[ \t]*=[ \t]*)?(?:\w+\.)*(\w+)\(")
+_BINDING = regex(rb"\n(\w+)[ \t]*(?::[^=\n]*)?=(?!=)([^\n]*)")
+_DERIVED = regex(rb"\nclass[ \t]+(\w+)[ \t]*\(([^)]*)")
+_CALLED = regex(rb"\w+(?:(?:\.\w+)*\(|(?:\.\w+)+[ \t]*\n)")
 _METACLASS = regex(rb"\nclass[ \t]+(\w+)[^:]*metaclass[ \t]*=[ \t]*(?:\w+\.)*(\w+)")
 _MADE = regex(rb"\n(\w+)[ \t]*(?::[^=\n]*)?=[ \t]*(?:[\w.]*\.)?(\w+)[.(]")
 _USED = regex(rb"[^\w\s,'\"]")

@@ -60,14 +60,10 @@ def finish(machine: PythonMachine, cls: Class) -> list[Member]:
         return []
     mixed = base.kind or cls.host()
     made = []
-    generate = cls.find("_generate_next_value_")
     earlier: list[object] = []
-    for name, value in cls.names.items():
-        if isinstance(value, NotKnown) and value.name == "enum.auto()":
-            if generate is not None:
-                value = machine.call(machine.bound(generate, None, cls), [name, 1, len(earlier), list(earlier)], {})
-            else:
-                value = _next(base, name, earlier) or value
+    for name, given in cls.names.items():
+        is_auto = isinstance(given, NotKnown) and given.name == "enum.auto()"
+        value = _generated(machine, cls, base, name, earlier) or given if is_auto else given
         if not name.startswith("_") and not isinstance(value, (PythonFunction, Wrapped, Member)):
             # A member that is a number or a text is computed with as such; its attributes are rarely asked for.
             member = Member(cls, name, value) if mixed is None else _mixed(mixed, name, value)
@@ -77,8 +73,11 @@ def finish(machine: PythonMachine, cls: Class) -> list[Member]:
     return [one for one in made if isinstance(one, Member)]
 
 
-def _next(base: EnumBase, name: str, earlier: list[object]) -> object:
+def _generated(machine: PythonMachine, cls: Class, base: EnumBase, name: str, earlier: list[object]) -> object:
     """What ``enum.auto()`` gives, None if that is not known."""
+    generate = cls.find("_generate_next_value_")
+    if generate is not None:
+        return machine.call(machine.bound(generate, None, cls), [name, 1, len(earlier), list(earlier)], {})
     if base.kind is str:
         return name.lower()
     if not all(type(value) is int and value > 0 for value in earlier):
