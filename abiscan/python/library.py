@@ -292,6 +292,7 @@ class PythonCode(Struct, dict=True):
             return True
         functions = (imported | outline.standing_for(self._leading_functions)) & self._leading_functions
         classes = (imported & self._leading_classes) | self._acting_classes.get(path, frozenset())
+        classes = classes.union(outline.derived_from(frozenset(classes)), outline.standing_for(frozenset(classes)))
         return outline.uses(functions) or outline.calls_class(classes)
 
     def reaches(self, found: Found) -> bool:
