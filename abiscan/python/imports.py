@@ -6,6 +6,7 @@ import ast
 import logging
 import posixpath
 import sys
+from collections.abc import Mapping
 from typing import NoReturn
 
 from abiscan.python import attributes, loading, standard
@@ -39,7 +40,7 @@ _log = logging.getLogger("abiscan.python")
 class PythonInterpreter(Calls):
     """Runs a package's Python code."""
 
-    def __init__(self, library: PythonCode, world: AskedWorld, choices: dict[Spot, bool], limits: Limits) -> None:
+    def __init__(self, library: PythonCode, world: AskedWorld, choices: Mapping[Spot, bool], limits: Limits) -> None:
         super().__init__(library, world, choices, limits)
         self.builtins = BUILTINS
         self.models = MODELS
@@ -270,8 +271,10 @@ class PythonInterpreter(Calls):
         if answer is Answer.UNKNOWN and standard.is_of_some(name):
             # torch requires setuptools; of the others, there are copies such as audioop-lts, pyasyncore and legacy-cgi.
             answer = name == "distutils" or any(name in one for one in self.library.required)
-        if (answer is Answer.UNKNOWN or self.library.has_requirements) and self.library.requires(name):
-            answer = True
+        if answer is not True and self.library.requires(name):
+            answer = answer is Answer.UNKNOWN or bool(
+                self.world.tells("it has what is required", lambda _world: self.library.has_requirements)
+            )
         if answer is False or (answer is Answer.UNKNOWN and not self.is_optional_there(ModuleNotFoundError)):
             raise absent
         return NotKnown(name)

@@ -82,6 +82,7 @@ class PythonCode(Struct, dict=True):
     _leaving: dict[ast.AST, bool] = field(default_factory=dict)
     _ending: dict[ast.AST, bool] = field(default_factory=dict)
     _generators: dict[ast.AST, bool] = field(default_factory=dict)
+    _only_indexed: dict[tuple[ast.AST, str], bool] = field(default_factory=dict)
     _locals: dict[ast.AST, frozenset[str]] = field(default_factory=dict)
     _annotations: dict[ast.AST, tuple[ast.expr, ...]] = field(default_factory=dict)
     _bindings: dict[ast.AST, Bindings] = field(default_factory=dict)
@@ -345,6 +346,16 @@ class PythonCode(Struct, dict=True):
         if node not in self._generators:
             self._generators[node] = _has(node, (ast.Yield, ast.YieldFrom))
         return self._generators[node]
+
+    def is_only_indexed(self, function: ast.AST, name: str) -> bool:
+        """Whether a function does nothing with one of its names but bind it, and take items of what it stands for."""
+        key = function, name
+        if key not in self._only_indexed:
+            nodes = list(walk(function))
+            taken = [one.value for one in nodes if isinstance(one, ast.Subscript) and isinstance(one.ctx, ast.Load)]
+            uses = [one for one in nodes if isinstance(one, ast.Name) and one.id == name]
+            self._only_indexed[key] = all(isinstance(one.ctx, ast.Store) or one in taken for one in uses)
+        return self._only_indexed[key]
 
     def suspends(self, node: ast.stmt) -> bool:
         """Whether a statement in the body of a generator yields."""

@@ -96,7 +96,7 @@ def _load(machine: PythonMachine, file: str, loader: LoadedBy) -> None:
     attempt = Attempt(path=file, loader=loader, at=machine.place(), raised=None, guarded=machine.catches(kind))
     machine.trace.attempts.append(attempt)
     number = len(machine.trace.attempts) - 1
-    attempt.raised = answer = machine.load_library(file, loader)
+    attempt.raised = answer = machine.world.load(file, loader)
     if answer is None:
         return
     if isinstance(answer, Answer) or answer.perhaps:

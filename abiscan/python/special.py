@@ -305,6 +305,8 @@ def items(machine: PythonMachine, value: object) -> list[object] | NotKnown:
     found = few(source, f"list({described(value)})")
     if isinstance(found, NotKnown):
         machine.gap(f"{described(value)} gives more than {MOST_ITEMS} items")
+    else:
+        machine.tick(len(found))
     return found
 
 
@@ -497,6 +499,7 @@ def _same(machine: PythonMachine, left: object, right: object) -> object:
 
 def equal(machine: PythonMachine, left: object, right: object) -> bool | None:
     """``left is right or left == right``, as containers compare; None if that is not known."""
+    machine.tick()
     if left is right and not isinstance(left, NotKnown):
         return True
     return truth(machine, compare(machine, ast.Eq(), left, right))
