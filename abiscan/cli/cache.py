@@ -30,9 +30,10 @@ class _Size(click.ParamType):  # type: ignore[type-arg]  # not generic in older 
 @click.option("--clear", is_flag=True, help="Delete everything in the cache.")
 @click.option("--limit", type=_Size(), metavar="SIZE", help="Keep at most this, from now on: 500M, 2G. Default: 1G.")
 def cache(*, clear: bool, limit: int | None) -> None:
-    """Show, clear or limit the cache of results, large libraries and torch operators.
+    """Show, clear or limit the cache.
 
-    What was not used for the longest time is deleted first.
+    It has results, pages of package indexes, and operators of torches. What was not used for the longest time is
+    deleted first.
 
     \b
     Examples:

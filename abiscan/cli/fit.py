@@ -67,11 +67,12 @@ def fit(
     output: Path | None,
     verbose: bool,
 ) -> None:
-    """Find the newest versions of packages that work with a torch, and with each other.
+    """Find the newest versions of packages that work with a torch.
 
-    PACKAGE is a name or a requirement: torchaudio, 'xformers>=0.0.30'. The versions come from the indexes that pip is
-    configured for. Those that the metadata exclude are left out; of the others, the wheels are read in place, as far
-    as needed, until one works. The first package's newest version counts most, then that of the second, and so on.
+    They also work with each other. PACKAGE is a name or a requirement: torchaudio, 'xformers>=0.0.30'. The versions
+    come from the indexes that pip is configured for. Those that the metadata exclude are left out; of the others, the
+    wheels are read in place, as far as needed, until one works. The first package's newest version counts most, then
+    that of the second, and so on.
 
     \b
     Examples:

@@ -34,7 +34,7 @@ def stable(
     output: Path | None,
     verbose: bool,
 ) -> None:
-    """Show what ties extensions to releases of torch, and what would replace it.
+    """Show what ties extensions to releases of torch.
 
     An extension is stable if it takes nothing of torch but C functions of its stable ABI: then one build works with all
     releases from a first one on. Any symbol of C++ ties it to a few releases; for each kind, the report names what the

@@ -70,11 +70,12 @@ def survey(
     scheduler: str | None,
     quiet: bool,
 ) -> None:
-    """Check thousands of targets, each by itself, and keep the answers as lines of JSON.
+    """Check thousands of targets, each by itself.
 
-    TARGET is what `abiscan check` takes, a folder (which stands for the wheels in it, at any depth), or a list: a .txt
-    file, or - for stdin, with one target in each line. Each answer, for one target on one torch, is a line as soon as
-    it is known. An interrupted survey resumes where it stopped; a file that changed since then is checked again.
+    The answers are kept as lines of JSON. TARGET is what `abiscan check` takes, a folder (which stands for the wheels
+    in it, at any depth), or a list: a .txt file, or - for stdin, with one target in each line. Each answer, for one
+    target on one torch, is a line as soon as it is known. An interrupted survey resumes where it stopped; a file that
+    changed since then is checked again.
 
     \b
     Examples:

@@ -270,6 +270,10 @@ def existing(path: Path) -> Path:
 def _missing(path: Path) -> InputError:
     if _PATTERN.search(str(path)):
         return InputError(str(path), "matches no file", FIX)
+    if path.is_symlink():
+        return InputError(str(path), f"is a symbolic link to {path.readlink()}, which leads nowhere", FIX)
+    if str(path) == "-":
+        return InputError("-", "is no target: standard input is not read", FIX)
     return InputError(str(path), "does not exist", did_you_mean(str(path), _beside(path)) or FIX)
 
 

@@ -75,6 +75,10 @@ class Bench:
         """The names of the torches."""
         return tuple(self._judges)
 
+    def torch(self, name: str) -> Torch:
+        """Return the torch of that name."""
+        return self._judges[name].torch
+
     def target(self, source: Source, name: str | None = None) -> ExaminedTarget:
         """A target, placed next to the named torch, or next to the first one for None.
 

@@ -17,7 +17,7 @@ from abiscan.dispatch.table import DispatchTable
 from abiscan.emulation.model import Registrations
 from abiscan.errors import InputError
 from abiscan.extension.backend import meant_backend, newest_core, registry
-from abiscan.extension.examined import ExaminedTarget, examine
+from abiscan.extension.examined import ExaminedTarget
 from abiscan.extension.inventory import Inventory
 from abiscan.gpu.devices import Gpu, Hardware
 from abiscan.inputs import disk
@@ -27,7 +27,9 @@ from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Missing, Source, open_archive
 from abiscan.inputs.version import TorchVersion
 from abiscan.inputs.workload import read_workload
+from abiscan.pipelines.bench import Bench
 from abiscan.results.coverage import BackendReport
+from abiscan.results.package import PackageVerdict
 from abiscan.torches import embedded
 from abiscan.torches.torch import TorchChoice
 
@@ -56,8 +58,9 @@ def backend_report(
     :raises InputError: something cannot be read; there is no such backend
     """
     names = read_workload(workload) if workload else None
-    torch = choice.open(session.files(), session)
-    examined = examine(source, session)
+    bench = Bench([choice], session, [source], packages=True)
+    (torch_name,) = bench.names
+    torch, examined = bench.torch(torch_name), bench.target(source)
     examined.target.require_readable()
     inventories = [extension.inventory for extension in examined.extensions]
     release = torch.release_for(examined.extensions[0].facts.machine)
@@ -73,6 +76,7 @@ def backend_report(
     backend_name = own_name if key == _PRIVATE_USE else None
     return BackendReport(
         target=examined.target.name,
+        load_error=_load_error(bench, source, torch_name),
         paths=tuple(inventory.path for inventory in inventories),
         torch=release.version,
         release=str(release),
@@ -89,6 +93,15 @@ def backend_report(
         if hardware
         else {},
     )
+
+
+def _load_error(bench: Bench, source: Source, torch: str) -> str | None:
+    """Return how the import of a target fails, or the load of its first library that does not load; None if none."""
+    results = bench.judge(source, torch, (), explained=False)
+    package = bench.package(source, torch, results)
+    if package is not None:
+        return str(package.error) if package.verdict is PackageVerdict.IMPORT_FAILS and package.error else None
+    return next((result.predicted_error.line for result in results if result.predicted_error), None)
 
 
 def _without_code(

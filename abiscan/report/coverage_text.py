@@ -13,7 +13,7 @@ from rich.text import Text
 from abiscan.dispatch.coverage import MissingKernel
 from abiscan.report.characters import clean
 from abiscan.results.coverage import BackendReport
-from abiscan.words import listed, plural
+from abiscan.words import first_line, listed, plural
 
 _SHOWN: Final = 40
 _CALLERS: Final = 3
@@ -43,8 +43,6 @@ def render(report: BackendReport, console: Console, *, verbose: bool = False) ->
         console.print(Text(f"not registered in this torch: {names}", style="yellow"), soft_wrap=True)
     for line in _without_code(report, verbose=verbose):
         console.print(line, soft_wrap=True)
-    for note in report.notes:
-        console.print(Text(f"note: {clean(note)}", style="yellow"), soft_wrap=True)
     for gap in report.gaps if verbose else _grouped(report.gaps):
         console.print(Text(f"gap: {clean(gap)}", style="yellow"), soft_wrap=True)
 
@@ -72,6 +70,9 @@ def _head(report: BackendReport) -> Iterator[Text]:
     yield Text.assemble(
         (clean(report.target), "bold"), f" on {clean(report.release)}, backend ", (clean(report.backend), "cyan"), name
     )
+    if report.load_error is not None:
+        yield Text(f"it does not load: {clean(first_line(report.load_error))}", style="bold red")
+    yield from (Text(f"note: {clean(note)}", style="yellow") for note in report.notes)
     fallback = " and a fallback" if report.has_fallback else ""
     served = ", ".join(f"{count} by {source.value}" for source, count in coverage.served.items())
     yield Text(f"registers {plural(report.kernels, 'kernel')}{fallback}; operators that run: {served or 'none'}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from rich.console import Console
 from rich.text import Text
@@ -11,7 +11,7 @@ from abiscan.binary.mangling import demangle
 from abiscan.binary.ownership import is_torch_symbol
 from abiscan.dispatch.schema import FunctionSchema, SchemaError
 from abiscan.report.characters import clean
-from abiscan.results.diff import Comparison, SchemaChange
+from abiscan.results.diff import Comparison, KeyChange, SchemaChange
 from abiscan.torches.layout_changes import LayoutChange
 from abiscan.words import listed, plural
 
@@ -30,15 +30,20 @@ def render(comparison: Comparison, console: Console, *, verbose: bool, of_extens
 
 def _lines(comparison: Comparison, *, verbose: bool) -> Iterator[Text]:
     yield Text(f"{comparison.old} → {comparison.new}", style="bold")
+    yield Text(f"  {_summary(comparison)}")
     for symbols in comparison.symbols:
         counts = f"{len(symbols.removed)} removed, {len(symbols.added)} added"
         yield Text.assemble(("symbols", "cyan"), f" {clean(symbols.library)}: {counts}")
         if verbose:
             yield from (Text(f"  - {clean(demangle(name))}", style="red") for name in symbols.removed)
             yield from (Text(f"  + {clean(demangle(name))}", style="green") for name in symbols.added)
-    for key in comparison.keys:
-        was, now = ("none" if number is None else str(number) for number in (key.old, key.new))
-        yield Text.assemble(("dispatch key", "cyan"), f" {clean(key.key)}: {was} → {now}")
+    # One key more or less gives another number to hundreds: only it is news.
+    renumbered = [key for key in comparison.keys if key.old is not None and key.new is not None]
+    for key in comparison.keys if verbose else [key for key in comparison.keys if key not in renumbered]:
+        yield Text.assemble(("dispatch key", "cyan"), f" {clean(_renumbering(key))}")
+    if renumbered and not verbose:
+        told = clean(listed(map(_renumbering, renumbered)))
+        yield Text.assemble(("dispatch keys", "cyan"), f" with another number: {told} (use -v to show all)")
     api = "unchanged" if comparison.old_api == comparison.new_api else f"{comparison.old_api} → {comparison.new_api}"
     yield Text.assemble(("operator API version", "cyan"), f": {api}")
     if not comparison.cuda_compared:
@@ -51,9 +56,12 @@ def _lines(comparison: Comparison, *, verbose: bool) -> Iterator[Text]:
         yield Text.assemble(("schema", "cyan"), f" {clean(schema.operator)}: {clean(schema.difference or 'changed')}")
         yield Text(f"  - {clean(schema.old)}", style="red")
         yield Text(f"  + {clean(schema.new)}", style="green")
-    for dispatch in comparison.dispatch:
-        changes = [*(f"-{key}" for key in dispatch.removed), *(f"+{key}" for key in dispatch.added)]
-        yield Text.assemble(("dispatch", "cyan"), f" {clean(dispatch.operator)}: {clean(' '.join(changes))}")
+    for change, operators in _dispatch(comparison).items():
+        if verbose:
+            yield from (Text.assemble(("dispatch", "cyan"), f" {clean(name)}: {clean(change)}") for name in operators)
+        else:
+            more = "" if len(operators) == 1 else f" ({plural(len(operators), 'operator')}; use -v to show all)"
+            yield Text.assemble(("dispatch", "cyan"), f" {clean(change)}: {clean(listed(operators))}{more}")
     yield from (Text.assemble(("gap", "yellow"), f" {clean(gap)}") for gap in comparison.gaps)
     for layout, others in _folded(comparison.layouts, verbose=verbose):
         differences = layout.differences if verbose else layout.differences[:1]
@@ -63,6 +71,33 @@ def _lines(comparison: Comparison, *, verbose: bool) -> Iterator[Text]:
             f" (also in {plural(others, 'class', 'classes')} with such a member; use -v to show all)" if others else ""
         )
         yield Text.assemble(("layout", "cyan"), f" {clean(layout.name)}: {clean('; '.join(differences))}{more}")
+
+
+def _renumbering(key: KeyChange) -> str:
+    was, now = ("none" if number is None else str(number) for number in (key.old, key.new))
+    return f"{key.key}: {was} → {now}"
+
+
+def _summary(comparison: Comparison) -> str:
+    """Return how much has changed, in one line."""
+    counts = (
+        (sum(len(symbols.removed) for symbols in comparison.symbols), "symbol removed", "symbols removed"),
+        (len(comparison.operators_removed), "operator removed", "operators removed"),
+        (len(comparison.operators_added), "operator added", "operators added"),
+        (len(comparison.schemas), "schema changed", "schemas changed"),
+        (len(comparison.dispatch), "operator with other kernels", "operators with other kernels"),
+        (len(comparison.layouts), "class with another layout", "classes with another layout"),
+    )
+    return ", ".join(plural(count, noun, many) for count, noun, many in counts if count) or "nothing changed"
+
+
+def _dispatch(comparison: Comparison) -> Mapping[str, Sequence[str]]:
+    """Return the operators by the change of their kernels: many share one."""
+    groups: dict[str, list[str]] = {}
+    for dispatch in comparison.dispatch:
+        change = " ".join([*(f"-{key}" for key in dispatch.removed), *(f"+{key}" for key in dispatch.added)])
+        groups.setdefault(change, []).append(dispatch.operator)
+    return groups
 
 
 def _actions(comparison: Comparison) -> Iterator[Text]:

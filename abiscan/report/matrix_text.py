@@ -29,9 +29,10 @@ from abiscan.results.matrix import (
     rules_of,
     trouble,
 )
-from abiscan.words import first_line, listed, ranges
+from abiscan.words import first_line, listed, plural, ranges
 
 _MARKS: Final = {"✓": "green", "◐": "yellow", "✗": "bold red", "?": "yellow", "·": "dim"}
+_GOOD: Final = frozenset("✓◐")
 _COLUMN: Final = 10  # the minimum width of a column, including the space between columns
 _MANGLED: Final = re.compile(r"\b_Z\w+")
 _Release = TypeVar("_Release", str, Column)
@@ -43,28 +44,48 @@ def render(matrix: Matrix, console: Console, *, verbose: bool = False) -> None:
     :param verbose: with the first cause of each failure, and all clues to the torch that a file was built for
     """
     for number, target in enumerate(dict.fromkeys(row.target for row in matrix.rows)):
-        rows, package = [row for row in matrix.rows if row.target == target], matrix.package(target)
         if number:
             console.print()
-        console.print(Text(clean(target), style="bold"), soft_wrap=True)
-        for line in _origins(rows, packaged=package is not None, verbose=verbose):
-            console.print(line, soft_wrap=True)
-        # What a package does with its files is what counts.
-        shown: list[Row | PackageRow] = [*([package] if package else []), *(rows if verbose or not package else [])]
-        for table in _tables(shown, matrix.columns, console.width):
-            console.print(table)
-        console.print(Text(f"  {clean(advice(matrix, target, rows[0].declared))}"), soft_wrap=True)
-        for line in (*_stable(matrix, target), *_cuda(matrix, target), *_all_gpus(matrix, target, verbose=verbose)):
-            console.print(line, soft_wrap=True)
-        if verbose:
-            for row in shown:
-                for line in _causes(row):
-                    console.print(line, soft_wrap=True)
+        for part in _target(matrix, target, console.width, verbose=verbose):
+            console.print(part, soft_wrap=isinstance(part, Text))
+    for part in _together(matrix, console.width):
+        console.print(part, soft_wrap=isinstance(part, Text))
     for unchecked in matrix.unchecked:
         if unchecked.readable:  # what cannot be read is an error, and on stderr
             console.print(Text(clean(str(unchecked))), soft_wrap=True)
     if matrix.rows:
         console.print(Text(legend(packages=bool(matrix.packages)), style="dim"), soft_wrap=True)
+
+
+def _target(matrix: Matrix, target: str, width: int, *, verbose: bool) -> Iterator[Text | Table]:
+    """Return everything about one target."""
+    rows, package = [row for row in matrix.rows if row.target == target], matrix.package(target)
+    yield Text(clean(target), style="bold")
+    yield from _origins(rows, packaged=package is not None, verbose=verbose)
+    # What a package does with its files is what counts.
+    shown: list[Row | PackageRow] = [*([package] if package else []), *(rows if verbose or not package else [])]
+    yield from _tables(shown, matrix.columns, width)
+    yield Text(f"  {clean(advice(matrix, target, rows[0].declared))}")
+    yield from (*_stable(matrix, target), *_cuda(matrix, target), *_all_gpus(matrix, target, verbose=verbose))
+    if verbose:
+        yield from (line for row in shown for line in _causes(row))
+
+
+def _together(matrix: Matrix, width: int) -> Iterator[Text | Table]:
+    """All targets in one table, each with the verdict on its package or on its files; nothing for a single target."""
+    targets = sorted(dict.fromkeys(row.target for row in matrix.rows))
+    if len(targets) < 2:
+        return
+    packages = [matrix.package(target) for target in targets]
+    rows = [
+        row
+        for target, package in zip(targets, packages, strict=True)
+        for row in ([package] if package else [row for row in matrix.rows if row.target == target])
+    ]
+    somewhere = sum(any(mark(result) in _GOOD for result in row.results.values()) for row in rows)
+    yield Text()
+    yield Text(f"{plural(len(targets), 'target')}: {somewhere} of {plural(len(rows), 'row')} work on some release")
+    yield from _tables(rows, matrix.columns, width)
 
 
 def _cuda(matrix: Matrix, target: str) -> Iterator[Text]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
 
 from rich.text import Text
@@ -13,6 +13,7 @@ from abiscan.binary.mangling import demangle
 from abiscan.findings import Effect
 from abiscan.python.model import Told
 from abiscan.report.characters import clean
+from abiscan.report.fixes import fix_lines, shared_fixes
 from abiscan.results.causes import Cause, causes
 from abiscan.results.check import Report
 from abiscan.results.package import PackageResult, PackageVerdict, UsedLibrary
@@ -63,9 +64,12 @@ def lines(report: Report, package: PackageResult, verbosity: int) -> Iterator[Te
     found = causes(report, package, unused=verbose)
     if package.verdict is PackageVerdict.IMPORT_FAILS and not verbose:
         found = tuple(cause for cause in found if cause.finding.effect is not Effect.NOTE)
-    blocks = [list(_cause(cause, verbose=verbose)) for cause in (found if verbose else found[:_CAUSES_SHOWN])]
-    shown = blocks if verbose else _on_one_screen(blocks, _rows(beginning))
+    listed_causes = found if verbose else found[:_CAUSES_SHOWN]
+    shared = shared_fixes(cause.finding for cause in listed_causes if _is_whole(cause, verbose=verbose))
+    blocks = [list(_cause(cause, shared, verbose=verbose)) for cause in listed_causes]
+    shown = blocks if verbose else _on_one_screen(blocks, _rows([*beginning, *fix_lines(shared)]))
     yield from (line for block in shown for line in block)
+    yield from fix_lines(shared)
     if hidden := len(found) - len(shown):
         yield Text(f"… {plural(hidden, 'more finding')} (use -v to show them)", style="dim")
     for result in (result for library, result in report.files(package) if verbose or library.used is not False):
@@ -134,7 +138,12 @@ def _library(library: UsedLibrary, *, verbose: bool) -> str:
     return f"{clean(library.path)}{clean(where)}{error}"
 
 
-def _cause(cause: Cause, *, verbose: bool) -> Iterator[Text]:
+def _is_whole(cause: Cause, *, verbose: bool) -> bool:
+    """Return whether more than the first line of a finding is shown: of a note, which asks for nothing, it is not."""
+    return verbose or cause.harmful or cause.finding.effect is not Effect.NOTE
+
+
+def _cause(cause: Cause, shared: Collection[str], *, verbose: bool) -> Iterator[Text]:
     finding = cause.finding
     label, style = ("error", "bold red") if cause.harmful else ("warning", "yellow")
     if finding.effect is Effect.NOTE:
@@ -142,8 +151,8 @@ def _cause(cause: Cause, *, verbose: bool) -> Iterator[Text]:
     yield Text.assemble(
         (f"{label}[{finding.rule}]", style), (f": {_readable(finding.message, verbose=verbose)}", "bold")
     )
-    if label == "note" and not verbose:
-        return  # no action needed, or not now
+    if not _is_whole(cause, verbose=verbose):
+        return
     shown = finding.evidence if verbose else finding.evidence[:_EVIDENCE_SHOWN]
     for evidence in shown:
         yield Text.assemble("    ", _readable(evidence.readable or evidence.subject, verbose=verbose))
@@ -159,7 +168,8 @@ def _cause(cause: Cause, *, verbose: bool) -> Iterator[Text]:
     if len(cause.files) > 1:
         names = listed(cause.files, len(cause.files) if verbose else _FILES_SHOWN)
         yield Text(f"  = {plural(len(cause.files), 'file')}: {clean(names)}")
-    yield Text(f"  = fix: {clean(finding.fix)}")
+    if finding.fix not in shared:
+        yield Text(f"  = fix: {clean(finding.fix)}")
     yield Text(f"  = help: abiscan explain {finding.rule}", style="dim")
 
 

@@ -9,8 +9,9 @@ from rich.console import Console
 from rich.text import Text
 
 from abiscan.findings import Effect, Evidence, Finding
-from abiscan.report import package_text
+from abiscan.report import package_text, tally
 from abiscan.report.characters import clean
+from abiscan.report.fixes import fix_lines, shared_fixes
 from abiscan.results.check import Report, Result
 from abiscan.results.verdict import Verdict
 from abiscan.words import plural
@@ -39,6 +40,8 @@ def render(report: Report, console: Console, *, verbosity: int = 0) -> None:
         *(package_text.lines(report, package, verbosity) for package in report.packages),
         *(_result(result, verbosity) for result in report.alone),
     ]
+    if verbosity >= 0 and len(blocks) > 1:
+        blocks.append(tally.lines(report))
     for number, block in enumerate(blocks):
         if number and verbosity >= 0:
             console.print()
@@ -50,25 +53,26 @@ def render(report: Report, console: Console, *, verbosity: int = 0) -> None:
 
 
 def _result(result: Result, verbosity: int) -> Iterator[Text]:
-    if verbosity >= 0:
-        shown_symptoms: set[str | None] = {None}
-        for finding in result.findings:
-            yield from _finding(finding, verbosity)
-            if finding.symptom not in shown_symptoms:
-                yield Text(f"  = users may see: {clean(finding.symptom or '')}")
-                shown_symptoms.add(finding.symptom)
-        for suppressed in result.suppressed:
-            yield Text.assemble(
-                (f"suppressed[{suppressed.finding.rule}]", "dim"), f": {clean(suppressed.finding.message)}"
-            )
-            yield Text(f"  = reason: {clean(suppressed.reason)}", style="dim")
-        shows_all = verbosity > 0 or result.verdict is Verdict.UNKNOWN
-        for gap in (gap for gap in result.gaps if shows_all or gap.rules):
-            yield Text.assemble((f"gap[{gap.stage}]", "yellow"), f": {clean(gap.reason)}")
     yield verdict(result)
+    if verbosity < 0:
+        return
+    shared = shared_fixes(result.findings)
+    shown_symptoms: set[str | None] = {None}
+    for finding in result.findings:
+        yield from _finding(finding, verbosity, fix=finding.fix not in shared)
+        if finding.symptom not in shown_symptoms:
+            yield Text(f"  = users may see: {clean(finding.symptom or '')}")
+            shown_symptoms.add(finding.symptom)
+    for suppressed in result.suppressed:
+        yield Text.assemble((f"suppressed[{suppressed.finding.rule}]", "dim"), f": {clean(suppressed.finding.message)}")
+        yield Text(f"  = reason: {clean(suppressed.reason)}", style="dim")
+    shows_all = verbosity > 0 or result.verdict is Verdict.UNKNOWN
+    for gap in (gap for gap in result.gaps if shows_all or gap.rules):
+        yield Text.assemble((f"gap[{gap.stage}]", "yellow"), f": {clean(gap.reason)}")
+    yield from fix_lines(shared)
 
 
-def _finding(finding: Finding, verbosity: int) -> Iterator[Text]:
+def _finding(finding: Finding, verbosity: int, *, fix: bool) -> Iterator[Text]:
     label, style = _LABELS.get(finding.effect, ("error", "bold red"))
     yield Text.assemble((f"{label}[{finding.rule}]", style), (f": {clean(finding.message)}", "bold"))
     shown_evidence = finding.evidence if verbosity > 0 else finding.evidence[:_EVIDENCE_SHOWN]
@@ -78,7 +82,8 @@ def _finding(finding: Finding, verbosity: int) -> Iterator[Text]:
         yield Text(f"    … {hidden} more (use -v to show them)", style="dim")
     yield from _says(finding.says, verbosity)
     yield Text(f"  = effect: {finding.effect.value}")
-    yield Text(f"  = fix: {clean(finding.fix)}")
+    if fix:
+        yield Text(f"  = fix: {clean(finding.fix)}")
     yield Text(f"  = help: abiscan explain {finding.rule}", style="dim")
 
 

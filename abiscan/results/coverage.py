@@ -21,7 +21,7 @@ class BackendReport(Struct, frozen=True, kw_only=True):
     have been built for, oldest first. ``kernels`` counts the kernels that they register for the backend,
     ``has_fallback`` says whether a fallback of theirs serves all other operators. ``notes`` are for readers; ``gaps``
     says what could not be read. ``without_code`` has, for each GPU that was asked for, the operators of the target none
-    of whose kernels run on it, the most used first.
+    of whose kernels run on it, the most used first. ``load_error`` says how the target fails to load, None if it loads.
     """
 
     target: str
@@ -38,9 +38,16 @@ class BackendReport(Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...]
     gaps: tuple[str, ...]
     without_code: Mapping[Gpu, tuple[str, ...]] = field(default_factory=dict)
+    load_error: str | None = None
 
     def exit_code(self, fail_on: Effect, *, strict: bool) -> int:
-        """1: a kernel is missing and ``fail_on`` is at most as severe, or with ``strict`` any gap; 3: a gap; else 0."""
+        """Return the exit code.
+
+        1: it does not load; a kernel is missing and ``fail_on`` is at most as severe; with ``strict``, any gap.
+        3: a gap.
+        """
+        if self.load_error is not None:
+            return 1
         fails = bool(self.coverage.missing or self.coverage.ambiguous or any(self.without_code.values()))
         if (fails and fail_on.severity <= Effect.CALL_FAILS.severity) or (self.gaps and strict):
             return 1
@@ -54,6 +61,7 @@ class BackendReport(Struct, frozen=True, kw_only=True):
                 "paths": list(self.paths),
                 "torch": self.torch,
                 "built_for": [str(version) for version in self.built_for],
+                "load_error": self.load_error,
                 "backend": self.backend,
                 "backend_name": self.backend_name,
                 "kernels": self.kernels,

@@ -49,7 +49,8 @@ def test_gaps_that_differ_in_an_operator_alone_are_grouped(capsys: pytest.Captur
 
 def test_the_backend_of_pytorch_issue_38973() -> None:
     """What torch 1.5.0 raises is recorded: see sample_binaries/registration_conflicts/README.md."""
-    document = report(ISSUE, "--torch", "1.5.0")
+    document = report(ISSUE, "--torch", "1.5.0", code=1)  # it does not load
+    assert document["load_error"].startswith("Tried to register multiple operators with the same name")
     assert document["backend"] == "XLATensorId"
     assert "dispatch key 10" in document["notes"][0]
     (tanh,) = (each for each in document["missing"] if each["operator"] == "aten::tanh")
@@ -80,7 +81,7 @@ def test_a_fallback_leaves_nothing_out() -> None:
 
 
 def test_a_backend_that_renames_itself() -> None:
-    document = report(RENAMED, "--torch", "2.13.0", "--backend", "sample_device")
+    document = report(RENAMED, "--torch", "2.13.0", "--backend", "sample_device", code=1)  # it is not linked with torch
     assert (document["backend"], document["backend_name"]) == ("PrivateUse1", "sample_device")
     assert "from the 'sample_device' backend" in document["missing"][0]["message"]
 
@@ -119,3 +120,10 @@ def test_text_names_the_operators_and_what_torch_says() -> None:
 def test_a_target_without_kernels_is_named() -> None:
     target = str(SAMPLES / "undefined_symbol_signature" / "undefined_symbol_signature.so")
     assert f"{target}: registers no kernels for a backend" in run(target, "--torch", "2.13.0", code=2)
+
+
+def test_that_it_does_not_load_is_said_first() -> None:
+    lines = run(ISSUE, "--torch", "1.5.0", code=1).splitlines()
+    assert lines[1].startswith("it does not load: Tried to register multiple operators with the same name")
+    assert lines[2].startswith("note: its kernels are for dispatch key 10")
+    assert report(BACKEND, "--torch", "2.13.0")["load_error"] is None

@@ -103,7 +103,15 @@ def test_text_counts_symbols_and_lists_them_when_asked(tmp_path: Path) -> None:
     user = extension(undefined=uses(OLD_ERROR)).write(tmp_path / "_C.so")
     short, long = run("2.6.0", "2.7.0").splitlines(), run("2.6.0", "2.7.0", "-v", "--used-by", str(user)).splitlines()
     assert short[0] == "torch 2.6.0+cu124 → torch 2.7.0+cu126"
-    assert "dispatch key CPU: 49 → 50" in short
+    removed, added = (
+        sum(int(line.split(": ")[1].split()[place]) for line in short if line.startswith("symbols "))
+        for place in (0, 2)
+    )
+    assert short[1].startswith(f"  {removed} symbols removed, ")
+    assert added > 0
+    (renumbered,) = (line for line in short if line.startswith("dispatch keys with another number: "))
+    assert renumbered.endswith(" (use -v to show all)")
+    assert "dispatch key CPU: 49 → 50" in run("2.6.0", "2.7.0", "-v").splitlines()
     assert any(line.startswith("symbols libc10.so: ") for line in short)
     symbol = "  - c10::Error::Error(c10::SourceLocation, std::string)"
     assert [line for line in long if line.startswith("symbols")] == ["symbols libc10.so: 1 removed, 0 added"]

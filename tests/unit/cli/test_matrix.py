@@ -319,3 +319,11 @@ def test_only_a_wheel_declares(old: Path, tmp_path: Path) -> None:
     both = run("check", old, good, "--torch", "declared")
     assert (both.exit_code, both.stdout) == (2, f"{good}: pkg/_0.so: loads on torch 2.6.0+cu124\n")
     assert "has no metadata" in both.stderr
+
+
+def test_several_targets_end_in_one_table(old: Path, tmp_path: Path) -> None:
+    other = extension().write(tmp_path / "other.so")
+    lines = run("matrix", old, other, "--torch", "2.8.0", "--torch", "2.9.0").output.splitlines()
+    start = lines.index("2 targets: 1 of 2 rows work on some release")
+    assert {line.split()[0] for line in lines[start + 3 : start + 5]} == {old.name, other.name}
+    assert not any(line.startswith("1 target") for line in run("matrix", old, "--torch", "2.8.0").output.splitlines())

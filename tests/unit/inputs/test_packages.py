@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -12,7 +13,18 @@ from abiscan.cli import main
 from abiscan.errors import InputError
 from abiscan.inputs import programs
 from abiscan.inputs.files import Files
-from abiscan.inputs.packages import FIX, Distribution, FetchedWheel, fetch, find, installed, named, pip, pip_error
+from abiscan.inputs.packages import (
+    FIX,
+    Distribution,
+    FetchedWheel,
+    existing,
+    fetch,
+    find,
+    installed,
+    named,
+    pip,
+    pip_error,
+)
 from abiscan.inputs.sources import read_target, uses_torch
 from tests.elf_builder import Elf, uses
 from tests.fakes import SAMPLES, extension, install, python_of, torch_package
@@ -184,3 +196,15 @@ def test_check_takes_an_installed_package(site: Path, tmp_path: Path) -> None:
 )
 def test_what_pip_complained_of(stderr: str, last: str) -> None:
     assert pip_error(stderr) == last
+
+
+def test_a_link_that_leads_nowhere_says_where_it_leads(tmp_path: Path) -> None:
+    link = tmp_path / "_C.so"
+    link.symlink_to(link)
+    with pytest.raises(InputError, match=f"is a symbolic link to {re.escape(str(link))}, which leads nowhere"):
+        existing(link)
+
+
+def test_standard_input_is_no_target() -> None:
+    with pytest.raises(InputError, match="standard input is not read"):
+        existing(Path("-"))

@@ -8,18 +8,24 @@ from rich.console import Console
 from abiscan.findings import Effect, Evidence
 from abiscan.report.text import render
 from abiscan.results.check import Gap, PredictedError, Report, Result
+from abiscan.results.unchecked import Unchecked
 from abiscan.results.verdict import How, Verdict
 from tests.unit.report.reports import failure, finding, result
 
 
 def shown(*results: Result, verbosity: int = 0, color: bool = False) -> str:
+    return shown_report(Report(results=results), verbosity=verbosity, color=color)
+
+
+def shown_report(report: Report, *, verbosity: int = 0, color: bool = False) -> str:
     stream = io.StringIO()
-    render(Report(results=results), Console(file=stream, highlight=False, force_terminal=color), verbosity=verbosity)
+    render(report, Console(file=stream, highlight=False, force_terminal=color), verbosity=verbosity)
     return stream.getvalue()
 
 
 def test_a_finding_and_the_verdict() -> None:
     assert shown(failure(findings=(finding(),))) == (
+        "pkg.whl: pkg/_C.so: fails on torch 2.9.1+cpu - _C.so: undefined symbol: f\n"
         "error[a-rule]: it is so\n"
         "    f0()  (_C.so)\n"
         "      _Z0\n"
@@ -27,18 +33,17 @@ def test_a_finding_and_the_verdict() -> None:
         "  = effect: load-fails\n"
         "  = fix: mend it\n"
         "  = help: abiscan explain a-rule\n"
-        "pkg.whl: pkg/_C.so: fails on torch 2.9.1+cpu - _C.so: undefined symbol: f\n"
     )
 
 
 def test_a_note_is_not_called_an_error() -> None:
-    assert shown(result(findings=(finding(Effect.NOTE),))).startswith("note[a-rule]: it is so\n")
+    assert shown(result(findings=(finding(Effect.NOTE),))).splitlines()[1] == "note[a-rule]: it is so"
 
 
 def test_evidence_that_needs_no_translation_stands_alone() -> None:
     evidence = (Evidence(subject="libfoo.so", readable="libfoo.so"), Evidence(subject="libbar.so"))
     lines = shown(result(findings=(finding(evidence=evidence),))).splitlines()
-    assert lines[1:3] == ["    libfoo.so", "    libbar.so"]
+    assert lines[2:4] == ["    libfoo.so", "    libbar.so"]
 
 
 def test_evidence_is_capped() -> None:
@@ -67,7 +72,7 @@ def test_gaps_show_when_asked_for_or_when_they_are_the_reason() -> None:
     assert "gap" not in shown(result(gaps=(gap,)))
     assert "gap[elf]: cut off\n" in shown(result(gaps=(gap,)), verbosity=1)
     unknown = shown(result(gaps=(gap,), verdict=Verdict.UNKNOWN))
-    assert unknown == "gap[elf]: cut off\npkg.whl: pkg/_C.so: unknown on torch 2.9.1+cpu\n"
+    assert unknown == "pkg.whl: pkg/_C.so: unknown on torch 2.9.1+cpu\ngap[elf]: cut off\n"
 
 
 def test_a_file_is_not_named_twice() -> None:
@@ -116,3 +121,28 @@ def test_names_in_a_hostile_file_do_not_steer_the_terminal(verbosity: int, color
 def test_color_is_for_terminals() -> None:
     assert "\x1b[" not in shown(failure(findings=(finding(),)))
     assert "\x1b[" in shown(failure(findings=(finding(),)), color=True)
+
+
+def test_a_fix_that_findings_share_is_said_once_at_the_end() -> None:
+    lines = shown(
+        failure(findings=(finding(), finding(rule="b-rule"), finding(rule="c-rule", fix="other")))
+    ).splitlines()
+    assert [line for line in lines if "fix" in line] == ["  = fix: other", "fix for both: mend it"]
+    assert lines[-1] == "fix for both: mend it"
+
+
+def test_several_targets_end_in_a_table_with_counts_the_best_first() -> None:
+    unread = Unchecked(target="x.whl", problem="not a readable wheel", fix="", readable=False)
+    report = Report(results=(failure(), result(target="good.so", path="good.so")), unchecked=(unread,))
+    lines = shown_report(report).splitlines()
+    assert lines[-4:] == [
+        "3 answers: 1 loads, 1 fails, 1 not checked",
+        "  ✓ good.so on torch 2.9.1+cpu             loads",
+        "  ✗ pkg.whl: pkg/_C.so on torch 2.9.1+cpu  fails: _C.so: undefined symbol: f",
+        "  ! x.whl                                  not a readable wheel",
+    ]
+
+
+def test_one_target_has_no_table() -> None:
+    assert "answer" not in shown(failure())
+    assert "answer" not in shown(failure(), result(), verbosity=-1)

@@ -1,0 +1,23 @@
+"""What to do about findings: said once if several of them need the same."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+
+from rich.text import Text
+
+from abiscan.findings import Finding
+from abiscan.report.characters import clean
+
+
+def shared_fixes(findings: Iterable[Finding]) -> Mapping[str, int]:
+    """Return the fixes that several findings have, with how many."""
+    counts = Counter(finding.fix for finding in findings)
+    return {fix: count for fix, count in counts.items() if count > 1}
+
+
+def fix_lines(shared: Mapping[str, int]) -> Iterator[Text]:
+    """Return the lines for shared fixes, which stand below the findings."""
+    for fix, count in shared.items():
+        yield Text.assemble(("fix", "bold"), f" for {'both' if count == 2 else f'all {count}'}: {clean(fix)}")

@@ -1,0 +1,62 @@
+"""The end of a report on several targets: how many answers of each kind, and all of them in a table, best first."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+from rich.text import Text
+
+from abiscan.report.characters import clean
+from abiscan.results.check import Report
+from abiscan.results.survey import SIGNS
+from abiscan.words import listed, plural
+
+_STYLES: Final = {"✓": "green", "◐": "yellow", "✗": "bold red", "?": "yellow", "!": "bold red", "·": "dim"}
+_NOT_CHECKED: Final = "not checked"
+_MOST_COLUMNS: Final = 100
+"""How much of a line is shown: it is in full above."""
+
+
+def lines(report: Report) -> Iterator[Text]:
+    """Return one line with counts, then one line for each answer."""
+    rows = sorted(_rows(report), key=lambda row: list(_SIGNS).index(row[0]))
+    counts = Counter(verdict for verdict, _, _ in rows)
+    names = [subject for _, subject, _ in rows]
+    told = listed([f"{counts[verdict]} {_word(verdict)}" for verdict in _SIGNS if counts[verdict]], len(_SIGNS))
+    yield Text(f"{plural(len(rows), 'answer')}: {told}", style="bold")
+    width = max(map(len, names))
+    for verdict, subject, why in rows:
+        sign = _SIGNS[verdict]
+        line = Text.assemble("  ", (sign, _STYLES[sign]), f" {subject:{width}}  {why}".rstrip())
+        line.truncate(_MOST_COLUMNS, overflow="ellipsis")
+        yield line
+
+
+_SIGNS: Final = {**SIGNS, _NOT_CHECKED: "!"}
+
+
+def _word(verdict: str) -> str:
+    return verdict.replace("-", " ")
+
+
+def _rows(report: Report) -> Iterator[tuple[str, str, str]]:
+    """Return the verdict, the subject and the reason of each answer."""
+    for package in report.packages:
+        error = f": {package.error}" if package.error else ""
+        yield package.verdict.value, clean(package.subject), clean(f"{_word(package.verdict.value)}{error}")
+    for result in report.alone:
+        error = f": {result.predicted_error.line}" if result.predicted_error else ""
+        yield (
+            result.verdict.value,
+            clean(_subject(result.target, result.path, result.torch_build)),
+            clean(f"{result.verdict.value}{error}"),
+        )
+    for target in report.unchecked:
+        yield _NOT_CHECKED, clean(target.target), clean(target.problem)
+
+
+def _subject(target: str, path: str, torch: str | None) -> str:
+    name = target if target.endswith(path) else f"{target}: {path}"
+    return f"{name} on {f'torch {torch}' if torch else 'this torch'}"
