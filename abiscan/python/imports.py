@@ -17,7 +17,7 @@ from abiscan.python.library import Found, Import, PythonCode
 from abiscan.python.machine import Frame, Limits, Spot, Unreadable
 from abiscan.python.model import Answer
 from abiscan.python.modelled import Modelled
-from abiscan.python.models import MODELS
+from abiscan.python.models import MODELS, torch_module
 from abiscan.python.models.builtin import BUILTINS
 from abiscan.python.questions import AskedWorld
 from abiscan.python.signals import BreakSignal, ContinueSignal, ReturnSignal
@@ -121,13 +121,23 @@ class PythonInterpreter(Calls):
         self.trace.imported.append(found.file)
         _log.debug("enters %s, %s", full, found.file)
         try:
-            if self.library.eager(found.file) or not self._skim(module, found.file):
+            eager = self.library.eager(found.file) or self._misses_names(found.file)
+            if eager or not self._skim(module, found.file):
                 self._run_body(module)
         except Thrown:
             self.modules.pop(full, None)
             self.whole_names.clear()
             raise
         return module
+
+    def _misses_names(self, file: str) -> bool:
+        """Whether a module mentions a name that this torch does not have: what its body does then matters."""
+        uses = self.library.torch_uses(file)
+        told = uses and self.world.tells(
+            f"whether it lacks a name of torch in {file}",
+            lambda world: world.torch_names is not None and world.torch_names.lacks_any(uses),
+        )
+        return told is True
 
     def _run_body(self, module: PythonModule) -> None:
         assert module.file is not None
@@ -255,6 +265,8 @@ class PythonInterpreter(Calls):
             hint = f"; '{around}' is not a package" if source and source.name != "__init__.py" else ""
             raise Thrown(PythonError(ModuleNotFoundError, (f"No module named '{full}'{hint}",), {"name": full}))
         if full.startswith("torch."):
+            if (absent := torch_module.absent_module(self, full)) is not None:
+                raise absent
             return self.attribute(parent, full.rpartition(".")[2])
         return NotKnown(full, parent.why if isinstance(parent, NotKnown) else Why.NOT_FOLLOWED)
 
@@ -308,6 +320,8 @@ class PythonInterpreter(Calls):
     def _take(self, module: object, full: str, name: str) -> object:
         if isinstance(module, PythonModule):
             return self._take_own(module, name)
+        if full.partition(".")[0] == "torch" and torch_module.lacks(self, full, name):
+            raise torch_module.cannot_import(self, full, name)
         if f"{full}.{name}" in MODELS:
             return self.import_module(f"{full}.{name}")
         if self.library.installed_has(full, name) is False:

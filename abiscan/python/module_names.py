@@ -29,6 +29,7 @@ class ModuleNames(Struct, kw_only=True):
     perhaps: set[str] = field(default_factory=set)
     stars: set[str] = field(default_factory=set)
     loads: set[str] = field(default_factory=set)
+    is_package: bool = False
     is_open: bool = False
     makes_modules: bool = False
     """Whether it may make submodules without files."""
@@ -48,7 +49,7 @@ def names_of(source: bytes, module: str, *, is_package: bool) -> ModuleNames:
     there, perhaps = body.run(tree.body)
     nodes = _nodes(tree)
     names = body.names
-    names.there, names.perhaps = there, perhaps - there
+    names.there, names.perhaps, names.is_package = there, perhaps - there, is_package
     _look_inside(tree, nodes, names, module)
     _describe_functions(tree.body, names)
     names.makes_modules = _MAKES_MODULES.search(source) is not None
@@ -233,9 +234,6 @@ def _look_inside(tree: ast.Module, nodes: Sequence[ast.AST], names: ModuleNames,
             _note_store(node, names, imported, own, module)
         elif isinstance(node, ast.Call):
             _note_call(node, names, imported, own)
-    if names.is_open:  # it may be replaced as a whole, or its class
-        names.perhaps |= names.there
-        names.there = set()
     if "__getattr__" in names.there | names.perhaps:
         _note_hook(tree, nodes, names)
 
@@ -292,7 +290,10 @@ def _note_store(
         if _is_itself(node.value, own):
             _bind_computed(ast.Constant(node.attr), names)
     elif _is_itself(node, frozenset()) or _is_module_table(node.value):
-        names.is_open |= _is_itself(node, frozenset()) or list(_identifiers(node.slice)) == [module]
+        if _is_itself(node, frozenset()) or list(_identifiers(node.slice)) == [module]:
+            names.is_open = True
+            names.perhaps |= names.there
+            names.there = set()
     elif _is_itself(node.value, own):
         _bind_computed(node.slice, names)
     elif isinstance(node.value, ast.Attribute) and node.value.attr == "__dict__":

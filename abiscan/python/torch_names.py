@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Final, Protocol
 
 from msgspec import Struct, field
@@ -22,6 +23,14 @@ class NameSource(Protocol):
 
     def is_module(self, name: str) -> bool:
         """Whether a module is a file, or a folder."""
+        ...
+
+    def is_package(self, name: str) -> bool:
+        """Whether a module has a folder."""
+        ...
+
+    def mentions(self, owner: str, name: str) -> bool:
+        """Whether a quick look at a module is enough to tell that it may have a name."""
         ...
 
     def is_patched(self, name: str) -> bool:
@@ -56,6 +65,28 @@ class TorchNames(Struct):
             self._known[key] = None  # for those that take their names from each other
             self._known[key] = self._has(owner, name)
         return self._known[key]
+
+    def lacks(self, owner: str, name: str) -> bool:
+        """Whether it is certain that a module, or a class, has no such name."""
+        return not self.source.mentions(owner, name) and self.has(owner, name) is False
+
+    def is_package(self, name: str) -> bool:
+        """Whether a module is one that has others in it."""
+        return self.source.is_package(name)
+
+    def lacks_any(self, uses: Iterable[str]) -> bool:
+        """Whether it is certain that one of some dotted names is not there (``torch.nn.Nope``)."""
+        return any(self._lacks_part(use.split(".")) for use in uses)
+
+    def _lacks_part(self, parts: Sequence[str]) -> bool:
+        owner = parts[0]
+        for part in parts[1:]:
+            if self.lacks(owner, part):
+                return True
+            owner = f"{owner}.{part}"
+            if not self.source.is_module(owner) and not is_core(owner):
+                return False
+        return False
 
     def signature(self, module: str, function: str) -> str | None:
         """The parameters of a function, as ``module_names.signature`` writes them; None if they are not known."""
@@ -96,15 +127,16 @@ def marks_of(names: ModuleNames) -> set[str]:
     """Return what is known of a module as texts, for a table of many releases."""
     marks = {".", *names.there, *(f"{name}?" for name in names.perhaps), *(f"*{star}" for star in names.stars)}
     marks |= {f"{name}({text}" for name, text in names.signatures.items()} | {f"!{name}" for name in names.deprecated}
-    return marks | ({"?"} if names.is_open else set()) | ({"+"} if names.makes_modules else set())
+    flags = {"?": names.is_open, "+": names.makes_modules, "/": names.is_package}
+    return marks | {mark for mark, is_set in flags.items() if is_set}
 
 
 def of_marks(marks: frozenset[str]) -> ModuleNames | None:
     """Return what texts of ``marks_of`` say; None if there are none."""
     if not marks:
         return None
-    names = ModuleNames(is_open="?" in marks, makes_modules="+" in marks)
-    for mark in marks - {".", "?", "+"}:
+    names = ModuleNames(is_open="?" in marks, makes_modules="+" in marks, is_package="/" in marks)
+    for mark in marks - {".", "?", "+", "/"}:
         name, parenthesis, parameters = mark.partition("(")
         if parenthesis:
             names.signatures[name] = parameters

@@ -29,6 +29,7 @@ from abiscan.python.model import (
 )
 from abiscan.python.questions import AskedWorld
 from abiscan.python.runs import Kind, Run, Runs
+from abiscan.python.torch_names import TorchNames
 from abiscan.python.values import Class, NotKnown, PythonFunction, PythonModule, Thrown, Why
 
 _WORD = re.compile(rb"[\w\x80-\xff]+")
@@ -44,6 +45,7 @@ class _Beside:
         self.torch_version, self.cuda = torch.version, torch.cuda
         self.python, self.machine = world.python, world.machine
         self.cxx11_abi: bool | Answer = Answer.UNKNOWN
+        self.torch_names: TorchNames | None = None
 
     def load(self, path: str, loader: LoadedBy) -> Raised | Answer | None:
         """Nobody asks: see ``Willing``."""

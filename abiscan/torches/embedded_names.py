@@ -44,6 +44,15 @@ class _Release:
         """Whether it is a file."""
         return self.module(name) is not None
 
+    def is_package(self, name: str) -> bool:
+        """Whether it is a folder."""
+        known = self.module(name)
+        return known is not None and known.is_package
+
+    def mentions(self, owner: str, name: str) -> bool:  # noqa: ARG002 - to look it up is quick
+        """Nothing is told without looking it up."""
+        return False
+
     def is_patched(self, name: str) -> bool:
         """Whether code of torch sets an attribute of that name."""
         return name in self._patched

@@ -44,6 +44,21 @@ class _Folder:
         base = self._place(name)
         return base is not None and (base == self._folder or is_in(base.parent, base.name, Answer.UNKNOWN))
 
+    def is_package(self, name: str) -> bool:
+        """Whether it is a folder."""
+        base = self._place(name)
+        return base is not None and disk.is_dir(base)
+
+    def mentions(self, owner: str, name: str) -> bool:
+        """Whether the name is a word of the source, or declared for what is compiled."""
+        base = self._place(owner)
+        if base is None or is_core(owner):
+            return self.is_compiled(name)
+        source = next((path for path in _sources(base) if disk.is_file(path)), None)
+        if source is not None and re.search(rb"\b%b\b" % re.escape(name.encode()), disk.read(source)):
+            return True
+        return owner == "torch" and self.is_compiled(name)
+
     def is_patched(self, name: str) -> bool:
         """Whether code of torch may set an attribute of that name on what it imports."""
         word = re.escape(name.encode())
@@ -81,11 +96,9 @@ class _Folder:
             return None
         if is_core(name):
             return self._read_stub(name)
-        package, module = base / "__init__.py", base.with_name(f"{base.name}.py")
-        if disk.is_file(package):
-            return names_of(disk.read(package), name, is_package=True)
-        if base != self._folder and disk.is_file(module):
-            return names_of(disk.read(module), name, is_package=False)
+        for path in _sources(base):
+            if disk.is_file(path):
+                return names_of(disk.read(path), name, is_package=path.name == "__init__.py")
         return ModuleNames(is_open=True, makes_modules=True) if self.is_module(name) else None
 
     def _read_stub(self, name: str) -> ModuleNames:
@@ -96,3 +109,8 @@ class _Folder:
             return ModuleNames()
         pattern = _CONSTANT if name == CORE else _FUNCTION
         return ModuleNames(there={match.decode() for match in pattern.findall(disk.read(path))})
+
+
+def _sources(base: Path) -> tuple[Path, Path]:
+    """The files that a module may be."""
+    return base / "__init__.py", base.with_name(f"{base.name}.py")

@@ -10,7 +10,8 @@ from abiscan.python import loading
 from abiscan.python.machine import PythonMachine
 from abiscan.python.model import Answer, LoadedBy
 from abiscan.python.modelled import Modelled, Native
-from abiscan.python.models.namespace import Args, Kwargs, Namespace, argument, has_cuda, has_version
+from abiscan.python.models.namespace import Args, Kwargs, argument, has_cuda, has_version
+from abiscan.python.models.torch_module import TorchModule
 from abiscan.python.operators import OperatorValue, exists
 from abiscan.python.systems import MACOS
 from abiscan.python.values import NotKnown, OfTarget, PythonError, Thrown, Why, thrown
@@ -119,7 +120,7 @@ def _cuda(_machine: PythonMachine) -> object:
     names = {"is_available": given(False, "is_available"), "device_count": given(0, "device_count")}  # noqa: FBT003
     for name in ("get_device_capability", "get_device_properties", "get_device_name", "current_device"):
         names[name] = _of_gpu(NotKnown(f"torch.cuda.{name}()", Why.ENVIRONMENT))
-    return Namespace("torch.cuda", names)
+    return TorchModule("torch.cuda", names)
 
 
 def _of_gpu(answer: NotKnown) -> Native:
@@ -145,7 +146,7 @@ def _absent(name: str, *, on_macos: bool = False) -> Callable[[PythonMachine], o
             return Native(f"{name}.{function}", answer)
 
         is_built = given("is_built", False, available)  # noqa: FBT003
-        return Namespace(
+        return TorchModule(
             name,
             {
                 "is_available": given("is_available", False, available),  # noqa: FBT003
@@ -177,7 +178,7 @@ def _if_version_is_known(value: object, name: str) -> Callable[[PythonMachine], 
 
 def _core(machine: PythonMachine) -> object:
     absent = _if_cuda_is_known(False, "torch._C")  # noqa: FBT003
-    return Namespace(
+    return TorchModule(
         "torch._C",
         {"_has_mps": machine.files.system is MACOS},
         of_target={"_has_xpu": absent, "_has_mtia": absent, "_GLIBCXX_USE_CXX11_ABI": _cxx11_abi},
@@ -187,7 +188,7 @@ def _core(machine: PythonMachine) -> object:
 def _version(_machine: PythonMachine) -> object:
     number = OfTarget("torch.version.__version__", lambda world: world.torch_version)
     cuda = OfTarget("torch.version.cuda", lambda world: world.cuda)
-    return Namespace(
+    return TorchModule(
         "torch.version",
         {"debug": False, "git_version": NotKnown("torch.version.git_version")},
         of_target={
@@ -210,7 +211,7 @@ def _torch(machine: PythonMachine) -> object:
         "__path__": [str(folder)] if folder else NotKnown("torch.__path__", Why.ENVIRONMENT),
     }
     version = OfTarget("torch.__version__", lambda world: TorchVersionText(world.torch_version))
-    module = Namespace("torch", names, of_target={"__version__": _if_version_is_known(version, "torch.__version__")})
+    module = TorchModule("torch", names, of_target={"__version__": _if_version_is_known(version, "torch.__version__")})
     machine.modules["torch"] = module
     _load_backends(machine)
     return module
@@ -257,13 +258,13 @@ MODELS: dict[str, Callable[[PythonMachine], object]] = {
     "torch.xpu": _absent("torch.xpu"),
     "torch.mps": _absent("torch.mps", on_macos=True),
     "torch.mtia": _absent("torch.mtia"),
-    "torch.backends": lambda _machine: Namespace("torch.backends", {}),
+    "torch.backends": lambda _machine: TorchModule("torch.backends", {}),
     "torch.backends.mps": _absent("torch.backends.mps", on_macos=True),
     "torch.ops": lambda machine: machine.attribute(machine.import_module("torch"), "ops"),
-    "torch._ops": lambda machine: Namespace(
+    "torch._ops": lambda machine: TorchModule(
         "torch._ops", {"ops": machine.attribute(machine.import_module("torch"), "ops")}
     ),
-    "torch.torch_version": lambda machine: Namespace(
+    "torch.torch_version": lambda machine: TorchModule(
         "torch.torch_version",
         {
             "__version__": machine.attribute(machine.import_module("torch"), "__version__"),

@@ -104,11 +104,9 @@ def test_signatures_are_those_that_inspect_gives() -> None:
         expected = []
         kinds = [parameter.kind for parameter in inspect.signature(namespace["f"]).parameters.values()]
         for number, parameter in enumerate(inspect.signature(namespace["f"]).parameters.values()):
-            star = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
-            if parameter.kind is parameter.KEYWORD_ONLY and not {
-                parameter.VAR_POSITIONAL,
-                parameter.KEYWORD_ONLY,
-            } & set(kinds[:number]):
+            star = {"VAR_POSITIONAL": "*", "VAR_KEYWORD": "**"}.get(parameter.kind.name, "")
+            before = {parameter.VAR_POSITIONAL, parameter.KEYWORD_ONLY} & set(kinds[:number])
+            if parameter.kind is parameter.KEYWORD_ONLY and not before:
                 expected.append("*")
             expected.append(star + parameter.name + ("=" if parameter.default is not parameter.empty else ""))
             after = kinds[number + 1] if number + 1 < len(kinds) else None
