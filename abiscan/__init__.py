@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         stable,
         survey,
         torch_operators,
+        version_table,
     )
     from abiscan.dispatch.coverage import Coverage, MissingKernel
     from abiscan.errors import AbiscanError, InputError
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from abiscan.results.survey import SurveyCause, SurveyEntry, SurveySummary
     from abiscan.results.torch_operators import TorchOperators
     from abiscan.results.verdict import How, Verdict
+    from abiscan.results.versions import VersionRow, VersionTable
     from abiscan.rules import RULES
 
 __version__ = "0.1.0"
@@ -80,6 +82,8 @@ __all__ = [
     "TorchOperators",
     "UsedLibrary",
     "Verdict",
+    "VersionRow",
+    "VersionTable",
     "api_history",
     "check",
     "coverage",
@@ -91,6 +95,7 @@ __all__ = [
     "stable",
     "survey",
     "torch_operators",
+    "version_table",
 ]
 
 _MODULES = {
@@ -106,6 +111,7 @@ _MODULES = {
         "stable",
         "survey",
         "torch_operators",
+        "version_table",
     ),
     "abiscan.dispatch.coverage": ("Coverage", "MissingKernel"),
     "abiscan.errors": ("AbiscanError", "InputError"),
@@ -123,6 +129,7 @@ _MODULES = {
     "abiscan.results.stable": ("StableReport",),
     "abiscan.results.survey": ("SurveyCause", "SurveyEntry", "SurveySummary"),
     "abiscan.results.verdict": ("How", "Verdict"),
+    "abiscan.results.versions": ("VersionRow", "VersionTable"),
     "abiscan.rules": ("RULES",),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}

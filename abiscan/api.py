@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from abiscan.results.stable import StableReport
     from abiscan.results.survey import SurveySummary
     from abiscan.results.torch_operators import TorchOperators
+    from abiscan.results.versions import VersionTable
     from abiscan.torches.torch import TorchChoice
 
 # Each function imports what it needs when it is called, so no function waits for the imports of another.
@@ -79,7 +80,7 @@ def check(
         from abiscan.inputs import disk
 
         hardware = _hardware(gpus, driver)
-        with _all_sources(each, python) as sources:
+        with _all_sources(each, python, session) as sources:
             if torch == DECLARED and not disk.exists(DECLARED):
                 from abiscan.pipelines.declared import check_declared
 
@@ -123,7 +124,7 @@ def matrix(
         from abiscan.pipelines import matrix as pipeline
 
         hardware = None if gpus is None else _hardware(gpus, driver)
-        with _all_sources(each, python) as sources:
+        with _all_sources(each, python, session) as sources:
             return pipeline.matrix(
                 sources,
                 _each_choice(columns, python),
@@ -150,7 +151,7 @@ def operators(target: TargetLike, *, python: str | None = None, session: Session
     def find() -> ExtensionOperators:
         from abiscan.pipelines.operators import extension_operators
 
-        with _sources([target], python) as (source,):
+        with _sources([target], python, session) as (source,):
             return extension_operators(source, session)
 
     return _answered(session, "operators", [target], (), [python], find)
@@ -186,8 +187,9 @@ def api_history(
 
     several = [torches] if isinstance(torches, str | os.PathLike) else torches
     specs = [os.fspath(torch) for torch in several]
-    with _sources([target], python) as (source,):
-        return pipeline.api_history(source, specs, _session(session))
+    session = _session(session)
+    with _sources([target], python, session) as (source,):
+        return pipeline.api_history(source, specs, session)
 
 
 def coverage(
@@ -215,7 +217,7 @@ def coverage(
     def find() -> BackendReport:
         from abiscan.pipelines.coverage import backend_report
 
-        with _sources([target], python) as (source,):
+        with _sources([target], python, session) as (source,):
             return backend_report(
                 source,
                 _choice(torch, python),
@@ -250,7 +252,7 @@ def diff(
     def find() -> Comparison:
         from abiscan.pipelines import diff as pipeline
 
-        with _sources(users, python) as sources:
+        with _sources(users, python, session) as sources:
             user = next(iter(sources), None)
             choices = _choice(old, python), _choice(new, python)
             return pipeline.diff(*choices, _machine(machine), user, session)
@@ -281,7 +283,7 @@ def stable(
         each += pipeline.installed(search_path(_environment(python)), session)
     if not each:
         return pipeline.stable([], session)
-    with _all_sources(each, python) as sources:
+    with _all_sources(each, python, session) as sources:
         return pipeline.stable(sources, session)
 
 
@@ -296,6 +298,8 @@ def fit(
     cuda: str | None = None,
     index_url: str | None = None,
     extra_index_urls: Sequence[str] = (),
+    find_links: Sequence[str] = (),
+    no_index: bool = False,
     offline: bool = False,
     session: Session | None = None,
 ) -> FitReport:
@@ -313,9 +317,12 @@ def fit(
     :param cuda: the CUDA of a release: ``12.6``, or ``cpu``
     :param index_url: replaces the index of the settings
     :param extra_index_urls: are asked as well
+    :param find_links: folders, pages of links or wheels that are looked through, too
+    :param no_index: whether only those are
     :param offline: whether only what was read before is used
     :raises AbiscanError: an index, a wheel or the torch cannot be read
     """
+    from abiscan.inputs.index_options import IndexOptions
     from abiscan.pipelines.fit_request import Request, answer
 
     request = Request(
@@ -326,11 +333,38 @@ def fit(
         python_version=python_version,
         platform=platform,
         cuda=cuda,
-        index_url=index_url,
-        extra_index_urls=tuple(extra_index_urls),
+        index=IndexOptions(
+            index_url=index_url,
+            extra_index_urls=tuple(extra_index_urls),
+            find_links=tuple(find_links),
+            no_index=no_index,
+        ),
         offline=offline,
     )
     return answer(request, _session(session))
+
+
+def version_table(
+    package: str,
+    versions: str = "all",
+    torches: TorchLike | Iterable[TorchLike] = (),
+    *,
+    python: str | None = None,
+    session: Session | None = None,
+) -> VersionTable:
+    """Judge each version of a package that the index has for this system on each of several torches.
+
+    :param package: its name
+    :param versions: ``all``, or a specifier: ``>=0.20``
+    :param torches: the columns; by default all embedded releases
+    :param python: the interpreter whose pip settings count; by default that of the environment
+    :raises AbiscanError: the index cannot be read, or does not have such a version
+    """
+    from abiscan.pipelines.versions import version_table as pipeline
+
+    columns: list[TorchLike] = _several(torches)
+    environment = _environment(python)
+    return pipeline(package, versions, _each_choice(columns, python), _session(session), python=environment)
 
 
 def survey(
@@ -438,14 +472,16 @@ def _rules(rules: Sequence[Rule] | None) -> Sequence[Rule]:
 
 
 @contextlib.contextmanager
-def _sources(targets: Iterable[TargetLike], python: str | None) -> Iterator[list[Source]]:
+def _sources(targets: Iterable[TargetLike], python: str | None, session: Session) -> Iterator[list[Source]]:
     """The sources that targets stand for; downloaded wheels are deleted at the end."""
     with tempfile.TemporaryDirectory(prefix="abiscan-") as folder:
-        yield [_source(target, Path(folder), python) for target in targets]
+        yield [_source(target, Path(folder), python, session) for target in targets]
 
 
 @contextlib.contextmanager
-def _all_sources(targets: TargetLike | Iterable[TargetLike], python: str | None) -> Iterator[list[Source]]:
+def _all_sources(
+    targets: TargetLike | Iterable[TargetLike], python: str | None, session: Session
+) -> Iterator[list[Source]]:
     """The sources that the targets of one command stand for, each once: a missing one, too, unless all are missing.
 
     A folder of wheels stands for the wheels in it.
@@ -457,7 +493,7 @@ def _all_sources(targets: TargetLike | Iterable[TargetLike], python: str | None)
         sources: dict[object, Source] = {}
         for target in dict.fromkeys(_several(targets)):
             try:
-                found = content_of(_source(target, Path(folder), python))
+                found = content_of(_source(target, Path(folder), python, session))
             except InputError as error:
                 found = [Missing(str(target), error)]
             for source in found:
@@ -468,11 +504,11 @@ def _all_sources(targets: TargetLike | Iterable[TargetLike], python: str | None)
         yield list(sources.values())
 
 
-def _source(target: TargetLike, folder: Path, python: str | None) -> Source:
+def _source(target: TargetLike, folder: Path, python: str | None, session: Session) -> Source:
     from abiscan.inputs.packages import Distribution, FetchedWheel, existing, is_name, named
 
     if isinstance(target, str):
-        return named(target, folder, _environment(python) if is_name(target) else None)
+        return named(target, folder, _environment(python) if is_name(target) else None, session.index.words)
     if isinstance(target, os.PathLike):
         return existing(Path(target))
     if not isinstance(target, Distribution | FetchedWheel):

@@ -11,6 +11,7 @@ import contextlib
 import ctypes
 import functools
 import gc
+import itertools
 import os
 import sys
 import time
@@ -36,6 +37,7 @@ time.tzset()
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
+_NUMBERS: Final = itertools.count()
 SKIPS: Final = Path(__file__).with_name("skips.txt")
 
 
@@ -50,6 +52,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group(item.path.relative_to(item.config.rootpath).as_posix()))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """What was imported and collected stays to the end: no collection of garbage looks through it again."""
+    gc.collect()
+    gc.freeze()
 
 
 def _skipped(config: pytest.Config) -> Counter[str]:
@@ -114,7 +123,9 @@ def unpacked_once() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def cache_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache of its own for every test, in subprocesses too; nothing else of the user's environment or terminal."""
-    folder = tmp_path_factory.mktemp("cache")
+    # Not mktemp, which looks through the folders of all tests before to find a number for the next.
+    folder = tmp_path_factory.getbasetemp() / "caches" / str(next(_NUMBERS))
+    folder.mkdir(parents=True)
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
     of_terminal = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES")
     for name in ("LD_LIBRARY_PATH", "VIRTUAL_ENV", "CONDA_PREFIX", *of_terminal):
@@ -128,10 +139,10 @@ def machine_of_other_projects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     """A machine whose pip is configured for other projects: nothing that a test makes could be installed."""
     constraints, configuration = tmp_path / "machine-constraints.txt", tmp_path / "machine-pip.conf"
     constraints.write_text("good<1\nbad<1\nplain<1\ntorch<2\nabiscan-sample<1\n", encoding="utf-8")
-    settings = f"constraint = {constraints}\nrequire-hashes = true\ntarget = {tmp_path / 'elsewhere'}\n"
+    settings = f"constraint = {constraints.as_uri()}\nrequire-hashes = true\ntarget = {tmp_path / 'elsewhere'}\n"
     configuration.write_text(f"[global]\n{settings}", encoding="utf-8")
     monkeypatch.setenv("PIP_CONFIG_FILE", str(configuration))
-    monkeypatch.setenv("PIP_CONSTRAINT", str(constraints))
+    monkeypatch.setenv("PIP_CONSTRAINT", constraints.as_uri())
     monkeypatch.setenv("PIP_NO_DEPS", "1")
     return monkeypatch
 
@@ -146,7 +157,7 @@ def wheel_index(tmp_path: Path, machine_of_other_projects: pytest.MonkeyPatch) -
             machine_of_other_projects.delenv(name)
     machine_of_other_projects.setenv("PIP_CONFIG_FILE", os.devnull)  # instead of those of the machine and of the user
     machine_of_other_projects.setenv("PIP_NO_INDEX", "1")
-    machine_of_other_projects.setenv("PIP_FIND_LINKS", str(folder))
+    machine_of_other_projects.setenv("PIP_FIND_LINKS", folder.as_uri())  # a path would end at a space
     machine_of_other_projects.setenv("PIP_DISABLE_PIP_VERSION_CHECK", "1")
     return folder
 

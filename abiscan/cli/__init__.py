@@ -66,7 +66,9 @@ class _Commands(click.Group):
                     return super().invoke(ctx)
             from abiscan.inputs.isolation import Confinement
 
-            confinement = Confinement.ONLINE if command in self.READING_ONLINE else Confinement.OFFLINE
+            # ``matrix --versions`` reads wheels from an index; all other targets of ``matrix`` are here.
+            online = command in self.READING_ONLINE or any(word.startswith("--versions") for word in ctx.args)
+            confinement = Confinement.ONLINE if online else Confinement.OFFLINE
             return supervisor.isolated(lambda: super(_Commands, self).invoke(ctx), confinement)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature

@@ -17,6 +17,7 @@ from abiscan.cli.options import (
     fail_options,
     further_reports_option,
     gpu_options,
+    index_options,
     jobs_option,
     python_option,
     quiet_option,
@@ -29,6 +30,7 @@ from abiscan.cli.process import say
 from abiscan.cli.reporting import ReportingCommand
 from abiscan.cli.rule_name import RULE_NAME
 from abiscan.findings import Effect, Rule
+from abiscan.inputs.index_options import IndexOptions
 from abiscan.inputs.session import Session
 from abiscan.results.suppressions import EMPTY, Suppression, apply, configuration, read_baseline, read_suppressions
 
@@ -43,6 +45,7 @@ _FORMATS: Final = ("text", "json", "sarif", "junit", "github", "markdown")
     "that requirement. Default: the torch of the current environment."
 )
 @python_option("Use the torch and the installed packages of this Python.")
+@index_options
 @report_options(*_FORMATS)
 @further_reports_option(*_FORMATS)
 @fail_options("Exit with 1 if a finding has this effect or a worse one.")
@@ -64,6 +67,7 @@ def check(
     targets: tuple[str, ...],
     torch: str | None,
     python: str | None,
+    index: IndexOptions,
     form: str,
     output: Path | None,
     reports: list[tuple[str, Path]],
@@ -125,7 +129,7 @@ def check(
         known_findings = read_baseline(baseline) if baseline else EMPTY
         suppressions = _suppressions()
         with working("checking") as progress:
-            session = Session.of_user(progress, jobs=jobs)
+            session = Session.of_user(progress, jobs=jobs, index=index)
             report = abiscan.check(
                 targets,
                 torch,

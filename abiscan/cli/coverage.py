@@ -13,6 +13,7 @@ from abiscan.cli.common import console, errors_reported, explain_strict, working
 from abiscan.cli.options import (
     fail_options,
     gpu_options,
+    index_options,
     python_option,
     refuse_both,
     report_options,
@@ -21,6 +22,7 @@ from abiscan.cli.options import (
 )
 from abiscan.cli.reporting import ReportingCommand
 from abiscan.findings import Effect
+from abiscan.inputs.index_options import IndexOptions
 from abiscan.inputs.session import Session
 
 
@@ -38,6 +40,7 @@ from abiscan.inputs.session import Session
     help="Only check operators of this model: an operator list, a TorchScript archive, an exported program (.pt2).",
 )
 @gpu_options
+@index_options
 @report_options("text", "json")
 @fail_options("Exit with 1 for this effect or a worse one; a missing kernel is call-fails.")
 @verbose_option("Show every operator, with torch's error message.")
@@ -50,6 +53,7 @@ def coverage(
     workload: Path | None,
     gpus: tuple[str, ...],
     driver: str | None,
+    index: IndexOptions,
     form: str,
     output: Path | None,
     fail_on: str,
@@ -77,7 +81,7 @@ def coverage(
     """
     refuse_both("--torch", torch, "--python", python)
     with errors_reported(), working("computing") as progress:
-        session = Session.of_user(progress)
+        session = Session.of_user(progress, index=index)
         backend_report = abiscan.coverage(
             target,
             torch,

@@ -9,8 +9,9 @@ import click
 
 import abiscan
 from abiscan.cli.common import console, errors_reported, working, write
-from abiscan.cli.options import machine_option, report_options, verbose_option
+from abiscan.cli.options import index_options, machine_option, report_options, verbose_option
 from abiscan.cli.reporting import ReportingCommand
+from abiscan.inputs.index_options import IndexOptions
 from abiscan.inputs.session import Session
 
 
@@ -19,10 +20,19 @@ from abiscan.inputs.session import Session
 @click.argument("new", metavar="SPEC")
 @click.option("--used-by", metavar="TARGET", help="Only compare what this extension uses.")
 @machine_option
+@index_options
 @report_options("text", "json")
 @verbose_option("Show every symbol.")
 def diff(
-    *, old: str, new: str, used_by: str | None, machine: str, form: str, output: Path | None, verbose: bool
+    index: IndexOptions,
+    *,
+    old: str,
+    new: str,
+    used_by: str | None,
+    machine: str,
+    form: str,
+    output: Path | None,
+    verbose: bool,
 ) -> None:
     """Show what changed between two torches.
 
@@ -36,7 +46,9 @@ def diff(
       abiscan diff old/site-packages/torch new/site-packages/torch --format json
     """
     with errors_reported(), working("comparing") as progress:
-        comparison = abiscan.diff(old, new, used_by=used_by, machine=machine, session=Session.of_user(progress))
+        comparison = abiscan.diff(
+            old, new, used_by=used_by, machine=machine, session=Session.of_user(progress, index=index)
+        )
 
     def text(stream: TextIO) -> None:
         from abiscan.report import diff_text

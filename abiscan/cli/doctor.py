@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, TextIO, TypeVar
 import click
 
 from abiscan.cli.common import console, errors_reported, working, write
-from abiscan.cli.options import python_option, quiet_option, report_options
+from abiscan.cli.options import index_options, python_option, quiet_option, report_options
 from abiscan.cli.reporting import ReportingCommand
 from abiscan.inputs import frozen
 from abiscan.inputs.answers import answer
 from abiscan.inputs.environment import environment
+from abiscan.inputs.index_options import IndexOptions
 from abiscan.inputs.isolation import Confinement
 from abiscan.inputs.session import Session
 
@@ -28,9 +29,10 @@ _LOG_WIDTH = 200  # wide enough that a table in a log is not wrapped
 
 @click.command(cls=ReportingCommand)
 @python_option("The Python of the environment, or its folder. Default: the active environment.")
+@index_options
 @report_options("text", "json")
 @quiet_option("Print nothing if there are no problems.")
-def doctor(*, python: str | None, form: str, output: Path | None, quiet: bool) -> None:
+def doctor(*, python: str | None, index: IndexOptions, form: str, output: Path | None, quiet: bool) -> None:
     """Check that everything installed works with the installed torch.
 
     Checks every installed package with extensions of torch, the extensions that torch compiled on the fly, and extra
@@ -68,7 +70,8 @@ def doctor(*, python: str | None, form: str, output: Path | None, quiet: bool) -
             from abiscan.hooks.doctor import way_out
 
             with working("looking for versions that work together") as progress:
-                return way_out(examination, chosen.python, python, Session.of_user(progress))
+                session = Session.of_user(progress, index=index)
+                return way_out(examination, chosen.python, python, session)
 
         examination = _apart(look, Confinement.OFFLINE)
         found = _apart(search, Confinement.ONLINE) if examination.to_solve else None

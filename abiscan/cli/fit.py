@@ -11,9 +11,10 @@ import click
 
 import abiscan
 from abiscan.cli.common import console, errors_reported, working, write
-from abiscan.cli.options import python_option, refuse_both, report_options, torch_option, verbose_option
+from abiscan.cli.options import index_options, python_option, refuse_both, report_options, torch_option, verbose_option
 from abiscan.cli.process import say
 from abiscan.cli.reporting import ReportingCommand
+from abiscan.inputs.index_options import IndexOptions
 from abiscan.inputs.session import Session
 
 
@@ -46,8 +47,7 @@ def _python_version(ctx: click.Context, param: click.Parameter, value: str | Non
 @click.option("--python-version", metavar="X.Y", callback=_python_version, help="Look for wheels for this Python.")
 @click.option("--platform", metavar="TAG", help="Look for wheels for this platform: manylinux_2_28_aarch64.")
 @click.option("--cuda", metavar="X.Y", help="The CUDA of the build of torch, for a release number: 12.6, or cpu.")
-@click.option("--index-url", metavar="URL", help="The package index. Default: that of pip's settings.")
-@click.option("--extra-index-url", "extra", multiple=True, metavar="URL", help="A further index (repeatable).")
+@index_options
 @click.option("--offline", is_flag=True, help="Use only what was read before.")
 @report_options("text", "json", "requirements")
 @verbose_option("Show a table of the newer versions, and why each does not fit.")
@@ -60,8 +60,7 @@ def fit(
     python_version: tuple[int, int] | None,
     platform: str | None,
     cuda: str | None,
-    index_url: str | None,
-    extra: tuple[str, ...],
+    index: IndexOptions,
     offline: bool,
     form: str,
     output: Path | None,
@@ -80,6 +79,7 @@ def fit(
       abiscan fit torchvision torchaudio xformers --torch 2.9.1
       abiscan fit torchvision torchaudio --torch '>=2.6'
       abiscan fit torchaudio --torch 2.7.1 --python-version 3.12 --platform manylinux_2_28_aarch64
+      abiscan fit flash-attn --torch 2.8.0 --no-index --find-links https://example.org/flash_attn.html
       abiscan fit -r requirements.txt --format requirements --output pins.txt
 
     \b
@@ -100,8 +100,10 @@ def fit(
             python_version=python_version,
             platform=platform,
             cuda=cuda,
-            index_url=index_url,
-            extra_index_urls=extra,
+            index_url=index.index_url,
+            extra_index_urls=index.extra_index_urls,
+            find_links=index.find_links,
+            no_index=index.no_index,
             offline=offline,
             session=Session.of_user(progress),
         )

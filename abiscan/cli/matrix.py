@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TextIO
+from typing import NoReturn, TextIO
 
 import click
 
@@ -14,14 +14,17 @@ from abiscan.cli.options import (
     each_file_option,
     fail_options,
     gpu_options,
+    index_options,
     jobs_option,
     python_option,
     report_options,
     torches_option,
     verbose_option,
 )
+from abiscan.cli.process import say
 from abiscan.cli.reporting import ReportingCommand
 from abiscan.findings import Effect
+from abiscan.inputs.index_options import IndexOptions
 from abiscan.inputs.session import Session
 
 
@@ -33,7 +36,13 @@ from abiscan.inputs.session import Session
     "Default: all embedded releases.",
 )
 @python_option("Look up installed packages in this Python.")
-@report_options("text", "json", "html")
+@index_options
+@click.option(
+    "--versions",
+    metavar="SPEC",
+    help="TARGET is the name of a package: show these of its versions on the index ('>=0.20', all) by releases.",
+)
+@report_options("text", "json", "html", "markdown")
 @fail_options("Exit with 1 if any finding has this effect or a worse one.")
 @click.option("--gpus", "shows_gpus", is_flag=True, help="Also show which GPUs the extension has code for.")
 @gpu_options
@@ -44,7 +53,9 @@ def matrix(
     *,
     targets: tuple[str, ...],
     torches: tuple[str, ...],
+    versions: str | None,
     python: str | None,
+    index: IndexOptions,
     form: str,
     output: Path | None,
     fail_on: str,
@@ -68,6 +79,7 @@ def matrix(
       abiscan matrix dist/*.whl --torch 2.8.0 --torch 2.9.1
       abiscan matrix _C.so --torch 2.9.1 --gpus
       abiscan matrix dist/*.whl --format html --output matrix.html
+      abiscan matrix torchaudio --versions '>=2.6' --format markdown
 
     \b
     Exit codes:
@@ -76,8 +88,14 @@ def matrix(
       2  usage error, or an input that cannot be read
       3  a verdict is unknown
     """
+    if versions is not None:
+        if len(targets) > 1:
+            raise click.UsageError("--versions takes the name of one package")
+        _versions(targets[0], versions, torches, python, index, form, output)
+    if form == "markdown":
+        raise click.UsageError("--format markdown is for --versions")
     with errors_reported(), working("checking") as progress:
-        session = Session.of_user(progress, jobs=jobs)
+        session = Session.of_user(progress, jobs=jobs, index=index)
         result = abiscan.matrix(
             targets,
             torches,
@@ -105,3 +123,33 @@ def matrix(
         cells = (cell for row in result.rows for cell in row.results.values())
         explain_strict(str(gap) for cell in cells for gap in cell.unexpected_gaps)
     sys.exit(result.exit_code(Effect(fail_on), strict=strict))
+
+
+def _versions(
+    name: str,
+    versions: str,
+    torches: tuple[str, ...],
+    python: str | None,
+    index: IndexOptions,
+    form: str,
+    output: Path | None,
+) -> NoReturn:
+    """Show the versions of a package by releases, and exit."""
+    with errors_reported(), working("reading the index") as progress:
+        session = Session.of_user(progress, index=index)
+        table = abiscan.version_table(name, versions, torches, python=python, session=session)
+    from abiscan.report import versions_text
+
+    def text(stream: TextIO) -> None:
+        versions_text.render(table, console(stream))
+
+    def markdown(stream: TextIO) -> None:
+        stream.write(versions_text.markdown(table))
+
+    def html(stream: TextIO) -> None:
+        stream.write(versions_text.page(table))
+
+    write(table, form, output, {"text": text, "markdown": markdown, "html": html})
+    if form != "json":
+        say(f"{table.bytes_read / 1e6:.1f} MB read")
+    sys.exit(table.exit_code)

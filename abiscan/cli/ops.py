@@ -11,6 +11,7 @@ import click
 import abiscan
 from abiscan.cli.common import console, errors_reported, working, write
 from abiscan.cli.options import (
+    index_options,
     jobs_option,
     machine_option,
     python_option,
@@ -19,6 +20,7 @@ from abiscan.cli.options import (
     verbose_option,
 )
 from abiscan.cli.reporting import ReportingCommand
+from abiscan.inputs.index_options import IndexOptions
 from abiscan.inputs.session import Session
 from abiscan.results.selection import Selection
 
@@ -45,6 +47,7 @@ from abiscan.results.selection import Selection
     "--namespace", "namespaces", multiple=True, metavar="NAME", help="Only operators in that namespace (repeatable)."
 )
 @jobs_option("The number of processes that emulate the extensions.")
+@index_options
 @report_options("text", "json")
 @verbose_option("Also show source lines, C++ signatures, inferred schemas and details of gaps.")
 def ops(
@@ -58,6 +61,7 @@ def ops(
     operators: tuple[str, ...],
     namespaces: tuple[str, ...],
     jobs: int,
+    index: IndexOptions,
     form: str,
     output: Path | None,
     verbose: bool,
@@ -89,18 +93,27 @@ def ops(
     if target is not None and api_version and not live:
         if selection:
             raise click.UsageError("--operator and --namespace cannot be combined with TARGET --api-version")
-        _history(target, torch, form, output, verbose=verbose)
+        _history(target, torch, index, form, output, verbose=verbose)
     elif (target is not None) + len(torch) + live != 1:
         raise click.UsageError("pass exactly one of TARGET, --torch SPEC and --live")
     elif target is not None:
-        _of_target(target, selection, form, output, jobs=jobs, verbose=verbose)
+        _of_target(target, selection, index, form, output, jobs=jobs, verbose=verbose)
     else:
         _of_torch(torch[0] if torch else None, machine, python, selection, form, output, api_version=api_version)
 
 
-def _of_target(target: str, selection: Selection, form: str, output: Path | None, *, jobs: int, verbose: bool) -> None:
+def _of_target(
+    target: str,
+    selection: Selection,
+    index: IndexOptions,
+    form: str,
+    output: Path | None,
+    *,
+    jobs: int,
+    verbose: bool,
+) -> None:
     with errors_reported(), working("emulating") as progress:
-        session = Session.of_user(progress, jobs=jobs)
+        session = Session.of_user(progress, jobs=jobs, index=index)
         extension_operators = abiscan.operators(target, session=session).only(selection)
 
     def text(stream: TextIO) -> None:
@@ -114,9 +127,11 @@ def _of_target(target: str, selection: Selection, form: str, output: Path | None
     write(extension_operators, form, output, {"text": text})
 
 
-def _history(target: str, torches: tuple[str, ...], form: str, output: Path | None, *, verbose: bool) -> None:
+def _history(
+    target: str, torches: tuple[str, ...], index: IndexOptions, form: str, output: Path | None, *, verbose: bool
+) -> None:
     with errors_reported(), working("comparing") as progress:
-        history = abiscan.api_history(target, torches, session=Session.of_user(progress))
+        history = abiscan.api_history(target, torches, session=Session.of_user(progress, index=index))
 
     def text(stream: TextIO) -> None:
         from abiscan.report import api_history_text

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
 
 from abiscan.binary.elf import Machine
+from abiscan.inputs.index_options import IndexOptions
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _Value = TypeVar("_Value", str | None, tuple[str, ...])
@@ -110,6 +112,36 @@ def gpu_options(command: _Command) -> _Command:
     )
     driver = click.option("--driver", metavar="VERSION", help="The version of NVIDIA's driver that the GPUs have.")
     return gpus(driver(command))
+
+
+def index_options(command: _Command) -> _Command:
+    """``--index-url``, ``--extra-index-url``, ``--find-links`` and ``--no-index``, as pip has them: ``index``."""
+
+    @functools.wraps(command)
+    def call(
+        *words: Any,
+        index_url: str | None,
+        extra_index_url: tuple[str, ...],
+        find_links: tuple[str, ...],
+        no_index: bool,
+        **parameters: Any,
+    ) -> Any:
+        index = IndexOptions(
+            index_url=index_url, extra_index_urls=extra_index_url, find_links=find_links, no_index=no_index
+        )
+        return command(*words, index=index, **parameters)
+
+    options = (
+        click.option("-i", "--index-url", metavar="URL", help="The package index. Default: that of pip's settings."),
+        click.option("--extra-index-url", multiple=True, metavar="URL", help="A further index (repeatable)."),
+        click.option(
+            "-f", "--find-links", multiple=True, metavar="PLACE", help="A folder or page of wheels (repeatable)."
+        ),
+        click.option("--no-index", is_flag=True, help="Ask no index, only --find-links."),
+    )
+    for option in reversed(options):
+        call = option(call)
+    return cast("_Command", call)
 
 
 def torch_option(help_text: str) -> _Option[Any]:

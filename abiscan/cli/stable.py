@@ -10,9 +10,10 @@ import click
 
 import abiscan
 from abiscan.cli.common import console, errors_reported, report_unread, working, write
-from abiscan.cli.options import python_option, report_options, verbose_option
+from abiscan.cli.options import index_options, python_option, report_options, verbose_option
 from abiscan.cli.reporting import ReportingCommand
 from abiscan.errors import InputError
+from abiscan.inputs.index_options import IndexOptions
 from abiscan.inputs.session import Session
 from abiscan.inputs.version import TorchVersion
 
@@ -22,6 +23,7 @@ from abiscan.inputs.version import TorchVersion
 @click.option("--env", is_flag=True, help="Judge every package of the environment that uses torch.")
 @click.option("--against", metavar="RELEASE", help="Exit with 1 unless everything is stable and works from there on.")
 @python_option("The Python of the environment, and for installed packages.")
+@index_options
 @report_options("text", "json")
 @verbose_option("Show every symbol, with what replaces it.")
 def stable(
@@ -30,6 +32,7 @@ def stable(
     env: bool,
     against: str | None,
     python: str | None,
+    index: IndexOptions,
     form: str,
     output: Path | None,
     verbose: bool,
@@ -57,7 +60,7 @@ def stable(
         raise click.UsageError("pass TARGETs, or --env")
     with errors_reported(), working("looking for symbols of torch") as progress:
         release = _release(against) if against else None
-        report = abiscan.stable(targets, environment=env, python=python, session=Session.of_user(progress))
+        report = abiscan.stable(targets, environment=env, python=python, session=Session.of_user(progress, index=index))
 
     def text(stream: TextIO) -> None:
         from abiscan.report import stable_text

@@ -230,7 +230,7 @@ class Broken(Struct, frozen=True, kw_only=True):
 
 def _solved(broken: Sequence[Broken], torch: str, pip: Pip, inspector: Inspector, session: Session) -> Solution | None:
     task = Task(
-        words=(),
+        words=session.index.words,
         plan=Plan(python=pip.python, packages=()),
         broken=[each.problem for each in broken],
         torch=torch,

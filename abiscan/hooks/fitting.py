@@ -10,6 +10,7 @@ from packaging.utils import canonicalize_name
 from abiscan.errors import InputError, UnreachableError
 from abiscan.hooks import arguments
 from abiscan.inputs.index import Settings, settings_of_pip
+from abiscan.inputs.index_options import IndexOptions
 from abiscan.inputs.session import Session
 from abiscan.pipelines.fit_request import Request, answer
 from abiscan.torches.torch import TorchChoice
@@ -37,12 +38,15 @@ def newest_fitting(
 def _settings(python: str | None, options: Sequence[str]) -> Settings:
     """The settings of pip, as these options change them."""
     index_urls = arguments.values(options, "-i", "--index-url", "--pypi-url")
-    extra = arguments.values(options, "--extra-index-url")
-    settings = settings_of_pip(python, index_urls[-1] if index_urls else None, extra)
+    named = IndexOptions(
+        index_url=index_urls[-1] if index_urls else None,
+        extra_index_urls=tuple(arguments.values(options, "--extra-index-url")),
+        find_links=tuple(arguments.values(options, "-f", "--find-links")),
+        no_index=arguments.has(options, "--no-index"),
+    )
+    settings = settings_of_pip(python, named)
     return msgspec.structs.replace(
         settings,
-        index_urls=() if arguments.has(options, "--no-index") else settings.index_urls,
-        find_links=(*settings.find_links, *arguments.values(options, "-f", "--find-links")),
         trusted_hosts=(*settings.trusted_hosts, *arguments.values(options, "--trusted-host")),
         certificates=next(reversed(arguments.values(options, "--cert")), settings.certificates),
         proxy=next(reversed(arguments.values(options, "--proxy")), settings.proxy),

@@ -32,6 +32,7 @@ from abiscan.binary.image import ImageSystem
 from abiscan.errors import InputError, UnreachableError
 from abiscan.inputs import disk, packages, programs
 from abiscan.inputs.files import Wheel
+from abiscan.inputs.index_options import FROM_SETTINGS, IndexOptions
 from abiscan.inputs.packages import RemoteWheel
 from abiscan.inputs.remote import RemoteFile, tidy
 from abiscan.inputs.requirement import Metadata, applying, environment_for, metadata_of
@@ -59,22 +60,19 @@ class Settings(Struct, frozen=True, kw_only=True):
     proxy: str | None = None
 
 
-def settings_of_pip(python: str | None, index_url: str | None = None, extra_index_urls: Sequence[str] = ()) -> Settings:
-    """The settings of an interpreter's pip; the defaults if it has none.
+def settings_of_pip(python: str | None, options: IndexOptions = FROM_SETTINGS) -> Settings:
+    """The settings of an interpreter's pip, the defaults if it has none, as options change them.
 
-    :param index_url: replaces the index of the settings
-    :param extra_index_urls: are asked as well
+    ``no-index`` leaves out all of them, as for pip.
     """
     known = _configuration(python)
-    urls = [] if known.get("no-index", "").lower() in ("1", "true", "yes", "on") else [known.get("index-url", "")]
-    if index_url:
-        urls = [index_url]
-    elif urls == [""]:
-        urls = [source["url"] for source in PackageFinder().sources]  # the default one
-    urls += [*known.get("extra-index-url", "").split(), *extra_index_urls]
+    no_index = options.no_index or known.get("no-index", "").lower() in ("1", "true", "yes", "on")
+    default = known.get("index-url") or PackageFinder().sources[0]["url"]
+    urls = [options.index_url or default, *known.get("extra-index-url", "").split(), *options.extra_index_urls]
+    links = [*known.get("find-links", "").split(), *options.find_links]
     return Settings(
-        index_urls=tuple(dict.fromkeys(urls)),
-        find_links=tuple(link for link in known.get("find-links", "").split() if "://" in link or Path(link).exists()),
+        index_urls=() if no_index else tuple(dict.fromkeys(urls)),
+        find_links=tuple(link for link in links if "://" in link or Path(link).exists()),
         trusted_hosts=tuple(known.get("trusted-host", "").split()),
         constraints=tuple(known.get("constraint", "").split()),
         certificates=known.get("cert"),

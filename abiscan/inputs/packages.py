@@ -213,11 +213,14 @@ def pip_error(stderr: str) -> str:
     return (errors or lines or ["pip gave no reason"])[-1]
 
 
-def named(word: str, folder: Path, python: str | None) -> Path | Distribution | FetchedWheel:
+def named(
+    word: str, folder: Path, python: str | None, options: Sequence[str] = ()
+) -> Path | Distribution | FetchedWheel:
     """What a ``TARGET`` stands for: a file or folder if it exists, else ``NAME==VERSION``, else an installed package.
 
     :param folder: where the wheel of ``NAME==VERSION`` is downloaded to
     :param python: the interpreter whose packages are looked up, None for the running one
+    :param options: where pip is to look for a wheel
     :raises InputError: there is no such package
     """
     if not word:
@@ -237,7 +240,7 @@ def named(word: str, folder: Path, python: str | None) -> Path | Distribution | 
         if specifier.operator == "==" and not specifier.version.endswith(".*")
     ]
     if pins:
-        return FetchedWheel(path=fetch(str(requirement), folder, python))
+        return FetchedWheel(path=fetch(str(requirement), folder, python, options))
     if requirement.specifier:
         raise InputError(word, "is not a single version", f"pass {requirement.name}==VERSION")
     distribution = find(requirement.name, interpreter.search_path(python))

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from abiscan.inputs import isolation
 from abiscan.inputs.files import Files
+from abiscan.inputs.index_options import FROM_SETTINGS, IndexOptions
 
 Progress: TypeAlias = Callable[[str], None]
 """Called with a few words at the beginning of each step that takes seconds."""
@@ -26,18 +27,20 @@ class Session(Struct, frozen=True, kw_only=True):
 
     ``folder`` is the cache: the folder of what is kept between runs, created when something is. ``progress`` is called
     before each step that takes seconds, ``jobs`` is the number of processes that share the work: see ``branches``.
+    ``index`` says where packages that are named by version come from.
     """
 
     folder: Path
     progress: Progress = _silent
     jobs: int = 1
+    index: IndexOptions = FROM_SETTINGS
 
     @classmethod
-    def of_user(cls, progress: Progress = _silent, *, jobs: int = 1) -> Session:
+    def of_user(cls, progress: Progress = _silent, *, jobs: int = 1, index: IndexOptions = FROM_SETTINGS) -> Session:
         """Return a run that uses the user's cache folder."""
         folder = _cache_folder()
         isolation.may_write(folder, make=True)
-        return cls(folder=folder, progress=progress, jobs=jobs)
+        return cls(folder=folder, progress=progress, jobs=jobs, index=index)
 
     def files(self) -> Files:
         """Return the files on the disk, with no wheel mounted yet."""

@@ -14,6 +14,7 @@ from abiscan.errors import InputError
 from abiscan.inputs import interpreter
 from abiscan.inputs.files import exists
 from abiscan.inputs.index import Index, Settings, System, settings_of_pip
+from abiscan.inputs.index_options import FROM_SETTINGS, IndexOptions
 from abiscan.inputs.requirements_file import read_requirements
 from abiscan.inputs.session import Session
 from abiscan.pipelines.fit import fit, local_tag, release_build, torches_of_index
@@ -33,8 +34,7 @@ class Request(Struct, frozen=True, kw_only=True):
     python_version: tuple[int, int] | None = None
     platform: str | None = None
     cuda: str | None = None
-    index_url: str | None = None
-    extra_index_urls: tuple[str, ...] = ()
+    index: IndexOptions = FROM_SETTINGS
     offline: bool = False
     settings: Settings | None = None
 
@@ -46,7 +46,7 @@ def answer(request: Request, session: Session) -> FitReport:
     """
     lines = [line for file in request.files for line in read_requirements(file)]
     requirements = [*map(_requirement, request.packages), *(line.requirement for line in lines if not line.constraint)]
-    settings = request.settings or settings_of_pip(request.python, request.index_url, request.extra_index_urls)
+    settings = request.settings or settings_of_pip(request.python, request.index)
     constraints = [
         *(line.requirement for line in lines if line.constraint),
         *(line.requirement for file in settings.constraints for line in read_requirements(Path(file), constraint=True)),
@@ -61,7 +61,7 @@ def answer(request: Request, session: Session) -> FitReport:
     with contextlib.closing(Index(settings, system, folder, offline=request.offline)) as index:
         choices = [TorchOf(request.python)] if here else _choices(request, index)
         found = fit(requirements, choices, index, session, installed=here, constraints=constraints)
-    return msgspec.structs.replace(found, options=_options(request))
+    return msgspec.structs.replace(found, options=request.index.words)
 
 
 def _requirement(text: str) -> Requirement:
@@ -94,8 +94,3 @@ def _choices(request: Request, index: Index) -> Sequence[TorchChoice]:
         local = f"+{local_tag(request.cuda)}" if request.cuda else ""
         return [ReleaseNumber(f"{number.partition('+')[0]}{local}") for number in numbers]
     return [release_build(number.partition("+")[0], machine, request.cuda) for number in numbers]
-
-
-def _options(request: Request) -> tuple[str, ...]:
-    own = ("--index-url", request.index_url) if request.index_url else ()
-    return (*own, *(word for url in request.extra_index_urls for word in ("--extra-index-url", url)))

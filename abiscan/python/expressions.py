@@ -237,6 +237,9 @@ class Expressions(PythonMachine):
             elif not isinstance(value, NotKnown):
                 given: dict[object, object] = {}
                 fill(self, given, value)
+                if twice := [one for one in given if isinstance(one, str) and one in kwargs]:
+                    text = f"{described(function)}() got multiple values for keyword argument '{twice[0]}'"
+                    raise thrown(TypeError, text)
                 kwargs.update({str(key): one for key, one in given.items() if isinstance(key, str)})
                 if special.truth(self, given) is None or any(isinstance(one, NotKnown) for one in given):
                     args.append(Further("**"))

@@ -65,6 +65,10 @@ class PythonInterpreter(Calls):
                 if isinstance(parent, PythonModule):
                     parent.names[part] = self.modules[full]
             parent = self.modules[full]
+            if parent is None:
+                self.whole_names.clear()
+                text = f"import of {full} halted; None in sys.modules"
+                raise Thrown(PythonError(ModuleNotFoundError, (text,), {"name": full}))
         self.whole_names.add(name)
         return parent
 
@@ -123,7 +127,7 @@ class PythonInterpreter(Calls):
         try:
             eager = self.library.eager(found.file) or self._misses_names(found.file)
             if eager or not self._skim(module, found.file):
-                self._run_body(module)
+                self.run_body(module)
         except Thrown:
             self.modules.pop(full, None)
             self.whole_names.clear()
@@ -139,7 +143,12 @@ class PythonInterpreter(Calls):
         )
         return told is True
 
-    def _run_body(self, module: PythonModule) -> None:
+    def forget_names(self) -> None:
+        """Note that ``sys.modules`` has changed."""
+        self.whole_names.clear()
+
+    def run_body(self, module: PythonModule) -> None:
+        """Run the body of a module."""
         assert module.file is not None
         tree = self.library.tree(module.file)
         module.stage = Stage.RUNNING
@@ -246,7 +255,7 @@ class PythonInterpreter(Calls):
         module = value.module
         if module.stage is Stage.DEFERRED:
             try:
-                self._run_body(module)
+                self.run_body(module)
             except Thrown as error:
                 self.gap(f"{module.name} raises {error.failure.name()} when it is needed")
                 module.stage, module.open_ = Stage.DONE, True

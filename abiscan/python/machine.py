@@ -22,7 +22,7 @@ from abiscan.python.model import (
 )
 from abiscan.python.questions import AskedWorld
 from abiscan.python.systems import stripped
-from abiscan.python.values import Class, NotKnown, PythonError, PythonFunction, Scope, Why
+from abiscan.python.values import Class, NotKnown, PythonError, PythonFunction, PythonModule, Scope, Why
 
 _log = logging.getLogger("abiscan.python")
 _MOST_SAID = 100
@@ -148,6 +148,8 @@ class PythonMachine:
         """Whether packages are there that are not required, and that the code can do without."""
         self.as_it_is_here = False
         """Whether libraries do not load that need another one, which is not on this machine."""
+        self.warning_filters: list[tuple[object, object]] = []
+        """What is done with warnings, by their classes: the first filter that fits counts."""
         self.perhaps = False
         """Whether what is being run may not run at all: what it changes is not known then."""
         self._taken: dict[object, bool] = {}
@@ -267,6 +269,14 @@ class PythonMachine:
 
     def import_module(self, name: str) -> object:
         """``importlib.import_module``: the module of that name."""
+        raise NotImplementedError
+
+    def forget_names(self) -> None:
+        """Note that ``sys.modules`` has changed."""
+        raise NotImplementedError
+
+    def run_body(self, module: PythonModule) -> None:
+        """Run the body of a module."""
         raise NotImplementedError
 
     def settle(self, value: object) -> object:

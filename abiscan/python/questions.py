@@ -10,14 +10,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Hashable
-from typing import Generic, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from abiscan.python.model import Answer, LoadedBy, NoResult, Raised, World, in_words
 
 _log = logging.getLogger("abiscan.python")
 _Result = TypeVar("_Result")
+
+_SIGN: Final = "\0"
+"""What the sign of a text begins with: no text of an error has it."""
 
 Ask = Callable[[World], object]
 """Gets an answer from a target."""
@@ -101,6 +105,65 @@ def _key(answer: object) -> Hashable:
     return type(answer), repr(answer)
 
 
+class _Quoting:
+    """A world that gives a sign for each text of an error: who does not look at the text need not be run again for it.
+
+    The same text has the same sign, so that two are equal wherever the texts are.
+    """
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.texts: list[str] = []
+
+    @property
+    def torch_version(self) -> str | Answer:
+        return self._world.torch_version
+
+    @property
+    def cuda(self) -> str | Answer | None:
+        return self._world.cuda
+
+    @property
+    def cxx11_abi(self) -> bool | Answer:
+        return self._world.cxx11_abi
+
+    @property
+    def python(self) -> tuple[int, int] | Answer:
+        return self._world.python
+
+    @property
+    def machine(self) -> str:
+        return self._world.machine
+
+    def load(self, path: str, loader: LoadedBy) -> Raised | Answer | None:
+        answer = self._world.load(path, loader)
+        return self._quoted(answer) if isinstance(answer, Raised) else answer
+
+    def operator(self, name: str) -> bool | Answer:
+        return self._world.operator(name)
+
+    def call(self, operator: str) -> int | bool | str | NoResult | None:
+        return self._world.call(operator)
+
+    def _quoted(self, raised: Raised) -> Raised:
+        cause = None if raised.cause is None else self._quoted(raised.cause)
+        if raised.message is None:
+            return replace(raised, cause=cause)
+        if raised.message not in self.texts:
+            self.texts.append(raised.message)
+        return replace(raised, message=sign_of(self.texts.index(raised.message)), cause=cause)
+
+
+def sign_of(number: int) -> str:
+    """What stands for a text."""
+    return f"{_SIGN}{number}"
+
+
+def number_of(message: str | None) -> int | None:
+    """The number of the text that a sign stands for; None if it is a text itself."""
+    return int(message[len(_SIGN) :]) if message is not None and message.startswith(_SIGN) else None
+
+
 class AskedWorld:
     """The world of a task, whose answers are noted.
 
@@ -108,7 +171,7 @@ class AskedWorld:
     """
 
     def __init__(self, world: World) -> None:
-        self._world = world
+        self._world = _Quoting(world)
         self.asked: list[tuple[_Question, object]] = []
         self._known: dict[Hashable, object] = {}
         self._since_load: dict[Hashable, object] = {}
@@ -137,6 +200,16 @@ class AskedWorld:
         """Load a library; see ``World.load``."""
         self._since_load.clear()
         return self._ask_now((path, loader), lambda world: world.load(path, loader))  # type: ignore[return-value]
+
+    def text(self, number: int) -> str:
+        """The text of an error, which the code looks at."""
+        return str(self._ask(("text", number), lambda world: world.texts[number]))  # type: ignore[attr-defined]
+
+    def spelled_out(self, raised: Raised) -> Raised:
+        """An error with its texts in place of the signs."""
+        number = number_of(raised.message)
+        message = raised.message if number is None else self._world.texts[number]
+        return replace(raised, message=message, cause=None if raised.cause is None else self.spelled_out(raised.cause))
 
     def operator(self, name: str) -> bool | Answer:
         """Ask for an operator; see ``World.operator``. No load changes what torch itself has."""

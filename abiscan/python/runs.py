@@ -7,15 +7,16 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import Any, Final, TypeVar
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from abiscan.python.imports import PythonInterpreter
 from abiscan.python.library import PythonCode
 from abiscan.python.machine import Exhausted, Limits, ProcessEnded, PythonMachine, Spot, Trace, Unreadable
 from abiscan.python.model import Answer, Raised, World, in_words
-from abiscan.python.questions import Answered, AskedWorld
+from abiscan.python.questions import Answered, AskedWorld, sign_of
 from abiscan.python.special import text
 from abiscan.python.systems import stripped
-from abiscan.python.values import PythonError, Thrown
+from abiscan.python.values import Class, PythonError, TextOfError, Thrown
 
 _log = logging.getLogger("abiscan.python")
 _Result = TypeVar("_Result")
@@ -77,16 +78,22 @@ class Runs:
         return self._kind.world(self._fresh())
 
     def do(
-        self, task: Hashable, work: Callable[[PythonInterpreter], _Result], choices: Mapping[Spot, bool] | None = None
+        self,
+        task: Hashable,
+        work: Callable[[PythonInterpreter], _Result],
+        choices: Mapping[Spot, bool] | None = None,
+        spell_out: Callable[[_Result, AskedWorld], _Result] | None = None,
     ) -> _Result:
         """What work with a new interpreter results in; ``task`` names it, with all that it depends on.
 
+        :param spell_out: puts the target's texts of errors into a result
         Raises ``Exhausted`` if the reading has taken all of its steps before.
         """
         if self._steps[0] > self._limits.total:
             raise Exhausted(f"after {self._limits.total} steps in all")
         answered = self._done.tasks.setdefault((task, self._kind.key), Answered())
-        found = answered.find(self.world())
+        world = self.world()
+        found = answered.find(world)
         _log.debug("%s %s", "runs" if found is None else "has run, for another target that answers alike:", task)
         if found is None:
             world = self.world()
@@ -95,7 +102,7 @@ class Runs:
             answered.keep(world.asked, found)
         result, steps = found
         self._steps[0] += steps
-        return result
+        return spell_out(result, world) if spell_out else result
 
     def run(
         self,
@@ -114,10 +121,19 @@ class Runs:
 
         task = ("import", module, tuple(sorted(choices.items(), key=repr)), with_optional, as_it_is_here)
         try:
-            return self.do(task, work, choices)
+            return self.do(task, work, choices, _spelled_out)
         except Exhausted as end:
             gap = f"import {module}: was not followed: the reading ended {end}"
             return Run(raised=Answer.UNKNOWN, trace=Trace(gaps=[gap]), choices=choices, optional=with_optional)
+
+
+def _spelled_out(run: Run, world: AskedWorld) -> Run:
+    raised = world.spelled_out(run.raised) if isinstance(run.raised, Raised) else run.raised
+    attempts = [
+        replace(one, raised=world.spelled_out(one.raised)) if isinstance(one.raised, Raised) else one
+        for one in run.trace.attempts
+    ]
+    return replace(run, raised=raised, trace=replace(run.trace, attempts=attempts))
 
 
 def _run(machine: PythonInterpreter, module: str, choices: Mapping[Spot, bool]) -> Run:
@@ -146,7 +162,8 @@ def _run(machine: PythonInterpreter, module: str, choices: Mapping[Spot, bool]) 
 def as_raised(machine: PythonMachine, failure: PythonError, depth: int = 0) -> Raised:
     """An exception as users see it."""
     try:
-        message = text(machine, failure)
+        unread = failure.args[0] if len(failure.args) == 1 and not isinstance(failure.cls, Class) else None
+        message = sign_of(unread.number) if isinstance(unread, TextOfError) else text(machine, failure)
     except (Thrown, Exhausted, RecursionError):
         message = None
     behind = failure.cause

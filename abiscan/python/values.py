@@ -102,6 +102,12 @@ class OfTarget(Opaque, Struct, frozen=True, eq=False):
     of: Callable[[World], object]
 
 
+class TextOfError(Struct, frozen=True):
+    """The text that a load fails with, as long as nobody looks at it: the target is asked for it then."""
+
+    number: int
+
+
 class Stage(enum.Enum):
     """How far a module of the package is."""
 

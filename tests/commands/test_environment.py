@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
+import sysconfig
 import venv
 from pathlib import Path
 from typing import Final
 
 import pytest
 
+import abiscan
 from tests.commands.processes import run
 from tests.fakes import extension, install, package_wheel, site_of, torch_package
 
@@ -29,9 +30,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         install(site, "torch", {}, version="9.9.0", requires="")
         install(site, f"in_{name}", {f"in_{name}/_C.so": extension()}, requires="")
         (site / f"in_{name}" / "__init__.py").touch()
-    code = "import sysconfig, abiscan; print(sysconfig.get_path('purelib')); print(abiscan.__path__[0] + '/..')"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    (site_of(folder / "own") / "own.pth").write_text(found, encoding="utf-8")
+    site = site_of(folder / "own")
+    for path in Path(sysconfig.get_path("purelib")).iterdir():
+        # Not the metadata of abiscan: those of an editable install lead to the test data, which fit no torch.
+        if "abiscan" not in path.name and not path.name.startswith("torch") and path.suffix != ".pth":
+            (site / path.name).symlink_to(path)
+    (site / "abiscan").symlink_to(Path(abiscan.__file__).parent)
     package_wheel(folder / "wheels", "pkg", {"pkg/_C.so": extension()}, files={"pkg/__init__.py": ""})
     return folder
 
@@ -39,7 +43,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def first_line(folder: Path, tmp_path: Path, *words: str, env: dict[str, str | None], code: int = 0) -> str:
     """The first line on stderr of what abiscan does that is installed in ``own``."""
     more = {"PATH": f"{folder}/on_path/bin:/usr/bin:/bin", "XDG_CACHE_HOME": str(tmp_path), "PIP_NO_INDEX": "1"}
-    more["PIP_FIND_LINKS"] = str(folder / "wheels")
+    more["PIP_FIND_LINKS"] = (folder / "wheels").as_uri()
     command = (folder / "own" / "bin" / "python", "-m", "abiscan")
     finished = run(*words, cwd=folder, env={**NOTHING, **more, **env}, command=command)
     assert finished.code == code, finished.err

@@ -57,6 +57,19 @@ def is_there(environment: Path, name: str) -> bool:
     return any(site_of(environment).glob(f"{name}-*.dist-info"))
 
 
+def test_what_works_is_installed(environment: Path, index: Path) -> None:
+    package_wheel(index, "good", {"good/_C.so": extension(undefined=uses("_ZN2at15get_num_threadsEv"))})
+
+    def installed(*words: str) -> tuple[int, set[str]]:
+        done = pip(environment, "install", *words)
+        return done.code, {path.parent.name for path in site_of(environment).glob("*/_C.so")}
+
+    assert installed("bad==1.0", "good") == (1, set())
+    assert installed("--dry-run", "good") == (0, set())
+    assert installed("good") == (0, {"good"})
+    assert installed("no-such-package") == (1, {"good"})
+
+
 @pytest.mark.usefixtures("index")
 @pytest.mark.parametrize(
     "words",

@@ -52,16 +52,6 @@ def test_importing_it_imports_nothing_else() -> None:
     }
 
 
-def test_check_says_what_the_command_says() -> None:
-    report = abiscan.check(SAMPLE, "2.13.0")
-    (result,) = report.results
-    assert result.verdict is abiscan.Verdict.FAILS
-    assert report.exit_code(abiscan.Effect.CORRUPTS, strict=False) == 1
-    command = [sys.executable, "-m", "abiscan", "check", str(SAMPLE), "--torch", "2.13.0", "--format", "json"]
-    printed = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert report.to_json() == printed.stdout
-
-
 def test_targets_and_torches_are_words_or_paths(tmp_path: Path) -> None:
     package = torch_package(tmp_path)
     (by_path,) = abiscan.check([SAMPLE], package).results

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -54,33 +53,6 @@ def test_it_is_the_same_answer(command: Callable[..., Any], sample: str, tmp_pat
     assert again == first
     assert again is not first
     assert again.to_json() == first.to_json()
-
-
-FORMATS: Final = (
-    ("check", "--torch", TORCH, "-v"),
-    ("check", "--torch", TORCH, "--format", "sarif"),
-    ("check", "--torch", TORCH, "--format", "junit"),
-    ("check", "--torch", TORCH, "--gpu", "9.0", "--format", "markdown"),
-    ("matrix", "--torch", TORCH, "-v"),
-    ("matrix", "--torch", TORCH, "--format", "html"),
-    ("ops", "-v"),
-    ("coverage", "--torch", TORCH, "-v", "--backend", "CPU"),
-)
-
-
-@pytest.mark.parametrize("words", FORMATS, ids=" ".join)
-def test_every_view_prints_the_same(words: tuple[str, ...], cache_home: Path) -> None:
-    def run() -> tuple[str, str, int]:
-        command = [sys.executable, "-m", "abiscan", *words, str(SAMPLES / "coverage" / "backend.so")]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        return done.stdout, done.stderr, done.returncode
-
-    first = run()
-    (kept,) = cache_home.rglob("*.answer")
-    before = kept.stat().st_ino
-    assert run() == first
-    (kept,) = cache_home.rglob("*.answer")
-    assert kept.stat().st_ino == before
 
 
 def test_an_answer_on_rules_of_ones_own_is_not_kept(tmp_path: Path) -> None:

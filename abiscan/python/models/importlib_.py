@@ -25,7 +25,7 @@ from abiscan.python.values import NotKnown, OfTarget, PythonError, PythonModule,
 class Spec(Modelled):
     """A module's spec: where it is."""
 
-    __slots__ = ("folders", "loader", "name", "origin")
+    __slots__ = ("folders", "name", "origin")
 
     def __init__(self, name: str, origin: str | None, folders: tuple[str, ...] = ()) -> None:
         self.name, self.origin, self.folders = name, origin, folders
@@ -50,9 +50,9 @@ class SpecLoader(Modelled):
     def attribute(self, machine: PythonMachine, name: str) -> object:
         """``exec_module`` runs the module; that of an extension was run as it was made."""
         methods: dict[str, Model] = {
-            "exec_module": lambda _machine, _args, _kwargs: None,
+            "exec_module": lambda machine, args, _kwargs: _executed(machine, args[0] if args else None),
             "create_module": lambda machine, _args, _kwargs: _made(machine, self.spec),
-            "load_module": lambda machine, _args, _kwargs: _made(machine, self.spec),
+            "load_module": lambda machine, _args, _kwargs: _executed(machine, _made(machine, self.spec)),
         }
         return Native(name, methods[name]) if name in methods else NotKnown(f"loader.{name}")
 
@@ -112,7 +112,22 @@ def _made(machine: PythonMachine, spec: Spec) -> object:
     """The module of a spec; that of an extension is loaded as it is made."""
     if machine.files.system.libraries.search(spec.origin or ""):
         loading.load(machine, spec.origin, LoadedBy.IMPORT)
-    return NotKnown(spec.name)
+    inside = machine.files.inside(spec.origin) if spec.origin else None
+    if inside is None or inside not in machine.files.members or not inside.endswith(".py"):
+        return NotKnown(spec.name)
+    folders = (posixpath.dirname(inside),) if posixpath.basename(inside) == "__init__.py" else ()
+    return PythonModule(spec.name, {"__spec__": spec}, inside, folders)
+
+
+def _executed(machine: PythonMachine, module: object) -> object:
+    """``exec_module``: the body of a module runs, perhaps again; that of an extension ran as it was made."""
+    if isinstance(module, PythonModule) and module.file is not None:
+        machine.run_body(module)
+    return module
+
+
+def _reload(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+    return _executed(machine, argument(args, kwargs, 0, "module"))
 
 
 def _extension_loader(_machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
@@ -330,7 +345,9 @@ def _run_file(machine: PythonMachine, file: str, name: object) -> object:
 
 
 def _importlib(_machine: PythonMachine) -> object:
-    names = natives("importlib", import_module=_import_module, invalidate_caches=lambda _m, _a, _k: None)
+    names = natives(
+        "importlib", import_module=_import_module, reload=_reload, invalidate_caches=lambda _m, _a, _k: None
+    )
     return Namespace("importlib", names)
 
 

@@ -6,7 +6,6 @@ import dataclasses
 import io
 import os
 import platform
-import subprocess
 import sys
 import tarfile
 import venv
@@ -24,6 +23,7 @@ from tests.fakes import extension, install, package_wheel, site_of, torch_librar
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.usefixtures("warm_pip"),
     pytest.mark.skipif((platform.system(), platform.machine()) != ("Linux", "x86_64"), reason="needs x86_64 Linux"),
 ]
 GONE = uses("_ZN2at4goneEv")
@@ -163,19 +163,6 @@ def test_without_torch_there_is_nothing_to_check(tmp_path: Path, handed_over: li
 
 
 @pytest.mark.usefixtures("python")
-def test_as_a_program(environment: Path) -> None:
-    def installed(*words: str) -> tuple[int, set[str]]:
-        command = [sys.executable, "-m", "abiscan", "pip", "install", *words]
-        variables = {**os.environ, "VIRTUAL_ENV": str(environment)}
-        done = subprocess.run(command, env=variables, capture_output=True, check=False)
-        return done.returncode, {path.parent.name for path in site_of(environment).glob("*/_C.so")}
-
-    assert installed("bad", "good") == (1, set())
-    assert installed("--dry-run", "good") == (0, set())
-    assert installed("good") == (0, {"good"})
-    assert installed("no-such-package") == (1, {"good"})
-
-
 def test_index_options_are_told_from_others() -> None:
     words = ["-U", "--index-url", "u", "--extra-index-url=v", "-f", "w", "-ix", "-r", "f.txt", "--no-index", "pkg"]
     expected = ["--index-url", "u", "--extra-index-url", "v", "-f", "w", "-i", "x", "--no-index"]

@@ -12,6 +12,7 @@ from packaging.requirements import Requirement
 
 from abiscan.errors import InputError
 from abiscan.inputs.index import Index, Settings, System, settings_of_pip
+from abiscan.inputs.index_options import IndexOptions
 from abiscan.inputs.requirements_file import read_requirements
 from tests.fakes import wheel
 from tests.index_server import LocalIndex, serving
@@ -153,7 +154,24 @@ def test_settings_of_pip(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
     assert (settings.trusted_hosts, settings.constraints) == (("b.example",), ("c.txt",))
     monkeypatch.setenv("PIP_INDEX_URL", "https://e.example/simple")
     assert settings_of_pip(sys.executable).index_urls[0] == "https://e.example/simple"
-    assert settings_of_pip(sys.executable, "https://u.example/").index_urls[0] == "https://u.example/"
+    asked = IndexOptions(
+        index_url="https://u.example/",
+        extra_index_urls=("https://x.example/",),
+        find_links=(str(tmp_path), "https://l.example/links.html"),
+    )
+    settings = settings_of_pip(sys.executable, asked)
+    assert (settings.index_urls[0], settings.index_urls[-1]) == ("https://u.example/", "https://x.example/")
+    assert settings.find_links == (str(tmp_path), "https://l.example/links.html")
+
+
+@pytest.mark.parametrize("by", ["option", "setting"])
+def test_without_an_index_there_is_none(by: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``pip install --no-index`` ignores further indexes, too: pip's documentation."""
+    monkeypatch.setenv("PIP_EXTRA_INDEX_URL", "https://e.example/simple")
+    if by == "setting":
+        monkeypatch.setenv("PIP_NO_INDEX", "1")
+    asked = IndexOptions(no_index=by == "option", extra_index_urls=("https://x.example/",))
+    assert settings_of_pip(sys.executable, asked).index_urls == ()
 
 
 def test_settings_of_an_environment_without_pip(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -332,3 +332,25 @@ def test_what_was_read_of_a_version_is_given_back_before_the_next(
     finally:
         gc.enable()
     assert most == 1
+
+
+@pytest.mark.usefixtures("own_cache")
+@pytest.mark.parametrize("form", ["folder", "page on disk", "page on a server"])
+def test_wheels_of_a_folder_or_a_page_without_an_index(tmp_path: Path, form: str) -> None:
+    """Builds of one version for several torches differ in their local version, as on a page of releases."""
+    wheels = tmp_path / "wheels"
+    for local, symbol in (("torch2.9", UNTIL_2_9), ("torch2.13", FROM_2_13)):
+        objects = {"nail/_C.so": extension(undefined=uses(symbol))}
+        code = {"nail/__init__.py": "import torch\ntorch.ops.load_library(__path__[0] + '/_C.so')\n"}
+        package_wheel(wheels, "nail", objects, version=f"1.0+{local}", files=code)
+    names = [path.name for path in wheels.iterdir()]
+    page = wheels / "releases.html"
+    page.write_text("".join(f'<a href="{name}">{name}</a>\n' for name in names), encoding="utf-8")
+    with serving(wheels) as server:
+        server.html = True
+        place = {"folder": str(wheels), "page on disk": str(page)}.get(form, f"{server.url.rstrip('/')}/nail/")
+        words = ["fit", "nail", "--torch", "2.9.1", "--platform", "linux_x86_64", "--no-index", "-f", place]
+        result = click.testing.CliRunner().invoke(main, [*words, "--format", "json"])
+    document = json.loads(result.stdout)
+    assert [package["version"] for package in document["packages"]] == ["1.0+torch2.9"], result.output
+    assert f"--no-index --find-links {place} " in document["command"]

@@ -1,0 +1,107 @@
+"""Versions by releases, as text, Markdown and HTML: neighbours with the same answers are one row or column."""
+
+from __future__ import annotations
+
+import html
+import string
+from collections.abc import Iterator
+from importlib import resources
+from typing import Final
+
+from rich.console import Console
+from rich.text import Text
+
+import abiscan
+from abiscan.report.characters import clean
+from abiscan.results.versions import VersionTable
+
+LEGEND: Final = "✓ works  ◐ works without a part  ✗ fails, or corrupts memory  ? unknown  · no build of torch"
+_CLASSES: Final = {"✓": "loads", "◐": "partly", "✗": "fails", "?": "unknown", "·": "none"}
+_GAP: Final = 2
+_STYLES: Final = {"✓": "green", "◐": "yellow", "✗": "bold red", "?": "yellow", "·": "dim"}
+
+
+def render(table: VersionTable, console: Console) -> None:
+    """Print the table, in as many parts as the width of the terminal needs."""
+    rows = [(clean(str(span)), marks) for span, marks in table.merged()]
+    if rows:
+        console.print(Text(f"{clean(table.package)} by releases of torch, for {table.system}"), soft_wrap=True)
+        for part in _parts(table, max(len(name) for name, _ in rows), console.width):
+            _print(rows, part, console)
+        console.print(Text(LEGEND, style="dim"), soft_wrap=True)
+    for span, reason in table.unjudged():
+        console.print(Text(clean(f"{span}: {reason}")), soft_wrap=True)
+
+
+def _parts(table: VersionTable, name: int, width: int) -> Iterator[list[tuple[int, str]]]:
+    """Return the columns, number and heading, as many at a time as there is room for."""
+    part: list[tuple[int, str]] = []
+    used = name
+    for number, (span, _) in enumerate(table.columns):
+        heading = str(span)
+        if part and used + _GAP + len(heading) > width:
+            yield part
+            part, used = [], name
+        part.append((number, heading))
+        used += _GAP + len(heading)
+    yield part
+
+
+def _print(rows: list[tuple[str, tuple[str, ...]]], part: list[tuple[int, str]], console: Console) -> None:
+    width = max(len(name) for name, _ in rows)
+    heads = "".join(f"{'':{_GAP}}{heading}" for _, heading in part)
+    console.print(Text(f"{'':{width}}{heads}", style="bold"), soft_wrap=True)
+    for name, marks in rows:
+        line = Text(f"{name:{width}}")
+        for number, heading in part:
+            line.append(f"{'':{_GAP}}{marks[number]:^{len(heading)}}", style=_STYLES[marks[number]])
+        line.rstrip()
+        console.print(line, soft_wrap=True)
+
+
+def markdown(table: VersionTable) -> str:
+    """Return the table in Markdown, for a README."""
+    heads = [f"torch {span}" for span, _ in table.columns]
+    lines = [
+        f"| {_cell(table.package)} | {' | '.join(heads)} |",
+        f"|---|{':-:|' * len(heads)}",
+        *(f"| {_cell(str(span))} | {' | '.join(marks)} |" for span, marks in table.merged()),
+        "",
+        LEGEND,
+    ]
+    others = [f"- {_cell(str(span))}: {_cell(reason)}" for span, reason in table.unjudged()]
+    return "\n".join([*lines, *(["", *others] if others else [])]) + "\n"
+
+
+def _cell(text: str) -> str:
+    return "".join(f"\\{character}" if character in "\\|`*_[]<>&#" else character for character in clean(text))
+
+
+def page(table: VersionTable) -> str:
+    """Return the table as one HTML page that needs no other file."""
+    heads = "".join(
+        f'<th scope="col" class="release"><button>{_escaped(str(span))}</button></th>' for span, _ in table.columns
+    )
+    rows = "".join(
+        f'<tr><th scope="row">{_escaped(str(span))}</th>{"".join(map(_html_cell, marks))}</tr>'
+        for span, marks in table.merged()
+    )
+    others = "".join(f"<li>{_escaped(f'{span}: {reason}')}</li>" for span, reason in table.unjudged())
+    template = resources.files("abiscan.report").joinpath("page.html").read_text("utf-8")
+    return string.Template(template).substitute(
+        title=_escaped(f"{table.package} by releases of torch"),
+        answers="",
+        targets='<div class="scroll" tabindex="0" role="region" aria-label="versions by releases"><table><thead><tr>'
+        f'<th scope="col"><button>version</button></th>{heads}</tr></thead><tbody>{rows}</tbody></table></div>'
+        + (f"<h2>Not judged</h2><ul>{others}</ul>" if others else ""),
+        legend=_escaped(LEGEND),
+        version=_escaped(abiscan.__version__),
+    )
+
+
+def _html_cell(mark: str) -> str:
+    return f'<td class="{_CLASSES[mark]}" data-verdict="{_CLASSES[mark]}">{mark}</td>'
+
+
+def _escaped(text: str) -> str:
+    return html.escape(clean(text))

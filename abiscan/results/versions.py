@@ -1,0 +1,104 @@
+"""The result of ``abiscan matrix NAME --versions``. Its JSON Schema is ``schema/matrix-versions-v1.json``."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from abiscan.results.document import rendered
+from abiscan.results.package import PackageVerdict
+
+NO_BUILD: Final = "·"
+MARKS: Final[Mapping[PackageVerdict | None, str]] = {
+    PackageVerdict.WORKS: "✓",
+    PackageVerdict.WORKS_WITHOUT: "◐",
+    PackageVerdict.CORRUPTS: "✗",
+    PackageVerdict.IMPORT_FAILS: "✗",
+    PackageVerdict.UNKNOWN: "?",
+    None: NO_BUILD,
+}
+
+
+class VersionRow(Struct, frozen=True, kw_only=True):
+    """One version of a package on all releases.
+
+    ``verdicts`` has the best of the builds of each release, None if there is none for the machine; it is empty if the
+    version was not judged, and ``reason`` says why.
+    """
+
+    version: str
+    verdicts: tuple[PackageVerdict | None, ...] = ()
+    reason: str | None = None
+
+
+class Span(Struct, frozen=True, kw_only=True):
+    """Neighbours with the same answers, as one: the first and the last of them."""
+
+    first: str
+    last: str
+
+    def __str__(self) -> str:
+        return self.first if self.first == self.last else f"{self.first} - {self.last}"
+
+
+class VersionTable(Struct, frozen=True, kw_only=True):
+    """The versions of a package, newest first, by ``releases`` of torch, oldest first."""
+
+    package: str
+    system: str
+    releases: tuple[str, ...]
+    rows: tuple[VersionRow, ...]
+    bytes_read: int = 0
+
+    @property
+    def exit_code(self) -> int:
+        """0; 3 if a verdict is unknown."""
+        return 3 if any(PackageVerdict.UNKNOWN in row.verdicts for row in self.rows) else 0
+
+    @property
+    def columns(self) -> Sequence[tuple[Span, int]]:
+        """The releases, neighbours with the same answers merged, each with the place of its first release."""
+        columns = list(zip(*(row.verdicts for row in self._judged), strict=True)) or [()] * len(self.releases)
+        places = itertools.groupby(range(len(self.releases)), lambda place: columns[place])
+        return [
+            (Span(first=self.releases[run[0]], last=self.releases[run[-1]]), run[0])
+            for run in (list(group) for _, group in places)
+        ]
+
+    def merged(self) -> Iterator[tuple[Span, tuple[str, ...]]]:
+        """Return the versions that were judged, with a mark for each column; like neighbours are one."""
+        places = [place for _, place in self.columns]
+        for verdicts, group in itertools.groupby(self._judged, lambda row: row.verdicts):
+            rows = list(group)
+            yield Span(first=rows[0].version, last=rows[-1].version), tuple(MARKS[verdicts[place]] for place in places)
+
+    def unjudged(self) -> Iterator[tuple[Span, str]]:
+        """Return the versions that were not judged, neighbours with the same reason merged, with the reason."""
+        others = (row for row in self.rows if not row.verdicts)
+        for reason, group in itertools.groupby(others, lambda row: row.reason or ""):
+            rows = list(group)
+            yield Span(first=rows[0].version, last=rows[-1].version), reason
+
+    @property
+    def _judged(self) -> Sequence[VersionRow]:
+        return [row for row in self.rows if row.verdicts]
+
+    def to_json(self) -> str:
+        """Return the JSON document, version 1."""
+        return rendered(
+            {
+                "package": self.package,
+                "system": self.system,
+                "releases": list(self.releases),
+                "versions": {row.version: self._verdicts(row) for row in self.rows if row.verdicts},
+                "not_judged": {row.version: row.reason for row in self.rows if not row.verdicts},
+                "bytes_read": self.bytes_read,
+            }
+        )
+
+    def _verdicts(self, row: VersionRow) -> dict[str, str | None]:
+        pairs = zip(self.releases, row.verdicts, strict=True)
+        return {release: verdict.value if verdict else None for release, verdict in pairs}
