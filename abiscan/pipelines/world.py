@@ -157,6 +157,9 @@ class PackageWorld:
 
     def operator(self, name: str) -> bool | Answer:
         """Whether torch or a library loaded so far defines an operator; see ``World.operator``."""
+        base, dot, _ = name.partition(".")
+        if dot and base in self._moment.defined:
+            return Answer.UNKNOWN
         return name in self._moment.defined or self._loads.operator(self._moment, name)
 
     def call(self, operator: str) -> int | bool | str | NoResult | None:

@@ -27,7 +27,7 @@ class OperatorValue(Modelled, Struct, frozen=True, eq=False):
         """An overload, or something else of it."""
         if name in {"__name__", "_name", "_qualified_op_name"}:
             return self.name.partition("::")[2] if name == "__name__" else self.name
-        if self.is_overload or name.startswith("_") or name in {"overloads", "redispatch", "op"}:
+        if self.is_overload or name.startswith("_") or name in {"overloads", "redispatch", "op", "op_overloads"}:
             return NotKnown(f"{self.described()}.{name}")
         if name == "default":
             return OperatorValue(self.name, is_overload=True)
@@ -59,11 +59,19 @@ def exists(machine: PythonMachine, name: str) -> bool | Answer:
         return True
     if "." not in name.partition("::")[2] and any(one.startswith(name + ".") for one in machine.defined):
         return True
+    if _is_overload_of_own(machine, name):
+        return Answer.UNKNOWN
     there = machine.world.operator(name)
     if there is Answer.EITHER:
         return _decided(machine, name)
     unclear = machine.unclear | _OF_TORCH
     return Answer.UNKNOWN if there is False and name.partition("::")[0] in unclear else there
+
+
+def _is_overload_of_own(machine: PythonMachine, name: str) -> bool:
+    """Whether a name is that of an overload of an operator which Python code has defined."""
+    base, dot, _ = name.partition(".")
+    return bool(dot) and any(one.partition(".")[0] == base for one in machine.defined)
 
 
 def _decided(machine: PythonMachine, name: str) -> bool:
