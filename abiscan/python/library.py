@@ -20,6 +20,7 @@ from abiscan.python.scan import LOADING, REGISTERING, ImportLine, Outline
 from abiscan.python.sources import PackageFiles, requirements
 from abiscan.python.targets import Bindings, bindings, bound_names
 from abiscan.python.torch_uses import torch_uses
+from abiscan.regex import regex
 
 LARGEST_SOURCE = 2_000_000
 _ROUNDS = 3
@@ -50,7 +51,7 @@ class Import(Struct, frozen=True, kw_only=True):
     """The module, and those of the names that are submodules."""
 
 
-_WORDS = re.compile("|".join(re.escape(word.decode().strip(".(")) for word in (*LOADING, *REGISTERING)))
+_WORDS = regex("|".join(re.escape(word.decode().strip(".(")) for word in (*LOADING, *REGISTERING)))
 
 
 class PythonCode(Struct, dict=True):

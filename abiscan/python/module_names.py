@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from msgspec import Struct, field
 
 from abiscan.python.dynamic_names import absolute
+from abiscan.regex import regex
 
-_NAME: Final = re.compile(r"[A-Za-z_]\w*")
+_NAME: Final = regex(r"[A-Za-z_]\w*")
 _NAMESPACES: Final = frozenset({"globals", "vars", "locals"})
 _SHORTEST_PREFIX: Final = 3
-_MAKES_MODULES: Final = re.compile(rb"sys\.modules\[[^\]\n]+\]\s*=[^=]|meta_path|path_hooks")
+_MAKES_MODULES: Final = regex(rb"sys\.modules\[[^\]\n]+\]\s*=[^=]|meta_path|path_hooks")
 
 
 class ModuleNames(Struct, kw_only=True):

@@ -6,12 +6,14 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-_FROM: Final = re.compile(
+from abiscan.regex import regex
+
+_FROM: Final = regex(
     rb"^[ \t]*from[ \t]+(torch(?:\.\w+)*)[ \t]+import[ \t]*(\([^)]*\)|[^\n\\]*(?:\\\n[^\n\\]*)*)", re.MULTILINE
 )
-_IMPORT: Final = re.compile(rb"^[ \t]*import[ \t]+([^\n#;]*\btorch\b[^\n#;]*)", re.MULTILINE)
+_IMPORT: Final = regex(rb"^[ \t]*import[ \t]+([^\n#;]*\btorch\b[^\n#;]*)", re.MULTILINE)
 _CHAIN: Final = rb"(?<![\w.])(%b)((?:\.[A-Za-z_]\w*)+)"
-_COMMENT: Final = re.compile(rb"#[^\n]*|[()\\]")
+_COMMENT: Final = regex(rb"#[^\n]*|[()\\]")
 
 
 def torch_uses(source: bytes) -> frozenset[str]:

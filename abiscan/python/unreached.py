@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec import Struct
@@ -15,10 +14,11 @@ from abiscan.python.machine import Attempt
 from abiscan.python.model import HowLoaded, LibraryUse, OtherTorch, Raised, Said, Skipped
 from abiscan.python.runs import Run, Runs
 from abiscan.python.uses import WILLING, beside
+from abiscan.regex import regex
 
 _MOST_TORCHES = 4
 _OPEN = (HowLoaded.NEVER, HowLoaded.ON_DEMAND, HowLoaded.UNKNOWN)
-_ASKS = re.compile(rb"torch\.__version__|torch\.version|torch_version|from torch import|version\(\s*.(?:py)?torch\b")
+_ASKS = regex(rb"torch\.__version__|torch\.version|torch_version|from torch import|version\(\s*.(?:py)?torch\b")
 
 
 def asks_for_torch(source: bytes) -> bool:

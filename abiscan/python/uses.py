@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections import Counter
 from collections.abc import Container, Iterable, Sequence
 from contextlib import suppress
@@ -31,8 +30,9 @@ from abiscan.python.questions import AskedWorld
 from abiscan.python.runs import Kind, Run, Runs
 from abiscan.python.torch_names import TorchNames
 from abiscan.python.values import Class, NotKnown, PythonFunction, PythonModule, Thrown, Why
+from abiscan.regex import regex
 
-_WORD = re.compile(rb"[\w\x80-\xff]+")
+_WORD = regex(rb"[\w\x80-\xff]+")
 _FEW_NAMES = 20
 _MOST_MODULES = 200
 _MOST_CHOICES = 6

@@ -13,11 +13,12 @@ from abiscan.python.installed import is_in
 from abiscan.python.model import Answer
 from abiscan.python.module_names import ModuleNames, names_of
 from abiscan.python.torch_names import CORE, FUNCTIONS, TorchNames, is_core
+from abiscan.regex import regex
 
 _STUBS: Final = "_C"
 _LIBRARY: Final = "lib/libtorch_python.so"
-_FUNCTION: Final = re.compile(rb"^def (\w+)\(", re.MULTILINE)
-_CONSTANT: Final = re.compile(rb"^(\w+): (?:dtype|layout|memory_format)\b", re.MULTILINE)
+_FUNCTION: Final = regex(rb"^def (\w+)\(", re.MULTILINE)
+_CONSTANT: Final = regex(rb"^(\w+): (?:dtype|layout|memory_format)\b", re.MULTILINE)
 
 
 def names(folder: Path) -> TorchNames:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import posixpath
 from collections.abc import Callable
-from importlib.metadata import PackageNotFoundError
 from pathlib import PurePath
 from typing import NamedTuple
 
@@ -238,6 +237,8 @@ def _of_distribution(what: str) -> Model:
             version = OfTarget("version('torch')", lambda world: world.torch_version)
             return version if what == "version" else NotKnown(f"{what}('torch')", Why.TARGET)
         installed = machine.library.surroundings.version(name)
+        from importlib.metadata import PackageNotFoundError  # its import takes as long as that of 50 other modules
+
         if installed is Answer.UNKNOWN and not machine.library.requires(name):
             # As with modules: what the code does without is not there, what it insists on is.
             installed = installed if machine.is_optional_there(PackageNotFoundError) else None
@@ -352,6 +353,8 @@ def _importlib(_machine: PythonMachine) -> object:
 
 
 def _metadata(_machine: PythonMachine) -> object:
+    from importlib.metadata import PackageNotFoundError
+
     functions = {name: _of_distribution(name) for name in ("version", "distribution", "files", "metadata", "requires")}
     names = natives("importlib.metadata", **functions)
     return Namespace("importlib.metadata", {**names, "PackageNotFoundError": PackageNotFoundError})

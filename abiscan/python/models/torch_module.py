@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -12,8 +11,9 @@ from abiscan.python.model import Answer, World
 from abiscan.python.modelled import Modelled
 from abiscan.python.torch_names import CORE, is_core
 from abiscan.python.values import NotKnown, PythonError, Thrown, thrown
+from abiscan.regex import regex
 
-_ADDS_TO_TORCH: Final = re.compile(
+_ADDS_TO_TORCH: Final = regex(
     r"torch|npu|ipex|intel_extension|habana|xla|directml|apex|musa|mlu|gcu|sdaa|spyre|tpu|optree|functorch|flash|triton"
 )
 """What is in the names of packages that may add names to torch as they are imported."""
