@@ -56,7 +56,8 @@ class TorchNames(Struct):
         if is_core(name) or not parent or self.source.is_patched(last) or self.has_module(parent) is None:
             return None
         known = self.source.module(parent)
-        return None if known is None or known.makes_modules else False
+        # Those that torch itself makes without a file are for devices of other packages.
+        return None if known is None or (known.makes_modules and parent != "torch") else False
 
     def has(self, owner: str, name: str) -> bool | None:
         """Whether a module has a name once it is imported, or a class an attribute."""
