@@ -137,11 +137,11 @@ class PythonInterpreter(Calls):
     def _misses_names(self, file: str) -> bool:
         """Whether a module mentions a name that this torch does not have: what its body does then matters."""
         uses = self.library.torch_uses(file)
-        told = uses and self.world.tells(
-            f"whether it lacks a name of torch in {file}",
-            lambda world: world.torch_names is not None and world.torch_names.lacks_any(uses),
+        lacking = uses and self.world.tells(
+            f"which names of torch in {file} it lacks",
+            lambda world: () if world.torch_names is None else world.torch_names.lacking(uses),
         )
-        return told is True
+        return isinstance(lacking, tuple) and any(self.library.uses_at_import(file, name) for name in lacking)
 
     def forget_names(self) -> None:
         """Note that ``sys.modules`` has changed."""

@@ -309,6 +309,13 @@ class PythonCode(Struct, dict=True):
             self._torch_uses[path] = torch_uses(self.source(path))
         return self._torch_uses[path]
 
+    def uses_at_import(self, path: str, name: str) -> bool:
+        """Whether a source uses a dotted name below ``torch`` outside of functions, as far as a look at it tells."""
+        outline = self.outline(path)
+        if any(name in {line.module, *(f"{line.module}.{one}" for one in line.names)} for line in outline.imports):
+            return True
+        return outline.mentions([name.rpartition(".")[2].encode()])
+
     def may_set(self, name: str) -> bool:
         """Whether code of the package may set an attribute of that name on what is not its own."""
         if name not in self._may_set:

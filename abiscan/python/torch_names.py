@@ -75,9 +75,9 @@ class TorchNames(Struct):
         """Whether a module is one that has others in it."""
         return self.source.is_package(name)
 
-    def lacks_any(self, uses: Iterable[str]) -> bool:
-        """Whether it is certain that one of some dotted names is not there (``torch.nn.Nope``)."""
-        return any(self._lacks_part(use.split(".")) for use in uses)
+    def lacking(self, uses: Iterable[str]) -> tuple[str, ...]:
+        """Return those of some dotted names (``torch.nn.Nope``) that are certainly not there."""
+        return tuple(sorted(use for use in uses if self._lacks_part(use.split("."))))
 
     def _lacks_part(self, parts: Sequence[str]) -> bool:
         owner = parts[0]
