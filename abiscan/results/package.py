@@ -174,7 +174,7 @@ class PackageResult(Struct, frozen=True, kw_only=True):
         """The verdict in one line."""
         match self.verdict:
             case PackageVerdict.WORKS:
-                return f"works{self._provided}" if self.libraries else "works: none of its libraries uses torch"
+                return f"works{self._provided}" if self.libraries else "works: nothing in it is compiled for torch"
             case PackageVerdict.WORKS_WITHOUT:
                 return f"works without {_named(self.without)}{self._told()}{self._provided}"
             case PackageVerdict.CORRUPTS:
