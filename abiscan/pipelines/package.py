@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from abiscan.errors import InputError
 from abiscan.extension.examined import ExaminedTarget
@@ -285,7 +286,7 @@ def _sure(outcome: ImportOutcome) -> ImportOutcome:
     if not isinstance(raised, Raised) or any(_OF_TORCH_NAMES.search(error.message or "") for error in _chain(raised)):
         return outcome
     gap = f"{raised.at}: {raised.exception}: {raised.message or '…'}: torch is not behind it, so it is not certain"
-    return msgspec.structs.replace(outcome, raised=Answer.UNKNOWN, gaps=(*outcome.gaps, gap))
+    return replace(outcome, raised=Answer.UNKNOWN, gaps=(*outcome.gaps, gap))
 
 
 def _chain(raised: Raised | None) -> Iterator[Raised]:
