@@ -55,6 +55,8 @@ class TorchNames(Struct):
         parent, _, last = name.rpartition(".")
         if is_core(name) or not parent or self.source.is_patched(last) or self.has_module(parent) is None:
             return None
+        if self.has(parent, last) is not False:  # an object may be one, such as torch.ops
+            return None
         known = self.source.module(parent)
         # Those that torch itself makes without a file are for devices of other packages.
         return None if known is None or (known.makes_modules and parent != "torch") else False
