@@ -227,7 +227,7 @@ class PythonInterpreter(Calls):
         line = next((frame.line for frame in reversed(self.frames) if frame.file == file), None)
         if file is None or line is None:
             return
-        before = b"".join(self.library.source(file).splitlines(keepends=True)[: line - 1])
+        before = self.library.before(file, line)
         may_have = name == "*" or name.encode() in before or b"import *" in before or b"globals()" in before
         if not may_have:
             raise Thrown(PythonError(ImportError, (f"cannot import name '{name}' from {self._described(module)}",)))

@@ -8,6 +8,7 @@ import re
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import accumulate
 
 from msgspec import Struct, field
 
@@ -84,6 +85,7 @@ class PythonCode(Struct, dict=True):
     _leaving: dict[ast.AST, bool] = field(default_factory=dict)
     _ending: dict[ast.AST, bool] = field(default_factory=dict)
     _generators: dict[ast.AST, bool] = field(default_factory=dict)
+    _lines: dict[str, tuple[int, ...]] = field(default_factory=dict)
     _only_indexed: dict[tuple[ast.AST, str], bool] = field(default_factory=dict)
     _locals: dict[ast.AST, frozenset[str]] = field(default_factory=dict)
     _annotations: dict[ast.AST, tuple[ast.expr, ...]] = field(default_factory=dict)
@@ -136,6 +138,14 @@ class PythonCode(Struct, dict=True):
     def source(self, path: str) -> bytes:
         """The bytes of a source file; those of a file that is too large are not read."""
         return self.files.read(path)
+
+    def before(self, path: str, line: int) -> bytes:
+        """What a source file has before a line."""
+        if path not in self._lines:
+            lengths = map(len, self.source(path).splitlines(keepends=True))
+            self._lines[path] = (0, *accumulate(lengths))
+        places = self._lines[path]
+        return self.source(path)[: places[min(line, len(places)) - 1]]
 
     def tree(self, path: str) -> ast.Module | None:
         """The parsed source, None if it cannot be parsed (``problems`` says why)."""

@@ -37,14 +37,14 @@ class Run(Struct, frozen=True, kw_only=True):
         return (self.raised, loads, tuple(self.trace.registrations))
 
 
-class Kind(Struct, frozen=True, kw_only=True):
+class WorldKind(Struct, frozen=True, kw_only=True):
     """A kind of world to run code in: what it makes of the target's, and what tells it from others."""
 
     key: Hashable
     world: Callable[[World], AskedWorld]
 
 
-AS_IT_IS: Final = Kind(key=None, world=AskedWorld)
+AS_IT_IS: Final = WorldKind(key=None, world=AskedWorld)
 
 
 class Done(Struct, kw_only=True):
@@ -61,13 +61,13 @@ class Runs:
     """
 
     def __init__(
-        self, library: PythonCode, fresh: Callable[[], World], limits: Limits, done: Done, kind: Kind = AS_IT_IS
+        self, library: PythonCode, fresh: Callable[[], World], limits: Limits, done: Done, kind: WorldKind = AS_IT_IS
     ) -> None:
         self.library, self._fresh, self._limits, self._done, self._kind = library, fresh, limits, done, kind
         self._steps = [0]
         """How many steps the reading has taken."""
 
-    def of(self, kind: Kind) -> Runs:
+    def of(self, kind: WorldKind) -> Runs:
         """Those in another kind of world, as part of the same reading."""
         other = Runs(self.library, self._fresh, self._limits, self._done, kind)
         other._steps = self._steps

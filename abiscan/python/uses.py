@@ -27,7 +27,7 @@ from abiscan.python.model import (
     World,
 )
 from abiscan.python.questions import AskedWorld
-from abiscan.python.runs import Kind, Run, Runs
+from abiscan.python.runs import Run, Runs, WorldKind
 from abiscan.python.torch_names import TorchNames
 from abiscan.python.values import Class, NotKnown, PythonFunction, PythonModule, Thrown, Why
 from abiscan.regex import regex
@@ -94,12 +94,12 @@ class Unwilling(Willing):
         return Raised(exception=error, message=None, at=None) if path in self.refused else None
 
 
-WILLING: Final = Kind(key="willing", world=Willing)
+WILLING: Final = WorldKind(key="willing", world=Willing)
 
 
-def beside(torch: OtherTorch) -> Kind:
+def beside(torch: OtherTorch) -> WorldKind:
     """A world in which every library loads, and another torch is in place of the target's."""
-    return Kind(key=torch, world=lambda world: Willing(_Beside(world, torch)))
+    return WorldKind(key=torch, world=lambda world: Willing(_Beside(world, torch)))
 
 
 class Later(Struct, frozen=True, kw_only=True):
@@ -127,7 +127,7 @@ def instead(runs: Runs, modules: Sequence[str]) -> list[Attempt]:
         if guarded <= refused:
             break
         refused |= guarded
-        unwilling = runs.of(Kind(key=refused, world=functools.partial(Unwilling, refused=refused)))
+        unwilling = runs.of(WorldKind(key=refused, world=functools.partial(Unwilling, refused=refused)))
         attempts = unwilling.do(("import", modules), functools.partial(_attempts, modules=modules))
         found.extend(attempts)
     return found

@@ -8,9 +8,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from abiscan.report.characters import clean
 from abiscan.results.doctor import Ailment, Diagnosis, Trouble
-from abiscan.words import first_line
+from abiscan.words import clean, first_line
 
 
 def render(diagnosis: Diagnosis, console: Console) -> None:

@@ -113,9 +113,9 @@ class PackageResult(Struct, frozen=True, kw_only=True):
     the libraries it uses were built for, oldest first, empty if that is unknown or differs; ``lacking`` are
     external libraries that it needs and this machine does not have, ``not_installed`` the packages that it requires
     and that may bring them; ``conditions`` could not be decided ahead; ``gaps`` say what could not be followed.
-    ``findings`` are about the package as a whole, such as its metadata. ``other_builds`` are the verdicts on other
-    builds of the same release, where a release number was asked for and they differ. ``unread`` says what is not read
-    in files for its system.
+    ``own_findings`` are about the package as a whole, such as its metadata; ``findings`` has those of the libraries
+    that it uses, too. ``other_builds`` are the verdicts on other builds of the same release, where a release number was
+    asked for and they differ. ``unread`` says what is not read in files for its system.
     """
 
     target: str
@@ -133,6 +133,7 @@ class PackageResult(Struct, frozen=True, kw_only=True):
     not_installed: tuple[str, ...] = ()
     conditions: tuple[str, ...] = ()
     gaps: tuple[str, ...] = ()
+    own_findings: tuple[Finding, ...] = ()
     findings: tuple[Finding, ...] = ()
     other_builds: Mapping[str, PackageVerdict] = field(default_factory=dict)
     unread: str | None = None

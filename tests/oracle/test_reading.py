@@ -17,7 +17,6 @@ WITH_GAPS = {
     "sys_modules_self_class",
 }  # fmt: skip
 """The packages in which the environment, the limit of Python's stack, or code that is not read decides how it ends."""
-PROGRAMS = {str(seed): program(seed) for seed in range(150)}
 
 
 @pytest.fixture(scope="module")

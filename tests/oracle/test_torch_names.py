@@ -77,6 +77,16 @@ def test_most_names_are_certain(modules: dict[str, list[str]], names: TorchNames
     assert len(certain) > 0.75 * len(bound)
 
 
+_IMPORT: Final = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+try:
+    import pack
+except Exception as error:
+    print(json.dumps([type(error).__name__, str(error)]))
+else:
+    print("null")
+"""
 CASES: Final = {
     "attribute": "import torch\ntorch.nope",
     "attribute_of_a_module": "import torch\ntorch.library.nope",
@@ -94,13 +104,14 @@ CASES: Final = {
     "module_that_moved": "from torch.onnx._globals import GLOBALS",
     "overload": "import torch\ntorch.ops.aten.add.Nope",
     "operator": "import torch\ntorch.ops.aten.nope_op",
-    "guarded": "import torch\ntry:\n    from torch import nope\nexcept ImportError:\n    nope = None\nassert nope is None",
+    "guarded": "import torch\ntry:\n    from torch import nope\nexcept ImportError:\n    nope = 1\nassert nope == 1",
     "asked_for": "import torch\nassert not hasattr(torch, 'nope')\nassert getattr(torch, 'nope', 3) == 3",
     "asked_for_and_there": "import torch\nif hasattr(torch, 'compile'):\n    raise OSError('there')",
     "set_before": "import torch\ntorch.mine = 3\nassert torch.mine == 3",
     "there": "import torch\nfrom torch import nn, Tensor, float32, randn\nfrom torch._C import _jit_script_compile\n"
     "torch.special.erf, torch.int8, torch.cuda.FloatTensor, torch.strided, torch.ops.aten.add.str, torch.ops.aten.len",
-    "lazy": "import torch\ntorch.compiler.is_compiling\ntorch._dynamo.config.suppress_errors\ntorch.backends.cudnn.enabled",
+    "made_by_code": "import torch\ntorch._dynamo.config.suppress_errors\ntorch.backends.cudnn.enabled",
+    "no_file": "import torch.classes, torch.ops",
 }
 
 
@@ -109,11 +120,7 @@ CASES: Final = {
 def test_raises_what_python_raises(name: str, tmp_path: Path, *, on_disk: bool, names: TorchNames) -> None:
     (tmp_path / "pack").mkdir()
     (tmp_path / "pack/__init__.py").write_text(CASES[name] + "\n")
-    program = (
-        "import json, sys; sys.path.insert(0, sys.argv[1])\ntry:\n    import pack\nexcept Exception as error:\n"
-        + ("    print(json.dumps([type(error).__name__, str(error)]))\nelse:\n    print('null')\n")
-    )
-    real: Any = json.loads(live_torch.run(program, tmp_path, check=True).stdout.splitlines()[-1])
+    real: Any = json.loads(live_torch.run(_IMPORT, tmp_path, check=True).stdout.splitlines()[-1])
     folder = interpreter.installed_torch()
     assert folder
     operators = frozenset({"aten::add", "aten::add.str", "aten::len"})
