@@ -268,14 +268,14 @@ class PythonInterpreter(Calls):
 
     def _foreign(self, full: str, parent: object) -> object:
         """A module below one that is not of the package."""
+        if full.startswith("torch.") and torch_module.knows_names(self):
+            return torch_module.imported(self, full)
         if self.library.installed_has(full, None) is False:
             around = full.rpartition(".")[0]
             source = self.library.surroundings.source(around)
             hint = f"; '{around}' is not a package" if source and source.name != "__init__.py" else ""
             raise Thrown(PythonError(ModuleNotFoundError, (f"No module named '{full}'{hint}",), {"name": full}))
         if full.startswith("torch."):
-            if (absent := torch_module.absent_module(self, full)) is not None:
-                raise absent
             return self.attribute(parent, full.rpartition(".")[2])
         return NotKnown(full, parent.why if isinstance(parent, NotKnown) else Why.NOT_FOLLOWED)
 
@@ -329,11 +329,12 @@ class PythonInterpreter(Calls):
     def _take(self, module: object, full: str, name: str) -> object:
         if isinstance(module, PythonModule):
             return self._take_own(module, name)
-        if full.partition(".")[0] == "torch" and torch_module.lacks(self, full, name):
+        knows_names = full.partition(".")[0] == "torch" and torch_module.knows_names(self)
+        if knows_names and torch_module.lacks(self, full, name):
             raise torch_module.cannot_import(self, full, name)
         if f"{full}.{name}" in MODELS:
             return self.import_module(f"{full}.{name}")
-        if self.library.installed_has(full, name) is False:
+        if not knows_names and self.library.installed_has(full, name) is False:
             source = self.library.surroundings.source(full)
             raise thrown(ImportError, f"cannot import name '{name}' from '{full}' ({source})")
         if isinstance(module, NotKnown) and self.library.locate(f"{full}.{name}") is not None:

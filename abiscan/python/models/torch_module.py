@@ -113,6 +113,14 @@ def _is_foreign(machine: PythonMachine, module: str) -> bool:
     return isinstance(machine.modules[module], NotKnown)
 
 
+def imported(machine: PythonMachine, name: str) -> object:
+    """A module of torch; raises what Python raises if the torch of the target certainly has none of that name."""
+    absent = absent_module(machine, name)
+    if absent is not None:
+        raise absent
+    return TorchModule(name) if is_module(machine, name) else NotKnown(name)
+
+
 def has_module(machine: PythonMachine, name: str) -> bool | None:
     """Whether the target's torch has a module; None if that is not known."""
     if is_module(machine, name):
