@@ -52,7 +52,7 @@ test:  ## all tests; those on recorded loads need ABISCAN_CORPUS, a folder for d
 fuzz:  ## slow: 100,000 hostile inputs through the commands, for at most four hours; SEED=number
 	$(BIN)/python -m tools.fuzz --seed $(or $(SEED),0) --count 100000 --time-limit 14400
 
-fuzz-day:  ## hostile inputs for five minutes, with the seed of the day, which is printed: what CI runs; SEED=number
+fuzz-day:  ## hostile inputs for five minutes, with the seed of the day, which is printed: .ci/fuzz; SEED=number
 	$(BIN)/python -m tools.fuzz --seed $(or $(SEED),$(shell date -u +%Y%m%d)) --count 100000 --time-limit 300
 
 hostile:  ## hostile targets, indexes, caches, terminals and folders; PYTEST=options

@@ -79,5 +79,12 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def first_line(text: str) -> str:
-    """The first line of ``text`` that is not empty: messages of torch may have several."""
-    return text.strip().partition("\n")[0]
+    """The first line of ``text`` that is not empty: messages may have several.
+
+    If it ends in a colon, what it announces follows it, up to an empty line.
+    """
+    first, _, rest = text.strip().partition("\n")
+    if not first.rstrip().endswith(":"):
+        return first
+    announced = itertools.takewhile(bool, map(str.strip, rest.strip().splitlines()))
+    return " ".join((first.rstrip(), *announced))

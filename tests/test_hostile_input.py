@@ -182,7 +182,7 @@ def test_a_configuration_nested_too_deep(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_damage_in_the_code_of_a_wheel_does_not_stop_coverage(tmp_path: Path) -> None:
-    backend = (SAMPLES / "registrations" / "backend.so").read_bytes()
+    backend = (SAMPLES / "coverage" / "backend.so").read_bytes()
     path = tmp_path / "x-1.0-py3-none-linux_x86_64.whl"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("x/_C.so", backend)

@@ -42,6 +42,7 @@ __all__ = [
     "Registrations",
     "Registry",
     "TorchRegistrations",
+    "call_function",
     "call_operator",
     "prepare",
     "recover",
@@ -104,6 +105,16 @@ def call_operator(
     from abiscan.emulation import operator_calls
 
     return operator_calls.call(file, facts, operator, schema, argument_tail, siblings, abi_version)
+
+
+def call_function(file: ElfFile, facts: SharedObject, name: str) -> int | bool | NotRun | None:
+    """What a function without arguments returns that a module made with pybind11 has by a name.
+
+    :returns: the result, or why there is none: nothing in the file raises
+    """
+    from abiscan.emulation import operator_calls
+
+    return operator_calls.call_function(file, facts, name)
 
 
 def recover_torch(files: Mapping[str, ElfFile], machine: Machine) -> TorchRegistrations:

@@ -41,7 +41,7 @@ class Linkage(Struct, frozen=True, kw_only=True, dict=True):
     library that it brings along, was compiled with. ``gpus`` say what each GPU that the user named runs of the
     extension, ``gpu_gaps`` what could not be told about that; ``torch_runs`` whether torch itself has code for
     them, as far as that is known. ``built_for`` are the releases that the extension may have been built for, oldest
-    first; empty if that is unknown.
+    first; empty if that is unknown. ``only_beside`` are libraries next to a single file that no search path leads to.
     """
 
     name: str
@@ -65,6 +65,7 @@ class Linkage(Struct, frozen=True, kw_only=True, dict=True):
     gpu_gaps: tuple[str, ...] = ()
     torch_runs: Mapping[Gpu, bool] = field(default_factory=dict)
     built_for: tuple[TorchVersion, ...] = ()
+    only_beside: tuple[str, ...] = ()
 
     @property
     def lacks(self) -> tuple[Lack, ...]:

@@ -140,7 +140,7 @@ class _Quoting:
     def torch_names(self) -> TorchNames | None:
         return self._world.torch_names
 
-    def load(self, path: str, loader: LoadedBy) -> Raised | Answer | None:
+    def load(self, path: str | None, loader: LoadedBy) -> Raised | Answer | None:
         answer = self._world.load(path, loader)
         return self._quoted(answer) if isinstance(answer, Raised) else answer
 
@@ -201,7 +201,7 @@ class AskedWorld:
         """``platform.machine()``."""
         return self._ask("machine", lambda world: world.machine)  # type: ignore[return-value]
 
-    def load(self, path: str, loader: LoadedBy) -> Raised | Answer | None:
+    def load(self, path: str | None, loader: LoadedBy) -> Raised | Answer | None:
         """Load a library; see ``World.load``."""
         self._since_load.clear()
         return self._ask_now((path, loader), lambda world: world.load(path, loader))  # type: ignore[return-value]
