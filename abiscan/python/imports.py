@@ -263,7 +263,11 @@ class PythonInterpreter(Calls):
     def _foreign(self, full: str, parent: object) -> object:
         """A module below one that is not of the package."""
         if full.startswith("torch.") and torch_module.knows_names(self):
-            return torch_module.imported(self, full)
+            module = torch_module.imported(self, full)
+            if isinstance(module, torch_module.TorchModule) or torch_module.binds(self, full):
+                return module
+            if self.library.installed_has(full, None) is not False:
+                return module
         if self.library.installed_has(full, None) is False:
             around = full.rpartition(".")[0]
             source = self.library.surroundings.source(around)

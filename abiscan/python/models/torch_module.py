@@ -121,6 +121,12 @@ def imported(machine: PythonMachine, name: str) -> object:
     return TorchModule(name) if is_module(machine, name) else NotKnown(name)
 
 
+def binds(machine: PythonMachine, name: str) -> bool:
+    """Whether the module around a name surely has it: an object may be imported as a module, such as ``torch.ops``."""
+    owner, _, last = name.rpartition(".")
+    return machine.world.tells(f"whether it has {name}", lambda world: _has(world, owner, last)) is True
+
+
 def has_module(machine: PythonMachine, name: str) -> bool | None:
     """Whether the target's torch has a module; None if that is not known."""
     if is_module(machine, name):
