@@ -38,7 +38,7 @@ HEADERS: Final = (
 
 CUDA_HEADERS: Final = ("c10/cuda/*.h", "c10/cuda/impl/*.h", "ATen/cuda/CUDAEvent.h")
 
-_NEEDED: Final = re.compile(r"torch/(?:lib/(?P<library>[^/]+)|include/.+|_C\.[^/]+\.so|version\.py)")
+_NEEDED: Final = re.compile(r"torch/(?:lib/(?P<library>[^/]+)|include/.+|[^/]+\.so|.+\.pyi?)")
 _OPERATOR_HEADERS: Final = ("_ops.h", "ATen/Operators.h")
 _STRUCT: Final = re.compile(r"struct TORCH_API (\w+) \{\n  using schema = .*?\n\};", re.DOTALL)
 # STATIC_CONSTEXPR_STR_INL_EXCEPT_WIN_CUDA(name, "aten::add"), later static constexpr const char* name = "aten::add";
@@ -46,7 +46,7 @@ _TEXT: Final = re.compile(r'\b(name|overload_name)(?:, | = )"([^"]*)"')
 
 
 def unpack(wheel: Path, folder: Path, *, whole: bool = False) -> Path:
-    """Unpack what is read of a wheel: torch's own libraries and its headers. Its package folder.
+    """Unpack what is read of a wheel: torch's own libraries, its headers and its Python code. Its package folder.
 
     :param whole: unpack the rest as well, so that Python can import it
     """

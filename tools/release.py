@@ -32,9 +32,9 @@ from packaging.version import Version
 
 from abiscan.binary.elf import Machine
 from abiscan.inputs import system
-from abiscan.torches import embedded, embedded_operators, layout_changes, layouts
+from abiscan.torches import embedded, embedded_names, embedded_operators, layout_changes, layouts
 from abiscan.torches.clang import ClangProgram
-from tools import ask_torch, build_python_data, build_stable_data, data_files, torch_images
+from tools import ask_torch, build_python_data, build_stable_data, data_files, record_names, torch_images
 from tools.cuda_headers import cuda_headers
 from tools.data_files import PACKAGE, Build, ClassLayouts, Headers, minor_of
 from tools.read_release import read_build, read_include, read_layouts, unpack
@@ -48,7 +48,7 @@ OUTPUTS: Final = (
     *(TORCHES / name for name in ("assertions.json", "architectures.txt", "headers.bin", "layouts.bin")),
     *(TORCHES / "declarations.bin", DISPATCH / "keys.txt", DISPATCH / "tags.txt", ATEN),
     *(ask_torch.ACCEPTANCE, ask_torch.PYTHON, ask_torch.STABLE_TYPES),
-    *(build_python_data.OUTPUT, build_stable_data.OUTPUT),
+    *(build_python_data.OUTPUT, build_stable_data.OUTPUT, record_names.OUTPUT),
 )
 """All files that depend on releases of torch."""
 
@@ -66,6 +66,7 @@ class Found:
         self.images: list[torch_images.ImageBuild] = []
         self.stable: dict[str, build_stable_data.Headers] = {}
         self.said: dict[str, ask_torch.Said] = {}
+        self.names: dict[str, record_names.Names] = {}
 
     def read(self, package: Path, machine: Machine, compiler: ClangProgram, cuda: Path | None) -> None:
         """Run all readers over one unpacked torch. Its headers are read for one machine; they are the same for all.
@@ -80,6 +81,8 @@ class Found:
         if release not in self.headers:
             self.headers[release] = _timed("headers", lambda: read_include(package))
             self.stable[release] = build_stable_data.read(package)
+        if machine is Machine.X86_64 and release not in self.names:
+            self.names[release] = _timed("names", lambda: record_names.read_folder(package))
         if release not in self.said and _runs_here(release, machine):
             keys = build.operators.keys.values()
             self.said[release] = _timed("running it", lambda: ask_torch.ask(package, release, keys=keys))
@@ -149,13 +152,14 @@ def write(found: Found) -> None:
     _rewrite(DISPATCH / "tags.txt", lambda data: data_files.tags(data.decode(), found.headers, minors).encode())
     _rewrite(ATEN, lambda data: data_files.aten(data.decode(), found.headers).encode())
     ask_torch.put(found.said)
+    _rewrite(record_names.OUTPUT, lambda data: record_names.rewritten(data, found.names))
     build_python_data.write()
     build_stable_data.write(found.stable)
 
 
 def _forget() -> None:
     """Read the data files again that were read before."""
-    for module in (embedded, embedded_operators, layouts, layout_changes):
+    for module in (embedded, embedded_names, embedded_operators, layouts, layout_changes):
         for value in vars(module).values():
             if hasattr(value, "cache_clear"):
                 value.cache_clear()
@@ -184,6 +188,7 @@ def remove(versions: Iterable[str]) -> None:
     _rewrite(DISPATCH / "tags.txt", lambda data: data_files.tags(data.decode(), {}, minors).encode())
     _rewrite(ATEN, lambda data: data_files.aten(data.decode(), {}, operators).encode())
     ask_torch.put({}, gone)
+    _rewrite(record_names.OUTPUT, lambda data: record_names.rewritten(data, {}, gone))
     build_python_data.write()
     build_stable_data.write({})
 

@@ -41,4 +41,13 @@ class _RuleName(click.ParamType):  # type: ignore[type-arg]  # not generic in ol
         return [CompletionItem(rule.name, help=rule.summary) for rule in RULES if rule.name.startswith(incomplete)]
 
 
+class _RuleOrName(_RuleName):
+    """A rule, or a Python name below ``torch``."""
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Rule | str:  # type: ignore[override]
+        """The rule of that name, or the name itself."""
+        return value if isinstance(value, str) and value.startswith("torch.") else super().convert(value, param, ctx)
+
+
+RULE_OR_NAME: Final = _RuleOrName()
 RULE_NAME: Final = _RuleName()

@@ -108,6 +108,11 @@ class Target(Struct, frozen=True, kw_only=True):
             return f"{first.system.value} on {' and '.join(machine.value for machine in first.images)}"
         return self.extensions[0].facts.machine.value
 
+    @property
+    def is_python(self) -> bool:
+        """Whether it is a package without anything that is compiled."""
+        return self.package is not None and not self.libraries and not self.unreadable and not self.images
+
     def require_extensions(self) -> None:
         """Reject a package that does not use torch.
 
@@ -385,7 +390,7 @@ def _read_members(
         return _of_images(name, kind, root, images, metadata, package)
     if metadata is None or metadata.wheel.endswith("-any.whl"):  # others are for one system
         unreadable += _for_other_systems(images)
-    if not objects and not unreadable:
+    if not objects and not unreadable and not _is_python_for_torch(metadata, package):
         refusal = InputError if metadata is None else NoExtensionError  # a package may be pure Python: that is fine
         raise refusal(name, "contains no shared object", "pass the .so, the wheel or the folder of an extension")
     siblings: dict[str, str] = {}
@@ -407,6 +412,12 @@ def _read_members(
         package=package,
         libraries=objects,
     )
+
+
+def _is_python_for_torch(metadata: Metadata | None, package: Package | None) -> bool:
+    """Return whether a package is Python code that requires torch."""
+    requires = metadata is not None and metadata.requires_torch is not None
+    return requires and package is not None and any(path.endswith(".py") for path in package.members)
 
 
 def _no_extension(name: str) -> NoExtensionError:

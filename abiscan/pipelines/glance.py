@@ -36,6 +36,7 @@ from abiscan.python.model import Answer, ImportOutcome, LoadedBy, NoResult, Othe
 from abiscan.python.reading import follow
 from abiscan.python.sources import PackageFiles as SourceFiles
 from abiscan.python.systems import LINUX
+from abiscan.python.torch_names import TorchNames
 from abiscan.torches import embedded
 from abiscan.torches.torch import TorchChoice
 
@@ -250,6 +251,7 @@ class _World(Struct, kw_only=True):
     machine: str
     lacking: _Lacking
     cxx11_abi: bool | Answer = Answer.UNKNOWN
+    torch_names: TorchNames | None = None
     others_load: bool = True
 
     def load(self, path: str | None, loader: LoadedBy) -> Raised | Answer | None:

@@ -26,6 +26,7 @@ from abiscan.pipelines.images import machine_of
 from abiscan.pipelines.world import LoadAttempt, operators_of_any_release, raised_by, with_bases
 from abiscan.python.model import Answer, LoadedBy, NoResult, Raised
 from abiscan.python.systems import MACOS, WINDOWS, PythonSystem
+from abiscan.python.torch_names import TorchNames
 from abiscan.torches import embedded, embedded_operators, embedded_python
 from abiscan.torches.torch import Torch
 from abiscan.torches.torch_images import TorchImages
@@ -57,6 +58,7 @@ class ImageWorld:
         self.torch_version: str | Answer = self.build or Answer.UNKNOWN
         self.cuda = _cuda(self._torch, self._system)
         self.cxx11_abi: bool | Answer = Answer.UNKNOWN
+        self.torch_names: TorchNames | None = None
         self.python = _python(target, torch)
         self.machine = self._system.machine(self._torch.machine.value)
         self.unread = (

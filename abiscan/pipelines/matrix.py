@@ -12,7 +12,7 @@ from abiscan.gpu.devices import Hardware
 from abiscan.inputs import branches
 from abiscan.inputs.requirement import simplest
 from abiscan.inputs.session import Session
-from abiscan.inputs.sources import Source, name_of
+from abiscan.inputs.sources import Source, Target, name_of
 from abiscan.inputs.version import TorchVersion
 from abiscan.pipelines.bench import Bench
 from abiscan.pipelines.stable import stabilities
@@ -115,7 +115,7 @@ def matrix(
             with turns.of(source):
                 for torch in bench.names:
                     bench.target(source, torch)
-                bench.target(source).target.require_extensions()
+                _require_torch(bench.target(source).target)
                 yield source
 
     def part(source: Source) -> _Part:
@@ -140,16 +140,27 @@ def matrix(
             parts.append(found())
     rows = tuple(row for part in parts for row in part.judged.rows)
     # A release that the user asked for has a column, whether or not there is a build of it for any of the targets.
+    packages = tuple(part.judged.package for part in parts if part.judged.package)
     checked = {*(bench.names if choices else ()), *(release for row in rows for release in row.results)}
+    checked |= {release for package in packages for release in package.results}
     return Matrix(
         rows=rows,
-        packages=tuple(part.judged.package for part in parts if part.judged.package),
+        packages=packages,
         releases=tuple(filter(checked.__contains__, bench.names)),
         suggestions={part.target: part.judged.suggestion for part in parts},
         stable_abi={part.target: part.stable_abi for part in parts if part.stable_abi},
         unchecked=turns.unchecked(),
         gpus=None if hardware is None else tuple(row for part in parts for row in part.gpus),
     )
+
+
+def _require_torch(target: Target) -> None:
+    """Reject a target that has nothing to do with torch.
+
+    :raises NoExtensionError: there is nothing that uses torch
+    """
+    if not target.is_python:
+        target.require_extensions()
 
 
 def judge_on_all(bench: Bench, source: Source, rules: Sequence[Rule], *, explained: bool, jobs: int = 1) -> Judged:
@@ -159,13 +170,15 @@ def judge_on_all(bench: Bench, source: Source, rules: Sequence[Rule], *, explain
     :raises InputError: it cannot be read, or contains nothing that uses torch
     """
     examined = bench.target(source)
-    examined.target.require_extensions()
+    _require_torch(examined.target)
+
+    is_python = examined.target.is_python
 
     def on(torches: Sequence[str]) -> list[tuple[tuple[Result, ...], PackageResult | None]]:
         found = []
         for torch in torches:
             results = bench.judge(source, torch, rules, explained=explained)
-            found.append((results, bench.package(source, torch, results) if results else None))
+            found.append((results, bench.package(source, torch, results) if results or is_python else None))
         return found
 
     examined.recover(jobs)

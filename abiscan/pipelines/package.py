@@ -5,11 +5,12 @@ from __future__ import annotations
 import functools
 import posixpath
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from abiscan.errors import InputError
 from abiscan.extension.examined import ExaminedTarget
@@ -40,6 +41,7 @@ from abiscan.python.reading import PackageReader
 from abiscan.python.sources import PackageFiles as SourceFiles
 from abiscan.python.sources import PackageSources
 from abiscan.python.systems import LINUX, PythonSystem
+from abiscan.regex import regex
 from abiscan.results.check import Result
 from abiscan.results.package import (
     ImportFailure,
@@ -57,6 +59,8 @@ if TYPE_CHECKING:
     from abiscan.pipelines.image_world import ImageWorld
 
 # The package is imported by then, whether or not one of these loads.
+_OF_TORCH_NAMES: Final = regex(r"'torch[.']|_OpNamespace|The underlying op of ")
+"""What the errors have in their texts that Python and torch raise for a name which torch does not have."""
 _OF_CUDA: Final = ("libc10_cuda.", "libtorch_cuda.", "libcudart.")
 _OPTIONAL = (HowLoaded.GUARDED, HowLoaded.CONDITIONAL, HowLoaded.ON_DEMAND, HowLoaded.UNKNOWN)
 
@@ -245,6 +249,8 @@ def package_result(read_package: ReadPackage, target: ExaminedTarget, results: S
     """
     package, reading = read_package.package, read_package.reading
     outcome = main_import(package.name, reading.imports)
+    if outcome is not None and target.target.is_python:
+        outcome = _sure(outcome)
     world = read_package.world.fresh()
     if outcome and outcome.gaps:
         world.load(None, LoadedBy.CTYPES)
@@ -271,6 +277,25 @@ def package_result(read_package: ReadPackage, target: ExaminedTarget, results: S
         gaps=outcome.gaps if outcome else (),
         unread=world.unread,
     )
+
+
+def _sure(outcome: ImportOutcome) -> ImportOutcome:
+    """An outcome of Python code alone: an error counts if torch lacks a name, since nothing else was compared.
+
+    Somebody has imported the package before it was published: another error is one of the reading, or due to what is
+    installed.
+    """
+    raised = outcome.raised
+    if not isinstance(raised, Raised) or any(_OF_TORCH_NAMES.search(error.message or "") for error in _chain(raised)):
+        return outcome
+    gap = f"{raised.at}: {raised.exception}: {raised.message or '…'}: torch is not behind it, so it is not certain"
+    return replace(outcome, raised=Answer.UNKNOWN, gaps=(*outcome.gaps, gap))
+
+
+def _chain(raised: Raised | None) -> Iterator[Raised]:
+    while raised is not None:
+        yield raised
+        raised = raised.cause
 
 
 def _built_for(target: ExaminedTarget, libraries: Iterable[UsedLibrary]) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ import copy
 import functools
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec.structs
@@ -15,9 +16,10 @@ from msgspec import Struct, field
 from abiscan.binary.elf import Machine
 from abiscan.binary.ownership import gpu_library, is_system_library
 from abiscan.binary.registration_api import registers
+from abiscan.dispatch import torchscript
 from abiscan.errors import InputError
 from abiscan.extension.examined import ExaminedExtension, ExaminedTarget
-from abiscan.inputs import system
+from abiscan.inputs import disk, system
 from abiscan.inputs.files import Files
 from abiscan.inputs.libraries import Libraries
 from abiscan.inputs.package_files import Package
@@ -28,7 +30,8 @@ from abiscan.linkage.model import Absence, LoadError, MissingLibrary, Module, Pr
 from abiscan.linkage.resolve import NO_SUCH_FILE, resolve, symbol_message, version_message
 from abiscan.pipelines.judge import Judge, Setting
 from abiscan.python.model import PROCESS_ENDS, Answer, LoadedBy, NoResult, Raised
-from abiscan.torches import embedded_operators, embedded_python
+from abiscan.python.torch_names import TorchNames
+from abiscan.torches import embedded_names, embedded_operators, embedded_python, own_names
 from abiscan.torches.from_libs import build_of
 from abiscan.torches.string_abi import uses_cxx11_strings
 from abiscan.torches.torch import Torch
@@ -41,6 +44,8 @@ if TYPE_CHECKING:
 
 _OF_TORCHSCRIPT: Final = ("aten", "prim")
 """The namespaces in which TorchScript has operators of its own (``aten::floordiv``), which no dispatcher knows."""
+_TORCHSCRIPT_KNOWN_SINCE: Final = TorchVersion("2.0")
+"""From here on, what TorchScript has is as good as the same: see ``dispatch/torchscript``."""
 _WRAPPED_SINCE: Final = TorchVersion("2.9")
 """From here on, ``torch.ops.load_library`` raises an error of its own, with that of ``ld.so`` as its cause."""
 
@@ -120,6 +125,8 @@ class PackageWorld:
         self.python = _python(judge, target)
         self.machine = setting.release.machine.value
         self._files = files
+        folder = Path(judge.torch.package)
+        self._folder = folder if judge.torch.here and disk.is_dir(folder) else None
         self.attempts: dict[str, LoadAttempt] = {}
         """What came of each load, by path."""
         self._loads = _Loads(judge, target, package, files, setting)
@@ -130,6 +137,13 @@ class PackageWorld:
         """``torch.compiled_with_cxx11_abi()``."""
         found = uses_cxx11_strings(Libraries(self.torch.own_libraries, self._files))
         return Answer.UNKNOWN if found is None else found
+
+    @functools.cached_property
+    def torch_names(self) -> TorchNames | None:
+        """The Python names of torch: of its own files, or of its release."""
+        if self._folder is not None:
+            return own_names.names(self._folder)
+        return embedded_names.names(self.release_number) if self.release_number else None
 
     def fresh(self) -> PackageWorld:
         """The same, with nothing of the package loaded yet; what came of a load is remembered."""
@@ -153,6 +167,9 @@ class PackageWorld:
 
     def operator(self, name: str) -> bool | Answer:
         """Whether torch or a library loaded so far defines an operator; see ``World.operator``."""
+        base, dot, _ = name.partition(".")
+        if dot and base in self._moment.defined:
+            return Answer.UNKNOWN
         return name in self._moment.defined or self._loads.operator(self._moment, name)
 
     def call(self, operator: str) -> int | bool | str | NoResult | None:
@@ -204,6 +221,12 @@ def _raised_here(attempt: LoadAttempt, loader: LoadedBy, torch: TorchVersion | N
 def operators_of_any_release() -> frozenset[str]:
     """The operators in the dispatcher of any embedded torch, without overloads."""
     return frozenset(name.partition(".")[0] for name in embedded_operators.table().all_names)
+
+
+@functools.cache
+def overloads_of_any_release() -> frozenset[str]:
+    """The names of overloads of the operators of any embedded torch."""
+    return frozenset(name.partition(".")[2] for name in embedded_operators.table().all_names)
 
 
 class _Loads:
@@ -271,12 +294,23 @@ class _Loads:
             return True
         # In a namespace that neither torch nor the package has, another package may define operators.
         namespace = name.partition("::")[0]
-        if namespace in _OF_TORCHSCRIPT and name not in operators_of_any_release():
+        if namespace in _OF_TORCHSCRIPT and name not in operators_of_any_release() and self._may_be_torchscript(name):
             return Answer.UNKNOWN
         if namespace in embedded_python.namespaces() and not self._is_python_known:
             return Answer.UNKNOWN
         is_known = namespace in moment.namespaces or namespace in self.namespaces_of_torch | self._own_namespaces
         return Answer.UNKNOWN if moment.is_unread or not is_known else False
+
+    def _may_be_torchscript(self, name: str) -> bool:
+        """Whether TorchScript may have an operator that no dispatcher does."""
+        release = self._setting.release.torch_version
+        overload = name.partition(".")[2]
+        return (
+            release is None
+            or release < _TORCHSCRIPT_KNOWN_SINCE
+            or (bool(overload) and overload in overloads_of_any_release())
+            or torchscript.may_have(name)
+        )
 
     @functools.cached_property
     def _own_namespaces(self) -> frozenset[str]:

@@ -17,7 +17,7 @@ from abiscan.python.library import Found, Import, PythonCode
 from abiscan.python.machine import Frame, Limits, Spot, Unreadable
 from abiscan.python.model import Answer
 from abiscan.python.modelled import Modelled
-from abiscan.python.models import MODELS
+from abiscan.python.models import MODELS, torch_module
 from abiscan.python.models.builtin import BUILTINS
 from abiscan.python.questions import AskedWorld
 from abiscan.python.signals import BreakSignal, ContinueSignal, ReturnSignal
@@ -126,13 +126,23 @@ class PythonInterpreter(Calls):
         self.trace.imported.append(found.file)
         _log.debug("enters %s, %s", full, found.file)
         try:
-            if self.library.eager(found.file) or not self._skim(module, found.file):
+            eager = self.library.eager(found.file) or self._misses_names(found.file)
+            if eager or not self._skim(module, found.file):
                 self.run_body(module)
         except Thrown:
             self.modules.pop(full, None)
             self.whole_names.clear()
             raise
         return module
+
+    def _misses_names(self, file: str) -> bool:
+        """Whether a module mentions a name that this torch does not have: what its body does then matters."""
+        uses = self.library.torch_uses(file)
+        lacking = uses and self.world.tells(
+            f"which names of torch in {file} it lacks",
+            lambda world: () if world.torch_names is None else world.torch_names.lacking(uses),
+        )
+        return isinstance(lacking, tuple) and any(self.library.uses_at_import(file, name) for name in lacking)
 
     def forget_names(self) -> None:
         """Note that ``sys.modules`` has changed."""
@@ -255,6 +265,12 @@ class PythonInterpreter(Calls):
 
     def _foreign(self, full: str, parent: object) -> object:
         """A module below one that is not of the package."""
+        if full.startswith("torch.") and torch_module.knows_names(self):
+            module = torch_module.imported(self, full)
+            if isinstance(module, torch_module.TorchModule) or torch_module.binds(self, full):
+                return module
+            if self.library.installed_has(full, None) is not False:
+                return module
         if self.library.installed_has(full, None) is False:
             around = full.rpartition(".")[0]
             source = self.library.surroundings.source(around)
@@ -314,9 +330,12 @@ class PythonInterpreter(Calls):
     def _take(self, module: object, full: str, name: str) -> object:
         if isinstance(module, PythonModule):
             return self._take_own(module, name)
+        knows_names = full.partition(".")[0] == "torch" and torch_module.knows_names(self)
+        if knows_names and torch_module.lacks(self, full, name):
+            raise torch_module.cannot_import(self, full, name)
         if f"{full}.{name}" in MODELS:
             return self.import_module(f"{full}.{name}")
-        if self.library.installed_has(full, name) is False and not self._is_made(full):
+        if not knows_names and self.library.installed_has(full, name) is False and not self._is_made(full):
             source = self.library.surroundings.source(full)
             raise thrown(ImportError, f"cannot import name '{name}' from '{full}' ({source})")
         if isinstance(module, NotKnown) and self.library.locate(f"{full}.{name}") is not None:

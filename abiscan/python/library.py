@@ -20,6 +20,7 @@ from abiscan.python.nodes import children, walk
 from abiscan.python.scan import LOADING, REGISTERING, ImportLine, Outline
 from abiscan.python.sources import PackageFiles, requirements
 from abiscan.python.targets import Bindings, bindings, bound_names
+from abiscan.python.torch_uses import torch_uses
 from abiscan.regex import regex
 
 LARGEST_SOURCE = 2_000_000
@@ -90,6 +91,8 @@ class PythonCode(Struct, dict=True):
     _annotations: dict[ast.AST, tuple[ast.expr, ...]] = field(default_factory=dict)
     _bindings: dict[ast.AST, Bindings] = field(default_factory=dict)
     _bound_names: dict[ast.AST, set[str]] = field(default_factory=dict)
+    _torch_uses: dict[str, frozenset[str]] = field(default_factory=dict)
+    _may_set: dict[str, bool] = field(default_factory=dict)
 
     # ---- modules by name
 
@@ -366,6 +369,29 @@ class PythonCode(Struct, dict=True):
     def installed_has(self, module: str, name: str | None) -> bool | None:
         """Whether a module of another package is there and has a name; None if that package's source does not tell."""
         return None if self.find(module.partition(".")[0]) is not None else self.surroundings.has(module, name)
+
+    def torch_uses(self, path: str) -> frozenset[str]:
+        """The names below ``torch`` that a source mentions."""
+        if path not in self._torch_uses:
+            self._torch_uses[path] = torch_uses(self.source(path))
+        return self._torch_uses[path]
+
+    def uses_at_import(self, path: str, name: str) -> bool:
+        """Whether a source uses a dotted name below ``torch`` outside of functions, as far as a look at it tells."""
+        outline = self.outline(path)
+        if any(name in {line.module, *(f"{line.module}.{one}" for one in line.names)} for line in outline.imports):
+            return True
+        return outline.mentions([name.rpartition(".")[2].encode()])
+
+    def may_set(self, name: str) -> bool:
+        """Whether code of the package may set an attribute of that name on what is not its own."""
+        if name not in self._may_set:
+            word = re.escape(name.encode())
+            stored = rb"(?<!\bself)(?<!\bcls)\.%b\s*(?::[^=\n]+)?=[^=]" % word
+            sets = re.compile(stored + rb"|(?:setattr|patch)\((?s:.{0,200}?)['\"]%b['\"]" % word)
+            sources = map(self.source, self.sources)
+            self._may_set[name] = any(name.encode() in source and sets.search(source) for source in sources)
+        return self._may_set[name]
 
     def torch_mentions(self, owner: str, name: str) -> bool | None:
         """Whether the installed torch's source has a name for something of ``torch``; None if it is not at hand."""

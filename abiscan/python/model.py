@@ -11,6 +11,8 @@ from typing import Final, Protocol
 
 from msgspec import Struct, field
 
+from abiscan.python.torch_names import TorchNames
+
 
 class PythonLine(Struct, frozen=True, order=True, kw_only=True):
     """A line of a package's source; without a file, the user's own import of a module."""
@@ -103,6 +105,11 @@ class World(Protocol):
     @property
     def machine(self) -> str:
         """``platform.machine()``."""
+        ...
+
+    @property
+    def torch_names(self) -> TorchNames | None:
+        """The Python names of torch, None if they are not known."""
         ...
 
     def load(self, path: str | None, loader: LoadedBy) -> Raised | Answer | None:

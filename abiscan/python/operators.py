@@ -7,7 +7,7 @@ from msgspec import Struct
 from abiscan.python.machine import PythonMachine
 from abiscan.python.model import Answer, NoResult, PythonRegistration, Registers
 from abiscan.python.modelled import Modelled
-from abiscan.python.values import NotKnown, Why
+from abiscan.python.values import NotKnown, Why, thrown
 
 _OF_TORCH = frozenset({
     "c10d", "c10d_functional", "_c10d_functional", "_c10d_functional_autograd", "_dtensor", "symm_mem", "fsdp",
@@ -21,14 +21,21 @@ class OperatorValue(Modelled, Struct, frozen=True, eq=False):
     """``torch.ops.NAMESPACE.NAME``, or one of its overloads."""
 
     name: str
+    is_overload: bool = False
 
     def attribute(self, machine: PythonMachine, name: str) -> object:
         """An overload, or something else of it."""
         if name in {"__name__", "_name", "_qualified_op_name"}:
             return self.name.partition("::")[2] if name == "__name__" else self.name
-        if name.startswith("_") or name in {"overloads", "redispatch", "op"}:
+        if self.is_overload or name.startswith("_") or name in {"overloads", "redispatch", "op", "op_overloads"}:
             return NotKnown(f"{self.described()}.{name}")
-        return OperatorValue(self.name if name == "default" else f"{self.name.partition('.')[0]}.{name}")
+        if name == "default":
+            return OperatorValue(self.name, is_overload=True)
+        overload = f"{self.name}.{name}"
+        if exists(machine, overload) is False:
+            packet = self.name.replace("::", ".")
+            raise thrown(AttributeError, f"The underlying op of '{packet}' has no overload name '{name}'")
+        return OperatorValue(overload, is_overload=True)
 
     def call(self, machine: PythonMachine, args: list[object], kwargs: dict[str, object]) -> object:
         """Its result, if that does not depend on arguments."""
@@ -52,11 +59,19 @@ def exists(machine: PythonMachine, name: str) -> bool | Answer:
         return True
     if "." not in name.partition("::")[2] and any(one.startswith(name + ".") for one in machine.defined):
         return True
+    if _is_overload_of_own(machine, name):
+        return Answer.UNKNOWN
     there = machine.world.operator(name)
     if there is Answer.EITHER:
         return _decided(machine, name)
     unclear = machine.unclear | _OF_TORCH
     return Answer.UNKNOWN if there is False and name.partition("::")[0] in unclear else there
+
+
+def _is_overload_of_own(machine: PythonMachine, name: str) -> bool:
+    """Whether a name is that of an overload of an operator which Python code has defined."""
+    base, dot, _ = name.partition(".")
+    return bool(dot) and any(one.partition(".")[0] == base for one in machine.defined)
 
 
 def _decided(machine: PythonMachine, name: str) -> bool:

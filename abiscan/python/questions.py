@@ -16,6 +16,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from abiscan.python.model import Answer, LoadedBy, NoResult, Raised, World, in_words
+from abiscan.python.torch_names import TorchNames
 
 _log = logging.getLogger("abiscan.python")
 _Result = TypeVar("_Result")
@@ -134,6 +135,10 @@ class _Quoting:
     @property
     def machine(self) -> str:
         return self._world.machine
+
+    @property
+    def torch_names(self) -> TorchNames | None:
+        return self._world.torch_names
 
     def load(self, path: str | None, loader: LoadedBy) -> Raised | Answer | None:
         answer = self._world.load(path, loader)

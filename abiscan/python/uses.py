@@ -28,6 +28,7 @@ from abiscan.python.model import (
 )
 from abiscan.python.questions import AskedWorld
 from abiscan.python.runs import Run, Runs, WorldKind
+from abiscan.python.torch_names import TorchNames
 from abiscan.python.values import Class, NotKnown, PythonFunction, PythonModule, Thrown, Why
 from abiscan.regex import regex
 
@@ -44,6 +45,7 @@ class _Beside:
         self.torch_version, self.cuda = torch.version, torch.cuda
         self.python, self.machine = world.python, world.machine
         self.cxx11_abi: bool | Answer = Answer.UNKNOWN
+        self.torch_names: TorchNames | None = None
 
     def load(self, path: str | None, loader: LoadedBy) -> Raised | Answer | None:
         """Nobody asks: see ``Willing``."""

@@ -42,7 +42,7 @@ def render(matrix: Matrix, console: Console, *, verbose: bool = False) -> None:
 
     :param verbose: with the first cause of each failure, and all clues to the torch that a file was built for
     """
-    for number, target in enumerate(dict.fromkeys(row.target for row in matrix.rows)):
+    for number, target in enumerate(matrix.targets):
         if number:
             console.print()
         for part in _target(matrix, target, console.width, verbose=verbose):
@@ -52,7 +52,7 @@ def render(matrix: Matrix, console: Console, *, verbose: bool = False) -> None:
     for unchecked in matrix.unchecked:
         if unchecked.readable:  # what cannot be read is an error, and on stderr
             console.print(Text(clean(str(unchecked))), soft_wrap=True)
-    if matrix.rows:
+    if matrix.targets:
         console.print(Text(legend(packages=bool(matrix.packages)), style="dim"), soft_wrap=True)
 
 
@@ -64,7 +64,7 @@ def _target(matrix: Matrix, target: str, width: int, *, verbose: bool) -> Iterat
     # What a package does with its files is what counts.
     shown: list[Row | PackageRow] = [*([package] if package else []), *(rows if verbose or not package else [])]
     yield from _tables(shown, matrix.columns, width)
-    yield Text(f"  {clean(advice(matrix, target, rows[0].declared))}")
+    yield Text(f"  {clean(advice(matrix, target, shown[0].declared))}")
     yield from (*_stable(matrix, target), *_cuda(matrix, target), *_all_gpus(matrix, target, verbose=verbose))
     if verbose:
         yield from (line for row in shown for line in _causes(row))
@@ -72,7 +72,7 @@ def _target(matrix: Matrix, target: str, width: int, *, verbose: bool) -> Iterat
 
 def _together(matrix: Matrix, width: int) -> Iterator[Text | Table]:
     """All targets in one table, each with the verdict on its package or on its files; nothing for a single target."""
-    targets = sorted(dict.fromkeys(row.target for row in matrix.rows))
+    targets = sorted(matrix.targets)
     if len(targets) < 2:
         return
     packages = [matrix.package(target) for target in targets]

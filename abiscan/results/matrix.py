@@ -84,6 +84,11 @@ class Matrix(Struct, frozen=True, kw_only=True):
             )
         )
 
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """Those with rows, of files or of packages, in order."""
+        return tuple(dict.fromkeys([*(row.target for row in self.rows), *(row.target for row in self.packages)]))
+
     def package(self, target: str) -> PackageRow | None:
         """The row of the package that a target is; None if it is none."""
         return next((package for package in self.packages if package.target == target), None)

@@ -17,6 +17,7 @@ from abiscan.inputs import interpreter
 from abiscan.python.installed import Surroundings
 from abiscan.python.model import Answer, LoadedBy, NoResult, Raised, Registers, Told
 from abiscan.python.reading import read
+from abiscan.python.torch_names import TorchNames
 from tests import live_torch
 from tests.oracle.python_packages import PACKAGES
 from tests.unit.python.packages import FolderSources
@@ -60,6 +61,7 @@ class RecordedWorld:
         self.python: tuple[int, int] | Answer = (3, 11)
         self.machine = "x86_64"
         self.cxx11_abi: bool | Answer = True
+        self.torch_names: TorchNames | None = None
         self._errors = {load["path"]: load.get("error") for load in record["loads"]}
         self._operators = {name for name in record["operators"] if name not in record["registered"]}
         self._operators |= {name for name in record["operators"] if name.startswith("abiscan_loads")}

@@ -15,6 +15,7 @@ from abiscan.python.machine import PythonMachine
 from abiscan.python.model import Told
 from abiscan.python.modelled import Modelled, Native
 from abiscan.python.models.namespace import Args, Kwargs, Namespace, argument, natives
+from abiscan.python.models.torch_module import TorchModule
 from abiscan.python.operations import attempt, described
 from abiscan.python.values import (
     ABSENT,
@@ -52,6 +53,8 @@ def _hasattr(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
         return False
     if not isinstance(found, NotKnown) or (isinstance(args[0], Namespace) and args[1] in args[0].names):
         return True
+    if isinstance(args[0], TorchModule) and (there := args[0].has(machine, args[1])) is not None:
+        return there
     torch = described(args[0])
     if torch.startswith("torch."):
         there = machine.library.torch_mentions(torch, args[1])

@@ -16,6 +16,7 @@ from abiscan.python.machine import Frame, PythonMachine
 from abiscan.python.model import Answer, LoadedBy
 from abiscan.python.modelled import Modelled, Native
 from abiscan.python.models.namespace import Args, Kwargs, Model, Namespace, argument, has_version, natives
+from abiscan.python.models.torch_module import has_module
 from abiscan.python.operations import described
 from abiscan.python.values import (
     ABSENT,
@@ -96,6 +97,8 @@ def _find_spec(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
         return None
     if top == "torch" or "." in name:
         there = machine.library.installed_has(name, None)
+        if top == "torch" and there is None:
+            there = has_module(machine, name)
         if there is None and top != "torch":
             return NotKnown(f"find_spec({name!r})", Why.ENVIRONMENT)
         return NotKnown(f"find_spec({name!r})") if there is None else Spec(name, None) if there else None

@@ -491,13 +491,14 @@ def _unpack(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
 
 
 def _namedtuple(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
-    fields = argument(args, {}, 1, "field_names")
+    typename, fields = argument(args, kwargs, 0, "typename"), argument(args, kwargs, 1, "field_names")
     names = fields if isinstance(fields, str) else machine.items(fields)
-    if not args or not isinstance(args[0], str) or not concrete(names) or len(names) > 100:  # type: ignore[arg-type]
+    if not isinstance(typename, str) or not concrete(names) or len(names) > 100:  # type: ignore[arg-type]
         return NotKnown("namedtuple()")
-    if not all(name in {"defaults", "rename", "module"} and concrete(value) for name, value in kwargs.items()):
+    more = {name: value for name, value in kwargs.items() if name not in {"typename", "field_names"}}
+    if not all(name in {"defaults", "rename", "module"} and concrete(value) for name, value in more.items()):
         return NotKnown("namedtuple()")
-    return attempt("namedtuple()", namedtuple, args[0], names, **kwargs)  # noqa: PYI024 - its fields are the package's
+    return attempt("namedtuple()", namedtuple, typename, names, **more)  # noqa: PYI024 - its fields are the package's
 
 
 MODELS: dict[str, Callable[[PythonMachine], object]] = {

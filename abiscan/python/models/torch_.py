@@ -11,7 +11,8 @@ from abiscan.python.machine import PythonMachine
 from abiscan.python.model import Answer, LoadedBy
 from abiscan.python.modelled import Modelled, Native
 from abiscan.python.models import torch_builds
-from abiscan.python.models.namespace import Args, Kwargs, Namespace, argument, has_cuda, has_version
+from abiscan.python.models.namespace import Args, Kwargs, argument, has_cuda, has_version
+from abiscan.python.models.torch_module import TorchModule
 from abiscan.python.operators import OperatorValue, exists
 from abiscan.python.systems import MACOS
 from abiscan.python.values import NotKnown, OfTarget, PythonError, Thrown, Why, thrown
@@ -111,7 +112,7 @@ def _cuda(_machine: PythonMachine) -> object:
     names = torch_builds.names_of("torch.cuda")
     for name in ("get_device_capability", "get_device_properties", "get_device_name", "current_device"):
         names[name] = _of_gpu(NotKnown(f"torch.cuda.{name}()", Why.ENVIRONMENT))
-    return Namespace("torch.cuda", names, of_target=torch_builds.of_target("torch.cuda"))
+    return TorchModule("torch.cuda", names, of_target=torch_builds.of_target("torch.cuda"))
 
 
 def _of_gpu(answer: NotKnown) -> Native:
@@ -137,7 +138,7 @@ def _absent(name: str, *, on_macos: bool = False) -> Callable[[PythonMachine], o
             return Native(f"{name}.{function}", answer)
 
         is_built = given("is_built", False, available)  # noqa: FBT003
-        return Namespace(
+        return TorchModule(
             name,
             {
                 "is_available": given("is_available", False, available),  # noqa: FBT003
@@ -169,7 +170,7 @@ def _if_version_is_known(value: object, name: str) -> Callable[[PythonMachine], 
 
 def _core(machine: PythonMachine) -> object:
     absent = _if_cuda_is_known(False, "torch._C")  # noqa: FBT003
-    return Namespace(
+    return TorchModule(
         "torch._C",
         {"_has_mps": machine.files.system is MACOS},
         of_target={"_has_xpu": absent, "_GLIBCXX_USE_CXX11_ABI": _cxx11_abi, **torch_builds.of_target("torch._C")},
@@ -179,7 +180,7 @@ def _core(machine: PythonMachine) -> object:
 def _version(_machine: PythonMachine) -> object:
     number = OfTarget("torch.version.__version__", lambda world: world.torch_version)
     cuda = OfTarget("torch.version.cuda", lambda world: world.cuda)
-    return Namespace(
+    return TorchModule(
         "torch.version",
         {"debug": False, "git_version": NotKnown("torch.version.git_version")},
         of_target={
@@ -202,7 +203,7 @@ def _torch(machine: PythonMachine) -> object:
         "__path__": [str(folder)] if folder else NotKnown("torch.__path__", Why.ENVIRONMENT),
     }
     version = OfTarget("torch.__version__", lambda world: TorchVersionText(world.torch_version))
-    module = Namespace("torch", names, of_target={"__version__": _if_version_is_known(version, "torch.__version__")})
+    module = TorchModule("torch", names, of_target={"__version__": _if_version_is_known(version, "torch.__version__")})
     machine.modules["torch"] = module
     _load_backends(machine)
     return module
@@ -250,13 +251,13 @@ MODELS: dict[str, Callable[[PythonMachine], object]] = {
     "torch.xpu": _absent("torch.xpu"),
     "torch.mps": _absent("torch.mps", on_macos=True),
     "torch.mtia": _absent("torch.mtia"),
-    "torch.backends": lambda _machine: Namespace("torch.backends", {}),
+    "torch.backends": lambda _machine: TorchModule("torch.backends", {}),
     "torch.backends.mps": _absent("torch.backends.mps", on_macos=True),
     "torch.ops": lambda machine: machine.attribute(machine.import_module("torch"), "ops"),
-    "torch._ops": lambda machine: Namespace(
+    "torch._ops": lambda machine: TorchModule(
         "torch._ops", {"ops": machine.attribute(machine.import_module("torch"), "ops")}
     ),
-    "torch.torch_version": lambda machine: Namespace(
+    "torch.torch_version": lambda machine: TorchModule(
         "torch.torch_version",
         {
             "__version__": machine.attribute(machine.import_module("torch"), "__version__"),

@@ -11,7 +11,8 @@ from typing import Final
 
 from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Native
-from abiscan.python.models.namespace import Namespace, has_cuda
+from abiscan.python.models.namespace import has_cuda
+from abiscan.python.models.torch_module import TorchModule
 from abiscan.python.systems import LINUX, MACOS
 from abiscan.python.values import NotKnown, Why
 
@@ -92,7 +93,7 @@ def _function(module: str, name: str) -> Native:
 
 def module(name: str) -> Callable[[PythonMachine], object]:
     """What makes a module of torch of which no more is known."""
-    return lambda _machine: Namespace(name, names_of(name), of_target=of_target(name))
+    return lambda _machine: TorchModule(name, names_of(name), of_target=of_target(name))
 
 
 def _no_rocm(machine: PythonMachine) -> object:
@@ -113,7 +114,7 @@ def _cpp_extension(machine: PythonMachine) -> object:
     }
     if folder is not None:
         names |= {"_TORCH_PATH": str(folder), "TORCH_LIB_PATH": str(folder / "lib")}
-    return Namespace(name, names, of_target={"IS_HIP_EXTENSION": _no_rocm})
+    return TorchModule(name, names, of_target={"IS_HIP_EXTENSION": _no_rocm})
 
 
 MODELS: Final[Mapping[str, Callable[[PythonMachine], object]]] = {

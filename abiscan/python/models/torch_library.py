@@ -14,7 +14,8 @@ from packaging.version import InvalidVersion, Version
 from abiscan.python.machine import PythonMachine
 from abiscan.python.model import Answer, Registers
 from abiscan.python.modelled import Modelled, Native
-from abiscan.python.models.namespace import Args, Kwargs, Model, Namespace, argument, natives
+from abiscan.python.models.namespace import Args, Kwargs, Model, argument, natives
+from abiscan.python.models.torch_module import TorchModule, knows_names
 from abiscan.python.operations import described
 from abiscan.python.operators import OperatorValue, exists, register
 from abiscan.python.values import NotKnown, PythonError, Thrown, Why, thrown
@@ -336,13 +337,13 @@ def _old_impl(what: Registers) -> Model:
     return call
 
 
-class TorchLibrary(Modelled):
+class TorchLibrary(TorchModule):
     """``torch.library``."""
 
-    __slots__ = ("names",)
+    __slots__ = ()
 
     def __init__(self) -> None:
-        self.names = natives(
+        names = natives(
             "torch.library", Library=_library, custom_op=_custom_op, triton_op=_custom_op, register_fake=_register_fake,
             impl_abstract=_register_fake, register_autograd=_register_autograd, register_autocast=_register_autocast,
             register_kernel=_register_kernel, impl=_impl, define=_define_function,
@@ -350,22 +351,18 @@ class TorchLibrary(Modelled):
             register_torch_dispatch=_registering(Registers.TORCH_DISPATCH, lambda _args, _kwargs: None, 2),
             _scoped_library=_library, infer_schema=_infer_schema,
         )  # fmt: skip
+        super().__init__("torch.library", names)
 
     def attribute(self, machine: PythonMachine, name: str) -> object:
         """A function of it; one that came with a later release is not there."""
-        there = machine.library.installed_has("torch.library", name)
         since = _SINCE.get(name)
-        if there is None and since is not None:
+        if since is not None and not knows_names(machine):
             there = _is_since(machine, since)
             if there is None:
                 return NotKnown(f"torch.library.{name}", Why.ENVIRONMENT)
-        if there is False:
-            raise thrown(AttributeError, f"module 'torch.library' has no attribute '{name}'")
-        return self.names.get(name) or NotKnown(f"torch.library.{name}")
-
-    def described(self) -> str:
-        """Its name."""
-        return "torch.library"
+            if there is False:
+                raise thrown(AttributeError, f"module 'torch.library' has no attribute '{name}'")
+        return super().attribute(machine, name)
 
 
 def _is_since(machine: PythonMachine, since: str) -> bool | None:
@@ -384,7 +381,7 @@ def _at_least(version: str | Answer, since: str) -> bool | None:
 
 MODELS: dict[str, Callable[[PythonMachine], object]] = {
     "torch.library": lambda _machine: TorchLibrary(),
-    "torch._custom_ops": lambda _machine: Namespace(
+    "torch._custom_ops": lambda _machine: TorchModule(
         "torch._custom_ops",
         natives(
             "torch._custom_ops",
@@ -394,8 +391,8 @@ MODELS: dict[str, Callable[[PythonMachine], object]] = {
             impl_backward=_old_impl(Registers.AUTOGRAD),
         ),
     ),
-    "torch._library": lambda _machine: Namespace("torch._library", {}),
-    "torch._library.infer_schema": lambda _machine: Namespace(
+    "torch._library": lambda _machine: TorchModule("torch._library", {}),
+    "torch._library.infer_schema": lambda _machine: TorchModule(
         "torch._library.infer_schema", natives("torch._library.infer_schema", infer_schema=_infer_schema)
     ),
 }

@@ -9,6 +9,7 @@ from pathlib import Path
 from abiscan.python.installed import Surroundings
 from abiscan.python.model import Answer, LoadedBy, NoResult, OtherTorch, Raised, Reading
 from abiscan.python.reading import read
+from abiscan.python.torch_names import TorchNames
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,7 @@ class FakeWorld:
     cxx11_abi: bool | Answer = True
     python: tuple[int, int] | Answer = (3, 11)
     machine: str = "x86_64"
+    torch_names: TorchNames | None = None
     error: Callable[[str], str | Answer | None] = _loads
     operators: frozenset[str] = field(default_factory=frozenset)
     results: Mapping[str, int | bool | str | NoResult | None] = field(default_factory=dict)

@@ -17,6 +17,7 @@ from abiscan.torches import (
     embedded,
     embedded_assertions,
     embedded_declarations,
+    embedded_names,
     embedded_operators,
     embedded_python,
     embedded_registries,
@@ -30,6 +31,7 @@ from tools.release import OUTPUTS
 NOT_OF_TORCH = {
     "counterparts.txt": "written by hand: which function of the stable ABI replaces which of C++",
     "limited_api.txt": "of Python (tools/build_tag_promises.py)",
+    "torchscript.txt": "names of all releases together (tools/record_torchscript.py)",
     "manylinux.txt": "of glibc (tools/build_tag_promises.py)",
 }
 BUILDS = [(full, machine.value) for _, machine, full in embedded.builds()]
@@ -108,6 +110,10 @@ def test_all_data_are_small() -> None:
 def test_make_release_writes_every_file_that_depends_on_torch() -> None:
     assert set(OUTPUTS) == {path for path in FILES if path.name not in NOT_OF_TORCH}
     assert {path.name for path in FILES} >= set(NOT_OF_TORCH)
+
+
+def test_names_in_python() -> None:
+    assert list(embedded_names.table().releases) == RELEASES
 
 
 def test_definitions_in_python() -> None:

@@ -1,0 +1,62 @@
+"""Which releases have a Python name of torch."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from abiscan.errors import InputError
+from abiscan.python.torch_names import TorchNames
+from abiscan.torches import embedded_names
+from abiscan.words import ranges
+
+
+class NameHistory(Struct, frozen=True, kw_only=True):
+    """The releases that certainly have a name, those that may, and those that certainly do not, oldest first."""
+
+    name: str
+    releases: tuple[str, ...]
+    there: tuple[str, ...]
+    perhaps: tuple[str, ...]
+    lacking: tuple[str, ...]
+    deprecated: tuple[str, ...]
+
+    def __str__(self) -> str:
+        parts = {
+            "there in": self.there,
+            "not known for": self.perhaps,
+            "not in": self.lacking,
+            "deprecated in": self.deprecated,
+        }
+        said = (f"{words} {ranges(chosen, self.releases)}" for words, chosen in parts.items() if chosen)
+        return f"{self.name}: {'; '.join(said)}"
+
+
+def history(name: str) -> NameHistory:
+    """Return which embedded releases have a name (``torch.amp.custom_bwd``), a module or what is in one.
+
+    :raises InputError: it is not the name of something below ``torch``
+    """
+    if not name.startswith("torch.") or not all(part.isidentifier() for part in name.split(".")):
+        raise InputError(name, "is no name below torch", "pass one such as torch.amp.custom_bwd")
+    releases = tuple(embedded_names.table().releases)
+    answers = {release: _has(known, name) for release in releases if (known := embedded_names.names(release))}
+    module, _, last = name.rpartition(".")
+    return NameHistory(
+        name=name,
+        releases=releases,
+        there=tuple(release for release, there in answers.items() if there is True),
+        perhaps=tuple(release for release, there in answers.items() if there is None),
+        lacking=tuple(release for release, there in answers.items() if there is False),
+        deprecated=tuple(
+            release for release in releases if f"!{last}" in embedded_names.table().marks(module, release)
+        ),
+    )
+
+
+def _has(names: TorchNames, name: str) -> bool | None:
+    if names.source.is_module(name):
+        return True
+    owner, _, last = name.rpartition(".")
+    if owner == "torch" or (around := _has(names, owner)):
+        return names.has(owner, last)
+    return around

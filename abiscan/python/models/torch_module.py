@@ -1,0 +1,175 @@
+"""Modules of torch: what is modelled of them, and which names the torch of the target has beyond that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from abiscan.python import standard
+from abiscan.python.machine import PythonMachine
+from abiscan.python.model import Answer, World
+from abiscan.python.modelled import Modelled
+from abiscan.python.torch_names import CORE, is_core
+from abiscan.python.values import NotKnown, PythonError, Thrown, thrown
+from abiscan.regex import regex
+
+_ADDS_TO_TORCH: Final = regex(
+    r"torch|npu|ipex|intel_extension|habana|xla|directml|apex|musa|mlu|gcu|sdaa|spyre|tpu|optree|functorch|flash|triton"
+)
+"""What is in the names of packages that may add names to torch as they are imported."""
+
+
+class TorchModule(Modelled):
+    """A module of torch.
+
+    :param names: those that are modelled
+    :param of_target: those that the target decides, which is asked when one of them is used
+    """
+
+    __slots__ = ("_of_target", "_put", "name", "names")
+
+    def __init__(
+        self,
+        name: str,
+        names: Mapping[str, object] | None = None,
+        of_target: Mapping[str, Callable[[PythonMachine], object]] | None = None,
+    ) -> None:
+        self.name, self.names, self._of_target = name, dict(names or {}), of_target or {}
+        self._put: set[str] = set()
+
+    def attribute(self, machine: PythonMachine, name: str) -> object:
+        """What is known of it; raises if the torch of the target certainly lacks it."""
+        if name not in self._put and lacks(machine, self.name, name):
+            raise thrown(AttributeError, f"module '{self.name}' has no attribute '{name}'")
+        if name in self.names:
+            return self.names[name]
+        if name in self._of_target:
+            return self._of_target[name](machine)
+        full = f"{self.name}.{name}"
+        if full in machine.models:
+            return machine.import_module(full)
+        if full not in machine.modules and not is_module(machine, full):
+            return NotKnown(full)
+        return machine.modules.setdefault(full, TorchModule(full))
+
+    def has(self, machine: PythonMachine, name: str) -> bool | None:
+        """Whether it has a name; None if that is not known."""
+        if name in self._put or name in self.names:
+            return True
+        told = machine.world.tells(f"whether it has {self.name}.{name}", lambda world: _has(world, self.name, name))
+        return False if lacks(machine, self.name, name) else (told if told is True else None)
+
+    def put(self, name: str, value: object) -> None:
+        """Code sets a name of it."""
+        self._put.add(name)
+        if name in self.names:
+            self.names[name] = value
+
+    def described(self) -> str:
+        """Its name."""
+        return self.name
+
+
+def _has(world: World, owner: str, name: str) -> bool | None:
+    names = world.torch_names
+    return None if names is None else names.has(owner, name)
+
+
+def lacks(machine: PythonMachine, owner: str, name: str) -> bool:
+    """Whether the torch of the target certainly has no such name, and no code that has run may have added it."""
+    told = machine.world.tells(
+        f"whether it lacks {owner}.{name}",
+        lambda world: world.torch_names is not None and world.torch_names.lacks(owner, name),
+    )
+    return told is True and not _may_be_added(machine, name)
+
+
+def is_module(machine: PythonMachine, name: str) -> bool:
+    """Whether something is known to be a module of the torch of the target."""
+    told = machine.world.tells(
+        f"whether {name} is a module",
+        lambda world: world.torch_names is not None and world.torch_names.source.is_module(name),
+    )
+    return told is True
+
+
+def knows_names(machine: PythonMachine) -> bool:
+    """Whether the names of the target's torch are known."""
+    return machine.world.tells("whether its names are known", lambda world: world.torch_names is not None) is True
+
+
+def _may_be_added(machine: PythonMachine, name: str) -> bool:
+    """Whether other code may have set a name of torch: a package that is not read, or this one, somewhere."""
+    others = (module for module in machine.modules if "." not in module and module != "torch")
+    if any(
+        _ADDS_TO_TORCH.search(module) and standard.has(module, Answer.UNKNOWN) is False and _is_foreign(machine, module)
+        for module in others
+    ):
+        return True
+    return machine.library.may_set(name)
+
+
+def _is_foreign(machine: PythonMachine, module: str) -> bool:
+    return isinstance(machine.modules[module], NotKnown)
+
+
+def imported(machine: PythonMachine, name: str) -> object:
+    """A module of torch; raises what Python raises if the torch of the target certainly has none of that name."""
+    absent = absent_module(machine, name)
+    if absent is not None:
+        raise absent
+    return TorchModule(name) if is_module(machine, name) else NotKnown(name)
+
+
+def binds(machine: PythonMachine, name: str) -> bool:
+    """Whether the module around a name surely has it: an object may be imported as a module, such as ``torch.ops``."""
+    owner, _, last = name.rpartition(".")
+    return machine.world.tells(f"whether it has {name}", lambda world: _has(world, owner, last)) is True
+
+
+def has_module(machine: PythonMachine, name: str) -> bool | None:
+    """Whether the target's torch has a module; None if that is not known."""
+    if is_module(machine, name):
+        return True
+    return None if absent_module(machine, name) is None else False
+
+
+def absent_module(machine: PythonMachine, name: str) -> Thrown | None:
+    """What the import of a module of torch raises, if the torch of the target certainly has none of that name."""
+    told = machine.world.tells(
+        f"whether it lacks the module {name}",
+        lambda world: world.torch_names is not None and world.torch_names.has_module(name) is False,
+    )
+    if told is not True or _may_be_added(machine, name.rpartition(".")[2]):
+        return None
+    around = name.rpartition(".")[0]
+    is_package = machine.world.tells(
+        f"whether {around} is a package",
+        lambda world: world.torch_names is None or world.torch_names.is_package(around),
+    )
+    hint = "" if is_package else f"; '{around}' is not a package"
+    return Thrown(PythonError(ModuleNotFoundError, (f"No module named '{name}'{hint}",), {"name": name}))
+
+
+def cannot_import(machine: PythonMachine, module: str, name: str) -> Thrown:
+    """What ``from MODULE import NAME`` raises for a module of torch that lacks the name."""
+    place = _place(machine, module)
+    text: object = f"cannot import name '{name}' from '{module}' ({place})"
+    return thrown(ImportError, text if place else NotKnown(f"cannot import name '{name}' from '{module}' (…)"))
+
+
+def _place(machine: PythonMachine, module: str) -> str | None:
+    """The file of a module of torch, as an error names it; None if that is not known."""
+    around = machine.library.surroundings.torch_folder
+    root = str(around.parent) if around else machine.files.system.root
+    if is_core(module):
+        python = machine.world.python
+        if module != CORE or isinstance(python, Answer) or machine.files.system.is_windows:
+            return None
+        return f"{root}/torch/_C.cpython-{python[0]}{python[1]}-{machine.world.machine}-linux-gnu.so"
+    path = f"{root}/{module.replace('.', '/')}"
+    is_package = machine.world.tells(
+        f"whether {module} is a package",
+        lambda world: world.torch_names is None or world.torch_names.is_package(module),
+    )
+    return f"{path}/__init__.py" if is_package else f"{path}.py"

@@ -1,0 +1,448 @@
+"""Which names the body of a module binds: surely, or on some of its ways. Read from its syntax, never executed."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from msgspec import Struct, field
+
+from abiscan.python.dynamic_names import absolute
+from abiscan.regex import regex
+
+_NAME: Final = regex(r"[A-Za-z_]\w*")
+_NAMESPACES: Final = frozenset({"globals", "vars", "locals"})
+_SHORTEST_PREFIX: Final = 3
+_MAKES_MODULES: Final = regex(rb"sys\.modules\[[^\]\n]+\]\s*=[^=]|meta_path|path_hooks")
+
+
+class ModuleNames(Struct, kw_only=True):
+    """The names of a module, or of a class.
+
+    ``there`` are those that are bound wherever the body ends, ``perhaps`` those that are bound on some ways; one that
+    ends in ``*`` stands for all that begin so. ``stars`` are the modules (the bases of a class) whose names it has,
+    too. ``is_open`` says that it may have any other name. ``loads`` are the modules that are surely imported.
+    """
+
+    there: set[str] = field(default_factory=set)
+    perhaps: set[str] = field(default_factory=set)
+    stars: set[str] = field(default_factory=set)
+    loads: set[str] = field(default_factory=set)
+    is_package: bool = False
+    is_open: bool = False
+    makes_modules: bool = False
+    """Whether it may make submodules without files."""
+    signatures: dict[str, str] = field(default_factory=dict)
+    deprecated: set[str] = field(default_factory=set)
+    patched: set[str] = field(default_factory=set)
+    """The names that its code sets on other modules, or may."""
+
+
+def names_of(source: bytes, module: str, *, is_package: bool) -> ModuleNames:
+    """Return the names that a source file binds; everything is open if it cannot be parsed."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ModuleNames(is_open=True)
+    body = _Body(module, module if is_package else module.rpartition(".")[0])
+    there, perhaps = body.run(tree.body)
+    nodes = _nodes(tree)
+    names = body.names
+    names.there, names.perhaps, names.is_package = there, perhaps - there, is_package
+    _look_inside(tree, nodes, names, module)
+    _describe_functions(tree.body, names)
+    names.makes_modules = _MAKES_MODULES.search(source) is not None
+    if module == "torch":
+        _note_core(nodes, names)
+    return names
+
+
+def _note_core(nodes: Sequence[ast.AST], names: ModuleNames) -> None:
+    """Note what ``torch/__init__.py`` binds by names that it computes: those of ``torch._C``, and texts in it.
+
+    It goes through ``dir()`` of these modules, and through tuples of texts.
+    """
+    texts, prefixes = _texts_in(nodes)
+    for node in nodes:
+        if isinstance(node, ast.If) and _is_type_checking(node.test):
+            texts |= _Body("torch", "torch").run(node.body)[1]
+    names.perhaps |= (texts | prefixes) - names.there
+    names.stars |= {"torch._C", "torch._C._VariableFunctions"}
+    names.is_open = False
+
+
+class _Body:
+    """What statements bind, one after the other."""
+
+    def __init__(self, module: str, package: str) -> None:
+        self._module, self._package = module, package
+        self.names = ModuleNames()
+
+    def run(self, body: Sequence[ast.stmt], *, sure: bool = True) -> tuple[set[str], set[str]]:
+        """The names that some statements surely bind, and all that they may bind."""
+        there: set[str] = set()
+        perhaps: set[str] = set()
+        for node in body:
+            more, maybe = self._statement(node, sure=sure)
+            if isinstance(node, ast.Delete):
+                there -= maybe
+            there |= more
+            perhaps |= more | maybe
+        return there, perhaps
+
+    def _statement(self, node: ast.stmt, *, sure: bool) -> tuple[set[str], set[str]]:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            return {node.name}, set(_walrus(node.decorator_list))
+        if isinstance(node, ast.Import):
+            return self._import(node, sure=sure), set()
+        if isinstance(node, ast.ImportFrom):
+            return self._import_from(node, sure=sure), set()
+        if isinstance(node, ast.Assign):
+            return set(_targets(node.targets)), set(_walrus([node.value]))
+        if isinstance(node, ast.AnnAssign):
+            names = set(_targets([node.target]))
+            return (names, set(_walrus([node.value]))) if node.value is not None else (set(), names)
+        if isinstance(node, ast.If):
+            return self._if(node, sure=sure)
+        if isinstance(node, ast.Try) or type(node).__name__ == "TryStar":
+            return self._try(node, sure=sure)  # type: ignore[arg-type]
+        if isinstance(node, (ast.With, ast.AsyncWith)):
+            targets = set(_targets([item.optional_vars for item in node.items if item.optional_vars is not None]))
+            suppresses = any("suppress" in ast.dump(item.context_expr) for item in node.items)
+            there, perhaps = self.run(node.body, sure=sure and not suppresses)
+            return (targets, there | perhaps) if suppresses else (targets | there, perhaps)
+        if isinstance(node, ast.Delete):
+            return set(), set(_targets(node.targets))
+        return set(), self._anything(node)
+
+    def _anything(self, node: ast.stmt) -> set[str]:
+        """All names that a statement may bind, at whatever depth outside of functions and classes."""
+        found = set(_walrus([node]))
+        for field_name in ("body", "orelse", "finalbody"):
+            inner = getattr(node, field_name, None)
+            if isinstance(inner, list):
+                found |= self.run(inner, sure=False)[1]
+        if isinstance(node, (ast.For, ast.AsyncFor)):
+            found |= set(_targets([node.target]))
+        if isinstance(node, ast.AugAssign):
+            found |= set(_targets([node.target]))
+        for case in getattr(node, "cases", ()):
+            found |= self.run(case.body, sure=False)[1]
+            found |= {name for inner in ast.walk(case.pattern) for name in (getattr(inner, "name", None),) if name}
+        return found
+
+    def _if(self, node: ast.If, *, sure: bool) -> tuple[set[str], set[str]]:
+        if _is_type_checking(node.test):
+            return self.run(node.orelse, sure=sure)
+        there, perhaps = self.run(node.body, sure=False)
+        otherwise, perhaps_otherwise = self.run(node.orelse, sure=False)
+        both = otherwise if _raises(node.body) else there if _raises(node.orelse) else there & otherwise
+        return both, perhaps | perhaps_otherwise | set(_walrus([node.test]))
+
+    def _try(self, node: ast.Try, *, sure: bool) -> tuple[set[str], set[str]]:
+        swallowing = [handler for handler in node.handlers if not _raises(handler.body)]
+        there, perhaps = self.run([*node.body, *node.orelse], sure=sure and not swallowing)
+        for handler in node.handlers:
+            caught, perhaps_caught = self.run(handler.body, sure=False)
+            perhaps |= perhaps_caught | ({handler.name} if handler.name else set())
+            if handler in swallowing:
+                perhaps |= there
+                there = there & caught
+        finally_there, finally_perhaps = self.run(node.finalbody, sure=sure)
+        return there | finally_there, perhaps | finally_perhaps
+
+    def _import(self, node: ast.Import, *, sure: bool) -> set[str]:
+        if sure:
+            self.names.loads |= {alias.name for alias in node.names}
+        return {alias.asname or alias.name.partition(".")[0] for alias in node.names}
+
+    def _import_from(self, node: ast.ImportFrom, *, sure: bool) -> set[str]:
+        base = absolute(self._package, "." * node.level + (node.module or "")) or ""
+        found = set()
+        for alias in node.names:
+            if alias.name == "*":
+                self.names.stars.add(base)
+            else:
+                found.add(alias.asname or alias.name)
+                if sure:
+                    self.names.loads.add(f"{base}.{alias.name}")
+        if sure:
+            self.names.loads.add(base)
+        return found
+
+
+def _targets(nodes: Iterable[ast.expr]) -> Iterator[str]:
+    for node in nodes:
+        if isinstance(node, ast.Name):
+            yield node.id
+        elif isinstance(node, (ast.Tuple, ast.List)):
+            yield from _targets(node.elts)
+        elif isinstance(node, ast.Starred):
+            yield from _targets([node.value])
+
+
+def _walrus(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    for node in nodes:
+        for inner in _nodes(node):
+            if isinstance(inner, ast.NamedExpr) and isinstance(inner.target, ast.Name):
+                yield inner.target.id
+
+
+def _is_type_checking(test: ast.expr) -> bool:
+    return (isinstance(test, ast.Name) and test.id == "TYPE_CHECKING") or (
+        isinstance(test, ast.Attribute) and test.attr == "TYPE_CHECKING"
+    )
+
+
+def _raises(body: Sequence[ast.stmt]) -> bool:
+    return bool(body) and isinstance(body[-1], ast.Raise)
+
+
+_NO_CODE: Final = frozenset({"ctx", "op", "ops"})
+
+
+def _nodes(tree: ast.AST) -> list[ast.AST]:
+    """All nodes of a tree, without operators: what ``ast.walk`` gives, in half the time."""
+    nodes = [tree]
+    for node in nodes:
+        for name in node._fields:
+            value = None if name in _NO_CODE else getattr(node, name, None)
+            if isinstance(value, list):
+                nodes.extend([item for item in value if isinstance(item, ast.AST)])
+            elif isinstance(value, ast.AST):
+                nodes.append(value)
+    return nodes
+
+
+# ---- what is not bound by statements
+
+
+def _look_inside(tree: ast.Module, nodes: Sequence[ast.AST], names: ModuleNames, module: str) -> None:
+    """Note what functions bind, what is bound by computed names, and what is set on other modules."""
+    imported = {
+        (alias.asname or alias.name).partition(".")[0]
+        for node in nodes
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+        for alias in node.names
+    }
+    own = _aliases_of_itself(nodes)
+    for node in nodes:
+        if isinstance(node, ast.Global):
+            names.perhaps |= set(node.names) - names.there
+        elif isinstance(node, (ast.Attribute, ast.Subscript)) and isinstance(node.ctx, ast.Store):
+            _note_store(node, names, imported, own, module)
+        elif isinstance(node, ast.Call):
+            _note_call(node, names, imported, own)
+    if "__getattr__" in names.there | names.perhaps:
+        _note_hook(tree, nodes, names)
+
+
+def _note_hook(tree: ast.Module, nodes: Sequence[ast.AST], names: ModuleNames) -> None:
+    """Note what ``__getattr__`` gives: texts of the module, if it raises in the end and passes the name to nothing."""
+    hooks = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "__getattr__"]
+    if len(hooks) != 1 or not _raises(hooks[0].body) or any(_passes_on(node) for node in ast.walk(hooks[0])):
+        names.is_open = True
+        return
+    texts, prefixes = _texts_in(nodes)
+    names.perhaps |= (texts | prefixes) - names.there
+
+
+def _passes_on(node: ast.AST) -> bool:
+    """Whether an attribute is looked up by a name that is computed."""
+    return (
+        isinstance(node, ast.Call)
+        and _decorator(node) in {"getattr", "__getattr__", "__getattribute__"}
+        and len(node.args) > 1
+        and not isinstance(node.args[1], ast.Constant)
+    )
+
+
+def _aliases_of_itself(nodes: Sequence[ast.AST]) -> frozenset[str]:
+    """The names that stand for ``sys.modules[__name__]``."""
+    found = set()
+    for node in nodes:
+        if isinstance(node, ast.Assign) and _is_itself(node.value, frozenset()):
+            found |= set(_targets(node.targets))
+    return frozenset(found)
+
+
+def _is_itself(node: ast.expr, aliases: frozenset[str]) -> bool:
+    """Whether an expression is the module itself, or its namespace."""
+    if isinstance(node, ast.Name):
+        return node.id in aliases
+    if isinstance(node, ast.Subscript):
+        return isinstance(node.slice, ast.Name) and node.slice.id == "__name__" and "modules" in ast.dump(node.value)
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _NAMESPACES
+
+
+def _is_module_table(node: ast.expr) -> bool:
+    """Whether an expression is ``sys.modules``."""
+    return isinstance(node, ast.Attribute) and node.attr == "modules"
+
+
+def _note_store(
+    node: ast.Attribute | ast.Subscript, names: ModuleNames, imported: set[str], own: frozenset[str], module: str
+) -> None:
+    if isinstance(node, ast.Attribute):
+        if _root(node.value) in imported:
+            names.patched.add(node.attr)
+        if _is_itself(node.value, own):
+            _bind_computed(ast.Constant(node.attr), names)
+    elif _is_itself(node, frozenset()) or _is_module_table(node.value):
+        if _is_itself(node, frozenset()) or list(_identifiers(node.slice)) == [module]:
+            names.is_open = True
+            names.perhaps |= names.there
+            names.there = set()
+    elif _is_itself(node.value, own):
+        _bind_computed(node.slice, names)
+    elif isinstance(node.value, ast.Attribute) and node.value.attr == "__dict__":
+        names.patched |= set(_identifiers(node.slice))
+
+
+_ASKING: Final = frozenset({"getattr", "hasattr", "delattr", "dir", "vars", "isinstance", "id"})
+"""The functions that get a module and leave it as it is; any other may do with it what it likes."""
+
+
+def _note_call(node: ast.Call, names: ModuleNames, imported: set[str], own: frozenset[str]) -> None:
+    function = node.func.id if isinstance(node.func, ast.Name) else None
+    first = node.args[0] if node.args else None
+    if function == "setattr" and len(node.args) == 3 and first is not None:
+        if _is_itself(first, own):
+            _bind_computed(node.args[1], names)
+        elif _root(first) in imported:
+            names.patched |= set(_identifiers(node.args[1]))
+    elif function == "exec":
+        names.is_open |= len(node.args) < 2 or _is_itself(node.args[1], own)
+    elif isinstance(node.func, ast.Attribute) and node.func.attr == "update" and _is_itself(node.func.value, own):
+        names.is_open = True
+    elif function not in _ASKING:
+        names.is_open |= any(
+            isinstance(argument, ast.Subscript) and _is_itself(argument, own) for argument in node.args
+        )
+
+
+def _bind_computed(key: ast.expr, names: ModuleNames) -> None:
+    """Note that a name is bound which an expression computes."""
+    if isinstance(key, ast.Constant) and isinstance(key.value, str):
+        names.perhaps |= {key.value} - names.there
+    elif (
+        isinstance(key, ast.JoinedStr)
+        and isinstance(key.values[0], ast.Constant)
+        and len(str(key.values[0].value)) >= _SHORTEST_PREFIX
+    ):
+        names.perhaps.add(f"{key.values[0].value!s}*")
+    else:
+        names.is_open = True
+
+
+def _root(node: ast.expr) -> str | None:
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else None
+
+
+def _identifiers(node: ast.expr) -> Iterator[str]:
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield node.value
+
+
+def _texts_in(nodes: Sequence[ast.AST]) -> tuple[set[str], set[str]]:
+    """The identifiers that are texts in a source, and what computed texts begin with (at least three characters)."""
+    names, prefixes = set(), set()
+    for node in nodes:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and _NAME.fullmatch(node.value):
+            names.add(node.value)
+        if isinstance(node, ast.JoinedStr) and isinstance(node.values[0], ast.Constant):
+            prefix = str(node.values[0].value)
+            if _NAME.fullmatch(prefix) and len(prefix) >= _SHORTEST_PREFIX:
+                prefixes.add(f"{prefix}*")
+    return names, prefixes
+
+
+# ---- functions and classes
+
+_TRANSPARENT: Final = frozenset({"deprecated", "compatibility", "exposed_in", "experimental", "final", "set_module"})
+"""Decorators, of torch and of Python, that give the function itself back, or one that takes the same arguments."""
+_WARNINGS: Final = frozenset({"FutureWarning", "DeprecationWarning"})
+
+
+def _describe_functions(body: Sequence[ast.stmt], names: ModuleNames) -> None:
+    bound: dict[str, int] = {}
+    for node in body:
+        for name in _bound_by(node):
+            bound[name] = bound.get(name, 0) + 1
+    for node in body:
+        if isinstance(node, ast.FunctionDef) and bound[node.name] == 1 and node.name in names.there:
+            if all(_decorator(one) in _TRANSPARENT for one in node.decorator_list):
+                names.signatures[node.name] = signature(node.args)
+            if _is_deprecated(node):
+                names.deprecated.add(node.name)
+        if isinstance(node, ast.ClassDef) and _is_deprecated(node):
+            names.deprecated.add(node.name)
+
+
+def _bound_by(node: ast.stmt) -> set[str]:
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        return {node.name}
+    nodes = _nodes(node)
+    names = {inner.id for inner in nodes if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store)}
+    return names | {inner.name for inner in nodes if isinstance(inner, (ast.FunctionDef, ast.ClassDef))}
+
+
+def _decorator(node: ast.expr) -> str:
+    function = node.func if isinstance(node, ast.Call) else node
+    return (
+        function.attr if isinstance(function, ast.Attribute) else function.id if isinstance(function, ast.Name) else ""
+    )
+
+
+def _is_deprecated(node: ast.FunctionDef | ast.ClassDef) -> bool:
+    if any(_decorator(one) == "deprecated" for one in node.decorator_list):
+        return True
+    calls = (one.value for one in node.body if isinstance(one, ast.Expr) and isinstance(one.value, ast.Call))
+    return any(_decorator(call) == "warn" and any(word in ast.dump(call) for word in _WARNINGS) for call in calls)
+
+
+def signature(args: ast.arguments) -> str:
+    """The parameters as one text: ``a,b=,/,*c,d=,**e``; an equals sign stands for a default."""
+    parts: list[str] = []
+    positional = [*args.posonlyargs, *args.args]
+    required = len(positional) - len(args.defaults)
+    for number, parameter in enumerate(positional):
+        parts.append(parameter.arg + ("=" if number >= required else ""))
+        if args.posonlyargs and number == len(args.posonlyargs) - 1:
+            parts.append("/")
+    if args.vararg is not None:
+        parts.append(f"*{args.vararg.arg}")
+    elif args.kwonlyargs:
+        parts.append("*")
+    parts += [
+        parameter.arg + ("=" if default is not None else "")
+        for parameter, default in zip(args.kwonlyargs, args.kw_defaults, strict=True)
+    ]
+    if args.kwarg is not None:
+        parts.append(f"**{args.kwarg.arg}")
+    return ",".join(parts)
+
+
+def class_names(tree: ast.Module, name: str) -> tuple[set[str], list[str], bool] | None:
+    """The attributes that a class of a module has, the names of its bases, and whether it may have others.
+
+    None if the module has no such class at the left margin, or several.
+    """
+    found = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name]
+    if len(found) != 1:
+        return None
+    node = found[0]
+    body = _Body("", "")
+    there, perhaps = body.run(node.body)
+    attributes = there | perhaps
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.Attribute) and isinstance(inner.ctx, ast.Store) and _root(inner) in {"self", "cls"}:
+            attributes.add(inner.attr)
+        if isinstance(inner, ast.AnnAssign):
+            attributes |= set(_targets([inner.target]))
+    bases = [ast.unparse(base) for base in node.bases]
+    is_open = bool(body.names.stars) or bool(node.decorator_list)
+    return attributes, bases, is_open

@@ -1,0 +1,154 @@
+"""The Python names of a torch: whether a module or a class has one, for certain or perhaps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, Protocol
+
+from msgspec import Struct, field
+
+from abiscan.python.compiled_names import COMPUTED
+from abiscan.python.module_names import ModuleNames
+
+CORE: Final = "torch._C"
+FUNCTIONS: Final = "torch._C._VariableFunctions"
+
+
+class NameSource(Protocol):
+    """What is known of one torch."""
+
+    def module(self, name: str) -> ModuleNames | None:
+        """What is known of the names of a module, or of a class; None if there is no source of it."""
+        ...
+
+    def is_module(self, name: str) -> bool:
+        """Whether a module is a file, or a folder."""
+        ...
+
+    def is_package(self, name: str) -> bool:
+        """Whether a module has a folder."""
+        ...
+
+    def mentions(self, owner: str, name: str) -> bool:
+        """Whether a quick look at a module is enough to tell that it may have a name."""
+        ...
+
+    def is_patched(self, name: str) -> bool:
+        """Whether code of torch sets an attribute of that name on what it imports."""
+        ...
+
+    def is_compiled(self, name: str) -> bool:
+        """Whether compiled code may give something that name: it is a text there, or declared in a stub."""
+        ...
+
+
+class TorchNames(Struct):
+    """The names of one torch. Each answer may be None, for not known; no is only what is certain."""
+
+    source: NameSource
+    _known: dict[tuple[str, str], bool | None] = field(default_factory=dict)
+
+    def has_module(self, name: str) -> bool | None:
+        """Whether a module is there. One that is may still raise as it is imported."""
+        if self.source.is_module(name):
+            return True
+        parent, _, last = name.rpartition(".")
+        if is_core(name) or not parent or self.source.is_patched(last) or self.has_module(parent) is None:
+            return None
+        if self.has(parent, last) is not False:  # an object may be one, such as torch.ops
+            return None
+        known = self.source.module(parent)
+        # Those that torch itself makes without a file are for devices of other packages.
+        return None if known is None or (known.makes_modules and parent != "torch") else False
+
+    def has(self, owner: str, name: str) -> bool | None:
+        """Whether a module has a name once it is imported, or a class an attribute."""
+        key = owner, name
+        if key not in self._known:
+            self._known[key] = None  # for those that take their names from each other
+            self._known[key] = self._has(owner, name)
+        return self._known[key]
+
+    def lacks(self, owner: str, name: str) -> bool:
+        """Whether it is certain that a module, or a class, has no such name."""
+        return not self.source.mentions(owner, name) and self.has(owner, name) is False
+
+    def is_package(self, name: str) -> bool:
+        """Whether a module is one that has others in it."""
+        return self.source.is_package(name)
+
+    def lacking(self, uses: Iterable[str]) -> tuple[str, ...]:
+        """Return those of some dotted names (``torch.nn.Nope``) that are certainly not there."""
+        return tuple(sorted(use for use in uses if self._lacks_part(use.split("."))))
+
+    def _lacks_part(self, parts: Sequence[str]) -> bool:
+        owner = parts[0]
+        for part in parts[1:]:
+            if self.lacks(owner, part):
+                return True
+            owner = f"{owner}.{part}"
+            if not self.source.is_module(owner) and not is_core(owner):
+                return False
+        return False
+
+    def signature(self, module: str, function: str) -> str | None:
+        """The parameters of a function, as ``module_names.signature`` writes them; None if they are not known."""
+        known = self.source.module(module)
+        return None if known is None else known.signatures.get(function)
+
+    def _has(self, owner: str, name: str) -> bool | None:
+        known = self.source.module(owner)
+        if known is not None and name in known.there:
+            return True
+        if (name.startswith("__") and name.endswith("__")) or COMPUTED.fullmatch(name):
+            return None
+        if is_core(owner):
+            return None if self.source.is_compiled(name) or self.source.is_patched(name) else False
+        if known is None or known.is_open or name in known.perhaps or self.source.is_module(f"{owner}.{name}"):
+            return None
+        if any(name.startswith(text[:-1]) for text in known.perhaps if text.endswith("*")):
+            return None
+        answers = {self._of_star(star, name) for star in known.stars}
+        if True in answers:
+            return True
+        return None if None in answers or self.source.is_patched(name) else False
+
+    def _of_star(self, star: str, name: str) -> bool | None:
+        if star.partition(".")[0] != "torch":
+            return None
+        answer = self.has(star, name)
+        # What a star brings of other modules may be limited by __all__.
+        return None if answer and (name.startswith("_") or not is_core(star)) else answer
+
+
+def is_core(module: str) -> bool:
+    """Whether a module is compiled: ``torch._C``, or one in it."""
+    return module == CORE or module.startswith(f"{CORE}.")
+
+
+def marks_of(names: ModuleNames) -> set[str]:
+    """Return what is known of a module as texts, for a table of many releases."""
+    marks = {".", *names.there, *(f"{name}?" for name in names.perhaps), *(f"*{star}" for star in names.stars)}
+    marks |= {f"{name}({text}" for name, text in names.signatures.items()} | {f"!{name}" for name in names.deprecated}
+    flags = {"?": names.is_open, "+": names.makes_modules, "/": names.is_package}
+    return marks | {mark for mark, is_set in flags.items() if is_set}
+
+
+def of_marks(marks: frozenset[str]) -> ModuleNames | None:
+    """Return what texts of ``marks_of`` say; None if there are none."""
+    if not marks:
+        return None
+    names = ModuleNames(is_open="?" in marks, makes_modules="+" in marks, is_package="/" in marks)
+    for mark in marks - {".", "?", "+", "/"}:
+        name, parenthesis, parameters = mark.partition("(")
+        if parenthesis:
+            names.signatures[name] = parameters
+        elif mark[0] == "*":
+            names.stars.add(mark[1:])
+        elif mark[0] == "!":
+            names.deprecated.add(mark[1:])
+        elif mark[-1] == "?":
+            names.perhaps.add(mark[:-1])
+        else:
+            names.there.add(mark)
+    return names

@@ -1,0 +1,76 @@
+"""The Python names of the embedded releases of torch.
+
+``data/names.bin`` is made by ``tools/record_names.py`` from the wheels of the releases; see ``python_table``.
+"""
+
+from __future__ import annotations
+
+import functools
+from importlib import resources
+from typing import Final
+
+from abiscan.python.module_names import ModuleNames
+from abiscan.python.torch_names import TorchNames, of_marks
+from abiscan.torches.python_table import PythonTable
+
+PATCHED: Final = "=patched"
+"""The entry that has the names which code of torch sets on what it imports."""
+COMPILED: Final = "=compiled"
+"""The entry that has the names which compiled code may give to what it makes."""
+CLASS: Final = "class "
+"""What the entries of classes begin with."""
+
+
+@functools.lru_cache(maxsize=4)
+def names(release: str) -> TorchNames | None:
+    """Return the names of an embedded release (``2.13.0``); None if it is not embedded."""
+    return TorchNames(_Release(release)) if release in table().releases else None
+
+
+class _Release:
+    """One column of the table."""
+
+    def __init__(self, release: str) -> None:
+        self._release = release
+        self._modules: dict[str, ModuleNames | None] = {}
+
+    def module(self, name: str) -> ModuleNames | None:
+        """What is known of a module."""
+        if name not in self._modules:
+            self._modules[name] = of_marks(table().marks(name, self._release))
+        return self._modules[name]
+
+    def is_module(self, name: str) -> bool:
+        """Whether it is a file."""
+        return self.module(name) is not None
+
+    def is_package(self, name: str) -> bool:
+        """Whether it is a folder."""
+        known = self.module(name)
+        return known is not None and known.is_package
+
+    def mentions(self, owner: str, name: str) -> bool:  # noqa: ARG002 - to look it up is quick
+        """Nothing is told without looking it up."""
+        return False
+
+    def is_patched(self, name: str) -> bool:
+        """Whether code of torch sets an attribute of that name."""
+        return name in self._patched
+
+    def is_compiled(self, name: str) -> bool:
+        """Whether a text in the library, or a stub, ends in it."""
+        return f"{name}\n" in self._compiled
+
+    @functools.cached_property
+    def _patched(self) -> frozenset[str]:
+        return table().marks(PATCHED, self._release)
+
+    @functools.cached_property
+    def _compiled(self) -> str:
+        return "\n".join([*sorted(table().marks(COMPILED, self._release)), ""])
+
+
+@functools.cache
+def table() -> PythonTable:
+    """The data file, read on first use."""
+    return PythonTable(resources.files("abiscan.torches").joinpath("data/names.bin").read_bytes())

@@ -1,0 +1,117 @@
+"""The Python names of a torch on disk, read from its own files as they are asked for."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+from abiscan.binary.elf import ElfFile
+from abiscan.errors import InputError
+from abiscan.inputs import disk
+from abiscan.python.installed import is_in
+from abiscan.python.model import Answer
+from abiscan.python.module_names import ModuleNames, names_of
+from abiscan.python.torch_names import CORE, FUNCTIONS, TorchNames, is_core
+from abiscan.regex import regex
+
+_STUBS: Final = "_C"
+_LIBRARY: Final = "lib/libtorch_python.so"
+_FUNCTION: Final = regex(rb"^def (\w+)\(", re.MULTILINE)
+_CONSTANT: Final = regex(rb"^(\w+): (?:dtype|layout|memory_format)\b", re.MULTILINE)
+
+
+def names(folder: Path) -> TorchNames:
+    """Return the names of the torch in a folder (``…/torch``)."""
+    return TorchNames(_Folder(folder))
+
+
+class _Folder:
+    """The files of a torch."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._modules: dict[str, ModuleNames | None] = {}
+        self._stubs: bytes | None = None
+
+    def module(self, name: str) -> ModuleNames | None:
+        """What the source of a module says of its names; nothing of a class."""
+        if name not in self._modules:
+            self._modules[name] = self._read(name)
+        return self._modules[name]
+
+    def is_module(self, name: str) -> bool:
+        """Whether it is a file, or a folder."""
+        base = self._place(name)
+        return base is not None and (base == self._folder or is_in(base.parent, base.name, Answer.UNKNOWN))
+
+    def is_package(self, name: str) -> bool:
+        """Whether it is a folder."""
+        base = self._place(name)
+        return base is not None and disk.is_dir(base)
+
+    def mentions(self, owner: str, name: str) -> bool:
+        """Whether the name is a word of the source, or declared for what is compiled."""
+        base = self._place(owner)
+        if base is None or is_core(owner):
+            return self.is_compiled(name)
+        source = next((path for path in _sources(base) if disk.is_file(path)), None)
+        if source is not None and re.search(rb"\b%b\b" % re.escape(name.encode()), disk.read(source)):
+            return True
+        return owner == "torch" and self.is_compiled(name)
+
+    def is_patched(self, name: str) -> bool:
+        """Whether code of torch may set an attribute of that name on what it imports."""
+        word = re.escape(name.encode())
+        sets = re.compile(rb"\.%b\s*(?::[^=\n]+)?=[^=]|['\"]%b['\"]" % (word, word))
+        return any(
+            name.encode() in text and sets.search(text) is not None
+            for folder, _, files in disk.walk(self._folder)
+            for file in files
+            if file.endswith(".py")
+            for text in [disk.read(Path(folder, file))]
+        )
+
+    def is_compiled(self, name: str) -> bool:
+        """Whether a text in the library ends in it, or a stub has it; also if there is no library to be read."""
+        if self._stubs is None:
+            stubs = (Path(folder, file) for folder, _, files in disk.walk(self._folder / _STUBS) for file in files)
+            self._stubs = b"\n".join(disk.read(path) for path in stubs if path.suffix == ".pyi")
+        if re.search(rb"\b%b\b" % re.escape(name.encode()), self._stubs):
+            return True
+        try:
+            library = ElfFile.open(self._folder / _LIBRARY)
+        except InputError:
+            return True
+        disk.file(self._folder / _LIBRARY)
+        return next(library.find_in_data(name.encode() + b"\0"), None) is not None
+
+    def _place(self, name: str) -> Path | None:
+        """The path of a module, without its suffix."""
+        top, *below = name.split(".")
+        return self._folder.joinpath(*below) if top == "torch" and all(map(str.isidentifier, below)) else None
+
+    def _read(self, name: str) -> ModuleNames | None:
+        base = self._place(name)
+        if base is None:
+            return None
+        if is_core(name):
+            return self._read_stub(name)
+        for path in _sources(base):
+            if disk.is_file(path):
+                return names_of(disk.read(path), name, is_package=path.name == "__init__.py")
+        return ModuleNames(is_open=True, makes_modules=True) if self.is_module(name) else None
+
+    def _read_stub(self, name: str) -> ModuleNames:
+        """What a stub says that is so in every build."""
+        stub = {CORE: "__init__.pyi", FUNCTIONS: "_VariableFunctions.pyi"}.get(name)
+        path = self._folder / _STUBS / (stub or "")
+        if stub is None or not disk.is_file(path):
+            return ModuleNames()
+        pattern = _CONSTANT if name == CORE else _FUNCTION
+        return ModuleNames(there={match.decode() for match in pattern.findall(disk.read(path))})
+
+
+def _sources(base: Path) -> tuple[Path, Path]:
+    """The files that a module may be."""
+    return base / "__init__.py", base.with_name(f"{base.name}.py")

@@ -1,0 +1,130 @@
+"""The Python names of many releases of torch in one file: each name once, with the set of releases that have it.
+
+A module, or a class, has *marks*: texts that say what is known of it in a release. Those that follow each other are
+compressed together in a block; to look a module up takes one. The bytes of a file, numbers little-endian::
+
+    magic (8) | size of the index (4) | the index: zlib of JSON: releases, sets of releases, blocks | the blocks
+
+A block is lzma of lines: for each module its name, then for each set of releases, by its number in base 36, the marks
+that these releases have.
+"""
+
+from __future__ import annotations
+
+import bisect
+import functools
+import json
+import lzma
+import struct
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+MAGIC: Final = b"ABIPYTH\x01"
+_SIZE: Final = struct.Struct("<I")
+_BLOCK: Final = 96 << 10  # of text
+_FILTERS: Final = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "lc": 4, "lp": 0, "pb": 0}]
+_DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+Marks = Mapping[str, int]
+"""The marks of a module, each with the bit set of the releases that have it."""
+
+
+class PythonTable:
+    """A file made by ``pack``.
+
+    :raises ValueError: the bytes are not such a file
+    """
+
+    def __init__(self, data: bytes) -> None:
+        if data[: len(MAGIC)] != MAGIC:
+            raise ValueError("not a table of Python names")
+        (size,) = _SIZE.unpack_from(data, len(MAGIC))
+        start = len(MAGIC) + _SIZE.size
+        index = json.loads(zlib.decompress(data[start : start + size]))
+        self.releases: Sequence[str] = index["releases"]
+        self._sets = [int(text, 16) for text in index["sets"]]
+        self._firsts: Sequence[str] = [first for first, _, _ in index["blocks"]]
+        self._extents = [(start + size + offset, length) for _, offset, length in index["blocks"]]
+        self._data = data
+        self._block = functools.lru_cache(maxsize=16)(self._read_block)
+
+    def marks(self, module: str, release: str) -> frozenset[str]:
+        """Return the marks of a module in a release; none if it is not there."""
+        bit = 1 << self.releases.index(release)
+        lines = self._lines(module)
+        return frozenset(mark for number, marks in lines if self._sets[number] & bit for mark in marks.split(" "))
+
+    def releases_of(self, module: str) -> Marks:
+        """Return all marks of a module, with the releases that have them."""
+        return {mark: self._sets[number] for number, marks in self._lines(module) for mark in marks.split(" ")}
+
+    def modules(self) -> Iterator[tuple[str, Marks]]:
+        """Go through everything that the file holds."""
+        for number in range(len(self._firsts)):
+            for module in self._block(number):
+                yield module, self.releases_of(module)
+
+    def _lines(self, module: str) -> Sequence[tuple[int, str]]:
+        number = bisect.bisect_right(self._firsts, module) - 1
+        return self._block(number).get(module, ()) if number >= 0 else ()
+
+    def _read_block(self, number: int) -> Mapping[str, Sequence[tuple[int, str]]]:
+        offset, length = self._extents[number]
+        text = lzma.decompress(self._data[offset : offset + length], lzma.FORMAT_RAW, filters=_FILTERS).decode()
+        found: dict[str, list[tuple[int, str]]] = {}
+        for paragraph in text.split("\n\n"):
+            module, *lines = paragraph.split("\n")
+            parts = (line.partition(" ") for line in lines)
+            found[module] = [(int(head, 36), marks) for head, _, marks in parts]
+        return found
+
+
+def pack(releases: Sequence[str], modules: Mapping[str, Marks]) -> bytes:
+    """Return the bytes of a file; the same content gives the same bytes."""
+    frequent: dict[int, int] = {}
+    for marks in modules.values():
+        for bits in set(marks.values()):
+            frequent[bits] = frequent.get(bits, 0) + 1
+    sets = sorted(frequent, key=lambda bits: (-frequent[bits], bits))
+    numbers = {bits: _base36(number) for number, bits in enumerate(sets)}
+    blocks: list[tuple[str, bytes]] = []
+    for texts in _blocks(_paragraph(module, modules[module], numbers) for module in sorted(modules)):
+        text = "\n\n".join(texts).encode()
+        blocks.append((texts[0].partition("\n")[0], lzma.compress(text, lzma.FORMAT_RAW, filters=_FILTERS)))
+    index, offset = [], 0
+    for first, block in blocks:
+        index.append([first, offset, len(block)])
+        offset += len(block)
+    head = {"releases": list(releases), "sets": [f"{bits:x}" for bits in sets], "blocks": index}
+    packed = zlib.compress(json.dumps(head, separators=(",", ":")).encode(), 9)
+    return MAGIC + _SIZE.pack(len(packed)) + packed + b"".join(block for _, block in blocks)
+
+
+def _paragraph(module: str, marks: Marks, numbers: Mapping[int, str]) -> str:
+    grouped: dict[str, list[str]] = {}
+    for mark in sorted(marks):
+        grouped.setdefault(numbers[marks[mark]], []).append(mark)
+    return "\n".join([module, *(f"{number} {' '.join(names)}" for number, names in sorted(grouped.items()))])
+
+
+def _blocks(texts: Iterable[str]) -> Iterator[list[str]]:
+    block: list[str] = []
+    size = 0
+    for text in texts:
+        if block and size + len(text) > _BLOCK:
+            yield block
+            block, size = [], 0
+        block.append(text)
+        size += len(text)
+    if block:
+        yield block
+
+
+def _base36(number: int) -> str:
+    text = ""
+    while True:
+        number, digit = divmod(number, 36)
+        text = _DIGITS[digit] + text
+        if not number:
+            return text

@@ -1,0 +1,136 @@
+"""What is said of torch's names, compared with the torch that runs: in its modules, and in packages that use them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from abiscan.inputs import interpreter
+from abiscan.python.installed import Surroundings
+from abiscan.python.model import Raised
+from abiscan.python.torch_names import TorchNames
+from abiscan.torches import embedded_names, own_names
+from tests import live_torch
+from tests.unit.python.packages import FakeWorld, reading_of
+
+RELEASE: Final = live_torch.version() or ""
+
+pytestmark = pytest.mark.skipif(
+    RELEASE not in embedded_names.table().releases, reason="needs a torch whose release is embedded"
+)
+
+_MODULES: Final = """
+import importlib, json, sys, types
+for name in sys.argv[1:]:
+    try:
+        importlib.import_module(name)
+    except Exception:
+        pass
+modules = {name: module for name, module in sys.modules.items() if name.partition(".")[0] == "torch"}
+print(json.dumps({name: sorted(dir(module)) for name, module in modules.items()
+                  if isinstance(module, types.ModuleType)}))
+"""
+FURTHER: Final = (
+    *("torch.distributed.tensor", "torch.distributed.fsdp", "torch.ao.quantization", "torch.ao.nn.quantized"),
+    *("torch.utils.cpp_extension", "torch.utils.tensorboard", "torch.onnx", "torch._inductor.lowering"),
+    *("torch._dynamo.config", "torch.fx.experimental.proxy_tensor", "torch.nn.utils.parametrize", "torch._export"),
+)
+"""Modules that ``import torch`` does not import."""
+
+
+@pytest.fixture(scope="module")
+def modules() -> dict[str, list[str]]:
+    return dict(json.loads(live_torch.run(_MODULES, *FURTHER, check=True).stdout))
+
+
+@pytest.fixture(scope="module")
+def names() -> TorchNames:
+    known = embedded_names.names(RELEASE)
+    assert known
+    return known
+
+
+def test_no_name_is_lacking_that_is_there(modules: dict[str, list[str]], names: TorchNames) -> None:
+    lacking = {(module, name) for module, bound in modules.items() for name in bound if names.lacks(module, name)}
+
+    assert len(modules) > 700
+    assert not lacking
+    assert not [module for module in modules if names.has_module(module) is False]
+
+
+def test_the_files_on_disk_say_the_same(modules: dict[str, list[str]]) -> None:
+    folder = interpreter.installed_torch()
+    assert folder
+    own = own_names.names(folder)
+    some = ("torch", "torch.library", "torch.nn", "torch.nn.functional", "torch.cuda", "torch._C", "torch.amp")
+
+    assert not [(module, name) for module in some for name in modules[module] if own.lacks(module, name)]
+
+
+def test_most_names_are_certain(modules: dict[str, list[str]], names: TorchNames) -> None:
+    bound = [(module, name) for module, several in modules.items() for name in several if not name.startswith("__")]
+    certain = [pair for pair in bound if names.has(*pair)]
+
+    assert len(certain) > 0.75 * len(bound)
+
+
+_IMPORT: Final = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+try:
+    import pack
+except Exception as error:
+    print(json.dumps([type(error).__name__, str(error)]))
+else:
+    print("null")
+"""
+CASES: Final = {
+    "attribute": "import torch\ntorch.nope",
+    "attribute_of_a_module": "import torch\ntorch.library.nope",
+    "decorator": "import torch\n@torch.cuda.amp.nope\ndef f(x): ...",
+    "call_of_what_is_compiled": "import torch\ntorch._C._nope()",
+    "base_class": "import torch\nclass A(torch.nn.Nope): ...",
+    "alias": "import torch.nn.functional as F\nF.nope",
+    "from_torch": "from torch import nope",
+    "from_a_module": "from torch.library import nope",
+    "from_what_is_compiled": "from torch._C import nope",
+    "from_a_module_with_a_hook": "from torch.utils.cpp_extension import nope",
+    "module": "import torch.nope",
+    "module_in_no_package": "import torch.amp.autocast_mode.nope",
+    "module_that_is_gone": "import torch._six",
+    "module_that_moved": "from torch.onnx._globals import GLOBALS",
+    "overload": "import torch\ntorch.ops.aten.add.Nope",
+    "operator": "import torch\ntorch.ops.aten.nope_op",
+    "guarded": "import torch\ntry:\n    from torch import nope\nexcept ImportError:\n    nope = 1\nassert nope == 1",
+    "asked_for": "import torch\nassert not hasattr(torch, 'nope')\nassert getattr(torch, 'nope', 3) == 3",
+    "asked_for_and_there": "import torch\nif hasattr(torch, 'compile'):\n    raise OSError('there')",
+    "set_before": "import torch\ntorch.mine = 3\nassert torch.mine == 3",
+    "there": "import torch\nfrom torch import nn, Tensor, float32, randn\nfrom torch._C import _jit_script_compile\n"
+    "torch.special.erf, torch.int8, torch.cuda.FloatTensor, torch.strided, torch.ops.aten.add.str, torch.ops.aten.len",
+    "made_by_code": "import torch\ntorch._dynamo.config.suppress_errors\ntorch.backends.cudnn.enabled",
+    "no_file": "import torch.classes, torch.ops",
+}
+
+
+@pytest.mark.parametrize("on_disk", [False, True])
+@pytest.mark.parametrize("name", CASES)
+def test_raises_what_python_raises(name: str, tmp_path: Path, *, on_disk: bool, names: TorchNames) -> None:
+    (tmp_path / "pack").mkdir()
+    (tmp_path / "pack/__init__.py").write_text(CASES[name] + "\n")
+    real: Any = json.loads(live_torch.run(_IMPORT, tmp_path, check=True).stdout.splitlines()[-1])
+    folder = interpreter.installed_torch()
+    assert folder
+    operators = frozenset({"aten::add", "aten::add.str", "aten::len"})
+    world = FakeWorld(torch_names=own_names.names(folder) if on_disk else names, operators=operators)
+    around = Surroundings(torch_folder=folder) if on_disk else None
+
+    raised = reading_of({"pack/__init__.py": CASES[name] + "\n"}, world, around).imports[0].raised
+
+    assert raised is None or isinstance(raised, Raised)
+    said = None if raised is None else [raised.exception, raised.message]
+    if real is not None and not on_disk:  # a release has no folder
+        real[1] = real[1].replace(f"{folder.parent}/", "")
+    assert said == real

@@ -1,0 +1,73 @@
+"""The names of all embedded releases, against what the release notes of torch say of some."""
+
+from __future__ import annotations
+
+import pytest
+
+from abiscan.torches import embedded, embedded_names, python_table
+from abiscan.torches.python_table import PythonTable, pack
+
+RELEASES = [str(version) for version in embedded.versions()]
+
+
+def test_every_release_has_names() -> None:
+    assert list(embedded_names.table().releases) == RELEASES
+    for release in RELEASES:
+        names = embedded_names.names(release)
+        assert names
+        assert names.has_module("torch.nn.functional")
+        assert names.has("torch.nn.functional", "relu")
+        assert names.lacks("torch", "nope_that_never_was")
+        assert names.lacks("torch._C", "_nope_that_never_was")
+        assert not names.lacks("torch", "randn")
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "first"),
+    [
+        ("torch.amp", "custom_bwd", "2.4.0"),
+        ("torch.library", "custom_op", "2.4.0"),
+        ("torch.nn.parameter", "Buffer", "2.5.0"),
+        ("torch", "compile", "2.0.0"),
+        ("torch", "uint16", "2.3.0"),
+        ("torch", "float8_e4m3fn", "2.1.0"),
+        ("torch", "float8_e8m0fnu", "2.7.0"),
+    ],
+)
+def test_a_name_came_with_a_release(module: str, name: str, first: str) -> None:
+    since = embedded.versions()[RELEASES.index(first)]
+    for version in embedded.versions():
+        names = embedded_names.names(str(version))
+        assert names
+        if version >= since:
+            assert not names.lacks(module, name), version
+        elif version >= embedded.versions()[RELEASES.index("2.0.0")]:
+            assert names.lacks(module, name), version
+
+
+@pytest.mark.parametrize(("module", "last"), [("torch._six", "1.13.1"), ("torch.onnx._globals", "2.8.0")])
+def test_a_module_went_after_a_release(module: str, last: str) -> None:
+    for release in RELEASES:
+        names = embedded_names.names(release)
+        assert names
+        if RELEASES.index(release) > RELEASES.index(last):
+            assert names.has_module(module) is False, release
+        elif release.startswith(last[:3]):
+            assert names.has_module(module) is True, release
+
+
+def test_packing_and_reading_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(python_table, "_BLOCK", 20)
+    modules = {f"m{number}": {".": 7, "a": 3, f"n{number}": 4} for number in range(40)}
+    table = PythonTable(pack(["1", "2", "3"], modules))
+
+    assert dict(table.modules()) == modules
+    assert table.marks("m7", "3") == {".", "n7"}
+    assert table.marks("m7", "1") == {".", "a"}
+    assert table.marks("nothing", "1") == frozenset()
+    assert pack(["1", "2", "3"], dict(reversed(modules.items()))) == pack(["1", "2", "3"], modules)
+
+
+def test_what_is_no_table_is_rejected() -> None:
+    with pytest.raises(ValueError, match="not a table"):
+        PythonTable(b"something else")

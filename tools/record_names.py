@@ -1,0 +1,340 @@
+"""The Python names of each release, for ``abiscan/torches/data/names.bin``: read from the files of its wheel.
+
+    python -m tools.record_names 2.14.1 2.15.0     # read in place, on the package index: 20 MB of each wheel
+    python -m tools.record_names --all             # every embedded release
+
+``tools.release`` calls it for the wheel that it has unpacked. Nothing is run. What the sources bind by a computed name,
+and what compiled code makes, is open; ``tests/oracle/test_torch_names.py`` compares that with a running torch. The
+names of the modules of torch's own tests are left out: they are open, too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import contextlib
+import functools
+import hashlib
+import multiprocessing
+import sys
+import tempfile
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from packaging.requirements import Requirement
+from packaging.version import Version
+
+from abiscan.binary.elf import ElfFile
+from abiscan.inputs.files import Wheel
+from abiscan.inputs.index import Index, System, settings_of_pip
+from abiscan.python.compiled_names import texts_in
+from abiscan.python.module_names import ModuleNames, class_names, names_of
+from abiscan.python.torch_names import CORE, FUNCTIONS, marks_of
+from abiscan.torches import embedded, embedded_names
+from abiscan.torches.python_table import PythonTable, pack
+from tools.data_files import PACKAGE, moved
+from tools.wheels import python_of
+
+OUTPUT: Final = PACKAGE / "torches/data/names.bin"
+LIBRARY: Final = "torch/lib/libtorch_python.so"
+_TESTS: Final = "torch.testing._internal"
+_PLATFORM: Final = "manylinux_2_28_x86_64"
+CLASSES: Final = (
+    *("torch.Tensor", "torch.nn.Module", "torch.nn.Parameter", "torch.autograd.Function", "torch.library.Library"),
+    *("torch.jit.ScriptModule", "torch.jit.ScriptFunction", "torch.cuda.Stream", "torch.cuda.Event"),
+    *("torch.cuda.CUDAGraph", "torch.optim.Optimizer", "torch.utils.data.Dataset", "torch.utils.data.DataLoader"),
+)
+"""The classes that extensions derive from, or set attributes of."""
+COMPILED_CLASSES: Final = ("torch.Generator", "torch.device", "torch.dtype", "torch.Size", "torch.finfo", "torch.iinfo")
+"""Such classes that have no source."""
+
+Names = dict[str, set[str]]
+"""The marks of each module, and of each class, of one release."""
+
+
+def read(files: Mapping[str, bytes], library: ElfFile, members: Iterable[str]) -> Names:
+    """Return the names of a release.
+
+    :param files: its Python files and stubs, by their paths in the wheel
+    :param members: the paths of all its files
+    """
+    sources = {_module(path): (data, path.endswith("__init__.py")) for path, data in files.items() if _is_source(path)}
+    known = {module: _read_module(module, *source) for module, source in sorted(sources.items())}
+    names = {module: {".", "?", "+"} for module in _without_source(members)}
+    names |= {module: marks_of(of_module) for module, of_module in known.items()}
+    names[embedded_names.PATCHED] = set().union(*(of_module.patched for of_module in known.values()))
+    stubs = {path: ast.parse(data) for path, data in files.items() if path.startswith("torch/_C/")}
+    declared = {name for tree in stubs.values() for name in _declared(tree)}
+    names[embedded_names.COMPILED] = {text for text in declared | texts_in(library) if text.isidentifier()}
+    for module, stub in ((CORE, "torch/_C/__init__.pyi"), (FUNCTIONS, "torch/_C/_VariableFunctions.pyi")):
+        if stub in stubs:
+            names[module] = {".", *_certain(stubs[stub], functions=module == FUNCTIONS)}
+    for loaded in _loaded(known):
+        parent, _, name = loaded.rpartition(".")
+        if parent in names:
+            names[parent].add(name)
+            names[parent].discard(f"{name}?")
+    for name in CLASSES:
+        marks = _class_marks(name, sources)
+        if marks is not None:
+            names[f"{embedded_names.CLASS}{name}"] = marks
+    names |= {f"{embedded_names.CLASS}{name}": {".", f"*{CORE}"} for name in COMPILED_CLASSES}
+    return {module: _without_private(module, marks) for module, marks in names.items()}
+
+
+def _without_private(module: str, marks: set[str]) -> set[str]:
+    """The marks without the signatures of functions that are not meant for others."""
+    private = any(part.startswith("_") for part in module.split("."))
+    return {mark for mark in marks if "(" not in mark or not (private or mark.startswith("_"))}
+
+
+def _without_source(members: Iterable[str]) -> Iterator[str]:
+    """The modules that are compiled, or folders."""
+    for path in members:
+        if path.startswith("torch/") and path.endswith((".py", ".so")) and not path.startswith("torch/lib/"):
+            folders = path.split("/")[:-1]
+            yield from (".".join(folders[:count]) for count in range(2, len(folders) + 1))
+            if path.endswith(".so"):
+                yield path.partition(".")[0].replace("/", ".")
+
+
+def _is_source(path: str) -> bool:
+    return path.startswith("torch/") and path.endswith(".py")
+
+
+def _module(path: str) -> str:
+    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def _read_module(module: str, source: bytes, is_package: bool) -> ModuleNames:  # noqa: FBT001
+    if module.startswith(_TESTS) and not is_package:
+        return ModuleNames(is_open=True, makes_modules=True)
+    return _cached(module, hashlib.sha256(source).digest(), is_package, _Bytes(source))
+
+
+class _Bytes:
+    """A source, that does not count as an argument: its hash does."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Bytes)
+
+    def __hash__(self) -> int:
+        return 0
+
+
+@functools.cache
+def _cached(module: str, _digest: bytes, is_package: bool, source: _Bytes) -> ModuleNames:  # noqa: FBT001
+    return names_of(source.data, module, is_package=is_package)
+
+
+# ---- what is compiled
+
+
+def _declared(tree: ast.Module) -> Iterator[str]:
+    """The names that a stub declares, at any depth."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            yield node.name
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            yield node.target.id
+        elif isinstance(node, ast.Assign):
+            yield from (target.id for target in node.targets if isinstance(target, ast.Name))
+
+
+def _certain(tree: ast.Module, *, functions: bool) -> Iterator[str]:
+    """The names of a stub that every build has: types of elements; functions, where they are those of operators."""
+    for node in tree.body:
+        if (
+            isinstance(node, ast.AnnAssign)
+            and isinstance(node.target, ast.Name)
+            and ast.unparse(node.annotation)
+            in {
+                "dtype",
+                "layout",
+                "memory_format",
+            }
+        ):
+            yield node.target.id
+        elif functions and isinstance(node, ast.FunctionDef):
+            yield node.name
+
+
+# ---- submodules, and classes
+
+
+def _loaded(known: Mapping[str, ModuleNames]) -> set[str]:
+    """The modules that ``import torch`` surely imports, by the imports that stand outside of conditions."""
+    loaded: set[str] = set()
+    waiting = ["torch"]
+    while waiting:
+        name = waiting.pop()
+        parents = [name[: end if end > 0 else len(name)] for end in _dots(name)]
+        for module in parents:
+            if module in known and module not in loaded:
+                loaded.add(module)
+                waiting.extend(known[module].loads)
+    return loaded
+
+
+def _dots(name: str) -> Iterator[int]:
+    position = name.find(".")
+    while position >= 0:
+        yield position
+        position = name.find(".", position + 1)
+    yield -1
+
+
+def _class_marks(name: str, sources: Mapping[str, tuple[bytes, bool]], depth: int = 0) -> set[str] | None:
+    """The attributes of a class, its bases among them; None if it was not found, ``?`` if it may have any."""
+    place = _defined(name, sources)
+    if place is None or depth > 5:
+        return None
+    module, cls = place
+    tree = ast.parse(sources[module][0])
+    found = class_names(tree, cls)
+    if found is None:
+        return None
+    attributes, bases, is_open = found
+    marks = {".", *(f"{attribute}?" for attribute in attributes)} | ({"?"} if is_open else set())
+    for base in bases:
+        if base in {"object", "Generic[T_co]", "Generic[_T_co]"}:
+            continue
+        full = _resolved(base, tree, module, sources[module][1])
+        if full is not None and full.startswith(CORE):
+            marks.add(f"*{CORE}")
+            continue
+        inherited = None if full is None else _class_marks(full, sources, depth + 1)
+        marks |= {"?"} if inherited is None else inherited
+    return marks
+
+
+def _resolved(base: str, tree: ast.Module, module: str, is_package: bool) -> str | None:  # noqa: FBT001
+    """The full name of what a module calls by a name."""
+    first, _, rest = base.partition(".")
+    if base.startswith("torch."):
+        return base
+    if any(isinstance(node, ast.ClassDef) and node.name == base for node in tree.body):
+        return f"{module}.{base}"
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            full = next((alias.name for alias in node.names if alias.asname == first), None)
+            if full is not None:
+                return f"{full}.{rest}" if rest else full
+        if isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                if (alias.asname or alias.name) == first:
+                    full = f"{_absolute(node, module, is_package)}.{alias.name}"
+                    return f"{full}.{rest}" if rest else full
+    return None
+
+
+def _absolute(node: ast.ImportFrom, module: str, is_package: bool) -> str:  # noqa: FBT001
+    if not node.level:
+        return node.module or ""
+    parts = (module if is_package else module.rpartition(".")[0]).split(".")
+    base = parts[: len(parts) - node.level + 1]
+    return ".".join([*base, *([node.module] if node.module else [])])
+
+
+def _defined(name: str, sources: Mapping[str, tuple[bytes, bool]], depth: int = 0) -> tuple[str, str] | None:
+    """The module that defines a class, following the imports by which another one has it."""
+    module, _, cls = name.rpartition(".")
+    if module not in sources or depth > 6:
+        return None
+    source, is_package = sources[module]
+    tree = ast.parse(source)
+    if any(isinstance(node, ast.ClassDef) and node.name == cls for node in tree.body):
+        return module, cls
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom):
+            base = _absolute(node, module, is_package)
+            for alias in node.names:
+                if alias.name == "*" or (alias.asname or alias.name) == cls:
+                    found = _defined(f"{base}.{cls if alias.name == '*' else alias.name}", sources, depth + 1)
+                    if found is not None:
+                        return found
+    return None
+
+
+# ---- the file
+
+
+def rewritten(data: bytes, added: Mapping[str, Names], removed: Collection[str] = ()) -> bytes:
+    """Return the file with some releases added or replaced, and some taken out."""
+    table = PythonTable(data) if data else None
+    old = list(table.releases) if table else []
+    new = sorted(({*old} - {*removed}) | added.keys(), key=Version)
+    columns = {
+        (module, mark): bits for module, marks in (table.modules() if table else ()) for mark, bits in marks.items()
+    }
+    pairs = {
+        release: {(module, mark) for module, marks in names.items() for mark in marks}
+        for release, names in added.items()
+    }
+    modules: dict[str, dict[str, int]] = {}
+    for (module, mark), bits in moved(columns, old, new, pairs).items():
+        modules.setdefault(module, {})[mark] = bits
+    return pack(new, modules)
+
+
+# ---- from where they are read
+
+
+def read_folder(package: Path) -> Names:
+    """Return the names of an unpacked torch."""
+    root = package.parent
+    paths = [path for suffix in ("*.py", "*.pyi") for path in sorted(package.rglob(suffix))]
+    files = {path.relative_to(root).as_posix(): path.read_bytes() for path in paths}
+    members = [path.relative_to(root).as_posix() for path in package.rglob("*") if path.is_file()]
+    return read(files, ElfFile.open(root / LIBRARY), members)
+
+
+def read_remote(version: str) -> Names:
+    """Return the names of a release, read from its wheel on the package index, in place."""
+    major, minor = python_of(version).split(".")
+    system = System.of((int(major), int(minor)), _PLATFORM)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        contextlib.closing(Index(settings_of_pip(sys.executable), system, Path(folder))) as index,
+    ):
+        candidate = index.candidates(Requirement(f"torch==={version}"))[0]
+        wheel = Wheel(Path(candidate.wheel), index.wheel(candidate).stream())
+        paths = [path for path in wheel.names() if path.startswith("torch/") and path.endswith((".py", ".pyi"))]
+        wheel.expect([*paths, LIBRARY])
+        files = {path: wheel.content(path) for path in paths}
+        return read(files, wheel.member(LIBRARY).open(), wheel.names())
+
+
+def _read_all(versions: Iterable[str], jobs: int) -> dict[str, Names]:
+    versions = list(versions)
+    found = {}
+    with multiprocessing.get_context("spawn").Pool(jobs) as pool:
+        size = max(1, min(8, len(versions) // jobs))  # neighbours share most files
+        for version, names in zip(versions, pool.imap(read_remote, versions, size), strict=True):
+            print(f"torch {version}: {len(names)} modules", flush=True)
+            found[version] = names
+    return found
+
+
+def main() -> int:
+    """Read, and write the file."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("versions", nargs="*", metavar="VERSION", help="releases to read")
+    parser.add_argument("--all", action="store_true", help="every embedded release")
+    parser.add_argument("--jobs", type=int, default=2, help="processes")
+    arguments = parser.parse_args()
+    versions = [str(version) for version in embedded.versions()] if arguments.all else arguments.versions
+    if not versions:
+        parser.error("name a release, or --all")
+    data = OUTPUT.read_bytes() if OUTPUT.exists() else b""
+    OUTPUT.write_bytes(rewritten(data, _read_all(versions, arguments.jobs)))
+    print(f"{OUTPUT.name}: {OUTPUT.stat().st_size} bytes")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
