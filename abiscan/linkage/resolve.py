@@ -242,7 +242,9 @@ class Resolver:
             for provider in providers:
                 own = facts.copies if provider is facts else ()  # the original is in a library
                 unsatisfied = [
-                    reference for reference in unsatisfied if reference.name in own or not _satisfied(reference, provider)
+                    reference
+                    for reference in unsatisfied
+                    if reference.name in own or not _satisfied(reference, provider)
                 ]
             self._left[key] = objects, unsatisfied  # keeping the objects keeps their ids unique
         return self._left[key][1]

@@ -42,11 +42,11 @@ def check(linkage: Linkage) -> Iterator[Finding]:
         yield _torch_lacks(linkage, of_torch)
     missing = linkage.resolution.closure.missing if linkage.resolution else ()
     if unreached := [library for library in missing if library.absence is Absence.UNREACHED]:
-        names = ", ".join(dict.fromkeys(library.name for library in unreached))
+        names, first = ", ".join(dict.fromkeys(library.name for library in unreached)), unreached[0].name
         yield Finding(
             rule=RULE.name,
             effect=Effect.LOAD_FAILS,
-            message=f"{linkage.name} needs {names}, and no search path leads there: {unreached[0].name}: {NO_SUCH_FILE}",
+            message=f"{linkage.name} needs {names}, and no search path leads there: {first}: {NO_SUCH_FILE}",
             evidence=_evidence(unreached),
             fix="link it with -Wl,-rpath and the folder that has it, or name that folder in LD_LIBRARY_PATH",
         )
