@@ -435,7 +435,8 @@ def works(package: TargetLike, torch: TorchLike | None = None, *, session: Sessi
 
     report = check(package, torch, session=session)
     verdicts = {*(package.verdict for package in report.packages), *(result.verdict for result in report.alone)}
-    if report.exit_code() == 1 or PackageVerdict.WORKS_WITHOUT in verdicts:
+    call_fails = any(result.call_error for result in report.alone)
+    if report.exit_code() == 1 or PackageVerdict.WORKS_WITHOUT in verdicts or call_fails:
         return False
     return None if verdicts & {PackageVerdict.UNKNOWN, Verdict.UNKNOWN} else True
 

@@ -126,6 +126,9 @@ def shared_object(
     needs_versions: Iterable[str] = (),
     pybind11_internals: str | None = None,
     pybind11_python: Iterable[str] = (),
+    eager: int | None = None,
+    copies: Mapping[str, int] | None = None,
+    sizes: Mapping[str, int] | None = None,
 ) -> SharedObject:
     """The facts of an object, from text."""
     definitions: dict[str, tuple[Definition, ...]] = {}
@@ -134,7 +137,7 @@ def shared_object(
         name, _, version = text.partition("@")
         hidden, version = bool(version) and not version.startswith("@"), version.lstrip("@")
         number = numbers.setdefault(version, 2 + len(numbers)) if version else 1
-        definition = Definition(version or None, hidden, number, 2, 8)
+        definition = Definition(version or None, hidden, number, 2, (sizes or {}).get(name, 8))
         definitions[name] = (*definitions.get(name, ()), definition)
     found = tuple(map(reference, references))
     all_versions = {*numbers, *(versions or ())}
@@ -154,6 +157,8 @@ def shared_object(
         imports=frozenset(one.name for one in found),
         pybind11_internals=pybind11_internals,
         pybind11_python=tuple(pybind11_python),
+        eager=eager,
+        copies=copies or {},
     )
 
 
@@ -206,9 +211,14 @@ def linkage(case: Mapping[str, Any]) -> Linkage:
     facts = objects[path]
     resolution = None
     if facts.machine is release.machine:
-        process = loader.start(
-            (program,) if program else (), global_libraries=release.global_libraries, libraries=release.local_libraries
-        )
+        if facts.executable:
+            process = loader.for_program((*release.global_libraries, *release.local_libraries))
+        else:
+            process = loader.start(
+                (program,) if program else (),
+                global_libraries=release.global_libraries,
+                libraries=release.local_libraries,
+            )
         resolution = resolve(process, loader.open(process, path))
     libraries = {posixpath.basename(path): objects[path] for path in release.libraries}
     replayed = registering(case, posixpath.basename(path), TorchVersion(str(release.version)))

@@ -17,11 +17,11 @@ import hashlib
 import mmap
 import re
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from abiscan import regular
 from abiscan.binary import by_lief
@@ -56,7 +56,8 @@ _ELFCLASS64: Final = 2
 _ELFDATA2LSB: Final = 1
 _RELA_SIZE: Final = 24  # Elf64_Rela: offset, info, addend, eight bytes each
 _STB_LOCAL, _STB_WEAK = 0, 2
-_DF_1_PIE: Final = 0x0800_0000
+_DF_BIND_NOW: Final = 8
+_DF_1_NOW, _DF_1_PIE = 1, 0x0800_0000
 _ET_EXEC, _ET_DYN = 2, 3
 _PT_LOAD, _PT_DYNAMIC, _PT_NOTE, _PT_GNU_EH_FRAME = 1, 2, 4, 0x6474E550
 _PF_X, _PF_W = 1, 2
@@ -99,9 +100,11 @@ class Tag(enum.IntEnum):
     SONAME = 14
     RPATH = 15
     JMPREL = 23
+    BIND_NOW = 24
     INIT_ARRAY = 25
     INIT_ARRAYSZ = 27
     RUNPATH = 29
+    FLAGS = 30
     RELRSZ = 35
     RELR = 36
     GNU_HASH = 0x6FFF_FEF5
@@ -113,6 +116,7 @@ class Tag(enum.IntEnum):
 
 
 _MACHINES: Final = {62: Machine.X86_64, 183: Machine.AARCH64}  # EM_X86_64, EM_AARCH64
+_COPIES: Final = {Machine.X86_64: 5, Machine.AARCH64: 1024}  # R_X86_64_COPY, R_AARCH64_COPY
 
 
 class SymbolVersion(NamedTuple):
@@ -158,7 +162,10 @@ class SharedObject(Struct, frozen=True, kw_only=True):
     ``references`` are in the order in which ``ld.so`` processes them: ``.rela.dyn``, then ``.rela.plt``; each once.
     ``imports`` are all undefined names of the dynamic symbol table, even if no relocation uses them.
     ``version_definitions`` is None if the object has no DT_VERDEF, which differs from an empty one for ``ld.so``.
-    ``has_relr`` tells that relative relocations are packed (DT_RELR).
+    ``has_relr`` tells that relative relocations are packed (DT_RELR). ``eager`` is how many of the references, the
+    first ones, a program binds at its start; None for all of them (BIND_NOW). ``copies`` has the data of libraries that
+    a program copies into itself as it starts, by name, with the size that they had when it was linked; the program
+    defines them, too.
     """
 
     machine: Machine
@@ -176,6 +183,8 @@ class SharedObject(Struct, frozen=True, kw_only=True):
     pybind11_internals: str | None
     pybind11_python: tuple[str, ...]
     has_relr: bool = False
+    eager: int | None = None
+    copies: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def python_modules(self) -> tuple[str, ...]:
@@ -254,6 +263,17 @@ class ElfFile:
             raise NotElfError(subject, "not a shared object: it has no dynamic section", "pass the linked .so")
         self.entries = tuple(_dynamic_entries(section))
         self.dynamic = dict(self.entries)
+
+    @property
+    def is_program(self) -> bool:
+        """Whether it is a program, position-independent or not."""
+        return self.is_fixed or bool(self.dynamic.get(Tag.FLAGS_1, 0) & _DF_1_PIE)
+
+    @property
+    def binds_now(self) -> bool:
+        """Whether all its symbols are bound as it is loaded, whoever loads it."""
+        flags = self.dynamic.get(Tag.FLAGS, 0) & _DF_BIND_NOW or self.dynamic.get(Tag.FLAGS_1, 0) & _DF_1_NOW
+        return bool(flags) or Tag.BIND_NOW in self.dynamic
 
     @classmethod
     def open(cls, path: Path, subject: str | None = None, *, unread: range = range(0)) -> ElfFile:
@@ -433,7 +453,8 @@ class _Reader:
         self.version_definitions = self._version_definitions()
         self.version_needs = self._version_needs()
         self.hash_table = self._hash_table()
-        self.relocated = self._relocated_symbols()
+        self.relocated, self.outside_table = self._relocated_symbols()
+        self.copied = self._copied_symbols() if file.is_program else frozenset[int]()
 
     def read(self) -> SharedObject:
         table = self._symbol_table()
@@ -443,9 +464,11 @@ class _Reader:
         versions = self._symbol_versions(len(names))
         imports = frozenset(self._undefined(table))
         uses_python = any(name.startswith(("Py", "_Py")) for name in imports)
+        references, at_start = self._references(table, versions)
+        copied = {name: size for index in self.copied for name, size in [self._name_and_size(table, index)]}
         return SharedObject(
             machine=self.file.machine,
-            executable=self.file.is_fixed or bool(self.file.dynamic.get(Tag.FLAGS_1, 0) & _DF_1_PIE),
+            executable=self.file.is_program,
             soname=self._name(self.file.dynamic[Tag.SONAME]) if Tag.SONAME in self.file.dynamic else None,
             needed=tuple(self._name(value) for tag, value in self.file.entries if tag == Tag.NEEDED),
             rpath=self._search_path(Tag.RPATH),
@@ -456,12 +479,14 @@ class _Reader:
                 frozenset(self.version_definitions.values()) if Tag.VERDEF in self.file.dynamic else None
             ),
             symbols=ElfSymbols(table, versions, self.version_definitions, self.strings, self.hash_table),
-            references=self._references(table, versions),
+            references=references,
             imports=imports,
             # A pybind11 module imports Python symbols, so a CUDA library of a gigabyte need not be searched.
             pybind11_internals=self._pybind11_internals() if uses_python else None,
             pybind11_python=self._pybind11_python() if uses_python else (),
             has_relr=Tag.RELR in self.file.dynamic,
+            eager=None if self.file.binds_now else at_start,
+            copies=copied,
         )
 
     def _name(self, offset: int) -> str:
@@ -503,18 +528,33 @@ class _Reader:
         first, end = (self.hash_table.first, self.hash_table.end) if self.hash_table else (0, None)
         return max((first, *(index + 1 for index in self.relocated))) if end is None else end
 
-    def _relocated_symbols(self) -> list[int]:
-        """Return symbol indexes in the order of their relocations, each once, without 0 (no symbol)."""
+    def _relocated_symbols(self) -> tuple[list[int], int]:
+        """Return symbol indexes in the order of their relocations, each once, without 0 (no symbol).
+
+        The number is that of the first ones, which have relocations outside the linkage table.
+        """
         relative = self.file.dynamic.get(Tag.RELACOUNT, 0)  # so many at the beginning have no symbol
-        indexes: dict[int, None] = {}
+        indexes: dict[int, None] = {0: None}
+        counts: list[int] = []
         for table in (
             self.file.table(Tag.RELA, Tag.RELASZ)[relative * _RELA_SIZE :],
             self.file.table(Tag.JMPREL, Tag.PLTRELSZ),
         ):
             words = table[: len(table) // _RELA_SIZE * _RELA_SIZE].cast("I")
             indexes.update(dict.fromkeys(words[3::6].tolist()))
-        indexes.pop(0, None)
-        return list(indexes)
+            counts.append(len(indexes))
+        return list(indexes)[1:], counts[0] - 1
+
+    def _copied_symbols(self) -> frozenset[int]:
+        """Return the indexes of the symbols whose data a program copies into itself."""
+        table = self.file.table(Tag.RELA, Tag.RELASZ)
+        words = table[: len(table) // _RELA_SIZE * _RELA_SIZE].cast("I")
+        kinds = zip(words[2::6].tolist(), words[3::6].tolist(), strict=True)
+        return frozenset(index for kind, index in kinds if kind == _COPIES[self.file.machine])
+
+    def _name_and_size(self, table: bytes, index: int) -> tuple[str, int]:
+        name, _, _, _, _, size = SYMBOL.unpack_from(table, index * SYMBOL.size)
+        return self._name(name), size
 
     def _undefined(self, table: bytes) -> Iterator[str]:
         """Yield the undefined names, which linkers put in front of those that can be looked up."""
@@ -567,13 +607,15 @@ class _Reader:
         address = self.file.dynamic.get(Tag.VERSYM)
         return memoryview(bytes(self.file.bytes_at(address, 2 * count)) if address else bytes(2 * count)).cast("H")
 
-    def _references(self, table: bytes, versions: Sequence[int]) -> tuple[Reference, ...]:
+    def _references(self, table: bytes, versions: Sequence[int]) -> tuple[tuple[Reference, ...], int]:
+        """Return the references, and how many of them are outside the linkage table: the first ones."""
+        at_start = 0
         references: dict[tuple[str, SymbolVersion | None], Reference] = {}
         sections = memoryview(table).cast("H")[3::12]
         if max(self.relocated, default=0) >= len(sections):
             raise NotElfError(self.file.subject, "damaged: a relocation refers to no symbol", "download it again")
-        for index in self.relocated:
-            if sections[index] != UNDEFINED:
+        for number, index in enumerate(self.relocated):
+            if sections[index] != UNDEFINED and index not in self.copied:
                 continue
             name_at, info, _, _, _, _ = SYMBOL.unpack_from(table, index * SYMBOL.size)
             binding = info >> 4
@@ -582,7 +624,9 @@ class _Reader:
             name = self._name(name_at)
             version = self.version_needs.get(versions[index] & ~HIDDEN_VERSION)
             references.setdefault((name, version), Reference(name, version, binding == _STB_WEAK))
-        return tuple(references.values())
+            if number < self.outside_table:
+                at_start = len(references)
+        return tuple(references.values()), at_start
 
     def _pybind11_internals(self) -> str | None:
         position = next(self.file.find_in_data(_PYBIND11_INTERNALS_PREFIX), None)

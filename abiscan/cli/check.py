@@ -95,10 +95,10 @@ def check(
 ) -> None:
     """Check whether extensions will load and work on a torch.
 
-    TARGET is a shared object, a wheel (read in place), a conda package, a folder, NAME==VERSION (pip downloads the
-    wheel) or the name of an installed package. Every extension of torch in it is checked. The verdict on a package is
-    the outcome of importing it: its Python code is read, never run, to find out which extensions it loads, and what
-    it does without them.
+    TARGET is a shared object, a program, a wheel (read in place), a conda package, a folder, NAME==VERSION (pip
+    downloads the wheel) or the name of an installed package. Every extension of torch in it is checked. The verdict on
+    a package is the outcome of importing it: its Python code is read, never run, to find out which extensions it
+    loads, and what it does without them.
 
     \b
     Examples:

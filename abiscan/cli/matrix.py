@@ -69,8 +69,9 @@ def matrix(
 ) -> None:
     """Show which torch releases an extension works on.
 
-    TARGET is a shared object, a wheel, a folder, NAME==VERSION or the name of an installed package. Each extension in
-    it is checked on each release, as by `abiscan check`. Also shows which torch it was built for, and what to require.
+    TARGET is a shared object, a program, a wheel, a folder, NAME==VERSION or the name of an installed package. Each
+    extension in it is checked on each release, as by `abiscan check`. Also shows which torch it was built for, and what
+    to require.
 
     \b
     Examples:

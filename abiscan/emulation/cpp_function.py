@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from abiscan.emulation.loader import BASE
 from abiscan.emulation.schema_objects import Schema
 from abiscan.emulation.torch_state import TorchState
 
@@ -106,7 +105,7 @@ def _code(state: TorchState, words: Sequence[int]) -> Iterator[int]:
     """Where the code of a ``KernelFunction`` begins, and that of a function that its functor was made from."""
     process, machine = state.process, state.process.machine
     functor = machine.words(words[0], _FUNCTOR_WORDS) if words and machine.is_heap(words[0]) else ()
-    yield from dict.fromkeys(word - BASE for word in (*words, *functor) if process.image.is_code(word))
+    yield from dict.fromkeys(word - process.image.base for word in (*words, *functor) if process.image.is_code(word))
 
 
 def _empty_strings(words: Sequence[int], address: int) -> Iterator[int]:

@@ -113,7 +113,7 @@ class Image:
         tls_taken: int = 0,
     ) -> None:
         self.file = file
-        self.base = BASE + number * SPACING
+        self.base = 0 if file.is_fixed else BASE + number * SPACING
         self.module = OWN_MODULE if not number else OTHER_MODULE + number
         self._tls_taken = tls_taken
         self.patches: dict[int, bytes] = {}  # code that replaces the object's own, by emulated address

@@ -26,7 +26,6 @@ from abiscan.emulation.call_sites import CallSite, Functions, instructions_befor
 from abiscan.emulation.constants import FRAME_POINTER, Constants, Location
 from abiscan.emulation.doubles.torch_lookups import function_called, is_operator
 from abiscan.emulation.emulator import PAGE_SIZE, UNKNOWN_SIZE
-from abiscan.emulation.loader import BASE
 from abiscan.emulation.model import LOOKUPS, EmulationGap, Lookup
 from abiscan.emulation.process import EmulatedProcess
 from abiscan.emulation.recorder import Recorder
@@ -89,7 +88,7 @@ class LookupReader:
         for site in sites:
             function = function_called(site.target) or site.target
             # A call that leaves its function returns to where that one would have: nothing tells it by its address.
-            names = executed.get(BASE + site.address) if not site.is_jump else None
+            names = executed.get(self._process.image.base + site.address) if not site.is_jump else None
             names = names or self._read_one(site)
             for name, version in sorted(names, key=str):
                 if is_operator(name):
@@ -116,7 +115,7 @@ class LookupReader:
                 names = self._names_from(first, site)
                 if names:
                     return names
-                stopped = self._process.machine.vm.pc - BASE
+                stopped = self._process.machine.vm.pc - self._process.image.base
                 first = following.get(stopped) if stopped >= first else None
         for head, constants in self._constants_at(heads, start, site):
             names = self._names_from(head, site, constants)
@@ -144,11 +143,12 @@ class LookupReader:
         if constants:
             self._put(constants)
         seen = len(self._recorder.lookups)
-        self._run(BASE + first, (), _INSTRUCTIONS)
+        base = self._process.image.base
+        self._run(base + first, (), _INSTRUCTIONS)
         return {
             (lookup.operator, lookup.abi_version)
             for lookup in self._recorder.lookups[seen:]
-            if lookup.address == BASE + site.address or (site.is_jump and not self._is_own(lookup.address))
+            if lookup.address == base + site.address or (site.is_jump and not self._is_own(lookup.address))
         }
 
     def _put(self, constants: Mapping[Location, int]) -> None:
@@ -158,9 +158,9 @@ class LookupReader:
         content = bytearray(_WORD.pack(pointer) * _FRAME_WORDS)
         for location, constant in constants.items():
             if isinstance(location, str):
-                machine.vm.reg_write(location, BASE + constant)
+                machine.vm.reg_write(location, self._process.image.base + constant)
             elif (at := _FRAME_AT + location) in _FRAME:
-                _WORD.pack_into(content, at, BASE + constant)
+                _WORD.pack_into(content, at, self._process.image.base + constant)
         machine.write(self._frame, bytes(content))
         machine.vm.reg_write(FRAME_POINTER, self._frame + _FRAME_AT)
 

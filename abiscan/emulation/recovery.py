@@ -37,7 +37,7 @@ from abiscan.emulation.doubles.torch_registries import FilledRegistries
 from abiscan.emulation.emulator import Stop
 from abiscan.emulation.environment import asks_machine, is_as_in_torch
 from abiscan.emulation.exceptions import ProcessTermination
-from abiscan.emulation.loader import BASE, Image
+from abiscan.emulation.loader import Image
 from abiscan.emulation.lookups import LookupReader, imported_operators
 from abiscan.emulation.model import EmulationGap, Library, LibraryKind, Lookup, Phase, Registrations
 from abiscan.emulation.named_data import data_of
@@ -122,7 +122,7 @@ def _registered_otherwise(
 
 def _dependence(decision: AnswerDecision, image: Image) -> EmulationGap:
     found = decision.source
-    address = found.address - BASE if image.contains(found.address) else None
+    address = found.address - image.base if image.contains(found.address) else None
     return EmulationGap(
         stage=_STAGE,
         reason=f"what is registered may depend on what {demangle(found.function)} returns, which is not known here",
@@ -240,7 +240,7 @@ class Recovery:
         registering = [site for site in sites if api.is_registration(site.target)]
         for site in registering:
             if site.is_jump:
-                self.process.machine.watch(BASE + site.address)
+                self.process.machine.watch(self.process.image.base + site.address)
 
         self.initialise()
         if self.missing(registering):
@@ -431,7 +431,7 @@ class Recovery:
         for python in self.facts.pybind11_python or (self.process.python_version,):
             if definition == 0:
                 self.process.python_version = python
-                definition = self.emulate(BASE + address)
+                definition = self.emulate(self.process.image.base + address)
         for function in module_functions(self.process, definition) if definition else ():
             self.emulate(function, new_module(self.process))
 
@@ -440,7 +440,8 @@ class Recovery:
         # Arguments that are readable but meaningless: code that needs real ones stops there. Then zeroes, for code that
         # branches on a small number.
         blank = tuple(self.process.allocate(_ARGUMENT_SIZE) for _ in range(_ARGUMENTS))
-        tried = {address - BASE for address in self.process.image.initialisers()}
+        base = self.process.image.base
+        tried = {address - base for address in self.process.image.initialisers()}
         limit = len(tried) + _MAX_ON_CALL
         # A function that opens a library calls the small ones that need an open library and fail on their own.
         for site in sorted(sites, key=lambda site: not api.opens(site.target)):
@@ -459,7 +460,7 @@ class Recovery:
         before, known = recorder.marks(), len(recorder.operators)
         at_load = (library for library in recorder.libraries if library.phase is not Phase.ON_CALL)
         opened = {library.namespace for library in at_load if library.kind is LibraryKind.DEF}
-        self.attempt(BASE + start, arguments, budget)
+        self.attempt(self.process.image.base + start, arguments, budget)
         if len(recorder.operators) > known + _MOST_OPERATORS_ON_CALL:
             recorder.drop(before)
             reason = f"a function that the code calls later registers more than {_MOST_OPERATORS_ON_CALL} operators"
@@ -474,7 +475,7 @@ class Recovery:
     def is_executed(self, site: CallSite) -> bool:
         """Whether the call was reached."""
         reached = self.process.machine.reached if site.is_jump else self.process.call_sites
-        return site.address + BASE in reached
+        return site.address + self.process.image.base in reached
 
     def missing(self, sites: list[CallSite]) -> bool:
         """Whether a call was not reached."""
@@ -567,4 +568,4 @@ class Recovery:
 
     def own(self, address: int) -> int | None:
         """The file address for an emulated address, None if it is not in the object."""
-        return address - BASE if self.process.image.contains(address) else None
+        return address - self.process.image.base if self.process.image.contains(address) else None

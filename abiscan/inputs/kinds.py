@@ -18,6 +18,7 @@ class TargetKind(enum.Enum):
     """What a target is; the value is for messages."""
 
     LIBRARY = "library"
+    PROGRAM = "program"
     WHEEL = "wheel"
     CONDA = "conda package"
     FOLDER = "folder"
@@ -29,9 +30,14 @@ class TargetKind(enum.Enum):
         """Whether it is a package in one file."""
         return self in {TargetKind.WHEEL, TargetKind.CONDA}
 
+    @property
+    def is_single(self) -> bool:
+        """Whether it is one object."""
+        return self in {TargetKind.LIBRARY, TargetKind.PROGRAM}
+
 
 def kind_of(path: Path) -> TargetKind:
-    """Return what a path stands for; what is not there is taken for what its name says."""
+    """Return what a path stands for, by its name: what is not there, too. A program is a library until it is read."""
     if disk.is_dir(path):
         return TargetKind.FOLDER
     if path.suffix == WHEEL_SUFFIX:

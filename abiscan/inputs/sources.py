@@ -238,15 +238,12 @@ def _read_object(path: Path, files: Files) -> Target:
             raise target.unreadable[0][1]
         return target
     extension = _extension(path.name, location, DiskFile(path))
-    facts = extension.facts
-    if facts.executable:
-        raise InputError(str(path), "a program, not a shared object", "pass the .so of the extension")
-    files.put(location, facts)
+    files.put(location, extension.facts)
     folder = posixpath.dirname(location)
     siblings = {posixpath.basename(file): file for file in files.list(folder) if SHARED_OBJECT.search(file)}
     return Target(
         name=str(path),
-        kind=TargetKind.LIBRARY,
+        kind=TargetKind.PROGRAM if extension.facts.executable else TargetKind.LIBRARY,
         root=folder,
         extensions=(extension,),
         siblings=siblings,

@@ -32,10 +32,13 @@ class Process(Struct, frozen=True, kw_only=True, eq=False):
 
     ``modules`` are in load order; ``global_scope`` are those whose symbols every later object sees; ``names`` are the
     names by which a ``needed`` entry finds a module without a search. ``has_python`` is False if the interpreter is
-    not available, so the symbols that it would define are unknown.
+    not available, so the symbols that it would define are unknown. With ``for_program``, what is loaded is a program
+    with its libraries: they alone are its scope, calls are bound when they are first made, and ``modules`` are the
+    libraries of torch that it may need.
     """
 
     has_python: bool
+    for_program: bool = False
     modules: tuple[Module, ...] = ()
     global_scope: tuple[Module, ...] = ()
     names: dict[str, Module] = field(default_factory=dict)
@@ -60,6 +63,9 @@ class Absence(enum.Enum):
     """It is a library of CUDA or ROCm of which this torch brings another version: ``ld.so`` will stop here, unless the
     system has both."""
 
+    UNREACHED = "unreached"
+    """A program of this machine needs it, and no search path leads to it: ``ld.so`` will stop here."""
+
 
 class MissingLibrary(Struct, frozen=True, kw_only=True):
     """A ``needed`` entry for which no file was found.
@@ -80,7 +86,7 @@ class MissingLibrary(Struct, frozen=True, kw_only=True):
         """
         if self.absence is Absence.OTHER_VERSION:
             return self.instead is not None and self.instead.facts is not None
-        return self.absence is Absence.TORCH
+        return self.absence in (Absence.TORCH, Absence.UNREACHED)
 
 
 class Closure(Struct, frozen=True, kw_only=True, eq=False):
@@ -104,11 +110,28 @@ class MissingVersion(Struct, frozen=True, kw_only=True):
     version: SymbolVersion
 
 
+class ResizedCopy(Struct, frozen=True, kw_only=True):
+    """Data that ``module``, a program, copies into itself, and that is larger in ``provider`` than when it was linked.
+
+    The library uses the copy as well, beyond its end.
+    """
+
+    module: Module
+    provider: Module
+    name: str
+    size: int
+    provided: int
+
+
 class UndefinedSymbol(Struct, frozen=True, kw_only=True):
-    """A reference of ``module`` that nothing in its scope defines."""
+    """A reference of ``module`` that nothing in its scope defines.
+
+    ``lazy`` means that it is looked up when the function is first called, and not before.
+    """
 
     module: Module
     reference: Reference
+    lazy: bool = False
 
 
 class LoadError(Struct, frozen=True, kw_only=True):
@@ -128,6 +151,7 @@ class Resolution(Struct, frozen=True, kw_only=True):
     """Every problem of one load, and the error that comes first.
 
     ``unchecked`` are the references, of any module, that a library which was not found is expected to define.
+    ``call_error`` is the error of the first call that ends a program which starts, in the order of its linkage table.
     """
 
     closure: Closure
@@ -135,3 +159,5 @@ class Resolution(Struct, frozen=True, kw_only=True):
     undefined: tuple[UndefinedSymbol, ...]
     unchecked: tuple[Reference, ...]
     error: LoadError | None
+    call_error: LoadError | None = None
+    resized: tuple[ResizedCopy, ...] = ()

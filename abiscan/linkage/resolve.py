@@ -27,6 +27,7 @@ from abiscan.linkage.model import (
     MissingVersion,
     Module,
     Process,
+    ResizedCopy,
     Resolution,
     UndefinedSymbol,
 )
@@ -36,6 +37,8 @@ PACKED: Final = "DT_RELR without GLIBC_ABI_DT_RELR dependency"
 _PACKING: Final = "GLIBC_ABI_DT_RELR"
 _log = logging.getLogger("abiscan.linkage")
 
+_UNDEFINED: Final = "undefined symbol: "
+_LIBPYTHON: Final = "libpython"
 NO_SUCH_FILE: Final = "cannot open shared object file: No such file or directory"
 
 
@@ -52,16 +55,30 @@ def resolve(process: Process, closure: Closure, resolver: Resolver | None = None
     undefined: list[UndefinedSymbol] = []
     unchecked: list[Reference] = []
     absent = frozenset(module.name for module in scope if module.facts is None)
+    has_python = process.has_python
+    if process.for_program:  # it has the Python that it is linked with, and no other
+        has_python = not any(name.startswith(_LIBPYTHON) for name in absent)
     for module in relocation_order(closure):
-        nowhere, elsewhere = resolver.unresolved(module, scope, absent, has_python=process.has_python)
-        undefined += (UndefinedSymbol(module=module, reference=reference) for reference in nowhere)
+        nowhere, elsewhere = resolver.unresolved(module, scope, absent, has_python=has_python)
+        lazy = _bound_lazily(module) if process.for_program else frozenset()
+        undefined += (
+            UndefinedSymbol(module=module, reference=reference, lazy=reference in lazy) for reference in nowhere
+        )
         unchecked += elsewhere
+    error = _first_error(closure, versions, [symbol for symbol in undefined if not symbol.lazy])
+    first_call = next((symbol for symbol in undefined if symbol.lazy), None) if error is None else None
+    call_error = _symbol_error(first_call) if first_call else None
+    if process.for_program:
+        program = closure.modules[0]
+        error, call_error = (_of_program(program, own) if own else None for own in (error, call_error))
     resolution = Resolution(
         closure=closure,
         missing_versions=versions,
         undefined=tuple(undefined),
         unchecked=tuple(unchecked),
-        error=_first_error(closure, versions, undefined),
+        error=error,
+        call_error=call_error,
+        resized=tuple(_resized(closure)) if process.for_program else (),
     )
     if _log.isEnabledFor(logging.DEBUG):
         for decision in _decisions(process, scope, resolution):
@@ -94,6 +111,41 @@ def _decisions(process: Process, scope: Sequence[Module], resolution: Resolution
                 place = "nothing that is known: weak" if reference.weak else "a library that is assumed to exist"
             yield f"{module.name}: {reference.name} resolves to {place}"
     yield f"the load fails: {resolution.error.message}" if resolution.error else "the load succeeds"
+    if resolution.call_error:
+        yield f"a call fails: {resolution.call_error.message}"
+
+
+def _bound_lazily(module: Module) -> frozenset[Reference]:
+    """The references of a module that are looked up when they are first called."""
+    if module.facts is None or module.facts.eager is None:
+        return frozenset()
+    return frozenset(module.facts.references[module.facts.eager :])
+
+
+def _resized(closure: Closure) -> Iterator[ResizedCopy]:
+    """The copies of data that are too small (glibc, R_X86_64_COPY in ``elf_machine_rela``)."""
+    program, *libraries = closure.modules
+    copies = program.facts.copies if program.facts else {}
+    for name, size in copies.items():
+        for library in libraries:
+            definitions = library.facts.symbols.find(name) if library.facts else ()
+            if definitions:
+                provided = max(definition.size for definition in definitions)
+                if provided > size:
+                    yield ResizedCopy(module=program, provider=library, name=name, size=size, provided=provided)
+                break
+
+
+def _of_program(program: Module, error: LoadError) -> LoadError:
+    """An error of ``ld.so`` as a program prints it that ends with it (glibc, ``fatal_error`` in ``dl-catch.c``)."""
+    name = f"./{program.name}"
+    if error.object is None:
+        message = f"{name}: error while loading shared libraries: {error.message}"
+    else:
+        place = name if error.object == program.name else error.object
+        occasion = "symbol lookup error: " if error.message.startswith(_UNDEFINED) else ""
+        message = f"{name}: {occasion}{place}: {error.message.replace(program.path, name)}"
+    return LoadError(object=None, message=message, aborts=True)
 
 
 def relocation_order(closure: Closure) -> tuple[Module, ...]:
@@ -188,7 +240,12 @@ class Resolver:
         if key not in self._left:
             unsatisfied = [reference for reference in facts.references if not reference.weak]
             for provider in providers:
-                unsatisfied = [reference for reference in unsatisfied if not _satisfied(reference, provider)]
+                own = facts.copies if provider is facts else ()  # the original is in a library
+                unsatisfied = [
+                    reference
+                    for reference in unsatisfied
+                    if reference.name in own or not _satisfied(reference, provider)
+                ]
             self._left[key] = objects, unsatisfied  # keeping the objects keeps their ids unique
         return self._left[key][1]
 
@@ -237,12 +294,16 @@ def _first_error(
     for module in refused_packing(closure):
         return LoadError(object=module.name, message=PACKED)
     for symbol in undefined:
-        return LoadError(object=symbol.module.name, message=symbol_message(symbol.reference))
+        return _symbol_error(symbol)
     for missing in closure.missing:
         # Last, since the others come in any case, and this one only if the system has no further CUDA.
         if missing.absence is Absence.OTHER_VERSION:
             return LoadError(object=None, message=f"{missing.name}: {NO_SUCH_FILE}")
     return None
+
+
+def _symbol_error(symbol: UndefinedSymbol) -> LoadError:
+    return LoadError(object=symbol.module.name, message=symbol_message(symbol.reference))
 
 
 def refused_packing(closure: Closure) -> Iterator[Module]:
@@ -268,4 +329,4 @@ def version_message(missing: MissingVersion) -> str:
 def symbol_message(reference: Reference) -> str:
     """The message of ``ld.so`` for an undefined symbol, after the path of the object that needs it."""
     version = f", version {reference.version.name}" if reference.version else ""
-    return f"undefined symbol: {reference.name}{version}"
+    return f"{_UNDEFINED}{reference.name}{version}"

@@ -100,12 +100,36 @@ class Loader:
             names=names,
         )
 
+    def for_program(self, libraries: tuple[str, ...]) -> Process:
+        """The process of a program before it starts: empty, but for where it finds the libraries of torch."""
+        process = Process(has_python=False)
+        for path in libraries:
+            process = self.enter(process, path, visible=False)
+        return msgspec.structs.replace(process, for_program=True)
+
     def open(self, process: Process, path: str) -> Closure:
         """What ``dlopen(path)`` maps in addition to ``process``.
 
         The search goes on after a missing library, to find all problems; ``missing`` has the missing libraries in the
-        order of the search, and ``ld.so`` stops at the first of them.
+        order of the search, and ``ld.so`` stops at the first of them. Nothing loads a library before a program does:
+        on this machine, a search path must lead to each.
         """
+        closure = self._reached(process, path)
+        if not process.for_program or not self._search.native:
+            return closure
+        alone = msgspec.structs.replace(self._search, siblings={}, torch={}, others=_nowhere)
+        really = Loader(self._objects, alone, self._machine)._reached(Process(has_python=False), path)
+        lacking = {library.name for library in closure.missing if library.absence is Absence.TORCH}
+        missing = tuple(
+            library
+            if library.name in lacking
+            else msgspec.structs.replace(library, absence=Absence.UNREACHED, instead=None)
+            for library in really.missing
+            if not is_torch_library(library.needed_by.name)  # torch itself is taken to load
+        )
+        return msgspec.structs.replace(closure, missing=missing)
+
+    def _reached(self, process: Process, path: str) -> Closure:
         names = dict(process.names)
         facts = self._objects.object_at(path)
         root = names.get(path) or Module(path=path, facts=facts)

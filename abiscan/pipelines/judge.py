@@ -20,6 +20,7 @@ from abiscan.gpu.devices import Gpu, Hardware
 from abiscan.gpu.outcome import GpuOutcome
 from abiscan.inputs import disk, system
 from abiscan.inputs.files import Files
+from abiscan.inputs.kinds import TargetKind
 from abiscan.inputs.libraries import Libraries
 from abiscan.inputs.session import Progress
 from abiscan.inputs.sources import Target, needs_torch
@@ -177,11 +178,14 @@ class Judge:
         )
         alone = Loader(self._files, search, release.machine)
         executable = torch.interpreter.executable if torch.interpreter else None
-        process = alone.start(
-            (disk.real(executable),) if executable else (),
-            global_libraries=release.global_libraries,
-            libraries=release.local_libraries,
-        )
+        if target.target.kind is TargetKind.PROGRAM:
+            process = alone.for_program((*release.global_libraries, *release.local_libraries))
+        else:
+            process = alone.start(
+                (disk.real(executable),) if executable else (),
+                global_libraries=release.global_libraries,
+                libraries=release.local_libraries,
+            )
 
         @functools.cache
         def other(name: str) -> str | None:
@@ -379,6 +383,7 @@ def _result(
         findings=tuple(findings),
         gaps=gaps,
         uses_torch=_uses_torch(examined, resolution),
+        call_error=_predicted(resolution.call_error) if resolution and resolution.call_error else None,
     )
 
 

@@ -19,7 +19,7 @@ from abiscan.pipelines.stable import stabilities
 from abiscan.pipelines.turns import Turns
 from abiscan.results.check import Result
 from abiscan.results.gpus import GpuRow
-from abiscan.results.matrix import Matrix, PackageRow, Row, imports, works
+from abiscan.results.matrix import Matrix, PackageRow, Row, imports, loads, works
 from abiscan.results.package import PackageResult, PackageVerdict
 from abiscan.results.stable import StableSummary
 from abiscan.torches.torch import TorchChoice
@@ -35,16 +35,16 @@ class Judged(Struct, frozen=True, kw_only=True):
         """Whether a package can be imported on a build; for other targets, whether all extensions work."""
         if self.package:
             return name in self.package.results and imports(self.package.results[name])
-        return self._all(name)
+        return self._all(name, loads)
 
     def works_on(self, name: str) -> bool:
         """Whether all extensions work on a build, except those for other machines and those that are not used."""
         if self.package:
             return name in self.package.results and self.package.results[name].verdict is PackageVerdict.WORKS
-        return self._all(name)
+        return self._all(name, works)
 
-    def _all(self, name: str) -> bool:
-        return all(works(row.results[name]) for row in self.rows if name in row.results)
+    def _all(self, name: str, fits: Callable[[Result], bool]) -> bool:
+        return all(fits(row.results[name]) for row in self.rows if name in row.results)
 
     @property
     def builds(self) -> dict[TorchVersion, str]:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from abiscan.binary.elf import Machine
 from abiscan.errors import InputError
 from abiscan.inputs.files import Files
-from abiscan.inputs.kinds import TargetKind
 from abiscan.inputs.session import Session
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ def extension_operators(source: Source, session: Session) -> ExtensionOperators:
         target=examined.target.name,
         inventories=tuple(extension.inventory for extension in examined.extensions),
         gpus=tuple(extension.gpu for extension in examined.extensions),
-        single=examined.target.kind is TargetKind.LIBRARY,
+        single=examined.target.kind.is_single,
     )
 
 

@@ -50,7 +50,7 @@ def render(matrix: Matrix) -> str:
         title="Which torch releases does it load on?",
         answers="\n".join(_answers(names, matrix)),
         targets="\n".join((*targets, *_unchecked(matrix.unchecked))),
-        legend=_text(legend(packages=bool(matrix.packages))),
+        legend=_text(legend(matrix)),
         version=_text(abiscan.__version__),
     )
 

@@ -53,7 +53,7 @@ def render(matrix: Matrix, console: Console, *, verbose: bool = False) -> None:
         if unchecked.readable:  # what cannot be read is an error, and on stderr
             console.print(Text(clean(str(unchecked))), soft_wrap=True)
     if matrix.targets:
-        console.print(Text(legend(packages=bool(matrix.packages)), style="dim"), soft_wrap=True)
+        console.print(Text(legend(matrix), style="dim"), soft_wrap=True)
 
 
 def _target(matrix: Matrix, target: str, width: int, *, verbose: bool) -> Iterator[Text | Table]:

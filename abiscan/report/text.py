@@ -120,6 +120,8 @@ def verdict(result: Result) -> StyledLine:
         line.append(f" ({result.elsewhere})")
     if result.predicted_error:
         line.append(f" - {clean(result.predicted_error.line)}")
+    elif result.call_error:
+        line.append(f", until a call fails - {clean(result.call_error.line)}")
     elif result.external:
         line.append(f" if {clean(', '.join(result.external))} can be found at run time")
     if not result.uses_torch:

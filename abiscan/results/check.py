@@ -72,7 +72,8 @@ class Result(Struct, frozen=True, kw_only=True):
 
     ``uses_torch`` is false for a shared object that was named, but has nothing to do with torch. ``other_builds`` are
     the verdicts on other builds of the same release, by their full version, where a release number was asked for and
-    they differ. ``kind`` is what the target is, ``path`` where the extension lies in it.
+    they differ. ``kind`` is what the target is, ``path`` where the extension lies in it. ``call_error`` is the error of
+    a call that ends a program which starts: the first that it lacks, in the order of its linkage table.
     """
 
     target: str
@@ -91,10 +92,12 @@ class Result(Struct, frozen=True, kw_only=True):
     torch_cuda: str | None = None
     other_builds: Mapping[str, Verdict] = field(default_factory=dict)
     kind: TargetKind = TargetKind.LIBRARY
+    call_error: PredictedError | None = None
 
     def __str__(self) -> str:
         torch = f"torch {self.torch_build}" if self.torch_build else "this torch"
         error = f" - {self.predicted_error.line}" if self.predicted_error else ""
+        error += f", until a call fails - {self.call_error.line}" if self.call_error else ""
         aside = "" if self.uses_torch else ", but does not use torch"
         return f"{self.path}: {self.verdict.value} on {torch}{error}{aside}"
 
@@ -209,6 +212,8 @@ def _result(result: Result) -> dict[str, Any]:
     document = _fields(result)
     if result.other_builds:
         document["other_builds"] = {build: verdict.value for build, verdict in result.other_builds.items()}
+    if result.call_error:
+        document["call_error"] = predicted_error(result.call_error)
     return document if result.uses_torch else {**document, "uses_torch": False}
 
 

@@ -131,7 +131,12 @@ class Matrix(Struct, frozen=True, kw_only=True):
 
 
 def works(result: Result) -> bool:
-    """Whether an extension loads and, as far as is known, does not corrupt memory."""
+    """Whether an extension loads and, as far as is known, does not corrupt memory; a program lacks no function."""
+    return loads(result) and result.call_error is None
+
+
+def loads(result: Result) -> bool:
+    """Whether an extension loads, or a program starts, and, as far as is known, does not corrupt memory."""
     return result.verdict is Verdict.LOADS and not result.is_failure(Effect.CORRUPTS, strict=False)
 
 
@@ -169,7 +174,9 @@ def mark(result: Result | PackageResult | None) -> str:
         return _MARKS[result.verdict]
     if result.verdict is Verdict.UNKNOWN:
         return "?"
-    return "✓" if works(result) else "✗"
+    if not loads(result):
+        return "✗"
+    return "✓" if works(result) else "◐"
 
 
 def cell(row: Row | PackageRow, column: Column) -> str:
@@ -201,9 +208,11 @@ def cuda_versions(matrix: Matrix, target: str) -> dict[str, list[str]]:
     return by_version
 
 
-def legend(*, packages: bool = False) -> str:
+def legend(matrix: Matrix) -> str:
     """The meaning of the symbols."""
-    good = "✓ works  ◐ works without a part" if packages else "✓ loads"
+    good = "✓ works  ◐ works without a part" if matrix.packages else "✓ loads"
+    if any(result.call_error for row in matrix.rows for result in row.results.values()):
+        good += "  ◐ starts, until a call fails"
     return f"{good}  ✗ fails, or corrupts memory  ? unknown  · no build of torch for its machine"
 
 
@@ -270,6 +279,8 @@ def _first_problem(result: Result) -> str | None:
         return str(result.predicted_error)
     if works(result):
         return None
+    if loads(result):
+        return f"a call fails: {result.call_error}"
     worst = max(result.findings, key=lambda finding: finding.effect.severity, default=None)
     if worst:
         return worst.message

@@ -21,9 +21,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from abiscan.binary.mangling import demangle, uses_cxx11_string
-from abiscan.findings import Effect, Evidence, Finding, rule
+from abiscan.findings import Evidence, Finding, rule
 from abiscan.linkage.linkage import Linkage
-from abiscan.rules.symbols import is_string_abi_mismatch, nearest_export
+from abiscan.rules.symbols import effect_of, is_string_abi_mismatch, nearest_export
 from abiscan.rules.symptom import symptom
 from abiscan.words import plural
 
@@ -51,7 +51,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
         )
     yield Finding(
         rule=RULE.name,
-        effect=Effect.LOAD_FAILS,
+        effect=effect_of(symbols),
         message=(
             f"std::string ABI mismatch: {linkage.name} is compiled with {_SETTING[not torch_is_cxx11]}, "
             f"{linkage.release} with {_SETTING[torch_is_cxx11]}; this leaves {plural(len(symbols), 'symbol')} undefined"

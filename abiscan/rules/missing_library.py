@@ -9,6 +9,9 @@ of torch), the failure is certain: `load-fails`. Any other library (a CUDA or ve
 present when the extension is used. It is assumed to be, listed as external, and reported as a `note`; for a
 torch on disk, `--strict` counts it as a failure.
 
+Nothing loads a library before a program does. On this machine, a search path must lead to each that it needs, to those
+of torch, too: RPATH, RUNPATH, `LD_LIBRARY_PATH`, the folders of the system.
+
 **Fix.** For torch's own libraries: install the right kind of torch (CUDA, ROCm, XPU), or a build of the extension for
 the kind of torch you have. For others: install the package that provides the library, or put it on the search path.
 
@@ -38,6 +41,15 @@ def check(linkage: Linkage) -> Iterator[Finding]:
     if of_torch := missing_torch_libraries(linkage):
         yield _torch_lacks(linkage, of_torch)
     missing = linkage.resolution.closure.missing if linkage.resolution else ()
+    if unreached := [library for library in missing if library.absence is Absence.UNREACHED]:
+        names, first = ", ".join(dict.fromkeys(library.name for library in unreached)), unreached[0].name
+        yield Finding(
+            rule=RULE.name,
+            effect=Effect.LOAD_FAILS,
+            message=f"{linkage.name} needs {names}, and no search path leads there: {first}: {NO_SUCH_FILE}",
+            evidence=_evidence(unreached),
+            fix="link it with -Wl,-rpath and the folder that has it, or name that folder in LD_LIBRARY_PATH",
+        )
     external = [library for library in missing if library.absence is Absence.EXTERNAL]
     if external and linkage.here:
         names = ", ".join(dict.fromkeys(library.name for library in external))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -10,6 +10,7 @@ from msgspec import Struct
 from abiscan.binary.elf import SharedObject
 from abiscan.binary.mangling import Signature, demangle, returning_cxx11_string, same_name_prefixes, uses_cxx11_string
 from abiscan.binary.ownership import is_torch_symbol
+from abiscan.findings import Effect
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.model import Absence, MissingLibrary, UndefinedSymbol
 
@@ -91,6 +92,11 @@ def is_string_abi_mismatch(linkage: Linkage, name: str) -> bool:
         tagged = returning_cxx11_string(name) if torch_is_cxx11 else None
         return tagged is not None and library_with(linkage.torch_libraries, tagged) is not None
     return symbol_is_cxx11 != torch_is_cxx11
+
+
+def effect_of(symbols: Sequence[UndefinedSymbol]) -> Effect:
+    """What symbols that are missing lead to: those that a program binds lazily, when they are first called."""
+    return Effect.CALL_FAILS if all(symbol.lazy for symbol in symbols) else Effect.LOAD_FAILS
 
 
 def _bare(name: str) -> str:

@@ -8,6 +8,10 @@ linked with; it is in no library of torch at all.
 **Why it fails.** Extensions are loaded with all symbols resolved at once (`RTLD_NOW`), and torch's own libraries are
 loaded with `RTLD_LOCAL`: a symbol is found only in libraries that the extension needs, directly or through others.
 
+A program binds the functions that it calls when it first calls them, unless it is linked with `-z now`: the effect is
+`call-fails`. Data, and functions whose addresses it keeps or calls without the linkage table (`-fno-plt`), are bound as
+it starts.
+
 **Fix.** Install a build of the extension made for this torch, or the torch it was built for. If it is not linked with
 the library: link it (`-ltorch_python`).
 
@@ -27,7 +31,7 @@ from abiscan.findings import Effect, Evidence, Finding, rule
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.model import UndefinedSymbol
 from abiscan.rules.advice import other_build
-from abiscan.rules.symbols import is_string_abi_mismatch, library_with, nearest_export, of_missing_libraries
+from abiscan.rules.symbols import effect_of, is_string_abi_mismatch, library_with, nearest_export, of_missing_libraries
 from abiscan.rules.symptom import symptom
 from abiscan.words import plural
 
@@ -60,6 +64,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
         yield _finding(
             linkage,
             f"{linkage.name} {_count(symbols)} that {torch} has with different parameters",
+            symbols,
             [_evidence(symbol, instead) for symbol, instead in changed],
             other_build(linkage),
         )
@@ -67,6 +72,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
         yield _finding(
             linkage,
             f"{linkage.name} {_count(absent)} that {torch} does not have",
+            absent,
             list(map(_evidence, absent)),
             other_build(linkage),
         )
@@ -74,6 +80,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
         yield _finding(
             linkage,
             f"{symbols[0].module.name} {_count(symbols)} of {library}, but is not linked with it",
+            symbols,
             list(map(_evidence, symbols)),
             f"link the extension with {library} (torch's own libraries are loaded with RTLD_LOCAL)",
         )
@@ -81,6 +88,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
         yield _finding(
             linkage,
             f"{symbols[0].module.name} {_count(symbols)} of {library}, a sibling library that it is not linked with",
+            symbols,
             list(map(_evidence, symbols)),
             f"link it with {library}, or load {library} first with RTLD_GLOBAL, as the package may already do",
         )
@@ -88,6 +96,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
         yield _finding(
             linkage,
             f"{linkage.name} {_count(foreign)} that no loaded library defines",
+            foreign,
             list(map(_evidence, foreign)),
             "link the extension with the library that defines it",
         )
@@ -97,7 +106,7 @@ def _unsorted(linkage: Linkage) -> Iterator[Finding]:
     symbols = list(_unexplained(linkage))
     if symbols:
         message = f"{linkage.name} {_count(symbols)} that no loaded library defines"
-        yield _finding(linkage, message, [], other_build(linkage))
+        yield _finding(linkage, message, symbols, [], other_build(linkage))
 
 
 def _unexplained(linkage: Linkage) -> Iterator[UndefinedSymbol]:
@@ -120,11 +129,14 @@ def _evidence(symbol: UndefinedSymbol, instead: str | None = None) -> Evidence:
     return Evidence(subject=name, readable=demangle(name), object=symbol.module.name, instead=instead)
 
 
-def _finding(linkage: Linkage, message: str, evidence: list[Evidence], fix: str) -> Finding:
+def _finding(
+    linkage: Linkage, message: str, symbols: Sequence[UndefinedSymbol], evidence: list[Evidence], fix: str
+) -> Finding:
+    effect = effect_of(symbols)
     return Finding(
         rule=RULE.name,
-        effect=Effect.LOAD_FAILS,
-        message=message,
+        effect=effect,
+        message=f"{message}; calling one ends the program" if effect is Effect.CALL_FAILS else message,
         evidence=tuple(evidence),
         fix=fix,
         symptom=symptom(linkage),

@@ -8,8 +8,9 @@ import pytest
 
 from abiscan.errors import InputError, NotElfError
 from abiscan.inputs.files import Files
+from abiscan.inputs.kinds import TargetKind
 from abiscan.inputs.sources import Target, read_target
-from tests.elf_builder import ET_EXEC, Elf, exports, uses
+from tests.elf_builder import DF_1_PIE, ET_EXEC, Elf, exports, uses
 from tests.fakes import extension, torch_package, wheel
 
 PLAIN = Elf(soname="libplain.so", needed=("libc.so.6",))
@@ -39,9 +40,9 @@ def test_a_single_file_is_taken_even_if_it_uses_no_torch(tmp_path: Path) -> None
     assert paths(read(PLAIN.write(tmp_path / "libplain.so"))) == ["libplain.so"]
 
 
-def test_a_program_is_no_extension(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="a program, not a shared object"):
-        read(Elf(type=ET_EXEC).write(tmp_path / "tool"))
+@pytest.mark.parametrize("program", [Elf(type=ET_EXEC), Elf(flags_1=DF_1_PIE)], ids=["fixed", "position-independent"])
+def test_a_program(program: Elf, tmp_path: Path) -> None:
+    assert read(program.write(tmp_path / "tool")).kind is TargetKind.PROGRAM
 
 
 def test_what_is_not_there(tmp_path: Path) -> None:
