@@ -1,4 +1,4 @@
-"""Finds the instructions that ``vector`` always executes, without it: importing a disassembler takes long."""
+"""Finds the instructions that ``vector`` and ``x87`` execute, without them: importing a disassembler takes long."""
 
 from __future__ import annotations
 
@@ -20,6 +20,15 @@ _SUSPECT: Final = regex(
 )
 
 
+# The opcodes of the x87, behind a prefix or not: see ``x87``.
+_FLOATS: Final = regex(rb"(?=[\xd8-\xdf]|[\x40-\x4f][\xd8-\xdf])", re.DOTALL)
+
+
+def is_x87(code: bytes) -> bool:
+    """Whether an instruction of the x87 begins here."""
+    return _FLOATS.match(code) is not None
+
+
 def suspects(code: bytes) -> list[int]:
     """The offsets in ``code`` at which an instruction that icicle gets wrong may begin."""
-    return [match.start() for match in _SUSPECT.finditer(code)]
+    return sorted({match.start() for pattern in (_SUSPECT, _FLOATS) for match in pattern.finditer(code)})
