@@ -384,10 +384,11 @@ def test_the_time_for_modules_and_libraries_grows_with_their_number(tmp_path: Pa
     assert grows_linearly(check, 4_000)
 
 
+FAR = ".rept 100; inc %rax; .endr; jmp again"
 STUCK = {
     "wrmsr": "unknown instruction: wrmsr",  # icicle counts it, and does not get on
     "again: cpuid; jmp again": "limit of 50,000 instructions that the processor does not know",
-    "again: pclmulqdq $0, %xmm1, %xmm1; .rept 100; inc %rax; .endr; jmp again": "limit of 50,000 instructions and pages",
+    f"again: pclmulqdq $0, %xmm1, %xmm1; {FAR}": "limit of 50,000 instructions and pages",
 }
 
 
