@@ -5,9 +5,11 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import shutil
 import struct
 import subprocess
 import sys
+import time
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +22,7 @@ import abiscan
 from abiscan.binary.elf import ElfFile, Machine
 from abiscan.binary.mangling import demangle, same_name_prefixes
 from abiscan.cli import main
+from abiscan.emulation import recover
 from abiscan.errors import InputError
 from abiscan.inputs.files import DiskFile, Wheel, random_access
 from abiscan.inputs.index import Index, Settings, System
@@ -379,3 +382,26 @@ def test_the_time_for_modules_and_libraries_grows_with_their_number(tmp_path: Pa
 
     check(10)()
     assert grows_linearly(check, 4_000)
+
+
+FAR = ".rept 100; inc %rax; .endr; jmp again"
+STUCK = {
+    "wrmsr": "unknown instruction: wrmsr",  # icicle counts it, and does not get on
+    "again: cpuid; jmp again": "limit of 50,000 instructions that the processor does not know",
+    f"again: pclmulqdq $0, %xmm1, %xmm1; {FAR}": "limit of 50,000 instructions and pages",
+}
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+@pytest.mark.parametrize("code", STUCK)
+def test_instructions_that_take_longer_than_others(tmp_path: Path, code: str) -> None:
+    body = "\n".join(code.split("; "))
+    source = f'.section .init_array,"aw"\n.quad bad\n.text\n.type bad, @function\nbad:\n{body}\nret\n'
+    path = tmp_path / "x.so"
+    command = ["gcc", "-shared", "-nostdlib", "-x", "assembler", "-", "-o", str(path)]
+    subprocess.run(command, input=source, text=True, check=True)
+    file = ElfFile.open(path)
+    before = time.process_time()
+    (gap,) = recover(file, file.facts()).gaps
+    assert time.process_time() - before < 10
+    assert gap.reason.startswith(STUCK[code])

@@ -52,6 +52,7 @@ _CODE_WINDOW: Final = 16  # no instruction of x86-64 is longer than 15 bytes
 _SUSPECT_HEAD: Final = 4  # how many bytes of an instruction tell whether the emulator does it wrongly
 _VECTORS: Final = 32  # registers
 _SLICE: Final = 2_000_000  # of instructions, a tenth of a second: Python sees a signal only between two of them
+_MOST_STEPPED_OVER: Final = 50_000  # instructions: in Python, each takes as long as thousands of others
 _MAX_DEPTH: Final = 60  # of calls from a double back into the emulated code
 
 _REASONS: Final[dict[int, str]] = {
@@ -120,6 +121,7 @@ class Emulator:
         self._boundaries: list[Boundary | None] = []  # of the calls from doubles that run, None where nothing passes
         self._last_fault: tuple[int, int] | None = None
         self._last_instruction = 0
+        self._left_to_step_over = _MOST_STEPPED_OVER
         self._map_regions()
         self._pages: dict[int, int] = {}
         self.code_pages = 0  # mapped since icicle last forgot what it made of them
@@ -470,6 +472,9 @@ class Emulator:
 
     def _step_over(self, pc: int) -> None:
         """Execute an instruction that is not left to the processor."""
+        self._left_to_step_over -= 1
+        if self._left_to_step_over < 0:
+            raise Stop(f"limit of {_MOST_STEPPED_OVER:,} instructions that the processor does not know", pc)
         text = self.arch.step_over(self.vm, self, self._code_at(pc))
         if text is not None:
             raise Stop(f"unknown instruction: {text}", pc)
@@ -503,9 +508,7 @@ class Emulator:
         is_suspect = 0 in self.arch.suspects(code[:_SUSPECT_HEAD])
         if not is_suspect and self._step_across():
             return
-        text = self.arch.step_over(self.vm, self, code)
-        if text is not None:
-            raise Stop(f"unknown instruction: {text}", self.vm.pc)
+        self._step_over(self.vm.pc)
 
     def _step_across(self) -> bool:
         """Execute an instruction that straddles two pages, if it is one after all.

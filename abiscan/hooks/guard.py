@@ -58,13 +58,18 @@ def check(action: str = "raise", only: Iterable[str] = ("*",), stamp: str | None
             sys.stderr.write(f"abiscan guard: could not check: {error!r}\n")
         return
     if problems:
-        line = _line(expected, torch.__version__, switch)
+        line = _clean(_line(expected, torch.__version__, switch))
         if switch == "details":
-            line = "\n  ".join([line, *problems])
+            line = "\n  ".join([line, *map(_clean, problems)])
         if action == "warn" or switch == "warn":
             warnings.warn(line, RuntimeWarning, stacklevel=2)
         else:
             raise ImportError(line)
+
+
+def _clean(text: str) -> str:
+    """``text`` without control characters and marks that turn the direction of writing: names come from files."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def _line(expected: Any, running: str, switch: str) -> str:

@@ -10,6 +10,7 @@ import ast
 import functools
 import hashlib
 import io
+import os
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -80,7 +81,7 @@ def settings_of_pip(python: str | None, options: IndexOptions = FROM_SETTINGS) -
         index_urls=() if no_index else tuple(dict.fromkeys(urls)),
         find_links=tuple(link for link in links if "://" in link or Path(link).exists()),
         trusted_hosts=tuple(known.get("trusted-host", "").split()),
-        constraints=tuple(known.get("constraint", "").split()),
+        constraints=tuple(file for file in known.get("constraint", "").split() if file != os.devnull),
         certificates=known.get("cert"),
         proxy=known.get("proxy"),
     )

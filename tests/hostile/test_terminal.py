@@ -8,6 +8,7 @@ import re
 import sys
 import unicodedata
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Final
 from xml.etree import ElementTree as ET
 
@@ -15,10 +16,12 @@ import click
 import pytest
 
 from abiscan.cli import _Commands
+from abiscan.hooks import guard
 from abiscan.words import clean, clean_lines, without_commands
 from tests.commands.processes import Finished, run
 from tests.elf_builder import uses
-from tests.fakes import extension
+from tests.fakes import extension, install, python_of, torch_package
+from tests.hostile.servers import serving, wheel
 
 pytestmark = pytest.mark.hostile
 
@@ -74,7 +77,7 @@ WAYS: Final = [(command, form) for command in WORDS for form in formats(command)
 
 
 def test_every_format_is_among_them() -> None:
-    """``fit`` and ``doctor`` name packages only, whose names are checked; the others read no targets."""
+    """Those of ``fit`` and ``doctor`` have tests of their own; the others read no targets."""
     known = {command for command in _Commands.NAMES if formats(command)}
     assert known - set(WORDS) == {"doctor", "fit"} | (known & {"releases", "survey"})
     assert set(formats("check")) == {"text", "json", "sarif", "junit", "github", "markdown"}
@@ -141,6 +144,54 @@ def test_a_server_names_what_it_likes(tmp_path: Path) -> None:
     assert "127.0.0.1:9" in done.err
     assert not steering(done.err)
     assert not obeyed(done.err)
+
+
+@pytest.mark.parametrize("form", formats("fit"))
+def test_fit_says_what_an_index_has(tmp_path: Path, form: str) -> None:
+    """The names of files, their versions, what they require and why they were yanked."""
+    name = f"x-1.0+{INVISIBLE}##[error]-py3-none-any.whl"
+    with serving() as server:
+        sound = server.serves(wheel(tmp_path, "x-1.0-py3-none-any.whl", f"Requires-Dist: torch {INVISIBLE}##[error]\n"))
+        odd = {**sound, "filename": name, "requires-python": INVISIBLE}
+        server.lists("x", [odd, {**sound, "yanked": f"\n::error::y{INVISIBLE}##[error]"}])
+        env = {"GITHUB_ACTIONS": "true", "PYTHONIOENCODING": "utf-8", "XDG_CACHE_HOME": str(tmp_path / "cache")}
+        done = run("fit", "x", *TORCH, "--index-url", server.index, "--format", form, cwd=tmp_path, env=env)
+    assert "/simple/x/" in server.asked
+    assert done.out + done.err
+    assert not steering(done.out + done.err)
+    assert not obeyed(done.out + done.err)
+
+
+@pytest.mark.parametrize("form", formats("doctor"))
+def test_doctor_says_what_is_installed(tmp_path: Path, form: str) -> None:
+    site = tmp_path / "site"
+    library = f"x/::error::{INVISIBLE}##[error]_C.so"
+    objects = {"x/_C.so": extension(undefined=uses(*NAMES)), library: extension(undefined=uses(*NAMES))}
+    info = install(site, "x", objects, files={"x/__init__.py": "from . import _C\n"})
+    metadata = f"Name: x{INVISIBLE}##[error]\nVersion: 1.0{INVISIBLE}##[error]\nRequires-Dist: torch\n"
+    (info / "METADATA").write_text(metadata, encoding="utf-8")
+    torch_package(site)
+    python = python_of(site, tmp_path)
+    env = {"GITHUB_ACTIONS": "true", "PYTHONIOENCODING": "utf-8", "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    done = run("doctor", "--python", python, "--no-index", "--format", form, cwd=tmp_path, env=env)
+    assert "_C.so" in done.out
+    assert not steering(done.out + done.err)
+    assert not obeyed(done.out + done.err)
+
+
+def test_the_guard_says_what_a_stamp_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(_name: str) -> int:
+        raise RuntimeError
+
+    parts = SimpleNamespace(_dispatch_key_parse=unknown)
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(__version__="2.13.0", _C=parts))
+    monkeypatch.setenv(guard.SWITCH, "details")
+    names = {"package": f"x{INVISIBLE}", "package_version": INVISIBLE, "built_for": f"2.5{INVISIBLE}"}
+    stamp = tmp_path / "stamp.json"
+    stamp.write_text(json.dumps({**names, "extensions": [], "keys": {INVISIBLE: 1}, "operators": {}}), encoding="utf-8")
+    with pytest.raises(ImportError, match="dispatch key") as caught:
+        guard.check(stamp=str(stamp))
+    assert not steering(str(caught.value))
 
 
 def test_no_character_but_those_that_are_shown() -> None:

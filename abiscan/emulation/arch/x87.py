@@ -21,7 +21,6 @@ from abiscan.emulation.processor import Processor
 Number: TypeAlias = "Fraction | float"
 
 _DIGITS, _BIAS, _NO_NUMBER = 64, 16383, 0x7FFF
-_MOST: Final = 50_000  # instructions: each takes as long as hundreds of others
 _WORD: Final = 0xFFFF_FFFF_FFFF_FFFF
 _CONTROL: Final = 0x37F  # at first: all exceptions are masked, results are rounded to the nearest
 _ROUNDING: Final[tuple[Callable[[Fraction], int], ...]] = (round, math.floor, math.ceil, math.trunc)
@@ -50,7 +49,6 @@ class Unit:
         self.stack: list[Number] = []
         self._control = _CONTROL
         self._status = 0
-        self._left = _MOST
 
     def push(self, value: float) -> None:
         """Put a number on top."""
@@ -61,8 +59,7 @@ class Unit:
         flow = decode_x86_64(vm.pc, code)
         at = 1 if 0x40 <= code[0] <= 0x4F else 0
         first, second = code[at], code[at + 1]
-        self._left -= 1
-        if flow is None or self._left < 0:
+        if flow is None:
             return code[:4].hex()
         try:
             if second >= 0xC0:

@@ -20,7 +20,8 @@ _PAGE: Final = 0x1000
 _LONGEST_ACCESS: Final = 63
 _SOON: Final = 64  # instructions
 _MOST_AT_ONCE: Final = 1 << 16
-_MOST_STUCK: Final = 1_000
+_MOST_HANDED_OVER: Final = 50_000  # instructions and pages: with each, icicle takes as long as with thousands at once
+_TOO_MUCH: Final = f"limit of {_MOST_HANDED_OVER:,} instructions and pages that are handed to another processor"
 _GENERAL: Final = ("AX", "BX", "CX", "DX", "SI", "DI", "BP", "SP")
 _REGISTERS: Final = (
     *(f"R{name}" for name in _GENERAL),
@@ -46,7 +47,7 @@ class IcicleFallback:
         self._lent: dict[int, bytes] = {}
         self._at_once = 1
         self._left_at = -_SOON
-        self._stuck = 0  # how often in a row it did not get on, as with some divisions of vectors
+        self._left = _MOST_HANDED_OVER
 
     def close(self) -> None:
         """Give the processor back."""
@@ -55,6 +56,10 @@ class IcicleFallback:
     def run(self, *, several: bool) -> int:
         """Execute the next instruction, or ``several``, and return what stopped it."""
         native, icicle = self._native, self._icicle
+        self._left -= 1
+        if self._left < 0:
+            self.other = _TOO_MUCH
+            return Stopped.OTHER
         is_soon = native.icount - self._left_at <= _SOON
         self._at_once = min(2 * self._at_once, _MOST_AT_ONCE) if several and is_soon else 1
         for name in _REGISTERS:
@@ -65,11 +70,10 @@ class IcicleFallback:
         stopped = self._execute(most)
         for name in _REGISTERS:
             native.reg_write(name, icicle.reg_read(name))
-        self._stuck = self._stuck + 1 if stopped == Stopped.NOT and icicle.pc == native.pc else 0
         native.pc = icicle.pc
         self._take_back()
         self._left_at = native.icount
-        return Stopped.UNKNOWN if self._stuck > _MOST_STUCK else stopped
+        return stopped
 
     def _execute(self, most: int) -> int:
         native, icicle = self._native, self._icicle
@@ -96,7 +100,9 @@ class IcicleFallback:
                 for address in self._breakpoints:
                     icicle.add_breakpoint(address)
                 continue
-            is_done = stopped in (Stopped.LIMIT, Stopped.BREAKPOINT) or (stopped == Stopped.UNKNOWN and done)
+            # icicle counts an instruction that it does not know if that has a meaning that nobody can express.
+            has_got_on = icicle.pc != native.pc
+            is_done = stopped in (Stopped.LIMIT, Stopped.BREAKPOINT) or (stopped == Stopped.UNKNOWN and has_got_on)
             return Stopped.NOT if is_done else stopped
 
     def _lend_for(self, address: int) -> bool:
@@ -113,6 +119,7 @@ class IcicleFallback:
         content = native.mem_read(page, _PAGE)
         icicle.mem_map(page, _PAGE, permissions)
         icicle.mem_write(page, content)
+        self._left -= 1
         if permissions & EXECUTE:
             for offset in suspects(content):  # the native processor goes on there
                 icicle.add_breakpoint(page + offset)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import venv
 from collections.abc import Iterator
@@ -135,6 +136,13 @@ def test_offline(server: LocalIndex) -> None:
     asked = len(server.asked)
     assert opened(server, offline=True).candidates(Requirement("demo")) == online
     assert len(server.asked) == asked
+
+
+def test_a_file_of_constraints_without_content(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The way to have none, since pip reads ``/dev/null``, too."""
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_CONSTRAINT", f"{os.devnull} c.txt")
+    assert settings_of_pip(sys.executable).constraints == ("c.txt",)
 
 
 def test_settings_of_pip(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
