@@ -20,6 +20,7 @@ from abiscan.binary.elf import ElfFile, Machine, SharedObject
 from abiscan.binary.mangling import demangle
 from abiscan.emulation.call_graph import CalledFunctions, CallGraph
 from abiscan.emulation.call_sites import CallSite, Functions, find_call_sites
+from abiscan.emulation.cpu_uses import CpuUses
 from abiscan.emulation.doubles import finder
 from abiscan.emulation.doubles.cpython import CPYTHON, fill_datum, module_functions, new_module
 from abiscan.emulation.doubles.exceptions import EXCEPTIONS
@@ -165,6 +166,7 @@ class Recovery:
         state.schemas.known_tail = argument_tail
         self.process.count = lambda: self.recorder.count
         state.has_flat_class_map |= any(map(self.process.image.mentions, (_FLAT_MAP, _CLASS_BASE)))
+        self.cpu = CpuUses(self.process, facts.machine)
         self.registries = FilledRegistries(state)
         self.gpu = GpuKernels()
         runtime = GPU_RUNTIME.of(self.gpu)
@@ -272,6 +274,7 @@ class Recovery:
             gpu_kernels=tuple(self.gpu.kernels),
             ends=tuple(recorder.ends),
             gaps=tuple(self.gaps),
+            cpu=tuple(self.cpu.uses.values()),
             doubtful_from=self.doubtful_from,
             debug_at=next(iter(recorder.debug_at)) if len(recorder.debug_at) == 1 else None,
         )
@@ -303,6 +306,8 @@ class Recovery:
         process, recorder = self.process, self.recorder
         before, decided, gaps = recorder.marks(), len(process.decisions), len(self.gaps)
         part(self)
+        if start is not None:
+            self.cpu.take(start, recorder.places_since(before), in_module=recorder.phase is not Phase.STATIC_INIT)
         decisions = tuple(process.decisions[decided:])
         if decisions and self.doubtful_from is None:
             self.doubtful_from = process.decided_at

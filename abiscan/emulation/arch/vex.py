@@ -1,4 +1,4 @@
-"""Finds the instructions that ``vector`` always executes, without it: importing a disassembler takes long."""
+"""Finds instructions by their bytes: importing a disassembler takes long."""
 
 from __future__ import annotations
 
@@ -17,7 +17,20 @@ _SUSPECT: Final = re.compile(
     re.DOTALL,
 )
 
+# What follows the prefixes of SSE3 and newer: SDM 2D, appendix A; ``is_extension`` in ``native/decode.c`` has the same.
+_EXTENSION: Final = re.compile(rb"\x0f[\x01\x12\x16\x38\x3a\x7c\x7d\xb8\xc7\xd0\xf0]")
+_MOST_PREFIXES: Final = 3
+
 
 def suspects(code: bytes) -> list[int]:
-    """The offsets in ``code`` at which an instruction that icicle gets wrong may begin."""
+    """The offsets in ``code`` at which an instruction that icicle gets wrong may begin: ``vector`` executes those."""
     return [match.start() for match in _SUSPECT.finditer(code)]
+
+
+def extensions(code: bytes) -> list[int]:
+    """The offsets in ``code`` at which an instruction without VEX may begin that not every processor has."""
+    found = []
+    for match in _EXTENSION.finditer(code):
+        start = match.start()
+        found += range(max(start - _MOST_PREFIXES, 0), start + 1)
+    return found

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from abiscan.emulation.arch.memory import Memory
 from abiscan.emulation.arch.runtime_x86_64 import runtime
-from abiscan.emulation.arch.vex import suspects
+from abiscan.emulation.arch.vex import extensions, suspects
 from abiscan.emulation.processor import Processor
 
 if TYPE_CHECKING:
@@ -141,6 +141,10 @@ class X8664:
     def suspects(self, code: bytes) -> list[int]:
         """The vector instructions that the emulator gets wrong, and ``cpuid``, which it answers as some machine."""
         return [*suspects(code), *(match.start() for match in _CPUID_CODE.finditer(code))]
+
+    def extensions(self, code: bytes) -> list[int]:
+        """SSE3 and newer."""
+        return extensions(code)
 
     def step_over(self, vm: Processor, memory: Memory, code: bytes) -> str | None:
         """Execute one vector instruction, or ``cpuid``, which reports no features here."""
