@@ -53,9 +53,9 @@ class _Parts(NamedTuple):
     map: int
     prefix: str
     opcode: int
-    wide: bool
     length: int
     modrm: int
+    wide: bool = False
     rounds: bool = False  # EVEX.b
 
 
@@ -112,17 +112,17 @@ def _parts(code: bytes) -> _Parts | None:
     first = code[at]
     if first == 0xC5:
         second = code[at + 1]
-        return _Parts("vex", 1, _OF_VEX[second & 3], code[at + 2], False, second >> 2 & 1, code[at + 3])
+        return _Parts("vex", 1, _OF_VEX[second & 3], code[at + 2], second >> 2 & 1, code[at + 3])
     if first == 0xC4 or (first == 0x8F and code[at + 1] & 0x1F > 7):
         second, third = code[at + 1], code[at + 2]
         encoding = "vex" if first == 0xC4 else "xop"
         return _Parts(
-            encoding, second & 31, _OF_VEX[third & 3], code[at + 3], third >= 0x80, third >> 2 & 1, code[at + 4]
+            encoding, second & 31, _OF_VEX[third & 3], code[at + 3], third >> 2 & 1, code[at + 4], third >= 0x80
         )
     if first == 0x62:
         second, third, fourth, opcode, modrm = code[at + 1 : at + 6]
         length, rounds = fourth >> 5 & 3, bool(fourth & 0x10)
-        return _Parts("evex", second & 7, _OF_VEX[third & 3], opcode, third >= 0x80, length, modrm, rounds)
+        return _Parts("evex", second & 7, _OF_VEX[third & 3], opcode, length, modrm, third >= 0x80, rounds)
     is_wide = False
     if first & 0xF0 == 0x40:
         is_wide = bool(first & 8)
@@ -131,7 +131,7 @@ def _parts(code: bytes) -> _Parts | None:
         return None
     number = {0x38: 2, 0x3A: 3}.get(code[at + 1], 1)
     at += 1 + (number > 1)
-    return _Parts("legacy", number, _PREFIX_NAMES[prefix], code[at], is_wide, 0, code[at + 1])
+    return _Parts("legacy", number, _PREFIX_NAMES[prefix], code[at], 0, code[at + 1], is_wide)
 
 
 @functools.lru_cache(maxsize=4096)

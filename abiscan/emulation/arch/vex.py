@@ -29,7 +29,7 @@ def suspects(code: bytes) -> list[int]:
 
 def extensions(code: bytes) -> list[int]:
     """The offsets in ``code`` at which an instruction without VEX may begin that not every processor has."""
-    found = []
+    found: list[int] = []
     for match in _EXTENSION.finditer(code):
         start = match.start()
         found += range(max(start - _MOST_PREFIXES, 0), start + 1)
