@@ -1,13 +1,15 @@
 """How long abiscan takes beside its neighbours, as ratios of one run on one machine.
 
-    python -m benchmarks.run [WHEEL] [--large [WHEEL]] [--keep | --compare]
+    python -m benchmarks.run [WHEEL] [--large [WHEEL]] [--npu [WHEEL]] [--twelve [FOLDER]] [--keep | --compare]
 
 The wheel (torchvision 0.28.0 for x86_64 and Python 3.11, fetched with pip if none is named) goes through every command,
 with the installed torch or release 2.13.0: first as a target that was never seen, with what was read of the torch
 kept; then a second time. Beside it, on the same wheel: ``ldd -r``, ``auditwheel show``, ``abi3audit``,
 ``torch-abi-audit``, ``abidiff`` where it is installed, and ``python -c "import torch"``, which is the unit. The peers
-are installed into a folder of their own. ``--large`` adds ``abiscan ops`` on a library of 262 MB, or on the largest one
-of a wheel that is named.
+are installed into a folder of their own. The operators of the installed torch are read from its libraries, as those
+of a torch that is not embedded are. ``--large`` adds ``abiscan ops`` on a library of 262 MB, or on the largest one of a
+wheel that is named; ``--npu`` the same of torch_npu 2.9.0; ``--twelve`` a check of twelve wheels, or of those in a
+folder, and says what each of them costs next to a check of one wheel less its imports.
 
 Rounds take turns through all rows, each in a process of its own, and the least of each counts: other work on the
 machine disturbs all rows alike. The ratios are those of processor time, which it disturbs least. ``abiscan fit`` asks
@@ -19,6 +21,8 @@ targets in a process of their own takes more than 5 % of a check.
 from __future__ import annotations
 
 import argparse
+import importlib.util
+import json
 import os
 import platform
 import re
@@ -38,6 +42,11 @@ from tools.wheels import download
 ROUNDS: Final = 5
 WHEEL: Final = "torchvision==0.28.0"
 LARGE: Final = "intel_extension_for_pytorch==2.8.0"
+NPU: Final = "torch_npu==2.9.0"
+TWELVE: Final = (
+    *(f"torchvision=={number}" for number in ("0.20.1", "0.21.0", "0.22.1", "0.23.0", "0.24.1", "0.25.0", "0.28.0")),
+    *(f"torchaudio=={number}" for number in ("2.5.1", "2.6.0", "2.8.0", "2.9.1", "2.11.0")),
+)
 RELEASE: Final = "2.13.0"
 PEERS: Final = ("auditwheel", "abi3audit", "torch-abi-audit")
 IMPORT: Final = 'python -c "import torch"'
@@ -45,6 +54,8 @@ FIRST, AGAIN = "first run", "again"
 PAGE: Final = Path(__file__).parents[1] / "docs" / "performance.md"
 WORSE: Final = 1.2
 _CHECK: Final = f"check --torch {RELEASE}"
+_IMPORTS: Final = "the imports of a check"
+_SEVERAL: Final = "several wheels"
 MOST_FOR_ISOLATION: Final = 0.05
 _BEGIN, _END = "<!-- table -->", "<!-- end: table -->"
 _ROW: Final = re.compile(r"^\| `?(?P<label>[^|]*?)`? \| (?P<state>[^|]*?) \|.*\| (?P<ratio>[\d.]+) \|$", re.MULTILINE)
@@ -57,6 +68,23 @@ _MEASURE: Final = (
     "seconds = time.perf_counter() - start; used = resource.getrusage(resource.RUSAGE_CHILDREN);"
     "print(seconds, used.ru_utime + used.ru_stime, used.ru_maxrss / 1000)"
 )
+
+
+_LISTED: Final = """
+import atexit, json, sys
+atexit.register(lambda: print(json.dumps([name for name in sys.modules if name != "__main__"]), file=sys.stderr))
+from abiscan.__main__ import main
+main()
+"""
+# Without the operators that come inside the package.
+READ: Final = """
+import sys
+from pathlib import Path
+from abiscan.inputs.files import Files
+from abiscan.torches.from_libs import from_path, read_operators
+files = Files()
+read_operators(from_path(Path(sys.argv[1]), files), files)
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,10 +164,37 @@ def large(named: str | None, folder: Path) -> str | None:
     return library(str(download(named, folder)) if named == LARGE else named, folder)
 
 
-def rows(wheel: str, large_library: str | None, scratch: Path, index: str) -> Iterator[Row]:
+def several(named: str | None, folder: Path) -> tuple[str, ...]:
+    """The wheels in a folder that is named, or those to be fetched for an empty name; none for None."""
+    if named is None:
+        return ()
+    found = Path(named).glob("*.whl") if named else (download(requirement, folder) for requirement in TWELVE)
+    return tuple(sorted(map(str, found)))
+
+
+def imports_of(words: Sequence[str], scratch: Path) -> str:
+    """A program that imports what a command of abiscan imports, and no garbage is collected."""
+    environment = {**os.environ, "XDG_CACHE_HOME": str(scratch / "imports")}
+    command = [sys.executable, "-c", _LISTED, "--no-isolation", *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    names = json.loads(done.stderr.splitlines()[-1])
+    return f"import gc\ngc.disable()\nfor name in {names}:\n    __import__(name)\n"
+
+
+def rows(
+    wheel: str,
+    large_library: str | None,
+    scratch: Path,
+    index: str,
+    *,
+    npu: str | None = None,
+    wheels: Sequence[str] = (),
+) -> Iterator[Row]:
     """The rows of the table, in its order; what is not installed is left out.
 
     :param index: the address of an index that has the wheel
+    :param npu: the wheel of torch_npu
+    :param wheels: those that are checked together
     """
     cache, own, answers = scratch / "cache", library(wheel, scratch), scratch / "survey.jsonl"
     survey = ("survey", wheel, "--torch", RELEASE, "--jobs", "1", "--output", str(answers))
@@ -159,11 +214,18 @@ def rows(wheel: str, large_library: str | None, scratch: Path, index: str) -> It
         f"abiscan survey --torch {RELEASE}": survey,
         f"abiscan fit --torch {RELEASE}, an index with one wheel": fit,
         **({"abiscan ops, a library of 262 MB": ("ops", large_library)} if large_library else {}),
+        **({"abiscan ops, torch_npu 2.9.0": ("ops", npu)} if npu else {}),
+        **({f"abiscan {_CHECK}, {_SEVERAL}": ("check", *wheels, "--torch", RELEASE)} if wheels else {}),
     }
     for label, words in commands.items():
         for state in (FIRST, AGAIN):
             command = (sys.executable, "-m", "abiscan", *words)
             yield Row(label=label, state=state, words=command, cache=cache, output=answers if words is survey else None)
+    yield Row(label=_IMPORTS, words=(sys.executable, "-c", imports_of(commands[f"abiscan {_CHECK}"], scratch)))
+    spec = importlib.util.find_spec("torch")
+    if spec is not None and spec.origin is not None:
+        torch = str(Path(spec.origin).parent)
+        yield Row(label="the operators of torch, from its libraries", words=(sys.executable, "-c", READ, torch))
     peers = scratch / "peers" / "bin"
     others: dict[str, tuple[str, ...]] = {
         "ldd -r, its largest library": ("ldd", "-r", own),
@@ -220,6 +282,12 @@ def cost_of_isolation(timings: Sequence[tuple[Row, Timing]]) -> float:
     return first[f"abiscan {_CHECK}"] / first[f"abiscan --no-isolation {_CHECK}"] - 1
 
 
+def cost_of_each(timings: Sequence[tuple[Row, Timing]], count: int) -> tuple[float, float]:
+    """The processor time of each of several wheels in one check, and of a check of one less its imports."""
+    first = {row.label: timing.processor for row, timing in timings if row.state != AGAIN}
+    return first[f"abiscan {_CHECK}, {_SEVERAL}"] / count, first[f"abiscan {_CHECK}"] - first[_IMPORTS]
+
+
 def machine() -> str:
     """The machine in words."""
     cpu = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text("utf-8"), re.MULTILINE)
@@ -237,6 +305,14 @@ def parsed(words: Sequence[str] | None = None) -> argparse.Namespace:
     # No type: argparse would apply it to the default as well.
     parser.add_argument(
         "--large", nargs="?", const=LARGE, metavar="WHEEL", help=f"by default {LARGE}, fetched with pip"
+    )
+    parser.add_argument("--npu", nargs="?", const=NPU, metavar="WHEEL", help=f"by default {NPU}, fetched with pip")
+    parser.add_argument(
+        "--twelve",
+        nargs="?",
+        const="",
+        metavar="FOLDER",
+        help="by default torchvision and torchaudio, fetched with pip",
     )
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     what = parser.add_mutually_exclusive_group()
@@ -257,10 +333,15 @@ def main() -> int:
         served.mkdir()
         shutil.copy(wheel, served)
         with serving(served) as index:
-            found = list(rows(wheel, large(arguments.large, scratch), scratch, index.url))
+            npu = str(download(NPU, scratch)) if arguments.npu == NPU else arguments.npu
+            wheels = several(arguments.twelve, scratch)
+            found = list(rows(wheel, large(arguments.large, scratch), scratch, index.url, npu=npu, wheels=wheels))
             timings = measured(found, arguments.rounds)
     text, isolation = table(timings), cost_of_isolation(timings)
     sys.stdout.write(f"{text}\nisolation: {isolation:+.1%} of the processor time of a first check\n")
+    if wheels:
+        each, alone = cost_of_each(timings, len(wheels))
+        sys.stdout.write(f"{len(wheels)} wheels: {each:.2f} s each; one less its imports: {alone:.2f} s\n")
     page = PAGE.read_text("utf-8")
     before, _, rest = page.partition(_BEGIN)
     kept, _, after = rest.partition(_END)

@@ -20,18 +20,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from benchmarks.run import ROUNDS, Timing, measure
+from benchmarks.run import READ, ROUNDS, Timing, measure
 
 IMPORT: Final = 'python -c "import torch"'
-# Without the operators that come inside the package.
-READ: Final = """
-import sys
-from pathlib import Path
-from abiscan.inputs.files import Files, read_facts
-from abiscan.torches.from_libs import from_path, read_operators
-files = Files()
-read_operators(from_path(Path(sys.argv[1]), files), files)
-"""
 
 
 def measured(scratch: Path, large: Path | None, folders: Sequence[Path]) -> list[tuple[str, Timing]]:

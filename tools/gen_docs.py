@@ -169,7 +169,7 @@ def reading() -> str:
     rows.append(f"| special methods | {_code(special.METHODS)} |\n")
     rows += [f"| `{module}` | {_code(recipes.followed(module))} |\n" for module in recipes.NAMES]
     rows.append(f"| what keeps the functions that it is given | {_code(calls.KEEPERS)}; {_code(calls.KEEPING)} |\n")
-    limits = Limits(deadline=0)
+    limits = Limits()
     rows.append(
         f"| limits | {limits.steps:,} steps of one import, {limits.depth} calls inside each other, "
         f"{MOST_ITEMS:,} items of an iterator, {LARGEST_SOURCE:,} bytes of a source, {MOST_RUNS} ways of an import |\n"

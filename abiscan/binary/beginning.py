@@ -17,6 +17,7 @@ from typing import Final
 from msgspec import Struct
 
 from abiscan.binary.elf import MAGIC, Machine, SharedObject
+from abiscan.regex import regex
 
 _PAGE: Final = 4096
 _SIZES: Final = (512 << 10, 2 << 20)
@@ -36,7 +37,7 @@ _MOST_SYMBOLS: Final = 1 << 20
 _LOCAL, _GLOBAL, _WEAK, _UNIQUE = 0, 1, 2, 10
 _LARGEST_TYPE: Final = 10
 _SECTION: Final = 3  # a local STT_SECTION, which has no name
-_NAMES: Final = re.compile(rb"\0(?:[\x21-\x7e]+\0)+\0")
+_NAMES: Final = regex(rb"\0(?:[\x21-\x7e]+\0)+\0")
 _CHECKED: Final = 16
 
 

@@ -14,13 +14,15 @@ import zlib
 from collections.abc import Iterator
 from typing import Final
 
+from abiscan.regex import regex
+
 _WINDOW: Final = 32 << 10
 _ONE, _OTHER = bytes(_WINDOW), b"\xff" * _WINDOW
 # The first bits of a block that is not the last one and has codes of its own: BFINAL, BTYPE, HLIT; HDIST.
 _FIRST_BYTES: Final = bytes(byte for byte in range(256) if byte & 7 == 0b100 and byte >> 3 < 30)
 _SECOND_BYTES: Final = bytes(byte for byte in range(256) if byte & 31 < 30)
-_BLOCK: Final = re.compile(b"(?=[%s][%s])" % (re.escape(_FIRST_BYTES), re.escape(_SECOND_BYTES)), re.DOTALL)
-_STORED: Final = re.compile(rb"(?=\xff\xff)")
+_BLOCK: Final = regex(b"(?=[%s][%s])" % (re.escape(_FIRST_BYTES), re.escape(_SECOND_BYTES)), re.DOTALL)
+_STORED: Final = regex(rb"(?=\xff\xff)")
 _FIRST: Final = 4 << 10
 """What is inflated at a place that may be a header, before all of the rest is."""
 

@@ -27,6 +27,7 @@ from abiscan.binary import by_lief
 from abiscan.binary.ownership import may_name_torch
 from abiscan.binary.symbols import HIDDEN_VERSION, SYMBOL, UNDEFINED, ElfSymbols, HashTable, Symbols
 from abiscan.errors import InputError, NotElfError
+from abiscan.regex import regex
 
 MAGIC: Final = b"\x7fELF"
 
@@ -67,12 +68,12 @@ _VER_FLG_WEAK: Final = 2
 
 # c10/util/Exception.h, TORCH_INTERNAL_ASSERT, from torch 1.5 on.
 _ASSERTION: Final = b" INTERNAL ASSERT FAILED at "
-_ASSERTED_AT: Final = re.compile(rb"\"?([^\"\0\n]{1,4096}?)\"?:([0-9]{1,7}),")
+_ASSERTED_AT: Final = regex(rb"\"?([^\"\0\n]{1,4096}?)\"?:([0-9]{1,7}),")
 
 _PYBIND11_INTERNALS_PREFIX: Final = b"__pybind11_internals_v"
-_PYBIND11_INTERNALS: Final = re.compile(rb"__pybind11_internals_v[0-9A-Za-z_]+__")
+_PYBIND11_INTERNALS: Final = regex(rb"__pybind11_internals_v[0-9A-Za-z_]+__")
 _PYBIND11_VERSION_CHECK: Final = b"Python version mismatch: module was compiled for Python %s, "
-_PYTHON_VERSION: Final = re.compile(rb"(?<![0-9.])(3\.[0-9]{1,2})\0")
+_PYTHON_VERSION: Final = regex(rb"(?<![0-9.])(3\.[0-9]{1,2})\0")
 
 
 class Machine(enum.Enum):

@@ -10,12 +10,13 @@ from typing import Final
 from msgspec import Struct
 
 from abiscan.binary.elf import Machine
+from abiscan.regex import regex
 
 PE_MAGIC: Final = b"MZ"
 MACHO_MAGICS: Final = (b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe", b"\xca\xfe\xba\xbf")
 """A thin 64-bit file, and universal ones."""
 
-_OF_WINDOWS: Final = re.compile(
+_OF_WINDOWS: Final = regex(
     r"(api-ms-win-|ext-ms-).*|(kernel32|kernelbase|ntdll|user32|gdi32|advapi32|shell32|ole32|oleaut32|ws2_32|psapi"
     r"|dbghelp|bcrypt|crypt32|secur32|shlwapi|version|winmm|iphlpapi|rpcrt4|comdlg32|comctl32|setupapi|userenv|imm32"
     r"|mswsock|wldap32|normaliz|powrprof|avicap32|mf|mfplat|mfreadwrite|opengl32|d3d11|dxgi|ucrtbase"

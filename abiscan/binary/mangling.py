@@ -7,35 +7,35 @@ from __future__ import annotations
 
 import difflib
 import functools
-import re
 from collections.abc import Callable
 from typing import Final
 
 from msgspec import Struct
 
 from abiscan.binary import by_lief
+from abiscan.regex import regex
 
 _LONGEST: Final = 16_384  # characters; a longer name is not a real one but an attack on the demangler
 # Each substitution can double the text before it. Of 185,000 names that five releases of torch export, 3 in 1,000 use
 # more different ones.
 _MOST_SUBSTITUTIONS: Final = 16
-_SUBSTITUTION: Final = re.compile(r"S[0-9A-Z]*_")
+_SUBSTITUTION: Final = regex(r"S[0-9A-Z]*_")
 
 _SPELLINGS: Final = (
     (
-        re.compile(r"std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> ?>"),
+        regex(r"std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> ?>"),
         "std::__cxx11::string",
     ),
-    (re.compile(r"std::basic_string<char, std::char_traits<char>, std::allocator<char> ?>"), "std::string"),
-    (re.compile(r"std::basic_string_view<char, std::char_traits<char> ?>"), "std::string_view"),
-    (re.compile(r"> (?=>)"), ">"),
+    (regex(r"std::basic_string<char, std::char_traits<char>, std::allocator<char> ?>"), "std::string"),
+    (regex(r"std::basic_string_view<char, std::char_traits<char> ?>"), "std::string_view"),
+    (regex(r"> (?=>)"), ">"),
 )
 
-_DEFAULT_ALLOCATOR: Final = re.compile(r", std::allocator<[^<>]*(?:<[^<>]*>[^<>]*)*>(?=>)")
+_DEFAULT_ALLOCATOR: Final = regex(r", std::allocator<[^<>]*(?:<[^<>]*>[^<>]*)*>(?=>)")
 
 _OPENING: Final = {")": "(", ">": "<", "]": "[", "}": "{"}
-_SOURCE_NAME: Final = re.compile(r"([0-9]{1,5})")
-_NESTED: Final = re.compile(r"_ZN[rVK]*[RO]?")
+_SOURCE_NAME: Final = regex(r"([0-9]{1,5})")
+_NESTED: Final = regex(r"_ZN[rVK]*[RO]?")
 
 
 @functools.cache

@@ -7,10 +7,11 @@ those of the C++ runtime, if that is linked into it.
 from __future__ import annotations
 
 import functools
-import re
 from typing import Final
 
 from msgspec import Struct
+
+from abiscan.regex import regex
 
 # The namespaces of torch, as source names of the Itanium C++ ABI (<length><name>).
 _TORCH_NAMESPACE: Final = r"(?:2at|3c10|5torch|6caffe2|4c10d|10onnx_torch)"
@@ -18,7 +19,7 @@ _TORCH_NAMESPACE: Final = r"(?:2at|3c10|5torch|6caffe2|4c10d|10onnx_torch)"
 # An encoding, or a special name (vtable, typeinfo, guard, thunk, TLS wrapper ...), of something nested in a namespace:
 # N, its cv- and ref-qualifiers, the name.
 _SPECIAL: Final = r"_Z(?:T[VTISHW]|GV|GR|Th?n?[0-9]*_?|Tv?n?[0-9]*_n?[0-9]+_)?"
-_TORCH_SYMBOL: Final = re.compile(
+_TORCH_SYMBOL: Final = regex(
     rf"{_SPECIAL}N[rVK]*[RO]?{_TORCH_NAMESPACE}"  # at::…, c10::…, torch::…
     rf"|{_SPECIAL}(?:N[rVK]*[RO]?)?St.*N[rVK]*{_TORCH_NAMESPACE}"  # a template of std over torch's types
     rf"|{_SPECIAL}N[rVK]*[RO]?8pybind11.*N[rVK]*{_TORCH_NAMESPACE}"  # pybind11's converters for them
@@ -30,31 +31,31 @@ _TORCH_WORDS: Final = (
     *(b"2at", b"3c10", b"5torch", b"6caffe2", b"4c10d", b"onnx_torch", b"THP", b"THC", b"THD", b"torch_"),
     *(b"libtorch", b"libc10", b"libcaffe2", b"libshm.", b"libjitbackend_test", b"libbackend_with_compiler"),
 )
-_PYTHON_SYMBOL: Final = re.compile(r"_?Py[A-Z_]")
-_CXX_SYMBOL: Final = re.compile(rf"{_SPECIAL}(?:N[rVK]*[RO]?)?S[tabsiod]|__cxa_|__gxx_|_Zna|_Znw|_Zda|_Zdl")
+_PYTHON_SYMBOL: Final = regex(r"_?Py[A-Z_]")
+_CXX_SYMBOL: Final = regex(rf"{_SPECIAL}(?:N[rVK]*[RO]?)?S[tabsiod]|__cxa_|__gxx_|_Zna|_Znw|_Zda|_Zdl")
 
-_CXX_LIBRARY: Final = re.compile(r"lib(stdc\+\+|c\+\+|c\+\+abi|supc\+\+)\.so")
+_CXX_LIBRARY: Final = regex(r"lib(stdc\+\+|c\+\+|c\+\+abi|supc\+\+)\.so")
 
-_TORCH_LIBRARY: Final = re.compile(
+_TORCH_LIBRARY: Final = regex(
     r"lib(torch|torch_(cpu|cuda|hip|xpu|python|global_deps|nvshmem|cuda_\w+|hip_\w+|xpu_\w+)"
     r"|c10(_cuda|_hip|_xpu)?|caffe2(_\w+)?|shm|torchbind_test|jitbackend_test|backend_with_compiler)\.so"
     r"(\.[0-9.]+)?"  # a distribution's have a version: libtorch_cpu.so.1.13
 )
 
 # The libraries that PEP 600 lets every wheel take from the system, and the loader itself.
-_SYSTEM_LIBRARY: Final = re.compile(
+_SYSTEM_LIBRARY: Final = regex(
     r"ld-linux-[\w-]+\.so\.\d+"
     r"|lib(c|m|dl|rt|util|nsl|pthread|resolv|anl|crypt|gcc_s|stdc\+\+|atomic|z|expat|X11|Xext|Xrender|ICE|SM|GL|EGL"
     r"|gobject-2\.0|gthread-2\.0|glib-2\.0|mvec)\.so\.\d+"
 )
 
-_GPU_LIBRARY: Final = re.compile(
+_GPU_LIBRARY: Final = regex(
     r"lib(cudart|cublas|cublasLt|cudnn|cufft|cufftw|cupti|curand|cusolver|cusolverMg|cusparse|nccl|nvJitLink|nvrtc"
     r"|nvToolsExt|amdhip64|hiprtc|hipblas|hipblaslt|hipfft|hiprand|hipsolver|hipsparse|MIOpen|rccl|rocblas|rocfft"
     r"|rocrand|rocsolver|rocsparse|roctx64)\.so\.([0-9.]+)"
 )
 
-_CUDA_RUNTIME: Final = re.compile(r"libcudart(?:-[0-9a-f]+)?\.so\.([0-9.]+)")
+_CUDA_RUNTIME: Final = regex(r"libcudart(?:-[0-9a-f]+)?\.so\.([0-9.]+)")
 
 
 # The same names are looked up for each of many torches.

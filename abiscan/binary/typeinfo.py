@@ -5,13 +5,13 @@ Layouts are those of the Itanium C++ ABI: 2.9.5 (``std::type_info`` and its kind
 
 from __future__ import annotations
 
-import re
 import struct
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from abiscan.binary.elf import ElfFile, Tag
 from abiscan.errors import NotElfError
+from abiscan.regex import regex
 
 _KINDS: Final = {
     "_ZTVN10__cxxabiv117__class_type_infoE": "none",
@@ -23,7 +23,7 @@ _RELA_WORDS: Final = 3
 _EXECUTABLE: Final = 1  # PF_X
 _MOST_BASES: Final = 64
 _MOST_SLOTS: Final = 1_000
-_NAME: Final = re.compile(rb"\*?([\x21-\x7e]{1,8192})\0")
+_NAME: Final = regex(rb"\*?([\x21-\x7e]{1,8192})\0")
 
 
 class Slot(NamedTuple):

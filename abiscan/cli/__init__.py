@@ -13,7 +13,7 @@ import click
 import abiscan
 from abiscan.words import did_you_mean
 
-_YOUNG_OBJECTS: Final = 200_000
+_YOUNG_OBJECTS: Final = 1_000_000
 
 
 class _Commands(click.Group):

@@ -9,10 +9,11 @@ import click
 from abiscan.cli.common import errors_reported
 from abiscan.inputs import kept
 from abiscan.inputs.session import Session
+from abiscan.regex import regex
 from abiscan.words import plural
 
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9}
-_SIZE = re.compile(r"(\d{1,9})([KMG]?)B?", re.IGNORECASE)
+_SIZE = regex(r"(\d{1,9})([KMG]?)B?", re.IGNORECASE)
 
 
 class _Size(click.ParamType):  # type: ignore[type-arg]  # not generic in older releases of click

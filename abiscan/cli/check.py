@@ -11,7 +11,7 @@ from typing import Final, TextIO
 import click
 
 import abiscan
-from abiscan.cli.common import console, errors_reported, explain_strict, report_unread, working, write
+from abiscan.cli.common import errors_reported, explain_strict, page, report_unread, working, write
 from abiscan.cli.options import (
     each_file_option,
     fail_options,
@@ -145,7 +145,7 @@ def check(
     def text(stream: TextIO) -> None:
         from abiscan.report import text
 
-        text.render(report, console(stream), verbosity=int(verbose) - int(quiet))
+        text.render(report, page(stream), verbosity=int(verbose) - int(quiet))
 
     def sarif(stream: TextIO) -> None:
         from abiscan.report import sarif

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from abiscan.hooks.command_line import CommandLine
     from abiscan.hooks.install import Installer
     from abiscan.inputs.environment import PythonEnvironment
+    from abiscan.report.line import Page
     from abiscan.results.unchecked import Unchecked
 
 _PATIENCE_SECONDS: Final = 1.0
@@ -208,6 +209,13 @@ def console(stream: TextIO) -> Console:
             raise  # noqa: PLE0704 - what it handles; rich would exit with 1, which means a finding
 
     return OutputConsole(file=stream, highlight=False)
+
+
+def page(stream: TextIO) -> Page:
+    """What lines of a view are printed to, for views that are no more than lines."""
+    from abiscan.report.line import PlainPage, is_plain
+
+    return PlainPage(stream, console) if is_plain(stream) else console(stream)
 
 
 def install_checked(

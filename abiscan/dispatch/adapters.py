@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
@@ -32,6 +31,7 @@ from abiscan.dispatch.state import OperatorEntry, State, StoredKernel, StoredSig
 from abiscan.dispatch.table import DispatchTable, no_key_of
 from abiscan.emulation import model
 from abiscan.inputs.version import MinorVersion
+from abiscan.regex import regex
 
 _BLOCK_KINDS: Final = {
     model.LibraryKind.DEF: BlockKind.DEF,
@@ -43,7 +43,7 @@ _NO_FILE: Final = "?"
 # c10::AliasAnalysisKind (ATen/core/dispatch/OperatorOptions.h), the same in every release.
 ALIAS_ANALYSIS: Final = ("INTERNAL_SPECIAL_CASE", "CONSERVATIVE", "FROM_SCHEMA", "PURE_FUNCTION")
 # The alias analysis of torch's own operators in 1.4 to 1.6; all others have the default. Later releases ignore it.
-_IS_FROM_SCHEMA: Final = re.compile(r"aten::(?!_copy_from$|quantized_(?:lstm|gru)\.)")
+_IS_FROM_SCHEMA: Final = regex(r"aten::(?!_copy_from$|quantized_(?:lstm|gru)\.)")
 _OF_DEVICES: Final = ("device-guard", "allocator", "storage")
 _BACKEND_NAME: Final = "privateuse1-backend"
 _NO_KEY_IS: Final = ("Math", "CompositeImplicitAutograd")  # from 1.8 on

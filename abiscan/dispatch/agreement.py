@@ -12,7 +12,6 @@ type in its place, which torch never sees.
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -23,6 +22,7 @@ from abiscan.dispatch.inference import inferred_schema
 from abiscan.dispatch.schema import Argument, SchemaError
 from abiscan.dispatch.schema_types import Type, TypeKind
 from abiscan.emulation.model import EmulationGap, RegisteredKernel, Registrations
+from abiscan.regex import regex
 
 # What releases infer differently stands here with all of it.
 _VALUES: Final = {
@@ -57,7 +57,7 @@ _TUPLE: Final = "std::tuple"
 _GENERATOR: Final = "at::Generator"  # torch makes an optional of it, as of an optional of it
 
 
-_CLASS_OF_ANOTHER: Final = re.compile(r"__torch__\.torch\.classes\.(N3c1013intrusive_ptrI\w+)")
+_CLASS_OF_ANOTHER: Final = regex(r"__torch__\.torch\.classes\.(N3c1013intrusive_ptrI\w+)")
 
 
 def agreeing(found: Registrations) -> Registrations:

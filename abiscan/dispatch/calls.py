@@ -7,7 +7,6 @@ do the work is followed to that operator (``delegates``).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Final
 
@@ -19,12 +18,13 @@ from abiscan.dispatch.operators import Kernel, Operator
 from abiscan.dispatch.schema import FunctionSchema, SchemaError
 from abiscan.dispatch.table import AUTOGRAD, NON_FUNCTIONAL, UNDEFINED, DispatchTable, EntrySource
 from abiscan.inputs.version import MinorVersion
+from abiscan.regex import regex
 
 BACKEND_SELECT: Final = "BackendSelect"
 PRIVATE_USE: Final = "PrivateUse1"
 _GENERATED: Final = "VariableType"  # in torch/csrc/autograd/generated
 _NAMES_ALL: Final = (1, 7)
-_TENSOR_ARGUMENT: Final = re.compile(r"\bTensor\b")
+_TENSOR_ARGUMENT: Final = regex(r"\bTensor\b")
 
 
 class Failure(Struct, frozen=True, kw_only=True):

@@ -8,7 +8,6 @@ An extension contains the numbers of the torch whose headers it was compiled wit
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Mapping
 from importlib import resources
 from typing import Final
@@ -17,9 +16,10 @@ from msgspec import Struct
 from packaging.version import Version
 
 from abiscan.inputs.version import MinorVersion, TorchVersion
+from abiscan.regex import regex
 
 _UNNAMED: Final = "Unknown"
-_UNNAMED_KEY: Final = re.compile(rf"{_UNNAMED}\((\d+)\)")
+_UNNAMED_KEY: Final = regex(rf"{_UNNAMED}\((\d+)\)")
 _NO_BACKEND: Final = "Undefined"
 _FIRST_BACKEND: Final = "CPU"
 _FUNCTIONALITIES: Final = (1, 12)  # since when keys are numbered by functionality, then by backend

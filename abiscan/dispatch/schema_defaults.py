@@ -16,6 +16,7 @@ from msgspec import Struct
 from abiscan.dispatch.schema_lexer import Span, Tokens
 from abiscan.dispatch.schema_types import INT, PRINTS_AS_WRITTEN, Type, TypeKind
 from abiscan.inputs.version import MinorVersion
+from abiscan.regex import regex
 
 _QUOTES_OPTIONAL_STRINGS: Final = (1, 9)  # str? x="a", which was str? x=a
 _LONGEST_REPEAT: Final = 65_536  # values of a default that ``int[N] x=1`` repeats N times
@@ -182,19 +183,19 @@ _DEVICE_TYPES: Final = (
     "cpu, cuda, ipu, xpu, mkldnn, opengl, opencl, ideep, hip, ve, fpga, maia, xla, lazy, vulkan, mps, meta, hpu, mtia, "
     "privateuseone"
 )
-_DEVICE: Final = re.compile(r"([A-Za-z_]+)(?::(0|[1-9][0-9]*))?")
+_DEVICE: Final = regex(r"([A-Za-z_]+)(?::(0|[1-9][0-9]*))?")
 
 _LONGEST_INTEGER: Final = 4_000  # characters, including leading zeros; int() itself rejects slightly longer texts
-_LEADING_INTEGER: Final = re.compile(r"-?[0-9]+")
-_LEADING_FLOAT: Final = re.compile(
+_LEADING_INTEGER: Final = regex(r"-?[0-9]+")
+_LEADING_FLOAT: Final = regex(
     r"[+-]?(?:0x(?P<hex>[0-9a-f]+\.?[0-9a-f]*|\.[0-9a-f]+)(?:p[+-]?[0-9]+)?"
     r"|(?P<decimal>[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?)",
     re.IGNORECASE,
 )
-_NONZERO_DIGIT: Final = re.compile(r"[1-9a-f]", re.IGNORECASE)
+_NONZERO_DIGIT: Final = regex(r"[1-9a-f]", re.IGNORECASE)
 _SMALLEST_NORMAL: Final = 2.0**-1022
 
-_ESCAPED: Final = re.compile(r"(?s)\\(?:(?P<octal>[0-7]{3})|(?P<signed>[./0][)-0]{2})|(?P<single>.))")
+_ESCAPED: Final = regex(r"(?s)\\(?:(?P<octal>[0-7]{3})|(?P<signed>[./0][)-0]{2})|(?P<single>.))")
 _SINGLE_ESCAPES: Final = {
     "\\": "\\",
     "'": "'",

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from abiscan.errors import AbiscanError
+from abiscan.regex import regex
 
 
 class SchemaError(AbiscanError):
@@ -36,8 +37,8 @@ _KEYWORDS: Final = frozenset(
 )
 
 _BLANK: Final = r"(?:[ \t\r\f\v]|\#(?!\ type:)[^\n]*|\\\n)*"
-_BLANKS: Final = re.compile(_BLANK, re.VERBOSE)
-_TOKEN: Final = re.compile(
+_BLANKS: Final = regex(_BLANK, re.VERBOSE)
+_TOKEN: Final = regex(
     rf"""{_BLANK}(?:
       (?P<ident>is\ not|not\ in|[A-Za-z_][A-Za-z0-9_]*)
     | (?P<number>(?:0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)(?:[pP][+-]?[0-9]+)?
@@ -52,7 +53,7 @@ _TOKEN: Final = re.compile(
     re.VERBOSE,
 )
 # A line break outside brackets includes the empty lines after it, and yields the indentation of the next line.
-_INDENT: Final = re.compile(
+_INDENT: Final = regex(
     r"(?:[ \t\r\f\v]*(?:#(?! type:)[^\n]*)?\n)*(?P<indent>[ \t\r\f\v]*)(?P<comment>#(?! type:)[^\n]*)?"
 )
 

@@ -14,12 +14,13 @@ from msgspec import Struct
 from packaging.version import Version
 
 from abiscan.inputs.version import MinorVersion, TorchVersion
+from abiscan.regex import regex
 
 HEADERS: Final = ("torch/headeronly/core/enum_tag.h", "ATen/core/enum_tag.h")
 """Where the header is below ``torch/include``, since 2.11 and before."""
 
-_ENUMERATION: Final = re.compile(r"enum class Tag \{(.*?)\}", re.DOTALL)
-_COMMENT: Final = re.compile(r"//.*")
+_ENUMERATION: Final = regex(r"enum class Tag \{(.*?)\}", re.DOTALL)
+_COMMENT: Final = regex(r"//.*")
 
 
 class Tags(Struct, frozen=True, kw_only=True):

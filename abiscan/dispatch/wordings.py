@@ -6,7 +6,6 @@ A part that is in none of them may have been reworded: then a similar string is 
 from __future__ import annotations
 
 import difflib
-import re
 import string
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
@@ -17,13 +16,15 @@ from abiscan.binary.elf import ElfFile
 from abiscan.dispatch.messages import TEMPLATES, Message
 from abiscan.dispatch.operators import Rewording
 from abiscan.inputs.version import MinorVersion
+from abiscan.regex import regex
 
 _OF_HEADERS: Final = ("E5",)
 """Messages of inline functions (c10/core/AllocatorConfig.h): their texts are in the extension."""
 
-_TEXT: Final = re.compile(rb"\0([\n\t\x20-\x7e]{12,1000})(?=\0)")
-_LINE: Final = re.compile(r"\n*[^\0\n]+\n*")
-_WORD: Final = re.compile(r"\w{3,}")
+_TEXT: Final = regex(rb"\0([\n\t\x20-\x7e]{12,1000})(?=\0)")
+_BEGINNING: Final = 8  # characters: a text has more
+_LINE: Final = regex(r"\n*[^\0\n]+\n*")
+_WORD: Final = regex(r"\w{3,}")
 _SHORTEST: Final = 16  # characters: shorter ones may be parts of anything
 _AROUND: Final = " \n.,;:()\"'"
 _SHORT: Final = 40  # characters
@@ -58,7 +59,9 @@ def compare(libraries: Collection[ElfFile], release: MinorVersion) -> Wordings:
     every = "\0".join(literal for of_message in literals.values() for literal in of_message)
     found = (match[1] for library in libraries for match in library.search_data(_TEXT))
     texts = {text.decode() for text in found if b" " in text.strip()}
-    known = sorted((text for text in texts if text in every), key=lambda text: -len(text))
+    beginnings = {every[at : at + _BEGINNING] for at in range(len(every))}  # they rule most texts of a library out
+    mentioned = (text for text in texts if text[:_BEGINNING] in beginnings)
+    known = sorted((text for text in mentioned if text in every), key=lambda text: -len(text))
     lost = {
         id_: parts
         for id_, of_message in literals.items()

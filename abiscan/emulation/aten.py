@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 import functools
-import re
 from importlib import resources
 from typing import Final
 
-_MEMBER: Final = re.compile(r"_ZN2at4_ops(\d+)")
+from abiscan.regex import regex
+
+_MEMBER: Final = regex(r"_ZN2at4_ops(\d+)")
 _NAMESPACE: Final = "aten::"
 
 

@@ -11,29 +11,33 @@ from __future__ import annotations
 import re
 import struct
 import sys
+from array import array
 from collections import Counter, deque
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 from abiscan.binary.elf import ElfFile, Machine
+from abiscan.emulation import native
 from abiscan.emulation.arch import ARCHITECTURES
 from abiscan.emulation.call_sites import Functions, address_of, branched_to, page_of
 from abiscan.emulation.loader import Image
 from abiscan.errors import NotElfError
+from abiscan.regex import regex
 
 _PF_X: Final = 1
 _LONGEST_TABLE: Final = 256
 _MOST_FUNCTIONS: Final = 1 << 20
 _VTABLE_HEADER: Final = 16  # the offset to the top, the type information (Itanium C++ ABI, 2.5.2)
 _WORD: Final = 8
+_HIGHEST: Final = 1 << 62  # no sum of two addresses below is too large
 
 # What precedes a displacement, and what is there. Instructions are not decoded: few random ones lead to the start of a
 # function. Patterns begin with a plain byte: that makes the search twenty times faster.
 _RIP: Final = rb"[\x05\x0d\x15\x1d\x25\x2d\x35\x3d]"
 _LOADS: Final = rb"[\x10\x12\x16\x28\x6e\x6f\x7e]" + _RIP  # movq, movhps, movdqa, …
 _RELATIVE: Final = tuple(
-    (kind, re.compile(rb"%b(?=....)" % opcode, re.DOTALL))
+    (kind, regex(rb"%b(?=....)" % opcode, re.DOTALL))
     for kind, opcode in (
         ("code", rb"\xe8"),  # call
         ("code", rb"\xe9"),  # jmp
@@ -47,15 +51,13 @@ _RELATIVE: Final = tuple(
         ("words", rb"\xc5." + _LOADS),
     )
 )
-_SHORT_JUMP: Final = re.compile(rb"\xeb(.)", re.DOTALL)  # what assemblers make of a jump to a function nearby
-_STUB: Final = re.compile(rb"\xff\x25(....)", re.DOTALL)  # jmp [rip + displacement]
+_SHORT_JUMP: Final = regex(rb"\xeb(.)", re.DOTALL)  # what assemblers make of a jump to a function nearby
+_STUB: Final = regex(rb"\xff\x25(....)", re.DOTALL)  # jmp [rip + displacement]
 _STUB_SIZE: Final = 16
 _BEFORE_STUB: Final = (0, 1, 4, 5)  # endbr64 and a bnd prefix
 _DISPLACEMENT: Final = struct.Struct("<i")
 # adrp x16, page; ldr x17, [x16, #offset]
-_STUB_AARCH64: Final = re.compile(
-    rb"[\x10\x30\x50\x70\x90\xb0\xd0\xf0]..[\x90\xb0\xd0\xf0]\x11.[\x40-\x7f]\xf9", re.DOTALL
-)
+_STUB_AARCH64: Final = regex(rb"[\x10\x30\x50\x70\x90\xb0\xd0\xf0]..[\x90\xb0\xd0\xf0]\x11.[\x40-\x7f]\xf9", re.DOTALL)
 _BEFORE_STUB_AARCH64: Final = (0, 4)  # bti
 
 
@@ -78,18 +80,18 @@ class CalledFunctions:
 
     def __init__(self, image: Image, machine: Machine, most_code: int = sys.maxsize) -> None:
         self._image = image
-        self._machine = machine
         self._unread = most_code
         self._functions = Functions(image)
         self._known = frozenset(self._functions.starts)
         self._code = [segment for segment in image.file.segments if segment.flags & _PF_X]
-        self._pointers = image.own_pointers()
-        slots = image.slots_of(lambda _: True)
-        self._imports = slots.by_stub | slots.others
+        self._links = (
+            _links_in_c(image, self._functions.starts) if machine is Machine.X86_64 else None
+        ) or _LinksInPython(image, machine, self._known)
         stubs = list(self._stubs_x86_64() if machine is Machine.X86_64 else self._stubs_aarch64())
+        for stub, slot in stubs:
+            if stub >= 0:
+                self._links.add_stub(stub, slot)
         self._linkage = self._linkage_tables(stub for stub, _ in stubs)
-        self._own_stubs = {stub: target for stub, slot in stubs if (target := self._pointers.get(slot)) in self._known}
-        self._foreign_stubs = {stub: name for stub, slot in stubs if (name := self._imports.get(slot))}
         self._next: dict[int, Leads] = {}
         for segment in self._code:
             image.file.let_go(segment.offset, segment.offset + segment.file_size)
@@ -105,17 +107,98 @@ class CalledFunctions:
             is_code = start in self._known and start not in self._linkage
             code = self._functions.code_of(start) if is_code else b""
             self._unread -= len(code)
-            find = _links_x86_64 if self._machine is Machine.X86_64 else _links_aarch64
-            links = list(find(code, start)) if self._unread >= 0 else []
-            self._next[start] = Leads(
-                frozenset(target for kind, addresses in links for target in self._targets(kind, addresses)),
-                frozenset(
-                    name
-                    for kind, addresses in links
-                    for name in _chosen(self._imports if kind == "word" else self._foreign_stubs, addresses)
-                ),
-            )
+            functions, symbols = self._links.of(code if self._unread >= 0 else b"", start)
+            names = (self._image.symbol(number).name for number in symbols)
+            self._next[start] = Leads(functions, frozenset(filter(None, names)))
         return self._next[start]
+
+    def _has_slot(self, slot: int) -> bool:
+        return 0 <= slot < _HIGHEST and self._links.has_slot(slot)
+
+    def _linkage_tables(self, stubs: Iterable[int]) -> frozenset[int]:
+        """The procedure linkage tables, each of which looks like one function that jumps to all others."""
+        counts = Counter(map(self._functions.containing, stubs))
+        return frozenset(
+            start
+            for start, count in counts.items()
+            if start is not None and count * _STUB_SIZE >= (self._functions.end_of(start) - start) // 2
+        )
+
+    def _stubs_x86_64(self) -> Iterator[tuple[int, int]]:
+        """Where calls of a stub may lead, and the slot through which it jumps."""
+        for segment in self._code:
+            data = self._image.file.data[segment.offset : segment.offset + segment.file_size]
+            for match in _STUB.finditer(data):
+                slot = segment.address + match.end() + _DISPLACEMENT.unpack(match[1])[0]
+                if self._has_slot(slot):
+                    yield from ((segment.address + match.start() - before, slot) for before in _BEFORE_STUB)
+
+    def _stubs_aarch64(self) -> Iterator[tuple[int, int]]:
+        for segment in self._code:
+            data = self._image.file.data[segment.offset : segment.offset + segment.file_size]
+            for match in _STUB_AARCH64.finditer(data):
+                here = segment.address + match.start()
+                if match.start() & 3:
+                    continue
+                page, load = struct.unpack_from("<II", data, match.start())
+                slot = page_of(page, here) + (load >> 10 & 0xFFF) * 8
+                if self._has_slot(slot):
+                    yield from ((here - before, slot) for before in _BEFORE_STUB_AARCH64)
+
+
+class _Links(Protocol):
+    """What the code of functions leads to: see ``_core.pyi`` for the one in C."""
+
+    def has_slot(self, slot: int, /) -> bool:
+        """Whether relocations say where a word leads to."""
+
+    def add_stub(self, stub: int, slot: int, /) -> None:
+        """Add code that jumps through a word."""
+
+    def of(self, code: bytes, start: int, /) -> tuple[frozenset[int], frozenset[int]]:
+        """What the code of a function leads to: functions, and numbers of imported symbols."""
+
+
+def _links_in_c(image: Image, functions: Sequence[int]) -> _Links | None:
+    """The native search; None without it, or if the object is not one for it."""
+    if not native.is_available() or (functions and functions[-1] >= _HIGHEST):
+        return None
+    from abiscan.emulation.native._core import Links
+
+    links = Links(array("Q", functions).tobytes())
+    return links if image.add_links(links) else None
+
+
+class _LinksInPython:
+    def __init__(self, image: Image, machine: Machine, functions: AbstractSet[int]) -> None:
+        self._known = functions
+        self._find = _links_x86_64 if machine is Machine.X86_64 else _links_aarch64
+        self._pointers = image.own_pointers()
+        slots = image.import_slots()
+        self._imports = slots.by_stub | slots.others
+        self._own_stubs: dict[int, int] = {}
+        self._foreign_stubs: dict[int, int] = {}
+
+    def has_slot(self, slot: int) -> bool:
+        return slot in self._pointers or slot in self._imports
+
+    def add_stub(self, stub: int, slot: int) -> None:
+        target, symbol = self._pointers.get(slot), self._imports.get(slot)
+        if target is not None and target in self._known:
+            self._own_stubs[stub] = target
+        if symbol is not None:
+            self._foreign_stubs[stub] = symbol
+
+    def of(self, code: bytes, start: int) -> tuple[frozenset[int], frozenset[int]]:
+        links = list(self._find(code, start))
+        functions = (target for kind, addresses in links for target in self._targets(kind, addresses))
+        symbols = (
+            symbol
+            for kind, addresses in links
+            for symbol in _chosen(self._imports if kind == "word" else self._foreign_stubs, addresses)
+        )
+        # Where not all code is looked at, their order matters, and that of a set depends on what it is made of.
+        return frozenset(sorted(functions)), frozenset(symbols)
 
     def _targets(self, kind: str, addresses: AbstractSet[int]) -> Iterator[int]:
         """The functions behind addresses that are jumped to, those of one word or several, or that are handed on."""
@@ -140,36 +223,6 @@ class CalledFunctions:
             if target is None or target not in self._known:
                 return
             yield target
-
-    def _linkage_tables(self, stubs: Iterable[int]) -> frozenset[int]:
-        """The procedure linkage tables, each of which looks like one function that jumps to all others."""
-        counts = Counter(map(self._functions.containing, stubs))
-        return frozenset(
-            start
-            for start, count in counts.items()
-            if start is not None and count * _STUB_SIZE >= (self._functions.end_of(start) - start) // 2
-        )
-
-    def _stubs_x86_64(self) -> Iterator[tuple[int, int]]:
-        """Where calls of a stub may lead, and the slot through which it jumps."""
-        for segment in self._code:
-            data = self._image.file.data[segment.offset : segment.offset + segment.file_size]
-            for match in _STUB.finditer(data):
-                slot = segment.address + match.end() + _DISPLACEMENT.unpack(match[1])[0]
-                if slot in self._pointers or slot in self._imports:
-                    yield from ((segment.address + match.start() - before, slot) for before in _BEFORE_STUB)
-
-    def _stubs_aarch64(self) -> Iterator[tuple[int, int]]:
-        for segment in self._code:
-            data = self._image.file.data[segment.offset : segment.offset + segment.file_size]
-            for match in _STUB_AARCH64.finditer(data):
-                here = segment.address + match.start()
-                if match.start() & 3:
-                    continue
-                page, load = struct.unpack_from("<II", data, match.start())
-                slot = page_of(page, here) + (load >> 10 & 0xFFF) * 8
-                if slot in self._pointers or slot in self._imports:
-                    yield from ((here - before, slot) for before in _BEFORE_STUB_AARCH64)
 
 
 def _chosen(values: Mapping[int, _Value], addresses: AbstractSet[int]) -> Iterator[_Value]:
@@ -231,7 +284,7 @@ class CallGraph:
                 number, function = place
                 functions, imports = self._objects[number].led_to(function)
                 waiting += ((number, target) for target in functions)
-                waiting += filter(None, map(self._definition, imports))
+                waiting += filter(None, map(self._definition, sorted(imports)))
         return seen
 
     def _definition(self, name: str) -> tuple[int, int] | None:

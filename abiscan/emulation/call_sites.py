@@ -21,12 +21,13 @@ from abiscan.binary.elf import Machine, Segment
 from abiscan.emulation import native
 from abiscan.emulation.emulator import PAGE_SIZE
 from abiscan.emulation.loader import Image, Slots
+from abiscan.regex import regex
 
 _PF_X: Final = 1
 _WINDOW: Final = 1 << 20
 # Patterns begin with plain bytes: that makes the search several times faster.
-_CALL_SLOT: Final = re.compile(rb"\xff\x15(....)", re.DOTALL)  # call [rip + displacement]
-_JUMP_SLOT: Final = re.compile(rb"\xff\x25(....)", re.DOTALL)  # jmp [rip + displacement]
+_CALL_SLOT: Final = regex(rb"\xff\x15(....)", re.DOTALL)  # call [rip + displacement]
+_JUMP_SLOT: Final = regex(rb"\xff\x25(....)", re.DOTALL)  # jmp [rip + displacement]
 _DISPLACEMENT: Final = struct.Struct("<i")
 _CALL, _JUMP, _CALL_SIZE = b"\xe8", b"\xe9", 5
 _BACK: Final = 256  # bytes before a call that are looked at
@@ -217,14 +218,26 @@ def instructions_before(image: Image, machine: Machine, address: int, start: int
     if machine is Machine.AARCH64:
         words = _words(image.file.data[offset + near : offset + address])
         return [Instruction(near + 4 * index, word & _BRANCHES_MASK == _BRANCHES) for index, word in enumerate(words)]
-    decoder = _decoder()
     # From within an instruction, decoding finds its way back to where instructions begin after a few of them.
     for first in range(near, min(near + _LONGEST_INSTRUCTION, address)):
-        code = bytes(image.file.data[offset + first : offset + address])
-        decoded = list(decoder.disasm_lite(code, first))
-        if decoded and sum(decoded[-1][:2]) == address:
-            return [Instruction(at, name.startswith(("j", "call", "ret"))) for at, _, name, _ in decoded]
+        found = _decoded(bytes(image.file.data[offset + first : offset + address]), first)
+        if found:
+            return found
     return []
+
+
+def _decoded(code: bytes, address: int) -> list[Instruction]:
+    """The instructions that code consists of; none if it is not all instructions."""
+    if native.is_available():
+        from abiscan.emulation.native._core import instructions
+
+        measured = instructions(code, address)
+        if measured is not None:
+            return list(map(Instruction._make, measured))
+    decoded = list(_decoder().disasm_lite(code, address))
+    if not decoded or sum(decoded[-1][:2]) != address + len(code):
+        return []
+    return [Instruction(at, name.startswith(("j", "call", "ret"))) for at, _, name, _ in decoded]
 
 
 @functools.cache

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
 Location: TypeAlias = str | int
@@ -66,6 +66,17 @@ class _Relative(NamedTuple):
 
 _Change: TypeAlias = int | _Copy | None  # a constant; None for anything that is not known
 _Effect: TypeAlias = _Relative | _Copy | None  # the same, wherever the instruction is
+_UNCHANGED: Final = _Copy("")
+
+
+class _Block(NamedTuple):
+    """Instructions that are only entered at the first and only left after the last one.
+
+    ``changes`` are those that are still there at its end, with the instruction that made each.
+    """
+
+    start: int
+    changes: dict[Location, tuple[_Change, int]]
 
 
 class _Function:
@@ -73,25 +84,45 @@ class _Function:
 
     def __init__(self, start: int, code: bytes) -> None:
         self._start = start
-        self._changes: dict[int, dict[Location, _Change]] = {}
+        self._changes: dict[int, Mapping[Location, _Change]] = {}
         self._before: dict[int, list[int]] = defaultdict(list)
         self._has_frame = False
+        ends = {start}  # where what follows is not only got to from the instruction before
         for address, size, mnemonic, operands in _decoder().disasm_lite(code, start) if code else ():
             self._has_frame |= mnemonic == "mov" and operands == "rbp, rsp"
-            branches = operands.startswith("0x") and (mnemonic == "call" or mnemonic.startswith("j"))
-            at = address - start
-            changes = _of_branch(mnemonic) if branches else _changes_of(code[at : at + size])
-            self._changes[address] = {
-                location: address + change.offset if isinstance(change, _Relative) else change
-                for location, change in changes.items()
-            }
+            branches = operands.startswith("0x") and (mnemonic == "call" or mnemonic[0] == "j")
+            at, following = address - start, address + size
+            if branches:
+                self._changes[address] = _of_branch(mnemonic)
+            else:
+                changes, relative = _changes_of(code[at : at + size])
+                made = {location: address + offset for location, offset in relative.items()}
+                self._changes[address] = {**changes, **made} if made else changes
             if branches and mnemonic != "call":
-                self._before[int(operands, 16)].append(address)
+                target = int(operands, 16)
+                self._before[target].append(address)
+                ends.update((target, following))
             if mnemonic not in _NO_WAY_ON:
-                self._before[address + size].append(address)
+                self._before[following].append(address)
+            else:
+                ends.add(following)
+        self._words_read = functools.lru_cache(maxsize=1)(self._read_words)
+        self._blocks = dict(self._read_blocks(ends))  # by each of their instructions
+
+    def _read_blocks(self, ends: Container[int]) -> Iterator[tuple[int, _Block]]:
+        block = _Block(self._start, {})
+        for address, changes in self._changes.items():
+            if address in ends:
+                block = _Block(address, {})
+            for location, change in changes.items():
+                block.changes[location] = change, address
+            yield address, block
 
     def words_read(self, code: range) -> set[int]:
         """The words of the frame that some instructions read."""
+        return self._words_read(code)
+
+    def _read_words(self, code: range) -> set[int]:
         changes = (change for at in code for change in self._changes.get(at, {}).values() if self._has_frame)
         return {change.location for change in changes if isinstance(change, _Copy) and isinstance(change.location, int)}
 
@@ -107,17 +138,20 @@ class _Function:
             if address == self._start:
                 return None
             for before in self._before[address]:
-                changes = self._changes[before]
-                if location not in changes:  # as for most: checked first, and without an object for it
-                    places.append((before, location))
-                    continue
-                change = changes[location]
-                if change is None:
+                block = self._blocks[before]
+                if address in self._blocks and self._blocks[address] is block and address != block.start:
+                    changes = self._changes[before]
+                    change, at = changes.get(location, _UNCHANGED), before
+                else:
+                    change, at = block.changes.get(location, (_UNCHANGED, block.start))
+                if change is _UNCHANGED:
+                    places.append((at, location))
+                elif change is None:
                     return None
-                if isinstance(change, int):
+                elif isinstance(change, int):
                     found.add(change)
                 else:
-                    places.append((before, change.location))
+                    places.append((at, change.location))
         return found.pop() if len(found) == 1 else None
 
 
@@ -125,13 +159,15 @@ class _Function:
 
 
 @functools.lru_cache(maxsize=1 << 15)
-def _changes_of(code: bytes) -> Mapping[Location, _Effect]:
-    """What the instruction with these bytes changes."""
-    return dict(change for instruction in _decoder().disasm(code, 0, 1) for change in _changes(instruction))
+def _changes_of(code: bytes) -> tuple[Mapping[Location, _Change], Mapping[Location, int]]:
+    """What the instruction with these bytes changes; in the second part to constants, by their distance from it."""
+    changes = dict(change for instruction in _decoder().disasm(code, 0, 1) for change in _changes(instruction))
+    relative = {location: change.offset for location, change in changes.items() if isinstance(change, _Relative)}
+    return {place: change for place, change in changes.items() if not isinstance(change, _Relative)}, relative
 
 
 @functools.cache
-def _of_branch(mnemonic: str) -> Mapping[Location, _Effect]:
+def _of_branch(mnemonic: str) -> Mapping[Location, _Change]:
     """What a call of, or a jump to, a constant address changes."""
     return dict.fromkeys(("rsp", *_LOST_IN_CALLS)) if mnemonic == "call" else {}
 

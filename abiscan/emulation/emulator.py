@@ -193,10 +193,12 @@ class Emulator:
         """
         if self.taint.memory or self.taint.read:
             self.taint.mark(address, len(data), self.taint.read)
-        with contextlib.suppress(AccessError, OverflowError):
+        try:
             self.vm.mem_write(address, data)
+        except (AccessError, OverflowError):
+            self._page_in(address, len(data))
+        else:
             return
-        self._page_in(address, len(data))
         try:
             self.vm.mem_write(address, data)
         except AccessError as error:

@@ -17,8 +17,9 @@ elsewhere.
 
 from __future__ import annotations
 
-import re
 from typing import Final
+
+from abiscan.regex import regex
 
 VARIABLES: Final = {
     b"HOME": b"/root",
@@ -30,14 +31,14 @@ VARIABLES: Final = {
 
 # Functions whose answers are those of a machine, and none of the language: the doubles of all others, but for torch's
 # and Python's, do what the real ones do anywhere.
-_ASKS: Final = re.compile(
+_ASKS: Final = regex(
     r"(?:secure_)?getenv$|f?open(?:at|dir)?(?:64)?$|dl(?:open|sym|addr|info)|f?access(?:at)?$|(?:__[fl]?x)?[fl]?stat"
     r"|sysconf$|get_nprocs|getauxval|uname$|isatty$|readlink|realpath|getcwd$|omp_|sched_|setlocale$|mmap"
     r"|_ZNSt10filesystem|_ZNSt1[34]basic_[io]?f(?:stream|ilebuf)|_ZNSt6thread20hardware"
 )
 # Of torch's functions, those whose doubles do what torch does.
-_TORCH: Final = re.compile(r"_ZN[KR]*(?:5torch|3c10|2at)|aoti_|torch_|_?Py|__(?:cuda|hip)")
-_FAITHFUL: Final = re.compile(
+_TORCH: Final = regex(r"_ZN[KR]*(?:5torch|3c10|2at)|aoti_|torch_|_?Py|__(?:cuda|hip)")
+_FAITHFUL: Final = regex(
     r"_ZNR?5torch7Library|_ZN5torch3jit(?:11parseSchema|17parseSchemaOrName)E|_ZN5torch11CppFunction"
     r"|_ZN3c106detail(?:\d+torch(?:CheckFail|InternalAssertFail)|12infer_schema)|_ZNK?3c10\d+\w*Error"
     r"|_ZN3c10\d+\w+Type(?:3get|\d+of)|aoti_torch_library_|torch_library_"

@@ -21,6 +21,7 @@ _ULEB, _SLEB = 0x01, 0x09
 _WORD: Final = 0xFFFF_FFFF_FFFF_FFFF
 _MOST_BYTES: Final = 1 << 20  # of one table
 _MOST_ACTIONS: Final = 64
+_AHEAD, _PAGE = 64, 0x1000
 
 
 class _Memory(Protocol):
@@ -39,6 +40,7 @@ class _Reader:
     def __init__(self, memory: _Memory, at: int) -> None:
         self._memory = memory
         self.at = at
+        self._part, self._start = b"", at  # what was read ahead
 
     def take(self, form: str) -> int:
         size = struct.calcsize(form)
@@ -47,7 +49,13 @@ class _Reader:
         return int(value)
 
     def byte(self) -> int:
-        return self.take("<B")
+        offset = self.at - self._start
+        if not 0 <= offset < len(self._part):
+            # No page is touched that the byte is not in.
+            self._part, self._start = self._memory.read(self.at, min(_AHEAD, -self.at % _PAGE or _PAGE)), self.at
+            offset = 0
+        self.at += 1
+        return self._part[offset]
 
     def unsigned(self) -> int:
         return self._number()[0]
@@ -151,6 +159,11 @@ class Frames:
         self._memory = memory
         self._header = header
         self._stack_pointer = stack_pointer
+        # The tables are in memory that code cannot write.
+        self._functions: dict[int, FrameEntry | None] = {}
+        self._commons: dict[int, _Common] = {}
+        self._rows: dict[tuple[int, int], _Row] = {}
+        self._landings: dict[tuple[int, int], Landing | None] = {}
         reader = _Reader(memory, header)
         _, self._frame_encoding, count_encoding, self._table_encoding = (reader.byte() for _ in range(4))
         self._frames = reader.encoded(self._frame_encoding, header)
@@ -159,6 +172,11 @@ class Frames:
 
     def function_at(self, address: int) -> FrameEntry | None:
         """The function that ``address`` is in."""
+        if address not in self._functions:
+            self._functions[address] = self._find(address)
+        return self._functions[address]
+
+    def _find(self, address: int) -> FrameEntry | None:
         if self._table_encoding != _DATA_RELATIVE | 0x0B:
             return None
         low, high = 0, self._count
@@ -185,7 +203,9 @@ class Frames:
         offset = reader.take("<I")
         if not offset or length > _MOST_BYTES:
             return None
-        common = self._read_common(here - offset)
+        if here - offset not in self._commons:
+            self._commons[here - offset] = self._read_common(here - offset)
+        common = self._commons[here - offset]
         start = reader.encoded(common.pointers, self._header)
         size = reader.encoded(common.pointers & 0x0F)
         data = 0
@@ -261,6 +281,12 @@ class Frames:
 
     def _row(self, function: FrameEntry, pc: int) -> _Row:
         """The rules at the call that returns to ``pc``."""
+        place = function.instructions, pc
+        if place not in self._rows:
+            self._rows[place] = self._read_row(function, pc)
+        return self._rows[place]
+
+    def _read_row(self, function: FrameEntry, pc: int) -> _Row:
         common = function.common
         row = _Row()
         self._run(common, _Reader(self._memory, common.start), common.end, row, None, 0, None)
@@ -376,6 +402,12 @@ class Frames:
 
     def landing(self, function: FrameEntry, pc: int) -> Landing | None:
         """What the function does with an exception that comes out of the call that returns to ``pc``; None: nothing."""
+        place = function.data, pc
+        if place not in self._landings:
+            self._landings[place] = self._read_landing(function, pc)
+        return self._landings[place]
+
+    def _read_landing(self, function: FrameEntry, pc: int) -> Landing | None:
         if not function.data:
             return None
         reader = _Reader(self._memory, function.data)

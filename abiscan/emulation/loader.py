@@ -14,13 +14,17 @@ import re
 import struct
 from collections import defaultdict
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from abiscan.binary.elf import ElfFile, Tag
 from abiscan.emulation import native
 from abiscan.emulation.arch import Arch
 from abiscan.emulation.emulator import PAGE_SIZE
 from abiscan.errors import NotElfError
+from abiscan.regex import regex
+
+if TYPE_CHECKING:
+    from abiscan.emulation.native._core import Links
 
 BASE: Final = 0x10_0000_0000  # of the object's address 0
 SPACING: Final = 0x1_0000_0000  # between the objects of a process
@@ -29,10 +33,11 @@ _PT_TLS: Final = 7
 _PT_GNU_EH_FRAME: Final = 0x6474_E550
 _PF_X, _PF_W = 1, 2
 _SYMBOL: Final = struct.Struct("<IBBHQQ")
+_ADDRESS: Final = struct.Struct("<Q")
 _PROGRAM_HEADER: Final = struct.Struct("<IIQQQQQQ")
 _STT_FUNC, _STT_GNU_IFUNC = 2, 10
 _WORD: Final = 0xFFFF_FFFF_FFFF_FFFF
-_TEXT: Final = re.compile(rb"[^\0]*")
+_TEXT: Final = regex(rb"[^\0]*")
 _LONGEST_ARRAY: Final = 1 << 19  # of initialisers, in bytes
 
 # Module numbers for __tls_get_addr: offsets count from the object's own block, or from the thread pointer.
@@ -63,6 +68,13 @@ class Slots(NamedTuple):
 
     by_stub: dict[int, str]
     others: dict[int, str]
+
+
+class SymbolSlots(NamedTuple):
+    """The same, with the numbers of the symbols in their table."""
+
+    by_stub: dict[int, int]
+    others: dict[int, int]
 
 
 class Header(NamedTuple):
@@ -272,20 +284,26 @@ class Image:
 
     def _relocate_page(self, content: bytearray, start: int) -> None:
         arch, (first, second) = self._arch, self._tables
-        second_from = len(first) // 3
-        for index in self._relocations.get(start >> 12, ()):
+        base, relative, by_symbol, known = self.base, arch.relative, (arch.absolute, *arch.slots), self._addresses
+        store, last, second_from = _ADDRESS.pack_into, PAGE_SIZE - _ADDRESS.size, len(first) // 3
+        for index in self._relocations.get(start >> 12, ()):  # as little as possible for each
             words, at = (first, 3 * index) if index < second_from else (second, 3 * (index - second_from))
-            offset, info, addend = words[at], words[at + 1], words[at + 2]
-            kind = info & 0xFFFF_FFFF
+            place, info, addend = words[at] - start, words[at + 1], words[at + 2]
+            kind, number = info & 0xFFFF_FFFF, info >> 32
             try:
-                if kind == arch.relative:
-                    self._patch(content, offset - start, self.base + addend)
-                elif kind == arch.absolute or kind in arch.slots:
-                    self._patch(content, offset - start, self._address_of(info >> 32) + addend)
+                if kind == relative:
+                    value = base + addend
+                elif kind in by_symbol:
+                    value = (known[number] if number in known else self._address_of(number)) + addend
                 else:
-                    self._relocate(content, offset - start, kind, info >> 32, addend)
+                    self._relocate(content, place, kind, number, addend)
+                    continue
             except (struct.error, NotElfError):
                 continue  # a relocation that names no symbol changes nothing
+            if place <= last:
+                store(content, place, value & _WORD)
+            else:
+                self._patch(content, place, value)
 
     def _address_of(self, index: int) -> int:
         """The address for a reference to a symbol of the table; the most common case does not need its name."""
@@ -338,17 +356,34 @@ class Image:
 
         :param own: to those that the object defines itself, and that another object may preempt
         """
-        slots = Slots({}, {})
+        numbers = self._slots(lambda index: self._is_defined(index) is own and names(self.symbol(index).name))
+        return Slots(*({slot: self.symbol(index).name for slot, index in part.items()} for part in numbers))
+
+    def import_slots(self) -> SymbolSlots:
+        """The words that lead to imported functions, with the numbers of their symbols."""
+        return self._slots(lambda index: not self._is_defined(index))
+
+    def _slots(self, is_wanted: Callable[[int], bool]) -> SymbolSlots:
+        slots = SymbolSlots({}, {})
         for table in self._tables:
             halves = table.cast("B").cast("I")  # a relocation: offset, type, symbol, addend, in six of them
             symbols = halves[3::6].tolist()
-            either = (index for index in set(symbols) if self._is_defined(index) is own)
-            wanted = {index: name for index in either if names(name := self.symbol(index).name)}
+            wanted = set(filter(is_wanted, set(symbols)))
             for at, index in enumerate(symbols) if wanted else ():
                 if index in wanted and (kind := halves[6 * at + 2]) in self._arch.slots:
                     which = slots.by_stub if kind == self._arch.stub_slot else slots.others
-                    which[table[3 * at]] = wanted[index]
+                    which[table[3 * at]] = index
         return slots
+
+    def add_links(self, links: Links) -> bool:
+        """Add the words that relocations fill; False if a table is damaged, or its end is not known."""
+        symbols = bytes(self._symbol_table[: self._symbol_count() * _SYMBOL.size])
+        kinds = (self._arch.relative, self._arch.absolute, *self._arch.slots)
+        if not all(links.add_relocations(table.tobytes(), symbols, *kinds) for table in self._tables):
+            return False
+        for at in itertools.chain.from_iterable(self._extra.values()):
+            links.add_pointer(at, int.from_bytes(self.file.bytes_at(at, 8), "little"))
+        return True
 
     def own_pointers(self) -> dict[int, int]:
         """The words that relocations fill with addresses of the object itself: both in the file's own space."""

@@ -18,21 +18,22 @@ from abiscan.emulation.loader import BASE
 from abiscan.emulation.model import NotRun, RegisteredKernel
 from abiscan.emulation.recovery import DAMAGE, Recovery
 from abiscan.emulation.strings import COW, CXX11
+from abiscan.regex import regex
 
 _INSTRUCTIONS: Final = 100_000
 _ABI_VERSION: Final = "aoti_torch_abi_version"
 _KEY_SET: Final = 0  # of a kernel without arguments that asks for it, which none does
 _STRING_SIZE: Final = 32
-_WITHOUT_ARGUMENTS: Final = re.compile(r"[\w:.]*\(\)\s*->\s*(?P<result>.*)", re.ASCII)
-_RESULT_NAME: Final = re.compile(r"(?<=[\w?)])\s+\w+$")
+_WITHOUT_ARGUMENTS: Final = regex(r"[\w:.]*\(\)\s*->\s*(?P<result>.*)", re.ASCII)
+_RESULT_NAME: Final = regex(r"(?<=[\w?)])\s+\w+$")
 
 # The functions that do here exactly what they do on every machine.
-_FAITHFUL: Final = re.compile(
+_FAITHFUL: Final = regex(
     r"(__)?(mem(cpy|move|set|cmp|chr)|bcmp|str(n?len|n?cmp|chr|rchr|str|n?cpy|cat|dup)|[mc]alloc|realloc|free)(_chk)?$"
     r"|torch_new_stable_ivalue$|_Zn[wa]|_Zd[la]|_ZNK?S[ts]|_ZSt(?!\d+__throw)|_ZSt\w*__ostream_insert|_ZNSo|_ZNSi"
     r"|__cxa_(guard|atexit)|__tls_get_addr$|(__)?v?snprintf(_chk)?$|sprintf$|(__isoc23_)?strtou?ll?$|ato(i|ll?)$"
 )
-_OF_THE_MACHINE: Final = re.compile(r"_ZNK?St(6thread|6chrono|13random_device|6locale)|_ZNK?St8ios_base")
+_OF_THE_MACHINE: Final = regex(r"_ZNK?St(6thread|6chrono|13random_device|6locale)|_ZNK?St8ios_base")
 
 
 def call(

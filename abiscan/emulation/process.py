@@ -10,7 +10,6 @@ that.
 from __future__ import annotations
 
 import contextlib
-import re
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
@@ -36,6 +35,7 @@ from abiscan.emulation.stream_layouts import stream_layout
 from abiscan.emulation.taint import AnswerDecision
 from abiscan.emulation.type_information import BASES, ROOT, VTABLES, TypeInformation
 from abiscan.emulation.unknown_answers import written
+from abiscan.regex import regex
 
 Double = Callable[["Call"], "int | None"]
 
@@ -62,7 +62,7 @@ _WITHOUT_EFFECT: Final = (
     *("__cudaRegisterFunction", "__cudaRegisterVar", "__cudaRegisterFatBinaryEnd"),
 )
 # Functions whose doubles keep what they are given where no instruction sees it.
-_KEEPS: Final = re.compile(r"_ZN[KR]*(5torch|3c10|2at)|aoti_torch|torch_|_?Py|__(cuda|hip)")
+_KEEPS: Final = regex(r"_ZN[KR]*(5torch|3c10|2at)|aoti_torch|torch_|_?Py|__(cuda|hip)")
 _DOUBLE: Final = 64  # bits
 _STREAM_TABLE: Final = 24
 
@@ -240,7 +240,10 @@ class EmulatedProcess:
 
     def image_at(self, address: int) -> Image | None:
         """The object that ``address`` belongs to, None if it is none's."""
-        return next((image for image in self.images if image.contains(address)), None)
+        for image in self.images:
+            if image.contains(address):
+                return image
+        return None
 
     def import_at(self, address: int) -> str | None:
         """The imported function whose slot, or whose code here, ``address`` lies in."""

@@ -6,7 +6,7 @@ A name without a namespace takes the library's; a kernel without a dispatch key 
 
 from __future__ import annotations
 
-import re
+import bisect
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
@@ -24,11 +24,12 @@ from abiscan.emulation.model import (
     RegisteredOperator,
     Registry,
 )
+from abiscan.regex import regex
 
 NAMESPACE_SEPARATOR = "::"
 
 
-_BLANKS: Final = re.compile(r"\s*([:.])\s*")
+_BLANKS: Final = regex(r"\s*([:.])\s*")
 
 
 def name_as_read(text: str) -> str:
@@ -51,6 +52,7 @@ class Recorder:
         self.phase = Phase.STATIC_INIT
         self.libraries: list[Library] = []
         self.operators: list[RegisteredOperator] = []
+        self._names: set[str] = set()  # of the operators that the dispatcher knows
         self.kernels: list[RegisteredKernel] = []
         self.fallbacks: list[RegisteredFallback] = []
         self.classes: list[CustomClass] = []
@@ -124,13 +126,20 @@ class Recorder:
             library=library.order if library else None,
         )
         self.operators.append(defined)
+        if not jit_only:
+            self._names.add(full)
         if built:
             self.built.add(full)
         return defined
 
     def has_operator(self, name: str) -> bool:
         """Whether an operator with this full name is already defined."""
-        return any(operator.name == name and not operator.jit_only for operator in self.operators)
+        return name in self._names
+
+    def opened(self, order: int) -> Library | None:
+        """The library with this place among all records, None if it does not live any more."""
+        at = bisect.bisect_left(self.libraries, order, key=lambda library: library.order)
+        return self.libraries[at] if at < len(self.libraries) and self.libraries[at].order == order else None
 
     def kernel(
         self,
@@ -214,6 +223,7 @@ class Recorder:
         for records in lists:
             records[:] = [record for record in records if record.library != library]
         self.libraries[:] = [each for each in self.libraries if each.order != library]
+        self._name_operators()
 
     def end(self, cause: str, text: str, symbol: str | None) -> None:
         """Record that the process ends."""
@@ -227,6 +237,10 @@ class Recorder:
         """Forget what has been recorded since."""
         for records, mark in zip(self._lists(), marks, strict=True):
             del records[mark:]
+        self._name_operators()
+
+    def _name_operators(self) -> None:
+        self._names = {operator.name for operator in self.operators if not operator.jit_only}
 
     def since(self, marks: tuple[int, ...]) -> tuple[object, ...]:
         """What has been recorded since, apart from its place among everything else."""

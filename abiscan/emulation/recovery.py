@@ -6,7 +6,6 @@ import contextlib
 import functools
 import itertools
 import operator
-import re
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -40,6 +39,7 @@ from abiscan.emulation.exceptions import ProcessTermination
 from abiscan.emulation.loader import BASE, Image
 from abiscan.emulation.lookups import LookupReader, imported_operators
 from abiscan.emulation.model import EmulationGap, Library, LibraryKind, Lookup, Phase, Registrations
+from abiscan.emulation.named_data import data_of
 from abiscan.emulation.process import Double, EmulatedProcess
 from abiscan.emulation.processor import AccessError
 from abiscan.emulation.recorder import NAMESPACE_SEPARATOR, Recorder
@@ -47,6 +47,7 @@ from abiscan.emulation.taint import AnswerDecision
 from abiscan.emulation.torch_state import TorchState
 from abiscan.emulation.tracing import traced
 from abiscan.errors import NotElfError
+from abiscan.regex import regex
 
 _STAGE: Final = "emulation"
 _INSTRUCTIONS_PER_FUNCTION: Final = 20_000_000
@@ -70,8 +71,8 @@ _MOST_OPERATORS_ON_CALL: Final = 1_000  # of one function: no library has as man
 _FLAT_MAP: Final = b"_ZN3ska8detailv317sherwood_v3_table"
 _CLASS_BASE: Final = b"_ZN5torch6detail10class_baseC"
 # A "?" for a type, and not one behind it: see TypeObjects.text.
-_UNKNOWN_TYPE: Final = re.compile(r"(?<![\w\])])\?")
-_TEXT: Final = re.compile(r'"(?:\\.|[^"\\])*"')  # the default of an argument
+_UNKNOWN_TYPE: Final = regex(r"(?<![\w\])])\?")
+_TEXT: Final = regex(r'"(?:\\.|[^"\\])*"')  # the default of an argument
 # What the code that reads a damaged file or emulated process may raise.
 DAMAGE: Final = (
     *(NotElfError, AccessError, OverflowError, ValueError, struct.error),
@@ -326,7 +327,7 @@ class Recovery:
         for function in self.functions_reached(start):
             if not (left and label):
                 break
-            data, count = process.arch.data_of(image.base + function, self.functions.code_of(function), left)
+            data, count = data_of(process.arch, image.base + function, self.functions.code_of(function), left)
             left -= count
             for address, length in data:
                 place = self.datum_at(address)

@@ -6,10 +6,11 @@ base ``std::basic_ios`` is the last.
 
 from __future__ import annotations
 
-import re
 from typing import Final, NamedTuple
 
-_CLASS: Final = re.compile(r"St(7__cxx11)?1\d(basic_)([io]?)(string|f)streamIcSt11char_traitsIcE")
+from abiscan.regex import regex
+
+_CLASS: Final = regex(r"St(7__cxx11)?1\d(basic_)([io]?)(string|f)streamIcSt11char_traitsIcE")
 _STRING_BUFFER: Final = {True: 104, False: 80}  # sizeof(std::stringbuf), with the new strings and with the old ones
 _FILE_BUFFER: Final = 240
 

@@ -27,6 +27,7 @@ _MOST_STEPS: Final = 400_000  # of one object
 _MOST_BYTES: Final = 1 << 20  # of memory that is guarded at a time
 _MOST_CALLS: Final = 500  # of one function from one place
 _WORD: Final = 0xFFFF_FFFF_FFFF_FFFF
+_PAGE_SHIFT: Final = 12
 
 
 class _Machine(Protocol):
@@ -88,6 +89,7 @@ class Taint:
         self._done = 0  # the sources that have decided: there is nothing more to learn of them
         self.registers: dict[str, int] = {}
         self.memory: dict[int, int] = {}
+        self._pages: dict[int, int] = {}  # how many bytes of each page are in ``memory``
         self.read = 0
         """What the double that runs has read."""
         self._instructions: dict[int, DataFlow | None] = {}
@@ -140,8 +142,9 @@ class Taint:
         self.registers = {}
         self._suspended.clear()
         self.read = 0
-        for address in [address for address in self.memory if address in stack]:
-            self._clear(address)
+        if any(page << _PAGE_SHIFT in stack for page in self._pages):
+            for address in [address for address in self.memory if address in stack]:
+                self._clear(address)
 
     def enter(self) -> dict[str, int]:
         """A double calls a function of the object, with arguments made of what it has read."""
@@ -178,16 +181,24 @@ class Taint:
         for at in range(address, address + size):
             if at not in self.memory:
                 self._machine.guard(at, guarded=True)
+                self._pages[at >> _PAGE_SHIFT] = self._pages.get(at >> _PAGE_SHIFT, 0) + 1
             self.memory[at] = label
 
     def _marked(self, address: int, size: int) -> list[int]:
         """Return the bytes of a part of memory that come from answers."""
+        first, last = address >> _PAGE_SHIFT, address + size - 1 >> _PAGE_SHIFT
+        if first not in self._pages and (first == last or self._pages.keys().isdisjoint(range(first, last + 1))):
+            return []
         if size < len(self.memory):
             return [at for at in range(address, address + size) if at in self.memory]
         return [at for at in self.memory if address <= at < address + size]
 
     def _clear(self, address: int) -> None:
         del self.memory[address]
+        page = address >> _PAGE_SHIFT
+        self._pages[page] -= 1
+        if not self._pages[page]:
+            del self._pages[page]
         self._machine.guard(address, guarded=False)
 
     def label_of(self, address: int, size: int) -> int:

@@ -38,6 +38,7 @@ from abiscan.emulation.recovery import DAMAGE
 from abiscan.emulation.strings import abi_in
 from abiscan.emulation.torch_state import TorchState
 from abiscan.errors import NotElfError
+from abiscan.regex import regex
 
 _STAGE: Final = "emulation of torch"
 _INSTRUCTIONS_PER_FUNCTION: Final = 50_000_000
@@ -59,28 +60,26 @@ _BOUNDARY: Final = _names(
     r"_ZN3c106detail12infer_schema20make_function_schemaE",
 )
 # Objects of kernels contain nothing that is recorded, and there are many.
-_WITHOUT_EFFECT: Final = re.compile(rb"_ZN5torch11CppFunctionD[12]Ev")
+_WITHOUT_EFFECT: Final = regex(rb"_ZN5torch11CppFunctionD[12]Ev")
 # These create objects that other code of torch uses, so they are executed, and only observed.
 _OBSERVED: Final = _names(api.REGISTER_CLASS, api.REGISTER_METHOD)
-_NAMED: Final = re.compile(
-    rb"_ZTVN3c10[0-9]+[A-Za-z]*TypeE|_ZN3c10(?:[0-9]+[A-Za-z]*)?18fallthrough_kernel[A-Za-z0-9_]*"
-)
+_NAMED: Final = regex(rb"_ZTVN3c10[0-9]+[A-Za-z]*TypeE|_ZN3c10(?:[0-9]+[A-Za-z]*)?18fallthrough_kernel[A-Za-z0-9_]*")
 _VTABLE: Final = "_ZTV"
 _VTABLE_HEAD: Final = 16  # a virtual pointer leads past the offset to top and the type information
 
 
 _REGISTRIES: Final = _names(*api.FILLED)
-_INFER: Final = re.compile(rb"_ZN3c106detail12infer_schema20make_function_schemaE[A-Za-z0-9_]*")
+_INFER: Final = regex(rb"_ZN3c106detail12infer_schema20make_function_schemaE[A-Za-z0-9_]*")
 # A function of the Arm Compute Library, which sets the number of threads while torch is loaded.
 _SCHEDULER: Final = "_ZN11arm_compute9Scheduler3getEv"
 _VIRTUAL: Final = "a virtual function without effect"
 _VIRTUAL_FUNCTIONS: Final = 32
 _NO_TYPE: Final = "a function that gives no type"
 _SCHEMA_SIZE: Final = 256  # more than any release's FunctionSchema takes
-_KEY_NAME: Final = re.compile(rb"_ZN3c108toStringENS_(?:11DispatchKey|12TensorTypeId)E")
+_KEY_NAME: Final = regex(rb"_ZN3c108toStringENS_(?:11DispatchKey|12TensorTypeId)E")
 # Exists since 1.12, when dispatch keys became pairs of a functionality and a backend, and got 16 bits.
-_BACKEND_COMPONENT: Final = re.compile(rb"_ZN3c108toStringENS_16BackendComponentE")
-_IS_INCLUDED: Final = re.compile(rb"_ZN3c1017isIncludedInAliasENS_11DispatchKeyES0_")
+_BACKEND_COMPONENT: Final = regex(rb"_ZN3c108toStringENS_16BackendComponentE")
+_IS_INCLUDED: Final = regex(rb"_ZN3c1017isIncludedInAliasENS_11DispatchKeyES0_")
 _UNKNOWN_KEY: Final = "UNKNOWN"  # _TENSOR_TYPE_ID; from 1.12 on also Unknown and what is put together with it
 _NO_BACKEND: Final = "Undefined"
 _MAX_KEYS: Final = 256

@@ -31,6 +31,7 @@ from abiscan.emulation.standard_types import StandardTypes
 from abiscan.emulation.strings import abi_of
 from abiscan.emulation.type_objects import TypeObjects
 from abiscan.emulation.values import Values
+from abiscan.regex import regex
 
 _DEFINE_WITHOUT_TAGS: Final = "_ZNR5torch7Library4_defEON3c1014FunctionSchemaEPNS1_12OperatorNameE"
 # std::unordered_map and std::unordered_set (bits/hashtable.h): buckets, their number, first node, number of elements,
@@ -41,7 +42,7 @@ _OWN_BUCKET: Final = 48
 _PLAIN_TYPE: Final = b"SingletonOrSharedTypePtr"
 _SHARED_TYPES: Final = (b"St10shared_ptrINS_4TypeE", b"St10shared_ptrIN3c104TypeE")
 _FIRST_SYMBOL: Final = 1 << 24  # below are torch's own, which are numbers in the code
-_NAME: Final = re.compile(r"[\w.:<>-]+\s*(?:\(|$)", re.ASCII)
+_NAME: Final = regex(r"[\w.:<>-]+\s*(?:\(|$)", re.ASCII)
 
 
 class TorchState:

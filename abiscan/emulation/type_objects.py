@@ -7,12 +7,12 @@ the class. Source: ``ATen/core/jit_type.h``, ``ATen/core/jit_type_base.h``.
 from __future__ import annotations
 
 import itertools
-import re
 import struct
 from typing import Final
 
 from abiscan.emulation.emulator import Stop
 from abiscan.emulation.standard_types import StandardTypes
+from abiscan.regex import regex
 
 _VECTOR: Final = 24
 _CONTROL_BLOCK: Final = struct.Struct("<QII8x")  # virtual pointer, use count, weak count (bits/shared_ptr_base.h)
@@ -43,7 +43,7 @@ _PRINTED: Final = {
     "PyObjectType": "PyObject",
 }
 _CONTAINERS: Final = {"ListType": "{}[]", "OptionalType": "{}?", "DictType": "Dict({}, {})", "FutureType": "Future({})"}
-_CLASS: Final = re.compile(r"_Z(?:TV)?N3c10(\d+)")
+_CLASS: Final = regex(r"_Z(?:TV)?N3c10(\d+)")
 
 
 def _class_name(mangled: str) -> str:

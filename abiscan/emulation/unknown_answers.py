@@ -8,7 +8,6 @@ its mangled name tells of, and all that can be where it tells nothing, each up t
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Iterator
 from typing import Final, Protocol
 
@@ -17,13 +16,14 @@ from abiscan.emulation.arch import Arch
 from abiscan.emulation.emulator import Emulator
 from abiscan.emulation.exceptions import Exceptions
 from abiscan.emulation.loader import Image
+from abiscan.regex import regex
 
 _LARGEST: Final = 256
 _STATIC: Final = 64  # of a datum of the object
 _HIDDEN: Final = 2  # ``this``, and where a result in memory goes
-_NOTHING: Final = re.compile(r"_ZN\w*D[012]Ev$")
-_PARAMETERS: Final = re.compile(r"\((.*)\)(?: const)?(?: &&?)?$")
-_BRACKETS: Final = re.compile(r"<[^<>]*>|\([^()]*\)|\[[^\[\]]*\]")
+_NOTHING: Final = regex(r"_ZN\w*D[012]Ev$")
+_PARAMETERS: Final = regex(r"\((.*)\)(?: const)?(?: &&?)?$")
+_BRACKETS: Final = regex(r"<[^<>]*>|\([^()]*\)|\[[^\[\]]*\]")
 
 # Functions of the C library that write through pointers: the argument, and how many bytes; a text for the argument that
 # tells it (POSIX.1-2017, and the layouts of glibc on 64-bit machines).

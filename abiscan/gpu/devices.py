@@ -8,9 +8,10 @@ from typing import Final
 from msgspec import Struct
 
 from abiscan.gpu.drivers import Driver
+from abiscan.regex import regex
 
-_CAPABILITY: Final = re.compile(r"(?:sm_?|compute_?)?([0-9]{1,2})\.?([0-9])[af]?", re.IGNORECASE)
-_GFX: Final = re.compile(r"gfx[0-9a-f]{3,4}(?::[a-z]+[+-])*", re.IGNORECASE)
+_CAPABILITY: Final = regex(r"(?:sm_?|compute_?)?([0-9]{1,2})\.?([0-9])[af]?", re.IGNORECASE)
+_GFX: Final = regex(r"gfx[0-9a-f]{3,4}(?::[a-z]+[+-])*", re.IGNORECASE)
 
 # NVIDIA, "CUDA GPU Compute Capability"; AMD, "Accelerator and GPU hardware specifications".
 _NAMES: Final[tuple[tuple[str, int | str], ...]] = (

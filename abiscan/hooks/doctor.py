@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import posixpath
-import re
 import shlex
 import sys
 import tempfile
@@ -31,12 +30,13 @@ from abiscan.inputs.image_files import is_torch_image
 from abiscan.inputs.packages import Distribution, is_library
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import uses_torch
+from abiscan.regex import regex
 from abiscan.results.doctor import Ailment, Diagnosis, Trouble
 from abiscan.torches.from_libs import build_of
 from abiscan.torches.torch import ImageTorch, TorchChoice, TorchOf
 
 # auditwheel renames the libraries that it puts into a wheel: libc10-5de87c2d.so.
-_COPY: Final = re.compile(r"(?P<stem>lib\w+)(?:-[0-9a-f]{8})?(?P<end>\.so)")
+_COPY: Final = regex(r"(?P<stem>lib\w+)(?:-[0-9a-f]{8})?(?P<end>\.so)")
 
 
 class Examination(Struct, frozen=True, kw_only=True):

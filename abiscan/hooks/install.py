@@ -6,7 +6,6 @@ compiled extensions is checked against it before anything is installed.
 
 from __future__ import annotations
 
-import re
 import tempfile
 import urllib.parse
 import urllib.request
@@ -25,13 +24,14 @@ from abiscan.inputs.requirement import applying
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source, uses_torch
 from abiscan.inputs.version import TorchVersion
+from abiscan.regex import regex
 from abiscan.torches import embedded, torch_images
 from abiscan.torches.torch import ReleaseNumber, TorchAt, TorchChoice, TorchOf
 
-_PURE: Final = re.compile(r"-none-any\.whl$")
-_OF_CUDA: Final = re.compile(r"(nvidia|cuda)-")
+_PURE: Final = regex(r"-none-any\.whl$")
+_OF_CUDA: Final = regex(r"(nvidia|cuda)-")
 # The metadata say what torch requires; some installers do not show them, and these packages have gigabytes.
-_OF_TORCH: Final = re.compile(r"(nvidia|cuda)-|(pytorch-)?triton$")
+_OF_TORCH: Final = regex(r"(nvidia|cuda)-|(pytorch-)?triton$")
 # From this version on, the default CUDA wheels require CUDA from other wheels, which identifies them.
 _CUDA_BESIDE: Final = TorchVersion("2.0")
 

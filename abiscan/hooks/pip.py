@@ -21,13 +21,14 @@ from abiscan.errors import InputError, UnclearPlanError
 from abiscan.hooks import arguments as arguments_of
 from abiscan.hooks.install import InstallerError, Plan, Planned
 from abiscan.inputs import interpreter, packages, programs
+from abiscan.regex import regex
 
 _PLANS_WITH_METADATA: Final = Version("25.1")
 _REPORT_VERSION: Final = "1"
 # What pip itself accepts; they are printed, so they had better be nothing else.
-_NAME: Final = re.compile(r"[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?", re.ASCII)
-_VERSION: Final = re.compile(r"[\w.+!-]+", re.ASCII)
-_VERSIONS: Final = re.compile(r"^Available versions: (.+)$", re.MULTILINE)
+_NAME: Final = regex(r"[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?", re.ASCII)
+_VERSION: Final = regex(r"[\w.+!-]+", re.ASCII)
+_VERSIONS: Final = regex(r"^Available versions: (.+)$", re.MULTILINE)
 
 
 class Pip(Struct, frozen=True):

@@ -29,16 +29,17 @@ from abiscan.hooks.install import InstallerError, Plan, Planned
 from abiscan.hooks.pip import versions
 from abiscan.inputs import disk, programs
 from abiscan.inputs.requirements_file import read_requirements
+from abiscan.regex import regex
 
 # " + torchaudio==2.8.0", " - pkg==1.0 (from file:///…/pkg-1.0-….whl)", " + pkg @ file:///…/pkg-1.0-….whl".
-_CHANGE: Final = re.compile(
+_CHANGE: Final = regex(
     r" (?P<sign>[-+~]) (?P<name>[A-Za-z0-9][\w.-]*)"
     r"(?:==(?P<version>[\w.+!-]+)(?: \(from (?P<source>\S+)\))?| @ (?P<url>\S+))",
     re.ASCII,
 )
-_BEGINS_CHANGE: Final = re.compile(r" [-+~] ")
-_COUNT: Final = re.compile(r"Would (?P<what>install|uninstall) (?P<number>\d+) packages?")
-_ENVIRONMENT: Final = re.compile(r"^Using Python \S+ environment at:? (?P<folder>.+)$", re.MULTILINE)
+_BEGINS_CHANGE: Final = regex(r" [-+~] ")
+_COUNT: Final = regex(r"Would (?P<what>install|uninstall) (?P<number>\d+) packages?")
+_ENVIRONMENT: Final = regex(r"^Using Python \S+ environment at:? (?P<folder>.+)$", re.MULTILINE)
 _NO_CHANGES: Final = "Would make no changes"
 _JSON: Final = ("--output-format", "json")
 _ACTIONS: Final = {"installed": "+", "uninstalled": "-", "reinstalled": "~"}
@@ -54,7 +55,7 @@ _INDEX_VARIABLES: Final = {
     "UV_INDEX": "--extra-index-url",
     "UV_FIND_LINKS": "--find-links",
 }
-_NAMED_INDEX: Final = re.compile(r"^[\w-]+=(?=\S)")
+_NAMED_INDEX: Final = regex(r"^[\w-]+=(?=\S)")
 # They name a package whose replacement the user wants.
 _NAMING: Final = ("-P", "--upgrade-package", "--reinstall-package")
 

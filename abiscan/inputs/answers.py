@@ -26,7 +26,7 @@ _SUFFIX: Final = ".answer"
 _OF_CONTENT: Final = ".content"
 _FORMAT: Final = "1"
 _ERRORS: Final = (OSError, zlib.error, ValueError, LookupError, TypeError, AttributeError, ImportError, RecursionError)
-_READERS: Final = ("capstone-", "cxxfilt-", "icicle_emu-", "lief-", "packaging-")
+_READERS: Final = ("capstone-", "icicle_emu-", "lief-", "packaging-")
 """The packages that decide what abiscan reads in a file, by the names of their metadata."""
 
 

@@ -28,6 +28,7 @@ from abiscan.binary.elf import ElfFile
 from abiscan.errors import InputError
 from abiscan.inputs import disk
 from abiscan.inputs.files import LARGEST_TEXT, UNPACKING, unreadable
+from abiscan.regex import regex
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -37,8 +38,8 @@ else:
 SUFFIXES: Final = (".conda", ".tar.bz2")
 
 _INDEX: Final = "info/index.json"
-_PARTS: Final = re.compile(r"(?:info|pkg)-[^/]+\.tar\.zst")
-_SITE: Final = re.compile(r"(?:lib/python[0-9.]+/)?site-packages/(.*)", re.DOTALL)
+_PARTS: Final = regex(r"(?:info|pkg)-[^/]+\.tar\.zst")
+_SITE: Final = regex(r"(?:lib/python[0-9.]+/)?site-packages/(.*)", re.DOTALL)
 _IN_MEMORY: Final = 64 << 20
 _SMALL_MEMBER: Final = 16 << 20
 _LARGEST: Final = 8 << 30
@@ -50,7 +51,7 @@ _BLOCK: Final = 1 << 20
 _FIX: Final = "download it again"
 _DAMAGED: Final = (*UNPACKING, tarfile.TarError, zstd.ZstdError, KeyError)
 
-_SPEC: Final = re.compile(r"(?P<name>[A-Za-z0-9_.-]+)(?:\s*(?P<version>[^\s].*?))?(?:\s+(?P<build>\S+))?")
+_SPEC: Final = regex(r"(?P<name>[A-Za-z0-9_.-]+)(?:\s*(?P<version>[^\s].*?))?(?:\s+(?P<build>\S+))?")
 
 
 class CondaMember:

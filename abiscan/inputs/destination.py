@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import re
 import stat
 import tempfile
 from collections.abc import Iterator
@@ -20,9 +19,10 @@ from msgspec import Struct
 
 from abiscan.errors import InputError
 from abiscan.inputs import isolation, temporary
+from abiscan.regex import regex
 
 _MOST_LINKS: Final = 40  # as many as Linux follows
-_DESCRIPTOR: Final = re.compile(r"/dev/fd/(\d+)|/proc/(self|thread-self|\d+)(?:/task/\d+)?/fd/(\d+)")
+_DESCRIPTOR: Final = regex(r"/dev/fd/(\d+)|/proc/(self|thread-self|\d+)(?:/task/\d+)?/fd/(\d+)")
 _READ_ONLY: Final = "it is read-only"
 _NEW_FILE: Final = os.O_RDWR | os.O_CREAT | os.O_EXCL
 _IN_PLACE: Final = os.O_WRONLY | getattr(os, "O_NOCTTY", 0)

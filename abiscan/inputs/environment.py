@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -17,12 +16,13 @@ from msgspec import Struct
 
 from abiscan.errors import InputError
 from abiscan.inputs import disk, programs
+from abiscan.regex import regex
 
 _PYTHONS: Final = ("bin/python", "bin/python3", "Scripts/python.exe", "python.exe")  # the last one is of conda
 # What marks an environment that was made for one tool: pipx install and run, uv tool install.
 _TOOL_MARKERS: Final = ("pipx_metadata.json", "uv-receipt.toml")
 # Where uvx and uv run --with keep theirs, in uv's cache, which the user may put anywhere.
-_UV_CACHED: Final = re.compile("(archive|builds|environments)-v[0-9]+")
+_UV_CACHED: Final = regex("(archive|builds|environments)-v[0-9]+")
 _CACHE_MARKER: Final = "CACHEDIR.TAG"  # https://bford.info/cachedir
 
 

@@ -12,7 +12,6 @@ import hashlib
 import lzma
 import os
 import posixpath
-import re
 import struct
 import tempfile
 import zipfile
@@ -25,6 +24,7 @@ from abiscan.binary.elf import ElfFile, SharedObject
 from abiscan.errors import InputError
 from abiscan.inputs import disk
 from abiscan.inputs.trimmed import WORTHWHILE, Trimmed, trimmed
+from abiscan.regex import regex
 
 # No library of a wheel is larger: the largest libtorch_cuda.so has 1.6 GB. A member that claims more is a zip bomb.
 _LARGEST_MEMBER: Final = 4 << 30
@@ -43,7 +43,7 @@ _KEPT_INFLATED: Final = 1 << 30
 _STEP: Final = 4096
 _LOCAL_HEADER: Final = 30
 _LENGTHS: Final = struct.Struct("<26xHH")  # in that header: of the name and of the extra field, which follow it
-_DATA_FOLDER: Final = re.compile(r"^[^/]+\.data/(?:platlib|purelib)/")
+_DATA_FOLDER: Final = regex(r"^[^/]+\.data/(?:platlib|purelib)/")
 
 
 class ElfSource(Protocol):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from typing import Final
 
 from abiscan.inputs.files import ElfSource
+from abiscan.regex import regex
 
 _HEAD: Final = 4096
-_BUILD_ID_NOTE: Final = re.compile(rb"\x04\0\0\0[\x08-\x20]\0\0\0\x03\0\0\0GNU\0")
+_BUILD_ID_NOTE: Final = regex(rb"\x04\0\0\0[\x08-\x20]\0\0\0\x03\0\0\0GNU\0")
 
 
 def identity_of(source: ElfSource) -> str:

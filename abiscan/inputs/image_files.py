@@ -15,10 +15,11 @@ from abiscan.binary.elf import Machine
 from abiscan.binary.image import Images, ImageSystem, LibraryImage
 from abiscan.errors import InputError
 from abiscan.inputs.files import ElfSource
+from abiscan.regex import regex
 
-IMAGE_NAME: Final = re.compile(r"\.(pyd|dll|dylib)$", re.IGNORECASE)
+IMAGE_NAME: Final = regex(r"\.(pyd|dll|dylib)$", re.IGNORECASE)
 
-_TORCH_IMAGE: Final = re.compile(
+_TORCH_IMAGE: Final = regex(
     r"(lib)?(torch|torch_(cpu|cuda|python|global_deps|cuda_\w+)|c10(_cuda)?|caffe2_\w+|shm)\.(dll|dylib)", re.IGNORECASE
 )
 

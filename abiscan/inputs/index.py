@@ -10,7 +10,6 @@ import ast
 import functools
 import hashlib
 import io
-import re
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -37,16 +36,17 @@ from abiscan.inputs.packages import RemoteWheel
 from abiscan.inputs.remote import RemoteFile, tidy
 from abiscan.inputs.requirement import Metadata, applying, environment_for, metadata_of
 from abiscan.inputs.web import Web
+from abiscan.regex import regex
 
 if TYPE_CHECKING:
     from unearth.fetchers import Fetcher
 
 _PIP_SECONDS: Final = 60
 _SECTIONS: Final = ("global", "install", ":env:")  # the later ones have precedence
-_MANYLINUX: Final = re.compile(r"manylinux_2_(\d+)_(\w+)")
-_MACOSX: Final = re.compile(r"macosx_(\d+)_(\d+)_(x86_64|arm64)")
+_MANYLINUX: Final = regex(r"manylinux_2_(\d+)_(\w+)")
+_MACOSX: Final = regex(r"macosx_(\d+)_(\d+)_(x86_64|arm64)")
 _LEGACY: Final = {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}
-_METADATA: Final = re.compile(r"[^/]+\.dist-info/METADATA")
+_METADATA: Final = regex(r"[^/]+\.dist-info/METADATA")
 
 
 class Settings(Struct, frozen=True, kw_only=True):

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from abiscan.errors import InputError
 from abiscan.inputs import disk, programs
+from abiscan.regex import regex
 
 _QUERY: Final = """
 import importlib.machinery, importlib.util, json, sys
@@ -25,9 +26,7 @@ print(json.dumps([sys.version, importlib.machinery.EXTENSION_SUFFIXES, spec.orig
 """
 _SEARCH_PATH: Final = "import json, sys; print(json.dumps([path for path in sys.path if path]))"
 
-_TAG: Final = re.compile(
-    r"\.(?:cpython-|cp)(?P<major>[23])(?P<minor>[0-9]{1,2})(?P<flags>[a-z]*)(?:-[^.]*)?\.(?:so|pyd)$"
-)
+_TAG: Final = regex(r"\.(?:cpython-|cp)(?P<major>[23])(?P<minor>[0-9]{1,2})(?P<flags>[a-z]*)(?:-[^.]*)?\.(?:so|pyd)$")
 
 
 class PythonTag(Struct, frozen=True, kw_only=True):
@@ -159,7 +158,7 @@ def of_torch(package: Path, tag: PythonTag | None) -> Interpreter | None:
     return current if current.tag == tag else Interpreter(tag=tag)
 
 
-_INSTALLED: Final = re.compile(
+_INSTALLED: Final = regex(
     r"(?P<posix>/lib(?:64)?/python[0-9.]+t?/(?:site|dist)-packages/[^/]+)$|/lib/site-packages/[^/]+$", re.IGNORECASE
 )
 """How a package lies in its environment: ``prefix/lib/python3.11/site-packages/torch``, also in a framework of macOS;

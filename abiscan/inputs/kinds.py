@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import enum
-import re
 from pathlib import Path
 from typing import Final
 
 from abiscan.inputs import disk
+from abiscan.regex import regex
 
 WHEEL_SUFFIX: Final = ".whl"
-_CONDA: Final = re.compile(r"[^/]+-[^-/]+-[^-/]+(\.conda|\.tar\.bz2)")
-_SOURCE_ARCHIVE: Final = re.compile(r"\.(tar(\.\w+)?|tgz|tbz2?|txz|zip)$")
+_CONDA: Final = regex(r"[^/]+-[^-/]+-[^-/]+(\.conda|\.tar\.bz2)")
+_SOURCE_ARCHIVE: Final = regex(r"\.(tar(\.\w+)?|tgz|tbz2?|txz|zip)$")
 
 
 class TargetKind(enum.Enum):

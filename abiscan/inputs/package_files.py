@@ -16,10 +16,11 @@ from packaging.version import InvalidVersion
 from abiscan.inputs import disk
 from abiscan.inputs.files import LARGEST_TEXT, Archive
 from abiscan.inputs.packages import Distribution, files_of, find
+from abiscan.regex import regex
 
-_INFO: Final = re.compile(r"(?P<name>[^/-]+)-(?P<version>[^/]+)\.dist-info/METADATA")
-_REQUIRES: Final = re.compile(r"^Requires-Dist:[ \t]*(.+)$", re.MULTILINE)
-_NAME: Final = re.compile(r"^Name:[ \t]*(\S+)", re.MULTILINE)
+_INFO: Final = regex(r"(?P<name>[^/-]+)-(?P<version>[^/]+)\.dist-info/METADATA")
+_REQUIRES: Final = regex(r"^Requires-Dist:[ \t]*(.+)$", re.MULTILINE)
+_NAME: Final = regex(r"^Name:[ \t]*(\S+)", re.MULTILINE)
 
 
 class Package:

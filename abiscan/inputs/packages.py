@@ -17,17 +17,18 @@ from abiscan.errors import InputError
 from abiscan.inputs import disk, interpreter, programs
 from abiscan.inputs.files import exists
 from abiscan.inputs.image_files import IMAGE_NAME
+from abiscan.regex import regex
 from abiscan.words import did_you_mean
 
-SHARED_OBJECT: Final = re.compile(r"\.so(\.[0-9]+)*$")
+SHARED_OBJECT: Final = regex(r"\.so(\.[0-9]+)*$")
 if TYPE_CHECKING:
     import importlib.metadata
 
 FIX: Final = "pass a .so, a wheel, a folder, NAME==VERSION or the name of an installed package"
-_PATTERN: Final = re.compile(r"[*?\[]")
-_FILE: Final = re.compile(r"[/\\]|\.(so(\.[0-9]+)*|whl|conda|tar\.bz2|pyd|dll|dylib)$")
-_SUFFIX: Final = re.compile(r"\.so|\.pyd|\.dll|\.dylib", re.IGNORECASE)
-_DRIVE: Final = re.compile(r"/[A-Za-z]:/")
+_PATTERN: Final = regex(r"[*?\[]")
+_FILE: Final = regex(r"[/\\]|\.(so(\.[0-9]+)*|whl|conda|tar\.bz2|pyd|dll|dylib)$")
+_SUFFIX: Final = regex(r"\.so|\.pyd|\.dll|\.dylib", re.IGNORECASE)
+_DRIVE: Final = regex(r"/[A-Za-z]:/")
 
 
 class Distribution(Struct, frozen=True, kw_only=True):

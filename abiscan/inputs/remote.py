@@ -11,7 +11,6 @@ import contextlib
 import hashlib
 import io
 import json
-import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Final
@@ -21,6 +20,7 @@ import httpx2
 from abiscan.errors import InputError, UnreachableError
 from abiscan.inputs.kept import allocated
 from abiscan.inputs.web import Web
+from abiscan.regex import regex
 
 CACHE_BYTES: Final = 4 << 30
 """The size of the cache on disk, beyond which the files that were not used for the longest time are deleted."""
@@ -42,7 +42,7 @@ _SMALL: Final = 512 << 10
 
 _NOTED: Final = 1 << 20
 _TRIES: Final = 3
-_RANGE: Final = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
+_RANGE: Final = regex(r"bytes (\d+)-(\d+)/(\d+)")
 _AGAIN: Final = "run it again; if that does not help, the server is at fault"
 
 

@@ -13,6 +13,7 @@ from packaging.specifiers import InvalidSpecifier, Specifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from abiscan.inputs.version import number_of
+from abiscan.regex import regex
 
 UNREADABLE_REQUIREMENT: Final = (
     *(InvalidRequirement, InvalidVersion, UndefinedComparison, UndefinedEnvironmentName),
@@ -20,16 +21,16 @@ UNREADABLE_REQUIREMENT: Final = (
 )
 """What parsing a requirement and evaluating its marker may raise."""
 
-_FIELD: Final = re.compile(r"^([A-Za-z-]+):[ \t]*(.*(?:\n[ \t]+.*)*)", re.MULTILINE)
-_WHEEL_OF_TORCH: Final = re.compile(r"/torch-([^-/+%]+)(?:(?:\+|%2B)[^-/]*)?-[^/]*\.whl(?:[#?].*)?$")
-_PYTHON_TAG: Final = re.compile(r"-cp3([0-9]+)-(?!abi3)[^-]+-[^-]+\.whl$")
-_MACHINE_TAG: Final = re.compile(r"_(x86_64|aarch64|arm64|amd64)$")
+_FIELD: Final = regex(r"^([A-Za-z-]+):[ \t]*(.*(?:\n[ \t]+.*)*)", re.MULTILINE)
+_WHEEL_OF_TORCH: Final = regex(r"/torch-([^-/+%]+)(?:(?:\+|%2B)[^-/]*)?-[^/]*\.whl(?:[#?].*)?$")
+_PYTHON_TAG: Final = regex(r"-cp3([0-9]+)-(?!abi3)[^-]+-[^-]+\.whl$")
+_MACHINE_TAG: Final = regex(r"_(x86_64|aarch64|arm64|amd64)$")
 _LINUX: Final = {"os_name": "posix", "sys_platform": "linux", "platform_system": "Linux"}
 _SYSTEMS: Final = {
     "win": {"os_name": "nt", "sys_platform": "win32", "platform_system": "Windows"},
     "macosx": {"os_name": "posix", "sys_platform": "darwin", "platform_system": "Darwin"},
 }
-_LOCAL_TAG: Final = re.compile(r"(?:torch|pt)[._]?([0-9])\.?([0-9]{1,2})(?:\.?([0-9]))?(?![0-9])")
+_LOCAL_TAG: Final = regex(r"(?:torch|pt)[._]?([0-9])\.?([0-9]{1,2})(?:\.?([0-9]))?(?![0-9])")
 
 
 class Metadata(Struct, frozen=True, kw_only=True):

@@ -12,10 +12,11 @@ from packaging.requirements import Requirement
 
 from abiscan.errors import InputError
 from abiscan.inputs.requirement import UNREADABLE_REQUIREMENT
+from abiscan.regex import regex
 
-_COMMENT: Final = re.compile(r"(^|\s)#.*$")
-_NESTED: Final = re.compile(r"(?:-r|--requirement|(?P<constraint>-c|--constraint))(?:\s+|\s*=\s*)(?P<file>\S+)")
-_HASHES: Final = re.compile(r"\s+--[a-z-]+[= ].*$")
+_COMMENT: Final = regex(r"(^|\s)#.*$")
+_NESTED: Final = regex(r"(?:-r|--requirement|(?P<constraint>-c|--constraint))(?:\s+|\s*=\s*)(?P<file>\S+)")
+_HASHES: Final = regex(r"\s+--[a-z-]+[= ].*$")
 _FIX: Final = "abiscan fit takes requirements by name: NAME, NAME>=VERSION"
 
 

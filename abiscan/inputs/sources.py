@@ -21,14 +21,15 @@ from abiscan.inputs.image_files import ImageFile, read_image_files, users_of_tor
 from abiscan.inputs.kinds import WHEEL_SUFFIX, TargetKind, kind_of, may_be_package
 from abiscan.inputs.package_files import Package
 from abiscan.inputs.packages import FIX, SHARED_OBJECT, Distribution, FetchedWheel, RemoteWheel, is_library
+from abiscan.regex import regex
 from abiscan.words import plural
 
 if TYPE_CHECKING:
     from abiscan.inputs.conda import CondaPackage
     from abiscan.inputs.requirement import Metadata
 
-_IOS_TAG: Final = re.compile(r"-ios[^-]*\.whl$")
-_NAMES_TORCH: Final = re.compile(b"torch|c10", re.IGNORECASE)
+_IOS_TAG: Final = regex(r"-ios[^-]*\.whl$")
+_NAMES_TORCH: Final = regex(b"torch|c10", re.IGNORECASE)
 
 
 class Missing(Struct, frozen=True):

@@ -9,8 +9,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-import re
-import secrets
 import shutil
 import signal
 import sys
@@ -21,20 +19,21 @@ from pathlib import Path
 from typing import Final
 
 from abiscan.inputs import isolation
+from abiscan.regex import regex
 
 _PROCESSES: Final = Path("/proc")
 _PR_SET_CHILD_SUBREAPER: Final = 36
 _SECONDS_TO_END: Final = 0.4
 _SIGKILL: Final = 9
 
-_PART: Final = re.compile(r"\.abiscan-[0-9a-f]{16}\.part")
+_PART: Final = regex(r"\.abiscan-[0-9a-f]{16}\.part")
 
 _paths: set[Path] = set()
 
 
 def part_of(path: Path) -> Path:
     """A name next to a file for what is to replace it, which nobody can foresee."""
-    return path.with_name(f".abiscan-{secrets.token_hex(8)}.part")
+    return path.with_name(f".abiscan-{os.urandom(8).hex()}.part")
 
 
 def is_part(path: Path) -> bool:

@@ -7,8 +7,10 @@ from typing import Final
 
 from msgspec import Struct
 
+from abiscan.regex import regex
+
 # __version__ = '2.13.0+cu130', cuda: Optional[str] = '13.0', hip = None
-_FIELD: Final = re.compile(r"^(__version__|cuda|hip)\b[^=\n]*=\s*['\"]([^'\"]+)['\"]", re.MULTILINE)
+_FIELD: Final = regex(r"^(__version__|cuda|hip)\b[^=\n]*=\s*['\"]([^'\"]+)['\"]", re.MULTILINE)
 
 
 class TorchBuild(Struct, frozen=True, kw_only=True):

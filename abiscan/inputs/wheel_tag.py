@@ -6,18 +6,19 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Mapping
 from importlib import resources
 from typing import Final, TypeAlias
 
+from abiscan.regex import regex
+
 Version: TypeAlias = tuple[int, ...]
 
-_ABI3: Final = re.compile(r"-cp3(?P<minor>[0-9]+)(?:\.cp3[0-9]+)*-abi3-[^-]+\.whl$")
-_MANYLINUX: Final = re.compile(r"manylinux(?:_(?P<major>[0-9]+)_(?P<minor>[0-9]+)|(?P<old>1|2010|2014))_")
+_ABI3: Final = regex(r"-cp3(?P<minor>[0-9]+)(?:\.cp3[0-9]+)*-abi3-[^-]+\.whl$")
+_MANYLINUX: Final = regex(r"manylinux(?:_(?P<major>[0-9]+)_(?P<minor>[0-9]+)|(?P<old>1|2010|2014))_")
 _OLD_NAMES: Final = {"1": (2, 5), "2010": (2, 12), "2014": (2, 17)}
 _GLIBC: Final = "GLIBC"
-_VERSION: Final = re.compile(r"(?P<family>[A-Z]+)_(?P<number>[0-9.]+)")
+_VERSION: Final = regex(r"(?P<family>[A-Z]+)_(?P<number>[0-9.]+)")
 _OLDEST_PYTHON: Final = (3, 2)  # of the limited API
 
 

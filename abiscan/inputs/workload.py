@@ -16,25 +16,24 @@ from typing import Final
 from abiscan.errors import InputError
 from abiscan.inputs import disk
 from abiscan.inputs.files import UNPACKING
+from abiscan.regex import regex
 
 _MAX_MEMBERS: Final = 200_000
 _MAX_BYTES: Final = 256 << 20  # read from one file in total
 _MAX_NAME: Final = 200
 
-_CODE: Final = re.compile(r"[^/]+/code/.*\.py")
-_GRAPH: Final = re.compile(r"(?:[^/]+/)?(?:models/[^/]+\.json|serialized_exported_program\.json)")
+_CODE: Final = regex(r"[^/]+/code/.*\.py")
+_GRAPH: Final = regex(r"(?:[^/]+/)?(?:models/[^/]+\.json|serialized_exported_program\.json)")
 _FIX: Final = (
     "pass a list of operators (aten::add.Tensor, one per line), or a file from torch.jit.save or torch.export.save"
 )
 
-_STRING: Final = re.compile(r"'(?:\\.|[^'\\\n])*'|\"(?:\\.|[^\"\\\n])*\"")
+_STRING: Final = regex(r"'(?:\\.|[^'\\\n])*'|\"(?:\\.|[^\"\\\n])*\"")
 # How TorchScript prints a call of an operator (torch/csrc/jit/serialization/python_print.cpp).
-_CALL: Final = re.compile(r"(?<![\w.])(?:torch\.(?P<aten>\w+)|ops\.(?P<namespace>\w+)\.(?P<name>\w+))\(")
-_CONVERSION: Final = re.compile(r"(?<![\w.])(?P<type>bool|int|float|complex)\(")
-_LISTED: Final = re.compile(
-    r"(?:torch\.ops\.)?(?P<namespace>\w+)(?:::|\.)(?P<name>\w+)(?:\.(?P<overload>\w+))?", re.ASCII
-)
-_TARGET: Final = re.compile(r"torch\.ops\.(?P<namespace>\w+)\.(?P<name>\w+)(?:\.(?P<overload>\w+))?", re.ASCII)
+_CALL: Final = regex(r"(?<![\w.])(?:torch\.(?P<aten>\w+)|ops\.(?P<namespace>\w+)\.(?P<name>\w+))\(")
+_CONVERSION: Final = regex(r"(?<![\w.])(?P<type>bool|int|float|complex)\(")
+_LISTED: Final = regex(r"(?:torch\.ops\.)?(?P<namespace>\w+)(?:::|\.)(?P<name>\w+)(?:\.(?P<overload>\w+))?", re.ASCII)
+_TARGET: Final = regex(r"torch\.ops\.(?P<namespace>\w+)\.(?P<name>\w+)(?:\.(?P<overload>\w+))?", re.ASCII)
 _NO_OVERLOAD: Final = "default"
 _NO_DISPATCH: Final = "higher_order"
 

@@ -20,11 +20,12 @@ from abiscan.binary.elf import Machine
 from abiscan.binary.image import ImageSystem, ImportedName, LibraryImage, is_library_of_windows
 from abiscan.binary.ownership import is_torch_symbol
 from abiscan.inputs.image_files import ImageFile, is_torch_image
+from abiscan.regex import regex
 from abiscan.torches.torch_images import TorchImages
 
 _LOADER_PATH: Final = "@loader_path/"
 _SYSTEM_FOLDERS: Final = ("/usr/lib/", "/System/")
-_OF_PYTHON: Final = re.compile(r"python3\d*\.dll|libpython3[\d.]*\.dylib|.*/Python", re.IGNORECASE)
+_OF_PYTHON: Final = regex(r"python3\d*\.dll|libpython3[\d.]*\.dylib|.*/Python", re.IGNORECASE)
 
 
 class LibraryNotFound(Struct, frozen=True, kw_only=True):

@@ -7,7 +7,6 @@ object that the other has allocated.
 from __future__ import annotations
 
 import enum
-import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
@@ -20,6 +19,7 @@ from abiscan.binary.ownership import is_torch_symbol
 from abiscan.inputs.version import TorchVersion
 from abiscan.linkage.model import LoadError
 from abiscan.linkage.shared_types import Touch, TypeUse, touches
+from abiscan.regex import regex
 from abiscan.torches import embedded, layouts, string_abi
 from abiscan.torches.layout_changes import LayoutChange, SlotChange, change_between, method, slots_between
 from abiscan.torches.layouts import ReleaseLayouts
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
     from abiscan.binary.typeinfo import CxxClass
     from abiscan.emulation.model import Library, RegisteredKernel, RegisteredOperator, Registrations
 
-_STRING: Final = re.compile(r"\bbasic_string\b|\bstd::list\b")
+_STRING: Final = regex(r"\bbasic_string\b|\bstd::list\b")
 """What differs between the two: _GLIBCXX_USE_CXX11_ABI is also about lists."""
 
-_ELSEWHERE: Final = re.compile(
+_ELSEWHERE: Final = regex(
     r"^(?:std::(?:vector|unique_ptr|shared_ptr|weak_ptr|function|(?:unordered_)?(?:map|set))|c10::intrusive_ptr)<|[*&]$"
 )
 """Types of members that have the same size whatever they refer to."""
 
-_NAMES: Final = re.compile(r"(?:\w+::)+\w+")
+_NAMES: Final = regex(r"(?:\w+::)+\w+")
 
 CROSSING: Final = ("torch::CppFunction", "c10::FunctionSchema", "torch::Library", "c10::RegisterOperators::Options")
 """The classes whose objects are passed to torch with each registration, by torch/library.h and by its predecessor."""

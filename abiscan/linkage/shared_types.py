@@ -9,11 +9,11 @@ classes are bases of which.
 from __future__ import annotations
 
 import enum
-import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from abiscan.binary.mangling import Signature, demangle, demangle_type
+from abiscan.regex import regex
 
 if TYPE_CHECKING:
     from abiscan.binary.typeinfo import CxxClass
@@ -39,12 +39,12 @@ class Touch(NamedTuple):
     symbol: str
 
 
-_CLASS_NAME: Final = re.compile(r"(?:at|c10|c10d|caffe2|torch)(?:::\w+)+")
-_SEQUENCE: Final = re.compile(r"(?:std::vector|std::initializer_list|c10::ArrayRef|c10::SmallVector\w*)$")
-_EMBEDDING: Final = re.compile(r"(?:(?:std|c10)::optional|std::pair|std::tuple|std::array|std::variant)$")
-_SOURCE_NAME: Final = re.compile(r"([0-9]{1,5})")
-_NESTED: Final = re.compile(r"_ZN[rVK]*[RO]?(?=2at|3c10|4c10d|5torch|6caffe2)")
-_STRUCTOR: Final = re.compile(r"[CD][0-5]")
+_CLASS_NAME: Final = regex(r"(?:at|c10|c10d|caffe2|torch)(?:::\w+)+")
+_SEQUENCE: Final = regex(r"(?:std::vector|std::initializer_list|c10::ArrayRef|c10::SmallVector\w*)$")
+_EMBEDDING: Final = regex(r"(?:(?:std|c10)::optional|std::pair|std::tuple|std::array|std::variant)$")
+_SOURCE_NAME: Final = regex(r"([0-9]{1,5})")
+_NESTED: Final = regex(r"_ZN[rVK]*[RO]?(?=2at|3c10|4c10d|5torch|6caffe2)")
+_STRUCTOR: Final = regex(r"[CD][0-5]")
 
 
 def touches(imports: Iterable[str], defined: Iterable[str], derived: Iterable[CxxClass]) -> Iterator[Touch]:

@@ -19,7 +19,6 @@ from abiscan.inputs.version import TorchVersion, number_of
 from abiscan.linkage.declaration import Declaration
 from abiscan.linkage.resolve import Resolver
 from abiscan.pipelines.beside import Beside
-from abiscan.pipelines.images import judge_images
 from abiscan.pipelines.judge import Judge
 from abiscan.pipelines.package import PackageReading, ReadPackage, package_result
 from abiscan.results.check import Result
@@ -117,6 +116,8 @@ class Bench:
         elif any(self.is_for(source, other) for other in self.names):
             return ()
         if target.target.images:
+            from abiscan.pipelines.images import judge_images
+
             return judge_images(target.target, self._judges[name].torch, rules)
         target.recover(self._jobs)
         self._layers[name].take_unread()  # what earlier targets left

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import posixpath
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
@@ -12,10 +11,11 @@ from abiscan.errors import InputError
 from abiscan.inputs import packages
 from abiscan.inputs.files import Files
 from abiscan.inputs.sources import Source, library_paths
+from abiscan.regex import regex
 from abiscan.torches.torch import Torch
 
 # torch alone decides whether these are loaded: its own libraries know where they are.
-_OF_TORCH: Final = re.compile(r"torch$|(nvidia|cuda)-")
+_OF_TORCH: Final = regex(r"torch$|(nvidia|cuda)-")
 
 
 class Beside:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -28,6 +27,7 @@ from abiscan.inputs.sources import Missing, Source, open_archive
 from abiscan.inputs.version import TorchVersion
 from abiscan.inputs.workload import read_workload
 from abiscan.pipelines.bench import Bench
+from abiscan.regex import regex
 from abiscan.results.coverage import BackendReport
 from abiscan.results.package import PackageVerdict
 from abiscan.torches import embedded
@@ -36,7 +36,7 @@ from abiscan.torches.torch import TorchChoice
 _log = logging.getLogger("abiscan.pipelines")
 
 _PRIVATE_USE: Final = "PrivateUse1"
-_RENAMES: Final = re.compile(r"rename_privateuse1_backend\(\s*['\"](\w{1,50})['\"]\s*\)")
+_RENAMES: Final = regex(r"rename_privateuse1_backend\(\s*['\"](\w{1,50})['\"]\s*\)")
 _MODULE: Final = "__init__.py"
 _MAX_MODULE: Final = 1 << 20
 

@@ -7,7 +7,7 @@ import posixpath
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
@@ -18,7 +18,6 @@ from abiscan.inputs.files import Files
 from abiscan.inputs.image_files import ImageFile, users_of_torch
 from abiscan.inputs.package_files import Package
 from abiscan.inputs.version import TorchVersion
-from abiscan.pipelines.image_world import SYSTEMS, ImageWorld
 from abiscan.pipelines.judge import Judge
 from abiscan.pipelines.world import PackageWorld
 from abiscan.python.installed import Surroundings, installed_in
@@ -51,6 +50,10 @@ from abiscan.results.package import (
 from abiscan.results.verdict import How, Verdict
 from abiscan.torches import embedded
 from abiscan.torches.torch import Torch
+
+if TYPE_CHECKING:
+    from abiscan.inputs.sources import Target
+    from abiscan.pipelines.image_world import ImageWorld
 
 # The package is imported by then, whether or not one of these loads.
 _OF_CUDA: Final = ("libc10_cuda.", "libtorch_cuda.", "libcudart.")
@@ -109,7 +112,7 @@ class PackageReading:
         images = target.target.images
         self._sources = _Sources(package, files, {_inside(package, image.location): image for image in images})
         self._has_code = any(path.endswith(".py") for path in package.members)
-        system = SYSTEMS[images[0].system] if images else LINUX
+        system = _system(images[0]) if images else LINUX
         modules = tuple(modules_of(package.name, self._sources, system)) if self._has_code else ()
         built_for = functools.partial(_torches_built_for, target, package)
         self._reader = PackageReader(self._sources, modules, built_for=built_for, system=system)
@@ -123,7 +126,7 @@ class PackageReading:
             return None
         images = target.target.images
         world = (
-            ImageWorld(judge.torch, target.target, self._package)
+            _image_world(judge.torch, target.target, self._package)
             if images
             else PackageWorld(judge, target, self._package, files)
         )
@@ -131,6 +134,18 @@ class PackageReading:
         if (target.extensions or users_of_torch(images)) and _says_nothing(self._sources, reading):
             return None
         return ReadPackage(package=self._package, world=world, reading=reading)
+
+
+def _system(image: ImageFile) -> PythonSystem:
+    from abiscan.pipelines.image_world import SYSTEMS
+
+    return SYSTEMS[image.system]
+
+
+def _image_world(torch: Torch, target: Target, package: Package) -> ImageWorld:
+    from abiscan.pipelines.image_world import ImageWorld
+
+    return ImageWorld(torch, target, package)
 
 
 def surroundings_of(torch: Torch, package: Package) -> Surroundings:

@@ -258,6 +258,7 @@ def _of_function(machine: PythonMachine, function: PythonFunction, name: str) ->
 def _of_failure(machine: PythonMachine, failure: PythonError, name: str) -> object:
     if name in failure.attributes:
         return failure.attributes[name]
+    special.arguments(machine, failure)
     known = {"args": failure.args, "__class__": failure.cls, "__cause__": failure.cause, "__context__": failure.context}
     if name in known:
         return known[name]
@@ -440,11 +441,26 @@ def set_plainly(machine: PythonMachine, value: object, name: str, new: object, *
             raise thrown(AttributeError, f"'{cls.name}' object has no attribute '{name}'")
         (value.names if isinstance(value, Class) else value.attributes)[name] = new
     elif isinstance(value, PythonModule):
+        if name == "__class__":
+            _change_class(machine, value, new)
         value.names[name] = new
     elif isinstance(value, PythonFunction):
         value.attributes[name] = new
     elif isinstance(value, Modelled):
         value.put(name, new)
+
+
+def _change_class(machine: PythonMachine, module: PythonModule, cls: object) -> None:
+    """A module whose class is one of the package: what its names give is not followed."""
+    module.open_ = True
+    functions = (
+        [one for one in cls.names.values() if isinstance(one, (PythonFunction, Wrapped))]
+        if isinstance(cls, Class)
+        else []
+    )
+    inner = [getattr(one, "function", one) for one in functions]
+    if any(isinstance(one, PythonFunction) and machine.library.acts(one.node) for one in inner):
+        machine.gap(f"the class of the module {module.name} becomes {described(cls)}, which is not followed")
 
 
 def _has_only_slots(machine: PythonMachine, cls: Class, name: str) -> bool:

@@ -122,7 +122,7 @@ class Calls(ClassMaking):
             elif isinstance(value, GeneratorObject):
                 self._perhaps_iterates(caller, value)
             elif isinstance(value, Instance):
-                for name in _methods(value.cls, hooks=caller.name.startswith(_OF_HOOKS)):
+                for name in _methods(value.cls, hooks=_is_hook(caller.name)):
                     self.perhaps_calls(caller, Bound(value.cls.find(name), value))
 
     def perhaps_calls(self, caller: NotKnown, function: object) -> None:
@@ -325,6 +325,15 @@ def _missing(name: str, lacking: list[str], keywords: set[str]) -> str:
 
 _OF_HOOKS: Final = ("sys.",)
 """What Python itself asks later: a finder in ``sys.meta_path`` at the next import."""
+_ADDING_HOOKS: Final = frozenset({"addHandler", "addFilter"})
+"""Methods of loggers, which call what they were given at the next message."""
+
+
+def _is_hook(name: str) -> bool:
+    """Whether what is called keeps objects whose methods it calls later."""
+    return name.startswith(_OF_HOOKS) or name.rpartition(".")[2] in _ADDING_HOOKS
+
+
 _OF_CLASSES: Final = frozenset({"__init__", "__new__", "__init_subclass__", "__set_name__", "__del__"})
 
 
@@ -350,6 +359,6 @@ KEEPING: Final = frozenset({
 
 def keeps(name: str) -> bool:
     """Whether code that is not read is known not to call the functions that it is given."""
-    if name.startswith(_OF_HOOKS):
+    if _is_hook(name):
         return False
     return name.startswith(KEEPERS) or name.rpartition(".")[2] in KEEPING

@@ -154,7 +154,8 @@ class ClassMaking(Statements):
         """``type.__call__``: make an object of a class, and initialise it."""
         member = enum_.by_value(cls, args)
         if member is not None:
-            return member
+            missing = cls.find("_missing_") if isinstance(member, NotKnown) and len(args) == 1 else None
+            return member if missing is None else self.call(self.bound(missing, None, cls), args, {})
         new = cls.find("__new__", ABSENT)
         if cls.host() is type:
             made = self._made_by_metaclass(cls, new, args, kwargs)
@@ -235,7 +236,8 @@ class ClassMaking(Statements):
             _check(cls, fields, lacking, args, kwargs)
         finish = cls.find("__post_init__")
         if isinstance(finish, PythonFunction):
-            self.call_function(finish, [made], {})
+            only_given = [made.attributes.get(name) for name in fields if _is_annotated(cls, name, "InitVar")]
+            self.call_function(finish, [made, *only_given], {})
 
     def call_function(self, function: PythonFunction, args: list[object], kwargs: dict[str, object]) -> object:
         """Run a function of the package."""
@@ -244,13 +246,16 @@ class ClassMaking(Statements):
 
 def _is_field(cls: Class, name: str) -> bool:
     """Whether a name that a dataclass annotates is a field of it."""
+    return not _is_annotated(cls, name, "ClassVar", "KW_ONLY")
+
+
+def _is_annotated(cls: Class, name: str, *kinds: str) -> bool:
+    """Whether the annotation of a name is one of these."""
     for one in cls.ancestry():
         annotations = one.names.get("__annotations__") if isinstance(one, Class) else None
         if isinstance(annotations, dict) and name in annotations:
-            return "ClassVar" not in getattr(annotations[name], "name", "") and "KW_ONLY" not in getattr(
-                annotations[name], "name", ""
-            )
-    return True
+            return any(kind in getattr(annotations[name], "name", "") for kind in kinds)
+    return False
 
 
 def _is_given(cls: Class, name: str) -> bool:

@@ -9,8 +9,9 @@ from msgspec import Struct
 
 from abiscan.python.model import Answer, World
 from abiscan.python.questions import AskedWorld
+from abiscan.regex import regex
 
-_TOKEN = re.compile(
+_TOKEN = regex(
     r"torch[-_]?v?(?P<torch>\d[._]?\d{1,2})(?!\d)"
     r"|(?:cuda|cu)[-_]?(?P<cuda>\d+\.\d+|\d{2,3})(?!\d)"
     r"|(?:cpython-|cp|py)[-_]?(?P<python>3\.?\d{1,2})(?!\d)"

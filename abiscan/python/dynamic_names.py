@@ -6,7 +6,9 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 
-_WORDS = re.compile(rb"import \*|__getattr__|globals\(|vars\(|locals\(|exec\(|\.modules\b|__name__|_convert_\(")
+from abiscan.regex import regex
+
+_WORDS = regex(rb"import \*|__getattr__|globals\(|vars\(|locals\(|exec\(|\.modules\b|__name__|_convert_\(")
 _CALLS = frozenset({"globals", "vars", "locals", "_convert_"})
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _IMPORTS = frozenset({"import_module", "__import__", "get"})

@@ -6,7 +6,7 @@ import ast
 import builtins
 import functools
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sized
 from typing import Any
 
 from packaging.version import Version
@@ -35,6 +35,8 @@ from abiscan.python.values import (
 )
 
 _LONG_EXPRESSION = 200
+_LARGE = 1_000
+_SIZED = frozenset({str, bytes, list, tuple, dict, set, frozenset})
 
 
 _PLAIN = (str, int, float, type(None), tuple, slice, Version)
@@ -70,13 +72,25 @@ class Expressions(PythonMachine):
         self.tick()
         method = EVALUATE.get(type(node))
         value = self._not_followed(node) if method is None else method(self, node, scope)
-        return self.settle(value) if type(value) is OfTarget else value
+        kind = type(value)
+        if kind in _SIZED:
+            self.weigh(value)  # type: ignore[arg-type]
+        return self.settle(value) if kind is OfTarget else value
+
+    def weigh(self, value: Sized) -> None:
+        """Count steps for something large, which whatever is done with it goes through."""
+        size = len(value)
+        if size > _LARGE:
+            self.tick(size // (_LARGE if isinstance(value, (str, bytes)) else 2))
 
     def unsettled(self, node: ast.expr, scope: Scope) -> object:
         """The value of an expression, or what is still to be asked of the target: see ``OfTarget``."""
         self.tick()
         method = EVALUATE.get(type(node))
-        return self._not_followed(node) if method is None else method(self, node, scope)
+        value = self._not_followed(node) if method is None else method(self, node, scope)
+        if type(value) in _SIZED:
+            self.weigh(value)  # type: ignore[arg-type]
+        return value
 
     def _not_followed(self, node: ast.expr) -> object:
         if self.library.acts(node):
@@ -223,6 +237,9 @@ class Expressions(PythonMachine):
             elif not isinstance(value, NotKnown):
                 given: dict[object, object] = {}
                 fill(self, given, value)
+                if twice := [one for one in given if isinstance(one, str) and one in kwargs]:
+                    text = f"{described(function)}() got multiple values for keyword argument '{twice[0]}'"
+                    raise thrown(TypeError, text)
                 kwargs.update({str(key): one for key, one in given.items() if isinstance(key, str)})
                 if special.truth(self, given) is None or any(isinstance(one, NotKnown) for one in given):
                     args.append(Further("**"))
@@ -331,6 +348,10 @@ class Expressions(PythonMachine):
         lifted = self.with_target(f" {type(op).__name__}", functools.partial(compare, op), left, right)
         if lifted is not None:
             return lifted
+        if type(left) is OfTarget and isinstance(right, NotKnown):
+            return compare(op, NotKnown(left.name, right.why), right)  # whatever the target says
+        if type(right) is OfTarget and isinstance(left, NotKnown):
+            return compare(op, left, NotKnown(right.name, left.why))
         return special.compare(self, op, self.settle(left), self.settle(right))
 
     def _binary(self, node: ast.BinOp, scope: Scope) -> object:
@@ -552,11 +573,14 @@ def _text_of(node: ast.AST) -> str:
         return type(node).__name__
 
 
+_CONVERTERS = (str, int, float)
+
+
 def _computes(function: object) -> bool:
     """Whether a function does nothing but compute with its arguments, and may be given those of the target."""
     return (
         isinstance(function, MethodOfTarget)
-        or function is str
+        or (isinstance(function, type) and function in _CONVERTERS)
         or (isinstance(function, Native) and function.computes is not None)
     )
 
@@ -566,7 +590,9 @@ def _computation(function: object) -> Callable[..., object]:
     if isinstance(function, MethodOfTarget):
         name = function.name
         return lambda text, *args: getattr(text, name)(*args)
-    return function.computes or str if isinstance(function, Native) else str
+    if isinstance(function, Native):
+        return function.computes or str
+    return function  # type: ignore[return-value]
 
 
 class _NotFollowed(Exception):  # noqa: N818 - it ends a comprehension, it is no error

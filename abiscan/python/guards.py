@@ -8,20 +8,21 @@ and all of them are on another one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Final
 
 from msgspec import Struct
 
-from abiscan.python.explore import Run, explore
+from abiscan.python.explore import explore
 from abiscan.python.installed import Surroundings
 from abiscan.python.library import PythonCode
 from abiscan.python.machine import Limits
 from abiscan.python.model import OtherTorch, PythonLine, World
-from abiscan.python.questions import Questions
+from abiscan.python.runs import Done, Run, Runs
 from abiscan.python.sources import PackageFiles, PackageSources
 from abiscan.python.unreached import asks_for_torch
-from abiscan.python.uses import Willing
+from abiscan.python.uses import WILLING, beside
 
-_SECONDS = 2.0
+_LIMITS: Final = Limits(total=400_000)
 
 
 class LeftOut(Struct, frozen=True, kw_only=True):
@@ -51,15 +52,15 @@ def left_out(
     begin = first_file(package, module)
     if begin is None:
         return None
-    files, limits = PackageFiles(_Beginning(package, begin)), Limits.seconds(_SECONDS)
-    fresh = Questions(world_factory).world
-    library = PythonCode(files, (module,), fresh().python, surroundings)
+    library = PythonCode(PackageFiles(_Beginning(package, begin)), (module,), world_factory().python, surroundings)
     if not (library.outline(begin).loads and asks_for_torch(library.source(begin))):
         return None
 
+    all_runs = Runs(library, world_factory, _LIMITS, Done())
+
     def runs(torch: OtherTorch | None) -> Sequence[Run]:
         library.surroundings = surroundings if torch is None else Surroundings()
-        return explore(library, lambda: Willing(fresh(), torch), module, limits).runs
+        return explore(all_runs.of(WILLING if torch is None else beside(torch)), module).runs
 
     if any(run.trace.attempts or run.raised is not None for run in runs(None)):
         return None

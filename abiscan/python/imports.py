@@ -6,6 +6,7 @@ import ast
 import logging
 import posixpath
 import sys
+from collections.abc import Mapping
 from typing import NoReturn
 
 from abiscan.python import attributes, loading, standard
@@ -39,7 +40,7 @@ _log = logging.getLogger("abiscan.python")
 class PythonInterpreter(Calls):
     """Runs a package's Python code."""
 
-    def __init__(self, library: PythonCode, world: AskedWorld, choices: dict[Spot, bool], limits: Limits) -> None:
+    def __init__(self, library: PythonCode, world: AskedWorld, choices: Mapping[Spot, bool], limits: Limits) -> None:
         super().__init__(library, world, choices, limits)
         self.builtins = BUILTINS
         self.models = MODELS
@@ -64,6 +65,10 @@ class PythonInterpreter(Calls):
                 if isinstance(parent, PythonModule):
                     parent.names[part] = self.modules[full]
             parent = self.modules[full]
+            if parent is None:
+                self.whole_names.clear()
+                text = f"import of {full} halted; None in sys.modules"
+                raise Thrown(PythonError(ModuleNotFoundError, (text,), {"name": full}))
         self.whole_names.add(name)
         return parent
 
@@ -121,14 +126,19 @@ class PythonInterpreter(Calls):
         _log.debug("enters %s, %s", full, found.file)
         try:
             if self.library.eager(found.file) or not self._skim(module, found.file):
-                self._run_body(module)
+                self.run_body(module)
         except Thrown:
             self.modules.pop(full, None)
             self.whole_names.clear()
             raise
         return module
 
-    def _run_body(self, module: PythonModule) -> None:
+    def forget_names(self) -> None:
+        """Note that ``sys.modules`` has changed."""
+        self.whole_names.clear()
+
+    def run_body(self, module: PythonModule) -> None:
+        """Run the body of a module."""
         assert module.file is not None
         tree = self.library.tree(module.file)
         module.stage = Stage.RUNNING
@@ -207,7 +217,7 @@ class PythonInterpreter(Calls):
         line = next((frame.line for frame in reversed(self.frames) if frame.file == file), None)
         if file is None or line is None:
             return
-        before = b"".join(self.library.source(file).splitlines(keepends=True)[: line - 1])
+        before = self.library.before(file, line)
         may_have = name == "*" or name.encode() in before or b"import *" in before or b"globals()" in before
         if not may_have:
             raise Thrown(PythonError(ImportError, (f"cannot import name '{name}' from {self._described(module)}",)))
@@ -235,7 +245,7 @@ class PythonInterpreter(Calls):
         module = value.module
         if module.stage is Stage.DEFERRED:
             try:
-                self._run_body(module)
+                self.run_body(module)
             except Thrown as error:
                 self.gap(f"{module.name} raises {error.failure.name()} when it is needed")
                 module.stage, module.open_ = Stage.DONE, True
@@ -270,8 +280,10 @@ class PythonInterpreter(Calls):
         if answer is Answer.UNKNOWN and standard.is_of_some(name):
             # torch requires setuptools; of the others, there are copies such as audioop-lts, pyasyncore and legacy-cgi.
             answer = name == "distutils" or any(name in one for one in self.library.required)
-        if (answer is Answer.UNKNOWN or self.library.has_requirements) and self.library.requires(name):
-            answer = True
+        if answer is not True and self.library.requires(name):
+            answer = answer is Answer.UNKNOWN or bool(
+                self.world.tells("it has what is required", lambda _world: self.library.has_requirements)
+            )
         if answer is False or (answer is Answer.UNKNOWN and not self.is_optional_there(ModuleNotFoundError)):
             raise absent
         return NotKnown(name)

@@ -15,10 +15,11 @@ from abiscan.python import standard
 from abiscan.python.dynamic_names import absolute, binds, may_have_others, starred
 from abiscan.python.model import Answer
 from abiscan.python.systems import LINUX, WINDOWS
+from abiscan.regex import regex
 
-_MODULES_UNSEEN: Final = re.compile(rb"sys\.modules|__path__|meta_path|path_hooks")
+_MODULES_UNSEEN: Final = regex(rb"sys\.modules|__path__|meta_path|path_hooks")
 """What may make submodules without files."""
-_MODULES_MADE: Final = re.compile(rb"sys\.modules\[[^\]\n]+\]\s*=[^=]|meta_path|path_hooks")
+_MODULES_MADE: Final = regex(rb"sys\.modules\[[^\]\n]+\]\s*=[^=]|meta_path|path_hooks")
 """What does make them, in a package of torch."""
 
 

@@ -8,6 +8,7 @@ import re
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import accumulate
 
 from msgspec import Struct, field
 
@@ -19,6 +20,7 @@ from abiscan.python.nodes import children, walk
 from abiscan.python.scan import LOADING, REGISTERING, ImportLine, Outline
 from abiscan.python.sources import PackageFiles, requirements
 from abiscan.python.targets import Bindings, bindings, bound_names
+from abiscan.regex import regex
 
 LARGEST_SOURCE = 2_000_000
 _ROUNDS = 3
@@ -49,7 +51,7 @@ class Import(Struct, frozen=True, kw_only=True):
     """The module, and those of the names that are submodules."""
 
 
-_WORDS = re.compile("|".join(re.escape(word.decode().strip(".(")) for word in (*LOADING, *REGISTERING)))
+_WORDS = regex("|".join(re.escape(word.decode().strip(".(")) for word in (*LOADING, *REGISTERING)))
 
 
 class PythonCode(Struct, dict=True):
@@ -82,6 +84,8 @@ class PythonCode(Struct, dict=True):
     _leaving: dict[ast.AST, bool] = field(default_factory=dict)
     _ending: dict[ast.AST, bool] = field(default_factory=dict)
     _generators: dict[ast.AST, bool] = field(default_factory=dict)
+    _lines: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    _only_indexed: dict[tuple[ast.AST, str], bool] = field(default_factory=dict)
     _locals: dict[ast.AST, frozenset[str]] = field(default_factory=dict)
     _annotations: dict[ast.AST, tuple[ast.expr, ...]] = field(default_factory=dict)
     _bindings: dict[ast.AST, Bindings] = field(default_factory=dict)
@@ -131,6 +135,14 @@ class PythonCode(Struct, dict=True):
     def source(self, path: str) -> bytes:
         """The bytes of a source file; those of a file that is too large are not read."""
         return self.files.read(path)
+
+    def before(self, path: str, line: int) -> bytes:
+        """What a source file has before a line."""
+        if path not in self._lines:
+            lengths = map(len, self.source(path).splitlines(keepends=True))
+            self._lines[path] = (0, *accumulate(lengths))
+        places = self._lines[path]
+        return self.source(path)[: places[min(line, len(places)) - 1]]
 
     def tree(self, path: str) -> ast.Module | None:
         """The parsed source, None if it cannot be parsed (``problems`` says why)."""
@@ -345,6 +357,16 @@ class PythonCode(Struct, dict=True):
         if node not in self._generators:
             self._generators[node] = _has(node, (ast.Yield, ast.YieldFrom))
         return self._generators[node]
+
+    def is_only_indexed(self, function: ast.AST, name: str) -> bool:
+        """Whether a function does nothing with one of its names but bind it, and take items of what it stands for."""
+        key = function, name
+        if key not in self._only_indexed:
+            nodes = list(walk(function))
+            taken = [one.value for one in nodes if isinstance(one, ast.Subscript) and isinstance(one.ctx, ast.Load)]
+            uses = [one for one in nodes if isinstance(one, ast.Name) and one.id == name]
+            self._only_indexed[key] = all(isinstance(one.ctx, ast.Store) or one in taken for one in uses)
+        return self._only_indexed[key]
 
     def suspends(self, node: ast.stmt) -> bool:
         """Whether a statement in the body of a generator yields."""

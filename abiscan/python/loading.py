@@ -7,12 +7,14 @@ import builtins
 from msgspec.structs import replace
 from packaging.version import InvalidVersion, Version
 
+from abiscan.python import special
 from abiscan.python.filesystem import exists, is_of_torch
 from abiscan.python.machine import Attempt, ProcessEnded, PythonMachine
 from abiscan.python.model import PROCESS_ENDS, Answer, LoadedBy, Raised
 from abiscan.python.operations import described
+from abiscan.python.questions import number_of
 from abiscan.python.systems import stripped
-from abiscan.python.values import NotKnown, PythonError, Thrown, Why
+from abiscan.python.values import NotKnown, PythonError, TextOfError, Thrown, Why
 
 _WRAPPED_SINCE = Version("2.9")
 """From this release on, ``torch.ops.load_library`` raises an error of its own, caused by that of the loader."""
@@ -96,7 +98,7 @@ def _load(machine: PythonMachine, file: str, loader: LoadedBy) -> None:
     attempt = Attempt(path=file, loader=loader, at=machine.place(), raised=None, guarded=machine.catches(kind))
     machine.trace.attempts.append(attempt)
     number = len(machine.trace.attempts) - 1
-    attempt.raised = answer = machine.load_library(file, loader)
+    attempt.raised = answer = machine.world.load(file, loader)
     if answer is None:
         return
     if isinstance(answer, Answer) or answer.perhaps:
@@ -124,7 +126,7 @@ def _wrapped(machine: PythonMachine, path: str, loader: LoadedBy, failure: Pytho
     if not machine.world.tells("it wraps errors", lambda world: _wraps(world.torch_version)):
         return failure
     text = f"Could not load this library: {machine.files.system.spelled(path)}"
-    if failure.args == (text,):
+    if special.arguments(machine, failure) == (text,):
         return failure
     return PythonError(OSError, (text,), cause=failure, at=failure.at, loads=set(failure.loads))
 
@@ -153,6 +155,9 @@ def _fail(machine: PythonMachine, path: str, loader: LoadedBy, failure: PythonEr
 def _as_failure(raised: Raised) -> PythonError:
     cls = getattr(builtins, raised.exception, None)
     known = cls if isinstance(cls, type) and issubclass(cls, BaseException) else NotKnown(raised.exception)
-    message = NotKnown("the text of the error") if raised.message is None else raised.message
+    number = number_of(raised.message)
+    message: object = NotKnown("the text of the error") if raised.message is None else raised.message
+    if number is not None:
+        message = TextOfError(number)
     cause = None if raised.cause is None else _as_failure(raised.cause)
     return PythonError(known, (message,), cause=cause)

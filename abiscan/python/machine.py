@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import ast
 import logging
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 
 from msgspec import Struct, field
 
@@ -24,7 +22,7 @@ from abiscan.python.model import (
 )
 from abiscan.python.questions import AskedWorld
 from abiscan.python.systems import stripped
-from abiscan.python.values import Class, NotKnown, PythonError, PythonFunction, Scope, Why
+from abiscan.python.values import Class, NotKnown, PythonError, PythonFunction, PythonModule, Scope, Why
 
 _log = logging.getLogger("abiscan.python")
 _MOST_SAID = 100
@@ -34,7 +32,7 @@ Spot = tuple[str | None, int, int]
 
 
 class Exhausted(Exception):  # noqa: N818 - it ends a run, it is no error
-    """The run has taken as many steps, or as long, as it may."""
+    """The run has taken as many steps as it may."""
 
 
 class Unreadable(Exhausted):
@@ -102,24 +100,21 @@ class Trace(Struct, kw_only=True):
     """The files of the modules that have been imported."""
 
 
-class Limits(Struct, kw_only=True):
-    """How much all runs of a reading may take together, and one of them alone; ``reached`` if that ended one."""
+class Limits(Struct, frozen=True, kw_only=True):
+    """How many steps one run may take, how many all runs of a reading, and how deep calls may be.
 
-    deadline: float
+    They are counted, so that every machine comes to the same end.
+    """
+
     steps: int = 1_000_000
+    total: int = 1_500_000
     depth: int = 40
-    reached: bool = False
-
-    @classmethod
-    def seconds(cls, seconds: float) -> Limits:
-        """So many seconds of processor time from now: on a busy machine the answer is the same."""
-        return cls(deadline=time.thread_time() + seconds)
 
 
 class PythonMachine:
     """The state of a run. What runs the code is in the classes that derive from it."""
 
-    def __init__(self, library: PythonCode, world: AskedWorld, choices: dict[Spot, bool], limits: Limits) -> None:
+    def __init__(self, library: PythonCode, world: AskedWorld, choices: Mapping[Spot, bool], limits: Limits) -> None:
         self.library = library
         self.files = library.files
         self.world = world
@@ -153,61 +148,28 @@ class PythonMachine:
         """Whether packages are there that are not required, and that the code can do without."""
         self.as_it_is_here = False
         """Whether libraries do not load that need another one, which is not on this machine."""
+        self.warning_filters: list[tuple[object, object]] = []
+        """What is done with warnings, by their classes: the first filter that fits counts."""
         self.perhaps = False
         """Whether what is being run may not run at all: what it changes is not known then."""
         self._taken: dict[object, bool] = {}
         """What was decided, by what it depends on."""
         self.is_traced = _log.isEnabledFor(logging.DEBUG)
         self.steps = 0
-        self._next_check = min(256, limits.steps + 1)
 
     # ---- what the code is at
 
-    def tick(self) -> None:
-        """Count one step."""
-        self.steps += 1
-        if self.steps >= self._next_check:
-            self._check()
-
-    def _check(self) -> None:
+    def tick(self, steps: int = 1) -> None:
+        """Count a step, or as many as work on something large takes."""
+        self.steps += steps
         if self.steps > self.limits.steps:
-            self.limits.reached = True
             raise Exhausted(f"after {self.limits.steps} steps")
-        if time.thread_time() > self.limits.deadline:
-            self.limits.reached = True
-            raise Exhausted("out of time")
-        self._next_check = min(self.steps + 256, self.limits.steps + 1)
-
-    def load_library(self, path: str, loader: LoadedBy) -> Raised | Answer | None:
-        """Ask the world to load a library; the time that takes is not that of the reading."""
-        with self._not_counted():
-            return self.world.load(path, loader)
-
-    def operator(self, name: str) -> bool | Answer:
-        """Ask the world for an operator; those of torch itself are the same in every run."""
-        known = self.world.of_aten
-        if name in known:
-            return known[name]
-        with self._not_counted():
-            there = self.world.operator(name)
-        if name.startswith("aten::"):
-            known[name] = there
-        return there
 
     def call_operator(self, name: str) -> int | bool | str | NoResult | None:
         """Ask the world what an operator returns that is called without arguments."""
         if any(one.operator.partition(".")[0] == name.partition(".")[0] for one in self.trace.registrations):
             return NoResult(reason="Python code registers something for it")
-        with self._not_counted():
-            return self.world.call(name)
-
-    @contextmanager
-    def _not_counted(self) -> Iterator[None]:
-        began = time.thread_time()
-        try:
-            yield
-        finally:
-            self.limits.deadline += time.thread_time() - began
+        return self.world.call(name)
 
     def place(self) -> PythonLine:
         """The innermost line of the package."""
@@ -307,6 +269,14 @@ class PythonMachine:
 
     def import_module(self, name: str) -> object:
         """``importlib.import_module``: the module of that name."""
+        raise NotImplementedError
+
+    def forget_names(self) -> None:
+        """Note that ``sys.modules`` has changed."""
+        raise NotImplementedError
+
+    def run_body(self, module: PythonModule) -> None:
+        """Run the body of a module."""
         raise NotImplementedError
 
     def settle(self, value: object) -> object:

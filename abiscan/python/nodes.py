@@ -13,12 +13,14 @@ _WITHOUT_NODES = frozenset({
 _fields: dict[type[ast.AST], tuple[str, ...]] = {ast.Constant: (), ast.Name: ()}
 
 
+def _fields_of(kind: type[ast.AST]) -> tuple[str, ...]:
+    found = _fields[kind] = tuple(name for name in kind._fields if name not in _WITHOUT_NODES)
+    return found
+
+
 def children(node: ast.AST) -> list[ast.AST]:
     """The nodes inside of one, without operators and contexts."""
-    kind = type(node)
-    fields = _fields.get(kind)
-    if fields is None:
-        fields = _fields[kind] = tuple(name for name in kind._fields if name not in _WITHOUT_NODES)
+    fields = _fields.get(type(node)) or _fields_of(type(node))
     found: list[ast.AST] = []
     for name in fields:
         value = getattr(node, name, None)
@@ -35,4 +37,13 @@ def walk(node: ast.AST) -> Iterator[ast.AST]:
     while waiting:
         one = waiting.pop()
         yield one
-        waiting += children(one)
+        kind = type(one)
+        fields = _fields.get(kind)
+        if fields is None:
+            fields = _fields_of(kind)
+        for name in fields:
+            value = getattr(one, name, None)
+            if type(value) is list:
+                waiting += [item for item in value if isinstance(item, ast.AST)]
+            elif isinstance(value, ast.AST):
+                waiting.append(value)

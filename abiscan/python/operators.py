@@ -52,7 +52,7 @@ def exists(machine: PythonMachine, name: str) -> bool | Answer:
         return True
     if "." not in name.partition("::")[2] and any(one.startswith(name + ".") for one in machine.defined):
         return True
-    there = machine.operator(name)
+    there = machine.world.operator(name)
     if there is Answer.EITHER:
         return _decided(machine, name)
     unclear = machine.unclear | _OF_TORCH

@@ -1,74 +1,80 @@
-"""What a reading asks of its target, with the answers: a target that answers alike needs no reading of its own.
+"""What the code of a package asks of its target, and the answers: what is run for one target counts for others, too.
 
-The reading of a package depends on its target by nothing else than these answers, so that they decide it: each answer
-leads to the next question, and the last one to the reading. The tree that the questions make is walked by asking a new
-target; only where no reading got the answer that it gives, the package is read again.
+What a task does - the import of a module, in one of its ways - depends on the target by nothing else than these
+answers, so that they decide it: each answer leads to the next question, and the last one to the result. The tree that
+the questions make is walked by asking a new target; only where no target before gave the answer that it gives, the task
+is done again.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Hashable
-from typing import NamedTuple
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
-from abiscan.python.model import Answer, LoadedBy, NoResult, Raised, Reading, World, in_words
+from abiscan.python.model import Answer, LoadedBy, NoResult, Raised, World, in_words
 
 _log = logging.getLogger("abiscan.python")
+_Result = TypeVar("_Result")
+
+_SIGN: Final = "\0"
+"""What the sign of a text begins with: no text of an error has it."""
 
 Ask = Callable[[World], object]
 """Gets an answer from a target."""
 
 
 class _Question(Struct, frozen=True, kw_only=True):
-    """A question to one of the worlds of a reading, by their order, and its wording."""
+    """A question to the world of a task, and its wording."""
 
-    world: int
     text: Hashable
+    ask: Ask
 
 
-class _Fork(Struct, kw_only=True):
+class _Fork(Struct, Generic[_Result], kw_only=True):
     """A question, and what follows from each answer that was given to it."""
 
     question: _Question
-    ask: Ask
-    ways: dict[Hashable, _Fork | Reading] = field(default_factory=dict)
+    ways: dict[Hashable, _Fork[_Result] | _Done[_Result]] = field(default_factory=dict)
 
 
-class Answered:
-    """The readings of a package by the answers that targets gave."""
+class _Done(Struct, Generic[_Result], frozen=True, kw_only=True):
+    """What a task results in."""
+
+    result: _Result
+
+
+class Answered(Generic[_Result]):
+    """The results of one task by the answers that targets gave."""
 
     def __init__(self) -> None:
-        self._first: _Fork | Reading | None = None
+        self._first: _Fork[_Result] | _Done[_Result] | None = None
 
-    def reading(self, fresh: Callable[[], World]) -> Reading | None:
-        """The reading for a target, None if no other one answers like it.
+    def find(self, world: AskedWorld) -> _Result | None:
+        """The result for a target, None if no other one answers like it.
 
-        :param fresh: gives a world of the target in which nothing is loaded yet
+        :param world: the target's, in which nothing is loaded yet
         """
-        worlds: dict[int, World] = {}
-        one = self._first
-        while isinstance(one, _Fork):
-            number = one.question.world
-            if number not in worlds:
-                worlds[number] = fresh()
-            given = _answer(one.ask, worlds[number])
-            _log.debug("asks the target: %s", _Told(one.question.text, given))
-            one = one.ways.get(_key(given))
-        _log.debug("reads the package %s", "anew" if one is None else "as for another target that answers alike")
-        return one
+        way = self._first
+        while isinstance(way, _Fork):
+            given = _answer(way.question.ask, world)
+            _log.debug("asks the target: %s", _Told(way.question.text, given))
+            way = way.ways.get(_key(given))
+        return None if way is None else way.result
 
-    def keep(self, questions: Questions, reading: Reading) -> None:
-        """Remember a reading by what it asked."""
-        way: dict[Hashable, _Fork | Reading] = {} if self._first is None else {None: self._first}
+    def keep(self, asked: list[tuple[_Question, object]], result: _Result) -> None:
+        """Remember a result by what was asked for it."""
+        way: dict[Hashable, _Fork[_Result] | _Done[_Result]] = {} if self._first is None else {None: self._first}
         first, answer = way, None
-        for question, ask, given in questions.asked:
-            fork = way.setdefault(answer, _Fork(question=question, ask=ask))
-            if not isinstance(fork, _Fork) or fork.question != question:
-                return  # a reading that ran out of time is not decided by the answers alone
+        for question, given in asked:
+            fork = way.setdefault(answer, _Fork(question=question))
+            assert isinstance(fork, _Fork), question
+            assert fork.question.text == question.text, (fork.question.text, question.text)
             way, answer = fork.ways, _key(given)
-        way.setdefault(answer, reading)
+        way.setdefault(answer, _Done(result=result))
         self._first = first[None]
 
 
@@ -87,9 +93,9 @@ class _Told(NamedTuple):
         return f"{asked}? {answer}"
 
 
-def _answer(ask: Ask, world: World) -> object:
+def _answer(ask: Ask, world: AskedWorld) -> object:
     try:
-        return ask(world)
+        return world.foresee(ask)
     except Exception as error:  # noqa: BLE001 - whatever computing with another version may raise is an answer
         return type(error), repr(error)
 
@@ -99,31 +105,75 @@ def _key(answer: object) -> Hashable:
     return type(answer), repr(answer)
 
 
-class Questions:
-    """What one reading asks, in order.
+class _Quoting:
+    """A world that gives a sign for each text of an error: who does not look at the text need not be run again for it.
 
-    :param fresh: gives a world of the target in which nothing is loaded yet
+    The same text has the same sign, so that two are equal wherever the texts are.
     """
 
-    def __init__(self, fresh: Callable[[], World]) -> None:
-        self._fresh = fresh
-        self._worlds = 0
-        self.asked: list[tuple[_Question, Ask, object]] = []
-        self.of_aten: dict[str, bool | Answer] = {}
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.texts: list[str] = []
 
-    def world(self) -> AskedWorld:
-        """A world in which nothing is loaded yet."""
-        self._worlds += 1
-        return AskedWorld(self, self._fresh(), self._worlds)
+    @property
+    def torch_version(self) -> str | Answer:
+        return self._world.torch_version
+
+    @property
+    def cuda(self) -> str | Answer | None:
+        return self._world.cuda
+
+    @property
+    def cxx11_abi(self) -> bool | Answer:
+        return self._world.cxx11_abi
+
+    @property
+    def python(self) -> tuple[int, int] | Answer:
+        return self._world.python
+
+    @property
+    def machine(self) -> str:
+        return self._world.machine
+
+    def load(self, path: str, loader: LoadedBy) -> Raised | Answer | None:
+        answer = self._world.load(path, loader)
+        return self._quoted(answer) if isinstance(answer, Raised) else answer
+
+    def operator(self, name: str) -> bool | Answer:
+        return self._world.operator(name)
+
+    def call(self, operator: str) -> int | bool | str | NoResult | None:
+        return self._world.call(operator)
+
+    def _quoted(self, raised: Raised) -> Raised:
+        cause = None if raised.cause is None else self._quoted(raised.cause)
+        if raised.message is None:
+            return replace(raised, cause=cause)
+        if raised.message not in self.texts:
+            self.texts.append(raised.message)
+        return replace(raised, message=sign_of(self.texts.index(raised.message)), cause=cause)
+
+
+def sign_of(number: int) -> str:
+    """What stands for a text."""
+    return f"{_SIGN}{number}"
+
+
+def number_of(message: str | None) -> int | None:
+    """The number of the text that a sign stands for; None if it is a text itself."""
+    return int(message[len(_SIGN) :]) if message is not None and message.startswith(_SIGN) else None
 
 
 class AskedWorld:
-    """A world whose answers are noted."""
+    """The world of a task, whose answers are noted.
 
-    def __init__(self, questions: Questions, world: World, number: int) -> None:
-        self._questions, self._world, self._number = questions, world, number
-        self.of_aten = questions.of_aten
-        """The operators of torch that were asked for, and whether they are there: the same in every world."""
+    :param world: one in which nothing is loaded yet
+    """
+
+    def __init__(self, world: World) -> None:
+        self._world = _Quoting(world)
+        self.asked: list[tuple[_Question, object]] = []
+        self._known: dict[Hashable, object] = {}
         self._since_load: dict[Hashable, object] = {}
 
     @property
@@ -149,15 +199,26 @@ class AskedWorld:
     def load(self, path: str, loader: LoadedBy) -> Raised | Answer | None:
         """Load a library; see ``World.load``."""
         self._since_load.clear()
-        return self._ask((path, loader), lambda world: world.load(path, loader))  # type: ignore[return-value]
+        return self._ask_now((path, loader), lambda world: world.load(path, loader))  # type: ignore[return-value]
+
+    def text(self, number: int) -> str:
+        """The text of an error, which the code looks at."""
+        return str(self._ask(("text", number), lambda world: world.texts[number]))  # type: ignore[attr-defined]
+
+    def spelled_out(self, raised: Raised) -> Raised:
+        """An error with its texts in place of the signs."""
+        number = number_of(raised.message)
+        message = raised.message if number is None else self._world.texts[number]
+        return replace(raised, message=message, cause=None if raised.cause is None else self.spelled_out(raised.cause))
 
     def operator(self, name: str) -> bool | Answer:
-        """Ask for an operator; see ``World.operator``."""
-        return self._ask(name, lambda world: world.operator(name))  # type: ignore[return-value]
+        """Ask for an operator; see ``World.operator``. No load changes what torch itself has."""
+        known = self._known if name.startswith("aten::") else self._since_load
+        return self._ask(name, lambda world: world.operator(name), known)  # type: ignore[return-value]
 
     def call(self, operator: str) -> int | bool | str | NoResult | None:
         """Call an operator; see ``World.call``."""
-        return self._ask((operator,), lambda world: world.call(operator))  # type: ignore[return-value]
+        return self._ask((operator,), lambda world: world.call(operator), self._since_load)  # type: ignore[return-value]
 
     def tells(self, text: str, ask: Ask) -> object:
         """What follows from the versions of the target; ``text`` says what that is, ``ask`` has no effect."""
@@ -167,14 +228,14 @@ class AskedWorld:
         """What ``tells`` would answer, without asking."""
         return ask(self._world)
 
-    @property
-    def asker(self) -> tuple[Questions, World, int]:
-        """What another world needs to ask the same target."""
-        return self._questions, self._world, self._number
+    def _ask(self, text: Hashable, ask: Ask, known: dict[Hashable, object] | None = None) -> object:
+        known = self._known if known is None else known
+        if text not in known:
+            known[text] = self._ask_now(text, ask)
+        return known[text]
 
-    def _ask(self, text: Hashable, ask: Ask) -> object:
-        if text not in self._since_load:
-            given = self._since_load[text] = ask(self._world)
-            self._questions.asked.append((_Question(world=self._number, text=text), ask, given))
-            _log.debug("asks the target: %s", _Told(text, given))
-        return self._since_load[text]
+    def _ask_now(self, text: Hashable, ask: Ask) -> object:
+        given = ask(self._world)
+        self.asked.append((_Question(text=text, ask=ask), given))
+        _log.debug("asks the target: %s", _Told(text, given))
+        return given

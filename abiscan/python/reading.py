@@ -5,21 +5,22 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Final
 
 from msgspec.structs import replace
 
-from abiscan.python.explore import Explored, explore, run
+from abiscan.python.explore import Explored, explore
 from abiscan.python.installed import Surroundings
 from abiscan.python.library import PythonCode
 from abiscan.python.machine import Limits
 from abiscan.python.model import Answer, ImportOutcome, OtherTorch, Raised, Reading, World
-from abiscan.python.questions import Answered, AskedWorld, Questions
+from abiscan.python.runs import Done, Runs
 from abiscan.python.sources import PackageFiles, PackageSources
 from abiscan.python.systems import LINUX, PythonSystem
 from abiscan.python.unreached import unreached
-from abiscan.python.uses import Elsewhere, Later, WillingImports, classify, later
+from abiscan.python.uses import WILLING, Later, classify, later
 
-_SECONDS = 5.0
+_LIMITS: Final = Limits()
 _MOST_SUBMODULES = 20
 
 
@@ -28,7 +29,7 @@ def _of_no_torch(_library: str) -> Sequence[OtherTorch]:
 
 
 class PackageReader:
-    """Reads a package for one target after the other: its sources once, and its imports once for targets that agree.
+    """Reads a package for one target after the other: its code is run once for targets that answer alike.
 
     :param modules: the names that it is imported by; if there are none, its metadata or its files say
     :param built_for: answers for a library by its path, and always alike
@@ -45,35 +46,22 @@ class PackageReader:
         self._files = PackageFiles(package, system)
         self._modules = modules or self._files.top_level()
         self._built_for = built_for
-        self._code: dict[tuple[tuple[int, int] | Answer, Surroundings], tuple[PythonCode, Elsewhere]] = {}
-        self._answered: dict[Surroundings, Answered] = {}
-        self._patience = 1.0
+        self._code: dict[tuple[tuple[int, int] | Answer, Surroundings], tuple[PythonCode, Done]] = {}
 
     def read(
-        self, fresh: Callable[[], World], surroundings: Surroundings | None = None, *, seconds: float = _SECONDS
+        self, fresh: Callable[[], World], surroundings: Surroundings | None = None, *, limits: Limits = _LIMITS
     ) -> Reading:
         """Read what importing the package does.
 
         :param fresh: gives a world of the target in which nothing is loaded yet
-        :param seconds: of processor time that it may take; half as many for each target before that took all of it
         """
-        surroundings = surroundings or Surroundings()
-        answered = self._answered.setdefault(surroundings, Answered())
-        known = answered.reading(fresh)
-        if known is None:
-            questions, limits = Questions(fresh), Limits.seconds(seconds * self._patience)
-            with _without_collector():
-                known = self._read(questions.world, surroundings, limits)
-            answered.keep(questions, known)
-            if limits.reached:
-                self._patience /= 2  # or else it would take all releases of torch minutes
-        return known
-
-    def _read(self, fresh: Callable[[], AskedWorld], surroundings: Surroundings, limits: Limits) -> Reading:
-        python = fresh().python
-        code = PythonCode(self._files, self._modules, python, surroundings)
-        code, elsewhere = self._code.setdefault((python, surroundings), (code, {}))
-        return _read(code, fresh, self._built_for, limits, elsewhere)
+        surroundings, python = surroundings or Surroundings(), fresh().python
+        if (python, surroundings) not in self._code:
+            code = PythonCode(self._files, self._modules, python, surroundings)
+            self._code[python, surroundings] = code, Done()
+        code, done = self._code[python, surroundings]
+        with _without_collector():
+            return _read(Runs(code, fresh, limits, done), self._built_for)
 
 
 def read(
@@ -84,25 +72,24 @@ def read(
     surroundings: Surroundings | None = None,
     built_for: Callable[[str], Sequence[OtherTorch]] = _of_no_torch,
     system: PythonSystem = LINUX,
-    seconds: float = _SECONDS,
+    limits: Limits = _LIMITS,
 ) -> Reading:
     """Read what importing a package does on one target: see ``PackageReader``."""
-    return PackageReader(package, modules, built_for, system).read(fresh, surroundings, seconds=seconds)
+    return PackageReader(package, modules, built_for, system).read(fresh, surroundings, limits=limits)
 
 
 def follow(
     package: PackageSources,
     modules: Sequence[str],
-    world_factory: Callable[[], World],
+    fresh: Callable[[], World],
     *,
     surroundings: Surroundings,
-    seconds: float = _SECONDS,
 ) -> tuple[ImportOutcome, ...]:
     """What the imports alone do, as ``read``."""
     with _without_collector():
-        fresh, limits = Questions(world_factory).world, Limits.seconds(seconds)
         library = PythonCode(PackageFiles(package), modules, fresh().python, surroundings)
-        return tuple(explore(library, fresh, name, limits).outcome for name in modules)
+        runs = Runs(library, fresh, _LIMITS, Done())
+        return tuple(explore(runs, name).outcome for name in modules)
 
 
 @contextmanager
@@ -123,39 +110,30 @@ def _without_collector() -> Iterator[None]:
             gc.enable()
 
 
-def _read(
-    library: PythonCode,
-    fresh: Callable[[], AskedWorld],
-    built_for: Callable[[str], Sequence[OtherTorch]],
-    limits: Limits,
-    elsewhere: Elsewhere,
-) -> Reading:
-    names = library.modules
-    main = [explore(library, fresh, name, limits) for name in names]
+def _read(runs: Runs, built_for: Callable[[str], Sequence[OtherTorch]]) -> Reading:
+    library = runs.library
+    names = tuple(library.modules)
+    main = [explore(runs, name) for name in names]
     if not library.files.libraries:
         return Reading(imports=tuple(one.outcome for one in main))
     library.has_requirements = True
-    cut_short = [one.outcome.module for one in main if one.outcome.raised is not None]
-    willing = WillingImports(library, fresh, limits, elsewhere)
-    whole = [explore(library, willing.world, name, limits, willing.run(name)) for name in cut_short]
+    whole = [explore(runs.of(WILLING), one.outcome.module) for one in main if one.outcome.raised is not None]
     groups = tuple(one.runs for one in (*main, *whole))
-    after = later(library, willing, names, [run for one in main for run in one.runs], limits)
-    uses = classify(library, fresh(), groups, after)
-    uses |= unreached(library, willing, names, uses, built_for)
+    after = later(runs, names, [run for one in main for run in one.runs])
+    uses = classify(library, runs.world(), groups, after)
+    uses |= unreached(runs, names, uses, built_for)
     library.has_requirements = False
-    apart = [explore(library, fresh, name, limits) for name in _with_own_libraries(main, after)]
-    outcomes = (one.outcome for one in (*main, *apart))
-    return Reading(imports=tuple(_compared(one, library, willing, limits) for one in outcomes), uses=uses)
+    apart = [explore(runs, name) for name in _with_own_libraries(main, after)]
+    return Reading(imports=tuple(_compared(one.outcome, runs) for one in (*main, *apart)), uses=uses)
 
 
-def _compared(outcome: ImportOutcome, library: PythonCode, willing: WillingImports, limits: Limits) -> ImportOutcome:
+def _compared(outcome: ImportOutcome, runs: Runs) -> ImportOutcome:
     """An outcome, compared with the import where every library loads if one of those that failed may be behind it."""
     raised = outcome.raised
     failed = any(isinstance(load.raised, Raised) for load in outcome.loads)
     if not failed or not isinstance(raised, Raised) or raised.cause is not None:
         return outcome
-    same = run(library, willing.world(), outcome.module, {}, limits).raised == raised
-    return replace(outcome, regardless=same)
+    return replace(outcome, regardless=runs.of(WILLING).run(outcome.module).raised == raised)
 
 
 def _with_own_libraries(main: Sequence[Explored], after: Later) -> list[str]:

@@ -6,13 +6,14 @@ what is loaded, registered or raised, so only the others are parsed: those with 
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from itertools import islice
 
 from msgspec import Struct
+
+from abiscan.regex import regex
 
 LOADING = (b"load_library", b"CDLL", b"cdll", b"LibraryLoader", b"dlopen", b"PyDLL", b"import_module", b"__import__",
            b"spec_from_file_location", b"exec_module", b"load_module", b"load_dynamic")  # fmt: skip
@@ -35,7 +36,7 @@ _OUTSIDE_FUNCTIONS = (b"torch.ops.", b"sys.exit", b"os._exit", b"sys.path", b"__
 _MOST_HITS = 60
 
 # A pattern that begins with a line break is searched for several times faster than one with ^ in it.
-_IMPORT = re.compile(
+_IMPORT = regex(
     rb"\n([ \t]*)(?:from[ \t]+([.\w]+)[ \t]+import[ \t]*(\([^)]*\)|[^\n\\]*(?:\\\n[^\n\\]*)*)|import[ \t]+([^\n#;]+))"
 )
 
@@ -51,17 +52,17 @@ class ImportLine(Struct, frozen=True, kw_only=True):
 
 
 _KEYWORD = rb"(?:async[ \t]+)?(?:(def|class)[ \t]+(\w*)|(if|elif|else|try|except|finally|with|for|while)\b)"
-_LINE = re.compile(rb"\n(?:([ \t]+)" + _KEYWORD + rb"|(?![ \t\r\n#)\]}])(?:" + _KEYWORD + rb")?)")
+_LINE = regex(rb"\n(?:([ \t]+)" + _KEYWORD + rb"|(?![ \t\r\n#)\]}])(?:" + _KEYWORD + rb")?)")
 
-_HEADER = re.compile(_KEYWORD)
-_LEFT = re.compile(rb"\n[^ \t\r\n#)\]}]")
+_HEADER = regex(_KEYWORD)
+_LEFT = regex(rb"\n[^ \t\r\n#)\]}]")
 _BEFORE_STATEMENT = (b"\n", b":", b";")
 _NO_CODE = (b"#", b">>>")
 """What lines begin with that are not run: a comment, or an example in a text, since no line of code begins so."""
-_LEFT_IN_CLASS = re.compile(rb"\n {0,4}[^\s#)\]}]")
+_LEFT_IN_CLASS = regex(rb"\n {0,4}[^\s#)\]}]")
 
 _WORDS_AND_PARENTHESES = bytes(one if chr(one).isalnum() or chr(one) in "_(" else 32 for one in range(256))
-_DECORATOR = re.compile(rb"@(\w+)")
+_DECORATOR = regex(rb"@(\w+)")
 
 Header = tuple[bytes, bytes]
 """A line that opens a block: its keyword and the name after it. At the left margin, any statement is one."""
@@ -291,12 +292,12 @@ class Outline:
         return start, self.data[start : end if end >= 0 else len(self.data)]
 
 
-_CLASS = re.compile(rb"\nclass[ \t]+(\w+)")
-_HOOK = re.compile(rb"__init_subclass__|__set_name__|__class_getitem__|\(type\)|\(ABCMeta\)|\(EnumMeta\)")
-_METACLASS = re.compile(rb"\nclass[ \t]+(\w+)[^:]*metaclass[ \t]*=[ \t]*(?:\w+\.)*(\w+)")
-_MADE = re.compile(rb"\n(\w+)[ \t]*(?::[^=\n]*)?=[ \t]*(?:[\w.]*\.)?(\w+)\(")
-_USED = re.compile(rb"[^\w\s,'\"]")
-_NO_NAMES = re.compile(rb"#[^\n]*|[()\\]")
+_CLASS = regex(rb"\nclass[ \t]+(\w+)")
+_HOOK = regex(rb"__init_subclass__|__set_name__|__class_getitem__|\(type\)|\(ABCMeta\)|\(EnumMeta\)")
+_METACLASS = regex(rb"\nclass[ \t]+(\w+)[^:]*metaclass[ \t]*=[ \t]*(?:\w+\.)*(\w+)")
+_MADE = regex(rb"\n(\w+)[ \t]*(?::[^=\n]*)?=[ \t]*(?:[\w.]*\.)?(\w+)\(")
+_USED = regex(rb"[^\w\s,'\"]")
+_NO_NAMES = regex(rb"#[^\n]*|[()\\]")
 _NO_CALL = (b"def ", b"elf.", b"cls.")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import configparser
 import fnmatch
 import posixpath
 import re
@@ -12,8 +11,9 @@ from typing import Protocol
 
 from abiscan.python.model import Answer
 from abiscan.python.systems import LINUX, PythonSystem
+from abiscan.regex import regex
 
-_NAMES_SYSTEM = re.compile(r"os_name|sys_platform|platform_system")
+_NAMES_SYSTEM = regex(r"os_name|sys_platform|platform_system")
 
 
 class PackageSources(Protocol):
@@ -127,14 +127,19 @@ class PackageFiles:
 
     def entry_points(self, group: str) -> dict[str, str]:
         """What the package names for others to find, by name: ``{"npu": "torch_npu:_autoload"}``."""
+        suffix = ".dist-info/entry_points.txt"
+        paths = [path for path in self.members if path.endswith(suffix) and path.count("/") == 1]
+        if not paths:
+            return {}
+        import configparser
+
         found = configparser.RawConfigParser(delimiters=("=",), strict=False)
         found.optionxform = str  # type: ignore[assignment,method-assign]
-        for path in self.members:
-            if path.endswith(".dist-info/entry_points.txt") and path.count("/") == 1:
-                try:
-                    found.read_string(self.read(path).decode("utf-8", "replace"))
-                except configparser.Error:
-                    return {}
+        try:
+            for path in paths:
+                found.read_string(self.read(path).decode("utf-8", "replace"))
+        except configparser.Error:
+            return {}
         return dict(found[group]) if group in found else {}
 
     def libraries_of(self, module: str) -> list[str]:

@@ -27,6 +27,7 @@ from abiscan.python.values import (
     PythonError,
     PythonFunction,
     PythonModule,
+    TextOfError,
     Thrown,
     Wrapped,
     class_of,
@@ -305,6 +306,8 @@ def items(machine: PythonMachine, value: object) -> list[object] | NotKnown:
     found = few(source, f"list({described(value)})")
     if isinstance(found, NotKnown):
         machine.gap(f"{described(value)} gives more than {MOST_ITEMS} items")
+    else:
+        machine.tick(len(found))
     return found
 
 
@@ -497,6 +500,7 @@ def _same(machine: PythonMachine, left: object, right: object) -> object:
 
 def equal(machine: PythonMachine, left: object, right: object) -> bool | None:
     """``left is right or left == right``, as containers compare; None if that is not known."""
+    machine.tick()
     if left is right and not isinstance(left, NotKnown):
         return True
     return truth(machine, compare(machine, ast.Eq(), left, right))
@@ -724,7 +728,7 @@ def shown(machine: PythonMachine, value: object, depth: int = 0) -> object:
         if plain(value) is not value:
             return shown(machine, plain(value))
         return NotKnown(f"repr({described(value)})")
-    if isinstance(value, PythonError) and concrete(list(value.args)):
+    if isinstance(value, PythonError) and concrete(list(arguments(machine, value))):
         inside = ", ".join(map(repr, value.args))
         return f"{value.name()}({inside})"
     if concrete(value) and not isinstance(value, type):
@@ -754,9 +758,20 @@ def _joined(value: object, parts: list[str]) -> object:
     return NotKnown("repr()")
 
 
+def arguments(machine: PythonMachine, failure: PythonError) -> tuple[object, ...]:
+    """The arguments of an exception, which somebody looks at."""
+    if any(type(one) is TextOfError for one in failure.args):
+        failure.args = tuple(
+            machine.world.text(one.number) if isinstance(one, TextOfError) else one for one in failure.args
+        )
+    return failure.args
+
+
 def text(machine: PythonMachine, value: object) -> object:
     """``str(value)``."""
     value = machine.settle(value)
+    if isinstance(value, PythonError):
+        arguments(machine, value)
     if is_own(value):
         method = hook(machine, value, "__str__")
         if method is not None:

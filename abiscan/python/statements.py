@@ -129,15 +129,21 @@ class Statements(Handling):
 
     def _assignment(self, node: ast.Assign, scope: Scope) -> None:
         value = self.unsettled(node.value, scope)
-        if type(value) is OfTarget and not self.may_wait(node.targets, value):
+        if type(value) is OfTarget and not self.may_wait(node.targets, value, scope):
             value = self.settle(value)
         for target in node.targets:
             self.assign(target, value, scope)
 
-    def may_wait(self, targets: Sequence[ast.expr], value: OfTarget) -> bool:
+    def may_wait(self, targets: Sequence[ast.expr], value: OfTarget, scope: Scope) -> bool:
         """Whether a name may stand for what is still to be asked: nothing can change that value."""
-        known = self.world.foresee(value.of)
-        return not isinstance(known, list) and all(isinstance(one, ast.Name) for one in targets)
+        if not all(isinstance(one, ast.Name) for one in targets):
+            return False
+        if not isinstance(self.world.foresee(value.of), list):
+            return True
+        function = scope.function
+        return function is not None and all(
+            isinstance(one, ast.Name) and self.library.is_only_indexed(function.node, one.id) for one in targets
+        )
 
     def _annotated(self, node: ast.AnnAssign, scope: Scope) -> None:
         if node.value is not None:

@@ -18,6 +18,7 @@ from msgspec import Struct, field
 
 from abiscan.binary.image import is_library_of_windows
 from abiscan.python.model import Answer
+from abiscan.regex import regex
 
 _OF_WINDOWS: Final = dict.fromkeys(("msvcrt", "winreg", "winsound", "_winapi", "nt"))
 _OF_POSIX: Final = dict.fromkeys(
@@ -49,7 +50,7 @@ class PythonSystem(Struct, frozen=True, kw_only=True):
     libraries: re.Pattern[str]
     tagged: re.Pattern[str]
     suffixes: tuple[str, ...] = (".abi3.so", ".so")
-    module: re.Pattern[str] = re.compile(r"(\.cpython-[^.]*|\.abi3)?\.so$")
+    module: re.Pattern[str] = regex(r"(\.cpython-[^.]*|\.abi3)?\.so$")
     tag: str
     lacks: Mapping[str, str | None]
     lacks_os: frozenset[str] = frozenset()
@@ -144,8 +145,8 @@ class PythonSystem(Struct, frozen=True, kw_only=True):
 LINUX: Final = PythonSystem(
     name="Linux",
     sys_platform="linux",
-    libraries=re.compile(r"\.so(\.\d+)*$"),
-    tagged=re.compile(r"\.cpython-(\d)(\d+)[a-z]*(-[^.]*)?\.so$"),
+    libraries=regex(r"\.so(\.\d+)*$"),
+    tagged=regex(r"\.cpython-(\d)(\d+)[a-z]*(-[^.]*)?\.so$"),
     tag=".cpython-{}-{}-linux-gnu.so",
     lacks=_OF_WINDOWS,
     no_library=(OSError, "{}: cannot open shared object file: No such file or directory"),
@@ -160,11 +161,11 @@ WINDOWS: Final = PythonSystem(
     prefix="C:\\the-folder-of-python",
     root="C:\\the-folder-of-python\\Lib\\site-packages",
     home="C:\\the-home-of-the-user",
-    libraries=re.compile(r"\.(pyd|dll)$", re.IGNORECASE),
-    tagged=re.compile(r"\.cp(\d)(\d+)[a-z]*-win_[^.]*\.pyd$", re.IGNORECASE),
+    libraries=regex(r"\.(pyd|dll)$", re.IGNORECASE),
+    tagged=regex(r"\.cp(\d)(\d+)[a-z]*-win_[^.]*\.pyd$", re.IGNORECASE),
     tag=".cp{}-win_{}.pyd",
     suffixes=(".pyd",),
-    module=re.compile(r"(\.cp\d+[a-z]*-win_[^.]*)?\.pyd$", re.IGNORECASE),
+    module=regex(r"(\.cp\d+[a-z]*-win_[^.]*)?\.pyd$", re.IGNORECASE),
     lacks=_OF_POSIX | {"tty": "termios", "pty": "termios", "curses": "_curses"},
     lacks_os=frozenset({
         "RTLD_DEEPBIND", "RTLD_GLOBAL", "RTLD_LAZY", "RTLD_LOCAL", "RTLD_NODELETE", "RTLD_NOLOAD", "RTLD_NOW", "chown",
@@ -182,8 +183,8 @@ WINDOWS: Final = PythonSystem(
 MACOS: Final = PythonSystem(
     name="Darwin",
     sys_platform="darwin",
-    libraries=re.compile(r"\.(so|dylib)$"),
-    tagged=re.compile(r"\.cpython-(\d)(\d+)[a-z]*(-darwin)?\.so$"),
+    libraries=regex(r"\.(so|dylib)$"),
+    tagged=regex(r"\.cpython-(\d)(\d+)[a-z]*(-darwin)?\.so$"),
     tag=".cpython-{}-darwin.so",
     lacks=_OF_WINDOWS | dict.fromkeys(("ossaudiodev", "spwd")),
     lacks_os=frozenset({"RTLD_DEEPBIND", "memfd_create", "sched_getaffinity", "sched_setaffinity"}),

@@ -7,10 +7,11 @@ import re
 from collections.abc import Iterator, Sequence
 
 from abiscan.python.nodes import children, walk
+from abiscan.regex import regex
 
-_VERSION = re.compile(r"torch\.(__version__|version|torch_version)(\.\w+)*")
+_VERSION = regex(r"torch\.(__version__|version|torch_version)(\.\w+)*")
 _DISTRIBUTIONS = frozenset({"torch", "pytorch"})
-_VERSION_OF = re.compile(r".*(version|distribution)", re.IGNORECASE)  # importlib.metadata.version("torch")
+_VERSION_OF = regex(r".*(version|distribution)", re.IGNORECASE)  # importlib.metadata.version("torch")
 _ROUNDS = 5
 
 

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from abiscan.python.explore import Run
 from abiscan.python.handling import loudest_of
 from abiscan.python.installed import Surroundings
 from abiscan.python.library import PythonCode
 from abiscan.python.machine import Attempt
 from abiscan.python.model import HowLoaded, LibraryUse, OtherTorch, Raised, Said, Skipped
-from abiscan.python.uses import WillingImports
+from abiscan.python.runs import Run, Runs
+from abiscan.python.uses import WILLING, beside
+from abiscan.regex import regex
 
 _MOST_TORCHES = 4
 _OPEN = (HowLoaded.NEVER, HowLoaded.ON_DEMAND, HowLoaded.UNKNOWN)
-_ASKS = re.compile(rb"torch\.__version__|torch\.version|torch_version|from torch import|version\(\s*.(?:py)?torch\b")
+_ASKS = regex(rb"torch\.__version__|torch\.version|torch_version|from torch import|version\(\s*.(?:py)?torch\b")
 
 
 def asks_for_torch(source: bytes) -> bool:
@@ -58,8 +58,7 @@ class _Imports(Struct, frozen=True, kw_only=True):
 
 
 def unreached(
-    library: PythonCode,
-    willing: WillingImports,
+    runs: Runs,
     names: Sequence[str],
     uses: Mapping[str, LibraryUse],
     built_for: Callable[[str], Sequence[OtherTorch]],
@@ -71,13 +70,14 @@ def unreached(
     left = {path: use for path, use in uses.items() if use.how in _OPEN and use.convention is None}
     if not left:
         return {}
-    here = _Imports(runs=tuple(map(willing.run, names)))
+    library = runs.library
+    here = _Imports(runs=tuple(map(runs.of(WILLING).run, names)))
     found: dict[str, LibraryUse] = {}
     if here.stop or here.asks(library):
         torches = list(dict.fromkeys(torch for path in left for torch in built_for(path)))[:_MOST_TORCHES]
         installed, library.surroundings = library.surroundings, Surroundings()
         for torch in torches:
-            there = _Imports(runs=tuple(willing.run(name, torch) for name in names))
+            there = _Imports(runs=tuple(map(runs.of(beside(torch)).run, names)))
             for path in left.keys() & there.attempts.keys() - here.attempts.keys() - found.keys():
                 found[path] = _use(path, here, there)
             if found.keys() == left.keys():

@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
-import re
+import functools
 from collections import Counter
-from collections.abc import Callable, Container, Hashable, Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
+from contextlib import suppress
 from itertools import accumulate
+from typing import Final
 
 from msgspec import Struct
 
 from abiscan.python.conventions import fits, named
-from abiscan.python.explore import Run, run
 from abiscan.python.imports import PythonInterpreter
 from abiscan.python.library import PythonCode
-from abiscan.python.machine import Attempt, Exhausted, Limits, Unreadable
-from abiscan.python.model import Answer, HowLoaded, LibraryUse, LoadedBy, NoResult, OtherTorch, PythonLine, Raised
-from abiscan.python.questions import AskedWorld, Questions
+from abiscan.python.machine import Attempt, Exhausted, Unreadable
+from abiscan.python.model import (
+    Answer,
+    HowLoaded,
+    LibraryUse,
+    LoadedBy,
+    NoResult,
+    OtherTorch,
+    PythonLine,
+    Raised,
+    World,
+)
+from abiscan.python.questions import AskedWorld
+from abiscan.python.runs import Run, Runs, WorldKind
 from abiscan.python.values import Class, NotKnown, PythonFunction, PythonModule, Thrown, Why
+from abiscan.regex import regex
 
-_WORD = re.compile(rb"[\w\x80-\xff]+")
+_WORD = regex(rb"[\w\x80-\xff]+")
 _FEW_NAMES = 20
 _MOST_MODULES = 200
 _MOST_CHOICES = 6
@@ -27,7 +40,7 @@ _MOST_CHOICES = 6
 class _Beside:
     """The world of a target, with another torch in it."""
 
-    def __init__(self, world: AskedWorld, torch: OtherTorch) -> None:
+    def __init__(self, world: World, torch: OtherTorch) -> None:
         self.torch_version, self.cuda = torch.version, torch.cuda
         self.python, self.machine = world.python, world.machine
         self.cxx11_abi: bool | Answer = Answer.UNKNOWN
@@ -46,20 +59,9 @@ class _Beside:
 
 
 class Willing(AskedWorld):
-    """A world in which every library loads and every operator is there: to see what the code may get to.
-
-    :param torch: in place of the torch of that world
-    """
+    """A world in which every library loads and every operator is there: to see what the code may get to."""
 
     _has_loaded = False
-
-    def __init__(self, world: AskedWorld, torch: OtherTorch | None = None) -> None:
-        if torch is None:
-            super().__init__(*world.asker)
-        else:
-            beside = _Beside(world, torch)
-            super().__init__(Questions(lambda: beside), beside, 1)
-            self.of_aten = world.of_aten
 
     def load(self, path: str, loader: LoadedBy) -> Raised | Answer | None:
         """It loads."""
@@ -68,7 +70,8 @@ class Willing(AskedWorld):
 
     def operator(self, name: str) -> bool | Answer:
         """It may be there once something is loaded."""
-        return Answer.UNKNOWN if self._has_loaded else super().operator(name)
+        may_be_new = self._has_loaded and not name.startswith("aten::")
+        return Answer.UNKNOWN if may_be_new else super().operator(name)
 
     def call(self, operator: str) -> int | bool | str | NoResult | None:
         """Whatever it returns."""
@@ -78,7 +81,7 @@ class Willing(AskedWorld):
 class Unwilling(Willing):
     """A world in which some libraries do not load: to see what the code tries instead."""
 
-    def __init__(self, world: AskedWorld, refused: Container[str | None]) -> None:
+    def __init__(self, world: World, refused: Container[str | None]) -> None:
         super().__init__(world)
         self.refused = refused
 
@@ -89,49 +92,12 @@ class Unwilling(Willing):
         return Raised(exception=error, message=None, at=None) if path in self.refused else None
 
 
-Elsewhere = dict[Hashable, tuple[Run, dict[str, bool | Answer]]]
-"""The imports of the modules of a package beside other torches, and the operators of torch that are asked for by then.
-
-They are the same whatever the target is.
-"""
+WILLING: Final = WorldKind(key="willing", world=Willing)
 
 
-class WillingImports:
-    """The imports of a package's modules where every library loads.
-
-    :param elsewhere: remembers those beside other torches
-    """
-
-    def __init__(
-        self, library: PythonCode, world: Callable[[], AskedWorld], limits: Limits, elsewhere: Elsewhere
-    ) -> None:
-        self._library, self._world, self._limits = library, world, limits
-        self._runs: dict[str, Run] = {}
-        self._elsewhere = elsewhere
-
-    def world(self) -> Willing:
-        """A world in which every library loads, and nothing is loaded yet."""
-        return Willing(self._world())
-
-    def run(self, module: str, torch: OtherTorch | None = None) -> Run:
-        """The most likely import of a module, perhaps beside another torch."""
-        if torch is not None:
-            return self._beside(torch, module)
-        if module not in self._runs:
-            self._runs[module] = run(self._library, self.world(), module, {}, self._limits)
-        return self._runs[module]
-
-    def _beside(self, torch: OtherTorch, module: str) -> Run:
-        world = Willing(self._world(), torch)
-        key = torch, module, world.python, world.machine, frozenset(world.of_aten.items())
-        if key not in self._elsewhere:
-            found = run(self._library, world, module, {}, self._limits)
-            if found.raised is Answer.UNKNOWN:
-                return found  # perhaps because time ran out
-            self._elsewhere[key] = found, dict(world.of_aten)
-        found, operators = self._elsewhere[key]
-        world.of_aten.update(operators)
-        return found
+def beside(torch: OtherTorch) -> WorldKind:
+    """A world in which every library loads, and another torch is in place of the target's."""
+    return WorldKind(key=torch, world=lambda world: Willing(_Beside(world, torch)))
 
 
 class Later(Struct, frozen=True, kw_only=True):
@@ -148,22 +114,28 @@ class Later(Struct, frozen=True, kw_only=True):
         yield from self.in_functions
 
 
-def instead(library: PythonCode, willing: WillingImports, modules: Sequence[str], limits: Limits) -> list[Attempt]:
+def instead(runs: Runs, modules: Sequence[str]) -> list[Attempt]:
     """What the package tries to load as it is imported if what it can do without does not load, one after the other."""
+    willing = runs.of(WILLING)
     attempts = [one for name in modules for one in willing.run(name).trace.attempts]
     found = list(attempts)
-    refused: set[str | None] = set()
+    refused: frozenset[str | None] = frozenset()
     for _ in range(_MOST_CHOICES - 1):
         guarded = {one.path for one in attempts if one.guarded}
         if guarded <= refused:
             break
         refused |= guarded
-        machine = PythonInterpreter(library, Unwilling(willing.world(), refused), {}, limits)
-        for name in modules:
-            _try_import(machine, name)
-        attempts = machine.trace.attempts
+        unwilling = runs.of(WorldKind(key=refused, world=functools.partial(Unwilling, refused=refused)))
+        attempts = unwilling.do(("import", modules), functools.partial(_attempts, modules=modules))
         found.extend(attempts)
     return found
+
+
+def _attempts(machine: PythonInterpreter, modules: Sequence[str]) -> list[Attempt]:
+    with suppress(Exhausted):
+        for name in modules:
+            _try_import(machine, name)
+    return machine.trace.attempts
 
 
 def _try_import(machine: PythonInterpreter, name: str) -> bool:
@@ -174,37 +146,47 @@ def _try_import(machine: PythonInterpreter, name: str) -> bool:
     return True
 
 
-def later(
-    library: PythonCode, willing: WillingImports, modules: Sequence[str], runs: Iterable[Run], limits: Limits
-) -> Later:
-    """Import the modules that the package's import does not reach, and call the functions that nothing called."""
-    runs = tuple(runs)
-    loaded = {one.path for run in runs for one in run.trace.attempts}
+def later(runs: Runs, modules: Sequence[str], imports: Iterable[Run]) -> Later:
+    """Import the modules that the package's import does not reach, and call the functions that nothing called.
+
+    :param imports: what importing the package does
+    """
+    imports, library = tuple(imports), runs.library
+    loaded = {one.path for run in imports for one in run.trace.attempts}
     if loaded.issuperset(library.files.libraries):
         return Later(instead=[], by_module={}, in_functions=[])
-    machine = PythonInterpreter(library, willing.world(), {}, limits)
-    imported = {file for run in runs for file in run.trace.imported}
+    imported = {file for run in imports for file in run.trace.imported}
     by_module: dict[str, list[Attempt]] = {}
     in_functions: list[Attempt] = []
     failing: list[Attempt] = []
-    try:
+    with suppress(Exhausted):
+        tried, in_functions = runs.of(WILLING).do("all modules", _try_all)
+        for name, attempts in tried:
+            found = library.locate(name)
+            if found is not None and found.file not in imported:
+                by_module.setdefault(name, attempts)
+        failing = instead(runs, modules)
+    return Later(instead=failing, by_module=by_module, in_functions=in_functions)
+
+
+def _try_all(machine: PythonInterpreter) -> tuple[list[tuple[str, list[Attempt]]], list[Attempt]]:
+    """What the import of each module that may load something tries, and what the functions then do."""
+    tried: list[tuple[str, list[Attempt]]] = []
+    in_functions: list[Attempt] = []
+    library = machine.library
+    with suppress(Exhausted):
         for path in [one for one in library.sources if _may_load(library, one)][:_MOST_MODULES]:
             parts = path.removesuffix(".py").removesuffix("/__init__").split("/")
             for name in accumulate(parts, "{}.{}".format):  # each package is imported before what is in it
                 before = len(machine.trace.attempts)
                 succeeds = _try_import(machine, name)
-                found = library.locate(name)
-                if found is not None and found.file not in imported:
-                    by_module.setdefault(name, machine.trace.attempts[before:])
+                tried.append((name, machine.trace.attempts[before:]))
                 if not succeeds:
                     break
         before = len(machine.trace.attempts)
         _call_all(library, machine)
         in_functions = machine.trace.attempts[before:]
-        failing = instead(library, willing, modules, limits)
-    except Exhausted:
-        pass
-    return Later(instead=failing, by_module=by_module, in_functions=in_functions)
+    return tried, in_functions
 
 
 def _may_load(library: PythonCode, path: str) -> bool:

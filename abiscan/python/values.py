@@ -102,6 +102,12 @@ class OfTarget(Opaque, Struct, frozen=True, eq=False):
     of: Callable[[World], object]
 
 
+class TextOfError(Struct, frozen=True):
+    """The text that a load fails with, as long as nobody looks at it: the target is asked for it then."""
+
+    number: int
+
+
 class Stage(enum.Enum):
     """How far a module of the package is."""
 
@@ -307,6 +313,8 @@ ABSENT: Final = NotKnown("an attribute that is not there")
 """What a class gives for a name that it does not have: ``None`` is the value of many that it has."""
 
 SCALARS = (str, int, float, bool, bytes, type(None), complex, PurePath, range, slice)
+_KNOWN: Final = (*SCALARS, type)
+_EVERYDAY: Final = frozenset({str, int, bool, float, type(None)})
 
 
 def class_of(value: object) -> Class | None:
@@ -323,7 +331,12 @@ def class_of(value: object) -> Class | None:
 
 def concrete(value: object, depth: int = 0) -> bool:
     """Whether nothing in it is unknown, so that Python's own operations on it give what they gave in the package."""
-    if isinstance(value, (*SCALARS, type)):
+    kind = type(value)
+    if kind in _EVERYDAY:
+        return True
+    if kind is NotKnown:
+        return False
+    if isinstance(value, _KNOWN):
         return True
     if depth > 8:
         return False

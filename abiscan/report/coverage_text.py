@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
@@ -11,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from abiscan.dispatch.coverage import MissingKernel
+from abiscan.regex import regex
 from abiscan.report.characters import clean
 from abiscan.results.coverage import BackendReport
 from abiscan.words import first_line, listed, plural
@@ -18,7 +18,7 @@ from abiscan.words import first_line, listed, plural
 _SHOWN: Final = 40
 _CALLERS: Final = 3
 _GPU_SHOWN: Final = 10
-_OPERATOR: Final = re.compile(r"(?<![\w:])[a-z_]\w*::\w+(?:\.\w+)?(?![\w:])")
+_OPERATOR: Final = regex(r"(?<![\w:])[a-z_]\w*::\w+(?:\.\w+)?(?![\w:])")
 
 
 def render(report: BackendReport, console: Console, *, verbose: bool = False) -> None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
-from rich.text import Text
-
 from abiscan.findings import Finding
 from abiscan.report.characters import clean
+from abiscan.report.line import StyledLine
 
 
 def shared_fixes(findings: Iterable[Finding]) -> Mapping[str, int]:
@@ -17,7 +16,7 @@ def shared_fixes(findings: Iterable[Finding]) -> Mapping[str, int]:
     return {fix: count for fix, count in counts.items() if count > 1}
 
 
-def fix_lines(shared: Mapping[str, int]) -> Iterator[Text]:
+def fix_lines(shared: Mapping[str, int]) -> Iterator[StyledLine]:
     """Return the lines for shared fixes, which stand below the findings."""
     for fix, count in shared.items():
-        yield Text.assemble(("fix", "bold"), f" for {'both' if count == 2 else f'all {count}'}: {clean(fix)}")
+        yield StyledLine(("fix", "bold"), f" for {'both' if count == 2 else f'all {count}'}: {clean(fix)}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Final
 from xml.etree import ElementTree as ET
@@ -10,6 +9,7 @@ from xml.etree import ElementTree as ET
 from msgspec import Struct
 
 from abiscan.findings import Effect, Finding
+from abiscan.regex import regex
 from abiscan.results.causes import causes
 from abiscan.results.check import Report, Result
 from abiscan.results.package import PackageResult, PackageVerdict
@@ -17,7 +17,7 @@ from abiscan.results.unchecked import Unchecked
 from abiscan.results.verdict import Verdict
 
 # Characters that XML 1.0 does not allow, escaped or not (section 2.2, Char).
-_NO_CHARACTER: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_NO_CHARACTER: Final = regex("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def render(report: Report, fail_on: Effect, *, strict: bool) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from abiscan.findings import Finding
+from abiscan.regex import regex
 from abiscan.report.characters import clean
 from abiscan.results.causes import causes
 from abiscan.results.check import Report, Result
@@ -22,7 +23,7 @@ _PACKAGE_SIGNS: Final = {
     PackageVerdict.IMPORT_FAILS: "❌",
     PackageVerdict.UNKNOWN: "❔",
 }
-_SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>()#+!|~&])")
+_SPECIAL: Final = regex(r"([\\`*_{}\[\]<>()#+!|~&])")
 _EVIDENCE_SHOWN: Final = 10
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeVar
 
@@ -13,6 +12,7 @@ from rich.text import Text
 
 from abiscan.binary.mangling import demangle
 from abiscan.extension.built_for import Clue, Kind, span
+from abiscan.regex import regex
 from abiscan.report.characters import clean
 from abiscan.results.gpus import LEGEND as GPU_LEGEND
 from abiscan.results.gpus import SYMBOLS, GpuMark, GpuRow
@@ -34,7 +34,7 @@ from abiscan.words import first_line, listed, plural, ranges
 _MARKS: Final = {"✓": "green", "◐": "yellow", "✗": "bold red", "?": "yellow", "·": "dim"}
 _GOOD: Final = frozenset("✓◐")
 _COLUMN: Final = 10  # the minimum width of a column, including the space between columns
-_MANGLED: Final = re.compile(r"\b_Z\w+")
+_MANGLED: Final = regex(r"\b_Z\w+")
 _Release = TypeVar("_Release", str, Column)
 
 

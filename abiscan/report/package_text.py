@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
-
-from rich.text import Text
 
 from abiscan.binary.mangling import demangle
 from abiscan.findings import Effect
 from abiscan.python.model import Told
+from abiscan.regex import regex
 from abiscan.report.characters import clean
 from abiscan.report.fixes import fix_lines, shared_fixes
+from abiscan.report.line import StyledLine
 from abiscan.results.causes import Cause, causes
 from abiscan.results.check import Report
 from abiscan.results.package import PackageResult, PackageVerdict, UsedLibrary
@@ -27,7 +26,7 @@ _STYLES: Final = {
     PackageVerdict.UNKNOWN: "yellow",
 }
 _SAID: Final = {Told.WARNING: "it warns", Told.LOG: "it logs", Told.PRINT: "it prints", Told.NOTHING: ""}
-_MANGLED: Final = re.compile(r"\b_Z\w+")
+_MANGLED: Final = regex(r"\b_Z\w+")
 _EVIDENCE_SHOWN: Final = 2
 _FILES_SHOWN: Final = 4
 _CAUSES_SHOWN: Final = 4
@@ -40,9 +39,9 @@ _WIDTH: Final = 160
 """How much of a line is shown: the C++ name of a function may have thousands of characters."""
 
 
-def headline(package: PackageResult, *, verbose: bool = False) -> Text:
+def headline(package: PackageResult, *, verbose: bool = False) -> StyledLine:
     """The verdict on a package, in one line."""
-    return Text.assemble(
+    return StyledLine(
         (clean(package.subject), "bold"),
         f" ({package.elsewhere})" if package.elsewhere else "",
         ": ",
@@ -50,7 +49,7 @@ def headline(package: PackageResult, *, verbose: bool = False) -> Text:
     )
 
 
-def lines(report: Report, package: PackageResult, verbosity: int) -> Iterator[Text]:
+def lines(report: Report, package: PackageResult, verbosity: int) -> Iterator[StyledLine]:
     """Everything about a package, the headline first.
 
     :param verbosity: -1: the headline only; 0: the causes with some evidence; 1: all evidence, gaps and files
@@ -71,63 +70,69 @@ def lines(report: Report, package: PackageResult, verbosity: int) -> Iterator[Te
     yield from (line for block in shown for line in block)
     yield from fix_lines(shared)
     if hidden := len(found) - len(shown):
-        yield Text(f"… {plural(hidden, 'more finding')} (use -v to show them)", style="dim")
+        yield StyledLine(f"… {plural(hidden, 'more finding')} (use -v to show them)", style="dim")
     for result in (result for library, result in report.files(package) if verbose or library.used is not False):
         for suppressed in result.suppressed:
-            yield Text(f"suppressed[{suppressed.finding.rule}]: {clean(suppressed.finding.message)}", style="dim")
-            yield Text(f"  = reason: {clean(suppressed.reason)}", style="dim")
+            yield StyledLine(f"suppressed[{suppressed.finding.rule}]: {clean(suppressed.finding.message)}", style="dim")
+            yield StyledLine(f"  = reason: {clean(suppressed.reason)}", style="dim")
     if package.unread:
-        yield Text(f"  = gap: {clean(package.unread)}", style="yellow")
+        yield StyledLine(f"  = gap: {clean(package.unread)}", style="yellow")
     if verbose:
         yield from _details(report, package)
 
 
-def _on_one_screen(blocks: Sequence[Sequence[Text]], used: int) -> Sequence[Sequence[Text]]:
+def _on_one_screen(blocks: Sequence[Sequence[StyledLine]], used: int) -> Sequence[Sequence[StyledLine]]:
     """The first of some blocks of lines, as many as there is room for on a screen; one at least."""
     ends = itertools.accumulate((_rows(block) for block in blocks), initial=used)
     fitting = sum(end <= _SCREEN_ROWS for end in ends) - 1
     return blocks[: max(fitting, 1)]
 
 
-def _rows(lines: Iterable[Text]) -> int:
+def _rows(lines: Iterable[StyledLine]) -> int:
     return sum(max(1, -(-len(line) // _SCREEN_COLUMNS)) for line in lines)
 
 
-def _behind(package: PackageResult, *, verbose: bool) -> Iterator[Text]:
+def _behind(package: PackageResult, *, verbose: bool) -> Iterator[StyledLine]:
     """What is behind the verdict, and what importing the package alone does not show."""
     error = package.error
     if error and error.cause and error.cause != error.message:
         library = next((one for one in package.libraries if one.used and one.error == error.cause), None)
         subject = f"{library.path}: " if library and not error.cause.startswith(library.path) else ""
         where = f" (loaded at {library.loaded_at})" if library and library.loaded_at else ""
-        yield Text(f"  = cause: {clean(subject)}{_readable(first_line(error.cause), verbose=verbose)}{clean(where)}")
+        yield StyledLine(
+            f"  = cause: {clean(subject)}{_readable(first_line(error.cause), verbose=verbose)}{clean(where)}"
+        )
     is_for_another = package.built_for and package.torch not in package.built_for
     if package.error and is_for_another and not package.fails_for_another:
         built_for = "-".join(dict.fromkeys((package.built_for[0], package.built_for[-1])))
-        yield Text(f"  = built for torch {clean(built_for)}")
+        yield StyledLine(f"  = built for torch {clean(built_for)}")
     if package.verdict is not PackageVerdict.IMPORT_FAILS:
         yield from _missing(package, verbose=verbose)
     for module in package.modules:
         if module.error:
-            yield Text(f"  = import {clean(module.module)} fails: {_readable(str(module.error), verbose=verbose)}")
+            yield StyledLine(
+                f"  = import {clean(module.module)} fails: {_readable(str(module.error), verbose=verbose)}"
+            )
     if package.verdict is PackageVerdict.UNKNOWN and not verbose:
         reasons = (*package.gaps[:_LIBRARIES_SHOWN], *(f"whether {one}" for one in package.conditions))
-        yield from (Text(f"  = unknown: {clean(reason)}", style="yellow") for reason in reasons[: 2 * _LIBRARIES_SHOWN])
+        yield from (
+            StyledLine(f"  = unknown: {clean(reason)}", style="yellow") for reason in reasons[: 2 * _LIBRARIES_SHOWN]
+        )
 
 
-def _missing(package: PackageResult, *, verbose: bool) -> Iterator[Text]:
+def _missing(package: PackageResult, *, verbose: bool) -> Iterator[StyledLine]:
     """What the package goes on without."""
     without = package.without
     shown = without if verbose else without[:_LIBRARIES_SHOWN]
-    yield from (Text(f"  = without {_library(library, verbose=verbose)}") for library in shown)
+    yield from (StyledLine(f"  = without {_library(library, verbose=verbose)}") for library in shown)
     if hidden := len(without) - len(shown):
-        yield Text(f"    … {hidden} more (use -v to show them)", style="dim")
+        yield StyledLine(f"    … {hidden} more (use -v to show them)", style="dim")
     said = dict.fromkeys((library.told, library.told_text) for library in without)
     for told, text in said:
         if told and text:
-            yield Text(f"  = {_SAID[told]}: {_readable(' '.join(text.split()), verbose=verbose)}")
+            yield StyledLine(f"  = {_SAID[told]}: {_readable(' '.join(text.split()), verbose=verbose)}")
     if names := package.missing_operators:
-        yield Text(f"  = missing: {clean(listed(names, len(names) if verbose else _OPERATORS_SHOWN))}")
+        yield StyledLine(f"  = missing: {clean(listed(names, len(names) if verbose else _OPERATORS_SHOWN))}")
 
 
 def _library(library: UsedLibrary, *, verbose: bool) -> str:
@@ -143,49 +148,47 @@ def _is_whole(cause: Cause, *, verbose: bool) -> bool:
     return verbose or cause.harmful or cause.finding.effect is not Effect.NOTE
 
 
-def _cause(cause: Cause, shared: Collection[str], *, verbose: bool) -> Iterator[Text]:
+def _cause(cause: Cause, shared: Collection[str], *, verbose: bool) -> Iterator[StyledLine]:
     finding = cause.finding
     label, style = ("error", "bold red") if cause.harmful else ("warning", "yellow")
     if finding.effect is Effect.NOTE:
         label, style = "note", "cyan"
-    yield Text.assemble(
-        (f"{label}[{finding.rule}]", style), (f": {_readable(finding.message, verbose=verbose)}", "bold")
-    )
+    yield StyledLine((f"{label}[{finding.rule}]", style), (f": {_readable(finding.message, verbose=verbose)}", "bold"))
     if not _is_whole(cause, verbose=verbose):
         return
     shown = finding.evidence if verbose else finding.evidence[:_EVIDENCE_SHOWN]
     for evidence in shown:
-        yield Text.assemble("    ", _readable(evidence.readable or evidence.subject, verbose=verbose))
+        yield StyledLine("    ", _readable(evidence.readable or evidence.subject, verbose=verbose))
         if verbose and evidence.readable and evidence.readable != evidence.subject:
-            yield Text(f"      {clean(evidence.subject)}", style="dim")
+            yield StyledLine(f"      {clean(evidence.subject)}", style="dim")
         if evidence.instead:
-            yield Text.assemble(("      found: ", "dim"), _readable(first_line(evidence.instead), verbose=verbose))
+            yield StyledLine(("      found: ", "dim"), _readable(first_line(evidence.instead), verbose=verbose))
     if hidden := len(finding.evidence) - len(shown):
-        yield Text(f"    … {hidden} more (use -v to show them)", style="dim")
+        yield StyledLine(f"    … {hidden} more (use -v to show them)", style="dim")
     if finding.says:
         said = finding.says if verbose else first_line(finding.says)
-        yield Text(f"  = torch says: {_readable(said, verbose=verbose)}")
+        yield StyledLine(f"  = torch says: {_readable(said, verbose=verbose)}")
     if len(cause.files) > 1:
         names = listed(cause.files, len(cause.files) if verbose else _FILES_SHOWN)
-        yield Text(f"  = {plural(len(cause.files), 'file')}: {clean(names)}")
+        yield StyledLine(f"  = {plural(len(cause.files), 'file')}: {clean(names)}")
     if finding.fix not in shared:
-        yield Text(f"  = fix: {clean(finding.fix)}")
-    yield Text(f"  = help: abiscan explain {finding.rule}", style="dim")
+        yield StyledLine(f"  = fix: {clean(finding.fix)}")
+    yield StyledLine(f"  = help: abiscan explain {finding.rule}", style="dim")
 
 
-def _details(report: Report, package: PackageResult) -> Iterator[Text]:
+def _details(report: Report, package: PackageResult) -> Iterator[StyledLine]:
     for library in package.libraries:
         verdict = library.verdict.value if library.verdict else "not checked"
         where = f", {library.loaded_at}" if library.loaded_at else ""
         why = f" ({library.convention})" if library.convention else ""
-        yield Text(f"  {clean(library.path)}: {verdict}; {library.use}{clean(where + why)}", style="dim")
+        yield StyledLine(f"  {clean(library.path)}: {verdict}; {library.use}{clean(where + why)}", style="dim")
     for condition in package.conditions:
-        yield Text.assemble(("condition", "yellow"), f": {clean(condition)}")
+        yield StyledLine(("condition", "yellow"), f": {clean(condition)}")
     for reason in package.gaps:
-        yield Text.assemble(("gap[python]", "yellow"), f": {clean(reason)}")
+        yield StyledLine(("gap[python]", "yellow"), f": {clean(reason)}")
     for _, result in report.files(package):
         for gap in result.gaps:
-            yield Text.assemble((f"gap[{gap.stage}]", "yellow"), f": {clean(result.path)}: {clean(gap.reason)}")
+            yield StyledLine((f"gap[{gap.stage}]", "yellow"), f": {clean(result.path)}: {clean(gap.reason)}")
 
 
 def _readable(text: str, *, verbose: bool) -> str:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
-
-from rich.console import Console
-from rich.text import Text
+from typing import TYPE_CHECKING, Final
 
 from abiscan.findings import Effect, Evidence, Finding
-from abiscan.report import package_text, tally
+from abiscan.report import package_text
 from abiscan.report.characters import clean
 from abiscan.report.fixes import fix_lines, shared_fixes
+from abiscan.report.line import Page, StyledLine
 from abiscan.results.check import Report, Result
 from abiscan.results.verdict import Verdict
 from abiscan.words import plural
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 _EVIDENCE_SHOWN: Final = 3
 _LINES_SHOWN: Final = 12
@@ -31,28 +32,30 @@ _LABELS: Final = {
 }
 
 
-def render(report: Report, console: Console, *, verbosity: int = 0) -> None:
+def render(report: Report, page: Page, *, verbosity: int = 0) -> None:
     """Print the report.
 
     :param verbosity: -1: verdicts only; 0: findings with some evidence; 1: all evidence and gaps
     """
-    blocks = [
+    blocks: list[Iterator[StyledLine | Text]] = [
         *(package_text.lines(report, package, verbosity) for package in report.packages),
         *(_result(result, verbosity) for result in report.alone),
     ]
     if verbosity >= 0 and len(blocks) > 1:
+        from abiscan.report import tally
+
         blocks.append(tally.lines(report))
     for number, block in enumerate(blocks):
         if number and verbosity >= 0:
-            console.print()
+            page.print(StyledLine())
         for line in block:
-            console.print(line, soft_wrap=True)
+            page.print(line, soft_wrap=True)
     for target in report.unchecked:
         if target.readable:  # what cannot be read is an error, and on stderr
-            console.print(Text(clean(str(target))), soft_wrap=True)
+            page.print(StyledLine(clean(str(target))), soft_wrap=True)
 
 
-def _result(result: Result, verbosity: int) -> Iterator[Text]:
+def _result(result: Result, verbosity: int) -> Iterator[StyledLine]:
     yield verdict(result)
     if verbosity < 0:
         return
@@ -61,56 +64,56 @@ def _result(result: Result, verbosity: int) -> Iterator[Text]:
     for finding in result.findings:
         yield from _finding(finding, verbosity, fix=finding.fix not in shared)
         if finding.symptom not in shown_symptoms:
-            yield Text(f"  = users may see: {clean(finding.symptom or '')}")
+            yield StyledLine(f"  = users may see: {clean(finding.symptom or '')}")
             shown_symptoms.add(finding.symptom)
     for suppressed in result.suppressed:
-        yield Text.assemble((f"suppressed[{suppressed.finding.rule}]", "dim"), f": {clean(suppressed.finding.message)}")
-        yield Text(f"  = reason: {clean(suppressed.reason)}", style="dim")
+        yield StyledLine((f"suppressed[{suppressed.finding.rule}]", "dim"), f": {clean(suppressed.finding.message)}")
+        yield StyledLine(f"  = reason: {clean(suppressed.reason)}", style="dim")
     shows_all = verbosity > 0 or result.verdict is Verdict.UNKNOWN
     for gap in (gap for gap in result.gaps if shows_all or gap.rules):
-        yield Text.assemble((f"gap[{gap.stage}]", "yellow"), f": {clean(gap.reason)}")
+        yield StyledLine((f"gap[{gap.stage}]", "yellow"), f": {clean(gap.reason)}")
     yield from fix_lines(shared)
 
 
-def _finding(finding: Finding, verbosity: int, *, fix: bool) -> Iterator[Text]:
+def _finding(finding: Finding, verbosity: int, *, fix: bool) -> Iterator[StyledLine]:
     label, style = _LABELS.get(finding.effect, ("error", "bold red"))
-    yield Text.assemble((f"{label}[{finding.rule}]", style), (f": {clean(finding.message)}", "bold"))
+    yield StyledLine((f"{label}[{finding.rule}]", style), (f": {clean(finding.message)}", "bold"))
     shown_evidence = finding.evidence if verbosity > 0 else finding.evidence[:_EVIDENCE_SHOWN]
     for evidence in shown_evidence:
         yield from _evidence(evidence)
     if hidden := len(finding.evidence) - len(shown_evidence):
-        yield Text(f"    … {hidden} more (use -v to show them)", style="dim")
+        yield StyledLine(f"    … {hidden} more (use -v to show them)", style="dim")
     yield from _says(finding.says, verbosity)
-    yield Text(f"  = effect: {finding.effect.value}")
+    yield StyledLine(f"  = effect: {finding.effect.value}")
     if fix:
-        yield Text(f"  = fix: {clean(finding.fix)}")
-    yield Text(f"  = help: abiscan explain {finding.rule}", style="dim")
+        yield StyledLine(f"  = fix: {clean(finding.fix)}")
+    yield StyledLine(f"  = help: abiscan explain {finding.rule}", style="dim")
 
 
-def _says(text: str | None, verbosity: int) -> Iterator[Text]:
+def _says(text: str | None, verbosity: int) -> Iterator[StyledLine]:
     lines = text.splitlines() if text else []
     shown_lines = lines if verbosity > 0 else lines[:_LINES_SHOWN]
     for number, line in enumerate(shown_lines):
-        yield Text(f"  = torch says: {clean(line)}" if number == 0 else f"      {clean(line)}")
+        yield StyledLine(f"  = torch says: {clean(line)}" if number == 0 else f"      {clean(line)}")
     if hidden := len(lines) - len(shown_lines):
-        yield Text(f"      … {plural(hidden, 'more line')} (use -v to show them)", style="dim")
+        yield StyledLine(f"      … {plural(hidden, 'more line')} (use -v to show them)", style="dim")
 
 
-def _evidence(evidence: Evidence) -> Iterator[Text]:
+def _evidence(evidence: Evidence) -> Iterator[StyledLine]:
     location = f"  ({clean(evidence.object)})" if evidence.object else ""
-    yield Text.assemble("    ", clean(evidence.readable or evidence.subject), (location, "dim"))
+    yield StyledLine("    ", clean(evidence.readable or evidence.subject), (location, "dim"))
     if evidence.readable and evidence.readable != evidence.subject:
-        yield Text(f"      {clean(evidence.subject)}", style="dim")
+        yield StyledLine(f"      {clean(evidence.subject)}", style="dim")
     if evidence.instead:
-        yield Text.assemble(("      found: ", "dim"), clean(evidence.instead))
+        yield StyledLine(("      found: ", "dim"), clean(evidence.instead))
 
 
-def verdict(result: Result) -> Text:
+def verdict(result: Result) -> StyledLine:
     """The verdict on an extension, in one line."""
     torch = f"torch {result.torch_build}" if result.torch_build else "this torch"
     path = result.target if result.target.endswith(result.path) else f"{result.target}: {result.path}"
     word = "loads, then corrupts memory" if result.verdict is Verdict.CORRUPTS else result.verdict.value
-    line = Text.assemble(clean(path), ": ", (word, _VERDICT_STYLES[result.verdict]), f" on {torch}")
+    line = StyledLine(clean(path), ": ", (word, _VERDICT_STYLES[result.verdict]), f" on {torch}")
     if result.elsewhere:
         line.append(f" ({result.elsewhere})")
     if result.predicted_error:

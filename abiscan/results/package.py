@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -11,10 +10,11 @@ from msgspec import Struct, field
 
 from abiscan.findings import Effect, Finding
 from abiscan.python.model import HowLoaded, Skipped, Told
+from abiscan.regex import regex
 from abiscan.results.verdict import How, Verdict
 from abiscan.words import first_line, listed, plural
 
-_LACKS: Final = re.compile(r"No module named '(\w+)|cannot import name '[^']*' from '(\w+)")
+_LACKS: Final = regex(r"No module named '(\w+)|cannot import name '[^']*' from '(\w+)")
 
 
 class PackageVerdict(enum.Enum):

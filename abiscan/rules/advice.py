@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from abiscan.linkage.linkage import Linkage
+from abiscan.regex import regex
 from abiscan.torches import embedded
 from abiscan.words import ranges
 
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_NAME: Final = regex(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def other_build(linkage: Linkage, kind: str = "") -> str:

@@ -16,9 +16,10 @@ from typing import Final, NamedTuple
 
 from abiscan.dispatch.operators import Kernel, Operators
 from abiscan.dispatch.schema import FunctionSchema, SchemaError
+from abiscan.regex import regex
 
 # The keys of kernels in libtorch_cuda.so. Autograd and Autocast for CUDA are in every build.
-_OF_CUDA: Final = re.compile(r"(?!Auto)\w*CUDA\w*")
+_OF_CUDA: Final = regex(r"(?!Auto)\w*CUDA\w*")
 _CUDA: Final = ("CUDA", "CUDATensorId")
 # Older names: of these keys in 1.8, and the suffix of all keys in 1.4 (c10/core/DispatchKey.h, TensorTypeId.h).
 _RENAMED: Final = {"Math": "CompositeImplicitAutograd", "DefaultBackend": "CompositeExplicitAutograd"}
@@ -33,7 +34,7 @@ _ARGUMENT: Final = (
     rf"(?:\*|(?:int|SymInt|Scalar)\?? \w+=(?:0|-?[1-9][0-9]{{0,8}})|{_TYPE} \w+(?:=(?:None|True|False|\[\]))?)"
 )
 _RESULT: Final = rf"{_TYPE}(?: \w+)?"
-_AS_PRINTED: Final = re.compile(
+_AS_PRINTED: Final = regex(
     rf"[\w:]+(?:\.\w+)?\((?:{_ARGUMENT}(?:, {_ARGUMENT})*)?\) -> (?:{_RESULT}|\(\)|\({_RESULT}(?:, {_RESULT})+\))",
     re.ASCII,
 )

@@ -7,7 +7,6 @@ any other torch is a text in its ``libtorch_python.so``.
 from __future__ import annotations
 
 import functools
-import re
 from importlib import resources
 from typing import Final
 
@@ -16,11 +15,12 @@ from abiscan.gpu.compatibility import fits
 from abiscan.gpu.devices import Gpu
 from abiscan.gpu.model import CodeKind, Entry
 from abiscan.inputs.files import Files
+from abiscan.regex import regex
 from abiscan.torches.model import TorchRelease
 
-LIST: Final = re.compile(rb"((?:sm|compute)_[0-9]{2,3}[af]?(?: (?:sm|compute)_[0-9]{2,3}[af]?){0,40})\0")
-_CUDA: Final = re.compile(r"\+cu([0-9]{2})([0-9])$")
-_TARGET: Final = re.compile(r"(sm|compute)_([0-9]+)([af]?)")
+LIST: Final = regex(rb"((?:sm|compute)_[0-9]{2,3}[af]?(?: (?:sm|compute)_[0-9]{2,3}[af]?){0,40})\0")
+_CUDA: Final = regex(r"\+cu([0-9]{2})([0-9])$")
+_TARGET: Final = regex(r"(sm|compute)_([0-9]+)([af]?)")
 
 
 def architectures(release: TorchRelease, files: Files) -> tuple[str, ...] | None:

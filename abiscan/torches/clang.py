@@ -21,6 +21,7 @@ from msgspec import Struct
 
 from abiscan.binary.elf import Machine
 from abiscan.inputs import disk, programs
+from abiscan.regex import regex
 from abiscan.torches.class_dumps import ClassRow, parse_records, parse_vtables
 
 OLDEST: Final = 18
@@ -36,8 +37,8 @@ _SECONDS: Final = 600
 _LIMITED: Final = ("/bin/sh", "-c", 'ulimit -v 16777216; exec "$@"', "sh")
 """Before a command: a header can include a file without an end."""
 
-_DIRECTIVE: Final = re.compile(r"^\s*#\s*(\w+)", re.MULTILINE)
-_UNUSABLE: Final = re.compile(r"[Pp]ython|pybind|[Ww]in32|WinSock|CPUFixedAllocator|onnx")
+_DIRECTIVE: Final = regex(r"^\s*#\s*(\w+)", re.MULTILINE)
+_UNUSABLE: Final = regex(r"[Pp]ython|pybind|[Ww]in32|WinSock|CPUFixedAllocator|onnx")
 """Headers that need what a wheel has not, and a broken one: known, to save a run of the compiler each."""
 
 NEEDED: Final = ("torch/library.h", "ATen/ATen.h")

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-_OURS: Final = re.compile(r"(?:at|c10|c10d|caffe2|torch)::")
-_UNWANTED: Final = re.compile(
+from abiscan.regex import regex
+
+_OURS: Final = regex(r"(?:at|c10|c10d|caffe2|torch)::")
+_UNWANTED: Final = regex(
     r"lambda|\(anonymous|\(unnamed|^at::_ops::|^at::meta::|structured_|^torch::autograd::generated::|^torch::enumtype::"
     r"|^torch::nn::(?!Module$)|^torch::optim::|^torch::data::|^c10::guts::|^c10::impl::detail::|TypePtr_?<|::arg_type"
 )
 """Classes that no extension shares: one per operator, per module, per function template."""
 
-_ANONYMOUS: Final = re.compile(r"\((?:anonymous|unnamed)[^)]*\)")
-_KEYWORDS: Final = re.compile(r"\b(?:class|struct|union|enum) (?=[\w(:])")
-_ROW: Final = re.compile(r"\s*(\d+)(?::(\S+))? \|( *)(.*)")
-_SIZES: Final = re.compile(r"\[sizeof=(\d+).* align=(\d+)")
-_BASE: Final = re.compile(r"(.*) \((?:primary |virtual |primary virtual )?base\)$")
+_ANONYMOUS: Final = regex(r"\((?:anonymous|unnamed)[^)]*\)")
+_KEYWORDS: Final = regex(r"\b(?:class|struct|union|enum) (?=[\w(:])")
+_ROW: Final = regex(r"\s*(\d+)(?::(\S+))? \|( *)(.*)")
+_SIZES: Final = regex(r"\[sizeof=(\d+).* align=(\d+)")
+_BASE: Final = regex(r"(.*) \((?:primary |virtual |primary virtual )?base\)$")
 _INDENT: Final = 3  # of the members of a class in a dump
 _LONGEST: Final = 160  # characters; longer ones are templates that no two objects share
-_SLOT: Final = re.compile(r" +\d+ \| (.*)")
-_NO_SLOT: Final = re.compile(r"^(?:offset_to_top|vcall_offset|vbase_offset) \(| RTTI$")
-_PROBED: Final = re.compile(r"::probe\(\) \[T = (.*)\]$")
-_DESTRUCTOR: Final = re.compile(r"^Probe<.*::~Probe\(\)")
+_SLOT: Final = regex(r" +\d+ \| (.*)")
+_NO_SLOT: Final = regex(r"^(?:offset_to_top|vcall_offset|vbase_offset) \(| RTTI$")
+_PROBED: Final = regex(r"::probe\(\) \[T = (.*)\]$")
+_DESTRUCTOR: Final = regex(r"^Probe<.*::~Probe\(\)")
 
 
 class ClassRow(NamedTuple):

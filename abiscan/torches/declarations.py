@@ -18,49 +18,49 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct, field
 
+from abiscan.regex import regex
+
 # Comments and literals, which may contain braces.
-_OPAQUE: Final = re.compile(
+_OPAQUE: Final = regex(
     r'//[^\n]*|/\*.*?\*/|R"(?P<raw>[^\s()\\]{0,16})\(.*?\)(?P=raw)"|"(?:[^"\\\n]|\\.)*"'
     r"|(?<![0-9a-fA-F])'(?:[^'\\\n]|\\.)*'",
     re.DOTALL,
 )
-_DIRECTIVE: Final = re.compile(r"^[ \t]*#[ \t]*(\w+)((?:\\\n|[^\n])*)", re.MULTILINE)
+_DIRECTIVE: Final = regex(r"^[ \t]*#[ \t]*(\w+)((?:\\\n|[^\n])*)", re.MULTILINE)
 _CONDITIONS: Final = ("if", "ifdef", "ifndef", "elif", "else", "endif")
-_CONDITION: Final = re.compile(r"@[^@]*@")
-_IDLE_CONDITION: Final = re.compile(r"@if[^@]*@(?:[\s;]|@el[^@]*@)*@endif[^@]*@")
+_CONDITION: Final = regex(r"@[^@]*@")
+_IDLE_CONDITION: Final = regex(r"@if[^@]*@(?:[\s;]|@el[^@]*@)*@endif[^@]*@")
 _VALUES: Final = "::{}"
-_TOKEN: Final = re.compile(r"[{};]")
-_BRACE: Final = re.compile(r"[{}]")
-_SPACE: Final = re.compile(r"\s+")
-_ACCESS: Final = re.compile(r"\b(?:public|private|protected)\s*:(?!:)")
-_ATTRIBUTE: Final = re.compile(r"\[\[[^\[\]]*\]\]|\b(?:__attribute__|__declspec)\s*\((?:[^()]|\([^()]*\))*\)")
-_TEMPLATE: Final = re.compile(r"^\s*template\s*<")
-_NAMESPACE: Final = re.compile(r"\bnamespace\b([\w\s:]*)$")
-_CLASS: Final = re.compile(
+_TOKEN: Final = regex(r"[{};]")
+_BRACE: Final = regex(r"[{}]")
+_SPACE: Final = regex(r"\s+")
+_ACCESS: Final = regex(r"\b(?:public|private|protected)\s*:(?!:)")
+_ATTRIBUTE: Final = regex(r"\[\[[^\[\]]*\]\]|\b(?:__attribute__|__declspec)\s*\((?:[^()]|\([^()]*\))*\)")
+_TEMPLATE: Final = regex(r"^\s*template\s*<")
+_NAMESPACE: Final = regex(r"\bnamespace\b([\w\s:]*)$")
+_CLASS: Final = regex(
     r"(?:^|\s)(class|struct|union)\b((?:\s*alignas\s*\([^()]*\)|\s+\w+(?:::\w+)*(?:\([^()]*\))?|\s*<.*>)*?)\s*"
     r"(?::(?!:)(.*))?$"
 )
-_ENUM: Final = re.compile(r"\benum\b(?:\s+(?:class|struct)\b)?([\w\s:]*)$")
-_ALIAS: Final = re.compile(r"\busing\s+(\w+)\s*=|\busing\s+(?:typename\s+)?[\w:]*?(\w+)\s*$|\btypedef\b.*?(\w+)\s*$")
-_OURS: Final = re.compile(r"(?:at|c10|c10d|caffe2|torch)::")
-_USING: Final = re.compile(r"using (?!std::)(?:\w+::)*\w+")
-_CONSTANT: Final = re.compile(r"\b(?:constexpr|static\s+const|const\s+static)\b[^(={]*?(\w+)\s*(?:\[[^\]]*\]\s*)?[={]")
-_VIRTUAL: Final = re.compile(r"\bvirtual\b|\boverride\b|\bfinal\b|=\s*0\s*$")
-_FUNCTION: Final = re.compile(r"(\boperator\b[^(]*(?:\(\s*\))?|~?\s*\b\w+)\s*\(")
-_MACRO_DEFINITION: Final = re.compile(r"[ \t]*([A-Z][A-Z0-9_]*_[A-Z0-9_]+)(?:\([^()]*\))?((?:\\\n|[^\n])*)")
-_ALL_CAPITALS: Final = re.compile(r"\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b")
-_MACRO: Final = re.compile(r"^\s*[A-Z][A-Z0-9_]+\s*\(")
-_LEADING_MACRO: Final = re.compile(r"^(?:[A-Z][A-Z0-9_]+\s*\([^()]*\)\s*)+(?=[\w~])")
-_INITIALISER_LIST: Final = re.compile(r"\)[^()]*:(?!:).*[\w>]\s*$")
-_INITIALISER: Final = re.compile(r"\s*(?:=.*|\{.*\})$")
-_BRACED: Final = re.compile(r"\s*\{.*\}$")
-_IN_BRACKETS: Final = re.compile(r"\[[^\[\]]*\]")
-_IN_ANGLES: Final = re.compile(r"<[^<>]*>")
-_HOLDS_POINTER: Final = re.compile(
-    r"\b(?:intrusive_ptr|unique_ptr|shared_ptr|weak_ptr|weak_intrusive_ptr|function)\s*<"
-)
-_POINTER: Final = re.compile(r"[\w:]+(?:\s+const)?\s*[*&]")
-_NAME: Final = re.compile(r"[A-Za-z_]\w*(?:\s*::\s*[A-Za-z_]\w*)*")
+_ENUM: Final = regex(r"\benum\b(?:\s+(?:class|struct)\b)?([\w\s:]*)$")
+_ALIAS: Final = regex(r"\busing\s+(\w+)\s*=|\busing\s+(?:typename\s+)?[\w:]*?(\w+)\s*$|\btypedef\b.*?(\w+)\s*$")
+_OURS: Final = regex(r"(?:at|c10|c10d|caffe2|torch)::")
+_USING: Final = regex(r"using (?!std::)(?:\w+::)*\w+")
+_CONSTANT: Final = regex(r"\b(?:constexpr|static\s+const|const\s+static)\b[^(={]*?(\w+)\s*(?:\[[^\]]*\]\s*)?[={]")
+_VIRTUAL: Final = regex(r"\bvirtual\b|\boverride\b|\bfinal\b|=\s*0\s*$")
+_FUNCTION: Final = regex(r"(\boperator\b[^(]*(?:\(\s*\))?|~?\s*\b\w+)\s*\(")
+_MACRO_DEFINITION: Final = regex(r"[ \t]*([A-Z][A-Z0-9_]*_[A-Z0-9_]+)(?:\([^()]*\))?((?:\\\n|[^\n])*)")
+_ALL_CAPITALS: Final = regex(r"\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b")
+_MACRO: Final = regex(r"^\s*[A-Z][A-Z0-9_]+\s*\(")
+_LEADING_MACRO: Final = regex(r"^(?:[A-Z][A-Z0-9_]+\s*\([^()]*\)\s*)+(?=[\w~])")
+_INITIALISER_LIST: Final = regex(r"\)[^()]*:(?!:).*[\w>]\s*$")
+_INITIALISER: Final = regex(r"\s*(?:=.*|\{.*\})$")
+_BRACED: Final = regex(r"\s*\{.*\}$")
+_IN_BRACKETS: Final = regex(r"\[[^\[\]]*\]")
+_IN_ANGLES: Final = regex(r"<[^<>]*>")
+_HOLDS_POINTER: Final = regex(r"\b(?:intrusive_ptr|unique_ptr|shared_ptr|weak_ptr|weak_intrusive_ptr|function)\s*<")
+_POINTER: Final = regex(r"[\w:]+(?:\s+const)?\s*[*&]")
+_NAME: Final = regex(r"[A-Za-z_]\w*(?:\s*::\s*[A-Za-z_]\w*)*")
 _DIGEST: Final = 5  # bytes
 
 

@@ -11,7 +11,6 @@ import functools
 import itertools
 import mmap
 import posixpath
-import re
 from collections.abc import Iterable, Mapping
 from importlib import resources
 from typing import Any, Final
@@ -23,11 +22,12 @@ from abiscan.binary.ownership import cuda_runtime, gpu_library
 from abiscan.errors import InputError
 from abiscan.inputs.files import Files
 from abiscan.inputs.version import TorchVersion
+from abiscan.regex import regex
 from abiscan.torches import string_abi
 from abiscan.torches.model import TorchRelease
 from abiscan.torches.names import ColumnSymbols, NameTable
 
-_CUDA_TAG: Final = re.compile(r"cu([0-9]+)[0-9]")
+_CUDA_TAG: Final = regex(r"cu([0-9]+)[0-9]")
 SITE: Final = "/site-packages"
 """The folder in which an embedded torch is assumed to be installed. No real torch has that path."""
 

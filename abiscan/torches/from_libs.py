@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import posixpath
-import re
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -23,6 +22,7 @@ from abiscan.inputs.files import Files, Wheel
 from abiscan.inputs.interpreter import PythonTag
 from abiscan.inputs.torch_build import TorchBuild
 from abiscan.inputs.version import TorchVersion
+from abiscan.regex import regex
 from abiscan.torches.model import TorchRelease
 
 if TYPE_CHECKING:
@@ -31,17 +31,17 @@ if TYPE_CHECKING:
 WHEEL_MOUNT: Final = "/site-packages"
 """The folder in which the members of a torch wheel are assumed to be installed."""
 
-_SHARED_OBJECT: Final = re.compile(r"\.so(\.[0-9]+)*$")
+_SHARED_OBJECT: Final = regex(r"\.so(\.[0-9]+)*$")
 # In the order in which ld.so initialises them.
 _LOAD_ORDER: Final = (
-    re.compile(r"libc10\.so"),
-    re.compile(r"libc10_(cuda|hip|xpu)\.so"),
-    re.compile(r"libtorch_cpu\.so"),
-    re.compile(r"libtorch_nvshmem\.so"),
-    re.compile(r"libtorch_(cuda|hip|xpu)(_cpp|_cu)?\.so"),
-    re.compile(r"libtorch\.so"),
-    re.compile(r"libtorch_(cuda|hip|xpu)_linalg\.so"),
-    re.compile(r"libtorch_python\.so"),
+    regex(r"libc10\.so"),
+    regex(r"libc10_(cuda|hip|xpu)\.so"),
+    regex(r"libtorch_cpu\.so"),
+    regex(r"libtorch_nvshmem\.so"),
+    regex(r"libtorch_(cuda|hip|xpu)(_cpp|_cu)?\.so"),
+    regex(r"libtorch\.so"),
+    regex(r"libtorch_(cuda|hip|xpu)_linalg\.so"),
+    regex(r"libtorch_python\.so"),
 )
 _CORE: Final = ("libtorch_cpu.so", "libtorch.so")
 _WITH_MESSAGES: Final = ("libc10.so", "libtorch_cpu.so", "libtorch.so")

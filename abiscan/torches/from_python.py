@@ -15,6 +15,7 @@ from typing import Any, Final
 from abiscan.dispatch.operators import Fallback, Kernel, Operator, Operators
 from abiscan.errors import InputError
 from abiscan.inputs import programs
+from abiscan.regex import regex
 
 _SECONDS: Final = 600
 
@@ -62,13 +63,13 @@ json.dump({
 """
 
 # "CPU: registered at FILE:LINE :: SCHEMA [ boxed unboxed ]" (OperatorEntry::dumpState, KernelFunction::dumpState)
-_KERNEL: Final = re.compile(
+_KERNEL: Final = regex(
     r"(?P<key>\w+)(\[alias\])?( \(inactive\))?: (?P<fallthrough>fallthrough )?"
     r"registered (?:at (?P<file>.*?):(?P<line>\d+)|by RegisterOperators) :: (?P<schema>.*?) \[ (?P<flags>.*) \]"
 )
 # "BackendSelect: fallthrough registered at FILE:LINE [backend fallback]" (OperatorEntry::dumpComputedTable)
-_FALLBACK: Final = re.compile(r"\w+: (?P<fallthrough>fallthrough )?registered at (?P<file>.*):(?P<line>\d+) \[.*\]")
-_DEFINITION: Final = re.compile(r"debug: registered at (?P<file>.*):(?P<line>\d+)")
+_FALLBACK: Final = regex(r"\w+: (?P<fallthrough>fallthrough )?registered at (?P<file>.*):(?P<line>\d+) \[.*\]")
+_DEFINITION: Final = regex(r"debug: registered at (?P<file>.*):(?P<line>\d+)")
 
 
 def read_operators(executable: str) -> Operators:

@@ -9,19 +9,19 @@ a few of them identify the headers that the extension was compiled with. ``data/
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Iterator
 from importlib import resources
 from typing import Final
 
 from abiscan.binary.elf import SourceLine
 from abiscan.inputs.version import TorchVersion
+from abiscan.regex import regex
 from abiscan.torches.names import NameTable
 
 # The path of a header inside ``torch/include`` begins here; the part before it depends on the machine.
-_ROOT: Final = re.compile(r"(?<![^/])(?:ATen|c10|caffe2|torch)/")
-_MACRO: Final = re.compile(r"\b(?:TORCH_INTERNAL_ASSERT(?:_DEBUG_ONLY)?|AT_ASSERTM?)\s*\(")
-_TOKEN: Final = re.compile(r'"(?:[^"\\\n]|\\.)*"|[()]')
+_ROOT: Final = regex(r"(?<![^/])(?:ATen|c10|caffe2|torch)/")
+_MACRO: Final = regex(r"\b(?:TORCH_INTERNAL_ASSERT(?:_DEBUG_ONLY)?|AT_ASSERTM?)\s*\(")
+_TOKEN: Final = regex(r'"(?:[^"\\\n]|\\.)*"|[()]')
 
 
 def releases_asserting(place: SourceLine) -> tuple[str, frozenset[TorchVersion]] | None:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from abiscan.binary.elf import Machine
+from abiscan.regex import regex
 from abiscan.torches.layouts import Field, Layout, LayoutSource, ReleaseLayouts, classes
 
 _DEEPEST: Final = 8  # classes inside of classes
-_HOLDING: Final = re.compile(
-    r"(?:std::(?:vector|array|deque|list|optional)|c10::(?:optional|SmallVector))<([\w:]+)[,>]"
-)
-_COUNT: Final = re.compile(r"(?:std::atomic<)?(?:unsigned |signed )?(?:int|long|short|size_t|u?int\d+_t)\b")
+_HOLDING: Final = regex(r"(?:std::(?:vector|array|deque|list|optional)|c10::(?:optional|SmallVector))<([\w:]+)[,>]")
+_COUNT: Final = regex(r"(?:std::atomic<)?(?:unsigned |signed )?(?:int|long|short|size_t|u?int\d+_t)\b")
 _WORD: Final = 8
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import re
 import struct
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
@@ -13,6 +12,7 @@ from typing import Any, Final
 import msgspec.structs
 
 from abiscan.dispatch.operators import Kernel, Operators
+from abiscan.regex import regex
 from abiscan.torches.operator_format import (
     FALLBACKS,
     MAGIC,
@@ -27,7 +27,7 @@ from abiscan.torches.operator_format import (
 
 _BLOCK: Final = 64  # operators
 _BLOCK_OF_CODE: Final = 4  # at least this many registrations at one line are taken for a TORCH_LIBRARY block
-_SOURCE: Final = re.compile(r"(.*?/)(?:build/)?(?:aten/src|torch/csrc)/")
+_SOURCE: Final = regex(r"(.*?/)(?:build/)?(?:aten/src|torch/csrc)/")
 
 
 def pack(builds: Sequence[tuple[Any, Operators]]) -> bytes:

@@ -9,7 +9,6 @@ import contextlib
 import hashlib
 import json
 import posixpath
-import re
 import zlib
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -22,6 +21,7 @@ from abiscan.inputs.files import Files
 from abiscan.inputs.identity import identity_of
 from abiscan.inputs.kept import written_whole
 from abiscan.inputs.session import Session
+from abiscan.regex import regex
 from abiscan.torches.declarations import Declarations
 from abiscan.torches.from_libs import operator_libraries
 from abiscan.torches.headers import assertions
@@ -33,14 +33,14 @@ FORMAT: Final = 2
 INCLUDE: Final = "include"
 """The folder of the headers in the package."""
 
-_SHARED: Final = re.compile(
+_SHARED: Final = regex(
     r"c10/.*|ATen/[^/]*|ATen/(?:core|detail|quantized|cuda)/.*|ATen/native/DispatchStub\.h|caffe2/.*|torch/[^/]*"
     r"|torch/headeronly/.*|torch/csrc/[^/]*|torch/csrc/(?:autograd|jit|profiler|utils|distributed)/.*"
     r"|torch/csrc/api/include/torch/[^/]*"
 )
 """Where the classes are declared that extensions share with torch."""
 
-_GENERATED: Final = re.compile(
+_GENERATED: Final = regex(
     r"Functions\.h|RegistrationDeclarations|VmapGenerated|Operators|MetaFunctions|Ops\.h|_generated|/generated/"
 )
 """Large headers that declare functions, one for each operator."""

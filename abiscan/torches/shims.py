@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime as dt
 import functools
-import re
 from collections.abc import Mapping
 from importlib import resources
 from typing import Final
@@ -17,9 +16,10 @@ from msgspec import Struct
 
 from abiscan.binary.elf import Machine
 from abiscan.inputs.version import TorchVersion
+from abiscan.regex import regex
 from abiscan.torches import embedded
 
-_SHIM: Final = re.compile(r"aoti_torch_|torch_")
+_SHIM: Final = regex(r"aoti_torch_|torch_")
 _PROMISED_YEARS: Final = 2  # "at least a two year compatibility window" (notes/libtorch_stable_abi.md)
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import posixpath
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Final, NoReturn, Protocol
+from typing import TYPE_CHECKING, Final, NoReturn, Protocol
 
 import msgspec.structs
 from msgspec import Struct
@@ -22,18 +21,20 @@ from abiscan.inputs.interpreter import Interpreter
 from abiscan.inputs.libraries import Libraries
 from abiscan.inputs.session import Session
 from abiscan.inputs.version import TorchVersion
-from abiscan.torches import embedded, embedded_operators, from_libs, torch_images, torch_layouts
+from abiscan.regex import regex
+from abiscan.torches import embedded, embedded_operators, torch_layouts
 from abiscan.torches.model import TorchRelease
-from abiscan.torches.operator_store import operators_of
-from abiscan.torches.torch_images import TorchImageFiles, TorchImages
 from abiscan.torches.torch_layouts import TorchLayouts
 from abiscan.words import did_you_mean
+
+if TYPE_CHECKING:
+    from abiscan.torches.torch_images import TorchImageFiles, TorchImages
 
 NEWEST: Final = "latest"
 """What users may write for the newest embedded release."""
 
-_OF_TORCH: Final = re.compile(r"^\s*torch\s*(?=[=<>!~])")
-_EXACTLY: Final = re.compile(r"^\s*===?\s*(?![^,]*[,*])")
+_OF_TORCH: Final = regex(r"^\s*torch\s*(?=[=<>!~])")
+_EXACTLY: Final = regex(r"^\s*===?\s*(?![^,]*[,*])")
 _FIX: Final = "pass a release number that abiscan releases lists, latest, or the folder or the wheel of a torch"
 
 
@@ -148,10 +149,14 @@ class EmbeddedTorch(Struct, frozen=True, kw_only=True):
 
     def has_images(self, system: ImageSystem, machine: Machine) -> bool:
         """Whether the release is embedded for another system than Linux."""
+        from abiscan.torches import torch_images
+
         return torch_images.has_release(self.build, system, machine)
 
     def images(self, system: ImageSystem, machine: Machine) -> TorchImages:
         """Its libraries for another system than Linux, from the embedded data."""
+        from abiscan.torches import torch_images
+
         return torch_images.of_release(self.build, system, machine)
 
 
@@ -184,6 +189,8 @@ class InstalledTorch(Struct, frozen=True, kw_only=True):
 
     def operators_of(self, release: TorchRelease, names: Collection[str] | None = None) -> Operators:
         """The operators in its dispatcher: embedded, cached, or read from its libraries."""
+        from abiscan.torches.operator_store import operators_of
+
         return operators_of(release, self.files, self.session, names)
 
     def operator_names(self, release: TorchRelease) -> frozenset[str]:
@@ -297,6 +304,8 @@ class TorchAt(Struct, frozen=True):
 
         :raises InputError: there is none
         """
+        from abiscan.torches import from_libs, torch_images
+
         if contents := torch_images.find(self.path):
             tag = contents.python
             return ImageTorch(contents=contents, interpreter=Interpreter(tag=tag) if tag else None)
@@ -315,6 +324,8 @@ class TorchOf(Struct, frozen=True):
 
         :raises InputError: it has none
         """
+        from abiscan.torches import from_libs, torch_images
+
         if self.executable is None:
             interpreter, package = python.running(), python.installed_torch()
         else:
@@ -332,6 +343,8 @@ def recognised(release: TorchRelease, files: Files) -> TorchRelease:
     version = release.torch_version
     if version is not None and version.of_release in embedded.versions(release.machine):
         return release
+    from abiscan.torches import from_libs
+
     same = embedded_operators.find(from_libs.identities(release, files), release.machine)
     return msgspec.structs.replace(release, same_as=same)
 

@@ -22,12 +22,13 @@ from abiscan.inputs import disk
 from abiscan.inputs.files import DiskFile, ElfSource, Wheel
 from abiscan.inputs.interpreter import PythonTag
 from abiscan.inputs.version import TorchVersion
+from abiscan.regex import regex
 from abiscan.torches.names import NameTable
 
-LIBRARY: Final = re.compile(r"(?:^|/)torch/lib/[^/]+\.(dll|dylib)$")
+LIBRARY: Final = regex(r"(?:^|/)torch/lib/[^/]+\.(dll|dylib)$")
 """Where torch's own libraries are in a wheel."""
 
-VERSION: Final = re.compile(r"^\s*__version__\s*=\s*['\"]([^'\"]+)", re.MULTILINE)
+VERSION: Final = regex(r"^\s*__version__\s*=\s*['\"]([^'\"]+)", re.MULTILINE)
 """The version in ``torch/version.py``."""
 
 

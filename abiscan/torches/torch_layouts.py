@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
@@ -12,11 +13,19 @@ from abiscan.inputs.files import Files
 from abiscan.inputs.libraries import Libraries
 from abiscan.inputs.session import Session
 from abiscan.inputs.version import number_of
-from abiscan.torches import embedded, embedded_declarations, layouts, own_headers, own_layouts
+from abiscan.torches import embedded, layouts
 from abiscan.torches.layouts import LayoutSource, ReleaseLayouts
 from abiscan.torches.model import TorchRelease
-from abiscan.torches.own_layouts import OwnLayouts
 from abiscan.torches.string_abi import uses_cxx11_strings
+
+if TYPE_CHECKING:
+    from abiscan.torches.own_layouts import OwnLayouts
+
+
+def _no_layouts(_name: str) -> OwnLayouts:
+    from abiscan.torches.own_layouts import OwnLayouts
+
+    return OwnLayouts()
 
 
 class TorchLayouts(Struct, frozen=True, kw_only=True, eq=False):
@@ -34,7 +43,7 @@ class TorchLayouts(Struct, frozen=True, kw_only=True, eq=False):
     release: str | None = None
     by_class: Mapping[str, str] = field(default_factory=dict)
     in_question: frozenset[str] = frozenset()
-    lay_out: Callable[[str], OwnLayouts] = lambda _: OwnLayouts()
+    lay_out: Callable[[str], OwnLayouts] = _no_layouts
     basis: str | None = None
     assertions: frozenset[str] = frozenset()
     cxx11: bool | None = None
@@ -76,6 +85,8 @@ def of_installed(release: TorchRelease, files: Files, session: Session) -> Torch
     ):
         basis = f"its libraries are those of torch {release.same_as}" if release.same_as else None
         return TorchLayouts(machine=release.machine, release=number, basis=basis)
+    from abiscan.torches import embedded_declarations, own_headers, own_layouts  # few torches come so far
+
     headers = own_headers.headers_of(release, files, session)
     if headers is None:
         return TorchLayouts(machine=release.machine)

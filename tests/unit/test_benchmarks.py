@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -94,3 +95,30 @@ def test_a_first_run_finds_nothing_of_an_earlier_one(tmp_path: Path) -> None:
         assert row.measure().seconds < float("inf")
         assert [file for file in files if file.exists()] == left
         (cache / "abiscan" / "wheels").mkdir(exist_ok=True)
+
+
+def test_what_each_of_several_wheels_costs_is_compared_with_one_less_its_imports() -> None:
+    labels = {"abiscan check --torch 2.13.0": 0.7, "abiscan check --torch 2.13.0, several wheels": 4.8}
+    rows = [(run.Row(label=label, state=run.FIRST, words=()), run.Timing(processor=x)) for label, x in labels.items()]
+    rows.append((run.Row(label="the imports of a check", words=()), run.Timing(processor=0.2)))
+    assert run.cost_of_each(rows, 12) == pytest.approx((0.4, 0.5))
+
+
+def test_several_wheels_are_those_of_a_folder_or_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("b.whl", "a.whl", "c.txt"):
+        (tmp_path / name).touch()
+    assert run.several(None, tmp_path) == ()
+    assert run.several(str(tmp_path), tmp_path / "scratch") == (str(tmp_path / "a.whl"), str(tmp_path / "b.whl"))
+    monkeypatch.setattr(run, "download", lambda requirement, folder: folder / f"{requirement}.whl")
+    assert len(run.several("", tmp_path)) == 12
+
+
+def test_the_imports_of_a_command_are_imported_alone(tmp_path: Path) -> None:
+    program = run.imports_of(("explain", "missing-library"), tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-c", f"{program}import sys; print('abiscan.cli.explain' in sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "True\n"

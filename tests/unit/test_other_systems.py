@@ -32,7 +32,7 @@ from tests.image_samples import IMAGES, torch_folder
 WITHOUT_POSIX: Final = """
 import multiprocessing, os, signal, subprocess, sys, tempfile, threading
 # They would look for modules of Windows, or take their own for POSIX after all.
-import capstone, click, cxxfilt, icicle, lief, platformdirs, rich.console, unearth
+import capstone, click, ctypes, icicle, lief, platformdirs, rich.console, unearth
 platformdirs.user_cache_dir()
 for name in ("fcntl", "resource", "pwd", "grp", "termios", "pty", "posix", "syslog", "readline"):
     sys.modules[name] = None

@@ -2,6 +2,9 @@
    sequences. What the core does with memory that it should not touch, or with undefined behaviour, ends the program. */
 
 #include "../../abiscan/emulation/native/core.h"
+#include "../../abiscan/emulation/native/links.h"
+#include "../../abiscan/emulation/native/measure.h"
+#include "../../abiscan/emulation/native/search.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -95,6 +98,56 @@ static void run_sequence(Core *core) {
     }
 }
 
+/* Random bytes on the heap, where sanitizers see what is read beyond them. */
+static uint8_t *random_bytes(size_t size) {
+    uint8_t *bytes = malloc(size ? size : 1), code[512];
+    if (bytes == NULL)
+        exit(2);
+    fill(code, sizeof code);
+    for (size_t at = 0; at < size; at++)
+        bytes[at] = code[at % sizeof code];
+    return bytes;
+}
+
+static uint64_t random_address(void) {
+    return below(4) ? CODE + below(4096) : random_value();
+}
+
+static void search_code(void) {
+    size_t size = below(300), table_size = below(50 * 24), symbols_size = below(20 * 24);
+    uint8_t *code = random_bytes(size), *table = random_bytes(table_size), *symbols = random_bytes(symbols_size);
+    Measure found;
+    for (size_t at = 0; at < size; at += found.length)
+        if (measure(code + at, size - at, &found) != MEASURED)
+            break;
+    Links links = {0};
+    List functions = {0}, imports = {0};
+    Kinds kinds = {8, 1, 6, 7};
+    bool damaged = false;
+    for (unsigned times = below(20); times > 0; times--)
+        links_add_function(&links, random_address());
+    for (size_t at = 0; at + 24 <= table_size && below(8); at += 24) {
+        uint64_t words[] = {random_address(), (uint64_t)below(16) << 32 | below(9), random_address()};
+        memcpy(table + at, words, sizeof words);
+    }
+    links_add_relocations(&links, table, table_size, symbols, symbols_size, &kinds, &damaged);
+    for (unsigned times = below(20); times > 0; times--) {
+        links_add_pointer(&links, random_address(), random_address());
+        links_add_stub(&links, random_address(), random_address());
+    }
+    links_of(&links, code, size, random_address(), &functions, &imports);
+    list_sort(&functions);
+    uint64_t targets[] = {CODE, CODE + 100, CODE + 200};
+    for (size_t at = 0; at < size; at = find_call(code, size, at, CODE, targets, below(4)) + 1)
+        ;
+    links_free(&links);
+    free(functions.items);
+    free(imports.items);
+    free(code);
+    free(table);
+    free(symbols);
+}
+
 int main(int count, char **words) {
     if (count != 3)
         return 2;
@@ -106,6 +159,7 @@ int main(int count, char **words) {
     memory_init(&core->memory, 16);
     for (unsigned long at = 0; at < sequences; at++) {
         run_sequence(core);
+        search_code();
         executed += core->count;
     }
     printf("%lu sequences, %lu instructions\n", sequences, executed);

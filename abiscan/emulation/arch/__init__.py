@@ -89,8 +89,8 @@ class Arch(Protocol):
     def decode(self, address: int, code: bytes) -> DataFlow | None:
         """What the first instruction of ``code`` reads and writes, which is at ``address``; None if it is none."""
 
-    def data_of(self, address: int, code: bytes, most: int) -> tuple[list[tuple[int, int]], int]:
-        """Return the data that the code of a function uses (``DataFlow.data``), and how many instructions were read.
+    def data_of(self, address: int, code: bytes, most: int) -> tuple[list[tuple[int, int]], int, int]:
+        """Return the data that code uses (``DataFlow.data``), and how many instructions and bytes were read.
 
         :param most: how many instructions to read at most
         """

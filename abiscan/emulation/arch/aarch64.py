@@ -104,9 +104,9 @@ class Aarch64:
 
         return decode_aarch64(address, code)
 
-    def data_of(self, address: int, code: bytes, most: int) -> tuple[list[tuple[int, int]], int]:  # noqa: ARG002
+    def data_of(self, address: int, code: bytes, most: int) -> tuple[list[tuple[int, int]], int, int]:  # noqa: ARG002
         """Return nothing: an address takes two instructions here, which are not put together."""
-        return [], 0
+        return [], 0, 0
 
     def number_part(self, register: str) -> str:
         """The low eight bytes of one of ``number_registers``, as the emulator calls them."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 import itertools
-import re
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
 import capstone  # type: ignore[import-untyped]
+
+from abiscan.regex import regex
 
 _FLAGS: Final = "flags"
 _FLOATS: Final = "x87"  # the stack of the x87, all of it
@@ -57,8 +58,8 @@ def parts(*registers: str) -> tuple[str, ...]:
 
 _OLD: Final = {"a": "RAX", "b": "RBX", "c": "RCX", "d": "RDX"}
 _OTHER: Final = {"si": "RSI", "di": "RDI", "bp": "RBP", "sp": "RSP"}
-_NUMBERED: Final = re.compile(r"r(\d+)([dwb]?)$")
-_VECTOR: Final = re.compile(r"[xyz]mm(\d+)$")
+_NUMBERED: Final = regex(r"r(\d+)([dwb]?)$")
+_VECTOR: Final = regex(r"[xyz]mm(\d+)$")
 
 
 @functools.cache
@@ -104,8 +105,8 @@ def _decoder(architecture: str, *, detail: bool = True) -> Any:
     return decoder
 
 
-def data_of_x86_64(address: int, code: bytes, most: int) -> tuple[list[tuple[int, int]], int]:
-    """Return the ``data`` of the instructions of a function, and how many instructions were read.
+def data_of_x86_64(address: int, code: bytes, most: int) -> tuple[list[tuple[int, int]], int, int]:
+    """Return the ``data`` of some instructions, how many instructions were read, and of how many bytes.
 
     Only those that name an address relative to themselves have any, and decoding the others takes ten times as long as
     reading their text.
@@ -113,13 +114,13 @@ def data_of_x86_64(address: int, code: bytes, most: int) -> tuple[list[tuple[int
     :param most: how many instructions to read at most
     """
     data: list[tuple[int, int]] = []
-    count = 0
+    count = end = 0
     for at, size, _, operands in itertools.islice(_decoder("x86_64", detail=False).disasm_lite(code, address), most):
-        count += 1
+        count, end = count + 1, at + size - address
         if "rip" in operands:
             instruction = decode_x86_64(at, code[at - address : at - address + size])
             data += instruction.data if instruction is not None else ()
-    return data, count
+    return data, count, end
 
 
 def decode_x86_64(address: int, code: bytes) -> DataFlow | None:  # noqa: C901 - one instruction set

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import itertools
 import operator
-import re
 import struct
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -24,6 +23,7 @@ from capstone import x86
 
 from abiscan.emulation.arch.memory import Memory
 from abiscan.emulation.processor import Processor
+from abiscan.regex import regex
 
 _XMM_BYTES, _YMM_BYTES, _ZMM_BYTES = 16, 32, 64
 _ENOUGH: Final = 64  # a shift by as many bits, or more, leaves nothing of any lane
@@ -339,7 +339,7 @@ _SIGNS: Final = {"vmovmskps": 4, "vmovmskpd": 8, "vpmovmskb": 1}  # the sign bit
 _HALVES: Final = {"vmovlps": _LOW, "vmovlpd": _LOW, "vmovhps": _HIGH, "vmovhpd": _HIGH}  # what goes to memory
 _ACCUMULATES: Final = ("vpternlogd", "vpternlogq")  # the destination is a source, too
 # Comparisons of lanes into a mask: what is compared, whether without a sign, the letter of the width.
-_MASK_COMPARE: Final = re.compile(r"vpcmp(eq|gt|lt|le|neq|nlt|nle)(u?)([bwdq])")
+_MASK_COMPARE: Final = regex(r"vpcmp(eq|gt|lt|le|neq|nlt|nle)(u?)([bwdq])")
 _COMPARISONS: Final[dict[str, Callable[[int, int], bool]]] = {
     "eq": operator.eq,
     "gt": operator.gt,
@@ -349,8 +349,8 @@ _COMPARISONS: Final[dict[str, Callable[[int, int], bool]]] = {
     "nlt": operator.ge,
     "nle": operator.gt,
 }
-_MASK_TEST: Final = re.compile(r"vptest(n?)m([bwdq])")
-_MASK_OPERATION: Final = re.compile(r"k(mov|or|and|xor|xnor|not|ortest)([bwdq])")
+_MASK_TEST: Final = regex(r"vptest(n?)m([bwdq])")
+_MASK_OPERATION: Final = regex(r"k(mov|or|and|xor|xnor|not|ortest)([bwdq])")
 _MASK_COMBINATIONS: Final[dict[str, Callable[[int, int], int]]] = {
     "or": operator.or_,
     "and": operator.and_,
@@ -362,11 +362,11 @@ _SCALAR_ENDINGS: Final = ("ss", "sd")
 # How wide the lanes are that a mask stands for, by the end of the name.
 _LANES_BY_ENDING: Final = {**_LANE_BYTES, "ps": 4, "ss": 4, "pd": 8, "sd": 8}
 # Of the two widths in the name of an unpacking instruction, the first one.
-_MASKED_LANES: Final = re.compile(
+_MASKED_LANES: Final = regex(
     r"(?:(?P<bits>8|16|32|64)(?:x\d)?|(?P<ending>ps|pd|ss|sd|[bwdq])(?:(?<=vpunpck[hl].)d?[wdq])?)$"
 )
-_MASKED: Final = re.compile(r"\{k[1-7]\}")
-_BROADCAST_OPERAND: Final = re.compile(r"\{1to(\d+)\}")
+_MASKED: Final = regex(r"\{k[1-7]\}")
+_BROADCAST_OPERAND: Final = regex(r"\{1to(\d+)\}")
 _COMPARES: Final = {"vcomiss": "<f", "vucomiss": "<f", "vcomisd": "<d", "vucomisd": "<d"}
 
 

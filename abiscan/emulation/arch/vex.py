@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from abiscan.regex import regex
+
 # VEX prefixes (C5 with one byte, C4 with two) before the opcodes that icicle accepts: those of its avx_manual.sinc and
 # avx2_manual.sinc. What the prefix must hold for them tells most other bytes apart: map 1, 2 or 3; in the short form
 # no second source, but for vmovss and vmovsd between registers (Intel SDM 2A, 2.3.5 and 2.3.6).
 _WITH_SCALAR_PREFIX: Final = b"".join(b"\\x%02x" % byte for byte in range(256) if byte & 2)
-_SUSPECT: Final = re.compile(
+_SUSPECT: Final = regex(
     rb"\xc5(?=[\x78-\x7f\xf8-\xff][\x10\x11\x28\x29\x6f\x77\x7f\xd7]"
     rb"|[%b]" % _WITH_SCALAR_PREFIX + rb"[\x10\x11][\xc0-\xff])"
     rb"|\xc4(?=[\x01-\x03\x21-\x23\x41-\x43\x61-\x63\x81-\x83\xa1-\xa3\xc1-\xc3\xe1-\xe3]."

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -11,6 +10,7 @@ from abiscan.emulation.arch.memory import Memory
 from abiscan.emulation.arch.runtime_x86_64 import runtime
 from abiscan.emulation.arch.vex import extensions, suspects
 from abiscan.emulation.processor import Processor
+from abiscan.regex import regex
 
 if TYPE_CHECKING:
     from abiscan.emulation.arch.data_flow import DataFlow
@@ -124,8 +124,8 @@ class X8664:
 
         return decode_x86_64(address, code)
 
-    def data_of(self, address: int, code: bytes, most: int) -> tuple[list[tuple[int, int]], int]:
-        """Return the data that the code of a function uses, and how many instructions were read."""
+    def data_of(self, address: int, code: bytes, most: int) -> tuple[list[tuple[int, int]], int, int]:
+        """Return the data that the code of a function uses, and how many instructions and bytes were read."""
         from abiscan.emulation.arch.data_flow import data_of_x86_64
 
         return data_of_x86_64(address, code, most)
@@ -157,7 +157,7 @@ class X8664:
 
 
 _CPUID: Final = b"\x0f\xa2"
-_CPUID_CODE: Final = re.compile(_CPUID)
+_CPUID_CODE: Final = regex(_CPUID)
 _CPUID_NAME: Final = "cpuid"
 _CPUID_RESULTS: Final = ("RAX", "RBX", "RCX", "RDX")
 

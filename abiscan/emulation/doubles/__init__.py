@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterable
 from typing import Final, Generic, Protocol, TypeVar
 
 from abiscan.emulation.process import Call, Double
+from abiscan.regex import regex
 
-_GROUP: Final = re.compile(r"\([^()]*\)")
-_LITERAL: Final = re.compile(r"[\w ]+(?![*+?{])")
+_GROUP: Final = regex(r"\([^()]*\)")
+_LITERAL: Final = regex(r"[\w ]+(?![*+?{])")
 
 _D = TypeVar("_D")
 _S = TypeVar("_S")

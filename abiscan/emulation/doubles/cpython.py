@@ -9,7 +9,6 @@ Layouts: CPython's Include/object.h, Include/cpython/object.h, Include/moduleobj
 from __future__ import annotations
 
 import itertools
-import re
 import struct
 from collections.abc import Iterator
 from typing import Final
@@ -17,6 +16,7 @@ from typing import Final
 from abiscan.emulation.doubles import Doubles
 from abiscan.emulation.emulator import Emulator
 from abiscan.emulation.process import Call, EmulatedProcess
+from abiscan.regex import regex
 
 _OBJECT_SIZE: Final = 1024  # a PyHeapTypeObject has less
 _HEAD_SIZE: Final = 16  # sizeof(PyObject)
@@ -49,7 +49,7 @@ _MAX_SLOTS: Final = 32
 _MAX_BASES: Final = 64
 _MOST_ITEMS: Final = 100  # that fit into an object
 _TEXT: Final = "PyUnicode_Type"
-_CONSTRUCTOR: Final = re.compile(r"(Py[A-Z][A-Za-z]+)_(New|From)")
+_CONSTRUCTOR: Final = regex(r"(Py[A-Z][A-Za-z]+)_(New|From)")
 _TEXT_ATTRIBUTES: Final = (b"__name__", b"__qualname__", b"__module__", b"__doc__", b"__file__", b"__version__")
 _OWN: Final = -1  # among the attributes of objects that the extension created
 

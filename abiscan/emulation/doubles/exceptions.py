@@ -7,7 +7,6 @@ Sources: Itanium C++ ABI, "Exception Handling", level II; libstdc++'s ``<stdexce
 
 from __future__ import annotations
 
-import re
 import struct
 from collections.abc import Callable
 from typing import Final, NoReturn
@@ -19,6 +18,7 @@ from abiscan.emulation.exceptions import HEADER_SIZE, UNWIND_HEADER, ProcessTerm
 from abiscan.emulation.process import Call
 from abiscan.emulation.strings import COW, CXX11, StringAbi, abi_in
 from abiscan.emulation.type_information import BASES
+from abiscan.regex import regex
 
 EXCEPTIONS: Final = Doubles()
 
@@ -39,7 +39,7 @@ _TEXTS: Final = {
 }
 """What the classes without a text of their own say."""
 
-_HELPER: Final = re.compile(r"_ZSt\d+__throw_(\w+?)(_fmtPKcz|PKc|v|i|NSt.*)$")
+_HELPER: Final = regex(r"_ZSt\d+__throw_(\w+?)(_fmtPKcz|PKc|v|i|NSt.*)$")
 _WORDS: Final = {
     **{name.lstrip("St0123456789"): name for name in (*BASES, *_TEXTS) if name.startswith("St")},
     "ios_failure": "NSt8ios_base7failureB5cxx11E",
@@ -343,7 +343,7 @@ def _check_failed(call: Call) -> None:
     throw_torch_error(call, b"".join(texts).decode("utf-8", "surrogateescape"))
 
 
-_CONSTRUCTOR: Final = re.compile(r"_ZN3c10(\d+\w+?)C(?:I[12]NS_5ErrorEE|[12]E)NS_14SourceLocationE")
+_CONSTRUCTOR: Final = regex(r"_ZN3c10(\d+\w+?)C(?:I[12]NS_5ErrorEE|[12]E)NS_14SourceLocationE")
 
 
 @EXCEPTIONS.matching(_CONSTRUCTOR.pattern)

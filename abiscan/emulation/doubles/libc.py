@@ -13,6 +13,7 @@ from abiscan.emulation.doubles import Doubles, ctype
 from abiscan.emulation.emulator import Stop
 from abiscan.emulation.exceptions import ProcessTermination
 from abiscan.emulation.process import Call
+from abiscan.regex import regex
 
 _LOCALE_SIZE: Final = 256  # struct __locale_struct has 232 bytes
 LIBC: Final = Doubles()
@@ -216,7 +217,7 @@ def _locate_table(call: Call) -> int:
     return process.character_tables[call.name]
 
 
-_NUMBER: Final = re.compile(rb"\s*([+-]?)(0[xX])?([0-9A-Za-z]*)")
+_NUMBER: Final = regex(rb"\s*([+-]?)(0[xX])?([0-9A-Za-z]*)")
 
 
 @LIBC.named("strtol", "strtoll", "strtoul", "strtoull", "__isoc23_strtol", "__isoc23_strtoul", "atoi", "atol", "atoll")
@@ -243,9 +244,7 @@ def _parse_integer(call: Call) -> int:
     return -value if sign == b"-" else value
 
 
-_CONVERSION: Final = re.compile(
-    rb"%([-+ #0]*)(\d*|\*)(?:\.(\d*|\*))?(hh|h|ll|l|z|j|t|L)?([diouxXcspeEfFgGaAn%])", re.DOTALL
-)
+_CONVERSION: Final = regex(rb"%([-+ #0]*)(\d*|\*)(?:\.(\d*|\*))?(hh|h|ll|l|z|j|t|L)?([diouxXcspeEfFgGaAn%])", re.DOTALL)
 _BITS: Final = {b"hh": 8, b"h": 16, None: 32}  # of a number with this length modifier; 64 with any other
 
 
@@ -610,7 +609,7 @@ def _first_of(call: Call) -> int:
     return 0 if at is None else call.argument(0) + at
 
 
-_SCANNED: Final = re.compile(rb"%(\*?)(\d*)(hh|h|ll|l|z|j|t)?([diuxXsc%n])|\s+|.", re.DOTALL)
+_SCANNED: Final = regex(rb"%(\*?)(\d*)(hh|h|ll|l|z|j|t)?([diuxXsc%n])|\s+|.", re.DOTALL)
 _SCANNED_NUMBERS: Final = {b"d": (rb"[+-]?\d+", 10), b"i": (rb"[+-]?(?:0[xX][0-9a-fA-F]+|\d+)", 0), b"u": (rb"\d+", 10)}
 _HEXADECIMAL: Final = (rb"(?:0[xX])?[0-9a-fA-F]+", 16)
 

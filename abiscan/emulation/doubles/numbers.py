@@ -7,12 +7,12 @@ arithmetic as far as the functions of Python's ``math`` are; what rounds otherwi
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable
 from typing import Final
 
 from abiscan.emulation.doubles import Doubles
 from abiscan.emulation.process import Call
+from abiscan.regex import regex
 
 NUMBERS: Final = Doubles()
 
@@ -181,7 +181,7 @@ def _sine_and_cosine(call: Call) -> None:
 
 # From a text
 
-_FLOAT: Final = re.compile(
+_FLOAT: Final = regex(
     rb"\s*([+-]?(?:0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)(?:[pP][+-]?\d+)?"
     rb"|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|(?i:inf(?:inity)?|nan)))"
 )

@@ -20,6 +20,7 @@ from abiscan.emulation.emulator import Stop
 from abiscan.emulation.process import Call
 from abiscan.emulation.stream_layouts import StreamLayout, layout_of
 from abiscan.emulation.strings import COW, CXX11, StringAbi
+from abiscan.regex import regex
 
 STREAMS: Final = Doubles()
 
@@ -34,8 +35,8 @@ _AT_END, _IN, _OUT = 2, 8, 16  # std::ios_base::openmode
 _BOOLALPHA, _DEC, _FIXED, _HEX, _INTERNAL, _LEFT, _OCT = 0x1, 0x2, 0x4, 0x8, 0x10, 0x20, 0x40
 _SCIENTIFIC, _SHOWBASE, _SHOWPOINT, _SHOWPOS, _SKIPWS, _UPPERCASE = 0x100, 0x200, 0x400, 0x800, 0x1000, 0x4000
 _BLANKS: Final = b" \t\n\v\f\r"
-_INTEGER: Final = re.compile(rb"[+-]?\d+")
-_HEXADECIMAL: Final = re.compile(rb"[+-]?(?:0[xX])?[0-9a-fA-F]+")
+_INTEGER: Final = regex(rb"[+-]?\d+")
+_HEXADECIMAL: Final = regex(rb"[+-]?(?:0[xX])?[0-9a-fA-F]+")
 
 
 def _layout(name: str) -> StreamLayout:

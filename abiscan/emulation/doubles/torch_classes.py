@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import struct
 from typing import Final
 
@@ -12,12 +11,13 @@ from abiscan.emulation.emulator import Stop
 from abiscan.emulation.process import Call
 from abiscan.emulation.schema_objects import Schema
 from abiscan.emulation.torch_state import TorchState
+from abiscan.regex import regex
 
 _CLASS_MAP: Final = "map of custom classes"
 _FLAT_MAP: Final = struct.Struct("<QQbb2xfQ")
 _ENTRY: Final = struct.Struct("<b7xQQQ")  # distance from where it belongs, type_info, shared_ptr<ClassType>
 _FARTHEST, _EMPTY, _END, _SHORTEST_SEARCH = 127, -1, 0, 3
-_DOCUMENTED: Final = re.compile(r"S\w?_(Ss|S\w?_)RKSt9type_info")  # a text by value after two by reference
+_DOCUMENTED: Final = regex(r"S\w?_(Ss|S\w?_)RKSt9type_info")  # a text by value after two by reference
 _CLASS_PREFIX: Final = "__torch__.torch.classes."
 
 

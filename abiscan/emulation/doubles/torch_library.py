@@ -115,7 +115,7 @@ def _opened(state: TorchState, call: Call, this: int) -> Library | None:
         if begin and end == begin + _HANDLE_SIZE:
             order, mark = call.machine.words(begin, 2)
             if mark == _HANDLE_MARK:
-                return next((each for each in state.recorder.libraries if each.order == order), None)
+                return state.recorder.opened(order)
     except Stop:
         pass
     return state.libraries.get(this)

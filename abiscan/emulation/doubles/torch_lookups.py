@@ -17,6 +17,7 @@ from abiscan.emulation.model import version_of
 from abiscan.emulation.process import Call
 from abiscan.emulation.recorder import operator_name
 from abiscan.emulation.torch_state import TorchState
+from abiscan.regex import regex
 
 # What they are called in torch's sources, by the beginning of their mangled names.
 FUNCTIONS: Final = {
@@ -33,9 +34,9 @@ FUNCTIONS: Final = {
     "aoti_torch_call_dispatcher": "aoti_torch_call_dispatcher",
     "torch_call_dispatcher": "torch_call_dispatcher",
 }
-_NAME: Final = re.compile(r"(\w+)::\w+(\.\w+)?", re.ASCII)
+_NAME: Final = regex(r"(\w+)::\w+(\.\w+)?", re.ASCII)
 # The domains of symbols that name no operator (interned_strings.h): what comes behind it need not be known.
-_NO_OPERATOR: Final = re.compile(r"(attr|dimname|namespaces|onnx|scope|user|_caffe2)::")
+_NO_OPERATOR: Final = regex(r"(attr|dimname|namespaces|onnx|scope|user|_caffe2)::")
 _HANDLE_SIZE: Final = 24  # of an optional<OperatorHandle>, or of a vector
 _OPERATOR_SIZE: Final = 4096  # of an OperatorDef, in which nothing can be read
 _MAX_NAMES: Final = 1024

@@ -20,6 +20,7 @@ from abiscan.emulation.emulator import Stop
 from abiscan.emulation.model import ALLOCATOR, ALLOCATOR_SETTINGS
 from abiscan.emulation.process import Call
 from abiscan.emulation.torch_state import TorchState
+from abiscan.regex import regex
 
 # The registry of each function, and the arguments with the key and the priority, if there are any.
 _CALLS: Final = {
@@ -32,7 +33,7 @@ _CALLS: Final = {
     api.REGISTER_PROFILER: ("privateuse1-profiler", None, None),
     api.REGISTER_ACTIVITY_PROFILER: ("privateuse1-activity-profiler", None, None),
 }
-_SIZE: Final = re.compile(r"\d+")
+_SIZE: Final = regex(r"\d+")
 _HOOK: Final = r"_ZN3c1016CachingAllocator26AcceleratorAllocatorConfig19getConfigParserHook"
 _PROFILERS: Final = r"_ZN5torch8profiler4impl27PrivateUse1ProfilerRegistry8instanceE"
 _FUNCTION_SIZE: Final = 32  # sizeof(std::function)
@@ -42,7 +43,7 @@ _PRIORITIES_AT: Final = 56
 _TABLES_AT: Final = (0, _PRIORITIES_AT, 120)  # in a c10::Registry: two, two flags, one more
 _BUCKETS: Final = 251  # so many that every entry becomes the first of its own, and the order of entries is kept
 _MAX_ENTRIES: Final = 10_000
-_TEXT: Final = re.compile(r"[\x20-\x7e]+")
+_TEXT: Final = regex(r"[\x20-\x7e]+")
 
 
 class FilledRegistries:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from abiscan.emulation.doubles import SharedDoubles
 from abiscan.emulation.process import Call
 from abiscan.emulation.torch_state import TorchState
+from abiscan.regex import regex
 
-_IS_LIST: Final = re.compile(r"_ZNK3c106IValue\d+is(\w+)ListEv")
+_IS_LIST: Final = regex(r"_ZNK3c106IValue\d+is(\w+)ListEv")
 _ELEMENTS: Final = {
     "Int": "int",
     "SymInt": "SymInt",

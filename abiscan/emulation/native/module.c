@@ -5,6 +5,8 @@
 #include <Python.h>
 
 #include "core.h"
+#include "links.h"
+#include "measure.h"
 #include "search.h"
 
 #include <stdlib.h>
@@ -497,6 +499,154 @@ static PyType_Spec spec = {
     .slots = slots,
 };
 
+/* What functions lead to */
+
+typedef struct {
+    PyObject_HEAD
+    Links links;
+} LinksObject;
+
+static Links *links_in(PyObject *self) {
+    return &((LinksObject *)self)->links;
+}
+
+static PyObject *links_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
+    const char *starts = NULL;
+    Py_ssize_t size = 0;
+    allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    (void)keywords;
+    if (!PyArg_ParseTuple(arguments, "y#:Links", &starts, &size))
+        return NULL;
+    PyObject *self = allocate(type, 0);
+    for (Py_ssize_t at = 0; self != NULL && at + 8 <= size; at += 8) {
+        uint64_t start;
+        memcpy(&start, starts + at, sizeof start);
+        if (!links_add_function(links_in(self), start)) {
+            Py_DECREF(self);
+            return PyErr_NoMemory();
+        }
+    }
+    return self;
+}
+
+static void links_dealloc(PyObject *self) {
+    PyTypeObject *type = Py_TYPE(self);
+    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+    links_free(links_in(self));
+    release(self);
+    Py_DECREF(type);
+}
+
+static PyObject *links_add_relocations_of(PyObject *self, PyObject *arguments) {
+    const char *table = NULL, *symbols = NULL;
+    Py_ssize_t size = 0, symbols_size = 0;
+    unsigned relative = 0, absolute = 0, data_slot = 0, stub_slot = 0;
+    bool damaged = false;
+    if (!PyArg_ParseTuple(arguments, "y#y#IIII:add_relocations", &table, &size, &symbols, &symbols_size, &relative,
+                          &absolute, &data_slot, &stub_slot))
+        return NULL;
+    Kinds kinds = {relative, absolute, data_slot, stub_slot};
+    if (!links_add_relocations(links_in(self), (const uint8_t *)table, (size_t)size, (const uint8_t *)symbols,
+                               (size_t)symbols_size, &kinds, &damaged))
+        return PyErr_NoMemory();
+    return PyBool_FromLong(!damaged);
+}
+
+/* The words in an argument: two of them. */
+static bool to_two_words(PyObject *arguments, const char *format, uint64_t *first, uint64_t *second) {
+    PyObject *one = NULL, *other = NULL;
+    return PyArg_ParseTuple(arguments, format, &one, &other) && to_word(one, first) && to_word(other, second);
+}
+
+static PyObject *links_add_pointer_of(PyObject *self, PyObject *arguments) {
+    uint64_t at = 0, target = 0;
+    if (!to_two_words(arguments, "OO:add_pointer", &at, &target))
+        return NULL;
+    if (!links_add_pointer(links_in(self), at, target))
+        return PyErr_NoMemory();
+    Py_RETURN_NONE;
+}
+
+static PyObject *links_has_slot_of(PyObject *self, PyObject *where) {
+    uint64_t slot = 0;
+    if (!to_word(where, &slot))
+        return NULL;
+    return PyBool_FromLong(links_has_slot(links_in(self), slot));
+}
+
+static PyObject *links_add_stub_of(PyObject *self, PyObject *arguments) {
+    uint64_t stub = 0, slot = 0;
+    if (!to_two_words(arguments, "OO:add_stub", &stub, &slot))
+        return NULL;
+    if (!links_add_stub(links_in(self), stub, slot))
+        return PyErr_NoMemory();
+    Py_RETURN_NONE;
+}
+
+/* In order, because the order of a set may depend on that of what it is made of. */
+static PyObject *as_set(List *list) {
+    list_sort(list);
+    PyObject *items = PyList_New((Py_ssize_t)list->count), *result = NULL;
+    for (size_t at = 0; items != NULL && at < list->count; at++) {
+        PyObject *item = PyLong_FromUnsignedLongLong(list->items[at]);
+        if (item == NULL || PyList_SetItem(items, (Py_ssize_t)at, item) < 0)
+            Py_CLEAR(items);
+    }
+    if (items != NULL)
+        result = PyFrozenSet_New(items);
+    Py_XDECREF(items);
+    return result;
+}
+
+static PyObject *links_of_code(PyObject *self, PyObject *arguments) {
+    const char *code = NULL;
+    Py_ssize_t size = 0;
+    PyObject *where = NULL, *result = NULL;
+    uint64_t start = 0;
+    List functions = {0}, imports = {0};
+    if (!PyArg_ParseTuple(arguments, "y#O:of", &code, &size, &where) || !to_word(where, &start))
+        return NULL;
+    if (links_of(links_in(self), (const uint8_t *)code, (size_t)size, start, &functions, &imports)) {
+        PyObject *led_to = as_set(&functions), *imported = led_to == NULL ? NULL : as_set(&imports);
+        if (imported != NULL)
+            result = PyTuple_Pack(2, led_to, imported);
+        Py_XDECREF(led_to);
+        Py_XDECREF(imported);
+    } else {
+        PyErr_NoMemory();
+    }
+    free(functions.items);
+    free(imports.items);
+    return result;
+}
+
+static PyMethodDef links_methods[] = {
+    {"add_relocations", links_add_relocations_of, METH_VARARGS,
+     PyDoc_STR("Add the words that relocations fill: table, symbols, four types. False if a symbol is not there.")},
+    {"add_pointer", links_add_pointer_of, METH_VARARGS, PyDoc_STR("Add a word that leads to an address: both.")},
+    {"has_slot", links_has_slot_of, METH_O, PyDoc_STR("Whether relocations say where a word leads to.")},
+    {"add_stub", links_add_stub_of, METH_VARARGS, PyDoc_STR("Add code that jumps through a word: the addresses of both.")},
+    {"of", links_of_code, METH_VARARGS,
+     PyDoc_STR("What the code of a function leads to: functions, and numbers of imported symbols.")},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot links_slots[] = {
+    {Py_tp_new, links_new},
+    {Py_tp_init, processor_init},
+    {Py_tp_dealloc, links_dealloc},
+    {Py_tp_methods, links_methods},
+    {Py_tp_doc, (void *)PyDoc_STR("What the functions of an object lead to: made of the addresses of all functions.")},
+    {0, NULL},
+};
+
+static PyType_Spec links_spec = {
+    .name = "abiscan.emulation.native._core.Links",
+    .basicsize = sizeof(LinksObject),
+    .flags = Py_TPFLAGS_DEFAULT,
+    .slots = links_slots,
+};
+
 /* Searches */
 
 static bool append(PyObject *list, PyObject *item) {
@@ -563,7 +713,63 @@ static PyObject *module_by_page(PyObject *module, PyObject *arguments) {
     return pages;
 }
 
+/* The instructions of some code, as far as all are measured; how many there are, and where the rest begins. */
+static PyObject *module_data(PyObject *module, PyObject *arguments) {
+    const char *bytes = NULL;
+    Py_ssize_t size = 0, most = 0, count = 0;
+    PyObject *where = NULL;
+    uint64_t address = 0;
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "y#On:data", &bytes, &size, &where, &most) || !to_word(where, &address))
+        return NULL;
+    PyObject *data = PyList_New(0);
+    Py_ssize_t at = 0;
+    for (Measure found; data != NULL && at < size && count < most; at += found.length, count++) {
+        if (measure((const uint8_t *)bytes + at, (size_t)(size - at), &found) != MEASURED)
+            break;
+        if (found.use == NO_DATA)
+            continue;
+        uint64_t place = address + (uint64_t)at + found.length + (uint64_t)(int64_t)found.displacement;
+        int told = found.use == DATA ? found.size : -1;
+        if (!append(data, Py_BuildValue("nKi", at, (unsigned long long)place, told)))
+            Py_CLEAR(data);
+    }
+    PyObject *result = data == NULL ? NULL : Py_BuildValue("Onn", data, count, at);
+    Py_XDECREF(data);
+    return result;
+}
+
+/* Where the instructions of some code begin, and whether they branch; None if not all could be measured. */
+static PyObject *module_instructions(PyObject *module, PyObject *arguments) {
+    const char *bytes = NULL;
+    Py_ssize_t size = 0;
+    PyObject *where = NULL;
+    uint64_t address = 0;
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "y#O:instructions", &bytes, &size, &where) || !to_word(where, &address))
+        return NULL;
+    PyObject *list = PyList_New(0);
+    Measure found;
+    for (Py_ssize_t at = 0; list != NULL && at < size; at += found.length) {
+        Measured measured = measure((const uint8_t *)bytes + at, (size_t)(size - at), &found);
+        if (measured != MEASURED) {
+            Py_DECREF(list);
+            if (measured == SHORT_OF) /* the last one goes on behind it */
+                return PyList_New(0);
+            Py_RETURN_NONE;
+        }
+        PyObject *branches = found.branches ? Py_True : Py_False;
+        if (!append(list, Py_BuildValue("KO", (unsigned long long)(address + (uint64_t)at), branches)))
+            Py_CLEAR(list);
+    }
+    return list;
+}
+
 static PyMethodDef functions[] = {
+    {"data", module_data, METH_VARARGS,
+     PyDoc_STR("Data named in code (offset, place, size or -1), number of instructions, end: code, address, most.")},
+    {"instructions", module_instructions, METH_VARARGS,
+     PyDoc_STR("The instructions of code, and whether they branch; None if one is not known: code, its address.")},
     {"calls", module_calls, METH_VARARGS,
      PyDoc_STR("Where in some code a call or jump leads to one of some addresses: code, its address, the addresses in order.")},
     {"by_page", module_by_page, METH_VARARGS, PyDoc_STR("The numbers of relocations by page: table, number of the first.")},
@@ -571,9 +777,11 @@ static PyMethodDef functions[] = {
 };
 
 static int execute(PyObject *module) {
-    PyObject *type = PyType_FromSpec(&spec);
-    int failed = type == NULL || PyModule_AddObjectRef(module, "Core", type) < 0;
-    Py_XDECREF(type);
+    PyObject *core = PyType_FromSpec(&spec), *links = PyType_FromSpec(&links_spec);
+    bool failed = core == NULL || PyModule_AddObjectRef(module, "Core", core) < 0 || links == NULL ||
+                  PyModule_AddObjectRef(module, "Links", links) < 0;
+    Py_XDECREF(core);
+    Py_XDECREF(links);
     return failed ? -1 : 0;
 }
 

@@ -2,6 +2,8 @@
 
 #include "search.h"
 
+#define WORD sizeof(uint64_t)
+
 static int64_t displacement(const uint8_t *at) {
     int32_t value;
     memcpy(&value, at, sizeof value);
@@ -20,18 +22,33 @@ static bool is_one_of(const uint64_t *sorted, size_t count, uint64_t wanted) {
     return low < count && sorted[low] == wanted;
 }
 
+/* Whether one of eight bytes is E8 or E9: then one of `others` is zero. */
+static bool may_have_call(const uint8_t *code) {
+    uint64_t others;
+    memcpy(&others, code, sizeof others);
+    others = (others & 0xFEFEFEFEFEFEFEFEu) ^ 0xE8E8E8E8E8E8E8E8u;
+    return ((others - 0x0101010101010101u) & ~others & 0x8080808080808080u) != 0;
+}
+
 /* The next `call` or `jmp` with a displacement (E8, E9; SDM 2A) from `from` on that leads to one of the targets, which
    are in order; `size` if there is none. Instructions are not decoded: it may be a part of another one. */
 size_t find_call(const uint8_t *code, size_t size, size_t from, uint64_t address, const uint64_t *targets, size_t count) {
     if (count == 0)
         return size;
     uint64_t least = targets[0], span = targets[count - 1] - least;
-    for (size_t at = from; at < size && size - at >= CALL_BYTES; at++) {
-        if ((code[at] & 0xFE) != 0xE8)
+    for (size_t at = from; at < size && size - at >= CALL_BYTES;) {
+        size_t part = size - at < WORD ? size - at : WORD;
+        if (part == WORD && !may_have_call(code + at)) {
+            at += WORD;
             continue;
-        uint64_t target = address + at + CALL_BYTES + (uint64_t)displacement(code + at + 1);
-        if (target - least <= span && is_one_of(targets, count, target))
-            return at;
+        }
+        for (size_t end = at + part; at < end && size - at >= CALL_BYTES; at++) {
+            if ((code[at] & 0xFE) != 0xE8)
+                continue;
+            uint64_t target = address + at + CALL_BYTES + (uint64_t)displacement(code + at + 1);
+            if (target - least <= span && is_one_of(targets, count, target))
+                return at;
+        }
     }
     return size;
 }

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from abiscan.errors import InputError
 from abiscan.python import attributes, special
-from abiscan.python.filesystem import as_text, read_text
+from abiscan.python.filesystem import as_text, exists, read_text
 from abiscan.python.hosts import sort_values
 from abiscan.python.iteration import GeneratorObject, Lazy
 from abiscan.python.machine import PythonMachine
@@ -460,10 +460,22 @@ def _open(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     known = as_text(path)
     inside = None if known is None else machine.files.inside(known)
     if known is None or inside is None or mode not in {"r", "rt", "rb"}:
+        if isinstance(mode, str) and mode.startswith("r"):
+            _look_for(machine, path)
         return NotKnown(f"open({described(path)})", Why.ENVIRONMENT)
     if inside not in machine.files.members:
         raise thrown(FileNotFoundError, f"[Errno 2] No such file or directory: {known!r}")
     return OpenBytes(inside) if mode == "rb" else OpenFile(known)
+
+
+def _look_for(machine: PythonMachine, path: object) -> None:
+    """Raise if a file that is not of the package is not there; who expects that leaves it to the machine."""
+    there = exists(machine, path, "file")
+    if isinstance(there, NotKnown) and machine.catches(FileNotFoundError):
+        spot = (machine.place().line, -1)
+        there = machine.decide(f"{described(path)} is there", Why.ENVIRONMENT, spot, default=True)
+    if there is False:
+        raise thrown(FileNotFoundError, f"[Errno 2] No such file or directory: {as_text(path)!r}")
 
 
 def _import(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import configparser
 from collections.abc import Callable
 
 from abiscan.python.filesystem import as_text, read_text
@@ -24,6 +23,8 @@ class Parser(Modelled):
     __slots__ = ("is_known", "parsed")
 
     def __init__(self) -> None:
+        import configparser  # few packages use it
+
         self.parsed = configparser.RawConfigParser()
         self.is_known = True
 
@@ -39,6 +40,8 @@ class Parser(Modelled):
         return NotKnown(f"ConfigParser.{name}")
 
     def _take(self, text: object) -> None:
+        import configparser
+
         if not isinstance(text, str):
             self.is_known = False
             return
@@ -68,6 +71,8 @@ class Parser(Modelled):
         return None
 
     def _ask(self, name: str, args: Args, kwargs: Kwargs) -> object:
+        import configparser
+
         if not self.is_known or not concrete(args) or not concrete(kwargs):
             return NotKnown(f"ConfigParser.{name}()", Why.ENVIRONMENT)
         try:

@@ -9,7 +9,7 @@ from msgspec import Struct
 from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Modelled, Native
 from abiscan.python.models.namespace import Args, Kwargs, Namespace
-from abiscan.python.values import ABSENT, Class, NotKnown
+from abiscan.python.values import ABSENT, Class, NotKnown, thrown
 
 
 class DataField(Modelled, Struct, frozen=True, eq=False):
@@ -18,23 +18,55 @@ class DataField(Modelled, Struct, frozen=True, eq=False):
     default: object
     factory: object = None
     in_init: bool = True
+    is_keyword: bool = False
 
 
 def _field(_machine: PythonMachine, _args: Args, kwargs: Kwargs) -> object:
     return DataField(
-        kwargs.get("default", ABSENT), kwargs.get("default_factory"), kwargs.get("init", True) is not False
+        kwargs.get("default", ABSENT),
+        kwargs.get("default_factory"),
+        kwargs.get("init", True) is not False,
+        "kw_only" in kwargs,
     )
 
 
-def _dataclass(_machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+def _dataclass(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     if args and isinstance(args[0], Class):
         cls = args[0]
         cls.is_dataclass = True
         cls.is_ordered, cls.is_frozen = kwargs.get("order") is True, kwargs.get("frozen") is True
+        if not machine.perhaps:
+            _check_fields(cls, keyword_only=kwargs.get("kw_only") is not None)
         cls.names.setdefault("__match_args__", tuple(cls.fields()))
         for name in ("__dataclass_fields__", "__dataclass_params__"):
             cls.names[name] = NotKnown(f"{cls.name}.{name}")
     return args[0] if args else Native("dataclass", lambda machine, args, _kwargs: _dataclass(machine, args, kwargs))
+
+
+def _check_fields(cls: Class, *, keyword_only: bool) -> None:
+    """Raise what ``dataclass`` raises for a default that can change, and for a field without one after one with it."""
+    annotations = cls.names.get("__annotations__")
+    kinds = (
+        {name: getattr(kind, "name", "") for name, kind in annotations.items()} if isinstance(annotations, dict) else {}
+    )
+    fields = [name for name in cls.fields() if "ClassVar" not in kinds.get(name, "")]
+    for name in cls.annotated:
+        default = cls.names.get(name)
+        default = default.default if isinstance(default, DataField) else default
+        if name in fields and isinstance(default, (list, dict, set)):
+            text = f"mutable default {type(default)} for field {name} is not allowed: use default_factory"
+            raise thrown(ValueError, text)
+    if keyword_only or cls.is_open() or any("KW_ONLY" in kind for kind in kinds.values()):
+        return
+    has_default = False
+    for name in fields:
+        value = cls.find(name, ABSENT)
+        if isinstance(value, DataField) and (value.is_keyword or not value.in_init):
+            continue
+        lacks = value is ABSENT or (isinstance(value, DataField) and value.default is ABSENT and value.factory is None)
+        if lacks and has_default:
+            raise thrown(TypeError, f"non-default argument '{name}' follows default argument")
+        has_default = has_default or not lacks
 
 
 def _replace(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import posixpath
 from collections.abc import Callable
-from importlib.metadata import PackageNotFoundError
 from pathlib import PurePath
 from typing import NamedTuple
 
@@ -24,7 +23,7 @@ from abiscan.python.values import NotKnown, OfTarget, PythonError, PythonModule,
 class Spec(Modelled):
     """A module's spec: where it is."""
 
-    __slots__ = ("folders", "loader", "name", "origin")
+    __slots__ = ("folders", "name", "origin")
 
     def __init__(self, name: str, origin: str | None, folders: tuple[str, ...] = ()) -> None:
         self.name, self.origin, self.folders = name, origin, folders
@@ -49,9 +48,9 @@ class SpecLoader(Modelled):
     def attribute(self, machine: PythonMachine, name: str) -> object:
         """``exec_module`` runs the module; that of an extension was run as it was made."""
         methods: dict[str, Model] = {
-            "exec_module": lambda _machine, _args, _kwargs: None,
+            "exec_module": lambda machine, args, _kwargs: _executed(machine, args[0] if args else None),
             "create_module": lambda machine, _args, _kwargs: _made(machine, self.spec),
-            "load_module": lambda machine, _args, _kwargs: _made(machine, self.spec),
+            "load_module": lambda machine, _args, _kwargs: _executed(machine, _made(machine, self.spec)),
         }
         return Native(name, methods[name]) if name in methods else NotKnown(f"loader.{name}")
 
@@ -109,7 +108,22 @@ def _made(machine: PythonMachine, spec: Spec) -> object:
     """The module of a spec; that of an extension is loaded as it is made."""
     if machine.files.system.libraries.search(spec.origin or ""):
         loading.load(machine, spec.origin, LoadedBy.IMPORT)
-    return NotKnown(spec.name)
+    inside = machine.files.inside(spec.origin) if spec.origin else None
+    if inside is None or inside not in machine.files.members or not inside.endswith(".py"):
+        return NotKnown(spec.name)
+    folders = (posixpath.dirname(inside),) if posixpath.basename(inside) == "__init__.py" else ()
+    return PythonModule(spec.name, {"__spec__": spec}, inside, folders)
+
+
+def _executed(machine: PythonMachine, module: object) -> object:
+    """``exec_module``: the body of a module runs, perhaps again; that of an extension ran as it was made."""
+    if isinstance(module, PythonModule) and module.file is not None:
+        machine.run_body(module)
+    return module
+
+
+def _reload(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+    return _executed(machine, argument(args, kwargs, 0, "module"))
 
 
 def _extension_loader(_machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
@@ -220,6 +234,8 @@ def _of_distribution(what: str) -> Model:
             version = OfTarget("version('torch')", lambda world: world.torch_version)
             return version if what == "version" else NotKnown(f"{what}('torch')", Why.TARGET)
         installed = machine.library.surroundings.version(name)
+        from importlib.metadata import PackageNotFoundError  # its import takes as long as that of 50 other modules
+
         if installed is Answer.UNKNOWN and not machine.library.requires(name):
             # As with modules: what the code does without is not there, what it insists on is.
             installed = installed if machine.is_optional_there(PackageNotFoundError) else None
@@ -327,11 +343,15 @@ def _run_file(machine: PythonMachine, file: str, name: object) -> object:
 
 
 def _importlib(_machine: PythonMachine) -> object:
-    names = natives("importlib", import_module=_import_module, invalidate_caches=lambda _m, _a, _k: None)
+    names = natives(
+        "importlib", import_module=_import_module, reload=_reload, invalidate_caches=lambda _m, _a, _k: None
+    )
     return Namespace("importlib", names)
 
 
 def _metadata(_machine: PythonMachine) -> object:
+    from importlib.metadata import PackageNotFoundError
+
     functions = {name: _of_distribution(name) for name in ("version", "distribution", "files", "metadata", "requires")}
     names = natives("importlib.metadata", **functions)
     return Namespace("importlib.metadata", {**names, "PackageNotFoundError": PackageNotFoundError})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from abiscan.python.machine import PythonMachine
 from abiscan.python.model import Answer
@@ -17,11 +17,16 @@ Model = Callable[[PythonMachine, Args, Kwargs], object]
 
 
 class Namespace(Modelled, Struct, frozen=True, eq=False):
-    """A module that is modelled; ``absent`` are names that others expect and that it does not have."""
+    """A module that is modelled.
+
+    ``absent`` are names that others expect and that it does not have; ``of_target`` gives those that the target
+    decides, which is asked when one of them is used.
+    """
 
     name: str
     names: Mapping[str, object]
     absent: Collection[str] = ()
+    of_target: Mapping[str, Callable[[PythonMachine], object]] = field(default_factory=dict)
 
     def attribute(self, machine: PythonMachine, name: str) -> object:
         """What is known of it."""
@@ -29,6 +34,8 @@ class Namespace(Modelled, Struct, frozen=True, eq=False):
             raise thrown(AttributeError, f"module '{self.name}' has no attribute '{name}'")
         if name in self.names:
             return self.names[name]
+        if name in self.of_target:
+            return self.of_target[name](machine)
         full = f"{self.name}.{name}"
         return machine.import_module(full) if full in machine.models else machine.modules.get(full) or NotKnown(full)
 

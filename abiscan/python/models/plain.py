@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 from abiscan.python import loading
-from abiscan.python.contexts import Suppress
+from abiscan.python.contexts import AroundBody, Suppress
 from abiscan.python.machine import PythonMachine
 from abiscan.python.model import Answer, LoadedBy, Told
 from abiscan.python.modelled import Modelled, Native
@@ -54,6 +54,8 @@ class LoadedModules(Modelled):
             "get": self._get,
             "__contains__": self._has,
             "__setitem__": self._set,
+            "__delitem__": self._delete,
+            "pop": self._pop,
         }
         return Native(f"sys.modules.{name}", methods[name]) if name in methods else NotKnown(f"sys.modules.{name}")
 
@@ -74,7 +76,18 @@ class LoadedModules(Modelled):
     def _set(self, machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
         if isinstance(args[0], str):
             machine.modules[args[0]] = args[1]
+            machine.forget_names()
         return None
+
+    def _delete(self, machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+        if args and isinstance(args[0], str) and machine.modules.pop(args[0], self) is not self:
+            machine.forget_names()
+        return None
+
+    def _pop(self, machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+        found = self._get(machine, args, kwargs)
+        self._delete(machine, args, kwargs)
+        return found
 
 
 class Stream(Modelled):
@@ -109,7 +122,16 @@ def _sys(machine: PythonMachine) -> object:
         "argv": NotKnown("sys.argv", Why.ENVIRONMENT),
         "hexversion": (python[0] << 24) + (python[1] << 16) if known else NotKnown("sys.hexversion"),  # type: ignore[index]
     }
-    return Namespace("sys", {**names, **natives("sys", exit=_exit)}, absent=machine.files.system.lacks_sys)
+    return Namespace(
+        "sys", {**names, **natives("sys", exit=_exit, exc_info=_exc_info)}, absent=machine.files.system.lacks_sys
+    )
+
+
+def _exc_info(machine: PythonMachine, _args: Args, _kwargs: Kwargs) -> object:
+    if not machine.handling:
+        return (None, None, None)
+    failure = machine.handling[-1]
+    return (failure.cls, failure, NotKnown("sys.exc_info()[2]"))
 
 
 def _platform(machine: PythonMachine) -> object:
@@ -145,6 +167,63 @@ def _telling(told: Told, name: str = "message") -> Model:
         return None
 
     return call
+
+
+class CaughtWarnings(AroundBody):
+    """``warnings.catch_warnings``: what is done with warnings is afterwards what it was."""
+
+    def __init__(self, kwargs: Kwargs) -> None:
+        self.kwargs = kwargs
+        self.before: list[tuple[object, object]] = []
+
+    def enter(self, machine: PythonMachine) -> object:
+        """Remember it, and perhaps set a filter."""
+        self.before = list(machine.warning_filters)
+        if "action" in self.kwargs:
+            _simple_filter(machine, [], self.kwargs)
+        return NotKnown("catch_warnings()") if self.kwargs.get("record") else None
+
+    def leave(self, machine: PythonMachine, failure: PythonError | None) -> object:
+        """Restore it."""
+        machine.warning_filters[:] = self.before
+        return None
+
+
+def _simple_filter(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+    machine.warning_filters.insert(
+        0, (argument(args, kwargs, 0, "action"), argument(args, kwargs, 1, "category", Warning))
+    )
+    return None
+
+
+def _filter(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+    """``filterwarnings``: which warnings a text or a module chooses is not known."""
+    chosen = argument(args, kwargs, 1, "message", "") or argument(args, kwargs, 3, "module", "")
+    action = NotKnown("warnings.filterwarnings()") if chosen else argument(args, kwargs, 0, "action")
+    machine.warning_filters.insert(0, (action, argument(args, kwargs, 2, "category", Warning)))
+    return None
+
+
+def _reset_filters(machine: PythonMachine, _args: Args, _kwargs: Kwargs) -> object:
+    machine.warning_filters.clear()
+    return None
+
+
+def _warn(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+    """``warnings.warn``, which raises where a filter of the package says so."""
+    message = argument(args, kwargs, 0, "message")
+    category = argument(args, kwargs, 1, "category") or UserWarning
+    if isinstance(message, PythonError):
+        category = message.cls
+    failure = message if isinstance(message, PythonError) else PythonError(category, (message,))
+    for action, of in machine.warning_filters:
+        if of not in failure.ancestry():
+            continue
+        if action == "error" and not machine.perhaps:
+            raise Thrown(failure)
+        if isinstance(action, str):
+            break
+    return _telling(Told.WARNING)(machine, args, kwargs)
 
 
 def _unshown(_machine: PythonMachine, _args: Args, _kwargs: Kwargs) -> object:
@@ -392,12 +471,14 @@ def _unpack(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     return attempt("struct.unpack()", struct.unpack, *args) if concrete(args) else NotKnown("struct.unpack()")
 
 
-def _namedtuple(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+def _namedtuple(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     fields = argument(args, {}, 1, "field_names")
     names = fields if isinstance(fields, str) else machine.items(fields)
     if not args or not isinstance(args[0], str) or not concrete(names) or len(names) > 100:  # type: ignore[arg-type]
         return NotKnown("namedtuple()")
-    return attempt("namedtuple()", namedtuple, args[0], names)  # noqa: PYI024 - its fields are the package's
+    if not all(name in {"defaults", "rename", "module"} and concrete(value) for name, value in kwargs.items()):
+        return NotKnown("namedtuple()")
+    return attempt("namedtuple()", namedtuple, args[0], names, **kwargs)  # noqa: PYI024 - its fields are the package's
 
 
 MODELS: dict[str, Callable[[PythonMachine], object]] = {
@@ -405,7 +486,16 @@ MODELS: dict[str, Callable[[PythonMachine], object]] = {
     "platform": _platform,
     "logging": _logging,
     "warnings": namespace(
-        "warnings", **natives("warnings", warn=_telling(Told.WARNING), warn_explicit=_telling(Told.WARNING))
+        "warnings",
+        **natives(
+            "warnings",
+            warn=_warn,
+            warn_explicit=_telling(Told.WARNING),
+            simplefilter=_simple_filter,
+            filterwarnings=_filter,
+            resetwarnings=_reset_filters,
+            catch_warnings=lambda _machine, _args, kwargs: CaughtWarnings(kwargs),
+        ),
     ),
     "functools": namespace(
         "functools",

@@ -61,6 +61,11 @@ class PlainMatch(Modelled):
         return Native(name, lambda _machine, args, _kwargs: attempt(name, getattr(self.match, name), *args))
 
 
+_MOST_MATCHING = 10**9
+_AT_ONCE = 10_000
+"""What a regular expression does in the time of one step."""
+
+
 class Pattern(Modelled):
     """A compiled regular expression."""
 
@@ -74,13 +79,15 @@ class Pattern(Modelled):
         return Native(name, lambda m, args, kwargs: _regular(name)(m, [self.text, *args], kwargs))
 
 
-def _harmless(pattern: str, text: str) -> bool:
-    """Whether matching takes few steps: little text, few repetitions, none of them around others."""
+def _harmless(machine: PythonMachine, pattern: str, text: str) -> bool:
+    """Whether matching takes few steps, which are counted: little text, few repetitions, none of them around others."""
     repeats = len(re.findall(r"[*+?{]", pattern))
     nested = re.search(r"\)[*+{]", pattern) is not None
-    return (
-        len(pattern) <= 200 and len(text) <= (16 if nested else 2000) and (len(text) + 1) ** min(repeats, 20) <= 10**9
-    )
+    most = (len(text) + 1) ** min(repeats, 20)
+    if len(pattern) > 200 or len(text) > (16 if nested else 2000) or most > _MOST_MATCHING:
+        return False
+    machine.tick(most // _AT_ONCE)
+    return True
 
 
 def _regular(name: str) -> Model:
@@ -91,7 +98,7 @@ def _regular(name: str) -> Model:
         texts = [one for one in args if isinstance(one, str)]
         if name == "compile" and texts:
             return Pattern(texts[0])
-        if len(texts) < 2 or not concrete(args) or kwargs or not _harmless(texts[0], texts[-1]):
+        if len(texts) < 2 or not concrete(args) or kwargs or not _harmless(machine, texts[0], texts[-1]):
             return NotKnown(f"re.{name}()")
         try:
             found = getattr(re, name)(*args)
@@ -124,7 +131,11 @@ def _substituted(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     """``re.sub`` with a function, which is called for each match."""
     pattern, function, text = args[0], args[1], args[2]
     pattern = pattern.text if isinstance(pattern, Pattern) else pattern
-    if not (isinstance(pattern, str) and isinstance(text, str) and _harmless(pattern, text)) or len(args) > 3 or kwargs:
+    if (
+        not (isinstance(pattern, str) and isinstance(text, str) and _harmless(machine, pattern, text))
+        or len(args) > 3
+        or kwargs
+    ):
         machine.perhaps_calls(NotKnown("re.sub()"), function)
         return NotKnown("re.sub()")
     found = attempt("re.sub()", lambda: list(re.finditer(pattern, text)))

@@ -105,13 +105,16 @@ class OperatorNamespace(Modelled):
         return OperatorValue(f"{self.name}::{name}")
 
 
-def _cuda(machine: PythonMachine) -> object:
+def _cuda(_machine: PythonMachine) -> object:
     """``torch.cuda``: a CPU build has no GPU, any other may have one."""
-    absent = machine.world.tells("it is for CPUs", lambda world: world.cuda is None)
 
     def given(value: object, name: str) -> Native:
-        answer = value if absent else NotKnown(f"torch.cuda.{name}()", Why.ENVIRONMENT)
-        return Native(f"torch.cuda.{name}", lambda _machine, _args, _kwargs: answer)
+        unknown = NotKnown(f"torch.cuda.{name}()", Why.ENVIRONMENT)
+
+        def answer(machine: PythonMachine, _args: Args, _kwargs: Kwargs) -> object:
+            return value if machine.world.tells("it is for CPUs", lambda world: world.cuda is None) else unknown
+
+        return Native(f"torch.cuda.{name}", answer)
 
     names = {"is_available": given(False, "is_available"), "device_count": given(0, "device_count")}  # noqa: FBT003
     for name in ("get_device_capability", "get_device_properties", "get_device_name", "current_device"):
@@ -132,15 +135,22 @@ def _absent(name: str, *, on_macos: bool = False) -> Callable[[PythonMachine], o
 
     def make(machine: PythonMachine) -> object:
         built = on_macos and machine.files.system is MACOS
-        known = not built and has_cuda(machine)
-        answer = False if known else NotKnown(f"{name}.is_available()", Why.ENVIRONMENT)
-        count = 0 if known else NotKnown(f"{name}.device_count()", Why.ENVIRONMENT)
+        available = NotKnown(f"{name}.is_available()", Why.ENVIRONMENT)
+        count = NotKnown(f"{name}.device_count()", Why.ENVIRONMENT)
+
+        def given(function: str, value: object, unknown: NotKnown) -> Native:
+            def answer(machine: PythonMachine, _args: Args, _kwargs: Kwargs) -> object:
+                return value if not built and has_cuda(machine) else unknown
+
+            return Native(f"{name}.{function}", answer)
+
+        is_built = given("is_built", False, available)  # noqa: FBT003
         return Namespace(
             name,
             {
-                "is_available": Native(f"{name}.is_available", lambda _machine, _args, _kwargs: answer),
-                "is_built": Native(f"{name}.is_built", lambda _machine, _args, _kwargs: built or answer),
-                "device_count": Native(f"{name}.device_count", lambda _machine, _args, _kwargs: count),
+                "is_available": given("is_available", False, available),  # noqa: FBT003
+                "is_built": Native(is_built.name, lambda _m, _a, _k: built) if built else is_built,
+                "device_count": given("device_count", 0, count),
             },
         )
 
@@ -153,27 +163,38 @@ def _cxx11_abi(machine: PythonMachine) -> object:
     return told if isinstance(told, bool) else NotKnown("torch.compiled_with_cxx11_abi()", Why.ENVIRONMENT)
 
 
+def _if_cuda_is_known(value: object, name: str) -> Callable[[PythonMachine], object]:
+    """A value of a build whose CUDA is known."""
+    unknown = NotKnown(name, Why.ENVIRONMENT)
+    return lambda machine: value if has_cuda(machine) else unknown
+
+
+def _if_version_is_known(value: object, name: str) -> Callable[[PythonMachine], object]:
+    """A value of a torch whose version is known."""
+    unknown = NotKnown(name, Why.ENVIRONMENT)
+    return lambda machine: value if has_version(machine) else unknown
+
+
 def _core(machine: PythonMachine) -> object:
-    known = has_cuda(machine)
-    absent = False if known else NotKnown("torch._C", Why.ENVIRONMENT)
-    names = {"_has_xpu": absent, "_has_mps": machine.files.system is MACOS, "_has_mtia": absent}
-    return Namespace("torch._C", {**names, "_GLIBCXX_USE_CXX11_ABI": _cxx11_abi(machine)})
+    absent = _if_cuda_is_known(False, "torch._C")  # noqa: FBT003
+    return Namespace(
+        "torch._C",
+        {"_has_mps": machine.files.system is MACOS},
+        of_target={"_has_xpu": absent, "_has_mtia": absent, "_GLIBCXX_USE_CXX11_ABI": _cxx11_abi},
+    )
 
 
-def _version(machine: PythonMachine) -> object:
-    known = has_cuda(machine)
+def _version(_machine: PythonMachine) -> object:
     number = OfTarget("torch.version.__version__", lambda world: world.torch_version)
+    cuda = OfTarget("torch.version.cuda", lambda world: world.cuda)
     return Namespace(
         "torch.version",
-        {
-            "__version__": number if has_version(machine) else NotKnown("torch.version.__version__", Why.ENVIRONMENT),
-            "cuda": OfTarget("torch.version.cuda", lambda world: world.cuda)
-            if known
-            else NotKnown("torch.version.cuda", Why.ENVIRONMENT),
-            "hip": None if known else NotKnown("torch.version.hip", Why.ENVIRONMENT),
-            "xpu": None if known else NotKnown("torch.version.xpu", Why.ENVIRONMENT),
-            "debug": False,
-            "git_version": NotKnown("torch.version.git_version"),
+        {"debug": False, "git_version": NotKnown("torch.version.git_version")},
+        of_target={
+            "__version__": _if_version_is_known(number, "torch.version.__version__"),
+            "cuda": _if_cuda_is_known(cuda, "torch.version.cuda"),
+            "hip": _if_cuda_is_known(None, "torch.version.hip"),
+            "xpu": _if_cuda_is_known(None, "torch.version.xpu"),
         },
     )
 
@@ -182,16 +203,14 @@ def _torch(machine: PythonMachine) -> object:
     folder = machine.library.surroundings.torch_folder
     names: dict[str, object] = {
         "__name__": "torch",
-        "__version__": OfTarget("torch.__version__", lambda world: TorchVersionText(world.torch_version))
-        if has_version(machine)
-        else NotKnown("torch.__version__", Why.ENVIRONMENT),
         "ops": OperatorsValue("torch.ops", LoadedBy.LOAD_LIBRARY),
         "classes": OperatorsValue("torch.classes", LoadedBy.LOAD_CLASSES),
         "compiled_with_cxx11_abi": Native("torch.compiled_with_cxx11_abi", lambda machine, _a, _k: _cxx11_abi(machine)),
         "__file__": f"{folder}/__init__.py" if folder else NotKnown("torch.__file__", Why.ENVIRONMENT),
         "__path__": [str(folder)] if folder else NotKnown("torch.__path__", Why.ENVIRONMENT),
     }
-    module = Namespace("torch", names)
+    version = OfTarget("torch.__version__", lambda world: TorchVersionText(world.torch_version))
+    module = Namespace("torch", names, of_target={"__version__": _if_version_is_known(version, "torch.__version__")})
     machine.modules["torch"] = module
     _load_backends(machine)
     return module

@@ -71,7 +71,7 @@ def _kernel(machine: PythonMachine, name: str, key: str) -> None:
 
 
 def _define(machine: PythonMachine, name: str, schema: str) -> None:
-    if name in machine.defined or machine.operator(name) is True:
+    if name in machine.defined or machine.world.operator(name) is True:
         text = f"Tried to register an operator ({schema}) with the same name and overload name multiple times."
         raise Thrown(PythonError(RuntimeError, (NotKnown(text),)))
     register(machine, Registers.DEFINITION, name)

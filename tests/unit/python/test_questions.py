@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import ast
+from collections.abc import Mapping, Sequence
 
 import pytest
 
-from abiscan.python.machine import Limits
+from abiscan.python import runs
+from abiscan.python.imports import PythonInterpreter
+from abiscan.python.machine import Limits, Spot
 from abiscan.python.model import Answer, OtherTorch, Raised, Reading, Skipped, World
-from abiscan.python.questions import Questions
+from abiscan.python.questions import AskedWorld
 from abiscan.python.reading import PackageReader, read
+from abiscan.python.runs import Run
+from abiscan.python.values import Scope
 from tests.unit.python.packages import FakeWorld, TextSources
 
 LOADS = "torch.ops.load_library(os.path.join(os.path.dirname(__file__), 'a.so'))\n"
 
 
-class Counted(Questions):
-    """Questions that count themselves: each reading has its own."""
+@pytest.fixture
+def plain_imports(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The modules whose import was run as it is on a target, with the likely way of each condition."""
+    found: list[str] = []
+    import_once = runs._run
 
-    made = 0
+    def counting(machine: PythonInterpreter, module: str, choices: Mapping[Spot, bool]) -> Run:
+        if type(machine.world) is AskedWorld and not choices:
+            found.append(module)
+        return import_once(machine, module, choices)
 
-    def __init__(self, fresh: Callable[[], World]) -> None:
-        super().__init__(fresh)
-        Counted.made += 1
+    monkeypatch.setattr(runs, "_run", counting)
+    return found
 
 
 def package(code: str) -> TextSources:
@@ -63,12 +73,10 @@ def readings(code: str, targets: Sequence[World]) -> list[Reading]:
     ],
 )
 def test_a_package_is_read_again_only_for_a_target_that_answers_otherwise(
-    monkeypatch: pytest.MonkeyPatch, code: str, targets: list[FakeWorld], times: int
+    plain_imports: list[str], code: str, targets: list[FakeWorld], times: int
 ) -> None:
-    monkeypatch.setattr("abiscan.python.reading.Questions", Counted)
-    monkeypatch.setattr(Counted, "made", 0)
     found = readings(code, targets)
-    assert Counted.made == times
+    assert plain_imports == ["p"] * times
     assert found == [read(package(code), (), lambda target=target: target) for target in targets]  # type: ignore[misc]
 
 
@@ -111,16 +119,55 @@ def test_targets_share_what_is_imported_beside_another_torch() -> None:
     assert {reading.uses["p/a.so"].skipped for reading in shared} == {Skipped.GUARD}
 
 
-def test_a_package_that_takes_all_of_its_time_gets_less_for_further_targets(monkeypatch: pytest.MonkeyPatch) -> None:
-    given: list[float] = []
-
-    def seconds(asked: float) -> Limits:
-        given.append(asked)
-        return Limits(deadline=float("inf"), steps=1_000)
-
-    monkeypatch.setattr(Limits, "seconds", seconds)
+def test_the_limits_count_steps_and_a_target_gets_as_many_as_alone() -> None:
     each = "parts = torch.__version__.split('.')\nparts.pop()\n"  # so that no two targets answer alike
     code = each + "if torch.__version__ >= '2.9':\n    for x in range(10_000):\n        os.getpid()\n" + LOADS
-    found = readings(code, [torch("2.8.0"), *(torch(f"2.{minor}.0") for minor in (9, 10, 11)), torch("2.7.0")])
-    assert [reading.imports[0].raised is None for reading in found] == [True, False, False, False, True]
-    assert given == [given[0] / share for share in (1, 1, 2, 4, 8)]
+    limits = Limits(steps=1_000, total=2_000)
+    targets = [torch(f"2.{minor}.0") for minor in (8, 9, 10, 7)]
+    reader = PackageReader(package(code))
+    found = [reader.read(lambda target=target: target, limits=limits) for target in targets]  # type: ignore[misc]
+    assert [reading.imports[0].raised is None for reading in found] == [True, False, False, True]
+    assert found[2].imports[0].gaps[0].endswith("was not followed to its end: after 1000 steps")
+    assert found == [read(package(code), (), lambda target=target: target, limits=limits) for target in targets]  # type: ignore[misc]
+
+
+def test_a_reading_ends_after_its_steps_and_says_so() -> None:
+    code = "import os\nfor x in range(10_000):\n    os.getpid()\n"
+    files = TextSources({"p.py": code, "q.py": code})
+    first, second = read(files, ("p", "q"), lambda: torch("2.13.0"), limits=Limits(steps=1_000, total=500)).imports
+    assert first.gaps[0].endswith("was not followed to its end: after 1000 steps")
+    assert second.gaps == ("import q: was not followed: the reading ended after 500 steps in all",)
+    assert second.raised is Answer.UNKNOWN
+
+
+def test_what_only_some_targets_ask_is_run_again_for_them_alone() -> None:
+    """The load fails with a text of its own on each target; whatever does not load is run once."""
+    more = "import os, torch\nfor x in range(200):\n    os.getpid()\n" + LOADS.replace("a.so", "b.so")
+    code = f"try:\n    {LOADS}except OSError:\n    pass\n"
+    files = {
+        "p/__init__.py": f"import os, torch\n{code}",
+        "p/a.so": "",
+        "p/b.so": "",
+        "p/more.py": more,
+    }
+    targets = [torch("2.6.0", error=f"p/a.so: undefined symbol: f{number}") for number in range(20)]
+    executed = [_statements(files, targets[:count]) for count in (1, 20)]
+    assert executed[1] < 3 * executed[0]
+
+
+def _statements(files: Mapping[str, str | bytes], targets: Sequence[World]) -> int:
+    """How many statements are executed to read a package for all of these targets."""
+    count = 0
+    execute = PythonInterpreter.execute
+
+    def counting(self: PythonInterpreter, body: Sequence[ast.stmt], scope: Scope) -> None:
+        nonlocal count
+        count += len(body)
+        execute(self, body, scope)
+
+    reader = PackageReader(TextSources(files))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PythonInterpreter, "execute", counting)
+        for target in targets:
+            reader.read(lambda target=target: target)  # type: ignore[misc]
+    return count

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from rich.text import Text
-
+from abiscan.report.line import StyledLine
 from abiscan.report.package_text import _on_one_screen
 
 
 def test_as_much_as_there_is_room_for() -> None:
-    line, wrapped = Text("x"), Text("x" * 161)  # one row, three rows
+    line, wrapped = StyledLine("x"), StyledLine("x" * 161)  # one row, three rows
     blocks = [[line] * 20, [wrapped] * 5, [line] * 20]
     assert _on_one_screen(blocks, 3) == blocks[:2]
     assert _on_one_screen(blocks, 11) == blocks[:2]

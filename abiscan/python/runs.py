@@ -1,0 +1,177 @@
+"""Runs of a package's code: each is made once for all targets that answer its questions alike."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, Final, TypeVar
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from abiscan.python.imports import PythonInterpreter
+from abiscan.python.library import PythonCode
+from abiscan.python.machine import Exhausted, Limits, ProcessEnded, PythonMachine, Spot, Trace, Unreadable
+from abiscan.python.model import Answer, Raised, World, in_words
+from abiscan.python.questions import Answered, AskedWorld, sign_of
+from abiscan.python.special import text
+from abiscan.python.systems import stripped
+from abiscan.python.values import Class, PythonError, TextOfError, Thrown
+
+_log = logging.getLogger("abiscan.python")
+_Result = TypeVar("_Result")
+
+
+class Run(Struct, frozen=True, kw_only=True):
+    """One run of an import: what it raises, and what happened on the way."""
+
+    raised: Raised | Answer | None
+    trace: Trace
+    choices: Mapping[Spot, bool]
+    optional: bool = False
+    """Whether packages are taken to be there that are not required."""
+
+    def outcome(self) -> tuple[object, ...]:
+        """What users can tell one run from another by."""
+        loads = tuple((one.path, one.raised) for one in self.trace.attempts)
+        return (self.raised, loads, tuple(self.trace.registrations))
+
+
+class WorldKind(Struct, frozen=True, kw_only=True):
+    """A kind of world to run code in: what it makes of the target's, and what tells it from others."""
+
+    key: Hashable
+    world: Callable[[World], AskedWorld]
+
+
+AS_IT_IS: Final = WorldKind(key=None, world=AskedWorld)
+
+
+class Done(Struct, kw_only=True):
+    """What has been done for any target: the results of each task, and how many steps it took."""
+
+    tasks: dict[Hashable, Answered[tuple[Any, int]]] = field(default_factory=dict)
+
+
+class Runs:
+    """Runs a package's code for one target, unless that was done for another one which answers alike.
+
+    :param fresh: gives a world of the target in which nothing is loaded yet
+    :param done: what has been done for targets with the same Python and the same surroundings
+    """
+
+    def __init__(
+        self, library: PythonCode, fresh: Callable[[], World], limits: Limits, done: Done, kind: WorldKind = AS_IT_IS
+    ) -> None:
+        self.library, self._fresh, self._limits, self._done, self._kind = library, fresh, limits, done, kind
+        self._steps = [0]
+        """How many steps the reading has taken."""
+
+    def of(self, kind: WorldKind) -> Runs:
+        """Those in another kind of world, as part of the same reading."""
+        other = Runs(self.library, self._fresh, self._limits, self._done, kind)
+        other._steps = self._steps
+        return other
+
+    def world(self) -> AskedWorld:
+        """A world in which nothing is loaded yet."""
+        return self._kind.world(self._fresh())
+
+    def do(
+        self,
+        task: Hashable,
+        work: Callable[[PythonInterpreter], _Result],
+        choices: Mapping[Spot, bool] | None = None,
+        spell_out: Callable[[_Result, AskedWorld], _Result] | None = None,
+    ) -> _Result:
+        """What work with a new interpreter results in; ``task`` names it, with all that it depends on.
+
+        :param spell_out: puts the target's texts of errors into a result
+        Raises ``Exhausted`` if the reading has taken all of its steps before.
+        """
+        if self._steps[0] > self._limits.total:
+            raise Exhausted(f"after {self._limits.total} steps in all")
+        answered = self._done.tasks.setdefault((task, self._kind.key), Answered())
+        world = self.world()
+        found = answered.find(world)
+        _log.debug("%s %s", "runs" if found is None else "has run, for another target that answers alike:", task)
+        if found is None:
+            world = self.world()
+            machine = PythonInterpreter(self.library, world, choices or {}, self._limits)
+            found = work(machine), machine.steps
+            answered.keep(world.asked, found)
+        result, steps = found
+        self._steps[0] += steps
+        return spell_out(result, world) if spell_out else result
+
+    def run(
+        self,
+        module: str,
+        choices: Mapping[Spot, bool] | None = None,
+        *,
+        with_optional: bool = False,
+        as_it_is_here: bool = False,
+    ) -> Run:
+        """Import a module once."""
+        choices = choices or {}
+
+        def work(machine: PythonInterpreter) -> Run:
+            machine.with_optional, machine.as_it_is_here = with_optional, as_it_is_here
+            return _run(machine, module, choices)
+
+        task = ("import", module, tuple(sorted(choices.items(), key=repr)), with_optional, as_it_is_here)
+        try:
+            return self.do(task, work, choices, _spelled_out)
+        except Exhausted as end:
+            gap = f"import {module}: was not followed: the reading ended {end}"
+            return Run(raised=Answer.UNKNOWN, trace=Trace(gaps=[gap]), choices=choices, optional=with_optional)
+
+
+def _spelled_out(run: Run, world: AskedWorld) -> Run:
+    raised = world.spelled_out(run.raised) if isinstance(run.raised, Raised) else run.raised
+    attempts = [
+        replace(one, raised=world.spelled_out(one.raised)) if isinstance(one.raised, Raised) else one
+        for one in run.trace.attempts
+    ]
+    return replace(run, raised=raised, trace=replace(run.trace, attempts=attempts))
+
+
+def _run(machine: PythonInterpreter, module: str, choices: Mapping[Spot, bool]) -> Run:
+    _log.debug("imports %s%s", module, f" with the other way of {len(choices)} conditions" if choices else "")
+    raised: Raised | Answer | None = None
+    try:
+        machine.import_module(module)
+    except Thrown as error:
+        raised = as_raised(machine, error.failure)
+    except ProcessEnded as end:
+        raised = end.raised
+    except Unreadable:
+        raised = Answer.UNKNOWN
+    except Exhausted as end:
+        machine.gap(f"was not followed to its end: {end}")
+        raised = Answer.UNKNOWN
+    except RecursionError:
+        machine.gap("is nested too deep to be followed")
+        raised = Answer.UNKNOWN
+    if machine.trace.is_doubtful:
+        raised = Answer.UNKNOWN
+    _log.debug("the import of %s: %s", module, in_words(raised))
+    return Run(raised=raised, trace=machine.trace, choices=choices, optional=machine.with_optional)
+
+
+def as_raised(machine: PythonMachine, failure: PythonError, depth: int = 0) -> Raised:
+    """An exception as users see it."""
+    try:
+        unread = failure.args[0] if len(failure.args) == 1 and not isinstance(failure.cls, Class) else None
+        message = sign_of(unread.number) if isinstance(unread, TextOfError) else text(machine, failure)
+    except (Thrown, Exhausted, RecursionError):
+        message = None
+    behind = failure.cause
+    if behind is None and not failure.attributes.get("__suppress_context__"):
+        behind = failure.context
+    return Raised(
+        exception=failure.name(),
+        message=stripped(message) if isinstance(message, str) else None,
+        at=failure.at,
+        cause=None if behind is None or behind is failure or depth > 10 else as_raised(machine, behind, depth + 1),
+    )
