@@ -17,6 +17,7 @@ from abiscan.binary.elf import Machine
 NATIVE: Final = "native"
 _MODELS: Final = Path(__file__).with_name("models.txt")
 _CPUINFO: Final = Path("/proc/cpuinfo")
+_FIRST_PROCESSOR: Final = 1 << 14
 _LEVELS: Final = ("x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4")
 # What Linux calls features otherwise: arch/x86/include/asm/cpufeatures.h, arch/arm64/kernel/cpuinfo.c.
 _LINUX: Final = {
@@ -54,6 +55,11 @@ class Cpu(Struct, frozen=True, kw_only=True):
     machine: Machine
     features: frozenset[str]
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether it has whatever a compiler may use without being asked for more than a level or a version."""
+        return _every(self.machine) <= self.features
+
     def lacks(self, features: Iterable[str]) -> tuple[str, ...]:
         """Those of some features that it does not have, in their order."""
         return tuple(feature for feature in features if feature not in self.features)
@@ -76,7 +82,8 @@ def native_cpu() -> Cpu | None:
     """The processor of this machine; None where Linux does not tell its features, or it is of another architecture."""
     machine = next((machine for machine in Machine if machine.value == platform.machine()), None)
     try:
-        text = _CPUINFO.read_text("utf-8", "replace")
+        with _CPUINFO.open(encoding="utf-8", errors="replace") as stream:
+            text = stream.read(_FIRST_PROCESSOR)
     except OSError:
         return None
     flags = re.search(r"^(?:flags|Features)\s*:(.*)$", text, re.MULTILINE)
@@ -97,6 +104,13 @@ def level_of(features: Iterable[str]) -> tuple[str, tuple[str, ...]]:
     beyond = wanted - known[_LEVELS[-1]]
     level = next(level for level in _LEVELS if wanted - beyond <= known[level])
     return level, tuple(sorted(beyond))
+
+
+@functools.cache
+def _every(machine: Machine) -> frozenset[str]:
+    """The features that compilers use on their own where a processor has them."""
+    known = dict(_models())[machine]
+    return known[_LEVELS[-1]] if machine is Machine.X86_64 else known["armv8.6-a"]
 
 
 @functools.cache

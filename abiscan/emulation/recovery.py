@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from abiscan.binary import registration_api as api
 from abiscan.binary.elf import ElfFile, Machine, SharedObject
 from abiscan.binary.mangling import demangle
+from abiscan.cpu.needs import CpuAtLoad
 from abiscan.emulation.call_graph import CalledFunctions, CallGraph
 from abiscan.emulation.call_sites import CallSite, Functions, find_call_sites
 from abiscan.emulation.cpu_uses import CpuUses
@@ -103,6 +104,24 @@ def recover(
         decisions += elsewhere
     gaps = (_dependence(decision, image) for decision in decisions)
     return replace(found, gaps=(*found.gaps, *dict.fromkeys(gaps)))
+
+
+def cpu_at_load(file: ElfFile, facts: SharedObject) -> CpuAtLoad:
+    """Find the features of the processor that an object uses while it is loaded: see ``abiscan.emulation``."""
+    try:
+        recovery = Recovery(file, facts, None)
+    except DAMAGE as error:
+        return CpuAtLoad(unread=(f"damaged: {error}",))
+    with contextlib.closing(recovery):
+        with recovery.reported():
+            recovery.initialise()
+            recovery.initialise_modules()
+        unread = dict.fromkeys(map(_in_words, recovery.gaps))
+        return CpuAtLoad(uses=tuple(recovery.cpu.uses.values()), unread=tuple(unread))
+
+
+def _in_words(gap: EmulationGap) -> str:
+    return f"{gap.reason} at {gap.address:#x}" if gap.address is not None else gap.reason
 
 
 def _registered_otherwise(
@@ -216,9 +235,7 @@ class Recovery:
 
         self.initialise()
         if self.missing(registering):
-            for module in self.facts.python_modules:
-                start = image.definition_of("PyInit_" + module)
-                self.run_part(functools.partial(Recovery.initialise_module, name=module), start)
+            self.initialise_modules()
         self.process.machine.taint.is_off = True  # from here on arguments mean nothing
         # What another initialiser gets to is not lost; what a function does with meaningless arguments does not count.
         self.not_executed = [site for site in registering if not self.is_executed(site)]
@@ -237,6 +254,12 @@ class Recovery:
         for address in self.process.image.initialisers():
             self.run_part(functools.partial(Recovery.emulate, address=address), self.own(address))
         self.in_static = self.recorder.since((0,) * len(self.recorder.marks()))
+
+    def initialise_modules(self) -> None:
+        """Run what the import of its Python modules runs."""
+        for module in self.facts.python_modules:
+            start = self.process.image.definition_of("PyInit_" + module)
+            self.run_part(functools.partial(Recovery.initialise_module, name=module), start)
 
     def look_up(self, sites: list[CallSite]) -> None:
         """Find the operators that are looked up by name."""

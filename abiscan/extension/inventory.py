@@ -8,7 +8,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from abiscan import emulation
 from abiscan.binary.elf import Machine, SharedObject
+from abiscan.cpu.needs import CpuAtLoad
 from abiscan.dispatch.agreement import agreeing
 from abiscan.dispatch.keys import DispatchKeys, keys_of
 from abiscan.dispatch.schema import syntax_error
@@ -92,6 +94,19 @@ def registrations(
         return agreeing(recover(source.open(), facts, tail, syntax_error))
 
     return find() if folder is None else by_content(folder, source.sha256(), ["registrations", tail], find)
+
+
+def cpu_at_load(source: ElfSource, facts: SharedObject, folder: Path | None = None) -> CpuAtLoad:
+    """What an object needs of the processor while it is loaded.
+
+    :param folder: where it is kept between runs; None to find it in any case
+    """
+
+    def find() -> CpuAtLoad:
+        _log.debug("finds what %s needs of the processor", source.name)
+        return emulation.cpu_at_load(source.open(), facts)
+
+    return find() if folder is None else by_content(folder, source.sha256(), ["cpu"], find)
 
 
 def argument_tail(built_for: Sequence[TorchVersion], machine: Machine) -> int | None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from abiscan.cpu.needs import CpuNeeds
 from abiscan.findings import Effect, Evidence, Finding
 from abiscan.inputs.kinds import TargetKind
 from abiscan.results.document import rendered
@@ -19,13 +20,15 @@ from abiscan.words import first_line
 class PredictedError(Struct, frozen=True, kw_only=True):
     """The first error of the load: ``object`` is the base name that its text begins with, ``message`` is the rest.
 
-    ``exact`` is false if a part of the text cannot be predicted; a ``?`` replaces that part.
+    ``exact`` is false if a part of the text cannot be predicted; a ``?`` replaces that part. ``signal`` is
+    the number of the one that ends the process, where that is known.
     """
 
     how: How
     object: str | None
     message: str
     exact: bool = True
+    signal: int | None = None
 
     def __str__(self) -> str:
         return f"{self.object}: {self.message}" if self.object else self.message
@@ -70,7 +73,8 @@ class Result(Struct, frozen=True, kw_only=True):
 
     ``uses_torch`` is false for a shared object that was named, but has nothing to do with torch. ``other_builds`` are
     the verdicts on other builds of the same release, by their full version, where a release number was asked for and
-    they differ. ``kind`` is what the target is, ``path`` where the extension lies in it.
+    they differ. ``kind`` is what the target is, ``path`` where the extension lies in it. ``cpu`` is what
+    the load needs of the processor, None if that was not read.
     """
 
     target: str
@@ -89,6 +93,7 @@ class Result(Struct, frozen=True, kw_only=True):
     torch_cuda: str | None = None
     other_builds: Mapping[str, Verdict] = field(default_factory=dict)
     kind: TargetKind = TargetKind.LIBRARY
+    cpu: CpuNeeds | None = None
 
     def __str__(self) -> str:
         torch = f"torch {self.torch_build}" if self.torch_build else "this torch"
@@ -207,6 +212,7 @@ def _fields(result: Result) -> dict[str, Any]:
         "undefined_symbols": list(result.undefined_symbols),
         "external": list(result.external),
         "findings": [_finding(finding) for finding in result.findings],
+        "cpu": cpu_document(result.cpu),
         "gaps": list(map(_gap, result.gaps)),
         "suppressed": [
             {**_finding(suppressed.finding), "reason": suppressed.reason} for suppressed in result.suppressed
@@ -218,8 +224,18 @@ def predicted_error(error: PredictedError | None) -> dict[str, Any] | None:
     """The first error of a load; None, so ``null``, if there is none."""
     if error is None:
         return None
-    document = {"how": error.how.value, "object": error.object, "message": error.message}
+    document: dict[str, Any] = {"how": error.how.value, "object": error.object, "message": error.message}
+    if error.signal is not None:
+        document["signal"] = error.signal
     return document if error.exact else {**document, "exact": False}
+
+
+def cpu_document(needs: CpuNeeds | None) -> dict[str, Any] | None:
+    """What a load needs of the processor; None, so ``null``, if that was not read."""
+    if needs is None:
+        return None
+    at = {feature: f"{name}: {use}" for feature, (name, use) in sorted(needs.first().items())}
+    return {"load": list(needs.features), "level": needs.level, "at": at}
 
 
 def _gap(gap: Gap) -> dict[str, Any]:
