@@ -17,7 +17,7 @@ unexport PIP_TARGET PIP_PREFIX PIP_ROOT PIP_PYTHON PIP_REQUIREMENT PIP_EDITABLE 
 UNIT := tests/unit tests/property tests/golden tests/test_cases.py tests/test_architecture.py
 INSTALL = $(BIN)/python -m pip install --quiet
 
-.PHONY: first-run setup check quick lint unit test fuzz native-fuzz pythons docs truth bench gen new-rule release
+.PHONY: first-run setup check quick lint unit test fuzz fuzz-day hostile native-fuzz pythons docs truth bench gen new-rule release
 
 first-run: $(BIN)/abiscan  ## judge a sample with what is inside the package; nothing else is installed
 	$(BIN)/abiscan check sample_binaries/undefined_symbol_signature/undefined_symbol_signature.so --torch 2.13.0 || test $$? -eq 1
@@ -51,6 +51,12 @@ test:  ## all tests; those on recorded loads need ABISCAN_CORPUS, a folder for d
 
 fuzz:  ## slow: 100,000 hostile inputs through the commands, for at most four hours; SEED=number
 	$(BIN)/python -m tools.fuzz --seed $(or $(SEED),0) --count 100000 --time-limit 14400
+
+fuzz-day:  ## hostile inputs for five minutes, with the seed of the day, which is printed: .ci/fuzz; SEED=number
+	$(BIN)/python -m tools.fuzz --seed $(or $(SEED),$(shell date -u +%Y%m%d)) --count 100000 --time-limit 300
+
+hostile:  ## hostile targets, indexes, caches, terminals and folders; PYTEST=options
+	$(BIN)/python -m pytest --quiet --numprocesses=2 --dist=load -m hostile $(PYTEST) tests
 
 NATIVE = abiscan/emulation/native
 native-fuzz:  ## slow: a million random sequences of instructions for the native processor, with sanitizers; SEED=number

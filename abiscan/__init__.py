@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         check,
         coverage,
         diff,
+        doctor,
         fit,
         matrix,
         operators,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
         survey,
         torch_operators,
         version_table,
+        works,
     )
     from abiscan.dispatch.coverage import Coverage, MissingKernel
     from abiscan.errors import AbiscanError, InputError
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from abiscan.results.check import Gap, PredictedError, Report, Result, Suppressed
     from abiscan.results.coverage import BackendReport
     from abiscan.results.diff import Comparison
+    from abiscan.results.doctor import Ailment, Diagnosis
     from abiscan.results.fit import FitReport, Fitting, Rejected
     from abiscan.results.matrix import Matrix, PackageRow, Row
     from abiscan.results.operators import ExtensionOperators
@@ -47,10 +50,12 @@ __version__ = "0.1.0"
 __all__ = [
     "RULES",
     "AbiscanError",
+    "Ailment",
     "ApiHistory",
     "BackendReport",
     "Comparison",
     "Coverage",
+    "Diagnosis",
     "Effect",
     "Evidence",
     "ExtensionOperators",
@@ -88,6 +93,7 @@ __all__ = [
     "check",
     "coverage",
     "diff",
+    "doctor",
     "fit",
     "matrix",
     "operators",
@@ -96,6 +102,7 @@ __all__ = [
     "survey",
     "torch_operators",
     "version_table",
+    "works",
 ]
 
 _MODULES = {
@@ -104,6 +111,7 @@ _MODULES = {
         "check",
         "coverage",
         "diff",
+        "doctor",
         "fit",
         "matrix",
         "operators",
@@ -112,6 +120,7 @@ _MODULES = {
         "survey",
         "torch_operators",
         "version_table",
+        "works",
     ),
     "abiscan.dispatch.coverage": ("Coverage", "MissingKernel"),
     "abiscan.errors": ("AbiscanError", "InputError"),
@@ -121,6 +130,7 @@ _MODULES = {
     "abiscan.results.check": ("Gap", "PredictedError", "Report", "Result", "Suppressed"),
     "abiscan.results.coverage": ("BackendReport",),
     "abiscan.results.diff": ("Comparison",),
+    "abiscan.results.doctor": ("Ailment", "Diagnosis"),
     "abiscan.results.fit": ("FitReport", "Fitting", "Rejected"),
     "abiscan.results.matrix": ("Matrix", "PackageRow", "Row"),
     "abiscan.results.operators": ("ExtensionOperators",),

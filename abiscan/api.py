@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from abiscan.results.check import Report
     from abiscan.results.coverage import BackendReport
     from abiscan.results.diff import Comparison
+    from abiscan.results.doctor import Diagnosis
     from abiscan.results.fit import FitReport
     from abiscan.results.matrix import Matrix
     from abiscan.results.operators import ExtensionOperators
@@ -87,11 +88,13 @@ def check(
             if torch == DECLARED and not disk.exists(DECLARED):
                 from abiscan.pipelines.declared import check_declared
 
-                return check_declared(sources, _rules(rules), session, each_file=each_file, hardware=hardware)
+                report = check_declared(sources, _rules(rules), session, each_file=each_file, hardware=hardware)
+                return report.filled()
             from abiscan.pipelines import check as pipeline
 
             choices = _choices(torch, python)
-            return pipeline.check(sources, choices, _rules(rules), session, each_file=each_file, hardware=hardware)
+            report = pipeline.check(sources, choices, _rules(rules), session, each_file=each_file, hardware=hardware)
+            return report.filled()
 
     options = python, each_file, list(gpus), driver, list(cpus), _this_cpu()
     return _answered(session, "check", each, (torch, *_named(rules)), options, find)
@@ -426,6 +429,37 @@ def _workers(
     from abiscan.pipelines.local_workers import local_workers
 
     return local_workers(jobs or processors())
+
+
+def works(package: TargetLike, torch: TorchLike | None = None, *, session: Session | None = None) -> bool | None:
+    """Return whether a package, or every extension of another target, works completely on a torch; None if unknown.
+
+    :raises AbiscanError: the torch or the target cannot be read
+    """
+    from abiscan.results.package import PackageVerdict
+    from abiscan.results.verdict import Verdict
+
+    report = check(package, torch, session=session)
+    verdicts = {*(package.verdict for package in report.packages), *(result.verdict for result in report.alone)}
+    if report.exit_code() == 1 or PackageVerdict.WORKS_WITHOUT in verdicts:
+        return False
+    return None if verdicts & {PackageVerdict.UNKNOWN, Verdict.UNKNOWN} else True
+
+
+def doctor(*, python: str | None = None, session: Session | None = None) -> Diagnosis:
+    """Check that everything in an environment works with its torch; look on the index for what does.
+
+    :param python: the interpreter of the environment; by default that of the active one
+    :raises AbiscanError: the environment cannot be read, or has no torch
+    """
+    from abiscan.hooks.doctor import WayOut, concluded, examine_environment, way_out
+    from abiscan.inputs.environment import environment
+    from abiscan.pipelines.hardware import native_hardware
+
+    chosen, session = environment(python), _session(session)
+    examination = examine_environment(chosen, python, session, native_hardware())
+    found = way_out(examination, chosen.python, python, session) if examination.to_solve else WayOut()
+    return concluded(examination, found, chosen.python, python)
 
 
 def releases() -> tuple[str, ...]:

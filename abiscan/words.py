@@ -1,13 +1,22 @@
-"""How messages count and list things. Every room uses it, so it imports nothing from the project."""
+"""How messages count and list things, and which characters they consist of.
+
+Every room uses it, so it imports nothing from the project but ``regex``.
+"""
 
 from __future__ import annotations
 
 import difflib
 import itertools
-from collections.abc import Collection, Iterable
+import re
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
+from abiscan.regex import regex
+
 _SHOWN: Final = 3
+_STYLED: Final = regex(r"\x1b\[[0-9;]*m|[^\n\t\x20-\x7e]")
+_COMMAND: Final = regex(r"^(\s*):(?=:)|#(?=#\[)", re.MULTILINE)
+_ESCAPES: Final = {"#": "\\x23", ":": "\\x3a"}
 
 
 def plural(count: int, noun: str, many: str | None = None) -> str:
@@ -31,6 +40,38 @@ def ranges(chosen: Collection[str], among: Iterable[str]) -> str:
     return ", ".join("-".join(dict.fromkeys((run[0], run[-1]))) for run in runs)
 
 
+def clean(text: str) -> str:
+    """``text`` without what is no character: names in a hostile file must steer neither a terminal nor its reader.
+
+    That is control characters, ends of lines among them, marks that turn the direction of writing, invisible
+    characters, spaces that are none, and what Unicode does not define. Everything that is printed passes through here.
+    """
+    return text if text.isprintable() else "".join(char if char.isprintable() else _escaped(char) for char in text)
+
+
+def clean_lines(text: str, *, styled: bool = False) -> str:
+    """Several lines that are clean.
+
+    :param styled: whether codes for colours stay, of a text whose parts are clean
+    """
+    if not styled:
+        return "\n".join(map(clean, text.split("\n")))
+    return _STYLED.sub(lambda match: match[0] if len(match[0]) > 1 else clean(match[0]), text)
+
+
+def without_commands(text: str, escapes: Mapping[str, str] = _ESCAPES) -> str:
+    """Lines of which GitHub's runner takes none for a command: ``::name::`` at the beginning, ``##[name]`` anywhere.
+
+    :param escapes: what stands for ``#`` and for ``:`` in this kind of text
+    """
+    return _COMMAND.sub(lambda match: (match[1] or "") + escapes[match[0][-1]], text)
+
+
+def _escaped(char: str) -> str:
+    code = ord(char)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A question that names the most similar of the known words; empty if none is similar."""
     closest = difflib.get_close_matches(word, list(known), n=1)
@@ -38,5 +79,12 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def first_line(text: str) -> str:
-    """The first line of ``text`` that is not empty: messages of torch may have several."""
-    return text.strip().partition("\n")[0]
+    """The first line of ``text`` that is not empty: messages may have several.
+
+    If it ends in a colon, what it announces follows it, up to an empty line.
+    """
+    first, _, rest = text.strip().partition("\n")
+    if not first.rstrip().endswith(":"):
+        return first
+    announced = itertools.takewhile(bool, map(str.strip, rest.strip().splitlines()))
+    return " ".join((first.rstrip(), *announced))

@@ -129,15 +129,24 @@ def _tar(members: Mapping[str, bytes], links: Mapping[str, str]) -> bytes:
 
 
 def install(
-    site: Path, name: str, objects: Mapping[str, Elf], *, version: str = "1.0", requires: str = "torch==2.5.1"
+    site: Path,
+    name: str,
+    objects: Mapping[str, Elf],
+    *,
+    version: str = "1.0",
+    requires: str = "torch==2.5.1",
+    files: Mapping[str, str] | None = None,
 ) -> Path:
-    """Install a package of these shared objects into a folder; the path of its metadata."""
+    """Install a package of these shared objects and text files into a folder; the path of its metadata."""
     info = site / f"{name.replace('-', '_')}-{version}.dist-info"
     info.mkdir(parents=True)
     for path, elf in objects.items():
         elf.write(site / path)
+    for path, text in (files or {}).items():
+        (site / path).write_text(text, encoding="utf-8")
     paths = (
-        f'"{path}"' if "," in path else path for path in (*objects, f"{info.name}/METADATA", f"{info.name}/RECORD")
+        f'"{path}"' if "," in path else path
+        for path in (*objects, *(files or {}), f"{info.name}/METADATA", f"{info.name}/RECORD")
     )
     lines = [f"{path},sha256=x,1" for path in paths]
     (info / "RECORD").write_text("\n".join(lines), encoding="utf-8")

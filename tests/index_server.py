@@ -68,7 +68,7 @@ class LocalIndex:
         return "application/vnd.pypi.simple.v1+json", json.dumps(document).encode()
 
     def _entry(self, file: Path) -> dict[str, Any]:
-        digest = "0" * 64 if self.wrong_hash else _hash(file)
+        digest = "1" * 64 if self.wrong_hash else _hash(file)
         return {
             "filename": file.name,
             "url": f"../../files/{file.name}",

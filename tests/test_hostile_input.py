@@ -34,6 +34,8 @@ from tests.fakes import SAMPLES, extension, package_wheel, torch_libraries, torc
 from tests.index_server import serving
 from tests.world import ObjectsByPath, shared_object
 
+pytestmark = pytest.mark.hostile
+
 
 def order(needed: dict[str, tuple[str, ...]]) -> list[str]:
     objects = {name: shared_object(needed=names) for name, names in needed.items()}
@@ -180,7 +182,7 @@ def test_a_configuration_nested_too_deep(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_damage_in_the_code_of_a_wheel_does_not_stop_coverage(tmp_path: Path) -> None:
-    backend = (SAMPLES / "registrations" / "backend.so").read_bytes()
+    backend = (SAMPLES / "coverage" / "backend.so").read_bytes()
     path = tmp_path / "x-1.0-py3-none-linux_x86_64.whl"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("x/_C.so", backend)
@@ -352,8 +354,7 @@ def test_an_index_that_names_a_file_of_this_machine(tmp_path: Path, monkeypatch:
         monkeypatch.setattr(server, "page", lambda _: ("text/html", page))
         index = Index(Settings(index_urls=(server.url,)), System.of((3, 11), "linux_x86_64"), tmp_path / "cache")
         (candidate,) = index.candidates(Requirement("x"))
-        with pytest.raises(InputError, match="cannot be read"):
-            index.requirements(candidate)
+        assert candidate.unfit == "is described wrongly by the index"
 
 
 def test_a_range_whose_length_is_no_number_of_c(tmp_path: Path) -> None:

@@ -46,6 +46,8 @@ ITSELF = "sys.addaudithook"  # the program above, among whose words is the folde
 HOSTILE = """
 import os
 import torch
+
+pytestmark = pytest.mark.hostile
 open(__file__ + ".ran", "w").close()
 torch.ops.load_library(os.path.join(os.path.dirname(__file__), "_C.so"))
 """

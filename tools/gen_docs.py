@@ -25,6 +25,7 @@ from msgspec import Struct
 
 import abiscan
 from abiscan.cli import main as program
+from abiscan.emulation.calls_out import HARMLESS, PARTLY_UNKNOWN, SOURCES
 from abiscan.findings import Rule
 from abiscan.python import calls, expressions, patterns, special, statements
 from abiscan.python.explore import MOST_RUNS
@@ -181,6 +182,16 @@ def _code(names: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in sorted(set(names)))
 
 
+def calls_out() -> str:
+    """What is known of the functions that the emulated code calls."""
+    lines = ["| kind | what | source, or why |", "|---|---|---|"]
+    lines += [f"| modelled | doubles of `{name}` | {source} |" for name, source in sorted(SOURCES.items())]
+    lines += [f"| harmless | `{name}` | {why} |" for name, why in sorted(HARMLESS.items())]
+    lines += [f"| unknown | `{name}` | {what} |" for name, what in sorted(PARTLY_UNKNOWN.items())]
+    lines += ["| unknown | every other function | its answer is followed |"]
+    return "\n".join(lines) + "\n"
+
+
 def parts() -> Iterator[tuple[Path, str, str]]:
     """Every generated part: its page, its name, its text."""
     yield DOCS / "rules/index.md", "rules", rule_table()
@@ -194,6 +205,7 @@ def parts() -> Iterator[tuple[Path, str, str]]:
     yield DOCS / "api.md", "types", public_types()
     yield DOCS / "design.md", "rooms", picture()
     yield DOCS / "limitations.md", "python", reading()
+    yield DOCS / "emulation.md", "calls", calls_out()
 
 
 def replaced(text: str, name: str, fresh: str) -> str:

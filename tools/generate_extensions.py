@@ -2,6 +2,7 @@
 
     python -m tools.generate_extensions --count 200 --seed 1 --cache FOLDER
     python -m tools.generate_extensions --each --cache FOLDER           # every piece by itself, at -O0 and at -O2
+    python -m tools.generate_extensions --sources tests/oracle/initialisers --cache FOLDER      # written ones
 
 A source is a few pieces of ``generated_pieces.txt``, put into initialisers of several kinds; a build of it takes one
 of the installed compilers and random options. Objects are kept in FOLDER by the hash of what they were built from, and
@@ -38,39 +39,22 @@ from pathlib import Path
 from typing import Any, Final
 
 _NAMESPACE: Final = "gen::"
-_HEADERS: Final = (
-    *("torch/library.h", "torch/custom_class.h", "ATen/ATen.h", "algorithm", "any", "atomic", "charconv", "chrono"),
-    *(
-        "cmath",
-        "complex",
-        "condition_variable",
-        "cstdio",
-        "cstdlib",
-        "cstring",
-        "ctime",
-        "cxxabi.h",
-        "deque",
-        "dlfcn.h",
-    ),
-    *(
-        "filesystem",
-        "fstream",
-        "functional",
-        "future",
-        "iomanip",
-        "iostream",
-        "list",
-        "locale",
-        "map",
-        "memory",
-        "mutex",
-    ),
-    *("numeric", "optional", "queue", "random", "regex", "set", "sstream", "stdexcept", "string", "sys/stat.h"),
-    *("sys/utsname.h", "thread", "typeinfo", "unistd.h", "unordered_map", "unordered_set", "variant", "vector"),
-)
+_HEADERS: Final = """
+    torch/library.h torch/custom_class.h ATen/ATen.h algorithm any atomic charconv chrono cmath complex
+    condition_variable cstdio cstdlib cstring ctime cxxabi.h deque dlfcn.h filesystem fstream functional future
+    iomanip iostream list locale map memory mutex numeric optional queue random regex set sstream stdexcept string
+    sys/stat.h sys/utsname.h thread typeinfo unistd.h unordered_map unordered_set variant vector
+"""
 _COMPILERS: Final = tuple(compiler for compiler in ("g++", "clang++") if shutil.which(compiler))
 _LEVELS: Final = ("-O0", "-O1", "-O2", "-O3")
+_STANDARDS: Final = {"-O0": "-std=c++17", "-O1": "-std=c++20", "-O2": "-std=c++17", "-O3": "-std=c++20"}
 _LINK: Final = ((), (), ("-fuse-ld=lld",), ("-static-libstdc++",), ("-Wl,-z,now",), ("-fuse-ld=gold",))
+_WAYS: Final = (  # that written sources are built in
+    ("g++", ("-O0",)),
+    ("g++", ("-O2",)),
+    ("g++", ("-O1", "-static-libstdc++")),
+    ("clang++", ("-O2",)),
+)
 _END_OF_TEN: Final = 1  # builds of ten whose last piece ends the process
 _SECONDS: Final = 300
 
@@ -155,6 +139,14 @@ def each_piece(only: str | None) -> Iterator[Build]:
                 yield Build(name=f"{name} {level}", source=source, compiler="g++", options=(level,))
 
 
+def written(folder: Path, only: str) -> Iterator[Build]:
+    """Every source of a folder whose name has a text in it, built in four ways."""
+    for path in sorted(folder.glob("*.cpp")):
+        for compiler, options in _WAYS if only in path.stem else ():
+            name = f"{path.stem} {compiler} {' '.join(options)}"
+            yield Build(name=name, source=path.read_text("utf-8"), compiler=compiler, options=options)
+
+
 def _placed(wrapper: str, piece: str, number: int) -> str:
     return wrapper.replace("$BODY", piece).replace("$N", str(number))
 
@@ -175,11 +167,11 @@ def compile_build(build: Build, cache: Path) -> Path:
     level = build.options[0]
     folder = cache / f"headers-{build.compiler}{level}"
     header = folder / "all.h"
-    options = ["-std=c++17", "-fPIC", "-w", level, "-DNDEBUG", *_includes()]
+    options = [_STANDARDS[level], "-fPIC", "-w", level, "-DNDEBUG", *_includes()]
     precompiled = folder / ("all.h.gch" if build.compiler == "g++" else "all.h.pch")
     if not precompiled.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        header.write_text("".join(f"#include <{name}>\n" for name in _HEADERS))
+        header.write_text("".join(f"#include <{name}>\n" for name in _HEADERS.split()))
         part = precompiled.with_suffix(f".{os.getpid()}")
         subprocess.run([build.compiler, *options, "-x", "c++-header", str(header), "-o", str(part)], check=True)
         part.rename(precompiled)
@@ -324,11 +316,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--count", type=int, default=200, help="how many builds")
     parser.add_argument("--seed", type=int, default=1, help="of the random numbers")
     parser.add_argument("--each", nargs="?", const="", help="every piece by itself instead, or those of one kind")
+    parser.add_argument("--sources", type=Path, help="the sources of a folder instead")
+    parser.add_argument("--only", default="", help="those with this in their names")
     parser.add_argument("--cache", type=Path, required=True, help="a folder for objects and precompiled headers")
     parser.add_argument("--jobs", type=int, default=2)
     given = parser.parse_args(arguments)
     given.cache.mkdir(parents=True, exist_ok=True)
-    builds = list(each_piece(given.each or None) if given.each is not None else sources(given.seed, given.count))
+    if given.sources is not None:
+        builds = list(written(given.sources, given.only))
+    elif given.each is not None:
+        builds = list(each_piece(given.each or None))
+    else:
+        builds = list(sources(given.seed, given.count))
     kinds: collections.Counter[str] = collections.Counter()
     wrong = 0
     torch = Torch()

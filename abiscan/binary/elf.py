@@ -23,6 +23,7 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct
 
+from abiscan import regular
 from abiscan.binary import by_lief
 from abiscan.binary.ownership import may_name_torch
 from abiscan.binary.symbols import HIDDEN_VERSION, SYMBOL, UNDEFINED, ElfSymbols, HashTable, Symbols
@@ -265,7 +266,7 @@ class ElfFile:
         """
         subject = subject or str(path)
         try:
-            with path.open("rb") as stream:
+            with regular.opened(path) as stream:
                 check_header(stream.read(_EHDR.size), subject)
                 data = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
         except OSError as error:

@@ -33,7 +33,15 @@ from abiscan.cli.rule_name import RULE_NAME
 from abiscan.findings import Effect, Rule
 from abiscan.inputs.index_options import IndexOptions
 from abiscan.inputs.session import Session
-from abiscan.results.suppressions import EMPTY, Suppression, apply, configuration, read_baseline, read_suppressions
+from abiscan.results.suppressions import (
+    EMPTY,
+    Suppression,
+    apply,
+    configuration,
+    read_baseline,
+    read_suppressions,
+    verdicts_changed,
+)
 
 _FORMATS: Final = ("text", "json", "sarif", "junit", "github", "markdown")
 
@@ -58,6 +66,7 @@ _FORMATS: Final = ("text", "json", "sarif", "junit", "github", "markdown")
     metavar="FILE",
     help="A JSON report from an earlier run: findings in it do not fail.",
 )
+@click.option("--no-config", is_flag=True, help="Read no pyproject.toml: accept nothing that it accepts.")
 @gpu_options
 @cpu_option
 @each_file_option
@@ -78,6 +87,7 @@ def check(
     select: tuple[Rule, ...],
     ignore: tuple[Rule, ...],
     baseline: Path | None,
+    no_config: bool,
     gpus: tuple[str, ...],
     driver: str | None,
     cpus: tuple[str, ...],
@@ -131,7 +141,7 @@ def check(
     worst = Effect(fail_on)
     with errors_reported():
         known_findings = read_baseline(baseline) if baseline else EMPTY
-        suppressions = _suppressions()
+        file, suppressions = (None, ()) if no_config else _suppressions(targets)
         with working("checking") as progress:
             session = Session.of_user(progress, jobs=jobs, index=index)
             report = abiscan.check(
@@ -145,12 +155,18 @@ def check(
                 cpus=cpus,
                 session=session,
             )
+        plain = apply(report, (), known_findings)
         report = apply(report, suppressions, known_findings)
+    accepted = verdicts_changed(report, file) if file else ""
+    if accepted:
+        codes = [str(each.exit_code(worst, strict=strict)) for each in (report, plain)]
+        change = f": the exit code is {' instead of '.join(codes)}" if codes[0] != codes[1] else ""
+        accepted += f"{change} (--no-config ignores the file)"
 
     def text(stream: TextIO) -> None:
         from abiscan.report import text
 
-        text.render(report, page(stream), verbosity=int(verbose) - int(quiet))
+        text.render(report, page(stream), verbosity=int(verbose) - int(quiet), accepted=accepted)
 
     def sarif(stream: TextIO) -> None:
         from abiscan.report import sarif
@@ -177,6 +193,8 @@ def check(
     for its_form, file in ((form, output), *reports):
         write(report, its_form, file, views)
     report_unread(report.unchecked)
+    if accepted and form != "text":
+        say(f"abiscan: {accepted}")
     if strict:
         explain_strict(
             [
@@ -196,11 +214,13 @@ def _rules(select: Sequence[Rule], ignore: Collection[Rule]) -> Sequence[Rule] |
     return [rule for rule in select or RULES if rule not in ignore]
 
 
-def _suppressions() -> tuple[Suppression, ...]:
-    """The suppressions that apply in this folder today; expired ones are reported."""
-    file = configuration(Path.cwd())
+def _suppressions(targets: Sequence[str]) -> tuple[Path | None, tuple[Suppression, ...]]:
+    """Return the file whose suppressions apply in this folder, and those that do today; expired ones are reported."""
+    file, passed_over = configuration(Path.cwd(), targets)
+    if passed_over is not None:
+        say(f"abiscan: {passed_over}: is not read, since it is inside of what is checked")
     if file is None:
-        return ()
+        return None, ()
     from abiscan.rules import RULES
 
     today = dt.datetime.now().astimezone().date()
@@ -209,4 +229,4 @@ def _suppressions() -> tuple[Suppression, ...]:
         if suppression.until < today:
             expired = f"the suppression of {suppression.rule} for {suppression.target} expired on {suppression.until}"
             say(f"abiscan: {file}: {expired} and no longer applies ({suppression.reason})")
-    return tuple(suppression for suppression in suppressions if suppression.until >= today)
+    return file, tuple(suppression for suppression in suppressions if suppression.until >= today)

@@ -10,14 +10,14 @@ import sys
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NoReturn, Protocol, TextIO, TypeAlias
+from typing import TYPE_CHECKING, Final, NoReturn, Protocol, TextIO, TypeAlias, cast
 
 import click
 
-from abiscan.cli.process import say
+from abiscan.cli.process import harmless, is_on_github, say
 from abiscan.errors import AbiscanError, InputError, UnclearPlanError
 from abiscan.inputs import destination, isolation, programs, temporary, tracing
-from abiscan.words import listed
+from abiscan.words import clean, clean_lines, listed, without_commands
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -40,6 +40,11 @@ _OF_STREAMS: Final = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errn
 
 _OF_SIGPIPE: Final = 141  # as shells have it of a program that the signal ends
 
+_OF_COMMANDS: Final = "github"
+_IN_JSON: Final = {"#": "\\u0023", ":": "\\u003a"}
+_IN_MARKUP: Final = {"#": "&#35;", ":": "&#58;"}
+_ESCAPES: Final = {"json": _IN_JSON, "sarif": _IN_JSON, "junit": _IN_MARKUP, "html": _IN_MARKUP}
+
 View: TypeAlias = Callable[[TextIO], None]
 """Writes a result in one format. Imports what it needs: importing rich takes longer than checking a small extension."""
 
@@ -60,8 +65,11 @@ def errors_reported() -> Iterator[None]:
         for line in str(error).splitlines():  # one for each of several targets
             say(f"abiscan: {line}")
         sys.exit(error.exit_code)
-    except (click.ClickException, click.exceptions.Exit, click.Abort):
+    except click.ClickException as error:
+        error.message = harmless(error.message)  # type: ignore[misc]
         raise  # click says what is wrong
+    except (click.exceptions.Exit, click.Abort):
+        raise
     except OSError as error:
         if error.filename is None and error.errno in _OF_STREAMS:
             _end_unwritten(error)
@@ -135,7 +143,7 @@ def working(activity: str) -> Iterator[Callable[[str], None]]:
 
         with lock:
             if not timer.finished.is_set():
-                statuses.append(Console(stderr=True).status(Text(current[0])))
+                statuses.append(Console(stderr=True).status(Text(clean(current[0]))))
                 statuses[0].start()
 
     def progress(activity: str) -> None:
@@ -146,7 +154,7 @@ def working(activity: str) -> Iterator[Callable[[str], None]]:
             for status in statuses:
                 from rich.text import Text
 
-                status.update(Text(activity))
+                status.update(Text(clean(activity)))
 
     timer = threading.Timer(_PATIENCE_SECONDS, show)
     timer.daemon = True
@@ -161,22 +169,60 @@ def working(activity: str) -> Iterator[Callable[[str], None]]:
 
 
 @contextlib.contextmanager
-def output_to(path: Path | None, option: str = "--output") -> Iterator[TextIO]:
+def output_to(path: Path | None, option: str = "--output", form: str = "text") -> Iterator[TextIO]:
     """The stream to write a report to: stdout for None, or what becomes ``path`` (see ``destination.written``).
 
     :param option: the option that names the file
+    :param form: the format, which says how a character is escaped
     """
     isolation.finish()
     if path is None:
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors="backslashreplace")  # a terminal that is not UTF-8 still gets the report
-        yield sys.stdout
+        report = _Clean(sys.stdout, form if is_on_github() and form != _OF_COMMANDS else None)
+        yield cast("TextIO", report)
+        report.finish()
         sys.stdout.flush()  # errors belong here, not to the end of the interpreter
         return
     with named(option), destination.written(path) as stream:
         text = io.TextIOWrapper(stream, encoding="utf-8", errors="backslashreplace")
-        yield text
+        cleaned = _Clean(text, None)
+        yield cast("TextIO", cleaned)
+        cleaned.finish()
         text.detach()
+
+
+class _Clean:
+    """A stream for a report: whatever a view writes, nothing steers a terminal, nor GitHub's runner.
+
+    :param form: the format of what the runner reads; None if no runner does, or if the lines are commands for it
+    """
+
+    def __init__(self, stream: TextIO, form: str | None) -> None:
+        self._stream = stream
+        self._form = form
+        self._begun = ""
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        """Write the lines that are complete."""
+        if self._form is None:
+            self._stream.write(clean_lines(text, styled=True))
+        else:
+            lines, end, self._begun = (self._begun + text).rpartition("\n")
+            self._stream.write(self._harmless(lines + end))
+        return len(text)
+
+    def finish(self) -> None:
+        """Write the last line, if nothing ended it."""
+        self._stream.write(self._harmless(self._begun))
+        self._begun = ""
+
+    def _harmless(self, lines: str) -> str:
+        cleaned = clean_lines(lines, styled=True)
+        return without_commands(cleaned, *filter(None, [_ESCAPES.get(self._form or "")]))
 
 
 @contextlib.contextmanager
@@ -193,7 +239,7 @@ def write(found: HasJson, form: str, output: Path | None, views: Mapping[str, Vi
 
     :param form: ``json``, or the name of one of ``views``
     """
-    with errors_reported(), output_to(output) as stream:
+    with errors_reported(), output_to(output, form=form) as stream:
         if form == "json":
             stream.write(found.to_json())
         else:

@@ -19,6 +19,7 @@ from typing import Final, NoReturn
 import click
 
 from abiscan.inputs import temporary
+from abiscan.words import clean_lines, without_commands
 
 SIGNALS: Final = tuple(
     signal.Signals[name] for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
@@ -29,9 +30,23 @@ _SHOW_CURSOR: Final = b"\r\x1b[K\x1b[?25h"
 
 
 def say(line: str, *, nl: bool = True) -> None:
-    """Print a line for the user on stderr, if anything can be written there."""
+    """Print a line for the user on stderr, if anything can be written there.
+
+    :param line: or several
+    """
     with contextlib.suppress(OSError):
-        click.echo(line, nl=nl, err=True)
+        click.echo(harmless(line), nl=nl, err=True)
+
+
+def harmless(text: str) -> str:
+    """Lines that steer neither the terminal nor, in a job of GitHub's, the runner."""
+    cleaned = clean_lines(text)
+    return without_commands(cleaned) if is_on_github() else cleaned
+
+
+def is_on_github() -> bool:
+    """Whether what is printed goes to GitHub's runner, which obeys some lines."""
+    return bool(os.environ.get("GITHUB_ACTIONS"))
 
 
 def is_own() -> bool:

@@ -10,6 +10,7 @@ import click
 
 from abiscan.cli.common import errors_reported, working
 from abiscan.cli.options import python_option, refuse_both, torch_option
+from abiscan.cli.process import harmless
 from abiscan.errors import AbiscanError, raise_together
 from abiscan.inputs import destination
 from abiscan.inputs.environment import used
@@ -60,7 +61,7 @@ def stamp(*, wheels: tuple[Path, ...], torch: str | None, python: str | None) ->
                 except AbiscanError as error:
                     problems.append(error)
         for line in lines:
-            click.echo(line)
+            click.echo(harmless(line))
         raise_together(problems)
 
 

@@ -81,7 +81,7 @@ def _separate(confinement: Confinement) -> int | None:
     stopped: dict[str, str] = {}
     while True:
         reading, writing = os.pipe()
-        scratch = Path(tempfile.mkdtemp(prefix="abiscan-"))
+        scratch = temporary.new_folder()
         temporary.add(scratch)
         sys.stdout.flush()
         sys.stderr.flush()

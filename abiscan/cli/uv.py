@@ -8,6 +8,7 @@ import click
 
 from abiscan.cli.common import OWN_OPTIONS, errors_reported, install_checked
 from abiscan.cli.pip import CONTEXT
+from abiscan.cli.process import say
 
 # The commands that install packages into the environment of the user, or one of their own.
 _UNCHECKED = frozenset({("pip", "sync"), ("add",), ("remove",), ("sync",), ("run",), ("tool",)})
@@ -48,5 +49,5 @@ def uv(*, words: tuple[str, ...]) -> None:
     if line.command in _UNCHECKED or line.command[:1] in _UNCHECKED:
         name = " ".join(("uv", *line.command))
         problem = f"{name} is not checked, only uv pip install is; run abiscan doctor afterwards"
-        click.echo(f"abiscan: {problem}", err=True)
+        say(f"abiscan: {problem}")
     install_checked(installer, program, chosen, line, words)

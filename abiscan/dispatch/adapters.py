@@ -18,6 +18,7 @@ from abiscan.dispatch.events import (
     EndProcess,
     Enter,
     Event,
+    FailureText,
     FallBack,
     Implement,
     NameBackend,
@@ -144,11 +145,20 @@ def _event(
         if block is None:
             return RegisterOperator(text=text, kernels=cpp_functions, alias_analysis=alias)
         kernel = cpp_functions[0] if cpp_functions else None
-        return Define(block=block, text=_relative(text, block), kernel=kernel, alias_analysis=alias)
+        failure = _failure(registered.failure)
+        return Define(block=block, text=_relative(text, block), kernel=kernel, alias_analysis=alias, failure=failure)
     kernel = _kernel(registered, keys, block)
     if block is None:
         return RegisterOperator(text=registered.operator, kernels=(kernel,))
-    return Implement(block=block, name=_relative(registered.operator, block), kernel=kernel)
+    name = _relative(registered.operator, block)
+    return Implement(block=block, name=name, kernel=kernel, failure=_failure(registered.failure))
+
+
+def _failure(text: str | None) -> FailureText | None:
+    if text is None:
+        return None
+    before, quotes, after = text.partition(model.TEXT_OF_TORCH)
+    return FailureText(before=before, after=after if quotes else None)
 
 
 def _kernel(kernel: model.RegisteredKernel, keys: DispatchKeys, block: Block | None) -> CppFunction:

@@ -170,7 +170,8 @@ class _Run:
         except RefusalError as error:
             if block is None or not block.stable:
                 raise
-            raise error.said_by(_CALLS_OF_C[type(event)], quotes=block.quotes) from None
+            failure = event.failure if isinstance(event, Define | Implement) else None
+            raise error.said_by(_CALLS_OF_C[type(event)], failure, quotes=block.quotes) from None
 
     @staticmethod
     def _end(event: EndProcess) -> None:
@@ -587,10 +588,13 @@ class _Run:
             raise self._unreadable(text, error) from error
 
     def _unreadable(self, text: str, error: SchemaError) -> RefusalError:
-        text_of_torch = str(error).rstrip("\n")  # which older releases end in
+        text_of_torch = str(error).rstrip("\n")  # which older releases end in, and only those show that quote it
+        ending = str(error)[len(text_of_torch) :]
         if self._release < _TYPE_ADVICE:
             text_of_torch = text_of_torch.replace(TYPE_ADVICE, "")
-        return RefusalError(message("G1", self._release, problem=text_of_torch), text, problem=error.problem)
+        return RefusalError(
+            message("G1", self._release, problem=text_of_torch), text, problem=error.problem, ending=ending
+        )
 
     def _print(self, schema: FunctionSchema) -> str:
         return schema.printed_by(self._release)

@@ -53,6 +53,17 @@ class CppFunction(Struct, frozen=True, kw_only=True):
     debug: str | None = None
 
 
+class FailureText(Struct, frozen=True, kw_only=True):
+    """What the code of the stable ABI says if torch refuses: its own words, around torch's where it quotes them."""
+
+    before: str
+    after: str | None = None
+
+    def quoting(self, text: str) -> str:
+        """The whole text, where torch says ``text``."""
+        return self.before if self.after is None else self.before + text + self.after
+
+
 class OpenBlock(Struct, frozen=True, kw_only=True, eq=False):
     """A block begins."""
 
@@ -62,21 +73,23 @@ class OpenBlock(Struct, frozen=True, kw_only=True, eq=False):
 class Define(Struct, frozen=True, kw_only=True, eq=False):
     """``m.def(text)``, or ``m.def(text, kernel)``; ``text`` is a schema, or possibly a name if there is a kernel.
 
-    ``alias_analysis`` is that of ``torch::schema(text, …)``.
+    ``alias_analysis`` is that of ``torch::schema(text, …)``. ``failure`` is what the code throws if this fails.
     """
 
     block: Block
     text: str
     kernel: CppFunction | None = None
     alias_analysis: str | None = None
+    failure: FailureText | None = None
 
 
 class Implement(Struct, frozen=True, kw_only=True, eq=False):
-    """``m.impl(name, kernel)``."""
+    """``m.impl(name, kernel)``; ``failure`` is what the code throws if this fails."""
 
     block: Block
     name: str
     kernel: CppFunction
+    failure: FailureText | None = None
 
 
 class FallBack(Struct, frozen=True, kw_only=True, eq=False):

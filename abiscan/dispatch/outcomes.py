@@ -8,7 +8,7 @@ from typing import Final
 import msgspec.structs
 from msgspec import Struct
 
-from abiscan.dispatch.events import Event
+from abiscan.dispatch.events import Event, FailureText
 from abiscan.dispatch.messages import Message
 from abiscan.dispatch.state import State
 
@@ -82,8 +82,10 @@ class RefusalError(Exception):
         old: str | None = None,
         kind: OutcomeKind = OutcomeKind.RAISES,
         problem: str | None = None,
+        ending: str = "",
     ) -> None:
         super().__init__(thrown.text)
+        self._ending = ending
         self._thrown, self._subject, self._new, self._old = thrown, subject, new, old
         self._kind, self._problem = kind, problem
 
@@ -92,11 +94,17 @@ class RefusalError(Exception):
         silent = msgspec.structs.replace(self._thrown, text="")
         return RefusalError(silent, self._subject, self._new, self._old, OutcomeKind.CRASHES, self._problem)
 
-    def said_by(self, call: str, *, quotes: bool) -> RefusalError:
+    def said_by(self, call: str, failure: FailureText | None, *, quotes: bool) -> RefusalError:
         """The same as the extension says it that has called ``call`` of the C interface, somewhere in its headers."""
-        place = f"{call} API call failed at ?/library.h, line ?"
-        text = f"{self._thrown.text} (originally from {place})" if quotes else place
-        said = msgspec.structs.replace(self._thrown, text=text, exact=False)
+        exact = self._thrown.exact and failure is not None
+        if failure is None:
+            place = f"{call} API call failed at ?/library.h, line ?"
+            failure = (
+                FailureText(before="", after=f" (originally from {place})") if quotes else FailureText(before=place)
+            )
+        said = msgspec.structs.replace(
+            self._thrown, text=failure.quoting(self._thrown.text + self._ending), exact=exact
+        )
         return RefusalError(said, self._subject, self._new, self._old, self._kind, self._problem)
 
     def outcome_of(self, event: Event) -> Outcome:

@@ -43,6 +43,7 @@ __all__ = [
     "Registrations",
     "Registry",
     "TorchRegistrations",
+    "call_function",
     "call_operator",
     "cpu_at_load",
     "prepare",
@@ -116,6 +117,16 @@ def cpu_at_load(file: ElfFile, facts: SharedObject) -> CpuAtLoad:
     from abiscan.emulation import recovery
 
     return recovery.cpu_at_load(file, facts)
+
+
+def call_function(file: ElfFile, facts: SharedObject, name: str) -> int | bool | NotRun | None:
+    """What a function without arguments returns that a module made with pybind11 has by a name.
+
+    :returns: the result, or why there is none: nothing in the file raises
+    """
+    from abiscan.emulation import operator_calls
+
+    return operator_calls.call_function(file, facts, name)
 
 
 def recover_torch(files: Mapping[str, ElfFile], machine: Machine) -> TorchRegistrations:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import struct
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from abiscan.emulation import processors
 from abiscan.emulation.arch import Arch
@@ -132,6 +132,7 @@ class Emulator:
         self._last_guard: tuple[int, int] | None = None
         self._returns: set[int] = set()  # where functions return to that run between instructions that are followed
         self.taint = Taint(self, arch, decided)
+        self.floats: Any = None
         self.helpers = _HELPERS
         if arch.helpers:
             self.map_page(_HELPERS, arch.helpers, writable=False, executable=True)
@@ -354,6 +355,10 @@ class Emulator:
     def boundary(self, depth: int) -> Boundary | None:
         """Where the double returns to that made the call at ``depth``; None where no exception passes."""
         return self._boundaries[depth] if depth >= 0 else None
+
+    def answer_call(self, value: int) -> None:
+        """Put what a function returns where its caller looks for it: for code that is started behind a call."""
+        self.vm.reg_write(self.arch.result, value)
 
     def call(self, address: int, *arguments: int, is_thread: bool = False) -> int:
         """Call a function from within a double (or ``start``), on the current stack.

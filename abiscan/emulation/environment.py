@@ -7,7 +7,7 @@ files                          none can be opened, found or listed; the working 
 libraries                      ``dlopen`` finds none, ``dlsym`` nothing, ``dladdr`` does not know an address
 processors                     four, x86-64 without optional features, pages of 4 KiB
 devices                        no CUDA device, nor any other accelerator
-system                         Linux; ``isatty`` is false
+system                         Linux; ``isatty`` is false; the time zone is UTC, the locale that of C
 =============================  ===========================================================================
 
 What differs from one run to the next has no answer here: the time, identifiers of processes and users, random numbers,
@@ -34,7 +34,7 @@ VARIABLES: Final = {
 _ASKS: Final = regex(
     r"(?:secure_)?getenv$|f?open(?:at|dir)?(?:64)?$|dl(?:open|sym|addr|info)|f?access(?:at)?$|(?:__[fl]?x)?[fl]?stat"
     r"|sysconf$|get_nprocs|getauxval|uname$|isatty$|readlink|realpath|getcwd$|omp_|sched_|setlocale$|mmap"
-    r"|_ZNSt10filesystem|_ZNSt1[34]basic_[io]?f(?:stream|ilebuf)|_ZNSt6thread20hardware"
+    r"|localtime|mktime$|timelocal$|ctime(?:_r)?$|_ZNSt10filesystem|_ZNSt1[34]basic_[io]?f(?:stream|ilebuf)|_ZNSt6thread20hardware"
 )
 # Of torch's functions, those whose doubles do what torch does.
 _TORCH: Final = regex(r"_ZN[KR]*(?:5torch|3c10|2at)|aoti_|torch_|_?Py|__(?:cuda|hip)")

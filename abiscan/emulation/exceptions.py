@@ -21,6 +21,7 @@ from abiscan.emulation.type_information import TypeInformation
 HEADER_SIZE: Final = 128
 UNWIND_HEADER: Final = 32  # sizeof(_Unwind_Exception), the last part of the header
 _CLASS: Final = int.from_bytes(b"GNUCC++\0", "big")
+_DEPENDENT_CLASS: Final = _CLASS | 1
 # From the _Unwind_Exception backwards.
 _TYPE, _DESTRUCTOR, _NEXT, _HANDLERS, _SWITCH, _ADJUSTED = -80, -72, -48, -40, -36, -8
 _MAX_FRAMES: Final = 4_000
@@ -110,12 +111,14 @@ class Exceptions:
         return exception
 
     def object_of(self, exception: int) -> int:
-        """The object that was thrown."""
-        return exception + UNWIND_HEADER
+        """The object that was thrown; a dependent exception, which ``std::rethrow_exception`` throws, points to it."""
+        machine = self._process.machine
+        is_dependent = machine.word(exception) == _DEPENDENT_CLASS
+        return machine.word(exception + _TYPE) if is_dependent else exception + UNWIND_HEADER
 
     def type_of(self, exception: int) -> int:
         """Its ``std::type_info``."""
-        return self._process.machine.word(exception + _TYPE)
+        return self._process.machine.word(self.object_of(exception) - UNWIND_HEADER + _TYPE)
 
     def adjusted(self, exception: int) -> int:
         """What the handler that was found sees."""

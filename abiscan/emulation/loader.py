@@ -43,6 +43,7 @@ _LONGEST_ARRAY: Final = 1 << 19  # of initialisers, in bytes
 # Module numbers for __tls_get_addr: offsets count from the object's own block, or from the thread pointer.
 OWN_MODULE, OTHER_MODULE = 1, 2
 
+_UNIQUE: Final = 10  # STB_GNU_UNIQUE
 # Weak references that nothing on a modern system defines: ld.so leaves zero, and the code tests for it.
 _NEVER_DEFINED: Final = frozenset(
     {"__gmon_start__", "_ITM_deregisterTMCloneTable", "_ITM_registerTMCloneTable", "_Jv_RegisterClasses"}
@@ -50,13 +51,17 @@ _NEVER_DEFINED: Final = frozenset(
 
 
 class Symbol(NamedTuple):
-    """An entry of the dynamic symbol table. ``value`` is an address in the file's own space."""
+    """An entry of the dynamic symbol table. ``value`` is an address in the file's own space.
+
+    ``unique`` tells that the process has one definition at most (``STB_GNU_UNIQUE``).
+    """
 
     name: str
     value: int
     size: int
     type: int
     defined: bool
+    unique: bool = False
 
 
 class Slots(NamedTuple):
@@ -190,7 +195,9 @@ class Image:
         """An entry of the dynamic symbol table."""
         if index not in self._symbols:
             name_at, info, _, section, value, size = _SYMBOL.unpack_from(self._symbol_table, index * _SYMBOL.size)
-            self._symbols[index] = Symbol(self._name(name_at), value, size, info & 0xF, section != 0)
+            self._symbols[index] = Symbol(
+                self._name(name_at), value, size, info & 0xF, section != 0, info >> 4 == _UNIQUE
+            )
         return self._symbols[index]
 
     def _is_defined(self, index: int) -> bool:

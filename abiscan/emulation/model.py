@@ -24,6 +24,9 @@ ALLOCATOR: Final = "allocator"
 ALLOCATOR_SETTINGS: Final = "AcceleratorAllocatorConfig"
 """Registries, as ``Registry.what`` has them."""
 
+TEXT_OF_TORCH: Final = "\1"
+"""Stands for what torch says in ``RegisteredOperator.failure``."""
+
 _MAJOR: Final = 2  # of every release with the stable ABI
 _STABLE_CALLS: Final = ("aoti_torch_call_dispatcher", "torch_call_dispatcher")
 _THROWING: Final = ("c10::Dispatcher::findSchemaOrThrow", *_STABLE_CALLS)
@@ -79,6 +82,8 @@ class RegisteredOperator(Struct, frozen=True, kw_only=True):
     of TorchScript's own registry (``torch::jit::RegisterOperators``), which the dispatcher does not know.
     ``alias_analysis`` is the number of ``c10::AliasAnalysisKind`` given with it, None where none is, and in code built
     on 2.1 or newer, where nothing depends on it.
+    ``failure`` is what the code of the stable ABI throws if this call fails, with ``TEXT_OF_TORCH`` where it quotes
+    torch; None if that is not known.
     """
 
     name: str
@@ -92,6 +97,7 @@ class RegisteredOperator(Struct, frozen=True, kw_only=True):
     order: int
     library: int | None
     alias_analysis: int | None = None
+    failure: str | None = None
 
 
 class RegisteredKernel(Struct, frozen=True, kw_only=True):
@@ -101,7 +107,7 @@ class RegisteredKernel(Struct, frozen=True, kw_only=True):
     ``inferred_schema`` is ``(Tensor _0) -> Tensor _0``, None where torch infers none. ``abi_version`` is the version
     of the torch whose headers a stable-ABI extension was compiled with; ``stable`` marks kernels that take
     ``StableIValue``s. ``functions`` are where its code begins, in the file's own
-    space: the function that torch calls, and the one that it is made from.
+    space: the function that torch calls, and the one that it is made from. ``failure`` is as in ``RegisteredOperator``.
     """
 
     operator: str
@@ -118,6 +124,7 @@ class RegisteredKernel(Struct, frozen=True, kw_only=True):
     library: int | None
     functions: tuple[int, ...] = ()
     stable: bool = False
+    failure: str | None = None
 
 
 class GpuKernel(Struct, frozen=True, kw_only=True):

@@ -1,6 +1,7 @@
 """What an operator without arguments returns: its kernel is run in the emulator, after the initialisers of its object.
 
 Packages define such operators for their Python code to ask what they were built with: ``torchvision::_cuda_version``.
+Functions of a module made with pybind11 are called in the same way, if the object exports the C++ function.
 A result is only given if nothing but the code of the package decides it: a kernel that asks the machine, torch or CUDA
 has none here.
 """
@@ -10,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 from abiscan.binary.elf import ElfFile, SharedObject
 from abiscan.emulation.emulator import Stop
@@ -33,6 +34,9 @@ _FAITHFUL: Final = regex(
     r"|torch_new_stable_ivalue$|_Zn[wa]|_Zd[la]|_ZNK?S[ts]|_ZSt(?!\d+__throw)|_ZSt\w*__ostream_insert|_ZNSo|_ZNSi"
     r"|__cxa_(guard|atexit)|__tls_get_addr$|(__)?v?snprintf(_chk)?$|sprintf$|(__isoc23_)?strtou?ll?$|ato(i|ll?)$"
 )
+_SIGNATURE: Final = regex(rb"\0\(\) -> (\w+)\0", re.ASCII)
+"""What pybind11 keeps of the types of a function without arguments."""
+_Result = TypeVar("_Result")
 _OF_THE_MACHINE: Final = regex(r"_ZNK?St(6thread|6chrono|13random_device|6locale)|_ZNK?St8ios_base")
 
 
@@ -63,6 +67,32 @@ def call(
             return NotRun(reason=stop.reason)
 
 
+def call_function(file: ElfFile, facts: SharedObject, name: str) -> int | bool | NotRun | None:
+    """Call a function of a module: see ``abiscan.emulation.call_function``."""
+    symbols = [symbol for symbol in facts.symbols.starting_with("_Z") if _is_function(symbol, name)]
+    signatures = {match[1].decode() for match in file.search_data(_SIGNATURE)}
+    is_bound = next(file.find_in_data(b"\0" + name.encode() + b"\0"), None) is not None
+    if len(symbols) != 1 or len(signatures) != 1 or not is_bound or facts.pybind11_internals is None:
+        return NotRun(reason="which C++ function it is is not known")
+    try:
+        recovery = Recovery(file, facts, None, ())
+    except DAMAGE as error:
+        return NotRun(reason=f"the file is damaged: {error}")
+    with contextlib.closing(recovery.process):
+        try:
+            return _Caller(recovery, None).call_function(symbols[0], signatures.pop())
+        except DAMAGE as error:
+            return NotRun(reason=f"the file is damaged: {error}")
+        except Stop as stop:
+            return NotRun(reason=stop.reason)
+
+
+def _is_function(symbol: str, name: str) -> bool:
+    """Whether a mangled name is that of a function without parameters, in whatever namespace."""
+    own = f"{len(name)}{name}"
+    return symbol == f"_Z{own}v" or (symbol.startswith("_ZN") and symbol.endswith(f"{own}Ev"))
+
+
 class _Caller:
     def __init__(self, recovery: Recovery, abi_version: int | None) -> None:
         self._recovery = recovery
@@ -72,9 +102,7 @@ class _Caller:
         recovery.find = lambda name: (lambda _: self._answers[name]) if name in self._answers else find(name)
 
     def call(self, operator: str, returns: str) -> int | bool | str | NotRun | None:
-        for image in reversed(self._process.images):  # as ld.so does: what is needed comes first
-            for address in image.initialisers():
-                self._recovery.emulate(address)
+        self._initialise()
         recorder = self._recovery.recorder
         kernels = [number for number, kernel in enumerate(recorder.kernels) if kernel.operator == operator]
         if len(kernels) != 1:
@@ -88,8 +116,27 @@ class _Caller:
             result = self._unboxed(unboxed, kernel)
         else:
             return NotRun(reason="its kernel is given boxed")
+        return self._unless_unknown(result, "its kernel")
+
+    def call_function(self, symbol: str, returns: str) -> int | bool | NotRun | None:
+        """Run the initialisers, then a function that the object exports."""
+        address = self._process.image.definition_of(symbol)
+        if address is None:
+            return NotRun(reason="the function is not there")
+        self._initialise()
+        self._process.called = set()
+        result = _of_type(self._run(address + BASE), returns)
+        return self._unless_unknown(result, "it")
+
+    def _initialise(self) -> None:
+        for image in reversed(self._process.images):  # as ld.so does: what is needed comes first
+            for address in image.initialisers():
+                self._recovery.emulate(address)
+
+    def _unless_unknown(self, result: _Result, who: str) -> _Result | NotRun:
+        """The result, if nothing that was called makes it another one on another machine."""
         unknown = sorted(name for name in self._process.called if name not in self._answers and not _is_faithful(name))
-        return NotRun(reason=f"its kernel calls {unknown[0]}") if unknown else result
+        return NotRun(reason=f"{who} calls {unknown[0]}") if unknown else result
 
     def _stable(self, function: int, returns: str) -> int | bool | NotRun | None:
         """``void f(StableIValue* stack, uint64_t, uint64_t)``: ``torch/csrc/stable/stableivalue_conversions.h``."""

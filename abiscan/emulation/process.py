@@ -16,6 +16,7 @@ from typing import Final
 
 from abiscan.binary.elf import ElfFile, Machine
 from abiscan.emulation.arch import ARCHITECTURES
+from abiscan.emulation.arch.x86_64 import x87_unit
 from abiscan.emulation.emulator import (
     CANARY,
     CODE_BASE,
@@ -31,6 +32,7 @@ from abiscan.emulation.environment import VARIABLES
 from abiscan.emulation.exceptions import Exceptions, Unwinding
 from abiscan.emulation.loader import Image
 from abiscan.emulation.processor import AccessError
+from abiscan.emulation.shared_ids import shared_ids
 from abiscan.emulation.stream_layouts import stream_layout
 from abiscan.emulation.taint import AnswerDecision
 from abiscan.emulation.type_information import BASES, ROOT, VTABLES, TypeInformation
@@ -96,6 +98,7 @@ class EmulatedProcess:
         # Stands for each std::string that cannot be read; None where that ends the function.
         self.unknown_text: bytes | None = None
         self.environment = dict(VARIABLES)
+        self.random_numbers: Iterator[int] | None = None  # of rand(), None where others may have asked before
         self._threads = 1
         self.locale = 0
         self.character_tables: dict[str, int] = {}  # of <ctype.h>, by the function that locates each
@@ -124,6 +127,8 @@ class EmulatedProcess:
         self.image = self.images[0]
         self._native = self._set_up_code()
         self._set_up_thread()
+        for address, value in shared_ids(self.image):
+            self.machine.set_word(address, value)
 
     def close(self) -> None:
         """End the process: nothing can be read of it any more."""
@@ -351,13 +356,22 @@ class EmulatedProcess:
             functions = [0, self.bind("_ZTI" + name[4:])]
             functions += [self.bind("virtual function of " + name)] * _VTABLE_FUNCTIONS
             self.machine.write(slot, b"".join(word.to_bytes(8, "little") for word in functions))
+        elif name.startswith("_ZTIP"):  # a pointer to a type that every program has, constant or not
+            text, target = self.store(name[4:].encode() + b"\0"), name[5:].removeprefix("K")
+            pointer = (
+                self.bind(VTABLES["__pointer_type_info"]) + 16,
+                text,
+                int(name[5] == "K"),
+                self.bind("_ZTI" + target),
+            )
+            self.machine.write(slot, struct.pack("<4Q", *pointer))
         elif name.startswith("_ZTI"):
             text = self.store(name[4:].encode() + b"\0")
             base = BASES.get(name[4:])
             kind = "__class_type_info" if base is None else "__si_class_type_info"
             parts = (self.bind(VTABLES[kind]) + 16, text, self.bind("_ZTI" + base) if base else 0)
             self.machine.write(slot, struct.pack("<3Q", *parts))
-        elif name.startswith(("Py", "_Py")):
+        elif name.startswith(("Py", "_Py", "_ZSt")):
             self._fill_datum(self, name, slot)
 
     def _call_out(self, address: int) -> None:
@@ -494,6 +508,16 @@ class Call:
         content = self.machine.vm.reg_read(self.process.arch.number_part(name)).to_bytes(8, "little")
         real, imaginary = struct.unpack("<2f", content)
         return float(real), float(imaginary)
+
+    def long_number(self, index: int) -> float:
+        """A ``long double`` argument of x86-64, of those counted from 0: they lie in the stack."""
+        from abiscan.emulation.arch.x87 import unpacked
+
+        return float(unpacked(self.machine.read(self.machine.vm.sp + 8 + 16 * index, 10)))
+
+    def give_long_number(self, value: float) -> None:
+        """Set the result of a function of x86-64 that returns a ``long double``."""
+        x87_unit(self.machine).push(value)
 
     @staticmethod
     def packed(value: float, bits: int) -> bytes:

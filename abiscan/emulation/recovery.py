@@ -22,14 +22,16 @@ from abiscan.emulation.call_graph import CalledFunctions, CallGraph
 from abiscan.emulation.call_sites import CallSite, Functions, find_call_sites
 from abiscan.emulation.cpu_uses import CpuUses
 from abiscan.emulation.doubles import finder
+from abiscan.emulation.doubles.calendar import CALENDAR
 from abiscan.emulation.doubles.cpython import CPYTHON, fill_datum, module_functions, new_module
+from abiscan.emulation.doubles.error_codes import ERROR_CODES
 from abiscan.emulation.doubles.exceptions import EXCEPTIONS
 from abiscan.emulation.doubles.gpu_runtime import GPU_RUNTIME, GpuKernels
 from abiscan.emulation.doubles.libc import LIBC
 from abiscan.emulation.doubles.libstdcxx import LIBSTDCXX
 from abiscan.emulation.doubles.numbers import NUMBERS
 from abiscan.emulation.doubles.paths import PATHS
-from abiscan.emulation.doubles.streams import STREAMS
+from abiscan.emulation.doubles.streams import STREAMS, fill_console
 from abiscan.emulation.doubles.system import SYSTEM
 from abiscan.emulation.doubles.torch import torch_doubles
 from abiscan.emulation.doubles.torch_lookups import function_called
@@ -53,6 +55,7 @@ from abiscan.regex import regex
 _STAGE: Final = "emulation"
 _INSTRUCTIONS_PER_FUNCTION: Final = 20_000_000
 _INSTRUCTIONS_ON_CALL: Final = 1_000_000  # with meaningless arguments, longer runs find nothing more
+_INSTRUCTIONS_OF_FAILURE: Final = 50_000  # until the text is made and thrown
 _INSTRUCTIONS_PER_OBJECT: Final = 120_000_000
 _CALLS_PER_FUNCTION: Final = 300_000
 _HEAP_PER_FUNCTION: Final = 0x400_0000
@@ -149,6 +152,10 @@ def _dependence(decision: AnswerDecision, image: Image) -> EmulationGap:
     )
 
 
+def _fill(process: EmulatedProcess, name: str, slot: int) -> None:
+    (fill_console if name.startswith("_Z") else fill_datum)(process, name, slot)
+
+
 Part: TypeAlias = Callable[["Recovery"], object]
 """Runs one initialiser, or what the import of a module runs."""
 
@@ -181,7 +188,7 @@ class Recovery:
         self.sites: list[CallSite] = []
         self.lookups: list[Lookup] = []
         self.find: Callable[[str], Double | None] = lambda _: None
-        self.process = EmulatedProcess(file, facts.machine, self._find_double, fill_datum, siblings)
+        self.process = EmulatedProcess(file, facts.machine, self._find_double, _fill, siblings)
         self.state = state = TorchState(self.process, facts.imports, self.recorder)
         state.schemas.known_tail = argument_tail
         self.process.count = lambda: self.recorder.count
@@ -197,6 +204,8 @@ class Recovery:
                 EXCEPTIONS,
                 LIBC,
                 NUMBERS,
+                CALENDAR,
+                ERROR_CODES,
                 STREAMS,
                 LIBSTDCXX,
                 PATHS,
@@ -221,7 +230,28 @@ class Recovery:
         registrations = self.result()
         with self.reported():
             self.look_up(looking)  # runs parts of functions: what they register then means nothing
-        return replace(registrations, lookups=tuple(self.lookups), gaps=tuple(self.gaps))
+        failures = self.failures() if self.state.stable_returns else {}
+        return replace(
+            registrations,
+            operators=tuple(replace(each, failure=failures.get(each.order)) for each in registrations.operators),
+            kernels=tuple(replace(each, failure=failures.get(each.order)) for each in registrations.kernels),
+            lookups=tuple(self.lookups),
+            gaps=tuple(self.gaps),
+        )
+
+    def failures(self) -> dict[int, str]:
+        """What the code throws where a call of the stable ABI fails, by the order of the registration.
+
+        The code behind the first call of each function is run as if that had failed: the rest of a text is constant.
+        """
+        process = self.process
+        texts: dict[str, str] = {}
+        for function, address in self.state.stable_returns.items():
+            process.machine.answer_call(1)
+            ended = self.attempt(address, (1,), _INSTRUCTIONS_OF_FAILURE)
+            if isinstance(ended, ProcessTermination) and ended.text:
+                texts[function] = ended.text
+        return {order: texts[name] for order, name in self.state.stable_calls.items() if name in texts}
 
     def recover(self) -> list[CallSite]:
         """Run everything that registers; return the calls that look up operators."""

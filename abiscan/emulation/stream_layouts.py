@@ -13,6 +13,8 @@ from abiscan.regex import regex
 _CLASS: Final = regex(r"St(7__cxx11)?1\d(basic_)([io]?)(string|f)streamIcSt11char_traitsIcE")
 _STRING_BUFFER: Final = {True: 104, False: 80}  # sizeof(std::stringbuf), with the new strings and with the old ones
 _FILE_BUFFER: Final = 240
+# Of std::ostream, std::istream and std::iostream, which have no buffer in them.
+_PARTS: Final = {"So": ((8, 0), (-8, -8)), "Si": ((16, 0), (-16, -16)), "Sd": ((24, 0), (8, -16), (-24, -24))}
 
 
 class StreamLayout(NamedTuple):
@@ -38,6 +40,8 @@ def layout_of(name: str) -> StreamLayout | None:
 
 def stream_layout(name: str) -> tuple[tuple[int, int], ...]:
     """What begins the parts of a stream's virtual table: where ``std::basic_ios`` is, where the whole object is."""
+    if name[4:] in _PARTS:
+        return _PARTS[name[4:]]
     layout = layout_of(name)
     if layout is None:
         return ()

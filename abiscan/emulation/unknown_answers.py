@@ -27,7 +27,7 @@ _BRACKETS: Final = regex(r"<[^<>]*>|\([^()]*\)|\[[^\[\]]*\]")
 
 # Functions of the C library that write through pointers: the argument, and how many bytes; a text for the argument that
 # tells it (POSIX.1-2017, and the layouts of glibc on 64-bit machines).
-_C_FUNCTIONS: Final[dict[str, dict[int, int | str]]] = {
+WRITES: Final[dict[str, dict[int, int | str]]] = {
     "time": {0: 8},
     "gettimeofday": {0: 16, 1: 8},
     "clock_gettime": {1: 16},
@@ -40,14 +40,9 @@ _C_FUNCTIONS: Final[dict[str, dict[int, int | str]]] = {
     "geteuid": {},
     "getgid": {},
     "getegid": {},
-    "isatty": {},
     "sched_getcpu": {},
     "getcpu": {0: 4, 1: 4},
     "syscall": {},
-    "rand": {},
-    "random": {},
-    "srand": {},
-    "srandom": {},
     "gethostname": {0: "1"},
     "getdomainname": {0: "1"},
     "getlogin": {},
@@ -61,10 +56,8 @@ _C_FUNCTIONS: Final[dict[str, dict[int, int | str]]] = {
     "sysinfo": {0: 112},
     "times": {0: 32},
     "ftime": {0: 16},
-    "localtime_r": {1: 56},
     "sched_getaffinity": {2: "1"},
     "pthread_getaffinity_np": {2: "1"},
-    "pthread_create": {0: 8},
 }
 
 
@@ -101,7 +94,7 @@ class _Call(Protocol):
 
 def written(call: _Call) -> Iterator[tuple[int, int]]:
     """The parts of memory, address and size, that an unknown function may have written."""
-    known = _C_FUNCTIONS.get(call.name)
+    known = WRITES.get(call.name)
     if known is not None:
         for index, size in known.items():
             address = call.argument(index)

@@ -32,8 +32,10 @@ from abiscan.inputs.session import Session
 from abiscan.inputs.sources import uses_torch
 from abiscan.regex import regex
 from abiscan.results.doctor import Ailment, Diagnosis, Trouble
+from abiscan.results.package import PackageVerdict
 from abiscan.torches.from_libs import build_of
 from abiscan.torches.torch import ImageTorch, TorchChoice, TorchOf
+from abiscan.words import first_line
 
 # auditwheel renames the libraries that it puts into a wheel: libc10-5de87c2d.so.
 _COPY: Final = regex(r"(?P<stem>lib\w+)(?:-[0-9a-f]{8})?(?P<end>\.so)")
@@ -95,6 +97,7 @@ def examine_environment(
     hardware = hardware or Hardware()
     ailments: list[Ailment] = []
     healthy: list[str] = []
+    incomplete: list[str] = []
     broken: list[Broken] = []
     for distribution in packages.installed(interpreter.search_path(python)):
         if distribution.name == "torch":
@@ -119,6 +122,7 @@ def examine_environment(
                 ailments.append(problem)
             else:
                 healthy.append(str(distribution))
+                incomplete += [f"{distribution} {lost}" for lost in _lost(judgement)]
         except InputError as error:  # such as that another pip is at work, and removes it
             disk.look_once()
             ailments.append(_unread(str(distribution), error))
@@ -137,6 +141,7 @@ def examine_environment(
             python=str(torch.interpreter.executable) if torch.interpreter else None,
             ailments=tuple(ailments),
             healthy=tuple(healthy),
+            incomplete=tuple(incomplete),
         ),
         broken=tuple(broken),
     )
@@ -200,6 +205,14 @@ def _judged(distribution: Distribution, choice: TorchOf, session: Session) -> Ju
     its = distribution.name, distribution.version, distribution.site, distribution.objects, distribution.source
     question = ["installed", *its, choice.executable]
     return answer(session.folder, question, lambda: judge(distribution, choice, session), ())
+
+
+def _lost(judgement: Judgement) -> Iterator[str]:
+    """What a package works without, and why, if it does."""
+    package = judgement.package
+    if package is not None and package.verdict is PackageVerdict.WORKS_WITHOUT:
+        reason = next((library.error for library in package.without if library.error), None)
+        yield f"{package.summary}: {first_line(reason)}" if reason else package.summary
 
 
 class Broken(Struct, frozen=True, kw_only=True):

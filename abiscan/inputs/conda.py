@@ -201,7 +201,7 @@ class CondaPackage:
 
     def _archives(self) -> Iterator[tarfile.TarFile]:
         """Unpack the package: return its tar archives."""
-        with self.path.open("rb") as stream:
+        with disk.opened(self.path) as stream:
             if self.path.suffix != ".conda":
                 yield self._tar(bz2.BZ2File(stream))
                 return

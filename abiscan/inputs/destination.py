@@ -17,6 +17,7 @@ from typing import IO, Final
 
 from msgspec import Struct
 
+from abiscan import regular
 from abiscan.errors import InputError
 from abiscan.inputs import isolation, temporary
 from abiscan.regex import regex
@@ -66,7 +67,7 @@ def check(path: Path) -> None:
         if place.status is not None and place.is_file:
             if not os.access(place.path, os.W_OK):
                 raise PermissionError(errno.EACCES, _READ_ONLY)
-            with contextlib.suppress(PermissionError), place.path.open("rb") as stream:
+            with contextlib.suppress(PermissionError), regular.opened(place.path) as stream:
                 if stream.read(4).startswith(_INPUTS):
                     problem = "is a library or an archive, which the output would replace"
                     raise InputError(str(path), problem, "name another file")

@@ -15,7 +15,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, BinaryIO, Final, TypeAlias
+
+from abiscan import regular
 
 Seen: TypeAlias = str | list[int] | None
 """What was seen: None where there was nothing."""
@@ -121,8 +123,17 @@ def read(path: StrPath) -> bytes:
 
     :raises OSError: it cannot be read
     """
+    with opened(path) as stream:
+        return stream.read()
+
+
+def opened(path: StrPath, *, buffering: int = -1) -> BinaryIO:
+    """A regular file, open for reading.
+
+    :raises OSError: it cannot be opened, or is no regular file
+    """
     _look("file", path)
-    return Path(path).read_bytes()
+    return regular.opened(path, buffering=buffering)
 
 
 def sha256(path: StrPath) -> str:
@@ -130,8 +141,7 @@ def sha256(path: StrPath) -> str:
 
     :raises OSError: it cannot be read
     """
-    _look("file", path)
-    with Path(path).open("rb") as stream:  # mapping it would take as much memory
+    with opened(path) as stream:  # mapping it would take as much memory
         status = os.fstat(stream.fileno())
         version = status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
         if known := _HASHES.get(version):

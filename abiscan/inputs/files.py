@@ -14,12 +14,14 @@ import os
 import posixpath
 import struct
 import tempfile
+import weakref
 import zipfile
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Final, Protocol
 
+from abiscan import regular
 from abiscan.binary.elf import ElfFile, SharedObject
 from abiscan.errors import InputError
 from abiscan.inputs import disk
@@ -95,9 +97,8 @@ class DiskFile:
 
         :raises InputError: it cannot be read
         """
-        disk.file(self.path)
         try:
-            with self.path.open("rb") as stream:
+            with disk.opened(self.path) as stream:
                 return stream.read(size)
         except OSError as error:
             raise unreadable(self.path, error) from error
@@ -154,7 +155,8 @@ def _sparse(parts: Trimmed, size: int, name: str) -> tuple[ElfFile, str]:
         copy.seek(unread.stop)
         copy.write(parts.end)
         copy.flush()
-        digest = hashlib.sha256(parts.beginning)
+        digest = hashlib.sha256(f"{unread} of {size}".encode())  # no whole file is what is before it and after it
+        digest.update(parts.beginning)
         digest.update(parts.end)
         return ElfFile.open(Path(copy.name), subject=name, unread=unread), digest.hexdigest()
 
@@ -229,9 +231,8 @@ def random_access(source: ElfSource) -> Iterator[Callable[[int, int], bytes]]:
         data = source.open().data
         yield lambda offset, size: bytes(data[offset : offset + size])
         return
-    disk.file(source.path)
     try:
-        stream = source.path.open("rb", buffering=0)
+        stream = disk.opened(source.path, buffering=0)
     except OSError as error:
         raise unreadable(source.path, error) from error
 
@@ -288,10 +289,11 @@ class Wheel:
         self._stream = stream
         self._announce: Callable[[Iterable[tuple[int, int]]], None] | None = getattr(stream, "prefetch", None)
         self._members: dict[str, WheelMember] = {}
-        if stream is None:
-            disk.file(path)
         try:
-            self._archive = zipfile.ZipFile(stream or path)
+            if stream is None:
+                stream = disk.opened(path)
+                weakref.finalize(self, stream.close)
+            self._archive = zipfile.ZipFile(stream)
         except OSError as error:
             raise unreadable(path, error) from error
         except (zipfile.BadZipFile, NotImplementedError, ValueError) as error:
@@ -319,13 +321,14 @@ class Wheel:
         """A member as text, undecodable bytes replaced."""
         return self.content(name).decode("utf-8", "replace")
 
-    def content(self, name: str) -> bytes:
+    def content(self, name: str, largest: int = LARGEST_TEXT) -> bytes:
         """All bytes of a member that is a text, by its path inside the wheel.
 
+        :param largest: the size beyond which it is no such text
         :raises InputError: as for ``read``, and if it is too large for a text
         """
         info = self._archive.getinfo(name)
-        if info.file_size > LARGEST_TEXT:
+        if info.file_size > largest:
             problem = f"claims to be a text of {info.file_size >> 20} MiB"
             raise InputError(f"{self.path}!{name}", problem, "the wheel is damaged or malicious")
         return self.read(info)
@@ -529,6 +532,19 @@ def exists(path: Path) -> bool:
         return path.exists()
     except OSError as error:
         raise unreadable(path, error) from error
+
+
+def require_regular(path: Path) -> None:
+    """Refuse a pipe or a device by its name, before anything else is said of it.
+
+    :raises InputError: it is one
+    """
+    status = disk.file(path)
+    if status is not None:
+        try:
+            regular.require_regular(status)
+        except OSError as error:
+            raise unreadable(path, error) from error
 
 
 def unreadable(path: Path, error: OSError) -> InputError:

@@ -16,9 +16,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final, cast
 
+import httpx2
 from msgspec import Struct
 from packaging import tags
-from packaging.metadata import parse_email
 from packaging.requirements import Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
@@ -26,16 +26,17 @@ from packaging.version import InvalidVersion, Version
 from unearth import Link, Package, PackageFinder
 from unearth.evaluator import TargetPython
 
+from abiscan import regular
 from abiscan.binary.elf import Machine
 from abiscan.binary.image import ImageSystem
 from abiscan.errors import InputError, UnreachableError
-from abiscan.inputs import disk, packages, programs
+from abiscan.inputs import disk, index_page, packages, programs
 from abiscan.inputs.files import Wheel
 from abiscan.inputs.index_options import FROM_SETTINGS, IndexOptions
 from abiscan.inputs.packages import RemoteWheel
-from abiscan.inputs.remote import RemoteFile, tidy
-from abiscan.inputs.requirement import Metadata, applying, environment_for, metadata_of
-from abiscan.inputs.web import Web
+from abiscan.inputs.remote import RemoteFile, sound_hash, tidy
+from abiscan.inputs.requirement import Metadata, applying, environment_for, metadata_of, required_by
+from abiscan.inputs.web import Web, page_of
 from abiscan.regex import regex
 
 if TYPE_CHECKING:
@@ -47,6 +48,11 @@ _MANYLINUX: Final = regex(r"manylinux_2_(\d+)_(\w+)")
 _MACOSX: Final = regex(r"macosx_(\d+)_(\d+)_(x86_64|arm64)")
 _LEGACY: Final = {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}
 _METADATA: Final = regex(r"[^/]+\.dist-info/METADATA")
+_LARGEST_METADATA: Final = 8 << 20
+_MOST_READ: Final = 2_000
+"""The most versions whose metadata one command reads."""
+
+_LONGEST_SPECIFIER: Final = 1_000
 
 
 class Settings(Struct, frozen=True, kw_only=True):
@@ -210,6 +216,7 @@ class Index:
         )
         self._finder = self._finder_of(only_binary=[":all:"])
         self._metadata: dict[Candidate, tuple[str, ...]] = {}
+        self._requirements: dict[Candidate, tuple[Requirement, ...]] = {}
         self._links: dict[Candidate, Link] = {}
         self._files: dict[Candidate, IO[bytes]] = {}
         tidy(folder)
@@ -217,7 +224,7 @@ class Index:
     def _finder_of(self, *, only_binary: Sequence[str]) -> PackageFinder:
         """What finds packages, all of them or those that are wheels."""
         return PackageFinder(
-            cast("Fetcher", self.web),  # its responses are those of httpx2, as those of unearth's own client
+            cast("Fetcher", _Pages(self.web)),  # its responses are those of httpx2, as those of unearth's own client
             index_urls=self.settings.index_urls,
             find_links=self.settings.find_links,
             target_python=TargetPython(py_ver=self.system.python, platforms=list(self.system.platforms)),
@@ -230,6 +237,7 @@ class Index:
         self.web.close()
         for file in self._files.values():
             file.close()
+        tidy(self._folder)
 
     @property
     def bytes_read(self) -> int:
@@ -299,8 +307,10 @@ class Index:
 
         :raises InputError: its metadata cannot be read
         """
-        found = (applying(line, self.system.environment) for line in self._requires(candidate))
-        return tuple(filter(None, found))
+        if candidate not in self._requirements:
+            found = (applying(line, self.system.environment) for line in self._requires(candidate))
+            self._requirements[candidate] = tuple(filter(None, found))
+        return self._requirements[candidate]
 
     def metadata(self, candidate: Candidate) -> Metadata:
         """What a version requires of torch.
@@ -316,8 +326,7 @@ class Index:
     def origin(self, candidate: Candidate) -> tuple[str, str | None]:
         """Where the wheel of a version is, and its SHA-256 as far as the index states it: which bytes it has."""
         link = self._links[candidate]
-        stated: str | None = (link.hash_option or {}).get("sha256", [None])[0]
-        return link.url_without_fragment, stated
+        return link.url_without_fragment, sound_hash((link.hash_option or {}).get("sha256", [None])[0])
 
     def size(self, candidate: Candidate) -> int:
         """The size of the wheel of a version, in bytes."""
@@ -326,8 +335,11 @@ class Index:
 
     def _requires(self, candidate: Candidate) -> tuple[str, ...]:
         if candidate not in self._metadata:
-            raw, _ = parse_email(self._metadata_of_index(candidate) or self._metadata_of_wheel(candidate))
-            self._metadata[candidate] = tuple(raw.get("requires_dist", ()))
+            if len(self._metadata) >= _MOST_READ:
+                problem = f"more than {_MOST_READ:,} versions would have to be looked at"
+                raise InputError(candidate.name, problem, f"narrow it down, as in '{candidate.name}>=VERSION'")
+            content = self._metadata_of_index(candidate) or self._metadata_of_wheel(candidate)
+            self._metadata[candidate] = required_by(content.decode("utf-8", "replace"), f"{candidate.wheel}.metadata")
         return self._metadata[candidate]
 
     def _metadata_of_index(self, candidate: Candidate) -> bytes | None:
@@ -335,7 +347,7 @@ class Index:
         link = self._links[candidate]
         if not link.dist_info_metadata or link.dist_info_link is None:
             return None
-        page = self.web.get(link.dist_info_link.normalized)
+        page = self.web.get(link.dist_info_link.normalized, largest=_LARGEST_METADATA)
         if page.is_error:
             return None
         stated = link.dist_info_metadata.get("sha256") if isinstance(link.dist_info_metadata, dict) else None
@@ -349,7 +361,7 @@ class Index:
         name = next(filter(_METADATA.fullmatch, wheel.names()), None)
         if name is None:
             raise InputError(candidate.wheel, "has no metadata", "the wheel is damaged")
-        return wheel.content(name)
+        return wheel.content(name, _LARGEST_METADATA)
 
     def _open(self, candidate: Candidate) -> IO[bytes]:
         link, (url, sha256) = self._links[candidate], self.origin(candidate)
@@ -366,11 +378,34 @@ class Index:
         return self._files[candidate]
 
 
+class _Pages:
+    """What unearth reads of the pages of indexes: nothing beyond the limits of ``index_page``."""
+
+    def __init__(self, web: Web) -> None:
+        self.iter_secure_origins, self.head, self.get_stream = web.iter_secure_origins, web.head, web.get_stream
+        self._web = web
+
+    def get(self, url: str, *, headers: Mapping[str, str] | None = None) -> httpx2.Response:
+        """A page, as JSON whatever it is on the index."""
+        page = self._web.get(url, headers=headers)
+        kind = page.headers.get("Content-Type", "")
+        if page.is_error or not kind.lower().startswith(index_page.KINDS):
+            return page
+        content = index_page.bounded(str(page.url), kind, page.content)
+        return page_of(page.status_code, str(page.url), index_page.JSON, content)
+
+
 def _is_sound(link: Link) -> bool:
-    """Whether what an index says of a file has the types of PEP 691, which unearth does not verify."""
+    """Whether what an index says of a file has the types of PEP 691, and it names no file of this machine.
+
+    unearth does not verify that.
+    """
     requires, hashes = link.requires_python, link.hashes
-    return isinstance(requires, str | None) and (
-        hashes is None or (isinstance(hashes, dict) and all(isinstance(value, str) for value in hashes.values()))
+    return (
+        isinstance(requires, str | None)
+        and len(requires or "") <= _LONGEST_SPECIFIER
+        and (hashes is None or (isinstance(hashes, dict) and all(isinstance(value, str) for value in hashes.values())))
+        and (link.comes_from is None or link.comes_from.startswith("file:") or not link.is_file)
     )
 
 
@@ -383,7 +418,7 @@ def _path(link: Link) -> Path:
 
 def _opened(path: Path) -> IO[bytes]:
     try:
-        return path.open("rb")
+        return regular.opened(path)
     except (OSError, ValueError) as error:
         raise _unreadable(str(path), error) from error
 

@@ -1,12 +1,14 @@
 """The folder of what is kept between runs: each file is written whole, and together they stay within a limit.
 
 What was not used for the longest time goes first; the time of the last use is the modification time of the file. If the
-folder cannot be written (full disk, read-only home), runs take longer, but results are the same.
+folder cannot be written (full disk, read-only home), runs take longer, but results are the same. Each file begins with
+the hash of the rest: one that is damaged, a link, or no file of this user's counts as none, and is made anew.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import tempfile
 import time
@@ -14,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from abiscan import regular
 from abiscan.errors import InputError
 
 DEFAULT_LIMIT: Final = 10**9
@@ -21,6 +24,7 @@ DEFAULT_LIMIT: Final = 10**9
 
 _LIMIT: Final = "limit"  # the name of the file that has the user's
 _KINDS: Final = ("*.operators", "*.headers", "*.layouts", "*.answer", "*.content", "*.part")
+_DIGEST_SIZE: Final = 32
 _WHEELS: Final = "wheels/*"  # which have a limit of their own
 _DAY: Final = 24 * 3600  # the time of the last use need not be exact, and writing it takes time, too
 _ABANDONED: Final = 3600  # a run that writes a file does not take longer
@@ -47,7 +51,7 @@ def clear(folder: Path) -> None:
 def limit(folder: Path) -> int:
     """How many bytes are kept at most, without wheels."""
     with contextlib.suppress(OSError, ValueError):
-        return int((folder / _LIMIT).read_text("ascii"))
+        return int(read(folder / _LIMIT))
     return DEFAULT_LIMIT
 
 
@@ -57,8 +61,7 @@ def set_limit(folder: Path, size: int) -> None:
     :raises InputError: the folder cannot be written
     """
     try:
-        with written_whole(folder / _LIMIT) as part:
-            part.write_text(str(size), "ascii")
+        write(folder / _LIMIT, str(size).encode())
     except OSError as error:
         raise InputError(str(folder), f"cannot be written: {error.strerror or error}") from error
     tidy(folder)
@@ -79,6 +82,28 @@ def used(file: Path) -> None:
     with contextlib.suppress(OSError):
         if time.time() - _last_use(file) > _DAY:
             os.utime(file)
+
+
+def read(path: Path) -> bytes:
+    """What was written.
+
+    :raises OSError: there is no file of this user's
+    :raises ValueError: it is damaged
+    """
+    with regular.opened(path, own=True) as stream:
+        digest, data = stream.read(_DIGEST_SIZE), stream.read()
+    if hashlib.sha256(data).digest() != digest:
+        raise ValueError(f"{path} is damaged")
+    return data
+
+
+def write(path: Path, data: bytes) -> None:
+    """Write a file whole, or not at all.
+
+    :raises OSError: it cannot be written
+    """
+    with written_whole(path) as part:
+        part.write_bytes(hashlib.sha256(data).digest() + data)
 
 
 @contextlib.contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import posixpath
 import re
+import subprocess
 import sys
 import urllib.parse
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +16,7 @@ from msgspec import Struct
 
 from abiscan.errors import InputError
 from abiscan.inputs import disk, interpreter, programs
-from abiscan.inputs.files import exists
+from abiscan.inputs.files import exists, require_regular
 from abiscan.inputs.image_files import IMAGE_NAME
 from abiscan.regex import regex
 from abiscan.words import did_you_mean
@@ -28,6 +29,12 @@ FIX: Final = "pass a .so, a wheel, a folder, NAME==VERSION or the name of an ins
 _PATTERN: Final = regex(r"[*?\[]")
 _FILE: Final = regex(r"[/\\]|\.(so(\.[0-9]+)*|whl|conda|tar\.bz2|pyd|dll|dylib)$")
 _SUFFIX: Final = regex(r"\.so|\.pyd|\.dll|\.dylib", re.IGNORECASE)
+_FETCH_SECONDS: Final = 3_600
+_RETRIES: Final = "2"
+_LARGEST_LOG: Final = 16 << 20
+_UNFETCHED: Final = regex(r"Could not fetch URL (?P<url>\S+?): (?P<why>.*?)(?: - skipping)?$", re.MULTILINE)
+_OUT_OF_MEMORY: Final = regex(r"MemoryError(:.*)?\s*$", re.MULTILINE)
+_STATUS: Final = regex(r"too many (\d{3}) error|(\d{3}) (?:Client|Server) Error")
 _DRIVE: Final = regex(r"/[A-Za-z]:/")
 
 
@@ -197,14 +204,39 @@ def fetch(requirement: str, folder: Path, python: str | None, options: Sequence[
     :raises InputError: there is no such wheel; with pip's error
     """
     disk.look_once()
-    words = ["download", "-qq", "--no-deps", "--only-binary", ":all:", "--dest", str(folder), *options, requirement]
+    log = folder / "pip.log"
+    words = ["download", "-qq", "--no-deps", "--only-binary", ":all:", "--dest", str(folder), "--log", str(log)]
     before = set(folder.iterdir())
-    process = programs.run([*pip(python), *words], capture_output=True)
+    try:
+        command = [*pip(python), *words, "--retries", _RETRIES, *options, requirement]
+        process = programs.run(command, capture_output=True, timeout=_FETCH_SECONDS)
+    except subprocess.TimeoutExpired as error:
+        problem = f"could not download a wheel: pip was not done after {_FETCH_SECONDS} s, and was stopped"
+        raise InputError(requirement, problem, "check the network and the index settings") from error
     fetched = next((path for path in folder.iterdir() if path not in before and path.suffix == ".whl"), None)
     if process.returncode or fetched is None:
+        if failed := _unfetched(log, process.stderr):
+            problem = f"could not download a wheel: {failed}"
+            raise InputError(requirement, problem, "check the network and the index settings, or run it again")
         problem = f"could not download a wheel: {pip_error(process.stderr)}"
         raise InputError(requirement, problem, "check that there is a wheel for this Python and machine")
     return fetched
+
+
+def _unfetched(log: Path, stderr: str) -> str | None:
+    """Return why pip could not read the page of an index, which it says in its log alone; None if it could."""
+    try:
+        with disk.opened(log) as stream:
+            text = stream.read(_LARGEST_LOG).decode("utf-8", "replace")
+    except OSError:
+        text = ""
+    if match := _UNFETCHED.search(text):
+        if status := _STATUS.search(match["why"]):
+            reason = f"the server answers {status[1] or status[2]}"
+        else:
+            reason = "the server did not answer in time" if "timed out" in match["why"] else match["why"]
+        return f"{match['url'].rpartition('@')[2]}: {reason}"
+    return "pip ran out of memory as it read the index" if _OUT_OF_MEMORY.search(f"{text}\n{stderr}") else None
 
 
 def pip_error(stderr: str) -> str:
@@ -226,6 +258,8 @@ def named(
     """
     if not word:
         raise InputError('""', "is no target", "pass a .so, a wheel, a folder, NAME==VERSION or an installed package")
+    if word == "-":
+        raise InputError(word, "the standard input is no target", "write it to a file, and pass that")
     path = Path(word)
     if not is_name(word):
         return existing(path)
@@ -268,6 +302,8 @@ def existing(path: Path) -> Path:
     """
     if not exists(path):
         raise _missing(path)
+    if not disk.is_dir(path):
+        require_regular(path)
     return path
 
 

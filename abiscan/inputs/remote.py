@@ -1,7 +1,9 @@
 """Files on a server, read in place over HTTP ranges, and kept in a cache of limited size.
 
-What was read stays in a sparse file; a list of its parts that are there is appended to only after they were written. So
-an interrupted run is continued by the next one. A server that knows no ranges sends the file whole, once.
+What was read stays in a sparse file; a list of its parts that are there, with their hashes, is appended to only after
+they were written. So an interrupted run is continued by the next one, and a part that is damaged is read again. The two
+belong to one address and one stated hash: what another server says of a file with the same hash is not believed. A
+server that knows no ranges sends the file whole, once. Where the cache cannot be written, the file is a temporary one.
 """
 
 from __future__ import annotations
@@ -11,12 +13,17 @@ import contextlib
 import hashlib
 import io
 import json
+import os
+import tempfile
+import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Final
+from urllib.parse import urlsplit
 
 import httpx2
 
+from abiscan import regular
 from abiscan.errors import InputError, UnreachableError
 from abiscan.inputs.kept import allocated
 from abiscan.inputs.web import Web
@@ -40,10 +47,25 @@ _LONGEST: Final = 2 << 20
 _SMALL: Final = 512 << 10
 """A file of this size takes less time to fetch whole than in parts."""
 
+_LARGEST: Final = 4 << 30
+"""No wheel is larger: the largest of torch has 3 GB."""
+
 _NOTED: Final = 1 << 20
 _TRIES: Final = 3
 _RANGE: Final = regex(r"bytes (\d+)-(\d+)/(\d+)")
+_DATA: Final = (
+    os.O_RDWR
+    | os.O_CREAT
+    | sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_NOFOLLOW", "O_CLOEXEC", "O_BINARY", "O_NOINHERIT"))
+)
+_SHA256: Final = regex(r"[0-9a-f]{64}")
 _AGAIN: Final = "run it again; if that does not help, the server is at fault"
+
+
+def sound_hash(stated: object) -> str | None:
+    """A SHA-256 as an index states it, in lower case; None if it is none, or cannot be that of anything."""
+    text = stated.lower() if isinstance(stated, str) else ""
+    return text if _SHA256.fullmatch(text) and text.strip("0") else None
 
 
 class RemoteFile(io.RawIOBase):
@@ -57,42 +79,70 @@ class RemoteFile(io.RawIOBase):
         super().__init__()
         self._web = web
         self._url = url
-        self._sha256 = sha256
+        self._sha256 = sound_hash(sha256)
         self.name = url.rpartition("/")[2].partition("#")[0]
-        key = hashlib.sha256((sha256 or url).encode("utf-8", "backslashreplace")).hexdigest()
-        self._data_path, self._parts_path = folder / f"{key}.data", folder / f"{key}.parts"
+        key = _key(url, self._sha256)
+        self._folder, self._data_path = folder, folder / f"{key}.data"
+        self._parts_path: Path | None = folder / f"{key}.parts"  # None for a temporary file
         self._position = 0
         self._size = -1
         self._tag: str | None = None
-        self._parts: list[tuple[int, int]] = []
+        self._kept: list[tuple[int, int, str]] = []  # what an earlier run read: not checked yet, with hashes
+        self._parts: list[tuple[int, int]] = []  # what is there, and sound
         self._next = 0  # where a sequential reader goes on
         self._ahead = _BLOCK
-        self._data = self._opened(folder)
+        self._data = self._opened()
 
-    def _opened(self, folder: Path) -> IO[bytes]:
+    def _opened(self) -> IO[bytes]:
+        """The file of the cache, or a temporary one."""
+        if self._parts_path is None:
+            return self._temporary()
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            self._read_parts()
-            if not self._data_path.exists():
-                self._forget()
-                self._data_path.touch()
-            self._data_path.touch()  # the time of its last use
-            return self._data_path.open("r+b", buffering=0)
+            self._folder.mkdir(parents=True, exist_ok=True)
+            data = os.fdopen(os.open(self._data_path, _DATA, 0o600), "r+b", buffering=0)
+            try:
+                regular.require_regular(os.fstat(data.fileno()), own=True)
+                os.utime(self._data_path)  # the time of its last use
+                self._read_parts()
+            except BaseException:
+                data.close()
+                raise
+        except OSError:
+            return self._temporary()
+        return data
+
+    def _temporary(self) -> IO[bytes]:
+        """A file that goes with this process.
+
+        :raises InputError: it cannot be made, either
+        """
+        self._parts_path = None
+        try:
+            return tempfile.TemporaryFile(buffering=0)
         except OSError as error:
-            raise InputError(str(folder), f"cannot be written: {error.strerror or error}", "free some space") from error
+            raise _unwritable(error) from error
 
     def _read_parts(self) -> None:
-        with contextlib.suppress(FileNotFoundError, UnicodeDecodeError):
-            for line in self._parts_path.read_text("utf-8").splitlines():
-                # A line that cannot be read is from a run that was killed.
-                with contextlib.suppress(ValueError, KeyError, TypeError, IndexError):
-                    known = json.loads(line)
-                    if isinstance(known, dict):
-                        self._size, self._tag = int(known["size"]), known["tag"]
-                    else:
-                        self._add(int(known[0]), int(known[1]))
-        if self._size < 0 or any(end > self._size for _, end in self._parts):
-            self._parts, self._size = [], -1
+        assert self._parts_path is not None
+        try:
+            with regular.opened(self._parts_path, own=True) as stream:
+                lines = stream.read().decode("ascii", "replace").splitlines()
+        except FileNotFoundError:
+            lines = []
+        for line in lines:
+            # A line that cannot be read is from a run that was killed, or damaged.
+            with contextlib.suppress(ValueError, KeyError, TypeError):
+                check, _, text = line.partition(" ")
+                if check != _check_of(text):
+                    continue
+                known = json.loads(text)
+                if isinstance(known, dict):
+                    self._size, self._tag = int(known["size"]), known["tag"]
+                else:
+                    start, end, digest = known
+                    self._kept.append((int(start), int(end), str(digest)))
+        if not 0 <= self._size <= _LARGEST or any(not 0 <= start < end <= self._size for start, end, _ in self._kept):
+            self._kept, self._size = [], -1
 
     def readable(self) -> bool:
         """It is."""
@@ -130,17 +180,16 @@ class RemoteFile(io.RawIOBase):
         if end <= self._position:
             return b""
         self._require(self._position, end)
-        self._data.seek(self._position)
-        data = self._data.read(end - self._position)
+        data = self._there(self._position, end)
         if len(data) != end - self._position:
             self._forget()
-            raise InputError(self.name, "is damaged in the cache", "run it again")
+            raise InputError(self.name, "was changed in the cache while it was read", "run it again")
         self._position = end
         return data
 
     def prefetch(self, parts: Iterable[tuple[int, int]]) -> None:
         """Have these parts, by their starts and ends: in few requests, and of what is elsewhere nothing."""
-        wanted = [gap for start, end in sorted(parts) for gap in self._gaps(start, min(end, self.size))]
+        wanted = [gap for start, end in sorted(parts) for gap in self._lacking(start, min(end, self.size))]
         joined: list[tuple[int, int]] = []
         for start, end in wanted:
             first, last = joined.pop() if joined and start - joined[-1][1] < _APART else (start, end)
@@ -177,7 +226,7 @@ class RemoteFile(io.RawIOBase):
 
     def _require(self, start: int, end: int) -> None:
         """Have these bytes in the cache, and some more if they are read one after the other."""
-        gap = next(iter(self._gaps(start, end)), None)
+        gap = next(iter(self._gaps(start, end)), None) and next(iter(self._lacking(start, end)), None)
         if gap is None:
             return
         self._ahead = min(2 * self._ahead, _LONGEST) if gap[0] == self._next else self._block
@@ -185,7 +234,7 @@ class RemoteFile(io.RawIOBase):
         self._next = self._parts[bisect.bisect_right(self._parts, (gap[0], self._size + 1)) - 1][1]
 
     def _missing(self, start: int, end: int) -> None:
-        for first, last in list(self._gaps(start, end)):
+        for first, last in self._lacking(start, end):
             for left in reversed(range(_TRIES)):
                 here = next(self._gaps(first, last), None)
                 if here is None:
@@ -229,7 +278,7 @@ class RemoteFile(io.RawIOBase):
                 break
             if at + len(part) > end:
                 raise self._error("the server sent more than it said")
-            self._write(at, part)
+            self._write(at, part, noted)
             at += len(part)
             if at - noted >= _NOTED and at < end:  # in case the run is killed
                 self._have(noted, at)
@@ -241,59 +290,122 @@ class RemoteFile(io.RawIOBase):
             raise _BrokenOffError(f"the server sent {at - start} bytes instead of {end - start}")
 
     def _receive_whole(self, response: httpx2.Response) -> None:
-        """Keep a body that is the whole file."""
+        """Keep a body that is the whole file; what cannot be continued does not stay."""
         self._check_encoding(response)
         self._forget()
+        try:
+            self._receive_all(response)
+        except BaseException:
+            self._forget()
+            raise
+
+    def _receive_all(self, response: httpx2.Response) -> None:
         stated = response.headers.get("Content-Length", "")
         at = 0
         for part in self._web.received(response, self._url):
-            if at + len(part) > CACHE_BYTES:
-                raise self._error(f"is larger than the cache ({CACHE_BYTES >> 30} GiB)")
-            self._write(at, part)
+            if at + len(part) > _LARGEST:
+                raise self._too_large()
+            self._write(at, part, 0)
             at += len(part)
         if stated.isdigit() and int(stated) != at:
             raise self._error(f"the server sent {at} bytes instead of {stated}")
         self._know(at, response.headers.get("ETag"))
-        self._have(0, at)
+        for start in range(0, at, _NOTED):
+            self._have(start, min(start + _NOTED, at))
 
     def _check_encoding(self, response: httpx2.Response) -> None:
         encoding = response.headers.get("Content-Encoding", "identity")
         if encoding.lower() != "identity":
             raise self._error(f"the server sent it encoded with {encoding}, which was not asked for")
 
-    def _write(self, at: int, part: bytes) -> None:
+    def _there(self, start: int, end: int) -> bytes:
+        """These bytes of the file of the cache; fewer if it is shorter."""
         try:
-            self._data.seek(at)
-            self._data.write(part)
+            self._data.seek(start)
+            return self._data.read(end - start)
+        except OSError:
+            return b""
+
+    def _write(self, at: int, part: bytes, since: int) -> None:
+        """Write a part of the file; where the cache takes no more, go on in a temporary file.
+
+        :param since: where what has just been received begins, and is not noted yet
+        """
+        try:
+            _write_all(self._data, at, part)
         except OSError as error:
-            problem = f"cannot be written: {error.strerror or error}"
-            raise InputError(str(self._data_path.parent), problem, "free some space") from error
+            if self._parts_path is None:
+                raise _unwritable(error) from error
+            with self._data as cached:
+                parts = [*self._parts, (since, at)]
+                self._kept = []
+                self._delete()
+                self._data = self._temporary()
+                try:
+                    for start, end in parts:
+                        cached.seek(start)
+                        for here in range(start, end, _NOTED):
+                            _write_all(self._data, here, cached.read(min(_NOTED, end - here)))
+                    _write_all(self._data, at, part)
+                except OSError as another:
+                    raise _unwritable(another) from another
 
     def _know(self, size: int, tag: str | None) -> None:
+        if size > _LARGEST:
+            raise self._too_large()
         self._size, self._tag = size, tag
         self._note({"size": size, "tag": tag})
 
     def _have(self, start: int, end: int) -> None:
         if start < end:
             self._add(start, end)
-            self._note([start, end])
-        if self._sha256 is not None and self._parts == [(0, self._size)]:
-            self._data.seek(0)
+            self._note([start, end, hashlib.sha256(self._there(start, end)).hexdigest()])
+        known = sum(stop - begin for begin, stop, _ in self._kept) + sum(stop - begin for begin, stop in self._parts)
+        if self._sha256 is not None and known >= self._size and not self._lacking(0, self._size):
             digest = hashlib.sha256()
-            while block := self._data.read(1 << 20):
-                digest.update(block)
+            for at in range(0, self._size, _NOTED):
+                digest.update(self._there(at, min(at + _NOTED, self._size)))
             if digest.hexdigest() != self._sha256:
                 self._forget()
                 raise self._error("is not the file that the index describes: its hash differs")
 
     def _note(self, what: object) -> None:
-        with self._parts_path.open("a", encoding="utf-8") as stream:
-            stream.write(json.dumps(what) + "\n")
+        """Add a line to the list of parts; one that is not whole is read as none."""
+        if self._parts_path is not None:
+            text = json.dumps(what)
+            with contextlib.suppress(OSError):
+                descriptor = os.open(self._parts_path, _DATA | os.O_APPEND, 0o600)
+                try:
+                    regular.require_regular(os.fstat(descriptor), own=True)
+                    os.write(descriptor, f"{_check_of(text)} {text}\n".encode())
+                finally:
+                    os.close(descriptor)
 
     def _forget(self) -> None:
         """Begin again: what is there is not, or no longer, of this file."""
-        self._parts, self._size, self._tag = [], -1, None
-        self._parts_path.unlink(missing_ok=True)
+        self._parts, self._kept, self._size, self._tag = [], [], -1, None
+        self._data.close()
+        self._delete()  # another run may read the same file: it goes on with what it has open
+        self._data = self._opened()
+
+    def _delete(self) -> None:
+        """Delete what is in the cache."""
+        if self._parts_path is not None:
+            for path in (self._parts_path, self._data_path):
+                with contextlib.suppress(OSError):
+                    path.unlink(missing_ok=True)
+
+    def _lacking(self, start: int, end: int) -> list[tuple[int, int]]:
+        """What of these bytes is to be read, once what an earlier run has kept of them is checked."""
+        wanted = list(self._gaps(start, end))
+        if wanted and self._kept:
+            touched = [part for part in self._kept if any(part[0] < last and part[1] > first for first, last in wanted)]
+            self._kept = [part for part in self._kept if part not in touched] if touched else self._kept
+            for first, last, digest in touched:
+                if hashlib.sha256(self._there(first, last)).hexdigest() == digest:
+                    self._add(first, last)
+            wanted = list(self._gaps(start, end))
+        return wanted
 
     def _add(self, start: int, end: int) -> None:
         kept = [part for part in self._parts if part[1] < start or part[0] > end]
@@ -320,6 +432,9 @@ class RemoteFile(io.RawIOBase):
             raise self._error(f"the server sent a wrong Content-Range: {response.headers.get('Content-Range')}")
         return start, last + 1, size
 
+    def _too_large(self) -> UnreachableError:
+        return self._error(f"is larger than any wheel ({_LARGEST >> 30} GiB)")
+
     def _error(self, problem: str) -> UnreachableError:
         return UnreachableError(self.name, problem, _AGAIN)
 
@@ -332,13 +447,37 @@ def _asking(part: str | None) -> dict[str, str]:
     return {"Accept-Encoding": "identity", **({"Range": part} if part else {})}
 
 
+def _key(url: str, sha256: str | None) -> str:
+    """What tells files apart: the address without credentials and signatures, and the hash that is stated there."""
+    parts = urlsplit(url)
+    address = url if sha256 is None else f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+    return hashlib.sha256(json.dumps([address, sha256]).encode()).hexdigest()
+
+
+def _check_of(text: str) -> str:
+    return f"{zlib.crc32(text.encode()):08x}"
+
+
+def _write_all(file: IO[bytes], at: int, part: bytes) -> None:
+    """Write at an offset: a disk that is nearly full takes less than it is given."""
+    file.seek(at)
+    view = memoryview(part)
+    while view:
+        view = view[file.write(view) :]
+
+
+def _unwritable(error: OSError) -> InputError:
+    problem = f"cannot be written: {error.strerror or error}"
+    return InputError("the folder for temporary files", problem, "free some space, or name another folder in TMPDIR")
+
+
 def tidy(folder: Path, limit: int = CACHE_BYTES) -> None:
     """Delete what was not used for the longest time, until the cache is within its limit."""
     with contextlib.suppress(OSError):
-        files = sorted(folder.glob("*.data"), key=lambda file: file.stat().st_mtime, reverse=True)
+        files = [*folder.glob("*.data"), *folder.glob("*.page")]
         total = 0
-        for file in files:
-            total += allocated(file.stat())
+        for file in sorted(files, key=lambda file: file.lstat().st_mtime, reverse=True):
+            total += allocated(file.lstat())
             if total > limit:
                 file.unlink(missing_ok=True)
                 file.with_suffix(".parts").unlink(missing_ok=True)

@@ -12,6 +12,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, Specifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
+from abiscan.errors import InputError
 from abiscan.inputs.version import number_of
 from abiscan.regex import regex
 
@@ -21,6 +22,9 @@ UNREADABLE_REQUIREMENT: Final = (
 )
 """What parsing a requirement and evaluating its marker may raise."""
 
+_MOST_REQUIREMENTS: Final = 5_000
+_LONGEST_REQUIREMENT: Final = 10_000
+_NO_NUMBER: Final = regex(r"[0-9]{1000}")  # Python takes none of 4,300 digits, and packaging says so anywhere
 _FIELD: Final = regex(r"^([A-Za-z-]+):[ \t]*(.*(?:\n[ \t]+.*)*)", re.MULTILINE)
 _WHEEL_OF_TORCH: Final = regex(r"/torch-([^-/+%]+)(?:(?:\+|%2B)[^-/]*)?-[^/]*\.whl(?:[#?].*)?$")
 _PYTHON_TAG: Final = regex(r"-cp3([0-9]+)-(?!abi3)[^-]+-[^-]+\.whl$")
@@ -77,11 +81,23 @@ def read_metadata(text: str, wheel_name: str) -> Metadata:
     Environment markers are evaluated for the system, the Python and the machine in the file name of the wheel, or for
     Linux if it is for any system. Requirements of extras are ignored. Several requirements are combined.
     """
-    # The email package does the same, but importing it takes longer than checking a small wheel.
-    fields = _FIELD.findall(text.replace("\r\n", "\n").partition("\n\n")[0])
+    fields = _fields(text)
     requirements = [value for name, value in fields if name.lower() == "requires-dist"]
     version = next((value for name, value in fields if name.lower() == "version"), "")
     return metadata_of(requirements, version, wheel_name)
+
+
+def required_by(text: str, subject: str) -> tuple[str, ...]:
+    """The requirements in a METADATA file.
+
+    :param subject: its name
+    :raises InputError: there are more than any package has
+    """
+    lines = tuple(value for name, value in _fields(text) if name.lower() == "requires-dist")
+    if len(lines) > _MOST_REQUIREMENTS:
+        problem = f"has {len(lines):,} requirements, more than {_MOST_REQUIREMENTS:,}"
+        raise InputError(subject, problem, "choose another version; the package is damaged or malicious")
+    return lines
 
 
 def applying(line: str, environment: Mapping[str, str] | None = None) -> Requirement | None:
@@ -89,6 +105,8 @@ def applying(line: str, environment: Mapping[str, str] | None = None) -> Require
 
     :param environment: for the marker; by default this one, without extras
     """
+    if len(line) > _LONGEST_REQUIREMENT or _NO_NUMBER.search(line):
+        return None
     try:
         requirement = Requirement(line)
         if requirement.marker is None or requirement.marker.evaluate({"extra": "", **(environment or {})}):
@@ -186,6 +204,12 @@ def _specifiers(pairs: Iterable[tuple[str, str]]) -> SpecifierSet:
         return SpecifierSet(",".join(str(Specifier(f"{operator}{version}")) for operator, version in pairs))
     except InvalidSpecifier:
         return SpecifierSet()
+
+
+def _fields(text: str) -> list[tuple[str, str]]:
+    # The email package does the same, but importing it takes longer than checking a small wheel.
+    fields: list[tuple[str, str]] = _FIELD.findall(text.replace("\r\n", "\n").partition("\n\n")[0])
+    return fields
 
 
 def simplest(wanted: Collection[Version], known: Sequence[Version]) -> str | None:

@@ -11,6 +11,7 @@ from msgspec import Struct
 from packaging.requirements import Requirement
 
 from abiscan.errors import InputError
+from abiscan.inputs import disk
 from abiscan.inputs.requirement import UNREADABLE_REQUIREMENT
 from abiscan.regex import regex
 
@@ -40,7 +41,7 @@ def _lines(path: Path, above: tuple[Path, ...], *, constraint: bool) -> Iterator
     if path.resolve() in above:
         raise InputError(str(path), "includes itself")
     try:
-        text = path.read_text("utf-8")
+        text = disk.read(path).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(str(path), f"cannot be read: {getattr(error, 'strerror', None) or error}") from error
     for number, line in enumerate(re.sub(r"\\\r?\n", " ", text).splitlines(), 1):

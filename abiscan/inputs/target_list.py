@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from abiscan.errors import InputError
+from abiscan.inputs import disk
 from abiscan.inputs.files import exists
 from abiscan.inputs.kinds import may_be_package
 
@@ -41,7 +42,7 @@ def _is_list(word: str) -> bool:
 
 def _listed(word: str) -> Iterator[str]:
     try:
-        lines = sys.stdin.read() if word == STDIN else Path(word).read_text("utf-8")
+        lines = sys.stdin.read() if word == STDIN else disk.read(word).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         problem = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
         raise InputError(

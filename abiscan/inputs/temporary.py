@@ -18,6 +18,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Final
 
+from abiscan.errors import InputError
 from abiscan.inputs import isolation
 from abiscan.regex import regex
 
@@ -73,10 +74,23 @@ def _remove(path: Path) -> None:
             path.unlink()
 
 
+def new_folder() -> Path:
+    """Return a new temporary folder.
+
+    :raises InputError: none can be made
+    """
+    try:
+        return Path(tempfile.mkdtemp(prefix="abiscan-"))
+    except OSError as error:
+        problem = f"cannot be written: {error.strerror or error}"
+        fix = "free some space, lift the limit on the size of files, or name another folder in TMPDIR"
+        raise InputError("the folder for temporary files", problem, fix) from error
+
+
 @contextlib.contextmanager
 def folder() -> Iterator[Path]:
     """A temporary folder."""
-    path = Path(tempfile.mkdtemp(prefix="abiscan-"))
+    path = new_folder()
     with noted(path):
         yield path
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from abiscan.errors import InputError
 from abiscan.inputs import destination as writable
+from abiscan.words import clean
 
 if TYPE_CHECKING:
     from logging import LogRecord
@@ -96,6 +97,4 @@ def begin(name: str, *, anew: bool = True) -> None:
 def line(logger: str, message: str) -> str:
     """The line for a message: the room and the text, without what could steer a terminal or begin another line."""
     text = message if len(message) <= _LONGEST else f"{message[:_LONGEST]}…"
-    if not text.isprintable():
-        text = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
-    return f"{logger.removeprefix('abiscan.')}: {text}"
+    return f"{logger.removeprefix('abiscan.')}: {clean(text)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TypeAlias
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 MinorVersion: TypeAlias = tuple[int, int]
 """The version that the dispatcher's rules depend on: ``(2, 13)`` for 2.13.0, 2.13.1 and all of their builds."""
@@ -49,7 +49,7 @@ class TorchVersion(Version):
 def _parsed(text: str) -> TorchVersion | None:
     try:
         return TorchVersion(text)
-    except InvalidVersion:
+    except ValueError:  # InvalidVersion, or a number of thousands of digits
         return None
 
 

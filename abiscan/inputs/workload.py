@@ -11,7 +11,7 @@ import re
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 from abiscan.errors import InputError
 from abiscan.inputs import disk
@@ -44,11 +44,11 @@ def read_workload(path: Path) -> tuple[str, ...]:
     :raises InputError: it has none of the three formats, is damaged, or too large
     """
     try:
-        disk.file(path)
-        with path.open("rb") as stream:
+        with disk.opened(path) as stream:
             is_archive = stream.read(4) == b"PK\x03\x04"
-        names = _archived(path) if is_archive else _listed(path)
-        return tuple(sorted(set(names)))
+            stream.seek(0)
+            names = set(_archived(path, stream) if is_archive else _listed(path, stream))
+        return tuple(sorted(names))
     except ValueError as error:  # a path with a null character, which no file can have
         raise InputError(repr(str(path)), "is not a path", _FIX) from error
     except UNPACKING as error:
@@ -56,11 +56,12 @@ def read_workload(path: Path) -> tuple[str, ...]:
         raise InputError(str(path), f"cannot be read: {reason}", _FIX) from error
 
 
-def _listed(path: Path) -> Iterator[str]:
-    if path.stat().st_size > _MAX_BYTES:
+def _listed(path: Path, stream: IO[bytes]) -> Iterator[str]:
+    content = stream.read(_MAX_BYTES + 1)
+    if len(content) > _MAX_BYTES:
         raise InputError(str(path), "is too large for a list of operators", _FIX)
     try:
-        lines = path.read_text("utf-8").splitlines()
+        lines = content.decode("utf-8").splitlines()
     except UnicodeDecodeError as error:
         raise InputError(str(path), "is neither text nor an archive", _FIX) from error
     for number, line in enumerate(lines, 1):
@@ -78,8 +79,8 @@ def _name(match: re.Match[str]) -> str:
     return f"{name}.{overload}" if overload and overload != _NO_OVERLOAD else name
 
 
-def _archived(path: Path) -> Iterator[str]:
-    with zipfile.ZipFile(path) as archive:
+def _archived(path: Path, file: IO[bytes]) -> Iterator[str]:
+    with zipfile.ZipFile(file) as archive:
         members = archive.infolist()
         if len(members) > _MAX_MEMBERS:
             raise InputError(str(path), f"has {len(members)} members, too many for a model", _FIX)

@@ -44,8 +44,9 @@ class Linkage(Struct, frozen=True, kw_only=True, dict=True):
     library that it brings along, was compiled with. ``gpus`` say what each GPU that the user named runs of the
     extension, ``gpu_gaps`` what could not be told about that; ``torch_runs`` whether torch itself has code for
     them, as far as that is known. ``built_for`` are the releases that the extension may have been built for, oldest
-    first; empty if that is unknown. ``cpu`` is what the load needs of the processor, None if nothing was emulated, and
-    ``cpus`` are the processors that it is compared with.
+    first; empty if that is unknown. ``only_beside`` are libraries next to a single file that no search path leads to.
+    ``cpu`` is what the load needs of the processor, None if nothing was emulated, and ``cpus`` are the processors that
+    it is compared with.
     """
 
     name: str
@@ -71,6 +72,7 @@ class Linkage(Struct, frozen=True, kw_only=True, dict=True):
     built_for: tuple[TorchVersion, ...] = ()
     cpu: CpuNeeds | None = None
     cpus: tuple[Cpu, ...] = ()
+    only_beside: tuple[str, ...] = ()
 
     @functools.cached_property
     def illegal(self) -> tuple[IllegalInstruction, ...]:

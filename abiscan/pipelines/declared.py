@@ -71,7 +71,7 @@ def _check_declared(
         return bench.judge(source, torch, rules, declarations=declarations), None
     package = judged.package.results[torch]
     findings = _findings(package, _declaration(target.metadata, judged, admitted), rules)
-    return bench.judge(source, torch, rules), msgspec.structs.replace(package, findings=tuple(findings))
+    return bench.judge(source, torch, rules), msgspec.structs.replace(package, own_findings=tuple(findings))
 
 
 def _findings(package: PackageResult, declaration: Declaration, rules: Sequence[Rule]) -> Iterator[Finding]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec.structs
 from msgspec import Struct
@@ -37,6 +37,12 @@ if TYPE_CHECKING:
 
 
 _log = logging.getLogger("abiscan.pipelines")
+
+_MOST_WHEELS: Final = 200
+"""The most wheels that one search reads."""
+
+_MOST_COMPARED: Final = 5_000_000
+"""The most pairs of versions that one search compares: what a pair requires of each other, an index decides."""
 
 
 class Opinion(Struct, frozen=True, kw_only=True):
@@ -147,6 +153,8 @@ class _Attempt:
         self._index = index
         self._session = session
         self._opinions: dict[Candidate, Opinion] = {}
+        self._demands: dict[Candidate, dict[str, list[Requirement]]] = {}
+        self._wheels_read = self._compared = 0
         torch = choice.open(session.files(), session)
         self.build = torch.build or "(unknown version)"
         version = TorchVersion.parse(self.build)
@@ -213,6 +221,10 @@ class _Attempt:
 
         So no wheel is read if the metadata of another package leave nothing for it to go with.
         """
+        self._compared += 1
+        if self._compared > _MOST_COMPARED:
+            problem = f"more than {_MOST_COMPARED:,} pairs of versions would have to be compared"
+            raise InputError(f"{one.name} and {other.name}", problem, f"narrow it down, as in '{one.name}>=VERSION'")
         return self._excluded(one) or self._excluded(other) or self._conflict(one, other)
 
     def _conflict(self, one: Candidate, other: Candidate) -> str | None:
@@ -222,10 +234,12 @@ class _Attempt:
 
     def _demand(self, one: Candidate, other: Candidate) -> str | None:
         """What a version requires of another package, if that version of it does not satisfy it."""
-        for requirement in self._index.requirements(one):
-            if canonicalize_name(requirement.name) == other.name and not requirement.specifier.contains(
-                other.version, prereleases=True
-            ):
+        if one not in self._demands:
+            self._demands[one] = {}
+            for requirement in self._index.requirements(one):
+                self._demands[one].setdefault(canonicalize_name(requirement.name), []).append(requirement)
+        for requirement in self._demands[one].get(other.name, ()):
+            if not requirement.specifier.contains(other.version, prereleases=True):
                 return f"{one} requires {requirement.name}{requirement.specifier}"
         return None
 
@@ -242,6 +256,10 @@ class _Attempt:
         return judged
 
     def _read(self, candidate: Candidate) -> Opinion:
+        self._wheels_read += 1
+        if self._wheels_read > _MOST_WHEELS:
+            problem = f"more than {_MOST_WHEELS} wheels would have to be read"
+            raise InputError(candidate.name, problem, f"narrow it down, as in '{candidate.name}>=VERSION'")
         megabytes = self._index.bytes_read / 1e6
         self._session.progress(f"reading {candidate} for torch {self.build} ({megabytes:.1f} MB read so far)")
         wheel = self._index.wheel(candidate)

@@ -252,9 +252,9 @@ class _World(Struct, kw_only=True):
     cxx11_abi: bool | Answer = Answer.UNKNOWN
     others_load: bool = True
 
-    def load(self, path: str, loader: LoadedBy) -> Raised | Answer | None:
+    def load(self, path: str | None, loader: LoadedBy) -> Raised | Answer | None:
         """An error for a library that lacks a symbol."""
-        if self.others_load and self.lacking.symbol(path) is None:
+        if self.others_load and (path is None or self.lacking.symbol(path) is None):
             return None
         exception = "ImportError" if loader is LoadedBy.IMPORT else "OSError"
         return Raised(exception=exception, message=None, at=None)

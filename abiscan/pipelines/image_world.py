@@ -74,8 +74,10 @@ class ImageWorld:
         world.attempts, world._loaded = {}, frozenset()
         return world
 
-    def load(self, path: str, loader: LoadedBy) -> Raised | Answer | None:
+    def load(self, path: str | None, loader: LoadedBy) -> Raised | Answer | None:
         """What loading a library of the package raises; see ``World.load``."""
+        if path is None:
+            return Answer.UNKNOWN
         attempt = self.attempts[path] = self._attempt(path, loader)
         if attempt.words is None:
             return Answer.UNKNOWN if attempt.unreadable else None

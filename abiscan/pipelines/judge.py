@@ -246,6 +246,7 @@ class Judge:
             package=examined.target.package.name if examined.target.package and examined.target.metadata else "",
             wheel=examined.target.metadata.wheel if examined.target.metadata else "",
             built_for=registering.built_for if registering else examined.owner.origins[examined.path].releases,
+            only_beside=() if examined.target.package else _only_beside(examined, setting),
             cpu=cpu,
             cpus=cpus,
             **self._on_gpus(examined, release),
@@ -342,6 +343,15 @@ def _findings(linkage: Linkage, rules: Sequence[Rule]) -> list[Finding]:
         for finding in own:
             _rules_log.debug("%s: %s: %s", rule.name, finding.effect.value, finding.message)
     return findings
+
+
+def _only_beside(examined: ExaminedExtension, setting: Setting) -> tuple[str, ...]:
+    """The libraries next to a file that it needs, and that no search path leads to."""
+    if examined.facts.machine is not setting.release.machine:
+        return ()
+    closure = setting.loader.without_siblings().open(setting.process, examined.extension.location)
+    names = (library.name for library in closure.missing if library.absence is Absence.EXTERNAL)
+    return tuple(dict.fromkeys(name for name in names if name in setting.siblings))
 
 
 def _required(target: Target) -> TorchRequirement | None:

@@ -28,6 +28,7 @@ from abiscan.python.model import (
     ImportOutcome,
     LibraryUse,
     Load,
+    LoadedBy,
     OtherTorch,
     Raised,
     Reading,
@@ -245,9 +246,10 @@ def package_result(read_package: ReadPackage, target: ExaminedTarget, results: S
     package, reading = read_package.package, read_package.reading
     outcome = main_import(package.name, reading.imports)
     world = read_package.world.fresh()
+    if outcome and outcome.gaps:
+        world.load(None, LoadedBy.CTYPES)
     for load in outcome.loads if outcome else ():
-        if load.path is not None:
-            world.load(load.path, load.loader)
+        world.load(load.path, load.loader)
     libraries = tuple(_libraries(reading, outcome, world, _by_path(package, target, results)))
     error = _failure(outcome, world) if outcome else None
     return PackageResult(
@@ -262,7 +264,8 @@ def package_result(read_package: ReadPackage, target: ExaminedTarget, results: S
         built_for=_built_for(target, libraries),
         libraries=libraries,
         modules=tuple(_module(other, world) for other in reading.imports if other is not outcome),
-        lacking=_lacking(outcome, world) if outcome else (),
+        lacking=_lacking(outcome, world) if outcome and libraries else _lacking_apart(read_package, target),
+        needs=_needs(outcome, world) if error and outcome else (),
         not_installed=world.missing_requirements,
         conditions=tuple(f"{one.text} ({one.at})" for one in outcome.conditions) if outcome else (),
         gaps=outcome.gaps if outcome else (),
@@ -369,6 +372,25 @@ def _lacking(outcome: ImportOutcome, world: PackageWorld | ImageWorld) -> tuple[
     doubtful = (load.path for load in outcome.loads if load.path and not isinstance(load.raised, Raised))
     attempts = (world.attempts[path] for path in doubtful if path in world.attempts)
     return tuple(dict.fromkeys(name for attempt in attempts for name in attempt.lacking))
+
+
+def _needs(outcome: ImportOutcome, world: PackageWorld | ImageWorld) -> tuple[str, ...]:
+    """The libraries without which the import would not end the process: the load would fail before, and be caught."""
+    needs: dict[str, None] = {}
+    for load in outcome.loads:
+        if load.guarded and load.path and load.path in world.attempts:
+            needs.update(dict.fromkeys(world.attempts[load.path].needs))
+            if isinstance(load.raised, Raised) and load.raised.exception == PROCESS_ENDS:
+                return tuple(needs)
+    return ()
+
+
+def _lacking_apart(read_package: ReadPackage, target: ExaminedTarget) -> tuple[str, ...]:
+    """What the libraries of a package need that nothing provides, where none of them has to do with torch."""
+    world = read_package.world.fresh()
+    for location in target.target.libraries:
+        world.load(_inside(read_package.package, location), LoadedBy.CTYPES)
+    return tuple(dict.fromkeys(name for attempt in world.attempts.values() for name in attempt.lacking))
 
 
 def _inside(package: Package, location: str) -> str:

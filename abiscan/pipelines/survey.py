@@ -161,7 +161,7 @@ def _answered(tasks: Iterable[SurveyTask], workers: Workers) -> Iterator[tuple[s
                     continue
                 surveyed = Surveyed(lines=tuple(_lost(task)))
             if surveyed.absent:
-                begin(msgspec.structs.replace(task, content=Path(task.target).read_bytes()), slot, attempt)
+                begin(msgspec.structs.replace(task, content=disk.read(task.target)), slot, attempt)
                 continue
             free.append(slot)
             yield surveyed.lines

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
 import posixpath
@@ -12,7 +13,9 @@ import msgspec.structs
 from msgspec import Struct, field
 
 from abiscan.binary.elf import Machine
+from abiscan.binary.ownership import gpu_library, is_system_library
 from abiscan.binary.registration_api import registers
+from abiscan.errors import InputError
 from abiscan.extension.examined import ExaminedExtension, ExaminedTarget
 from abiscan.inputs import system
 from abiscan.inputs.files import Files
@@ -47,7 +50,8 @@ class LoadAttempt(Struct, frozen=True, kw_only=True):
 
     ``exact`` is false if a part of the words is unknown. ``assumed`` says that a package which is required, and not
     installed, may bring what is lacking. ``unreadable`` says that the file is damaged, or not for ``ld.so``;
-    ``lacks_library`` that a library is not there, and not a symbol.
+    ``lacks_library`` that a library is not there, and not a symbol. ``needs`` are those that are neither of torch, the
+    package nor the system: where they are taken to be there, what comes of the load holds on that condition.
     """
 
     path: str
@@ -58,6 +62,7 @@ class LoadAttempt(Struct, frozen=True, kw_only=True):
     assumed: bool = False
     unreadable: bool = False
     lacks_library: bool = False
+    needs: tuple[str, ...] = ()
 
     @property
     def is_known(self) -> bool:
@@ -78,6 +83,7 @@ class _Moment(Struct, frozen=True, kw_only=True, eq=False):
     ``loaded`` are the libraries of the package that are in it, ``replayer`` has what they registered, None if nothing.
     ``defined`` are the operators that they define, without overloads, ``namespaces`` those of all that was tried;
     ``is_unread`` says that there may be more. ``registrants`` are the objects that registered them, by path.
+    ``is_followed`` says that no other library of the package can be in the process.
     ``after`` remembers what came of the loads that were tried next.
     """
 
@@ -87,6 +93,7 @@ class _Moment(Struct, frozen=True, kw_only=True, eq=False):
     defined: frozenset[str] = frozenset()
     namespaces: frozenset[str] = frozenset()
     is_unread: bool = False
+    is_followed: bool = True
     registrants: Mapping[str, OperatorProvider] = field(default_factory=dict)
     after: dict[tuple[str, LoadedBy], tuple[LoadAttempt, _Moment]] = field(default_factory=dict)
 
@@ -131,8 +138,11 @@ class PackageWorld:
         world._moment = self._loads.start
         return world
 
-    def load(self, path: str, loader: LoadedBy) -> Raised | Answer | None:
+    def load(self, path: str | None, loader: LoadedBy) -> Raised | Answer | None:
         """What loading a library of the package raises; see ``World.load``."""
+        if path is None:
+            self._moment = msgspec.structs.replace(self._moment, is_followed=False, after={})
+            return Answer.UNKNOWN
         attempt, self._moment = self._loads.load(self._moment, path, loader)
         self.attempts[path] = attempt
         if attempt.words is not None:
@@ -207,6 +217,7 @@ class _Loads:
         self._setting = setting
         self._alone = setting.loader.without_siblings()
         self._examined = {extension.extension.location: extension for extension in target.extensions}
+        self._siblings = target.target.siblings
         self._package = package
         self._results = target.operator_results
 
@@ -249,6 +260,8 @@ class _Loads:
             if attempt.words is None and attempt.is_known:
                 entered = self._setting.loader.enter(moment.process, location, visible=loader is LoadedBy.CTYPES)
                 then = msgspec.structs.replace(then, process=entered, loaded=moment.loaded | {location}, after={})
+            elif attempt.words is None:
+                then = msgspec.structs.replace(then, is_followed=False, after={})
             moment.after[path, loader] = attempt, then
         return moment.after[path, loader]
 
@@ -296,7 +309,9 @@ class _Loads:
         return frozenset(name.partition("::")[0] for name in self._of_torch)
 
     def call(self, moment: _Moment, operator: str) -> int | bool | str | NoResult | None:
-        """What an operator returns that the package has registered by then."""
+        """What an operator returns that the package has registered by then, or a function of an extension module."""
+        if "::" not in operator:
+            return self._call_function(*operator.rsplit(":", 1))
         if moment.is_unread:
             return NoResult(reason="not all that the package registers could be read")
         # The emulator takes longer to import than many checks take.
@@ -306,6 +321,20 @@ class _Loads:
         found = operator_results.result(
             moment.registrants.values(), operator, self._setting.release.torch_version, self._results
         )
+        return NoResult(reason=found.reason) if isinstance(found, NotRun) else found
+
+    def _call_function(self, path: str, name: str) -> int | bool | str | NoResult | None:
+        source = self._files.source(self.location(path))
+        if source is None:
+            return NoResult(reason="the file cannot be read")
+        from abiscan.emulation import NotRun, call_function  # takes longer to import than many checks take
+
+        key = source.fingerprint(), name
+        if key not in self._results:
+            with contextlib.suppress(InputError):
+                file = source.open()
+                self._results[key] = call_function(file, file.facts(), name)
+        found = self._results.get(key, NotRun(reason="the file cannot be read"))
         return NoResult(reason=found.reason) if isinstance(found, NotRun) else found
 
     def _extension(self, moment: _Moment, examined: ExaminedExtension, loader: LoadedBy) -> tuple[LoadAttempt, _Moment]:
@@ -320,7 +349,7 @@ class _Loads:
             name.partition("::")[0] for each in registrations for name in (operator.name for operator in each.operators)
         }
         then = msgspec.structs.replace(moment, namespaces=moment.namespaces | namespaces, after={})
-        attempt = self._attempt(examined.extension.location, linkage, loader, moment.process)
+        attempt = self._attempt(examined.extension.location, linkage, loader, moment)
         if attempt.words is None and linkage.resolution and linkage.registering and replayer:
             replayer.keep(examined, linkage.resolution, linkage.registering)
             then = msgspec.structs.replace(
@@ -339,17 +368,19 @@ class _Loads:
             source, closure = examined.extension.source, linkage.resolution.closure
             yield from registrants(source, closure, linkage.registering, self._files)
 
-    def _attempt(self, location: str, linkage: Linkage, loader: LoadedBy, process: Process) -> LoadAttempt:
+    def _attempt(self, location: str, linkage: Linkage, loader: LoadedBy, moment: _Moment) -> LoadAttempt:
         path = self._inside(location)
         if linkage.resolution is None:
             return LoadAttempt(path=path, words=f"{path}: {NO_SUCH_FILE}")
-        found = self._found(path, location, linkage.resolution, process)
+        found = self._found(path, location, linkage.resolution, moment)
         if found.words is not None:
             return found
         error = linkage.error if loader is LoadedBy.IMPORT else _error_of_dlopen(linkage)
         if error is None:
             return found
-        return LoadAttempt(path=path, words=error.message, aborts=error.aborts, exact=error.exact)
+        if found.lacking and not found.assumed:  # it fails in any case, and here it does not get that far
+            return msgspec.structs.replace(found, words=found.problem)
+        return LoadAttempt(path=path, words=error.message, aborts=error.aborts, exact=error.exact, needs=found.needs)
 
     def _library(self, moment: _Moment, location: str, path: str) -> LoadAttempt:
         """The load of a library that does not use torch."""
@@ -358,22 +389,31 @@ class _Loads:
                 return LoadAttempt(path=path, words=None, unreadable=True)
             return LoadAttempt(path=path, words=f"{path}: {NO_SUCH_FILE}")
         opened = self._setting.loader.open(moment.process, location)
-        return self._found(path, location, resolve(moment.process, opened), moment.process)
+        return self._found(path, location, resolve(moment.process, opened), moment)
 
-    def _found(self, path: str, location: str, resolution: Resolution, process: Process) -> LoadAttempt:
+    def _found(self, path: str, location: str, resolution: Resolution, moment: _Moment) -> LoadAttempt:
         """What ``ld.so`` finds wrong.
 
-        Whether a library loads does not depend on how it finds others of its package, since those may have been loaded
-        in a way that could not be followed. If it fails, the words do.
+        Where not all loads could be followed, others of the package may have been loaded by then: whether a library
+        loads does not depend on how it finds them. If it fails, the words do.
         """
         missing = self._missing(resolution)
         lacking = tuple(dict.fromkeys(one.name for one in missing if one.absence is Absence.EXTERNAL))
-        if resolution.error is None:
+        opened = self._alone.open(moment.process, location)
+        unreachable = moment.is_followed and any(map(self._is_own, opened.missing))
+        if resolution.error is None and not unreachable:
             assumed = bool(lacking and self.missing_requirements)
-            return LoadAttempt(path=path, words=None, lacking=lacking, assumed=assumed)
-        alone = resolve(process, self._alone.open(process, location))
-        words = self._first(alone) or self._first(resolution)
+            external = (one.name for one in resolution.closure.missing if one.absence is Absence.EXTERNAL)
+            needs = tuple(dict.fromkeys(name for name in external if not name.startswith("libpython")))
+            return LoadAttempt(path=path, words=None, lacking=lacking, assumed=assumed, needs=needs)
+        words = self._first(resolve(moment.process, opened)) or self._first(resolution)
         return LoadAttempt(path=path, words=words, lacking=lacking)
+
+    def _is_own(self, library: MissingLibrary) -> bool:
+        """Whether a library that no search path leads to is one of the package, and of nobody else."""
+        if library.name not in self._siblings:
+            return False
+        return self._judge.torch.here or not (is_system_library(library.name) or gpu_library(library.name))
 
     def _first(self, resolution: Resolution) -> str | None:
         """The first problem in the order of ``ld.so``: a library, then a version, then a symbol."""
@@ -394,7 +434,9 @@ class _Loads:
         return [
             library
             for library in resolution.closure.missing
-            if library.stops or (library.absence is Absence.EXTERNAL and here and library.name not in of_torch)
+            if library.stops
+            or (library.absence is Absence.EXTERNAL and here and library.name not in of_torch)
+            or self._is_own(library)
         ]
 
     def _words(self, module: Module, message: str) -> str:

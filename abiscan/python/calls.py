@@ -12,6 +12,7 @@ from abiscan.python.contexts import Manager
 from abiscan.python.hosts import HostMethod, construct
 from abiscan.python.iteration import Body, Coroutine, GeneratorObject
 from abiscan.python.machine import Frame
+from abiscan.python.model import NoResult
 from abiscan.python.modelled import Modelled
 from abiscan.python.operations import described
 from abiscan.python.signals import ReturnSignal
@@ -80,10 +81,7 @@ class Calls(ClassMaking):
         """Call a value."""
         function = self.settle(function)
         if isinstance(function, NotKnown):
-            self.perhaps_uses(function, [*args, *kwargs.values()])
-            if function.name.partition(".")[0] in _CHANGING:
-                return NotKnown(f"{function.name}()", function.why)
-            return function.part("()", *args, *kwargs.values())
+            return self._call_unknown(function, args, kwargs)
         if isinstance(function, PythonFunction):
             return self.call_function(function, args, kwargs)
         if isinstance(function, Modelled):
@@ -102,6 +100,17 @@ class Calls(ClassMaking):
         if isinstance(function, (str, int, float, list, tuple, dict, set, type(None), PythonModule, Instance)):
             raise thrown(TypeError, f"'{special.type_name(function)}' object is not callable")
         return NotKnown(f"{described(function)}()")
+
+    def _call_unknown(self, function: NotKnown, args: list[object], kwargs: dict[str, object]) -> object:
+        self.perhaps_uses(function, [*args, *kwargs.values()])
+        module, _, name = function.name.rpartition(".")
+        if module in self.extensions and not args and not kwargs:
+            result = self.call_operator(f"{self.extensions[module]}:{name}")
+            if not isinstance(result, NoResult):
+                return result
+        if function.name.partition(".")[0] in _CHANGING:
+            return NotKnown(f"{function.name}()", function.why)
+        return function.part("()", *args, *kwargs.values())
 
     def _call_wrapped(self, function: Wrapped, args: list[object], kwargs: dict[str, object]) -> object:
         if function.kind == "contextmanager" and isinstance(function.function, PythonFunction):

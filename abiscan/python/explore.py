@@ -57,7 +57,15 @@ def _summary(module: str, runs: list[Run]) -> ImportOutcome:
     first = runs[0]
     usual = [one for one in runs if not one.optional]
     loads = tuple(
-        Load(path=one.path, loader=one.loader, at=one.at, raised=one.raised, told=one.told, told_text=one.told_text)
+        Load(
+            path=one.path,
+            loader=one.loader,
+            at=one.at,
+            raised=one.raised,
+            guarded=one.guarded,
+            told=one.told,
+            told_text=one.told_text,
+        )
         for one in first.trace.attempts
     )
     everywhere = set(first.trace.registrations).intersection(*(one.trace.registrations for one in usual))

@@ -116,10 +116,11 @@ class PythonInterpreter(Calls):
     def _load_found(self, full: str, found: Found) -> object:
         if found.extension and found.file is not None:
             loading.load_extension(self, found.file)
+            self.extensions[full] = found.file
             return NotKnown(full)
         module = PythonModule(full, {}, found.file, found.folders)
         if found.file is None:
-            module.open_ = True
+            module.open_ = "." in full or not self.library.surroundings.is_mere_folder(full)
             return module
         self.modules[full] = module
         self.trace.imported.append(found.file)
@@ -186,7 +187,7 @@ class PythonInterpreter(Calls):
                 try:
                     self._skim_line(line)
                 except Thrown:
-                    if self._imports_at(file, line.line):
+                    if self.library.imports_at(file, line.line):
                         raise
         except Thrown as error:
             error.failure.at = error.failure.at or self.place()
@@ -195,13 +196,6 @@ class PythonInterpreter(Calls):
             self.frames.pop()
         module.stage = Stage.DEFERRED
         return True
-
-    def _imports_at(self, file: str, line: int) -> bool:
-        """Whether there is an import at a line; a docstring may look like one."""
-        tree = self.library.tree(file)
-        return tree is None or any(
-            isinstance(node, (ast.Import, ast.ImportFrom)) and node.lineno == line for node in ast.walk(tree)
-        )
 
     def _skim_line(self, line: Import) -> None:
         for target in line.targets:
@@ -319,7 +313,7 @@ class PythonInterpreter(Calls):
             return self._take_own(module, name)
         if f"{full}.{name}" in MODELS:
             return self.import_module(f"{full}.{name}")
-        if self.library.installed_has(full, name) is False:
+        if self.library.installed_has(full, name) is False and not self._is_made(full):
             source = self.library.surroundings.source(full)
             raise thrown(ImportError, f"cannot import name '{name}' from '{full}' ({source})")
         if isinstance(module, NotKnown) and self.library.locate(f"{full}.{name}") is not None:
@@ -330,6 +324,10 @@ class PythonInterpreter(Calls):
             if error.failure.cls is not AttributeError:
                 raise
             raise thrown(ImportError, f"cannot import name '{name}' from '{full}' (unknown location)") from None
+
+    def _is_made(self, full: str) -> bool:
+        """Whether a modelled module is made by code, as ``torch.ops`` is, and no file."""
+        return full in MODELS and self.library.installed_has(full, None) is False
 
     def _take_own(self, module: PythonModule, name: str) -> object:
         submodule = f"{module.name}.{name}"

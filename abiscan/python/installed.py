@@ -68,6 +68,15 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
             (path for path in (base / "__init__.py", base.with_name(base.name + ".py")) if disk.is_file(path)), None
         )
 
+    def is_mere_folder(self, package: str) -> bool:
+        """Whether it is known that nothing installed makes a top-level package more than a folder of modules."""
+        if not self.folders or any(disk.is_file(folder) for folder in self.folders):
+            return False
+        return not any(
+            disk.is_file(folder / package / "__init__.py") or is_module_in(folder, package, self.python)
+            for folder in self.folders
+        )
+
     def _place(self, module: str) -> Path | None:
         """The path of a module without its suffix, by that of the package that it is in."""
         top, *below = parts = module.split(".")
@@ -134,8 +143,13 @@ def version_in(names: Iterable[str], distribution: str) -> str | None:
 
 
 def is_in(folder: Path, name: str, python: tuple[int, int] | Answer) -> bool:
-    """Whether Python finds a module of that name in a folder."""
-    if disk.is_dir(folder / name) or disk.is_file(folder / f"{name}.py"):
+    """Whether Python finds a module or a package of that name in a folder."""
+    return disk.is_dir(folder / name) or is_module_in(folder, name, python)
+
+
+def is_module_in(folder: Path, name: str, python: tuple[int, int] | Answer) -> bool:
+    """Whether Python finds a module of that name in a folder, and no package."""
+    if disk.is_file(folder / f"{name}.py"):
         return True
     files = (one.removeprefix(name) for one in disk.names(folder) if one.startswith(f"{name}."))
     return any(_is_extension(suffix, python) for suffix in files)

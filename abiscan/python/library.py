@@ -297,10 +297,23 @@ class PythonCode(Struct, dict=True):
 
     def imported_by(self, file: str) -> list[Found]:
         """The modules of the package that the body of one imports."""
-        name = file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-        package = name if file.endswith("/__init__.py") else name.rpartition(".")[0]
-        targets = (target for lines in self.imports(file, package) for line in lines for target in line.targets)
+        targets = (t for lines in self.imports(file, _package_of(file)) for line in lines for t in line.targets)
         return [found for found in map(self.locate, targets) if found is not None]
+
+    def extensions_in_functions(self, file: str) -> Iterator[tuple[str, int]]:
+        """The extension modules that functions of a module import, and the lines where they do."""
+        for line in self.outline(file).imports_in_functions:
+            targets = self._import(line, _package_of(file)).targets
+            for found in map(self.locate, targets):
+                if found is not None and found.extension and found.file and self.imports_at(file, line.line):
+                    yield found.file, line.line
+
+    def imports_at(self, file: str, line: int) -> bool:
+        """Whether there is an import at a line; a docstring may look like one."""
+        tree = self.tree(file)
+        return tree is None or any(
+            isinstance(node, (ast.Import, ast.ImportFrom)) and node.lineno == line for node in walk(tree)
+        )
 
     def lacks(self, line: ImportLine) -> bool:
         """Whether another package that is installed lacks what an import takes from its Python code."""
@@ -406,6 +419,12 @@ class PythonCode(Struct, dict=True):
         return name is not None and (
             name.encode() in self.risky or name in {"define", "impl"} or bool(_WORDS.fullmatch(name))
         )
+
+
+def _package_of(file: str) -> str:
+    """The package that relative imports of a module start from."""
+    name = file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    return name if file.endswith("/__init__.py") else name.rpartition(".")[0]
 
 
 def annotations_of(node: ast.AST) -> Iterator[ast.expr]:

@@ -98,6 +98,9 @@ def _load(machine: PythonMachine, file: str, loader: LoadedBy) -> None:
     attempt = Attempt(path=file, loader=loader, at=machine.place(), raised=None, guarded=machine.catches(kind))
     machine.trace.attempts.append(attempt)
     number = len(machine.trace.attempts) - 1
+    if machine.trace.gaps and not machine.told_of_gaps:
+        machine.told_of_gaps = True
+        machine.world.load(None, loader)
     attempt.raised = answer = machine.world.load(file, loader)
     if answer is None:
         return

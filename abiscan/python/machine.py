@@ -152,6 +152,10 @@ class PythonMachine:
         """What is done with warnings, by their classes: the first filter that fits counts."""
         self.perhaps = False
         """Whether what is being run may not run at all: what it changes is not known then."""
+        self.extensions: dict[str, str] = {}
+        """The extension modules of the package that are imported, and their files."""
+        self.told_of_gaps = False
+        """Whether the world knows that not everything could be followed."""
         self._taken: dict[object, bool] = {}
         """What was decided, by what it depends on."""
         self.is_traced = _log.isEnabledFor(logging.DEBUG)

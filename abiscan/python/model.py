@@ -105,10 +105,11 @@ class World(Protocol):
         """``platform.machine()``."""
         ...
 
-    def load(self, path: str, loader: LoadedBy) -> Raised | Answer | None:
+    def load(self, path: str | None, loader: LoadedBy) -> Raised | Answer | None:
         """Load a library of the package: None if it loads, else what the load raises.
 
-        Libraries that have been loaded stay in the process for the next ones.
+        Libraries that have been loaded stay in the process for the next ones. Without a path, it is not known what is
+        loaded: from then on, any library of the package may be in the process.
         """
         ...
 
@@ -117,7 +118,10 @@ class World(Protocol):
         ...
 
     def call(self, operator: str) -> int | bool | str | NoResult | None:
-        """What an operator that a library loaded so far defines returns, called without arguments."""
+        """What an operator that a library loaded so far defines returns, called without arguments.
+
+        ``path/_C.so:name`` is a function of an extension module.
+        """
         ...
 
 
@@ -142,13 +146,15 @@ class Load(Struct, frozen=True, kw_only=True):
     """One library that the code loaded, or tried to.
 
     ``path`` is None if it could not be followed. ``raised`` is what the load raised, and ``told`` how users learn of
-    it if the package catches that, ``told_text`` in which words; None if it does not.
+    it if the package catches that, ``told_text`` in which words; None if it does not. ``guarded`` says that the package
+    catches what a load raises that fails.
     """
 
     path: str | None
     loader: LoadedBy
     at: PythonLine
     raised: Raised | Answer | None
+    guarded: bool = False
     told: Told | None = None
     told_text: str | None = None
 

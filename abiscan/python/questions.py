@@ -135,7 +135,7 @@ class _Quoting:
     def machine(self) -> str:
         return self._world.machine
 
-    def load(self, path: str, loader: LoadedBy) -> Raised | Answer | None:
+    def load(self, path: str | None, loader: LoadedBy) -> Raised | Answer | None:
         answer = self._world.load(path, loader)
         return self._quoted(answer) if isinstance(answer, Raised) else answer
 
@@ -196,7 +196,7 @@ class AskedWorld:
         """``platform.machine()``."""
         return self._ask("machine", lambda world: world.machine)  # type: ignore[return-value]
 
-    def load(self, path: str, loader: LoadedBy) -> Raised | Answer | None:
+    def load(self, path: str | None, loader: LoadedBy) -> Raised | Answer | None:
         """Load a library; see ``World.load``."""
         self._since_load.clear()
         return self._ask_now((path, loader), lambda world: world.load(path, loader))  # type: ignore[return-value]

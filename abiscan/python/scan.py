@@ -42,12 +42,12 @@ _IMPORT = regex(
 
 
 class ImportLine(Struct, frozen=True, kw_only=True):
-    """An import outside of functions: ``from MODULE import NAMES`` or, without names, ``import MODULE``."""
+    """An import: ``from MODULE import NAMES`` or, without names, ``import MODULE``."""
 
     module: str
     names: tuple[str, ...]
     nested: bool
-    """Whether it is inside an ``if``, a ``try`` or a class."""
+    """Whether it is inside an ``if``, a ``try``, a class or a function."""
     line: int
 
 
@@ -89,6 +89,15 @@ class Outline:
     @cached_property
     def imports(self) -> tuple[ImportLine, ...]:
         """Its imports outside of functions."""
+        return tuple(line for inside, line in self._all_imports if not inside)
+
+    @cached_property
+    def imports_in_functions(self) -> tuple[ImportLine, ...]:
+        """What may be imports inside of functions: a text may look like one."""
+        return tuple(line for inside, line in self._all_imports if inside)
+
+    @cached_property
+    def _all_imports(self) -> tuple[tuple[bool, ImportLine], ...]:
         return tuple(_imports(self))
 
     @cached_property
@@ -305,28 +314,24 @@ def _is_word(character: bytes) -> bool:
     return character.isalnum() or character == b"_"
 
 
-def _imports(source: Outline) -> Iterator[ImportLine]:
+def _imports(source: Outline) -> Iterator[tuple[bool, ImportLine]]:
+    """The imports, and whether they are inside of functions."""
     data = source.data
     line, counted = 1, 0
     for match in _IMPORT.finditer(data):
         nested = bool(match[1])
-        if nested and not source.outside_functions(match.end(1)):
-            continue
+        inside = nested and not source.outside_functions(match.end(1))
         line += data.count(b"\n", counted, match.start())
         counted = match.start()
         if match[2]:
             listed = match[3]
             if not listed.replace(b",", b"").replace(b" ", b"").isalnum():
                 listed = _NO_NAMES.sub(b" ", listed)
-            yield ImportLine(
-                module=match[2].decode("utf-8", "replace"),
-                names=tuple(name.split()[0].decode("utf-8", "replace") for name in listed.split(b",") if name.strip()),
-                nested=nested,
-                line=line,
-            )
+            names = tuple(name.split()[0].decode("utf-8", "replace") for name in listed.split(b",") if name.strip())
+            module = match[2].decode("utf-8", "replace")
+            yield inside, ImportLine(module=module, names=names, nested=nested, line=line)
         else:
             for name in match[4].split(b","):
                 if name.strip():
-                    yield ImportLine(
-                        module=name.split()[0].decode("utf-8", "replace"), names=(), nested=nested, line=line
-                    )
+                    module = name.split()[0].decode("utf-8", "replace")
+                    yield inside, ImportLine(module=module, names=(), nested=nested, line=line)

@@ -45,7 +45,7 @@ class _Beside:
         self.python, self.machine = world.python, world.machine
         self.cxx11_abi: bool | Answer = Answer.UNKNOWN
 
-    def load(self, path: str, loader: LoadedBy) -> Raised | Answer | None:
+    def load(self, path: str | None, loader: LoadedBy) -> Raised | Answer | None:
         """Nobody asks: see ``Willing``."""
         return Answer.UNKNOWN
 
@@ -63,7 +63,7 @@ class Willing(AskedWorld):
 
     _has_loaded = False
 
-    def load(self, path: str, loader: LoadedBy) -> Raised | Answer | None:
+    def load(self, path: str | None, loader: LoadedBy) -> Raised | Answer | None:
         """It loads."""
         self._has_loaded = True
         return None
@@ -85,7 +85,7 @@ class Unwilling(Willing):
         super().__init__(world)
         self.refused = refused
 
-    def load(self, path: str, loader: LoadedBy) -> Raised | Answer | None:
+    def load(self, path: str | None, loader: LoadedBy) -> Raised | Answer | None:
         """It loads, unless it is one of those."""
         self._has_loaded = True
         error = "ImportError" if loader is LoadedBy.IMPORT else "OSError"
@@ -166,6 +166,7 @@ def later(runs: Runs, modules: Sequence[str], imports: Iterable[Run]) -> Later:
             if found is not None and found.file not in imported:
                 by_module.setdefault(name, attempts)
         failing = instead(runs, modules)
+    in_functions = [*in_functions, *_imported_in_functions(library)]
     return Later(instead=failing, by_module=by_module, in_functions=in_functions)
 
 
@@ -192,10 +193,22 @@ def _try_all(machine: PythonInterpreter) -> tuple[list[tuple[str, list[Attempt]]
 def _may_load(library: PythonCode, path: str) -> bool:
     if library.outline(path).loads or library.outline(path).calls(library.risky):
         return True
+    return _names_extension(library, path) and any(one.extension for one in library.imported_by(path))
+
+
+def _names_extension(library: PythonCode, path: str) -> bool:
     source, names = library.source(path), library.files.extension_names
     few = len(names) <= _FEW_NAMES
-    named = any(name in source for name in names) if few else not names.isdisjoint(_WORD.findall(source))
-    return named and any(one.extension for one in library.imported_by(path))
+    return any(name in source for name in names) if few else not names.isdisjoint(_WORD.findall(source))
+
+
+def _imported_in_functions(library: PythonCode) -> Iterable[Attempt]:
+    """The extension modules that functions import when they are called, whoever calls them."""
+    for path in library.sources:
+        if _names_extension(library, path):
+            for extension, line in library.extensions_in_functions(path):
+                at = PythonLine(file=path, line=line)
+                yield Attempt(path=extension, loader=LoadedBy.IMPORT, at=at, raised=None, guarded=False)
 
 
 def _call_all(library: PythonCode, machine: PythonInterpreter) -> None:

@@ -8,9 +8,8 @@ from typing import Final
 from rich.console import Console
 from rich.text import Text
 
-from abiscan.report.characters import clean
 from abiscan.results.api_history import ApiHistory
-from abiscan.words import listed, plural
+from abiscan.words import clean, listed, plural
 
 _SHOWN: Final = 4
 

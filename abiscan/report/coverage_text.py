@@ -11,9 +11,8 @@ from rich.text import Text
 
 from abiscan.dispatch.coverage import MissingKernel
 from abiscan.regex import regex
-from abiscan.report.characters import clean
 from abiscan.results.coverage import BackendReport
-from abiscan.words import first_line, listed, plural
+from abiscan.words import clean, first_line, listed, plural
 
 _SHOWN: Final = 40
 _CALLERS: Final = 3

@@ -10,10 +10,9 @@ from rich.text import Text
 from abiscan.binary.mangling import demangle
 from abiscan.binary.ownership import is_torch_symbol
 from abiscan.dispatch.schema import FunctionSchema, SchemaError
-from abiscan.report.characters import clean
 from abiscan.results.diff import Comparison, KeyChange, SchemaChange
 from abiscan.torches.layout_changes import LayoutChange
-from abiscan.words import listed, plural
+from abiscan.words import clean, listed, plural
 
 
 def render(comparison: Comparison, console: Console, *, verbose: bool, of_extension: bool = False) -> None:

@@ -8,9 +8,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from abiscan.report.characters import clean
 from abiscan.results.doctor import Ailment, Diagnosis, Trouble
-from abiscan.words import first_line
+from abiscan.words import clean, first_line
 
 
 def render(diagnosis: Diagnosis, console: Console) -> None:
@@ -24,6 +23,7 @@ def render(diagnosis: Diagnosis, console: Console) -> None:
         else:
             everything = "the only extension fits" if count == 1 else f"all {count} extensions fit"
             console.print(Text(f"{everything} {torch}"))
+        _render_incomplete(diagnosis, console)
         return
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_edge=False, show_header=False)
     for _ in range(2):
@@ -33,6 +33,7 @@ def render(diagnosis: Diagnosis, console: Console) -> None:
         table.add_row(Text(clean(ailment.subject), style=style), Text(_problem(ailment)))
     console.print()
     console.print(table)
+    _render_incomplete(diagnosis, console)
     commands = list(dict.fromkeys(command for ailment in diagnosis.ailments for command in ailment.commands))
     if diagnosis.advice is not None:
         console.print(Text(f"\n{clean(diagnosis.advice)}"), soft_wrap=True)
@@ -47,6 +48,13 @@ def render(diagnosis: Diagnosis, console: Console) -> None:
         console.print(Text(f"\ndid not look for versions that work, {clean(why)}"), soft_wrap=True)
     elif unsolved:
         console.print(Text(f"\nfound nothing on the index that works together: looked for other versions of {names}"))
+
+
+def _render_incomplete(diagnosis: Diagnosis, console: Console) -> None:
+    if diagnosis.incomplete:
+        console.print(Text("\nin part:"))
+    for line in diagnosis.incomplete:
+        console.print(Text(f"  {clean(line)}"), soft_wrap=True)
 
 
 def _problem(ailment: Ailment) -> str:

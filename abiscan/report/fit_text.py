@@ -6,9 +6,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from abiscan.report.characters import clean
 from abiscan.results.fit import FitReport, Fitting
-from abiscan.words import first_line
+from abiscan.words import clean, first_line
 
 
 def render(fit: FitReport, console: Console, *, verbose: bool) -> None:

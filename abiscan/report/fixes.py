@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from abiscan.findings import Finding
-from abiscan.report.characters import clean
 from abiscan.report.line import StyledLine
+from abiscan.words import clean
 
 
 def shared_fixes(findings: Iterable[Finding]) -> Mapping[str, int]:

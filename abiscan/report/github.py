@@ -11,7 +11,6 @@ from typing import Final
 from msgspec import Struct
 
 from abiscan.findings import Effect, Finding
-from abiscan.report.characters import clean
 from abiscan.report.package_text import headline
 from abiscan.report.sarif import level
 from abiscan.report.text import verdict
@@ -19,7 +18,7 @@ from abiscan.results.causes import causes
 from abiscan.results.check import Report, Result
 from abiscan.results.package import PackageVerdict
 from abiscan.results.verdict import Verdict
-from abiscan.words import listed, plural
+from abiscan.words import clean, listed, plural, without_commands
 
 _COMMANDS: Final = {"error": "error", "warning": "warning", "note": "notice"}
 _ANNOTATIONS: Final = 10  # of each level in a step: GitHub's "Workflow annotation limits"
@@ -34,17 +33,18 @@ class _Annotation(Struct, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         file = f"file={_property(self.target)}," if self.target is not None else ""
-        return f"::{self.command} {file}title={_property(f'abiscan {self.title}')}::{_data(self.text)}"
+        line = f"{self.command} {file}title={_property(f'abiscan {self.title}')}::{_data(self.text)}"
+        return f"::{without_commands(line)}"
 
 
 def render(report: Report) -> str:
     """The annotations, the most severe first, then one line per verdict."""
     annotations = [*_of_unread(report), *_of_packages(report), *_of_findings(report), *_of_gaps(report)]
     lines = [str(shown) for command in _COMMANDS.values() for shown in _limited(annotations, command)]
-    # A log line that starts with :: would also be a command.
-    lines += (headline(package).plain.lstrip(" :") for package in report.packages)
-    lines += (verdict(result).plain.lstrip(" :") for result in report.alone)
-    lines += (clean(str(target)).lstrip(" :") for target in report.unchecked if target.readable)
+    verdicts = [*(headline(package).plain for package in report.packages)]
+    verdicts += (verdict(result).plain for result in report.alone)
+    verdicts += (clean(str(target)) for target in report.unchecked if target.readable)
+    lines += map(without_commands, verdicts)
     return "".join(f"{line}\n" for line in lines)
 
 

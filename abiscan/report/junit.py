@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 from xml.etree import ElementTree as ET
 
 from msgspec import Struct
 
 from abiscan.findings import Effect, Finding
-from abiscan.regex import regex
 from abiscan.results.causes import causes
 from abiscan.results.check import Report, Result
 from abiscan.results.package import PackageResult, PackageVerdict
 from abiscan.results.unchecked import Unchecked
 from abiscan.results.verdict import Verdict
-
-# Characters that XML 1.0 does not allow, escaped or not (section 2.2, Char).
-_NO_CHARACTER: Final = regex("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+from abiscan.words import clean
 
 
 def render(report: Report, fail_on: Effect, *, strict: bool) -> str:
@@ -138,4 +134,4 @@ def _known(result: Result) -> list[str]:
 
 
 def _text(text: str) -> str:
-    return _NO_CHARACTER.sub(lambda match: match.group().encode("unicode_escape").decode("ascii"), text)
+    return "\n".join(map(clean, text.split("\n")))

@@ -8,12 +8,11 @@ from typing import Final
 
 from abiscan.findings import Finding
 from abiscan.regex import regex
-from abiscan.report.characters import clean
 from abiscan.results.causes import causes
 from abiscan.results.check import Report, Result
 from abiscan.results.package import PackageResult, PackageVerdict
 from abiscan.results.verdict import Verdict
-from abiscan.words import first_line
+from abiscan.words import clean, first_line
 
 _SIGNS: Final = {Verdict.LOADS: "✅", Verdict.CORRUPTS: "❌", Verdict.FAILS: "❌", Verdict.UNKNOWN: "❔"}
 _PACKAGE_SIGNS: Final = {

@@ -17,7 +17,6 @@ from typing import Final
 import abiscan
 from abiscan.extension.built_for import span
 from abiscan.findings import Finding
-from abiscan.report.characters import clean
 from abiscan.report.matrix_text import runs
 from abiscan.report.sarif import level
 from abiscan.results.check import Result
@@ -26,7 +25,7 @@ from abiscan.results.gpus import SYMBOLS, GpuMark, GpuRow
 from abiscan.results.matrix import Column, Matrix, PackageRow, Row, advice, cell, legend, trouble, working
 from abiscan.results.package import PackageResult
 from abiscan.results.unchecked import Unchecked
-from abiscan.words import first_line
+from abiscan.words import clean, first_line
 
 _EVIDENCE_SHOWN: Final = 25
 _GPU_CLASSES: Final = {

@@ -13,7 +13,6 @@ from rich.text import Text
 from abiscan.binary.mangling import demangle
 from abiscan.extension.built_for import Clue, Kind, span
 from abiscan.regex import regex
-from abiscan.report.characters import clean
 from abiscan.results.gpus import LEGEND as GPU_LEGEND
 from abiscan.results.gpus import SYMBOLS, GpuMark, GpuRow
 from abiscan.results.matrix import (
@@ -29,7 +28,7 @@ from abiscan.results.matrix import (
     rules_of,
     trouble,
 )
-from abiscan.words import first_line, listed, plural, ranges
+from abiscan.words import clean, first_line, listed, plural, ranges
 
 _MARKS: Final = {"✓": "green", "◐": "yellow", "✗": "bold red", "?": "yellow", "·": "dim"}
 _GOOD: Final = frozenset("✓◐")

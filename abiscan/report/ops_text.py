@@ -11,9 +11,8 @@ from abiscan.emulation import EmulationGap, Phase, RegisteredKernel
 from abiscan.extension.built_for import span
 from abiscan.extension.gpu import ExtensionGpu
 from abiscan.extension.inventory import Inventory
-from abiscan.report.characters import clean
 from abiscan.results.operators import ExtensionOperators, full_schema, key_name
-from abiscan.words import plural
+from abiscan.words import clean, plural
 
 # How what a call registers is counted, where that is not its word with an "s".
 _LOST: Final = {

@@ -10,13 +10,12 @@ from abiscan.binary.mangling import demangle
 from abiscan.findings import Effect
 from abiscan.python.model import Told
 from abiscan.regex import regex
-from abiscan.report.characters import clean
 from abiscan.report.fixes import fix_lines, shared_fixes
 from abiscan.report.line import StyledLine
 from abiscan.results.causes import Cause, causes
 from abiscan.results.check import Report
 from abiscan.results.package import PackageResult, PackageVerdict, UsedLibrary
-from abiscan.words import first_line, listed, plural
+from abiscan.words import clean, first_line, listed, plural
 
 _STYLES: Final = {
     PackageVerdict.WORKS: "green",

@@ -13,9 +13,8 @@ from abiscan.binary.mangling import demangle
 from abiscan.extension.counterparts import Counterpart, Means
 from abiscan.extension.stability import Tie
 from abiscan.inputs.version import TorchVersion
-from abiscan.report.characters import clean
 from abiscan.results.stable import StableReport, StableRow, StableSummary, short
-from abiscan.words import listed, plural
+from abiscan.words import clean, listed, plural
 
 _STYLES = {Tie.STABLE: "green", Tie.TIED: "bold red", Tie.MIXED: "bold red"}
 

@@ -13,8 +13,8 @@ from importlib import resources
 from typing import Final
 
 import abiscan
-from abiscan.report.characters import clean
 from abiscan.results.survey import LEGEND, SIGNS, SurveyEntry, SurveySummary
+from abiscan.words import clean
 
 _CAUSES_SHOWN: Final = 100
 _CLASSES: Final = {"✓": "loads", "◐": "partly", "✗": "fails", "?": "unknown", "!": "unknown", "·": "none"}

@@ -6,9 +6,8 @@ from typing import Final
 
 from rich.console import Console
 
-from abiscan.report.characters import clean
 from abiscan.results.survey import SIGNS, SurveySummary
-from abiscan.words import plural
+from abiscan.words import clean, plural
 
 _CAUSES_SHOWN: Final = 10
 

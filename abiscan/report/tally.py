@@ -8,10 +8,9 @@ from typing import Final
 
 from rich.text import Text
 
-from abiscan.report.characters import clean
 from abiscan.results.check import Report
 from abiscan.results.survey import SIGNS
-from abiscan.words import listed, plural
+from abiscan.words import clean, listed, plural
 
 _STYLES: Final = {"✓": "green", "◐": "yellow", "✗": "bold red", "?": "yellow", "!": "bold red", "·": "dim"}
 _NOT_CHECKED: Final = "not checked"

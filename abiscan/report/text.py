@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 from abiscan.findings import Effect, Evidence, Finding
 from abiscan.report import package_text
-from abiscan.report.characters import clean
 from abiscan.report.fixes import fix_lines, shared_fixes
 from abiscan.report.line import Page, StyledLine
 from abiscan.results.check import Report, Result
 from abiscan.results.verdict import Verdict
-from abiscan.words import plural
+from abiscan.words import clean, plural
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -32,9 +31,10 @@ _LABELS: Final = {
 }
 
 
-def render(report: Report, page: Page, *, verbosity: int = 0) -> None:
+def render(report: Report, page: Page, *, verbosity: int = 0, accepted: str = "") -> None:
     """Print the report.
 
+    :param accepted: which file changed which verdict, in one line; empty if none did
     :param verbosity: -1: verdicts only; 0: findings with some evidence; 1: all evidence and gaps
     """
     blocks: list[Iterator[StyledLine | Text]] = [
@@ -53,6 +53,8 @@ def render(report: Report, page: Page, *, verbosity: int = 0) -> None:
     for target in report.unchecked:
         if target.readable:  # what cannot be read is an error, and on stderr
             page.print(StyledLine(clean(str(target))), soft_wrap=True)
+    if accepted:
+        page.print(StyledLine(clean(accepted), style="yellow"), soft_wrap=True)
 
 
 def _result(result: Result, verbosity: int) -> Iterator[StyledLine]:

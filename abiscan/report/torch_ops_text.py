@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TextIO
 
-from abiscan.report.characters import clean
 from abiscan.results.torch_operators import TorchApiVersions, TorchOperators
 from abiscan.torches.api_version import printed
-from abiscan.words import plural
+from abiscan.words import clean, plural
 
 
 def render(result: TorchOperators, stream: TextIO) -> None:

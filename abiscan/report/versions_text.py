@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.text import Text
 
 import abiscan
-from abiscan.report.characters import clean
 from abiscan.results.versions import VersionTable
+from abiscan.words import clean
 
 LEGEND: Final = "✓ works  ◐ works without a part  ✗ fails, or corrupts memory  ? unknown  · no build of torch"
 _CLASSES: Final = {"✓": "loads", "◐": "partly", "✗": "fails", "?": "unknown", "·": "none"}

@@ -27,7 +27,7 @@ def causes(report: Report, package: PackageResult, *, unused: bool = False) -> t
     :param unused: include the files that importing the package does not use
     """
     grouped: dict[tuple[object, ...], list[tuple[Finding, Result | None]]] = {}
-    for finding in package.findings:
+    for finding in package.own_findings:
         grouped.setdefault((finding,), []).append((finding, None))
     for library, result in report.files(package):
         if unused or library.used is not False:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from abiscan.cpu.needs import CpuNeeds
 from abiscan.findings import Effect, Evidence, Finding
@@ -61,11 +62,12 @@ class Gap(Struct, frozen=True, kw_only=True):
 class Suppressed(Struct, frozen=True, kw_only=True):
     """A finding that the user accepts: it is shown, but does not count as a failure.
 
-    ``reason`` is the user's own, or says that the finding is in the baseline.
+    ``reason`` is the user's own, or says that the finding is in the baseline; ``source`` is the file that says so.
     """
 
     finding: Finding
     reason: str
+    source: str | None = None
 
 
 class Result(Struct, frozen=True, kw_only=True):
@@ -160,11 +162,27 @@ class Report(Struct, frozen=True, kw_only=True):
         counts = not broken or any(result.is_failure(Effect.CORRUPTS, strict=False) for result in broken)
         if counts and package.effect and package.effect.severity >= fail_on.severity:
             return True
-        return any(finding.effect.severity >= fail_on.severity for finding in package.findings) or any(
+        return any(finding.effect.severity >= fail_on.severity for finding in package.own_findings) or any(
             result.is_failure(fail_on, strict=strict) for result in used if result.verdict is not Verdict.FAILS
         )
 
-    def exit_code(self, fail_on: Effect, *, strict: bool) -> int:
+    def filled(self) -> Report:
+        """Return the report with the findings of the libraries that each package uses among those of the package."""
+        packages = tuple(
+            replace(package, findings=tuple(dict.fromkeys((*package.own_findings, *self._of_libraries(package)))))
+            for package in self.packages
+        )
+        return replace(self, packages=packages)
+
+    def _of_libraries(self, package: PackageResult) -> Iterator[Finding]:
+        for library, result in self.files(package):
+            if library.used is not False:
+                yield from result.findings
+
+    def __repr__(self) -> str:
+        return f"Report({len(self.packages)} packages, {len(self.results)} results, {len(self.unchecked)} unchecked)"
+
+    def exit_code(self, fail_on: Effect = Effect.CORRUPTS, *, strict: bool = False) -> int:
         """The worst of all targets, where 1 is worse than 2, and 2 worse than 3.
 
         1: a finding at or above ``fail_on``, or with ``strict`` any gap; 2: a target cannot be read; 3: a verdict is
@@ -181,7 +199,7 @@ class Report(Struct, frozen=True, kw_only=True):
     def document(self) -> dict[str, Any]:
         """The contents of the JSON document: ``packages``, ``results`` and ``unchecked``."""
         packages = [
-            {**package_document(package), "findings": list(map(_finding, package.findings))}
+            {**package_document(package), "findings": list(map(_finding, package.own_findings))}
             for package in self.packages
         ]
         results = [_result(result) for result in self.results]
@@ -215,7 +233,8 @@ def _fields(result: Result) -> dict[str, Any]:
         "cpu": cpu_document(result.cpu),
         "gaps": list(map(_gap, result.gaps)),
         "suppressed": [
-            {**_finding(suppressed.finding), "reason": suppressed.reason} for suppressed in result.suppressed
+            {**_finding(suppressed.finding), "reason": suppressed.reason, "source": suppressed.source}
+            for suppressed in result.suppressed
         ],
     }
 

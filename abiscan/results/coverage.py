@@ -40,7 +40,7 @@ class BackendReport(Struct, frozen=True, kw_only=True):
     without_code: Mapping[Gpu, tuple[str, ...]] = field(default_factory=dict)
     load_error: str | None = None
 
-    def exit_code(self, fail_on: Effect, *, strict: bool) -> int:
+    def exit_code(self, fail_on: Effect = Effect.CORRUPTS, *, strict: bool = False) -> int:
         """Return the exit code.
 
         1: it does not load; a kernel is missing and ``fail_on`` is at most as severe; with ``strict``, any gap.

@@ -59,7 +59,8 @@ class Diagnosis(Struct, frozen=True, kw_only=True):
 
     ``environment`` names it, and says why it was chosen; ``solution`` is the one command after which the packages in it
     work together, None if there is none to be found, or no need of one; ``advice`` says what that installs, and why.
-    ``unreachable`` says which index cannot be read, if that is why nothing was looked for.
+    ``unreachable`` says which index cannot be read, if that is why nothing was looked for. ``healthy`` are the packages
+    without a problem, ``incomplete`` says of some of these what they work without.
     """
 
     environment: str
@@ -67,6 +68,7 @@ class Diagnosis(Struct, frozen=True, kw_only=True):
     python: str | None
     ailments: tuple[Ailment, ...]
     healthy: tuple[str, ...]
+    incomplete: tuple[str, ...] = ()
     solution: str | None = None
     advice: str | None = None
     unreachable: str | None = None
@@ -101,5 +103,6 @@ class Diagnosis(Struct, frozen=True, kw_only=True):
                 "advice": self.advice,
                 "unreachable": self.unreachable,
                 "healthy": list(self.healthy),
+                "incomplete": list(self.incomplete),
             }
         )

@@ -88,7 +88,11 @@ class Matrix(Struct, frozen=True, kw_only=True):
         """The row of the package that a target is; None if it is none."""
         return next((package for package in self.packages if package.target == target), None)
 
-    def exit_code(self, fail_on: Effect, *, strict: bool) -> int:
+    def __repr__(self) -> str:
+        targets = len({row.target for row in self.rows})
+        return f"Matrix({targets} targets, {len(self.releases)} releases, {len(self.unchecked)} unchecked)"
+
+    def exit_code(self, fail_on: Effect = Effect.CORRUPTS, *, strict: bool = False) -> int:
         """The worst of all targets and releases, as ``Report.exit_code``. Of a release, its best build counts."""
         alone = [row for row in self.rows if self.package(row.target) is None]
         results = [result for row in alone for result in row.results.values()]

@@ -111,11 +111,12 @@ class PackageResult(Struct, frozen=True, kw_only=True):
 
     ``module`` is the name it is imported by, None if it cannot be imported by one; ``built_for`` are the releases that
     the libraries it uses were built for, oldest first, empty if that is unknown or differs; ``lacking`` are
-    external libraries that it needs and this machine does not have, ``not_installed`` the packages that it requires
+    external libraries that it needs and this machine does not have, ``needs`` those that must be there for the import
+    to fail as it is said to: without them it goes another way; ``not_installed`` the packages that it requires
     and that may bring them; ``conditions`` could not be decided ahead; ``gaps`` say what could not be followed.
-    ``findings`` are about the package as a whole, such as its metadata. ``other_builds`` are the verdicts on other
-    builds of the same release, where a release number was asked for and they differ. ``unread`` says what is not read
-    in files for its system.
+    ``own_findings`` are about the package as a whole, such as its metadata; ``findings`` has those of the libraries
+    that it uses, too. ``other_builds`` are the verdicts on other builds of the same release, where a release number was
+    asked for and they differ. ``unread`` says what is not read in files for its system.
     """
 
     target: str
@@ -130,9 +131,11 @@ class PackageResult(Struct, frozen=True, kw_only=True):
     libraries: tuple[UsedLibrary, ...] = ()
     modules: tuple[ModuleResult, ...] = ()
     lacking: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
     not_installed: tuple[str, ...] = ()
     conditions: tuple[str, ...] = ()
     gaps: tuple[str, ...] = ()
+    own_findings: tuple[Finding, ...] = ()
     findings: tuple[Finding, ...] = ()
     other_builds: Mapping[str, PackageVerdict] = field(default_factory=dict)
     unread: str | None = None
@@ -174,16 +177,25 @@ class PackageResult(Struct, frozen=True, kw_only=True):
         """The verdict in one line."""
         match self.verdict:
             case PackageVerdict.WORKS:
-                return f"works{self._provided}" if self.libraries else "works: none of its libraries uses torch"
+                return f"works{self._provided}" if self.libraries else self._works_apart
             case PackageVerdict.WORKS_WITHOUT:
                 return f"works without {_named(self.without)}{self._told()}{self._provided}"
             case PackageVerdict.CORRUPTS:
                 harmful = (one for one in self.libraries if one.used is not False and one.verdict is Verdict.CORRUPTS)
                 return f"loads, then corrupts memory: {listed(library.path for library in harmful)}"
             case PackageVerdict.IMPORT_FAILS:
-                return f"import fails - {self.error}"
+                condition = f" where {listed(self.needs)} can be found" if self.needs else ""
+                return f"import fails{condition} - {self.error}"
             case PackageVerdict.UNKNOWN:
                 return f"unknown - {self._doubt()}"
+
+    @property
+    def _works_apart(self) -> str:
+        """That it works where no library uses torch, and what these need that is not there."""
+        text = "works: none of its libraries uses torch"
+        return (
+            f"{text}, but some need {listed(self.lacking)}, which this machine does not have" if self.lacking else text
+        )
 
     @property
     def _provided(self) -> str:
@@ -259,6 +271,8 @@ def package_document(package: PackageResult) -> dict[str, Any]:
         "conditions": list(package.conditions),
         "gaps": [*package.gaps, *([package.unread] if package.unread else [])],
     }
+    if package.needs:
+        document["needs"] = list(package.needs)
     if package.other_builds:
         document["other_builds"] = {build: verdict.value for build, verdict in package.other_builds.items()}
     return document

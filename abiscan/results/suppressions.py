@@ -8,9 +8,10 @@ from __future__ import annotations
 import datetime as dt
 import fnmatch
 import json
+import os
 import posixpath
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,7 +20,9 @@ from msgspec import Struct
 
 from abiscan.errors import InputError
 from abiscan.findings import Finding
+from abiscan.inputs import disk
 from abiscan.results.check import Report, Result, Suppressed
+from abiscan.words import listed
 
 _IN_BASELINE: Final = "in the baseline"
 _FIELDS: Final = {"rule", "target", "reason", "until"}
@@ -32,12 +35,14 @@ class Suppression(Struct, frozen=True, kw_only=True):
     :param target: a pattern (``*``, ``?``, ``[…]``) for the path of the extension inside its target, or for the name of
         the target
     :param until: the last day on which it applies
+    :param source: the file that it stands in
     """
 
     rule: str
     target: str
     reason: str
     until: dt.date
+    source: str | None = None
 
     def covers(self, result: Result, finding: Finding) -> bool:
         """Whether it applies to this finding."""
@@ -56,6 +61,7 @@ class Baseline(Struct, frozen=True, kw_only=True):
     """
 
     evidence: Mapping[_Cause, frozenset[tuple[str, str | None]]]
+    source: str | None = None
 
     def knows(self, result: Result, finding: Finding) -> bool:
         """Whether an earlier report has the finding."""
@@ -73,13 +79,14 @@ def read_baseline(path: Path) -> Baseline:
     """
     fix = "create it with: abiscan check … --format json --output FILE"
     try:
-        document = json.loads(path.read_text("utf-8"))
+        document = json.loads(disk.read(path).decode("utf-8"))
     except OSError as error:
         raise InputError(str(path), f"cannot be read: {error.strerror or error}", fix) from error
     except (ValueError, RecursionError) as error:
         raise InputError(str(path), "not JSON, so not a baseline", fix) from error
     try:
-        return Baseline(evidence={cause: frozenset(proofs) for cause, proofs in _evidence(document).items()})
+        evidence = {cause: frozenset(proofs) for cause, proofs in _evidence(document).items()}
+        return Baseline(evidence=evidence, source=str(path))
     except (KeyError, TypeError, AttributeError) as error:
         raise InputError(str(path), "not a version 1 report of abiscan check, so not a baseline", fix) from error
 
@@ -95,15 +102,36 @@ def _evidence(document: Any) -> dict[_Cause, set[tuple[str, str | None]]]:
     return evidence
 
 
-def configuration(folder: Path) -> Path | None:
-    """The nearest ``pyproject.toml`` in a folder or above it that has a table ``[tool.abiscan]``."""
+def configuration(folder: Path, targets: Iterable[str] = ()) -> tuple[Path | None, Path | None]:
+    """Find the nearest ``pyproject.toml`` in a folder or above it that has a table ``[tool.abiscan]``.
+
+    :param targets: what is checked: a file inside of one of them is the target's own, and has no say
+    :return: that file, and a nearer one that is passed over
+    """
+    inside = [os.path.realpath(target) for target in targets if os.path.isdir(target)]  # noqa: PTH112
+    passed_over = None
     for place in (folder, *folder.parents):
         file = place / "pyproject.toml"
-        if file.is_file():
+        if disk.is_file(file):
+            here = os.path.realpath(place)
+            if any(here == root or here.startswith(os.path.join(root, "")) for root in inside):  # noqa: PTH118
+                passed_over = passed_over or (file if b"tool.abiscan" in _bytes(file) else None)
+                continue
             tools = _table(file).get("tool")
             if isinstance(tools, dict) and "abiscan" in tools:
-                return file
-    return None
+                return file, passed_over
+    return None, passed_over
+
+
+def verdicts_changed(report: Report, file: Path) -> str:
+    """Say in one line what the suppressions in a file accept; empty if they accept nothing."""
+    what = dict.fromkeys(
+        f"{suppressed.finding.rule} in {result.path}"
+        for result in report.results
+        for suppressed in result.suppressed
+        if suppressed.source == str(file)
+    )
+    return f"{file} accepts {listed(what)}" if what else ""
 
 
 def read_suppressions(file: Path, rules: Collection[str]) -> tuple[Suppression, ...]:
@@ -123,6 +151,13 @@ def read_suppressions(file: Path, rules: Collection[str]) -> tuple[Suppression, 
     return tuple(_suppression(file, number, entry, rules) for number, entry in enumerate(entries, 1))
 
 
+def _bytes(file: Path) -> bytes:
+    try:
+        return disk.read(file)
+    except OSError:
+        return b""
+
+
 def _table(file: Path) -> dict[str, Any]:
     # Imported only if there is a file: most runs read none.
     if sys.version_info >= (3, 11):
@@ -130,7 +165,7 @@ def _table(file: Path) -> dict[str, Any]:
     else:
         import tomli as tomllib
     try:
-        return tomllib.loads(file.read_text("utf-8"))
+        return tomllib.loads(disk.read(file).decode("utf-8"))
     except OSError as error:
         raise InputError(str(file), f"cannot be read: {error.strerror or error}") from error
     except (ValueError, RecursionError) as error:
@@ -150,7 +185,8 @@ def _suppression(file: Path, number: int, entry: Mapping[str, Any], rules: Colle
     until = entry.get("until")
     if not isinstance(until, dt.date) or isinstance(until, dt.datetime):
         raise InputError(subject, "until, the expiry date, is missing", f"write: {_EXAMPLE}")
-    return Suppression(rule=entry["rule"], target=entry["target"], reason=entry["reason"].strip(), until=until)
+    reason = entry["reason"].strip()
+    return Suppression(rule=entry["rule"], target=entry["target"], reason=reason, until=until, source=str(file))
 
 
 def apply(report: Report, suppressions: Sequence[Suppression], baseline: Baseline) -> Report:
@@ -160,19 +196,24 @@ def apply(report: Report, suppressions: Sequence[Suppression], baseline: Baselin
     """
 
     def sort(result: Result) -> Result:
-        accepted = {finding: reason for finding, reason in _reasons(result, suppressions, baseline) if reason}
+        accepted = {finding: found for finding, found in _accepted(result, suppressions, baseline) if found}
         return msgspec.structs.replace(
             result,
             findings=tuple(finding for finding in result.findings if finding not in accepted),
-            suppressed=tuple(Suppressed(finding=finding, reason=reason) for finding, reason in accepted.items()),
+            suppressed=tuple(accepted.values()),
         )
 
-    return msgspec.structs.replace(report, results=tuple(map(sort, report.results)))
+    return msgspec.structs.replace(report, results=tuple(map(sort, report.results))).filled()
 
 
-def _reasons(
+def _accepted(
     result: Result, suppressions: Sequence[Suppression], baseline: Baseline
-) -> Iterator[tuple[Finding, str | None]]:
+) -> Iterator[tuple[Finding, Suppressed | None]]:
     for finding in result.findings:
-        reasons = (suppression.reason for suppression in suppressions if suppression.covers(result, finding))
-        yield finding, next(reasons, None) or (_IN_BASELINE if baseline.knows(result, finding) else None)
+        by = next((suppression for suppression in suppressions if suppression.covers(result, finding)), None)
+        if by is not None:
+            yield finding, Suppressed(finding=finding, reason=by.reason, source=by.source)
+        elif baseline.knows(result, finding):
+            yield finding, Suppressed(finding=finding, reason=_IN_BASELINE, source=baseline.source)
+        else:
+            yield finding, None

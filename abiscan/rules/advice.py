@@ -22,7 +22,7 @@ def other_build(linkage: Linkage, kind: str = "") -> str:
     """
     torch = f"torch {linkage.release.version}" if linkage.release.version else "this torch"
     of_kind = f" (a {kind} build)" if kind else ""
-    found_by = _found_by(linkage, " --cuda cpu" if kind else "")
+    found_by = _found_by(linkage, without_gpu=bool(kind))
     own_build = f"install a build of the extension made for {torch}{f' without {kind}' if kind else ''}{found_by}"
     required = linkage.requires_torch
     if required_elsewhere(linkage):
@@ -40,15 +40,26 @@ def other_build(linkage: Linkage, kind: str = "") -> str:
     return f"{own_build}, or the torch it was built for{of_kind}{admitted}"
 
 
-def _found_by(linkage: Linkage, kind: str) -> str:
+def other_kind(linkage: Linkage, kind: str) -> str:
+    """The two ways out where the release is right, and torch is of the wrong kind.
+
+    :param kind: the kind of torch that the extension needs: ``CUDA``
+    """
+    found_by = _found_by(linkage, without_gpu=True)
+    return f"install a {kind} build of torch, or a build of the extension without {kind}{found_by}"
+
+
+def _found_by(linkage: Linkage, *, without_gpu: bool) -> str:
     """What to type to find such a build of a package for a release: rules themselves do not use the network.
 
-    :param kind: the option for a kind of torch, with a space in front
+    By default, ``fit`` looks for what works with the build for CUDA.
     """
     version = linkage.release.torch_version
     known = version is not None and version.of_release in embedded.versions(linkage.release.machine)
     if version is None or not known or not _NAME.fullmatch(linkage.package):
         return ""
+    is_for_cpus = without_gpu or (linkage.release.build or "").endswith("+cpu")
+    kind = " --cuda cpu" if is_for_cpus else ""
     return f" (abiscan fit {linkage.package} --torch {version.number}{kind} finds the newest)"
 
 

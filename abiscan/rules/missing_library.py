@@ -13,7 +13,8 @@ torch on disk, `--strict` counts it as a failure.
 the kind of torch you have. For others: install the package that provides the library, or put it on the search path.
 
 **Limits.** Packages often load their own libraries first, with `ctypes` or in `__init__.py`. Libraries in the same
-wheel or folder therefore count as found; those of other packages do not.
+wheel or folder therefore count as found; those of other packages do not. For a single file, a `note` names those that
+no search path leads to. The verdict on a package goes by what its Python code loads before.
 
 **Example.** `libc10_cuda.so: cannot open shared object file: No such file or directory`.
 """
@@ -27,13 +28,13 @@ from abiscan.findings import Effect, Evidence, Finding, rule
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.model import Absence, MissingLibrary
 from abiscan.linkage.resolve import NO_SUCH_FILE
-from abiscan.rules.advice import other_build, required_elsewhere
+from abiscan.rules.advice import other_build, other_kind, required_elsewhere
 from abiscan.rules.symbols import KINDS, missing_torch_libraries, of_missing_libraries
 from abiscan.rules.symptom import symptom
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
-    """One finding for libraries that torch lacks, one for those that nothing on this machine provides."""
+    """One finding for libraries that torch lacks, and notes on those whose search may find nothing."""
     if of_torch := missing_torch_libraries(linkage):
         yield _torch_lacks(linkage, of_torch)
     missing = linkage.resolution.closure.missing if linkage.resolution else ()
@@ -50,6 +51,18 @@ def check(linkage: Linkage) -> Iterator[Finding]:
             evidence=_evidence(external),
             fix="install the package that provides it, put it on RPATH or LD_LIBRARY_PATH, or load it first",
         )
+    if linkage.only_beside:
+        names = ", ".join(linkage.only_beside)
+        yield Finding(
+            rule=RULE.name,
+            effect=Effect.NOTE,
+            message=(
+                f"{linkage.name} needs {names}, which lies next to it, but no RPATH or RUNPATH leads there: unless it "
+                f"is loaded first, loading fails: {linkage.only_beside[0]}: {NO_SUCH_FILE}"
+            ),
+            evidence=tuple(Evidence(subject=name, object=linkage.name) for name in linkage.only_beside),
+            fix="link it with -Wl,-rpath,'$ORIGIN', or load the library first",
+        )
 
 
 def _torch_lacks(linkage: Linkage, missing: Sequence[MissingLibrary]) -> Finding:
@@ -57,11 +70,7 @@ def _torch_lacks(linkage: Linkage, missing: Sequence[MissingLibrary]) -> Finding
     if kind:
         cause = f"{linkage.name} is a {kind} build, but {linkage.release} has no {kind}"
         # A build of this torch with the libraries would be the wrong release still.
-        fix = (
-            other_build(linkage, kind)
-            if required_elsewhere(linkage)
-            else f"install a {kind} build of torch, or a build of the extension without {kind}"
-        )
+        fix = other_build(linkage, kind) if required_elsewhere(linkage) else other_kind(linkage, kind)
     else:
         cause = f"{linkage.name} needs libraries of torch that {linkage.release} does not have"
         fix = other_build(linkage)

@@ -18,7 +18,7 @@ from abiscan.dispatch.tags import Tags
 from abiscan.dispatch.wordings import Wordings
 from abiscan.errors import InputError
 from abiscan.inputs import disk
-from abiscan.inputs.files import Files, Wheel
+from abiscan.inputs.files import Files, Wheel, require_regular
 from abiscan.inputs.interpreter import PythonTag
 from abiscan.inputs.torch_build import TorchBuild
 from abiscan.inputs.version import TorchVersion
@@ -71,6 +71,7 @@ def from_path(path: Path, files: Files) -> TorchRelease:
         return _from_package(
             str(path.absolute().parent.parent), files, named=str(path), folder=str(path.absolute().parent)
         )
+    require_regular(path)
     raise InputError(str(path), "does not exist", _FIX)
 
 

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from abiscan.dispatch.operators import Fallback, Kernel, Operator, Operators, Place, RegistryEntry, Rewording
+from abiscan.inputs import kept
 from abiscan.inputs.files import Files
 from abiscan.inputs.identity import identity_of
-from abiscan.inputs.kept import written_whole
 from abiscan.inputs.session import Session
 from abiscan.torches import embedded_operators
 from abiscan.torches.from_libs import identities, operator_libraries, read_operators
@@ -61,14 +61,14 @@ def operators_of(
     else:
         session.progress(f"reading the operators of {release} from its libraries (only once)")
         stored = read_operators(release, files)
-    with contextlib.suppress(OSError), written_whole(path) as part:
-        part.write_bytes(pack(stored))
+    with contextlib.suppress(OSError):
+        kept.write(path, pack(stored))
     return stored
 
 
 def _load(path: Path) -> Operators | None:
     try:
-        return unpack(path.read_bytes())
+        return unpack(kept.read(path))
     except (OSError, zlib.error, ValueError, KeyError, TypeError, IndexError):
         return None  # absent, damaged, or written by another program
 

@@ -16,10 +16,9 @@ from typing import Final
 import msgspec.structs
 from msgspec import Struct
 
-from abiscan.inputs import disk
+from abiscan.inputs import disk, kept
 from abiscan.inputs.files import Files
 from abiscan.inputs.identity import identity_of
-from abiscan.inputs.kept import written_whole
 from abiscan.inputs.session import Session
 from abiscan.regex import regex
 from abiscan.torches.declarations import Declarations
@@ -99,7 +98,7 @@ def headers_of(release: TorchRelease, files: Files, session: Session) -> OwnHead
     identity = hashlib.sha256(identity.encode()).hexdigest()[:40]
     stored = session.folder / f"{identity}-v{FORMAT}.headers"
     with contextlib.suppress(OSError, zlib.error, ValueError, KeyError, TypeError):
-        return _unpack(stored.read_bytes(), identity)
+        return _unpack(kept.read(stored), identity)
     session.progress(f"reading the headers of {release} (only once)")
     texts = {}
     for path in paths:
@@ -108,8 +107,8 @@ def headers_of(release: TorchRelease, files: Files, session: Session) -> OwnHead
         if source is not None:
             texts[name] = source.head(_LARGEST).decode("utf-8", "replace")
     read = msgspec.structs.replace(read_headers(texts), identity=identity)
-    with contextlib.suppress(OSError), written_whole(stored) as part:
-        part.write_bytes(_pack(read))
+    with contextlib.suppress(OSError):
+        kept.write(stored, _pack(read))
     return read
 
 

@@ -18,9 +18,8 @@ from typing import Any, Final
 
 from msgspec import Struct, field
 
-from abiscan.inputs import disk
+from abiscan.inputs import disk, kept
 from abiscan.inputs.files import DiskFile, Files
-from abiscan.inputs.kept import written_whole
 from abiscan.inputs.session import Session
 from abiscan.torches import clang
 from abiscan.torches.clang import NEEDED, Clang, ClangError, Include
@@ -78,7 +77,7 @@ def lay_out(
     key = hashlib.sha256(f"{headers.identity} {compiler.name} {further}".encode()).hexdigest()[:40]
     stored = session.folder / f"{key}-v{FORMAT}.layouts"
     with contextlib.suppress(OSError, zlib.error, ValueError, KeyError, TypeError):
-        return _of_json(json.loads(zlib.decompress(stored.read_bytes())))
+        return _of_json(json.loads(zlib.decompress(kept.read(stored))))
     session.progress(f"laying out the classes of {release} with {compiler.name} (only once)")
     try:
         read = _read(
@@ -87,8 +86,8 @@ def lay_out(
     except ClangError as error:
         return OwnLayouts(gap=f"{compiler.name} does not compile its headers: {error}")
     content = zlib.compress(json.dumps({"records": read.records, "vtables": read.vtables}).encode())
-    with contextlib.suppress(OSError), written_whole(stored) as part:
-        part.write_bytes(content)
+    with contextlib.suppress(OSError):
+        kept.write(stored, content)
     return _of_json({"records": read.records, "vtables": read.vtables})
 
 

@@ -29,6 +29,7 @@ CASES: Final = {
     "impl_without_def": ("",),
     "kernel_override": ("",),
     "bad_schema_string": ("type", "syntax", "name_only"),
+    "stable_errors": ("reopened", "key", "syntax", "kernel", "quoted", "quoted_type", "quoted_kernel"),
     "initialiser_ends_process": ("uncaught", "torch_error", "caught"),
     "custom_class_conflict": ("",),
     "registry_conflict": (

@@ -16,7 +16,7 @@ from abiscan.inputs import programs
 from tests.commands.processes import run
 from tests.fakes import extension, install, package_wheel, site_of, torch_package
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
+pytestmark = [pytest.mark.hostile, pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")]
 
 MODULES: Final = (
     "json pip site sitecustomize usercustomize os codecs linecache runpy torch multiprocessing threading pickle signal "

@@ -17,7 +17,7 @@ from abiscan.inputs import isolation
 from tests.fakes import extension, install, package_wheel, site_of, torch_package
 from tests.index_server import serving
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="needs Linux"), pytest.mark.hostile]
 
 RUN = """
 import os, resource, signal, socket, sys

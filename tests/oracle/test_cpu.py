@@ -19,6 +19,8 @@ from abiscan.results.verdict import Verdict
 
 DATA: Final = Path(__file__).parent.parent / "data" / "cpu"
 SIGILL: Final = 4
+NOT_EXECUTED: Final = ("aes.so",)
+"""Libraries with an instruction that no part of the emulation executes: what follows it is not known."""
 
 
 def lines() -> Iterator[dict[str, Any]]:
@@ -51,7 +53,11 @@ def test_loads_as_recorded(folder: Path, library: str) -> None:
     predicted = {}
     for name in real:
         result = result_on(folder / library, name)
-        assert result.verdict is not Verdict.UNKNOWN, result.gaps
+        if library in NOT_EXECUTED and not real[name]:
+            assert result.verdict is Verdict.UNKNOWN
+            assert [gap.reason for gap in result.gaps if "unknown instruction" in gap.reason]
+        else:
+            assert result.verdict is not Verdict.UNKNOWN, result.gaps
         error = result.predicted_error
         predicted[name] = error is not None and error.signal == SIGILL
         assert predicted[name] == any(finding.rule == "cpu-too-old" for finding in result.findings)

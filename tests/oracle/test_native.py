@@ -13,7 +13,7 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pytest
 
@@ -74,6 +74,7 @@ class Memory:
     """The memory of a processor, for the instructions that are executed in Python."""
 
     helpers = 0
+    floats: Any = None
 
     def __init__(self, vm: Processor) -> None:
         self.vectors, self.masks = vm.vectors, vm.masks

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import sysconfig
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 import abiscan
 from abiscan.binary.elf import ElfFile
-from abiscan.emulation import NotRun, call_operator, recover
+from abiscan.emulation import NotRun, call_function, call_operator, recover
 from abiscan.inputs import interpreter
 from abiscan.results.package import PackageVerdict
 from tests import live_torch
@@ -174,3 +175,39 @@ def test_a_package_that_checks_what_it_was_built_with(wanted: int, built: dict[s
         assert found.error is not None
         assert f"{found.error.exception}: {found.error.message}" == done.stderr.splitlines()[-1]
     assert (done.returncode == 0) == (wanted == 13000)
+
+
+BOUND = """
+#include <pybind11/pybind11.h>
+#include <cstdlib>
+bool has_kernels() { return true; }
+namespace ops { bool has_cuda() { return false; } }
+bool asks() { return std::getenv("HOME") != nullptr; }
+static bool hidden() { return true; }
+PYBIND11_MODULE(bound, module) {
+    module.def("has_kernels", &has_kernels);
+    module.def("has_cuda", &ops::has_cuda, "Whether it was built for CUDA.");
+    module.def("asks", &asks);
+    module.def("hidden", &hidden);
+}
+"""
+ASK_BOUND = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+import bound
+print(json.dumps({name: getattr(bound, name)() for name in sys.argv[2:]}))
+"""
+
+
+def test_functions_of_a_module_return_what_they_really_do(tmp_path: Path) -> None:
+    package = interpreter.installed_torch()
+    folders = [f"-I{package}/include", f"-I{sysconfig.get_path('include')}"]
+    command = ["g++", "-std=c++20", "-O1", "-shared", "-fPIC", *folders, "-x", "c++", "-", "-o", "bound.so"]
+    subprocess.run(command, input=BOUND.encode(), check=True, cwd=tmp_path)
+    known = ["has_kernels", "has_cuda"]
+    real = json.loads(live_torch.run(ASK_BOUND, tmp_path, *known, check=True).stdout)
+    file = ElfFile.open(tmp_path / "bound.so")
+    assert {name: call_function(file, file.facts(), name) for name in known} == real
+    assert real == {"has_kernels": True, "has_cuda": False}
+    for name in ("asks", "hidden", "absent"):  # the machine decides, or nobody knows which function it is
+        assert isinstance(call_function(file, file.facts(), name), NotRun)

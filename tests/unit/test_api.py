@@ -14,7 +14,7 @@ import pytest
 
 import abiscan
 from abiscan.inputs.session import Session
-from tests.fakes import SAMPLES, torch_package
+from tests.fakes import SAMPLES, python_of, torch_package
 
 SAMPLE = SAMPLES / "undefined_symbol_signature" / "undefined_symbol_signature.so"
 LOADS = SAMPLES / "loads" / "loads.so"
@@ -174,3 +174,45 @@ def test_one_target_is_not_several() -> None:
 def test_a_torch_of_another_type_is_named(torch: object) -> None:
     with pytest.raises(TypeError, match=r"a torch is a string or a path, not (int|bytes|list)"):
         abiscan.check(LOADS, torch)  # type: ignore[arg-type]
+
+
+def test_a_package_has_the_findings_of_the_libraries_that_it_uses() -> None:
+    wheel = SAMPLES / "wheels" / "abiscan_sample-1.0-py3-none-linux_x86_64.whl"
+    report = abiscan.check(wheel, "2.11.0")  # docs/packages.md: its library does not load there
+    (package,) = report.packages
+    used = [library.file for library in package.libraries if library.used is not False]
+    assert package.findings == tuple(
+        dict.fromkeys(finding for result in report.results if result.path in used for finding in result.findings)
+    )
+    assert package.findings
+
+
+def test_the_exit_code_has_the_defaults_of_the_command() -> None:
+    report = abiscan.check(SAMPLE, "2.13.0")
+    assert report.exit_code() == report.exit_code(abiscan.Effect.CORRUPTS, strict=False) == 1
+    assert abiscan.matrix(LOADS, ["2.13.0"]).exit_code() == 0
+
+
+@pytest.mark.parametrize("result", [abiscan.check(SAMPLE, "2.13.0"), abiscan.matrix(LOADS, ["2.13.0"])])
+def test_the_repr_of_a_report_is_one_line(result: object) -> None:
+    assert len(repr(result).splitlines()) == 1
+    assert len(repr(result)) < 80
+
+
+@pytest.mark.parametrize(("target", "torch", "answer"), [(LOADS, "2.13.0", True), (SAMPLE, "2.13.0", False)])
+def test_whether_it_works(target: Path, torch: str, *, answer: bool) -> None:
+    assert abiscan.works(target, torch) is answer
+
+
+def test_what_is_unknown_is_none(tmp_path: Path) -> None:
+    broken = tmp_path / "pkg"
+    broken.mkdir()
+    (broken / "__init__.py").write_text("from . import _C\n", encoding="utf-8")
+    (broken / "_C.so").write_bytes(LOADS.read_bytes()[:3000])
+    assert abiscan.works(broken, "2.13.0") is None
+
+
+def test_doctor_is_a_function(tmp_path: Path) -> None:
+    package = torch_package(tmp_path)
+    diagnosis = abiscan.doctor(python=python_of(package.parent, tmp_path))
+    assert (diagnosis.torch, diagnosis.ailments, diagnosis.exit_code) == ("9.9.0+cpu", (), 0)

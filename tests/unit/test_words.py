@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from abiscan.words import listed, plural, ranges
+from abiscan.words import first_line, listed, plural, ranges
 
 
 @pytest.mark.parametrize(
@@ -29,3 +29,10 @@ def test_a_range_skips_no_release() -> None:
     assert ranges({"1", "2", "4"}, "12345") == "1-2, 4"
     assert ranges({"5"}, "12345") == "5"
     assert ranges(set(), "12345") == ""
+
+
+def test_a_first_line_goes_on_after_a_colon() -> None:
+    text = "\nNo libx. Likely causes:\n    1. FFmpeg is not installed.\n    2. The version of torch.\n\n  More:\n"
+    assert first_line(text) == "No libx. Likely causes: 1. FFmpeg is not installed. 2. The version of torch."
+    assert first_line("one\ntwo:\nthree") == "one"
+    assert first_line("nothing follows:") == "nothing follows:"

@@ -40,6 +40,7 @@ def main() -> int:
         kind, case = made(chosen.seed, chosen.only, chosen.kind, chosen.keep.resolve())
         print(kind, *case.words)
         return 0
+    print(f"seed {chosen.seed}", flush=True)  # first: whatever ends this, the cases can be made again
     begin = time.monotonic()
     count = Counter[str]()
 

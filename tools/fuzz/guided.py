@@ -27,6 +27,7 @@ from abiscan.binary.mangling import demangle, returning_cxx11_string, same_name_
 from abiscan.dispatch.schema import parse_name_or_schema
 from abiscan.errors import AbiscanError
 from abiscan.gpu.reader import gpu_code
+from abiscan.inputs import frozen, index_page
 from abiscan.inputs.files import Wheel
 from abiscan.inputs.requirement import read_metadata
 from abiscan.inputs.version import TorchVersion
@@ -90,6 +91,17 @@ def _workload(data: bytes) -> None:
         read_workload(Path(file.name))
 
 
+def _page(data: bytes) -> None:
+    kind = index_page.JSON if data.lstrip().startswith((b"{", b"[")) else "text/html"
+    with contextlib.suppress(ValueError):  # it is no page, which the index reports
+        index_page.bounded("https://x/simple/x/", kind, data)
+
+
+def _answer(data: bytes) -> None:
+    with contextlib.suppress(ValueError, LookupError, TypeError, AttributeError, ImportError, RecursionError):
+        frozen.loads(_text(data))  # what ``answers`` takes for damage
+
+
 PARSERS: Final[Mapping[str, Callable[[bytes], None]]] = {
     "schema": _schema,
     "version": _version,
@@ -99,6 +111,8 @@ PARSERS: Final[Mapping[str, Callable[[bytes], None]]] = {
     "elf": _elf,
     "gpu": _gpu,
     "workload": _workload,
+    "page": _page,
+    "answer": _answer,
 }
 
 

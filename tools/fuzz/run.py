@@ -25,18 +25,23 @@ from typing import Any, Final
 
 from abiscan.cli import main
 from abiscan.errors import AbiscanError
-from tools.fuzz import elf, gpu, http, images, sources, texts, wheels
+from tools.fuzz import caches, elf, gpu, http, images, sources, texts, wheels
 from tools.fuzz.model import Case, Maker
 
 KINDS: Final[Mapping[str, tuple[int, Maker]]] = {
-    "elf": (34, elf.case),
+    "elf": (26, elf.case),
     "image": (6, images.case),
     "torch": (4, elf.torch_case),
     "wheel": (12, wheels.case),
-    "sources": (14, sources.case),
-    "gpu": (10, gpu.case),
+    "sources": (10, sources.case),
+    "gpu": (8, gpu.case),
     "http": (2, http.case),
-    "schema": (8, texts.schema),
+    "page": (4, caches.page),
+    "metadata": (4, caches.metadata),
+    "cache": (2, caches.case),
+    "parts": (2, caches.parts),
+    "conda": (4, wheels.conda),
+    "schema": (6, texts.schema),
     "baseline": (5, texts.baseline),
     "configuration": (5, texts.configuration),
     "workload": (4, texts.workload),

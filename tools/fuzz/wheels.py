@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import bz2
+import io
+import json
 import re
 import struct
+import sys
+import tarfile
 import warnings
 import zipfile
 from pathlib import Path
@@ -12,7 +17,21 @@ from typing import Final
 
 from tools.fuzz import elf, sources
 from tools.fuzz.model import EDGES, TORCH, Case, damaged
+from tools.fuzz.texts import changed
 
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+_INDEX: Final = {
+    "name": "x",
+    "version": "1.0",
+    "build": "0",
+    "build_number": 0,
+    "subdir": "linux-64",
+    "depends": ["python >=3.11,<3.12.0a0", "pytorch >=2.5,<2.6.0a0", "libtorch 2.5.* cuda*"],
+}
 _NAMES: Final = (
     "../../../../etc/cron.d/x.so", "/abiscan-absolute.so", "..\\..\\x.so", "C:\\x.so", "x.so/", "a/../../b.so",
     "a//b.so",
@@ -56,6 +75,40 @@ def case(random: Random, folder: Path) -> Case:
         ["coverage", name, *TORCH, "--backend", "PrivateUse1"], ["stamp", name, *TORCH], ["check", str(folder), *TORCH],
     ), (10, 10, 5, 10, 10, 5, 5, 1, 5, 5))[0]  # fmt: skip
     return Case(words=words, may_write=words[0] == "stamp")
+
+
+def conda(random: Random, folder: Path) -> Case:
+    """A conda package, in one of its two formats."""
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as archive:
+        for name in (*random.sample(_NAMES, 3), "lib/python3.11/site-packages/pkg/_C.so"):
+            data = random.choice(elf.samples()).read_bytes()
+            info = tarfile.TarInfo(name.encode("utf-8", "replace").decode().replace("\0", "?"))
+            info.size = len(data)
+            info.type = random.choices(
+                (tarfile.REGTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE), (6, 1, 1, 1)
+            )[0]
+            info.linkname = random.choice(("../../../etc/passwd", name, "lib", "pkg/_C.so")).replace("\0", "?")
+            archive.addfile(info, io.BytesIO(data))
+        index = json.dumps(changed(_INDEX, random)).encode()
+        info = tarfile.TarInfo("info/index.json")
+        info.size = len(index)
+        archive.addfile(info, io.BytesIO(index))
+    content = stream.getvalue()
+    if random.random() < 0.4:
+        content = damaged(content, random, 4)
+    if random.random() < 0.5:
+        file, data = folder / "x-1.0-0.tar.bz2", bz2.compress(content, 1)
+    else:
+        file, outer = folder / "x-1.0-0.conda", io.BytesIO()
+        with zipfile.ZipFile(outer, "w") as archive:
+            packed = zstd.compress(content)
+            archive.writestr("metadata.json", '{"conda_pkg_format_version": 2}')
+            archive.writestr("pkg-x-1.0-0.tar.zst", damaged(packed, random, 2) if random.random() < 0.2 else packed)
+            archive.writestr("info-x-1.0-0.tar.zst", packed)
+        data = outer.getvalue()
+    file.write_bytes(damaged(data, random, 3) if random.random() < 0.3 else data)
+    return Case(words=[random.choice(("check", "matrix")), str(file), *TORCH, "--format", "json"])
 
 
 def _write(file: Path, random: Random) -> None:

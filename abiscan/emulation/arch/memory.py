@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from abiscan.emulation.processor import Vectors
 
@@ -12,12 +12,14 @@ class Memory(Protocol):
     """The memory of the emulated process; a page that is not mapped yet is mapped on access.
 
     ``vectors`` are the 32 vector registers of x86-64, 64 bytes each (the first 16 of the first 16 are the emulator's,
-    and mean nothing here), ``masks`` its mask registers; ``helpers`` is where the architecture's own code lies.
+    and mean nothing here), ``masks`` its mask registers, ``floats`` the unit for ``long double`` once there is one;
+    ``helpers`` is where the architecture's own code lies.
     """
 
     vectors: Vectors
     masks: list[int]
     helpers: int
+    floats: Any
 
     def unknown_answer(self, name: str, address: int, registers: Sequence[str]) -> int:
         """What an instruction puts into registers that tells what machine this is: nobody knows."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from abiscan.emulation.bucket_counts import buckets_for
+
 _STRING: Final = "_ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE"
 _NEED_REHASH: Final = "_ZNKSt8__detail20_Prime_rehash_policy14_M_need_rehashEmmm"
 _ALLOCATOR: Final = b"\x11" * 8  # stands for the address of the allocator
@@ -80,11 +82,13 @@ def _change_case(first: str, distance: int) -> bytes:
 
 
 # std::__detail::_Prime_rehash_policy::_M_need_rehash(rdi, buckets: rsi, elements: rdx, added: rcx), where there is to
-# be one element per bucket, up to 127. The policy's second word tells up to how many nothing need be done
-# (bits/hashtable_policy.h). The jumps to the end lead to the double, behind which are the numbers of buckets.
+# be one element per bucket, up to 127. The policy's second word tells up to how many nothing need be done, and is zero
+# at first (src/c++11/hashtable_c++0x.cc). The jumps to the end lead to the double, behind which are the numbers of
+# buckets.
 _REHASH: Final = bytes.fromhex(
-    "488d040a 483b4708 723b"  # lea rax, [rdx + rcx]; cmp rax, [rdi + 8]; jb to the last line
-    "813f0000803f 7538"  # cmp dword [rdi], 1.0; jne to the end
+    "488d040a 4c8b4708 4c39c0 764d"  # lea rax, [rdx + rcx]; mov r8, [rdi + 8]; cmp rax, r8; jbe to the last line
+    "813f0000803f 754a"  # cmp dword [rdi], 1.0; jne to the end
+    "4d85c0 750d 41b80b000000 4c39c0 490f42c0"  # test r8, r8; jne to cmp; mov r8d, 11; cmp rax, r8; cmovb rax, r8
     "4839f0 722a"  # cmp rax, rsi; jb to the line before the last
     "48ffc0 4c8d0436 4c39c0 490f42c0"  # inc rax; lea r8, [rsi + rsi]; cmp rax, r8; cmovb rax, r8
     "4883f87f 771f 4c8d0524000000"  # cmp rax, 127; ja to the end; lea r8, [rip + _BUCKETS]
@@ -92,11 +96,7 @@ _REHASH: Final = bytes.fromhex(
     "48897708"  # mov [rdi + 8], rsi
     "31c0 31d2 c3"  # xor eax, eax; xor edx, edx; ret
 )
-_PRIMES: Final = (
-    *(11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61),
-    *(67, 71, 73, 79, 83, 89, 97, 101, 103, 107, 109, 113, 127),
-)
-_BUCKETS: Final = bytes(next(prime for prime in _PRIMES if prime >= wanted) for wanted in range(128))
+_BUCKETS: Final = bytes(buckets_for(wanted) or 0 for wanted in range(128))
 
 # Members of std::string: the pointer is at rdi, the length at rdi + 8; at rdi + 16 there is room for 15 characters, or,
 # if the pointer leads elsewhere, the capacity (bits/basic_string.h).

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from abiscan.emulation.arch.memory import Memory
 from abiscan.emulation.arch.runtime_x86_64 import runtime
-from abiscan.emulation.arch.vex import extensions, suspects
+from abiscan.emulation.arch.vex import extensions, is_x87, suspects
 from abiscan.emulation.processor import Processor
 from abiscan.regex import regex
 
 if TYPE_CHECKING:
     from abiscan.emulation.arch.data_flow import DataFlow
     from abiscan.emulation.arch.vector import VectorUnit
+    from abiscan.emulation.arch.x87 import Unit
 
 
 class X8664:
@@ -139,7 +140,7 @@ class X8664:
         return register, f"{register}.low", f"{register}.high"
 
     def suspects(self, code: bytes) -> list[int]:
-        """The vector instructions that the emulator gets wrong, and ``cpuid``, which it answers as some machine."""
+        """Those for vectors and of the x87 that icicle gets wrong; ``cpuid``, which it answers as some machine."""
         return [*suspects(code), *(match.start() for match in _CPUID_CODE.finditer(code))]
 
     def extensions(self, code: bytes) -> list[int]:
@@ -147,12 +148,14 @@ class X8664:
         return extensions(code)
 
     def step_over(self, vm: Processor, memory: Memory, code: bytes) -> str | None:
-        """Execute one vector instruction, or ``cpuid``, which reports no features here."""
+        """Execute one instruction for vectors or of the x87, or ``cpuid``, which reports no features here."""
         if code.startswith(_CPUID):
             for register in _CPUID_RESULTS:
                 vm.reg_write(register, memory.unknown_answer(_CPUID_NAME, vm.pc, _CPUID_RESULTS) & 0xFFFF_FFFF)
             vm.pc += len(_CPUID)
             return None
+        if is_x87(code):
+            return x87_unit(memory).execute(vm, memory, code)
         return _vector_unit().execute(vm, memory, code)
 
 
@@ -160,6 +163,16 @@ _CPUID: Final = b"\x0f\xa2"
 _CPUID_CODE: Final = regex(_CPUID)
 _CPUID_NAME: Final = "cpuid"
 _CPUID_RESULTS: Final = ("RAX", "RBX", "RCX", "RDX")
+
+
+def x87_unit(memory: Memory) -> Unit:
+    """The x87 of a machine."""
+    if memory.floats is None:
+        from abiscan.emulation.arch.x87 import Unit
+
+        memory.floats = Unit()
+    unit: Unit = memory.floats
+    return unit
 
 
 @functools.cache

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Final, NoReturn
 
 from abiscan.emulation.doubles import Doubles
+from abiscan.emulation.doubles.error_codes import category, message
 from abiscan.emulation.doubles.libc import formatted
 from abiscan.emulation.emulator import Stop
 from abiscan.emulation.exceptions import HEADER_SIZE, UNWIND_HEADER, ProcessTermination, Unwinding
@@ -23,6 +24,7 @@ from abiscan.regex import regex
 EXCEPTIONS: Final = Doubles()
 
 _TEXT_AT: Final = 8
+_BEHIND_TEXT: Final = 16
 _SIZE: Final = 64  # more than any of these classes takes
 _TEXTS: Final = {
     "St9exception": "std::exception",
@@ -39,6 +41,7 @@ _TEXTS: Final = {
 }
 """What the classes without a text of their own say."""
 
+_WITH_CODE: Final = {"future_error": "future", "system_error": "generic"}  # thrown with a number
 _HELPER: Final = regex(r"_ZSt\d+__throw_(\w+?)(_fmtPKcz|PKc|v|i|NSt.*)$")
 _WORDS: Final = {
     **{name.lstrip("St0123456789"): name for name in (*BASES, *_TEXTS) if name.startswith("St")},
@@ -51,11 +54,15 @@ def _nested(type_name: str) -> str:
     return type_name[1:-1] if type_name.startswith("N") else type_name
 
 
-def throw(call: Call, type_name: str, text: str) -> NoReturn:
-    """Throw an object of a class of the C++ library."""
+def throw(call: Call, type_name: str, text: str, behind: bytes = b"") -> NoReturn:
+    """Throw an object of a class of the C++ library.
+
+    :param behind: the members of the class that follow the text
+    """
     exceptions = call.process.exceptions
     thrown = exceptions.new(_SIZE)
     _create(call, thrown, type_name, text.encode())
+    call.machine.write(thrown + _BEHIND_TEXT, behind)
     exceptions.throw(call, exceptions.begin(thrown, call.process.bind("_ZTI" + type_name), 0))
     raise AssertionError
 
@@ -167,12 +174,24 @@ def _helper(call: Call) -> None:
     word, kind = match.groups()
     if word not in _WORDS:
         raise Stop(f"the code throws through {call.name}", call.return_address)
-    text = ""
+    text, behind = "", b""
+    if word in _WITH_CODE:
+        number, of = call.argument(0) & 0xFFFF_FFFF, _WITH_CODE[word]
+        text = ("std::future_error: " if of == "future" else "") + message(call, number, of)
+        behind = struct.pack("<QQ", number, category(call.process, of))
+    elif kind.startswith("NSt15regex_constants"):
+        text, behind = "regex_error", struct.pack("<i", call.argument(0) & 0x7FFF_FFFF)
     if kind.endswith("fmtPKcz"):
         text = formatted(call, 0).decode("utf-8", "backslashreplace")
     elif kind == "PKc":
         text = call.machine.text(call.argument(0)).decode("utf-8", "backslashreplace")
-    throw(call, _WORDS[word], text)
+    throw(call, _WORDS[word], text, behind)
+
+
+@EXCEPTIONS.matching(r"_ZNSt11regex_errorC[12]ENSt15regex_constants10error_typeE")
+def _regex_error(call: Call) -> None:
+    _create(call, call.argument(0), "St11regex_error", b"regex_error")
+    call.machine.write(call.argument(0) + _BEHIND_TEXT, struct.pack("<i", call.argument(1) & 0x7FFF_FFFF))
 
 
 @EXCEPTIONS.named("__dynamic_cast")
@@ -297,7 +316,8 @@ def _system_error(call: Call) -> None:
     elif call.name.endswith("PKc"):
         text = call.machine.text(call.argument(3))
     number = call.argument(1) & 0xFFFF_FFFF
-    _create(call, call.argument(0), "St12system_error", text)
+    said = message(call, number).encode()
+    _create(call, call.argument(0), "St12system_error", b": ".join(filter(None, (text, said))))
     call.machine.write(call.argument(0) + 16, struct.pack("<QQ", number, call.argument(2)))
 
 

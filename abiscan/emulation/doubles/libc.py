@@ -12,9 +12,10 @@ from typing import Final, Protocol
 from abiscan.emulation.doubles import Doubles, ctype
 from abiscan.emulation.emulator import Stop
 from abiscan.emulation.exceptions import ProcessTermination
-from abiscan.emulation.process import Call
+from abiscan.emulation.process import Call, EmulatedProcess
 from abiscan.regex import regex
 
+_TABLES_AT: Final = 104  # in it, behind 13 pointers
 _LOCALE_SIZE: Final = 256  # struct __locale_struct has 232 bytes
 LIBC: Final = Doubles()
 
@@ -208,13 +209,17 @@ _LOWEST: Final = -128
 
 @LIBC.named(*_TABLES)
 def _locate_table(call: Call) -> int:
-    process = call.process
-    if call.name not in process.character_tables:
-        form, entry = _TABLES[call.name]
+    return _table(call.process, call.name)
+
+
+def _table(process: EmulatedProcess, name: str) -> int:
+    """Where a table is whose function has this name: the address of a pointer to the entry of zero."""
+    if name not in process.character_tables:
+        form, entry = _TABLES[name]
         entries = struct.pack(f"<384{form}", *map(entry, range(_LOWEST, 256)))
         zero = process.store(entries) - _LOWEST * struct.calcsize(form)
-        process.character_tables[call.name] = process.store(struct.pack("<Q", zero))
-    return process.character_tables[call.name]
+        process.character_tables[name] = process.store(struct.pack("<Q", zero))
+    return process.character_tables[name]
 
 
 _NUMBER: Final = regex(rb"\s*([+-]?)(0[xX])?([0-9A-Za-z]*)")
@@ -508,8 +513,11 @@ def _translate(call: Call) -> int:
 
 @LIBC.named("newlocale", "__newlocale", "duplocale", "__duplocale", "uselocale", "__uselocale")
 def _make_locale(call: Call) -> int:
-    """An empty ``locale_t``: nobody needs its tables."""
-    return call.process.allocate(_LOCALE_SIZE)
+    """A ``locale_t`` of the classic locale, with the tables of ``<ctype.h>`` (glibc, bits/types/__locale_t.h)."""
+    locale = call.process.allocate(_LOCALE_SIZE)
+    for number, table in enumerate(_TABLES):
+        call.machine.set_word(locale + _TABLES_AT + 8 * number, call.machine.word(_table(call.process, table)))
+    return locale
 
 
 @LIBC.named("__errno_location")
@@ -659,6 +667,11 @@ def _scan(call: Call) -> int:
 @LIBC.named("__cxa_guard_acquire")
 def _guard(call: Call) -> int:
     return int(call.machine.read(call.argument(0), 1) == b"\0")
+
+
+@LIBC.named("__cxa_guard_abort")
+def _leave_guard(_: Call) -> None:
+    """The object is not made, and its guard as it was."""
 
 
 @LIBC.named("__cxa_guard_release")

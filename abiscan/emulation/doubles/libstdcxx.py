@@ -10,10 +10,11 @@ import struct
 from collections.abc import Callable
 from typing import Final
 
+from abiscan.emulation.bucket_counts import FIRST, buckets_for
 from abiscan.emulation.doubles import Doubles, ctype
 from abiscan.emulation.doubles.exceptions import throw
 from abiscan.emulation.emulator import Emulator, Stop
-from abiscan.emulation.process import Call, Double
+from abiscan.emulation.process import Call, Double, EmulatedProcess
 from abiscan.emulation.strings import COW, CXX11, EMPTY_REP, REP_SIZE, StringAbi, abi_in
 
 LIBSTDCXX: Final = Doubles()
@@ -344,6 +345,11 @@ def _pointer(call: Call) -> int:
     return call.machine.word(call.argument(0))
 
 
+@_private("4backEv")
+def _last(call: Call) -> int:
+    return sum(call.machine.words(call.argument(0), 2)) - 1
+
+
 @_private("3endEv", "4cendEv")
 def _end(call: Call) -> int:
     return sum(call.machine.words(call.argument(0), 2))
@@ -581,35 +587,37 @@ def _previous_node(call: Call) -> int:
 # Hash tables and lists
 
 
-def _next_prime(number: int) -> int:
-    candidate = max(number, 2)
-    while any(candidate % divisor == 0 for divisor in range(2, int(candidate**0.5) + 1)):
-        candidate += 1
-    return candidate
+def _next_bucket_count_of(call: Call, policy: int, wanted: int) -> int:
+    """The number of buckets for at least so many, which the policy keeps in mind (src/c++11/hashtable_c++0x.cc)."""
+    if not wanted:
+        return 1
+    count = buckets_for(wanted)
+    if count is None:
+        raise Stop(f"a hash table of {wanted} buckets", call.return_address)
+    (load,) = struct.unpack("<f", call.machine.read(policy, 4))
+    call.machine.set_word(policy + 8, int(count * load))
+    return count
 
 
 @LIBSTDCXX.named("_ZNKSt8__detail20_Prime_rehash_policy11_M_next_bktEm")
 def _next_bucket_count(call: Call) -> int:
-    count = _next_prime(min(call.argument(1), 1 << 24))
-    (load,) = struct.unpack("<f", call.machine.read(call.argument(0), 4))
-    call.machine.set_word(call.argument(0) + 8, int(count * (load or 1.0)))
-    return count
+    return _next_bucket_count_of(call, call.argument(0), call.argument(1))
 
 
 @LIBSTDCXX.named("_ZNKSt8__detail20_Prime_rehash_policy14_M_need_rehashEmmm")
 def _need_rehash(call: Call) -> int:
     """``pair<bool, size_t>`` in the two result registers: whether, and to how many buckets."""
     policy, buckets, elements, added = (call.argument(index) for index in range(4))
-    (load,) = struct.unpack("<f", call.machine.read(policy, 4))
-    needed = (elements + added) / (load or 1.0)
-    second = "RDX" if call.process.arch.hidden_result is None else "x1"
-    if needed < buckets:
-        call.machine.set_word(policy + 8, int(buckets * (load or 1.0)))
-        call.machine.vm.reg_write(second, 0)
+    until = call.machine.word(policy + 8)
+    call.give_second(0)
+    if elements + added <= until:
         return 0
-    count = _next_prime(min(max(int(needed) + 1, 2 * buckets, 11), 1 << 24))
-    call.machine.set_word(policy + 8, int(count * (load or 1.0)))
-    call.machine.vm.reg_write(second, count)
+    (load,) = struct.unpack("<f", call.machine.read(policy, 4))
+    needed = max(elements + added, 0 if until else FIRST) / (load or 1.0)
+    if needed < buckets:
+        call.machine.set_word(policy + 8, int(buckets * load))
+        return 0
+    call.give_second(_next_bucket_count_of(call, policy, max(int(needed) + 1, 2 * buckets)))
     return 1
 
 
@@ -703,21 +711,19 @@ _CTYPE_FUNCTIONS: Final = (
 )
 
 
-def _ctype_table(call: Call) -> int:
+def _ctype_table(process: EmulatedProcess) -> int:
     """The virtual table of ``std::ctype<char>``."""
-    process = call.process
     table = process.bind("_ZTVSt5ctypeIcE")
     functions = [process.bind("_ZNKSt5ctypeIcE" + name) for name in _CTYPE_FUNCTIONS]
-    call.machine.write(table + 32, struct.pack(f"<{len(functions)}Q", *functions))
+    process.machine.write(table + 32, struct.pack(f"<{len(functions)}Q", *functions))
     return table + 16
 
 
-def _classic_locale(call: Call) -> int:
+def _classic_locale(process: EmulatedProcess) -> int:
     """The address of the classic ``std::locale::_Impl``: reference count, facets, their number."""
-    process = call.process
     if not process.locale:
         upper, lower = (process.store(struct.pack("<256i", *map(of, range(256)))) for of in (ctype.upper, ctype.lower))
-        facet = struct.pack("<QQ16xQQ", _ctype_table(call), _MANY, upper, lower)
+        facet = struct.pack("<QQ16xQQ", _ctype_table(process), _MANY, upper, lower)
         facet += struct.pack("<Q", process.store(struct.pack("<256H", *map(ctype.classes, range(256)))))
         facet += b"\1" + bytes(range(256)) + bytes(range(256)) + b"\1"  # how to widen, how to narrow, each with a flag
         address = process.store(facet.ljust(_CTYPE_SIZE, b"\0"))
@@ -728,13 +734,13 @@ def _classic_locale(call: Call) -> int:
 
 @LIBSTDCXX.matching(r"_ZNSt6localeC[12]E", r"_ZNSt6localeaSERKS_")
 def _construct_locale(call: Call) -> int:
-    call.machine.set_word(call.argument(0), _classic_locale(call))
+    call.machine.set_word(call.argument(0), _classic_locale(call.process))
     return call.argument(0)
 
 
 @LIBSTDCXX.named("_ZNSt6locale7classicEv", "_ZNKSt8ios_base6getlocEv")
 def _locale(call: Call) -> int:
-    return call.process.store(struct.pack("<Q", _classic_locale(call)))
+    return call.process.store(struct.pack("<Q", _classic_locale(call.process)))
 
 
 @LIBSTDCXX.matching(r"_ZSt9use_facetI(St7collate|NSt7__cxx117collate)IcE")
@@ -758,14 +764,14 @@ def _facet_number(_: Call) -> int:
     return 0
 
 
-def classic_ctype(call: Call) -> int:
+def classic_ctype(process: EmulatedProcess) -> int:
     """The address of the classic ``std::ctype<char>``."""
-    return call.machine.word(call.machine.word(_classic_locale(call) + 8))
+    return process.machine.word(process.machine.word(_classic_locale(process) + 8))
 
 
 @LIBSTDCXX.matching(r"_ZSt9use_facetISt5ctypeIcE", r"_ZSt16__try_use_facetIKSt5ctypeIcE")
 def _facet(call: Call) -> int:
-    return classic_ctype(call)
+    return classic_ctype(call.process)
 
 
 @LIBSTDCXX.matching(r"_ZSt9has_facetISt5ctypeIcE")

@@ -6,8 +6,10 @@ arithmetic as far as the functions of Python's ``math`` are; what rounds otherwi
 
 from __future__ import annotations
 
+import collections
+import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from abiscan.emulation.doubles import Doubles
@@ -134,6 +136,18 @@ def _of_two(call: Call) -> None:
     call.give_number(_value(_TWO[name], *arguments), bits)
 
 
+@NUMBERS.named(*(name + "l" for name in _ONE), *(name + "l" for name in _TWO if not name.startswith("ca")))
+def _of_long(call: Call) -> None:
+    """The functions of ``long double``, on x86-64."""
+    name = call.name.removesuffix("l")
+    if call.process.arch.hidden_result is not None:
+        call.answer_is_unknown()
+    elif name in _ONE:
+        call.give_long_number(_value(_ONE[name], call.long_number(0)))
+    else:
+        call.give_long_number(_value(_TWO[name], call.long_number(0), call.long_number(1)))
+
+
 @NUMBERS.named(*_both(_TO_INTEGER))
 def _to_integer(call: Call) -> int:
     name, bits = _stem(call, _TO_INTEGER)
@@ -209,3 +223,42 @@ def _parse(call: Call) -> None:
     if math.isinf(value) and b"i" not in call.machine.text(call.argument(0))[:size].lower():
         call.machine.write(call.process.bind("datum errno"), _ERANGE.to_bytes(4, "little"))
     call.give_number(value, bits)
+
+
+# Random numbers of the C library: the sequence is known from where the code has set its start.
+
+_DEGREE, _SEPARATION, _DISCARDED = 31, 3, 310  # glibc, stdlib/random.c: TYPE_3
+_MODULUS: Final = 2147483647
+
+
+def _random_numbers(seed: int) -> Iterator[int]:
+    """What ``random`` gives after ``srandom(seed)``: an additive feedback generator."""
+    last = [seed - (seed >> 31 << 32) or 1]  # an int
+    while len(last) < _DEGREE:
+        last.append(16807 * last[-1] % _MODULUS)
+    state = collections.deque(value & 0xFFFF_FFFF for value in (*last[_SEPARATION:], *last[:_SEPARATION]))
+    for number in itertools.count():
+        state.append((state[0] + state[_DEGREE - _SEPARATION]) & 0xFFFF_FFFF)
+        state.popleft()
+        if number >= _DISCARDED:
+            yield state[-1] >> 1
+
+
+@NUMBERS.named("srand", "srandom")
+def _start_random(call: Call) -> None:
+    call.process.random_numbers = _random_numbers(call.argument(0) & 0xFFFF_FFFF)
+
+
+@NUMBERS.named("rand", "random")
+def _random(call: Call) -> int:
+    if call.process.random_numbers is None:
+        call.answer_is_unknown()
+        return 0
+    return next(call.process.random_numbers)
+
+
+@NUMBERS.named("__popcountdi2", "__popcountsi2")
+def _ones(call: Call) -> int:
+    """How many bits are set (libgcc)."""
+    bits = 64 if call.name.endswith("di2") else 32
+    return (call.argument(0) & (1 << bits) - 1).bit_count()

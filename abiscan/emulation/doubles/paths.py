@@ -7,12 +7,16 @@ component; a list is its length, its capacity, then components, each a path and 
 
 from __future__ import annotations
 
+import re
 import struct
-from typing import Final
+from typing import Final, NoReturn
 
 from abiscan.emulation.doubles import Doubles
+from abiscan.emulation.doubles.error_codes import NO_FILE, category, message
+from abiscan.emulation.doubles.exceptions import throw
 from abiscan.emulation.process import Call
 from abiscan.emulation.strings import CXX11
+from abiscan.regex import regex
 
 PATHS: Final = Doubles()
 
@@ -217,3 +221,84 @@ def _normal(call: Call) -> None:
             parts.append(part)
     end = b"/" if parts and text.endswith((b"/", b"/.")) else b""
     _create(call, result, root + b"/".join(parts) + end if parts else root or (b"." if text else b""))
+
+
+# Functions of std::filesystem that need a file: there is none, and none can be made
+
+_OPERATIONS: Final = {
+    "file_size": "cannot get file size",
+    "create_directory": "cannot create directory",
+    "create_directories": "cannot create directories",
+    "create_symlink": "cannot create symlink",
+    "last_write_time": "cannot get file time",
+    "hard_link_count": "cannot get link count",
+    "rename": "cannot rename",
+    "copy": "cannot copy",
+    "copy_file": "cannot copy file",
+    "read_symlink": "read_symlink",
+    "canonical": "cannot make canonical path",
+    "is_empty": "cannot check if file is empty",
+    "resize_file": "cannot resize file",
+    "permissions": "cannot set permissions",
+}
+_FAILED: Final = {"create_directory": 0, "create_directories": 0, "copy_file": 0, "is_empty": 0}
+_OPERATION: Final = regex(r"_ZNSt10filesystem\d+([a-z_]+)E")
+_ERROR: Final = "NSt10filesystem7__cxx1116filesystem_errorE"
+_ITERATOR: Final = "_ZNSt10filesystem7__cxx11(18directory_iterator|28recursive_directory_iterator)C[12]E"
+
+
+def _fail(call: Call, text: str, path: bytes) -> NoReturn:
+    shown = f"filesystem error: {text}: {message(call, NO_FILE)} [{path.decode('utf-8', 'backslashreplace')}]"
+    throw(call, _ERROR, shown, struct.pack("<QQQQ", NO_FILE, category(call.process, "generic"), 0, 0))
+
+
+def _set_error(call: Call, at: int) -> None:
+    call.machine.write(at, struct.pack("<I", NO_FILE))
+    call.machine.set_word(at + 8, category(call.process, "generic"))
+
+
+@PATHS.matching(*(rf"_ZNSt10filesystem{len(name)}{name}ERK" for name in _OPERATIONS))
+def _operate(call: Call) -> int:
+    """(path, …[, error code])."""
+    match = _OPERATION.match(call.name)
+    assert match is not None
+    name = match[1]
+    if name in ("read_symlink", "canonical"):
+        _create(call, call.result, b"")
+    path = _read(call, 0)
+    if not call.name.endswith("RSt10error_code"):
+        _fail(call, _OPERATIONS[name], path)
+    count = len(re.findall("NS_7__cxx114path|ES4_|RKS1_", call.name))
+    _set_error(call, call.argument(max(count, 1)))
+    return _FAILED.get(name, 0xFFFF_FFFF_FFFF_FFFF)
+
+
+@PATHS.matching(r"_ZNSt10filesystem(6remove|10remove_all)ERK")
+def _remove(_: Call) -> int:
+    """There is nothing to remove, which is no error."""
+    return 0
+
+
+@PATHS.matching(_ITERATOR)
+def _open_directory(call: Call) -> None:
+    """(this, path, options, error code): an iterator at the end."""
+    error = call.argument(3)
+    if not error:
+        text = f"{'recursive ' if 'recursive' in call.name else ''}directory iterator cannot open directory"
+        _fail(call, text, _read(call, 1))
+    _set_error(call, error)
+    call.machine.write(call.argument(0), bytes(16))
+
+
+@PATHS.matching(
+    r"_ZNSt10filesystem12current_pathB5cxx11Ev$", r"_ZNSt10filesystem12current_pathB5cxx11ERSt10error_code$"
+)
+def _working_directory(call: Call) -> None:
+    _create(call, call.result, b"/")
+
+
+@PATHS.matching(r"_ZNSt10filesystem8absoluteERK")
+def _absolute(call: Call) -> None:
+    result = call.result
+    path = _read(call, 0)
+    _create(call, result, path if path.startswith(b"/") else b"/" + path)

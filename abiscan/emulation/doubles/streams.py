@@ -13,11 +13,12 @@ import struct
 from typing import Final
 
 from abiscan.emulation.doubles import Doubles
+from abiscan.emulation.doubles.calendar import broken_down
 from abiscan.emulation.doubles.libc import real_text
 from abiscan.emulation.doubles.libstdcxx import classic_ctype
 from abiscan.emulation.doubles.numbers import parsed
 from abiscan.emulation.emulator import Stop
-from abiscan.emulation.process import Call
+from abiscan.emulation.process import Call, EmulatedProcess
 from abiscan.emulation.stream_layouts import StreamLayout, layout_of
 from abiscan.emulation.strings import COW, CXX11, StringAbi
 from abiscan.regex import regex
@@ -34,6 +35,13 @@ _MODE, _STRING = 64, 72  # in a std::stringbuf, behind its areas and a locale
 _AT_END, _IN, _OUT = 2, 8, 16  # std::ios_base::openmode
 _BOOLALPHA, _DEC, _FIXED, _HEX, _INTERNAL, _LEFT, _OCT = 0x1, 0x2, 0x4, 0x8, 0x10, 0x20, 0x40
 _SCIENTIFIC, _SHOWBASE, _SHOWPOINT, _SHOWPOS, _SKIPWS, _UPPERCASE = 0x100, 0x200, 0x400, 0x800, 0x1000, 0x4000
+_STRING_BUFFERS: Final = {
+    True: "_ZTVNSt7__cxx1115basic_stringbufIcSt11char_traitsIcESaIcEEE",
+    False: "_ZTVSt15basic_stringbufIcSt11char_traitsIcESaIcEE",
+}
+_FILE_BUFFER: Final = "_ZTVSt13basic_filebufIcSt11char_traitsIcEE"
+_CONSOLE_BUFFER: Final = "_ZTVN9__gnu_cxx18stdio_sync_filebufIcSt11char_traitsIcEEE"
+_XSPUTN, _OVERFLOW = 12 * 8, 13 * 8  # in the virtual table of a buffer
 _BLANKS: Final = b" \t\n\v\f\r"
 _INTEGER: Final = regex(rb"[+-]?\d+")
 _HEXADECIMAL: Final = regex(rb"[+-]?(?:0[xX])?[0-9a-fA-F]+")
@@ -53,7 +61,9 @@ def _start(call: Call, stream: int, layout: StreamLayout, *, state: int = 0) -> 
     head = struct.pack("<QQIIII", 6, 0, _SKIPWS | _DEC, 0, state, 0)
     call.machine.write(ios + _PRECISION, head)
     call.machine.write(ios + _FILL, b" \1")
-    call.machine.write(ios + _BUFFER, struct.pack("<QQ", stream + layout.buffer, classic_ctype(call)))
+    call.machine.write(ios + _BUFFER, struct.pack("<QQ", stream + layout.buffer, classic_ctype(call.process)))
+    buffer = _FILE_BUFFER if "fstream" in call.name else _STRING_BUFFERS["__cxx11" in call.name]
+    call.machine.set_word(stream + layout.buffer, call.process.bind(buffer) + 16)
     call.machine.write(stream + layout.buffer + _GET_AREA, bytes(48))
 
 
@@ -98,6 +108,17 @@ def _open(call: Call) -> None:
     call.machine.write(ios + _STATE, struct.pack("<I", _FAIL))
 
 
+@STREAMS.matching(
+    r"_ZNSt13basic_filebufIcSt11char_traitsIcEE(C[12]Ev|D[012]Ev|4openE)",
+    r"_ZN(K?)St12__basic_fileIcE(D[12]Ev|7is_openEv)",
+)
+def _file_buffer(call: Call) -> int:
+    """A buffer of a file that is never open, for code that has the constructors of streams inlined."""
+    if "C1E" in call.name or "C2E" in call.name:
+        call.machine.write(call.argument(0), struct.pack("<7Q", call.process.bind(_FILE_BUFFER) + 16, *bytes(6)))
+    return 0
+
+
 @STREAMS.matching(r"_ZNK?St1[34]basic_(?:[io]?fstream|filebuf)IcSt11char_traitsIcEE7is_openEv")
 def _is_open(_: Call) -> int:
     return 0
@@ -114,7 +135,111 @@ def _attach(call: Call) -> None:
     ios, buffer = call.argument(0), call.argument(1)
     call.machine.write(ios + _PRECISION, struct.pack("<QQIIII", 6, 0, _SKIPWS | _DEC, 0, 0, 0))
     call.machine.write(ios + _FILL, b" \1")
-    call.machine.write(ios + _BUFFER, struct.pack("<QQ", buffer, classic_ctype(call)))
+    call.machine.write(ios + _BUFFER, struct.pack("<QQ", buffer, classic_ctype(call.process)))
+
+
+_CONSOLES: Final = {
+    "_ZSt4cout": ("_ZTVSo", 8),
+    "_ZSt4cerr": ("_ZTVSo", 8),
+    "_ZSt4clog": ("_ZTVSo", 8),
+    "_ZSt3cin": ("_ZTVSi", 16),
+}
+
+
+def fill_console(process: EmulatedProcess, name: str, slot: int) -> None:
+    """Make a datum one of the streams of the console, as far as inlined code looks into it."""
+    if name not in _CONSOLES:
+        return
+    table, ios = _CONSOLES[name]
+    process.machine.set_word(slot, process.bind(table) + 24)
+    process.machine.write(slot + ios + _PRECISION, struct.pack("<QQIIII", 6, 0, _SKIPWS | _DEC, 0, 0, 0))
+    process.machine.write(slot + ios + _FILL, b" \1")
+    buffer = process.store(struct.pack("<7Q", process.bind(_CONSOLE_BUFFER) + 16, *bytes(6)))
+    process.machine.write(slot + ios + _BUFFER, struct.pack("<QQ", buffer, classic_ctype(process)))
+
+
+@STREAMS.matching(r"_ZNSo6sentryC[12]ERSo", r"_ZNSi6sentryC[12]ERSib")
+def _enter(call: Call) -> None:
+    """(this, stream[, whether blanks are left]): a flag, and for output the stream."""
+    this, stream = call.argument(0), call.argument(1)
+    good = bytes((call.machine.read(_ios(call, stream) + _STATE, 4) == bytes(4),))
+    if call.name.startswith("_ZNSo"):
+        call.machine.write(this, good.ljust(8, b"\0") + stream.to_bytes(8, "little"))
+    else:
+        call.machine.write(this, good)
+
+
+@STREAMS.matching(r"_ZNS[oi]C[12]EPSt15basic_streambufIcSt11char_traitsIcEE")
+def _construct_around(call: Call) -> None:
+    """(this, buffer): a stream of a buffer that is elsewhere."""
+    this, buffer, (table, ios) = call.argument(0), call.argument(1), _CONSOLES[_PLAIN[call.name[3:5]]]
+    words = call.process.bind(table) + 24
+    call.machine.set_word(this, words)
+    call.machine.set_word(this + ios, words + 40)
+    call.machine.write(this + ios + _PRECISION, struct.pack("<QQIIII", 6, 0, _SKIPWS | _DEC, 0, 0, 0))
+    call.machine.write(this + ios + _FILL, b" \1")
+    call.machine.write(this + ios + _BUFFER, struct.pack("<QQ", buffer, classic_ctype(call.process)))
+
+
+@STREAMS.matching(rf"_ZNKSt9basic_ios{_TRAITS}E4fillEv")
+def _filler(call: Call) -> int:
+    return call.machine.byte(call.argument(0) + _FILL)
+
+
+@STREAMS.matching(rf"_ZNKSt9basic_ios{_TRAITS}E5rdbufEv")
+def _buffer_of(call: Call) -> int:
+    return call.machine.word(call.argument(0) + _BUFFER)
+
+
+@STREAMS.matching(rf"_ZNK{_STRING_STREAM}5rdbufEv", r"_ZNKSt1[34]basic_[io]?fstreamIcSt11char_traitsIcEE5rdbufEv")
+def _buffer_inside(call: Call) -> int:
+    return call.argument(0) + _layout(call.name).buffer
+
+
+@STREAMS.matching(rf"_ZNSt9basic_ios{_TRAITS}E5rdbufEPSt15basic_streambuf")
+def _redirect(call: Call) -> int:
+    """(``std::basic_ios``, buffer): the buffer that it had; nothing has failed with the new one yet."""
+    ios, buffer = call.argument(0), call.argument(1)
+    old = call.machine.word(ios + _BUFFER)
+    call.machine.set_word(ios + _BUFFER, buffer)
+    call.machine.write(ios + _STATE, struct.pack("<I", 0 if buffer else _BAD))
+    return old
+
+
+@STREAMS.matching(r"_ZNKS[oi]6sentrycvbEv")
+def _may_go_on(call: Call) -> int:
+    return call.machine.byte(call.argument(0))
+
+
+@STREAMS.matching(r"_ZNS[oi]6sentryD[12]Ev")
+def _leave(_: Call) -> None:
+    """Nothing is kept back that would have to be written."""
+
+
+# What std::put_time is made of
+
+_PLAIN: Final = {"So": "_ZSt4cout", "Si": "_ZSt3cin"}
+_TIME_PUT: Final = r"St8time_putIcSt19ostreambuf_iteratorIcSt11char_traitsIcEEE"
+
+
+@STREAMS.matching(rf"_ZSt9use_facetI{_TIME_PUT}", rf"_ZSt16__try_use_facetIK?{_TIME_PUT}")
+def _time_facet(call: Call) -> int:
+    """A facet that only has virtual functions."""
+    return call.process.store(
+        struct.pack("<Q", call.process.bind("_ZTVSt8time_putIcSt19ostreambuf_iteratorIcSt11char_traitsIcEEE") + 16)
+    )
+
+
+@STREAMS.matching(rf"_ZNK{_TIME_PUT}3putES3_RSt8ios_basecPK2tmPKcSB_")
+def _put_time(call: Call) -> int:
+    """(this, an iterator in two registers, stream, filler, tm, format, its end): an iterator as it was."""
+    buffer, begin, end = call.argument(1), call.argument(6), call.argument(7)
+    form = call.machine.read(begin, end - begin).decode("latin-1") if end > begin else ""
+    text = broken_down(call, call.argument(5), form)
+    if buffer:
+        _append_to(call, buffer, text)
+    call.give_second(call.argument(2))
+    return buffer
 
 
 # Where the text is
@@ -131,7 +256,12 @@ def _buffer(call: Call, stream: int) -> int:
 
 
 def _is_console(call: Call, stream: int) -> bool:
-    return call.process.name_at(stream) is not None
+    """Whether what goes there is lost: a stream of the console that writes to no other buffer."""
+    if call.process.name_at(stream) is None:
+        return False
+    if not call.machine.word(stream):  # one of those for wide characters
+        return True
+    return call.machine.word(_buffer(call, stream)) == call.process.bind(_CONSOLE_BUFFER) + 16
 
 
 def _set_text(call: Call, buffer: int, text: bytes, position: int, *, reads: bool) -> None:
@@ -173,7 +303,14 @@ def _put(call: Call, text: bytes) -> int:
 
 
 def _append(call: Call, stream: int, text: bytes) -> None:
-    buffer = _buffer(call, stream)
+    _append_to(call, _buffer(call, stream), text)
+
+
+def _append_to(call: Call, buffer: int, text: bytes) -> None:
+    table = call.machine.word(buffer)
+    if call.process.image_at(table) is not None:  # of a class of the object
+        call.machine.call(call.machine.word(table + _XSPUTN), buffer, call.process.store(text), len(text))
+        return
     old, at = _content(call, buffer)
     content = old[:at] + text + old[at + len(text) :]
     begin, position, _ = call.machine.words(buffer + _GET_AREA, 3)
@@ -181,6 +318,29 @@ def _append(call: Call, stream: int, text: bytes) -> None:
     if begin:
         new = call.machine.word(buffer + _PUT_AREA)
         call.machine.write(buffer + _GET_AREA, struct.pack("<3Q", new, new + position - begin, new + len(content)))
+
+
+@STREAMS.named("_ZNSt15basic_streambufIcSt11char_traitsIcEE6xsputnEPKcl")
+def _put_into(call: Call) -> int:
+    """(buffer, characters, their number): what the class of the object does with each."""
+    buffer, size = call.argument(0), call.argument(2)
+    overflow = call.machine.word(call.machine.word(buffer) + _OVERFLOW)
+    for character in call.machine.read(call.argument(1), size) if size else b"":
+        call.machine.call(overflow, buffer, character)
+    return size
+
+
+@STREAMS.matching(r"_ZNSt15basic_streambufIcSt11char_traitsIcEEC[12]Ev")
+def _construct_buffer(call: Call) -> None:
+    """The base of a class of the object, which sets the virtual pointer."""
+    call.machine.write(call.argument(0) + _GET_AREA, bytes(48))
+
+
+@STREAMS.matching(
+    r"_ZNSt15basic_streambufIcSt11char_traitsIcEE(4syncEv|5imbueERK|9showmanycEv|7seekoffE|7seekposE|6setbufE|D[012]E)"
+)
+def _rest_of_buffer(_: Call) -> int:
+    return 0
 
 
 def _flags(call: Call, ios: int) -> int:
@@ -316,7 +476,7 @@ def _tie(_: Call) -> int:
     return 0
 
 
-@STREAMS.matching(r"_ZNKR?St(7__cxx11)?1[5789]basic_([io]?stringstream|stringbuf)IcSt11char_traitsIcESaIcEE3strEv")
+@STREAMS.matching(r"_ZN(KR?|O)St(7__cxx11)?1[5789]basic_([io]?stringstream|stringbuf)IcSt11char_traitsIcESaIcEE3strEv")
 def _text(call: Call) -> None:
     result = call.result
     this = call.argument(0)

@@ -13,7 +13,7 @@ from abiscan.binary import registration_api as api
 from abiscan.emulation.doubles import SharedDoubles
 from abiscan.emulation.emulator import Stop
 from abiscan.emulation.loader import BASE
-from abiscan.emulation.model import Library, LibraryKind
+from abiscan.emulation.model import TEXT_OF_TORCH, Library, LibraryKind
 from abiscan.emulation.process import Call
 from abiscan.emulation.torch_state import TorchState, optional_text_argument, text_argument
 
@@ -48,6 +48,7 @@ def _open(state: TorchState, call: Call) -> int:
 
 @TORCH_STABLE.matching(api.STABLE_DEFINE)
 def _define(state: TorchState, call: Call) -> int:
+    _keep(state, call)
     state.recorder.define(_library_of(state, call), text_argument(call, 1))
     return 0
 
@@ -56,6 +57,7 @@ def _define(state: TorchState, call: Call) -> int:
 def _define_with_tags(state: TorchState, call: Call) -> int:
     count = min(call.argument(3) & 0xFFFF_FFFF, _MAX_TAGS)
     tags = struct.unpack(f"<{count}i", call.machine.read(call.argument(2), 4 * count)) if count else ()
+    _keep(state, call)
     state.recorder.define(_library_of(state, call), text_argument(call, 1), tags=tags)
     return 0
 
@@ -66,10 +68,23 @@ def _implement(state: TorchState, call: Call) -> int:
     name = text_argument(call, 1)
     function = call.argument(2)
     functions = (function - BASE,) if call.process.image.is_code(function) else ()
+    _keep(state, call)
     state.recorder.kernel(
         _library_of(state, call), name, None, boxed=True, stable=True, abi_version=version, functions=functions
     )
     return 0
+
+
+def _keep(state: TorchState, call: Call) -> None:
+    """Keep where a call of each function returns to, the first one in the object, and which function is called next."""
+    state.stable_calls[state.recorder.count] = call.name
+    state.stable_returns.setdefault(call.name, call.return_address)
+
+
+@TORCH_STABLE.matching(r"torch_exception_get_what(_without_backtrace)?$")
+def _text_of_torch(_state: TorchState, call: Call) -> int:
+    """What torch said last: only where a failure is tried out, since no call fails otherwise."""
+    return call.process.store(TEXT_OF_TORCH.encode() + b"\0")
 
 
 @TORCH_STABLE.matching(r"torch_new_stable_ivalue$")

@@ -20,6 +20,7 @@ _PAGE: Final = 0x1000
 _LONGEST_ACCESS: Final = 63
 _SOON: Final = 64  # instructions
 _MOST_AT_ONCE: Final = 1 << 16
+_MOST_STUCK: Final = 1_000
 _GENERAL: Final = ("AX", "BX", "CX", "DX", "SI", "DI", "BP", "SP")
 _REGISTERS: Final = (
     *(f"R{name}" for name in _GENERAL),
@@ -45,6 +46,7 @@ class IcicleFallback:
         self._lent: dict[int, bytes] = {}
         self._at_once = 1
         self._left_at = -_SOON
+        self._stuck = 0  # how often in a row it did not get on, as with some divisions of vectors
 
     def close(self) -> None:
         """Give the processor back."""
@@ -63,10 +65,11 @@ class IcicleFallback:
         stopped = self._execute(most)
         for name in _REGISTERS:
             native.reg_write(name, icicle.reg_read(name))
+        self._stuck = self._stuck + 1 if stopped == Stopped.NOT and icicle.pc == native.pc else 0
         native.pc = icicle.pc
         self._take_back()
         self._left_at = native.icount
-        return stopped
+        return Stopped.UNKNOWN if self._stuck > _MOST_STUCK else stopped
 
     def _execute(self, most: int) -> int:
         native, icicle = self._native, self._icicle

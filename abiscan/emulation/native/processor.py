@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from abiscan.emulation.arch.vex import is_x87
 from abiscan.emulation.native import ARCHITECTURE
 from abiscan.emulation.native._core import Core
 from abiscan.emulation.processor import AccessError, Stopped, Vectors
@@ -65,7 +66,7 @@ class NativeProcessor(Core):
     def _by_icicle(self, *, several: bool) -> int:
         """Have icicle execute the instruction; ``several`` if it may go on with those after it."""
         code = self.code_at(self.pc)
-        if code.startswith((_CPUID, *_VECTOR_PREFIXES)):
+        if code.startswith((_CPUID, *_VECTOR_PREFIXES)) or is_x87(code):
             return Stopped.UNKNOWN
         if code.startswith(_UD2):
             self.icount += 1

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from msgspec import Struct, field
 
 from abiscan.python.machine import PythonMachine
-from abiscan.python.model import Answer
+from abiscan.python.model import Answer, World
 from abiscan.python.modelled import Modelled, Native
 from abiscan.python.values import NotKnown, thrown
 
@@ -61,8 +61,13 @@ def has_version(machine: PythonMachine) -> bool:
 
 
 def has_cuda(machine: PythonMachine) -> bool:
-    """Whether it is known which CUDA torch is built for, if any."""
-    return bool(machine.world.tells("its CUDA is known", lambda world: not isinstance(world.cuda, Answer)))
+    """Whether it is known which CUDA torch is built for, if any; a build for other GPUs has its own answers."""
+    return bool(machine.world.tells("its CUDA is known", _is_cuda_known))
+
+
+def _is_cuda_known(world: World) -> bool:
+    other_gpus = any(kind in str(world.torch_version) for kind in ("+rocm", "+xpu"))
+    return not isinstance(world.cuda, Answer) and not other_gpus
 
 
 def argument(args: list[object], kwargs: dict[str, object], index: int, name: str, default: object = None) -> object:

@@ -10,6 +10,7 @@ from abiscan.python import loading
 from abiscan.python.machine import PythonMachine
 from abiscan.python.model import Answer, LoadedBy
 from abiscan.python.modelled import Modelled, Native
+from abiscan.python.models import torch_builds
 from abiscan.python.models.namespace import Args, Kwargs, Namespace, argument, has_cuda, has_version
 from abiscan.python.operators import OperatorValue, exists
 from abiscan.python.systems import MACOS
@@ -107,19 +108,10 @@ class OperatorNamespace(Modelled):
 
 def _cuda(_machine: PythonMachine) -> object:
     """``torch.cuda``: a CPU build has no GPU, any other may have one."""
-
-    def given(value: object, name: str) -> Native:
-        unknown = NotKnown(f"torch.cuda.{name}()", Why.ENVIRONMENT)
-
-        def answer(machine: PythonMachine, _args: Args, _kwargs: Kwargs) -> object:
-            return value if machine.world.tells("it is for CPUs", lambda world: world.cuda is None) else unknown
-
-        return Native(f"torch.cuda.{name}", answer)
-
-    names = {"is_available": given(False, "is_available"), "device_count": given(0, "device_count")}  # noqa: FBT003
+    names = torch_builds.names_of("torch.cuda")
     for name in ("get_device_capability", "get_device_properties", "get_device_name", "current_device"):
         names[name] = _of_gpu(NotKnown(f"torch.cuda.{name}()", Why.ENVIRONMENT))
-    return Namespace("torch.cuda", names)
+    return Namespace("torch.cuda", names, of_target=torch_builds.of_target("torch.cuda"))
 
 
 def _of_gpu(answer: NotKnown) -> Native:
@@ -180,7 +172,7 @@ def _core(machine: PythonMachine) -> object:
     return Namespace(
         "torch._C",
         {"_has_mps": machine.files.system is MACOS},
-        of_target={"_has_xpu": absent, "_has_mtia": absent, "_GLIBCXX_USE_CXX11_ABI": _cxx11_abi},
+        of_target={"_has_xpu": absent, "_GLIBCXX_USE_CXX11_ABI": _cxx11_abi, **torch_builds.of_target("torch._C")},
     )
 
 
@@ -250,6 +242,7 @@ def _loads_backends(version: str | Answer) -> bool:
 
 
 MODELS: dict[str, Callable[[PythonMachine], object]] = {
+    **torch_builds.MODELS,
     "torch": _torch,
     "torch.cuda": _cuda,
     "torch.version": _version,

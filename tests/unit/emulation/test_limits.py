@@ -123,6 +123,58 @@ def test_the_end_of_the_heap_is_back_after_an_initialiser_that_moves_it(tmp_path
     }
 
 
+def _recovered(folder: Path, source: str) -> Registrations:
+    (folder / "made.c").write_text(source)
+    subprocess.run(["gcc", "-O1", "-fPIC", "-shared", "-w", "made.c", "-o", "made.so"], check=True, cwd=folder)
+    file = ElfFile.open(folder / "made.so")
+    return recover(file, file.facts())
+
+
+@needs_gcc
+def test_what_an_initialiser_did_until_it_stopped_is_not_recorded_twice(tmp_path: Path) -> None:
+    """The function that it stopped in has calls that nothing reached, but it is not one that is called later."""
+    source = """
+        __attribute__((noinline)) void part(void) {
+          void* library;
+          aoti_torch_library_init_def("once", "once.c", 1, &library);
+          aoti_torch_library_def(library, "first(Tensor self) -> Tensor");
+          *(volatile int*)0x7770000000 = 1;
+          aoti_torch_library_def(library, "second(Tensor self) -> Tensor");
+        }
+        __attribute__((constructor)) void stops(void) { part(); }
+    """
+    found = _recovered(tmp_path, BEFORE + source)
+    assert [(library.namespace, library.phase) for library in found.libraries] == [("once", Phase.STATIC_INIT)]
+    assert [operator.name for operator in found.operators] == ["once::first"]
+    assert found.gaps[0].reason.startswith("access to unmapped memory")
+    assert found.gaps[0].lost == (("operator", 1),)
+
+
+@needs_gcc
+def test_a_function_that_calls_itself_as_often_as_its_argument_says_invents_no_operators(tmp_path: Path) -> None:
+    source = """
+        #include <stdio.h>
+        void* volatile library;
+        __attribute__((noinline)) void define(unsigned long number) {
+          char text[64];
+          snprintf(text, sizeof text, "f%lu(Tensor self) -> Tensor", number);
+          aoti_torch_library_def(library, text);
+          if (number) define(number - 1);
+          *(volatile char*)text = 0;
+        }
+        void on_call(unsigned long number) {
+          void* opened;
+          aoti_torch_library_init_def("late", "late.c", 1, &opened);
+          library = opened;
+          define(number ? 1500 : 0);
+        }
+    """
+    found = _recovered(tmp_path, BEFORE + AFTER + source)
+    assert [operator.name for operator in found.operators if operator.phase is Phase.STATIC_INIT] == ["still::read"]
+    assert len(found.operators) < 1000
+    assert any("registers more than 1000 operators" in gap.reason for gap in found.gaps)
+
+
 @needs_gcc
 def test_initialisers_that_leave_no_memory_at_all(tmp_path: Path) -> None:
     body = "for (int i = 0; i < 63; i++) kept = malloc(1 << 20);"

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import os
 import threading
 import zlib
@@ -183,15 +184,21 @@ def test_errors_are_not_kept(finder: Finder) -> None:
     assert not finder.folder.exists()
 
 
+def within(data: bytes, change: Callable[[bytes], bytes]) -> bytes:
+    """A kept file whose content is changed by somebody who knows the format."""
+    content = zlib.compress(change(zlib.decompress(data[32:])))
+    return hashlib.sha256(content).digest() + content
+
+
 DAMAGES: dict[str, Callable[[bytes], bytes]] = {
     "empty": lambda _: b"",
     "cut": lambda data: data[: len(data) // 2],
-    "changed": lambda data: zlib.compress(zlib.decompress(data).replace(b"one", b"eno")),
-    "no header": lambda data: zlib.compress(zlib.decompress(data).partition(b"\n")[2]),
-    "no JSON": lambda _: zlib.compress(b"x\ny"),
-    "other JSON": lambda _: zlib.compress(b'[1, 2, 3]\n"x"'),
-    "a sense that there is not": lambda data: zlib.compress(zlib.decompress(data).replace(b'"file"', b'"taste"')),
-    "a bomb": lambda _: zlib.compress(b"[" * 10_000_000),
+    "changed": lambda data: data[:-9] + bytes([data[-9] ^ 1]) + data[-8:],
+    "no header": lambda data: within(data, lambda content: content.partition(b"\n")[2]),
+    "no JSON": lambda data: within(data, lambda _: b"x\ny"),
+    "other JSON": lambda data: within(data, lambda _: b'[1, 2, 3]\n"x"'),
+    "a sense that there is not": lambda data: within(data, lambda content: content.replace(b'"file"', b'"taste"')),
+    "a bomb": lambda data: within(data, lambda _: b"[" * 10_000_000),
 }
 
 

@@ -122,8 +122,8 @@ def test_a_page_that_is_none(server: LocalIndex, body: bytes) -> None:
 
 
 def test_a_page_without_end(server: LocalIndex) -> None:
-    server.body = bytes(70 << 20)
-    with pytest.raises(InputError, match="is too large for a page of an index"):
+    server.body = bytes(33 << 20)
+    with pytest.raises(InputError, match="is larger than 32 MiB, which no page of an index needs"):
         opened(server).candidates(Requirement("demo"))
     assert not list((server.folder / "cache").glob("*.page"))
 

@@ -208,10 +208,10 @@ def test_a_server_that_changes_its_mind_about_ranges(index: LocalIndex, tmp_path
 
 
 def test_another_file_than_the_index_describes(index: LocalIndex, tmp_path: Path) -> None:
-    file, _ = remote(index, tmp_path, sha256="0" * 64)
+    file, _ = remote(index, tmp_path, sha256="1" * 64)
     with pytest.raises(InputError, match="its hash differs"):
         file.read()
-    file, web = remote(index, tmp_path, sha256="0" * 64)
+    file, web = remote(index, tmp_path, sha256="1" * 64)
     assert file.size > 0
     assert web.bytes_read > 0, "nothing of it was kept"
 

@@ -15,8 +15,8 @@ from abiscan.inputs.answers import answer, by_content
     ("message", "line"),
     [
         ("maps _C.so", "linkage: maps _C.so"),
-        ("maps a\nrules: b", r"linkage: maps a\nrules: b"),
-        ("\x1b[2J\r\x9b", r"linkage: \x1b[2J\r\x9b"),
+        ("maps a\nrules: b", r"linkage: maps a\x0arules: b"),
+        ("\x1b[2J\r\x9b", r"linkage: \x1b[2J\x0d\x9b"),
         ("\u202e\u2028\udc80", r"linkage: \u202e\u2028\udc80"),
         ("x" * 3_000, f"linkage: {'x' * 2_000}…"),
     ],

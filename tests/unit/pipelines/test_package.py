@@ -370,6 +370,32 @@ def test_a_package_none_of_whose_libraries_uses_torch(torch: Path, wheels: Path)
     assert done.stdout.startswith("pkg 1.0 on torch 9.9.0+cpu: works")
 
 
+def test_libraries_that_lack_another_one_are_said_to_where_none_uses_torch(torch: Path, wheels: Path) -> None:
+    objects = {f"pkg/lib{name}.so": Elf(needed=("libvendor.so.1",)) for name in "ab"}
+    found = result(torch, wheels, objects, {"pkg/__init__.py": "import torch\n"})
+    lacking = "but some need libvendor.so.1, which this machine does not have"
+    assert found.summary == f"works: none of its libraries uses torch, {lacking}"
+
+
+def test_the_end_of_the_process_depends_on_a_library_whose_absence_is_caught(torch: Path, wheels: Path) -> None:
+    """As torchcodec tries one version of FFmpeg after the other, each with a library of its own."""
+    from tests.fakes import SAMPLES
+
+    (wheels / "pkg").mkdir(parents=True)
+    names = ("libabiscan_provider.so", "_C.so")
+    code = f"import torch\nfrom pathlib import Path\ntry:\n    for name in {names}:\n"
+    code += "        torch.ops.load_library(str(Path(__file__).parent / name))\n"
+    code += "    found = True\nexcept OSError:\n    found = False\nif not found:\n    raise RuntimeError('no FFmpeg')\n"
+    (wheels / "pkg" / "__init__.py").write_text(code, encoding="utf-8")
+    Elf(soname=names[0], needed=("libavutil.so.59",)).write(wheels / "pkg" / names[0])
+    (wheels / "pkg" / names[1]).write_bytes((SAMPLES / "class_of_another" / "abiscan_user.so").read_bytes())
+    (found,) = abiscan.check(wheels / "pkg", "2.13.0").packages
+    assert found.needs == ("libavutil.so.59",)
+    assert found.summary.startswith("import fails where libavutil.so.59 can be found - the process ends: ")
+    (here,) = abiscan.check(wheels / "pkg", torch).packages
+    assert str(here.error) == "RuntimeError: no FFmpeg (pkg/__init__.py:10)"
+
+
 def test_files_that_no_code_names_are_judged_alone(torch: Path, wheels: Path) -> None:
     """Users load such a file themselves."""
     wheel = package_wheel(wheels, "pkg", {"pkg/_C.so": BAD}, files={"pkg/__init__.py": "version = 1\n"})
@@ -447,3 +473,16 @@ def test_a_folder_is_a_package_if_it_has_an_init_file(tmp_path: Path) -> None:
     package = of_folder(tmp_path / "pkg")
     assert package is not None
     assert (package.name, package.root, package.members) == ("pkg", str(tmp_path), ("pkg/__init__.py",))
+
+
+@pytest.mark.parametrize(("runpath", "is_noted"), [("", True), ("$ORIGIN", False), ("$ORIGIN/lib", True)])
+def test_a_single_file_is_taken_to_find_what_lies_next_to_it_with_a_note(
+    runpath: str, is_noted: bool, torch: Path, tmp_path: Path
+) -> None:
+    Elf(soname="libbeside.so").write(tmp_path / "libbeside.so")
+    file = extension(needed=("libtorch_cpu.so", "libbeside.so"), runpath=runpath).write(tmp_path / "_C.so")
+    (found,) = abiscan.check(file, torch).results
+    notes = [one.message for one in found.findings if one.rule == "missing-library"]
+    assert found.verdict.value == "loads"
+    assert bool(notes) is is_noted
+    assert all("_C.so needs libbeside.so, which lies next to it, but no RPATH" in note for note in notes)

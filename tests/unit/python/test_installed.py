@@ -10,7 +10,8 @@ import pytest
 
 from abiscan.python.installed import Surroundings, installed_in
 from abiscan.python.model import Answer, Raised
-from tests.unit.python.packages import FakeWorld, reading_of
+from abiscan.python.reading import read
+from tests.unit.python.packages import FakeWorld, TextSources, reading_of
 
 USES = """\
 import other.part as part
@@ -132,6 +133,29 @@ def test_as_python_imports(code: str, in_submodule: bool, folder: Path) -> None:
     raised = outcome.raised
     assert raised is None or isinstance(raised, Raised)
     assert (f"{raised.exception}: {raised.message}" if raised else "") == real.stdout.strip()
+
+
+@pytest.mark.parametrize("other", [None, "space/other.py", "space/__init__.py", "space.py"])
+@pytest.mark.parametrize("use", ["space.__version__", "from space import name"])
+def test_a_folder_that_packages_share_has_nothing_but_modules(use: str, other: str | None, tmp_path: Path) -> None:
+    """Without what another package that it requires would bring."""
+    if other:
+        (tmp_path / other).parent.mkdir(exist_ok=True)
+        (tmp_path / other).write_text("__version__ = '1'\n", encoding="utf-8")
+    files = {"space/p/__init__.py": f"import space\n{use}\nraise OSError('the end')\n"}
+    around = Surroundings(installed=installed_in((tmp_path,)), folders=(tmp_path,))
+    (outcome,) = read(TextSources(files), ("space.p",), FakeWorld, surroundings=around).imports
+    (tmp_path / "space" / "p").mkdir(parents=True)
+    (tmp_path / "space" / "p" / "__init__.py").write_text(files["space/p/__init__.py"], encoding="utf-8")
+    code = "import sys; sys.path.insert(0, sys.argv[1])\ntry:\n    import space.p\nexcept Exception as e:\n"
+    code += "    print(f'{type(e).__name__}: {e}')"
+    real = subprocess.run([sys.executable, "-I", "-c", code, tmp_path], capture_output=True, text=True, check=True)
+    raised = outcome.raised
+    if other in (None, "space/other.py"):
+        assert isinstance(raised, Raised) or raised is None
+        assert (f"{raised.exception}: {raised.message}" if raised else "") == real.stdout.strip()
+    else:  # another package's code decides
+        assert raised is None or isinstance(raised, Answer | Raised)
 
 
 @pytest.mark.parametrize(

@@ -194,7 +194,7 @@ def test_what_may_load_or_not() -> None:
 
 def test_a_load_that_ends_the_process_is_not_caught() -> None:
     class Ending(FakeWorld):
-        def load(self, path: str, loader: LoadedBy) -> Raised | Answer | None:
+        def load(self, path: str | None, loader: LoadedBy) -> Raised | Answer | None:
             return Raised(exception=PROCESS_ENDS, message=f"{loader.value} of {path}", at=None)
 
     code = LOAD + "try:\n    load('a.so')\nexcept BaseException:\n    pass\n"

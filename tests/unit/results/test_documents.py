@@ -78,4 +78,5 @@ def test_no_command_is_forgotten() -> None:
     }
     assert with_json == {words[0] for _, words in DOCUMENTS} | {"doctor", "fit"}
     published = {path.name.removesuffix("-v1.json") for path in Path(abiscan.__file__).parent.glob("results/schema/*")}
-    assert published == {name for name, _ in DOCUMENTS} | {"doctor", "fit", "survey"}  # a survey is a file of lines
+    by_index = {"doctor", "fit", "matrix-versions"}  # their own tests have an index
+    assert published == {name for name, _ in DOCUMENTS} | by_index | {"survey"}  # a survey is a file of lines

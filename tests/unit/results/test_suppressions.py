@@ -3,6 +3,7 @@ from __future__ import annotations
 import datetime as dt
 from pathlib import Path
 
+import msgspec.structs
 import pytest
 
 from abiscan.errors import InputError
@@ -118,7 +119,8 @@ def read(text: str, folder: Path) -> tuple[Suppression, ...]:
 
 def test_suppressions_are_read(tmp_path: Path) -> None:
     (found,) = read(f"[tool.abiscan]\nsuppress = [{{{GOOD}}}]\n", tmp_path)
-    assert found == suppression(target="*", reason="because")
+    assert msgspec.structs.replace(found, source=None) == suppression(target="*", reason="because")
+    assert found.source == str(tmp_path / "pyproject.toml")
 
 
 @pytest.mark.parametrize(
@@ -157,13 +159,13 @@ def test_a_configuration_that_is_none(text: str, problem: str, tmp_path: Path) -
 
 def test_tools_that_are_no_table_are_no_configuration(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text("tool = 3\n", "utf-8")
-    assert configuration(tmp_path) is None
+    assert configuration(tmp_path) == (None, None)
 
 
 def test_the_nearest_configuration_counts(tmp_path: Path) -> None:
     inner = tmp_path / "a" / "b"
     inner.mkdir(parents=True)
-    assert configuration(inner) is None
+    assert configuration(inner) == (None, None)
     (tmp_path / "pyproject.toml").write_text("[tool.abiscan]\n", encoding="utf-8")
     (tmp_path / "a" / "pyproject.toml").write_text("[tool.other]\n", encoding="utf-8")
-    assert configuration(inner) == tmp_path / "pyproject.toml"
+    assert configuration(inner) == (tmp_path / "pyproject.toml", None)

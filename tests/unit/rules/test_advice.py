@@ -44,11 +44,12 @@ def test_metadata_that_admit_this_torch_are_no_way_out(requirement: str, expecte
     assert fix(tmp_path, requirement, undefined=GONE) == f"{MADE_FOR_IT}, or {expected}"
 
 
-def test_the_command_that_finds_a_build_for_a_release(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("build", "option"), [("2.9.1", ""), ("2.9.1+cu128", ""), ("2.9.1+cpu", " --cuda cpu")])
+def test_the_command_that_finds_a_build_for_a_release(build: str, option: str, tmp_path: Path) -> None:
     wheel = package_wheel(tmp_path, "pkg", {"pkg/_C.so": extension(undefined=GONE)})
-    result = CliRunner().invoke(main, ["check", str(wheel), "--torch", "2.9.1", "--format", "json"])
+    result = CliRunner().invoke(main, ["check", str(wheel), "--torch", build, "--format", "json"])
     (finding,) = json.loads(result.stdout)["results"][0]["findings"]
-    assert "made for torch 2.9.1 (abiscan fit pkg --torch 2.9.1 finds the newest), or" in finding["fix"]
+    assert f"made for torch 2.9.1 (abiscan fit pkg --torch 2.9.1{option} finds the newest), or" in finding["fix"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,95 @@
+"""Every call that leaves the emulated code is one of three kinds; this is the table.
+
+*Modelled*: its double does to the process what the function does, by the source that ``SOURCES`` names for each
+library of doubles. *Harmless*: what it does or returns can decide nothing here; ``HARMLESS`` has the double, and why.
+*Unknown*: any function without a double, and what a double of ``PARTLY_UNKNOWN`` cannot know. It returns zero, and
+``taint`` follows what becomes of that.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping
+from typing import Final
+
+
+class CallKind(enum.Enum):
+    """What is known of a function that is called."""
+
+    MODELLED = "modelled"
+    HARMLESS = "harmless"
+    UNKNOWN = "unknown"
+
+
+SOURCES: Final[Mapping[str, str]] = {
+    "calendar": "C11, 7.27; glibc's `struct tm`",
+    "cpython": "the C API of CPython, as pybind11 and generated modules use it",
+    "error_codes": "libstdc++'s `<system_error>`; glibc's texts of errors",
+    "exceptions": "Itanium C++ ABI, exception handling; libstdc++'s `<stdexcept>`, `functexcept.cc`, `eh_ptr.cc`",
+    "gpu_runtime": "the registration functions that nvcc and hipcc emit calls of",
+    "libc": "C11; POSIX.1-2017; Itanium C++ ABI, chapter 3",
+    "libstdcxx": "libstdc++'s `bits/basic_string.h`, `cow_string.h`, `stl_tree.h`, `hashtable_policy.h`, `<locale>`",
+    "numbers": "C11, 7.3, 7.12, 7.22; glibc's `random.c`",
+    "paths": "libstdc++'s `bits/fs_path.h`, `fs_path.cc`, `fs_ops.cc`",
+    "streams": "libstdc++'s `<ios>`, `<streambuf>`, `<sstream>`, `<fstream>`",
+    "system": "POSIX.1-2017, on the machine of `emulation/environment.py`",
+    "torch_classes": "`torch/custom_class.h`, `ATen/core/class_type.h`",
+    "torch_library": "`torch/library.h`",
+    "torch_lookups": "`ATen/core/dispatch/Dispatcher.h`",
+    "torch_operators": "`ATen/core/op_registration/op_registration.h`",
+    "torch_registries": "`c10/util/Registry.h` and the functions that register backends",
+    "torch_stable": "`torch/csrc/inductor/aoti_torch/c/shim.h`, `torch/csrc/stable/c/shim.h`",
+    "torch_types": "`ATen/core/jit_type.h`, `infer_schema.h`",
+    "torch_values": "`ATen/core/ivalue_inl.h`, `List.h`",
+}
+"""Whose semantics the doubles of a module have."""
+
+_NEVER_REUSED: Final = "memory is never reused, so nothing is given back"
+_ALONE: Final = "nothing else runs at the same time"
+_NO_FILES: Final = "no file is open"
+
+HARMLESS: Final[Mapping[str, str]] = {
+    "error_codes._keep": "categories live as long as the process",
+    "exceptions._count": _NEVER_REUSED,
+    "exceptions._destroy_torch_error": _NEVER_REUSED,
+    "exceptions._free": _NEVER_REUSED,
+    "libc._leave_guard": "the guard of the object is as it was",
+    "libc._succeed": _ALONE,
+    "libc._thread": "there is one thread at a time, and any number will do",
+    "libstdcxx._facet_number": "all facets of the classic locale are in one place here",
+    "libstdcxx._nothing": _NEVER_REUSED,
+    "libstdcxx._nothing_to_do": "the tables of the facet are complete",
+    "streams._close": _NO_FILES,
+    "streams._destroy": _NEVER_REUSED,
+    "streams._leave": "nothing is kept back that would have to be written",
+    "streams._rest_of_buffer": "a buffer of the extension's own has its text itself",
+    "streams._tie": "what goes to the console is lost",
+    "system._done": _ALONE,
+    "system._nothing": _ALONE,
+    "torch_classes._attach_other": "neither of the two is recorded",
+    "torch_operators._keep": "the object keeps registered what it registers for as long as the process lives",
+    "torch_values._release": _NEVER_REUSED,
+}
+"""Doubles that do nothing, by module and function, and why that cannot decide."""
+
+PARTLY_UNKNOWN: Final[Mapping[str, str]] = {
+    "exceptions._cast": "a `dynamic_cast` to or from a class that no file has",
+    "numbers._of_long": "functions of `long double` on aarch64",
+    "streams._put_other": "a `long double` or an address that a stream prints",
+    "numbers._random": "`rand` without `srand`: others may have asked before",
+    "system._system": "all of `uname` but the system and the machine",
+    "system._which_library": "the file and the address that `dladdr` finds",
+}
+"""What doubles give that nobody knows, by module and function."""
+
+
+def kind_of(double: Callable[..., object] | None) -> CallKind:
+    """The kind of a function, by its double; None is a function without one."""
+    if double is None:
+        return CallKind.UNKNOWN
+    return CallKind.HARMLESS if place_of(double) in HARMLESS else CallKind.MODELLED
+
+
+def place_of(double: Callable[..., object]) -> str:
+    """A double, as the table names it."""
+    return f"{double.__module__.rpartition('.')[2]}.{double.__qualname__}"

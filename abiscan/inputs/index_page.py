@@ -1,0 +1,106 @@
+"""The page of a package on an index, within limits: what is beyond them does not reach the parsers of others.
+
+A page of HTML (PEP 503) becomes one of JSON (PEP 691), for the same reason: each anchor is read by itself, and takes
+time in proportion to its length.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+from urllib.parse import unquote, urljoin, urlsplit
+
+from abiscan.errors import InputError, UnreachableError
+from abiscan.regex import regex
+
+JSON: Final = "application/vnd.pypi.simple.v1+json"
+KINDS: Final = (JSON, "application/vnd.pypi.simple.v1+html", "text/html")
+
+MOST_FILES: Final = 50_000
+"""The most that a page may list: twice as many as the largest known."""
+
+_VALUES_OF_A_FILE: Final = 40
+LONGEST_NAME: Final = 255
+"""A file with a longer name cannot be downloaded: no file system takes it."""
+
+_MOST_TAGS: Final = 100
+_TAGS_OF_WHEEL: Final = 3  # the last parts of its name: of Python, of the ABI, of the platform
+_LONGEST_ANCHOR: Final = 8_192
+_ANCHOR: Final = regex(r"<a(?=\s)", re.IGNORECASE)
+_BASE: Final = regex(r"<base(?=\s)([^<>]{0,2048})>", re.IGNORECASE)
+_ATTRIBUTE: Final = regex(r"""(?<![\w-])([\w-]+)(?:\s{0,9}=\s{0,9}(?:"([^"]*)"|'([^']*)'|([^\s"'<>]+)))?""")
+_END_OF_TAG: Final = regex(r"""(?:[^"'>]|"[^"]*"|'[^']*')*""")
+_CHARSET: Final = regex(r"charset=\"?(iso-8859-1|latin-?1|windows-1252)", re.IGNORECASE)
+_FIX: Final = "check the index settings"
+
+
+def bounded(url: str, kind: str, content: bytes) -> bytes:
+    """The page as JSON, without the files whose names nothing can have.
+
+    :param url: of the page, without credentials in messages
+    :param kind: its type, as the server states it
+    :raises UnreachableError: it lists too many files
+    :raises ValueError: it is no such page
+    """
+    if kind.lower().startswith(JSON):
+        if content.count(b"{") > 4 * MOST_FILES or content.count(b",") > _VALUES_OF_A_FILE * MOST_FILES:
+            raise _too_many(url)
+        document = json.loads(content)
+        if not isinstance(document, dict) or not isinstance(document.get("files", []), list):
+            raise ValueError("it is no page of files")
+    else:
+        text = content.decode("latin-1" if _CHARSET.search(kind) else "utf-8")
+        document = {"files": list(_files(url, text))}
+    files = document.get("files", [])
+    if len(files) > MOST_FILES:
+        raise _too_many(url)
+    return json.dumps({"files": [file for file in files if _can_be(file)]}).encode()
+
+
+def _too_many(url: str) -> InputError:
+    host = urlsplit(url).hostname or url
+    return UnreachableError(host, f"the page of the package lists more than {MOST_FILES:,} files", _FIX)
+
+
+def _can_be(file: Any) -> bool:
+    """Whether a file can have its name, and can be for as many systems as that says."""
+    if isinstance(file, dict):
+        file.pop("upload-time", None)  # says nothing here, and may be no time
+        if isinstance(url := file.get("url"), str):
+            name = unquote(urlsplit(url).path.rpartition("/")[2])
+            tags = name.removesuffix(".whl").split("-")[-_TAGS_OF_WHEEL:] if name.endswith(".whl") else []
+            return len(name) <= LONGEST_NAME and math.prod(tag.count(".") + 1 for tag in tags) <= _MOST_TAGS
+    return True
+
+
+def _files(url: str, text: str) -> Iterator[dict[str, Any]]:
+    """The files that a page of HTML names."""
+    base = _BASE.search(text)
+    root = urljoin(url, _attributes(base[1]).get("href", "")) if base else url
+    for number, anchor in enumerate(_ANCHOR.split(text)[1:], 1):
+        if number > MOST_FILES:
+            raise _too_many(url)
+        start = anchor[:_LONGEST_ANCHOR]
+        end = _END_OF_TAG.match(start)
+        given = _attributes(start[: end.end()] if end else "")
+        if href := given.get("href"):
+            name, stated, digest = given.get("data-core-metadata", given.get("data-dist-info-metadata", "")).partition(
+                "="
+            )
+            yield {
+                "url": urljoin(root, href),
+                "requires-python": given.get("data-requires-python"),
+                "yanked": given.get("data-yanked", False) or "data-yanked" in given,
+                "core-metadata": {name: digest} if stated else bool(name),
+            }
+
+
+def _attributes(tag: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for match in _ATTRIBUTE.finditer(tag):
+        found.setdefault(match[1].lower(), html.unescape(match[2] or match[3] or match[4] or ""))
+    return found

@@ -1,0 +1,129 @@
+"""What torch's modules say of its build: the same on all builds of PyPI, or decided by whether it is one for CUDA.
+
+Compared with a real torch in ``tests/oracle/test_torch_model.py``.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from abiscan.python.machine import PythonMachine
+from abiscan.python.modelled import Native
+from abiscan.python.models.namespace import Namespace, has_cuda
+from abiscan.python.systems import LINUX, MACOS
+from abiscan.python.values import NotKnown, Why
+
+_CALL: Final = "()"
+
+# By module: what says the same on every build while a package is imported. Functions have parentheses.
+_FIXED: Final[Mapping[str, Mapping[str, object]]] = {
+    "torch.distributed": {
+        "is_available()": True, "is_initialized()": False, "is_gloo_available()": True, "is_mpi_available()": False,
+    },
+    "torch.distributed.rpc": {"is_available()": True},
+    "torch.jit": {"is_scripting()": False, "is_tracing()": False},
+    "torch.onnx": {"is_in_onnx_export()": False},
+}  # fmt: skip
+
+# Those that only say whether torch is for CUDA; further values are what a build for CPUs says, and no other.
+_WHETHER_FOR_CUDA: Final[Mapping[str, frozenset[str]]] = {
+    "torch.backends.cuda": frozenset({"is_built()"}),
+    "torch.backends.cudnn": frozenset({"is_available()"}),
+    "torch._C": frozenset({"_has_cuda", "_has_cudnn", "_has_magma"}),
+    "torch.cuda": frozenset({"_is_compiled()", "has_magma"}),
+}
+_ON_CPU_BUILDS: Final[Mapping[str, Mapping[str, object]]] = {
+    "torch.backends.cudnn": {"version()": None},
+    "torch.cuda": {"is_available()": False, "device_count()": 0, "get_arch_list()": []},
+    "torch.distributed": {"is_nccl_available()": False},
+}
+
+
+def names_of(module: str) -> dict[str, object]:
+    """The functions of a module of torch whose answers are known for some builds at least."""
+    functions = [name for name in _answers(module) if name.endswith(_CALL)]
+    return {name.removesuffix(_CALL): _function(module, name) for name in functions}
+
+
+def of_target(module: str) -> dict[str, Callable[[PythonMachine], object]]:
+    """The values in a module of torch that its build decides."""
+    return {name: _answers(module)[name] for name in _answers(module) if not name.endswith(_CALL)}
+
+
+def _answers(module: str) -> dict[str, Callable[[PythonMachine], object]]:
+    """What gives each value."""
+    decided = _WHETHER_FOR_CUDA.get(module, frozenset())
+    on_cpu = _ON_CPU_BUILDS.get(module, {})
+    return {
+        **{name: functools.partial(_given, value) for name, value in _FIXED.get(module, {}).items()},
+        **{name: functools.partial(_for_cuda, f"{module}.{name}") for name in decided},
+        **{name: functools.partial(_on_cpu, f"{module}.{name}", value) for name, value in on_cpu.items()},
+    }
+
+
+def _given(value: object, _machine: PythonMachine) -> object:
+    return value
+
+
+def _is_for_cpus(machine: PythonMachine) -> bool | None:
+    """Whether a build has no CUDA; None if that is not known."""
+    if not has_cuda(machine):
+        return None
+    return bool(machine.world.tells("it is for CPUs", lambda world: world.cuda is None))
+
+
+def _for_cuda(name: str, machine: PythonMachine) -> object:
+    for_cpus = _is_for_cpus(machine)
+    return NotKnown(name, Why.ENVIRONMENT) if for_cpus is None else not for_cpus
+
+
+def _on_cpu(name: str, value: object, machine: PythonMachine) -> object:
+    if not _is_for_cpus(machine):
+        return NotKnown(name, Why.ENVIRONMENT)
+    return list(value) if isinstance(value, list) else value
+
+
+def _function(module: str, name: str) -> Native:
+    answer = _answers(module)[name]
+    return Native(f"{module}.{name.removesuffix(_CALL)}", lambda machine, _args, _kwargs: answer(machine))
+
+
+def module(name: str) -> Callable[[PythonMachine], object]:
+    """What makes a module of torch of which no more is known."""
+    return lambda _machine: Namespace(name, names_of(name), of_target=of_target(name))
+
+
+def _no_rocm(machine: PythonMachine) -> object:
+    name = "torch.utils.cpp_extension.IS_HIP_EXTENSION"
+    return False if has_cuda(machine) else NotKnown(name, Why.ENVIRONMENT)
+
+
+def _cpp_extension(machine: PythonMachine) -> object:
+    """``torch.utils.cpp_extension``: what it says of the system. Where CUDA is, the machine decides."""
+    system, folder = machine.files.system, machine.library.surroundings.torch_folder
+    name = "torch.utils.cpp_extension"
+    names: dict[str, object] = {
+        "IS_WINDOWS": system.is_windows,
+        "IS_MACOS": system is MACOS,
+        "IS_LINUX": system is LINUX,
+        "CUDA_HOME": NotKnown(f"{name}.CUDA_HOME", Why.ENVIRONMENT),
+        "ROCM_HOME": NotKnown(f"{name}.ROCM_HOME", Why.ENVIRONMENT),
+    }
+    if folder is not None:
+        names |= {"_TORCH_PATH": str(folder), "TORCH_LIB_PATH": str(folder / "lib")}
+    return Namespace(name, names, of_target={"IS_HIP_EXTENSION": _no_rocm})
+
+
+MODELS: Final[Mapping[str, Callable[[PythonMachine], object]]] = {
+    "torch.backends.cuda": module("torch.backends.cuda"),
+    "torch.backends.cudnn": module("torch.backends.cudnn"),
+    "torch.distributed": module("torch.distributed"),
+    "torch.distributed.rpc": module("torch.distributed.rpc"),
+    "torch.jit": module("torch.jit"),
+    "torch.onnx": module("torch.onnx"),
+    "torch.utils": module("torch.utils"),
+    "torch.utils.cpp_extension": _cpp_extension,
+}
+"""Modules by name."""

@@ -1,0 +1,146 @@
+"""What initialisers compute with the C and C++ libraries: the names are what the standards say, or glibc does."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from abiscan.binary.elf import ElfFile
+from abiscan.emulation import Registrations, recover
+
+pytestmark = pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
+
+HEAD = """
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+#include <future>
+#include <iomanip>
+#include <iostream>
+#include <regex>
+#include <sstream>
+#include <string>
+#include <system_error>
+#include <unordered_map>
+extern "C" int aoti_torch_library_init_def(const char*, const char*, unsigned, void**);
+extern "C" int aoti_torch_library_def(void*, const char*);
+static void* library;
+static void define(const std::string& name) { aoti_torch_library_def(library, (name + "() -> ()").c_str()); }
+static volatile long double seven = 7.0L, two = 2.0L;
+static volatile double minus = -3.5;
+struct Shouting : std::streambuf {
+  std::string all;
+  int overflow(int c) override { all += static_cast<char>(std::toupper(c)); return c; }
+};
+__attribute__((constructor)) static void begin() {
+  aoti_torch_library_init_def("ns", "x.cpp", 1, &library);
+  BODY
+}
+"""
+BODIES = {
+    "x87": (
+        (
+            'define("m" + std::to_string((long)(seven * two)));'
+            'define("d" + std::to_string((long)(10 * (seven / two))));'
+            'define(seven > two ? "more" : "less"); define("u" + std::to_string((unsigned long)(seven - minus)));'
+            'define("n" + std::to_string((long)minus * (long)-two));'
+        ),
+        ["m14", "d35", "more", "u10", "n6"],
+    ),
+    "long functions": ('define("l" + std::to_string((int)(std::log2(seven + 1) + 0.5)));', ["l3"]),
+    "random numbers from a seed": (
+        'srand(42); int a = rand(), b = rand(); define("r" + std::to_string(a)); define("r" + std::to_string(b));',
+        ["r71876166", "r708592740"],
+    ),
+    "the calendar": (
+        (
+            "time_t at = 1700000000; tm t; gmtime_r(&at, &t); char b[64];"
+            'strftime(b, sizeof b, "%Y_%m_%d_%H_%M_%S_%j_%a_%B_%U", &t); define(b);'
+            'define("t" + std::to_string(timegm(&t))); std::ostringstream s;'
+            's << std::put_time(&t, "y%y"); define(s.str());'
+        ),
+        ["2023_11_14_22_13_20_318_Tue_November_46", "t1700000000", "y23"],
+    ),
+    "buckets": (
+        (
+            "std::unordered_map<int, int> t; std::string s; for (int i = 0; i < 40; ++i) { t[i] = i; "
+            'if (!i || i == 13 || i == 39) s += "_" + std::to_string(t.bucket_count()); } define("b" + s);'
+        ),
+        ["b_13_29_59"],
+    ),
+    "a pointer that is thrown": ('try { throw "text"; } catch (const char* text) { define(text); }', ["text"]),
+    "the code of a regex_error": (
+        (
+            'try { std::regex r("(a"); } catch (const std::regex_error& e) '
+            '{ define(e.code() == std::regex_constants::error_paren ? "paren" : "other"); }'
+        ),
+        ["paren"],
+    ),
+    "error codes": (
+        (
+            'std::error_code e; std::filesystem::file_size("/none", e); define("e" + std::to_string(e.value()));'
+            'if (e == std::errc::no_such_file_or_directory) define("no_such"); '
+            'try { std::filesystem::create_directory("/none/at/all"); } catch (const std::system_error& e) '
+            "{ define(std::string(e.code().category().name())); }"
+        ),
+        ["e2", "no_such", "generic"],
+    ),
+    "a promise that is broken": (
+        (
+            "std::future<int> f; { std::promise<int> p; f = p.get_future(); } try { f.get(); } catch "
+            "(const std::future_error& e) { define(e.code() == std::future_errc::broken_promise"
+            ' ? "broken" : "other"); }'
+        ),
+        ["broken"],
+    ),
+    "a buffer of its own": ('Shouting b; std::ostream s(&b); s << "loud" << 12; define(b.all);', ["LOUD12"]),
+    "the console": (
+        (
+            'std::cout << "x" << 3 << std::endl; std::cerr << std::put_time(std::localtime(new time_t()), "%H"); '
+            'define(std::cout.good() ? "good" : "bad"); define(std::cerr.good() ? "good_too" : "bad_too");'
+        ),
+        ["good", "good_too"],
+    ),
+    "a console that writes elsewhere": (
+        (
+            'std::ostringstream s; auto* old = std::cout.rdbuf(s.rdbuf()); std::cout << "here" << 1; '
+            'std::cout.rdbuf(old); std::cout << "lost"; define(s.str());'
+        ),
+        ["here1"],
+    ),
+}
+
+
+def recovered(folder: Path, body: str, *options: str) -> Registrations:
+    (folder / "x.cpp").write_text(HEAD.replace("BODY", body))
+    command = ["g++", "-std=c++17", *options, "-fPIC", "-shared", "x.cpp", "-o", "x.so"]
+    subprocess.run(command, check=True, cwd=folder)
+    file = ElfFile.open(folder / "x.so")
+    return recover(file, file.facts())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("level", ["-O0", "-O2"])
+@pytest.mark.parametrize(("body", "names"), BODIES.values(), ids=BODIES)
+def test_the_names_are_those_of_a_real_process(tmp_path: Path, body: str, names: list[str], level: str) -> None:
+    found = recovered(tmp_path, body, level)
+    assert [operator.name for operator in found.operators] == [f"ns::{name}" for name in names]
+    assert found.gaps == ()
+
+
+def test_random_numbers_without_a_seed_are_not_known(tmp_path: Path) -> None:
+    found = recovered(tmp_path, 'if (rand() % 2) define("odd"); define("last");', "-O1")
+    assert [gap.called for gap in found.gaps] == ["rand"]
+
+
+@pytest.mark.slow
+def test_the_c_library_of_cpp_that_is_linked_in_prints_no_numbers(tmp_path: Path) -> None:
+    """In a process that has another one already, as every process with torch does."""
+    body = 'std::ostringstream s; s << "plain" << 0.5; define(s.str() + (s.good() ? "_good" : "_bad"));'
+    found = recovered(tmp_path, body, "-O1", "-static-libstdc++")
+    assert [operator.name for operator in found.operators] == ["ns::plain_bad"]
