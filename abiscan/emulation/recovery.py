@@ -62,6 +62,7 @@ _HEAP_PER_FUNCTION: Final = 0x400_0000
 # True and a success that is no zero; -1, which is negative as any signed type, and much as any unsigned one; much as an
 # ``int``.
 _OTHER_ANSWERS: Final = (1, 0xFFFF_FFFF_FFFF_FFFF, 0x7FFF_FFFF)
+_HEAP_OF_LIBRARIES: Final = 0x2000_0000  # OpenBLAS takes its buffers, and uses none of them
 _ARGUMENT_SIZE: Final = 4096
 _MOST_INSTRUCTIONS_READ: Final = 20_000  # of one part, that may write what others read
 _DATUM_SIZE: Final = 16
@@ -115,6 +116,7 @@ def cpu_at_load(file: ElfFile, facts: SharedObject) -> CpuAtLoad:
         recovery = Recovery(file, facts, None)
     except DAMAGE as error:
         return CpuAtLoad(unread=(f"damaged: {error}",))
+    recovery.most_memory = _HEAP_OF_LIBRARIES
     with contextlib.closing(recovery):
         with recovery.reported():
             recovery.initialise()
@@ -185,6 +187,7 @@ class Recovery:
         self.in_static: tuple[object, ...] = ()
         self.not_executed: list[CallSite] = []
         self.most_instructions = _INSTRUCTIONS_PER_FUNCTION
+        self.most_memory = _HEAP_PER_FUNCTION
         self.sites: list[CallSite] = []
         self.lookups: list[Lookup] = []
         self.find: Callable[[str], Double | None] = lambda _: None
@@ -438,7 +441,7 @@ class Recovery:
         process.answered_with_zero = None
         if left <= 0:
             return Stop("instruction budget for the whole object exhausted", address)
-        with process.budget(_HEAP_PER_FUNCTION, _CALLS_PER_FUNCTION):
+        with process.budget(self.most_memory, _CALLS_PER_FUNCTION):
             try:
                 return machine.start(address, tuple(arguments), min(left, instructions))
             except DAMAGE as error:
