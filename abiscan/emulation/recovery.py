@@ -62,7 +62,7 @@ _HEAP_PER_FUNCTION: Final = 0x400_0000
 # True and a success that is no zero; -1, which is negative as any signed type, and much as any unsigned one; much as an
 # ``int``.
 _OTHER_ANSWERS: Final = (1, 0xFFFF_FFFF_FFFF_FFFF, 0x7FFF_FFFF)
-_HEAP_OF_LIBRARIES: Final = 0x2000_0000  # OpenBLAS takes its buffers, and uses none of them
+_HEAP_OF_LIBRARIES: Final = 0x3000_0000  # OpenBLAS takes a buffer for each processor, and uses none of them
 _ARGUMENT_SIZE: Final = 4096
 _MOST_INSTRUCTIONS_READ: Final = 20_000  # of one part, that may write what others read
 _DATUM_SIZE: Final = 16
