@@ -35,6 +35,7 @@ class Inventory(Struct, frozen=True, kw_only=True):
     """
 
     path: str
+    machine: Machine
     origin: BuiltFor
     keys: DispatchKeys
     tags: Tags
@@ -71,6 +72,7 @@ def recover_inventory(
     _log.debug("%s: built for %s", extension.path, span(origin.releases))
     assumed = (origin.releases or embedded.versions())[-1]
     return Inventory(
+        machine=facts.machine,
         path=extension.path,
         origin=origin,
         keys=keys_of(assumed),

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from abiscan.cpu.needs import CpuNeeds
 from abiscan.findings import Effect, Evidence, Finding
 from abiscan.inputs.kinds import TargetKind
+from abiscan.results.cpu import cpu_document
 from abiscan.results.document import rendered
 from abiscan.results.package import PackageResult, PackageVerdict, UsedLibrary, package_document
 from abiscan.results.unchecked import Unchecked, document_of, exit_code_of
@@ -247,14 +248,6 @@ def predicted_error(error: PredictedError | None) -> dict[str, Any] | None:
     if error.signal is not None:
         document["signal"] = error.signal
     return document if error.exact else {**document, "exact": False}
-
-
-def cpu_document(needs: CpuNeeds | None) -> dict[str, Any] | None:
-    """What a load needs of the processor; None, so ``null``, if that was not read."""
-    if needs is None:
-        return None
-    at = {feature: f"{name}: {use}" for feature, (name, use) in sorted(needs.first().items())}
-    return {"load": list(needs.features), "level": needs.level, "at": at}
 
 
 def _gap(gap: Gap) -> dict[str, Any]:

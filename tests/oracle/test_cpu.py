@@ -14,6 +14,7 @@ import abiscan
 from abiscan.binary.elf import Machine
 from abiscan.cpu.instructions import features_of
 from abiscan.cpu.processors import cpu, level_of
+from abiscan.errors import InputError
 from abiscan.results.check import Result
 from abiscan.results.verdict import Verdict
 
@@ -76,6 +77,20 @@ def test_of_several_processors_the_one_that_is_too_old_counts(folder: Path) -> N
     assert result.cpu is not None
     assert result.cpu.features == ("avx", "avx2")
     assert result.cpu.summary == "x86-64-v3"
+
+
+def test_needs_are_said_without_a_processor(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from abiscan.cli import main
+
+    with pytest.raises(SystemExit) as left:
+        main(["check", str(folder / "needs_avx2.so"), "--torch", "2.13.0", "--cpu", "x86-64-v4"])
+    assert left.value.code == 0
+    assert "needs x86-64-v3 to load" in capsys.readouterr().out
+
+
+def test_an_unknown_processor_is_an_error(folder: Path) -> None:
+    with pytest.raises(InputError, match="is not a processor that abiscan knows"):
+        abiscan.check(folder / "plain.so", "2.13.0", cpus=["haswel"])
 
 
 def test_a_question_guards_what_follows(folder: Path) -> None:
