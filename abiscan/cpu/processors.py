@@ -78,6 +78,7 @@ def names() -> tuple[str, ...]:
     return tuple(name for _, known in _models() for name in known)
 
 
+@functools.cache  # asked before files of the system can no longer be read: see ``isolation``
 def native_cpu() -> Cpu | None:
     """The processor of this machine; None where Linux does not tell its features, or it is of another architecture."""
     machine = next((machine for machine in Machine if machine.value == platform.machine()), None)
