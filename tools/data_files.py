@@ -102,7 +102,7 @@ def exports(data: bytes, builds: Sequence[Build], without: Iterable[tuple[str, s
     :param without: builds to leave out
     """
     table = NameTable(data)
-    columns = {name: bits for bits, names in table.by_columns.items() for name in names}
+    columns = {name: bits for bits, names in table.by_columns().items() for name in names}
     old = {_name(record): record for record in table.meta["releases"]}
     new = {**{name: record for name, record in old.items() if name not in set(without)}}
     new |= {build.name: dict(build.description) for build in builds}
@@ -195,7 +195,7 @@ def declarations(data: bytes, found: Mapping[str, Headers], without: Iterable[st
         for release, headers in found.items()
     }
     table = NameTable(data)
-    columns = {name.lstrip(UNSURE): bits for bits, names in table.by_columns.items() for name in names}
+    columns = {name.lstrip(UNSURE): bits for bits, names in table.by_columns().items() for name in names}
     releases = _releases(table, texts, without)
     merged = moved(columns, table.meta["releases"], releases, texts)
     wrong = {
@@ -209,7 +209,7 @@ def declarations(data: bytes, found: Mapping[str, Headers], without: Iterable[st
 
 def _by_release(data: bytes, content: Mapping[str, Iterable[str]], without: Iterable[str]) -> bytes:
     table = NameTable(data)
-    columns = {name: bits for bits, names in table.by_columns.items() for name in names}
+    columns = {name: bits for bits, names in table.by_columns().items() for name in names}
     releases = _releases(table, content, without)
     return pack(moved(columns, table.meta["releases"], releases, content), {"releases": releases})
 

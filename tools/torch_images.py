@@ -111,7 +111,7 @@ def packed(builds: Iterable[ImageBuild]) -> bytes:
 def _unpacked(data: bytes) -> list[ImageBuild]:
     table = NameTable(data)
     names: dict[int, list[str]] = {}
-    for columns, exported in table.by_columns.items():
+    for columns, exported in table.by_columns().items():
         for column in range(columns.bit_length()):
             if columns >> column & 1:
                 names.setdefault(column, []).extend(exported)

@@ -146,6 +146,11 @@ class Replayer(Struct, kw_only=True):
         """One that has the same loaded, to which more can be added."""
         return msgspec.structs.replace(self, _kept=list(self._kept))
 
+    @property
+    def has_any(self) -> bool:
+        """Whether any extension was kept."""
+        return bool(self._kept)
+
     def replay(self, examined: ExaminedExtension, resolution: Resolution, release: TorchRelease) -> Registering:
         """How the torch reacts to one extension and the libraries that it brings along."""
         inventory = examined.inventory
@@ -185,6 +190,11 @@ class Replayer(Struct, kw_only=True):
                 registered, built_for, version, machine, functools.partial(self.torch.operators_of, release)
             ),
         )
+
+    def namespaces(self, examined: ExaminedExtension, resolution: Resolution) -> set[str]:
+        """The namespaces in which an extension, and the libraries that it brings along, define operators."""
+        registered = (registrant.registrations for registrant in self._objects(examined, resolution))
+        return {operator.name.partition("::")[0] for each in registered for operator in each.operators}
 
     def keep(self, examined: ExaminedExtension, resolution: Resolution, registering: Registering) -> None:
         """Keep an extension that loads in the process, for the extensions of other targets.

@@ -9,7 +9,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec.structs
 from msgspec import Struct
@@ -19,10 +19,8 @@ from abiscan.errors import InputError, UnreachableError
 from abiscan.extension.examined import examine
 from abiscan.findings import Effect
 from abiscan.gpu.devices import Hardware
-from abiscan.hooks.install import Inspector, Plan, Problem
 from abiscan.hooks.judgement import Fitness, Judgement, MainCause, cause, judge, worst_finding
 from abiscan.hooks.pip import Pip
-from abiscan.hooks.solution import Solution, Task, solve
 from abiscan.inputs import disk, interpreter, packages, system
 from abiscan.inputs.answers import answer
 from abiscan.inputs.environment import PythonEnvironment
@@ -36,6 +34,10 @@ from abiscan.results.package import PackageVerdict
 from abiscan.torches.from_libs import build_of
 from abiscan.torches.torch import ImageTorch, TorchChoice, TorchOf
 from abiscan.words import first_line
+
+if TYPE_CHECKING:
+    from abiscan.hooks.install import Inspector, Problem
+    from abiscan.hooks.solution import Solution
 
 # auditwheel renames the libraries that it puts into a wheel: libc10-5de87c2d.so.
 _COPY: Final = regex(r"(?P<stem>lib\w+)(?:-[0-9a-f]{8})?(?P<end>\.so)")
@@ -156,6 +158,9 @@ def way_out(examination: Examination, python: str | None, named: str | None, ses
     broken, torch = examination.to_solve, examination.diagnosis.torch
     if not broken or torch is None:
         return WayOut()
+    # What asks an index takes longer to import than an environment takes to look at.
+    from abiscan.hooks.install import Inspector
+
     disk.look_once()  # another day, the index has other versions
     pip = Pip(python, named=named)
     try:
@@ -235,6 +240,8 @@ class Broken(Struct, frozen=True, kw_only=True):
     @property
     def problem(self) -> Problem:
         """It as a problem to be solved."""
+        from abiscan.hooks.install import Problem
+
         distribution = self.distribution
         return Problem(
             name=distribution.name, version=distribution.version, source=distribution, judgement=self.judgement
@@ -242,6 +249,9 @@ class Broken(Struct, frozen=True, kw_only=True):
 
 
 def _solved(broken: Sequence[Broken], torch: str, pip: Pip, inspector: Inspector, session: Session) -> Solution | None:
+    from abiscan.hooks.install import Plan
+    from abiscan.hooks.solution import Task, solve
+
     task = Task(
         words=session.index.words,
         plan=Plan(python=pip.python, packages=()),

@@ -21,10 +21,11 @@ from abiscan.inputs.image_files import IMAGE_NAME
 from abiscan.regex import regex
 from abiscan.words import did_you_mean
 
-SHARED_OBJECT: Final = regex(r"\.so(\.[0-9]+)*$")
 if TYPE_CHECKING:
     import importlib.metadata
+    from email.message import Message
 
+SHARED_OBJECT: Final = regex(r"\.so(\.[0-9]+)*$")
 FIX: Final = "pass a .so, a wheel, a folder, NAME==VERSION or the name of an installed package"
 _PATTERN: Final = regex(r"[*?\[]")
 _FILE: Final = regex(r"[/\\]|\.(so(\.[0-9]+)*|whl|conda|tar\.bz2|pyd|dll|dylib)$")
@@ -94,10 +95,11 @@ def installed(search_path: Sequence[str]) -> Iterator[Distribution]:
         disk.metadata(site)
     seen_names: set[str] = set()
     for distribution in importlib.metadata.distributions(path=list(search_path)):
-        name = distribution.metadata["Name"]
+        headers = _headers(distribution)
+        name = headers["Name"]
         if name and canonicalize_name(name) not in seen_names:
             seen_names.add(canonicalize_name(name))
-            yield _distribution(name, distribution)
+            yield _distribution(name, distribution, headers)
 
 
 def find(name: str, search_path: Sequence[str]) -> Distribution | None:
@@ -107,7 +109,8 @@ def find(name: str, search_path: Sequence[str]) -> Distribution | None:
     for site in search_path:
         disk.metadata(site)
     for distribution in importlib.metadata.distributions(path=list(search_path), name=name):
-        return _distribution(distribution.metadata["Name"] or name, distribution)
+        headers = _headers(distribution)
+        return _distribution(headers["Name"] or name, distribution, headers)
     return None
 
 
@@ -120,17 +123,29 @@ def files_of(distribution: Distribution) -> Iterator[str]:
         return
 
 
-def _distribution(name: str, distribution: importlib.metadata.Distribution) -> Distribution:
+def _headers(distribution: importlib.metadata.Distribution) -> Message:
+    """What the metadata say, without the description behind them: parsed once, not for each field."""
+    import email.parser
+
+    texts = (distribution.read_text(name) for name in ("METADATA", "PKG-INFO", ""))
+    text = next((text for text in texts if text), "")
+    return email.parser.HeaderParser().parsestr(text.partition("\n\n")[0])
+
+
+def _distribution(name: str, distribution: importlib.metadata.Distribution, headers: Message) -> Distribution:
     site = Path(str(distribution.locate_file(""))).absolute().as_posix()
+    requires = headers.get_all("Requires-Dist")
+    if not requires and distribution.read_text("requires.txt"):  # of an egg
+        requires = distribution.requires
     libraries = tuple(_libraries(distribution, site))
     return Distribution(
         name=name,
-        version=distribution.version,
+        version=headers["Version"],
         site=site,
         objects=tuple(filter(SHARED_OBJECT.search, libraries)),
         images=tuple(filter(IMAGE_NAME.search, libraries)),
         source=_editable(distribution),
-        requires=tuple(distribution.requires or ()),
+        requires=tuple(requires or ()),
     )
 
 

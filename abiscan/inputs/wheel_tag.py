@@ -54,7 +54,7 @@ def lowest_manylinux(version: str, machine: str) -> Version | None:
 def has_rules_for(version: str) -> bool:
     """Whether the manylinux tags say anything about the library of a symbol version."""
     match = _VERSION.fullmatch(version)
-    return match is not None and match["family"] in {name.partition("_")[0] for _, name in _policies()}
+    return match is not None and match["family"] in _families()
 
 
 def limited_api() -> Mapping[str, Version]:
@@ -81,6 +81,11 @@ def _policies() -> dict[tuple[str, str], Version]:
         for version in versions:
             policies.setdefault((machine, f"{family}_{version}"), version_of(number))
     return policies
+
+
+@functools.cache
+def _families() -> frozenset[str]:
+    return frozenset(name.partition("_")[0] for _, name in _policies())
 
 
 def _text(name: str) -> str:

@@ -80,6 +80,11 @@ class Linkage(Struct, frozen=True, kw_only=True, dict=True):
         return illegal_instructions(self.cpu, self.cpus)
 
     @property
+    def fails_before_registering(self) -> bool:
+        """Whether ``ld.so`` gives up, so how torch would react to registrations is only told where it is explained."""
+        return self.resolution is not None and self.resolution.error is not None
+
+    @property
     def lacks(self) -> tuple[Lack, ...]:
         """What is unknown about the torch, of all that matters for the extension."""
         return tuple(lacks_of(str(self.release), self.release.torch_version, self.drifts, self.registering))

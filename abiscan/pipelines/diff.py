@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 
 from msgspec import Struct
 
@@ -31,7 +32,7 @@ class Side(Struct, frozen=True, kw_only=True):
     """
 
     name: str
-    exports: Mapping[str, frozenset[str]]
+    exports: Mapping[str, AbstractSet[str]]
     operators: Operators
     release: str | None = None
     machine: Machine = Machine.X86_64
@@ -75,8 +76,9 @@ def _alike(choice: TorchChoice, side: Side, other: Side, session: Session) -> Si
 
     if has_its_kind(side) or not isinstance(choice, ReleaseNumber):
         return side
-    builds = map(ReleaseNumber, embedded.builds_meant(choice.number, side.machine))
-    sides = (_side(build, side.machine, session) for build in builds)
+    own = embedded.build(choice.number, side.machine)
+    others = (build for build in embedded.builds_meant(choice.number, side.machine) if build != own)
+    sides = (_side(ReleaseNumber(build), side.machine, session) for build in others)
     return next(
         (alternative for alternative in sides if has_its_kind(alternative) and alternative.name != other.name), side
     )
@@ -125,15 +127,15 @@ def _layouts(old: Side, new: Side, use: Use | None) -> tuple[LayoutChange, ...]:
 
 
 def _symbols(
-    old: Mapping[str, frozenset[str]], new: Mapping[str, frozenset[str]], use: Use | None
+    old: Mapping[str, AbstractSet[str]], new: Mapping[str, AbstractSet[str]], use: Use | None
 ) -> tuple[SymbolChange, ...]:
     changes = []
     for library in sorted({*old, *new}):
         before, after = old.get(library, frozenset()), new.get(library, frozenset())
         if use:
             before, after = before & set(use.symbols), after & set(use.symbols)
-        if before != after:
-            added, removed = sorted(after - before), sorted(before - after)
+        added, removed = sorted(after - before), sorted(before - after)
+        if added or removed:
             changes.append(SymbolChange(library=library, added=tuple(added), removed=tuple(removed)))
     return tuple(changes)
 

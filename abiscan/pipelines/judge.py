@@ -103,6 +103,8 @@ class Judge:
         self._resolver = resolver
         self._beside = beside
         self._replayer: Replayer | None = None
+        self._settings_of: tuple[ExaminedTarget, dict[Machine, Setting]] | None = None
+        self._first: dict[tuple[int, int], tuple[object, Linkage]] = {}
 
     def judge(
         self,
@@ -154,10 +156,19 @@ class Judge:
             yield from ((extension, setting) for extension in extensions if extension.facts.machine is machine)
 
     def setting(self, target: ExaminedTarget, machine: Machine) -> Setting:
-        """What the checks of the extensions of a target that are built for one machine share.
+        """What the checks of the extensions of a target that are built for one machine share; kept for one target.
 
         :raises InputError: the torch does not exist for that machine
         """
+        if self._settings_of is None or self._settings_of[0] is not target:
+            self._settings_of = target, {}
+            self._first.clear()
+        settings = self._settings_of[1]
+        if machine not in settings:
+            settings[machine] = self._setting(target, machine)
+        return settings[machine]
+
+    def _setting(self, target: ExaminedTarget, machine: Machine) -> Setting:
         torch, siblings = self.torch, target.target.siblings
         release = torch.release_for(machine, or_like=True)
         search = SearchPath(
@@ -212,6 +223,30 @@ class Judge:
 
         :param replayer: has what is registered before; by default, what earlier targets registered
         """
+        if replayer is None:
+            replayer = self._replayer
+        linkage = self._linked(examined, setting, replayer, explained=explained)
+        return msgspec.structs.replace(linkage, declaration=declaration, defined_in_python=python or {})
+
+    def _linked(
+        self, examined: ExaminedExtension, setting: Setting, replayer: Replayer | None, *, explained: bool
+    ) -> Linkage:
+        """What happens to an extension, whatever is declared; kept for one that is loaded first, with nothing before.
+
+        A package loads one of its extensions first, and each is checked by itself.
+        """
+        if replayer is not None and replayer.has_any:
+            return self._link(examined, setting, replayer, explained=explained)
+        key = id(examined), id(setting.process)
+        _, linkage = self._first.get(key, (None, None))
+        if linkage is None or (linkage.explained is not explained and linkage.fails_before_registering):
+            linkage = self._link(examined, setting, replayer, explained=explained)
+            self._first[key] = (examined, setting.process), linkage  # keeping both keeps their ids unique
+        return msgspec.structs.replace(linkage, explained=explained)
+
+    def _link(
+        self, examined: ExaminedExtension, setting: Setting, replayer: Replayer | None, *, explained: bool
+    ) -> Linkage:
         release, interpreter, name = setting.release, self.torch.interpreter, examined.path
         target = examined.target.name
         self._progress(f"{target if target.endswith(name) else f'{target}: {name}'} on {release}")
@@ -240,8 +275,6 @@ class Judge:
             here=self.torch.here,
             registering=registering,
             explained=explained,
-            declaration=declaration,
-            defined_in_python=python or {},
             drifts=drifting,
             package=examined.target.package.name if examined.target.package and examined.target.metadata else "",
             wheel=examined.target.metadata.wheel if examined.target.metadata else "",
@@ -315,9 +348,7 @@ class Judge:
         facts = (module.facts for module in resolution.closure.new)
         if not any(registers(shared_object.imports) for shared_object in facts if shared_object is not None):
             return None
-        if replayer is None:
-            self._replayer = replayer = self._replayer or self.replayer()
-        return replayer.replay(examined, resolution, release)
+        return (replayer or self.replayer()).replay(examined, resolution, release)
 
     def replayer(self, *, together: bool = False) -> Replayer:
         """A replayer for this torch into which nothing is loaded yet."""
@@ -329,7 +360,8 @@ class Judge:
     def _keep(self, linkages: Sequence[tuple[ExaminedExtension, Linkage]]) -> None:
         """Keep the extensions that load in the process, for the extensions of the next target."""
         for examined, linkage in linkages:
-            if self._replayer and linkage.resolution and linkage.registering and linkage.error is None:
+            if linkage.resolution and linkage.registering and linkage.error is None:
+                self._replayer = self._replayer or self.replayer()
                 self._replayer.keep(examined, linkage.resolution, linkage.registering)
 
 

@@ -306,7 +306,7 @@ class _Loads:
     @functools.cached_property
     def namespaces_of_torch(self) -> frozenset[str]:
         """The namespaces in which torch defines operators."""
-        return frozenset(name.partition("::")[0] for name in self._of_torch)
+        return self._judge.torch.namespaces(self._setting.release)
 
     def call(self, moment: _Moment, operator: str) -> int | bool | str | NoResult | None:
         """What an operator returns that the package has registered by then, or a function of an extension module."""
@@ -343,11 +343,9 @@ class _Loads:
         replayer = moment.replayer.copy() if moment.replayer else None
         if replayer is None and self._registers:
             replayer = self._judge.replayer(together=True)
-        linkage = self._judge.link(examined, setting, explained=True, replayer=replayer)
+        linkage = self._judge.link(examined, setting, explained=False, replayer=replayer)
         registrations = list(_registrations(linkage))
-        namespaces = {
-            name.partition("::")[0] for each in registrations for name in (operator.name for operator in each.operators)
-        }
+        namespaces = replayer.namespaces(examined, linkage.resolution) if linkage.resolution and replayer else set()
         then = msgspec.structs.replace(moment, namespaces=moment.namespaces | namespaces, after={})
         attempt = self._attempt(examined.extension.location, linkage, loader, moment)
         if attempt.words is None and linkage.resolution and linkage.registering and replayer:
@@ -482,6 +480,8 @@ def _error_of_dlopen(linkage: Linkage) -> LoadError | None:
     """What goes wrong in the initialisers if nothing is imported: the static ones alone run."""
     if crashes := crash(linkage.drifts, linkage.release.version):
         return crashes
+    if linkage.fails_before_registering:
+        return linkage.error
     failure = linkage.registering.failure if linkage.registering else None
     return linkage.error if failure and failure.is_static else None
 

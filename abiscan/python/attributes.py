@@ -18,7 +18,6 @@ from abiscan.python.values import (
     ABSENT,
     Bound,
     Class,
-    Deferred,
     Instance,
     NotKnown,
     PythonError,
@@ -78,7 +77,7 @@ def of_module(machine: PythonMachine, module: PythonModule, name: str) -> object
     if f"{module.name}.{name}" in machine.modules:
         return machine.modules[f"{module.name}.{name}"]
     if module.stage is Stage.DEFERRED:
-        machine.settle(Deferred(module, name))
+        machine.catch_up(module)
         return of_module(machine, module, name)
     if module.stage is Stage.SKIMMED:
         return NotKnown(f"{module.name}.{name}")
@@ -111,6 +110,22 @@ def _of_instance(machine: PythonMachine, value: Instance, name: str) -> object:
 
 def found_in(machine: PythonMachine, value: Instance, name: str) -> object:
     """``object.__getattribute__``, and ``__getattr__`` where that finds nothing."""
+    hook = value.cls.find("__getattr__")
+    try:
+        found = _own(machine, value, name)
+    except Thrown as error:
+        if hook is None or AttributeError not in error.failure.ancestry():
+            raise
+        found = ABSENT
+    if found is not ABSENT:
+        return found
+    if hook is not None:
+        return machine.call(machine.bound(hook, value, value.cls), [name], {})
+    return _beyond(machine, value, value.cls, name)
+
+
+def _own(machine: PythonMachine, value: Instance, name: str) -> object:
+    """An attribute that an object or its class has, ABSENT if there is none."""
     found = machine.settle(value.cls.find(name, ABSENT))
     if found is not ABSENT and is_data_descriptor(found):
         return machine.bound(found, value, value.cls)
@@ -122,12 +137,7 @@ def found_in(machine: PythonMachine, value: Instance, name: str) -> object:
         return value.cls
     if name == "__dict__":
         return value.attributes
-    if found is not ABSENT:
-        return machine.bound(found, value, value.cls)
-    hook = value.cls.find("__getattr__")
-    if hook is not None:
-        return machine.call(machine.bound(hook, value, value.cls), [name], {})
-    return _beyond(machine, value, value.cls, name)
+    return ABSENT if found is ABSENT else machine.bound(found, value, value.cls)
 
 
 def _beyond(machine: PythonMachine, value: object, cls: Class, name: str) -> object:

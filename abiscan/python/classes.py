@@ -132,7 +132,7 @@ class ClassMaking(Statements):
             ) from None
 
     def _finish_enumeration(self, made: Class) -> None:
-        for member in enum_.finish(made):
+        for member in enum_.finish(self, made):
             initialise = made.find("__init__")
             if isinstance(initialise, PythonFunction):
                 given = member.value if isinstance(member.value, tuple) else (member.value,)

@@ -327,8 +327,8 @@ def construct(machine: PythonMachine, cls: type, args: list[object], kwargs: dic
     if cls is bool and args:
         known = special.truth(machine, args[0])
         return NotKnown(f"bool({described(args[0])})") if known is None else known
-    if issubclass(cls, PurePath):
-        args = [special.path(machine, one) for one in args]
+    if cls is range or issubclass(cls, PurePath):
+        args = [(_whole if cls is range else special.path)(machine, one) for one in args]
     if args and special.is_own(args[0]):
         made = special.converted(machine, args[0], _CONVERTING.get(cls, ()))
         if made is not ABSENT:
@@ -340,6 +340,12 @@ def construct(machine: PythonMachine, cls: type, args: list[object], kwargs: dic
     unknown = next((one for one in args if isinstance(one, NotKnown)), None)
     name = f"{cls.__name__}({', '.join(described(one) for one in args)})"
     return NotKnown(name, unknown.why) if unknown else NotKnown(name)
+
+
+def _whole(machine: PythonMachine, value: object) -> object:
+    """A value as a whole number, where its class says how."""
+    made = special.converted(machine, value, ("__index__",)) if special.is_own(value) else ABSENT
+    return value if made is ABSENT else made
 
 
 def _collected(machine: PythonMachine, cls: type, source: object) -> object:

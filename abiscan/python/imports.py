@@ -236,17 +236,20 @@ class PythonInterpreter(Calls):
             told = self.world.tells(value.name, value.of)
             return list(told) if isinstance(told, list) else told
         assert isinstance(value, Deferred)
-        module = value.module
+        self.catch_up(value.module)
+        try:
+            return attributes.of_module(self, value.module, value.name)
+        except Thrown:
+            return NotKnown(f"{value.module.name}.{value.name}")
+
+    def catch_up(self, module: PythonModule) -> None:
+        """Run the body of a module that was deferred: one of its names is needed."""
         if module.stage is Stage.DEFERRED:
             try:
                 self.run_body(module)
             except Thrown as error:
                 self.gap(f"{module.name} raises {error.failure.name()} when it is needed")
                 module.stage, module.open_ = Stage.DONE, True
-        try:
-            return attributes.of_module(self, module, value.name)
-        except Thrown:
-            return NotKnown(f"{module.name}.{value.name}")
 
     # ---- modules of others
 
@@ -340,7 +343,7 @@ class PythonInterpreter(Calls):
             assert module.file is not None
             if self.library.find(name, module.folders) is None and name.encode() in self.library.source(module.file):
                 return Deferred(module, name)
-            self.settle(Deferred(module, name))
+            self.catch_up(module)
         try:
             if name not in module.names and not module.open_ and "__getattr__" in module.names:
                 return attributes.of_module(self, module, name)
@@ -374,7 +377,7 @@ class PythonInterpreter(Calls):
         if not isinstance(module, PythonModule):
             scope.module.open_ = True
             return
-        self.settle(Deferred(module, "__all__"))
+        self.catch_up(module)
         listed = module.names.get("__all__")
         # globals()[NAME] = … may have bound a name that is not known.
         public = [name for name in module.names if isinstance(name, str) and not name.startswith("_")]

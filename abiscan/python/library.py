@@ -116,6 +116,11 @@ class PythonCode(Struct, dict=True):
                 spaces.append(stem)
         return Found(file=None, folders=tuple(spaces)) if spaces else None
 
+    def is_own(self, name: str) -> bool:
+        """Whether nobody but the package has a module of a full name, be it there or not."""
+        top = self.find(name.partition(".")[0])
+        return self.locate(name) is not None or (top is not None and top.file is not None)
+
     def locate(self, name: str) -> Found | None:
         """The module of a full dotted name."""
         if name not in self._located:
@@ -213,7 +218,25 @@ class PythonCode(Struct, dict=True):
             return True
         if any(line.names and self.lacks(line) for line in found.imports):
             return True
-        return self.outline(path).calls(self.risky) or self._uses_acting(path)
+        return self.outline(path).calls(self.risky) or self._uses_acting(path) or self._checks(path)
+
+    def _checks(self, path: str) -> bool:
+        """Whether the body of a module calls a function that raises something."""
+        functions = self.outline(path).called_at_margin
+        if not functions:
+            return False
+        files = {path, *(found.file for found in self.imported_by(path) if found.file and not found.extension)}
+        return any(self.outline(file).may_raise_in(functions) for file in files)
+
+    @cached_property
+    def _acting_classes(self) -> dict[str, frozenset[bytes]]:
+        """The classes that load or register something in one of their methods, by the file that defines them."""
+        classes = {path: self.outline(path).classes(self.risky) for path in self.sources}
+        every = frozenset[bytes]().union(*classes.values())
+        for path, own in classes.items():
+            if every and b"metaclass" in self.outline(path).data:
+                classes[path] = own | self.outline(path).with_metaclass(every)
+        return {path: own for path, own in classes.items() if own}
 
     @cached_property
     def _acting(self) -> dict[str, frozenset[bytes]]:
@@ -222,9 +245,9 @@ class PythonCode(Struct, dict=True):
         Those are the classes whose special methods run as others are derived from them, and the objects that the body
         of a module makes of classes that load or register something: an operator, or an attribute, may call that.
         """
-        classes = {path: self.outline(path).classes(self.risky) for path in self.sources}
+        classes = self._acting_classes
         makers = self.risky.union(*classes.values())
-        hooking = {path: self.outline(path).hooking(own) for path, own in classes.items() if own}
+        hooking = {path: self.outline(path).hooking(own, self.risky) for path, own in classes.items()}
         metaclasses = frozenset[bytes]().union(*hooking.values())
         found = {}
         for path in self.sources:
@@ -232,24 +255,45 @@ class PythonCode(Struct, dict=True):
             names = hooking.get(path, frozenset())
             if metaclasses and b"metaclass" in outline.data:
                 names |= outline.with_metaclass(metaclasses)
-            if outline.calls(makers):
+            if outline.calls(makers) or outline.calls_class(classes.get(path, frozenset())):
                 names |= outline.made_of(makers)
             if names:
                 found[path] = names
         return found
 
+    @cached_property
+    def _leading_functions(self) -> frozenset[bytes]:
+        """The functions that load or register something, by their names and those that are bound to them."""
+        found = new = self.risky.difference(*self._acting_classes.values())
+        for _ in range(_ROUNDS):
+            new = frozenset[bytes]().union(*(self.outline(path).standing_for(new) for path in self.sources)) - found
+            found |= new
+        return found
+
+    @cached_property
+    def _leading_classes(self) -> frozenset[bytes]:
+        """The classes that do so in a method, and those derived from them."""
+        found = new = frozenset[bytes]().union(*self._acting_classes.values())
+        for _ in range(_ROUNDS):
+            new = frozenset[bytes]().union(*(self.outline(path).derived_from(new) for path in self.sources)) - found
+            found |= new
+        return found
+
     def _uses_acting(self, path: str) -> bool:
-        """Whether the body of a module uses such a name of another one."""
-        if not self._acting:
+        """Whether the body of a module uses such a function or class, or a name that acts by being used at all."""
+        outline, acting = self.outline(path), self._acting
+        if not (self.risky or acting):
             return False
-        everywhere = frozenset[bytes]().union(*self._acting.values())
-        source = self.source(path)
-        if not any(name in source for name in everywhere):
-            return False
-        names = {name.encode() for line in self.outline(path).imports for name in line.names} & everywhere
-        for found in self.imported_by(path):
-            names |= self._acting.get(found.file or "", frozenset())
-        return bool(names) and self.outline(path).mentions(names)
+        imported = {name.encode() for line in outline.imports for name in line.names}
+        names = imported & frozenset[bytes]().union(*acting.values()) if acting else set[bytes]()
+        for file in (path, *(found.file or "" for found in self.imported_by(path))) if acting else ():
+            names |= acting.get(file, frozenset())
+        if names and outline.mentions(names):
+            return True
+        functions = (imported | outline.standing_for(self._leading_functions)) & self._leading_functions
+        classes = (imported & self._leading_classes) | self._acting_classes.get(path, frozenset())
+        classes = classes.union(outline.derived_from(frozenset(classes)), outline.standing_for(frozenset(classes)))
+        return outline.uses(functions) or outline.calls_class(classes)
 
     def reaches(self, found: Found) -> bool:
         """Whether importing a module may import, by whatever way, one whose body may do something that matters."""

@@ -283,6 +283,10 @@ class PythonMachine:
         """Run the body of a module."""
         raise NotImplementedError
 
+    def catch_up(self, module: PythonModule) -> None:
+        """Run the body of a module that was deferred: one of its names is needed."""
+        raise NotImplementedError
+
     def settle(self, value: object) -> object:
         """The value itself, where a name of a module that is not run yet stands for it."""
         raise NotImplementedError

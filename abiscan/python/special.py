@@ -355,6 +355,8 @@ def _filled_in(machine: PythonMachine, value: object) -> object:
     """What ``%`` fills into a text, with the texts of objects of the package."""
     if isinstance(value, tuple) and any(map(is_own, value)):
         return tuple(text(machine, one) if is_own(one) else one for one in value)
+    if isinstance(value, dict) and any(map(is_own, value.values())):
+        return {key: text(machine, one) if is_own(one) else one for key, one in value.items()}
     return text(machine, value) if is_own(value) and plain(value) is value else value
 
 

@@ -12,6 +12,7 @@ import itertools
 import mmap
 import posixpath
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from importlib import resources
 from typing import Any, Final
 
@@ -25,7 +26,7 @@ from abiscan.inputs.version import TorchVersion
 from abiscan.regex import regex
 from abiscan.torches import string_abi
 from abiscan.torches.model import TorchRelease
-from abiscan.torches.names import ColumnSymbols, NameTable
+from abiscan.torches.names import ColumnNames, ColumnSymbols, NameTable
 
 _CUDA_TAG: Final = regex(r"cu([0-9]+)[0-9]")
 SITE: Final = "/site-packages"
@@ -235,18 +236,13 @@ def _with_cuda(record: Mapping[str, Any], major: str) -> dict[str, Any]:
     return {**record, "libraries": libraries}
 
 
-def exports(text: str, machine: Machine) -> dict[str, frozenset[str]]:
+def exports(text: str, machine: Machine) -> dict[str, AbstractSet[str]]:
     """All names that the libraries of an embedded release export, by library.
 
     :raises InputError: it is not embedded
     """
-    columns = {library["column"]: name for name, library in description(text, machine)["libraries"].items()}
-    exported: dict[str, list[str]] = {name: [] for name in columns.values()}
-    for bits, names in _table().by_columns.items():
-        for column, library in columns.items():
-            if bits >> column & 1:
-                exported[library] += names
-    return {library: frozenset(names) for library, names in exported.items()}
+    libraries = description(text, machine)["libraries"]
+    return {name: ColumnNames(_table(), library["column"]) for name, library in libraries.items()}
 
 
 @functools.cache

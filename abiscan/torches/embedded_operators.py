@@ -40,6 +40,14 @@ def names(text: str, machine: Machine) -> frozenset[str]:
     return table().names(_number(embedded.build(text, machine), machine))
 
 
+def namespaces(text: str, machine: Machine) -> frozenset[str]:
+    """The namespaces of the operators of an embedded release.
+
+    :raises InputError: it is not embedded
+    """
+    return table().namespaces(_number(embedded.build(text, machine), machine))
+
+
 def find(libraries: Mapping[str, str], machine: Machine) -> str | None:
     """The embedded build whose libraries are exactly these, by its full version; None if there is none.
 

@@ -4,12 +4,13 @@ A name has a number, its class: the set of columns (libraries of a release) that
 and never compared; a name that is not in the table is mistaken for one that is once in 400 million times. For listing,
 names are stored too: sorted, front-coded, compressed block by block. The bytes of a file, numbers little-endian::
 
-    magic (8) | number of names (4), of classes (4) | sizes of the parts (7 of 4) | the parts:
+    magic (8) | number of names (4), of classes (4) | sizes of the parts (8 of 4) | the parts:
         meta      zlib: the writer's own data, as JSON
         columns   zlib: for each class, its set of columns as a number of as many bytes as the widest takes
         starts    zlib: for each bucket, where its names begin among the hashes (4), and the end
         hashes    for each name the lower half of its hash (4), sorted in each bucket; the upper bits are the bucket
         classes   zlib: the class of each name (2), in the same order
+        listed    zlib: the class of each name (2), in the order of the blocks
         index     zlib: the first name and the size of each block, as JSON
         blocks    zlib, each: for each name the number of characters it shares with the one before (one byte, at most
                   255), the rest of it, a newline
@@ -27,15 +28,16 @@ import mmap
 import struct
 import sys
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
 from msgspec import Struct
 
 from abiscan.binary.symbols import Definition
 
-MAGIC: Final = b"ABISCAN\x02"
-_HEAD: Final = struct.Struct("<8sII7I")
+MAGIC: Final = b"ABISCAN\x03"
+_HEAD: Final = struct.Struct("<8sII8I")
 _BLOCK: Final = 512  # names
 _BUCKET: Final = 8  # names, on average
 _HASH_BITS: Final = 48
@@ -55,12 +57,13 @@ class NameTable:
         ends = list(itertools.accumulate(sizes, initial=_HEAD.size))
         view = memoryview(data)
         parts = [view[start:end] for start, end in itertools.pairwise(ends)]
-        meta, columns, starts, hashes, classes, self._index, self._blocks = parts
+        meta, columns, starts, hashes, classes, self._listed_part, self._index, self._blocks = parts
         self.meta: Any = json.loads(zlib.decompress(meta))
         self._columns = zlib.decompress(columns)
         self._starts = _numbers("I", zlib.decompress(starts))
         self._hashes = _numbers("I", hashes)
         self._classes = _numbers("H", zlib.decompress(classes))
+        self._class_count = class_count
         self._width = len(self._columns) // max(class_count, 1)
         self._bits = _bucket_bits(count)
         self.columns = functools.cache(self._look_up)
@@ -76,14 +79,20 @@ class NameTable:
                     return
                 yield names[position], self.columns(names[position])
 
-    @functools.cached_property
-    def by_columns(self) -> Mapping[int, Sequence[str]]:
-        """All names, by the bit set of columns that export them: the whole table, for callers that need most of it."""
-        groups: dict[int, list[str]] = {}
+    def by_columns(self, wanted: Callable[[int], object] = bool) -> Mapping[int, Sequence[str]]:
+        """The names by the bit set of columns that export them, in order: all, or those of the wanted bit sets.
+
+        This takes as long as all of their blocks take, and needs no hash.
+        """
+        sets = {number: bits for number in range(self._class_count) if wanted(bits := self._set(number))}
+        groups: dict[int, list[str]] = {number: [] for number in sets}
         for number in range(len(self._block_index[0])):
-            for name in self._decoded(number):
-                groups.setdefault(self._class(name), []).append(name)
-        return {self._set(number): names for number, names in groups.items()}
+            classes = self._listed[number * _BLOCK : (number + 1) * _BLOCK]
+            if not groups.keys().isdisjoint(classes):
+                for of_name, name in zip(classes, self._decoded(number), strict=True):
+                    if of_name in groups:
+                        groups[of_name].append(name)
+        return {bits: groups[number] for number, bits in sets.items()}
 
     def _look_up(self, name: str) -> int:
         number = self._class(name)
@@ -95,6 +104,11 @@ class NameTable:
         start, end = self._starts[bucket], self._starts[bucket + 1]
         position = bisect.bisect_left(self._hashes, low, start, end)
         return self._classes[position] if position < end and self._hashes[position] == low else -1
+
+    @functools.cached_property
+    def _listed(self) -> array.array[int]:
+        """The class of each name, in the order of the blocks."""
+        return _numbers("H", zlib.decompress(self._listed_part))
 
     def _set(self, number: int) -> int:
         return int.from_bytes(self._columns[number * self._width : (number + 1) * self._width], "little")
@@ -124,6 +138,35 @@ class NameTable:
 
 
 _EXPORTED: Final = (Definition(version=None, hidden=False, version_index=0, type=0, size=0),)
+
+
+class ColumnNames(AbstractSet[str]):
+    """The names in one column of a table. None is read to learn whether the column has a name."""
+
+    def __init__(self, table: NameTable, column: int) -> None:
+        self._table, self._column = table, column
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and bool(self._table.columns(name) >> self._column & 1)
+
+    def __iter__(self) -> Iterator[str]:
+        return self._names(lambda bits: bits >> self._column & 1)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __sub__(self, other: AbstractSet[Any]) -> AbstractSet[str]:
+        """The names that the other set lacks; in another column of the table, no other names are read for it."""
+        if not isinstance(other, ColumnNames) or other._table is not self._table:
+            return super().__sub__(other)
+        return frozenset(self._names(lambda bits: bits >> self._column & 1 and not bits >> other._column & 1))
+
+    @classmethod
+    def _from_iterable(cls, names: Iterable[str]) -> AbstractSet[str]:  # type: ignore[override]
+        return frozenset(names)
+
+    def _names(self, wanted: Callable[[int], object]) -> Iterator[str]:
+        return itertools.chain.from_iterable(self._table.by_columns(wanted).values())
 
 
 class ColumnSymbols(Struct, frozen=True, kw_only=True):
@@ -168,6 +211,7 @@ def pack(columns: Mapping[str, int], meta: Any) -> bytes:
         zlib.compress(struct.pack(f"<{len(starts)}I", *starts), 9),
         struct.pack(f"<{len(hashed)}I", *(low for _, low, _ in hashed)),
         zlib.compress(struct.pack(f"<{len(hashed)}H", *(number for _, _, number in hashed)), 9),
+        zlib.compress(struct.pack(f"<{len(names)}H", *(numbers[columns[name]] for name in names)), 9),
         zlib.compress(json.dumps(index).encode(), 9),
         b"".join(blocks),
     ]

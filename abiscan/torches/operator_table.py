@@ -74,8 +74,28 @@ class OperatorTable:
 
     def names(self, build: int) -> frozenset[str]:
         """The names of all operators of one build, in less time than the operators themselves take."""
-        has = [bool(builds >> build & 1) for builds in self._sets]
-        return frozenset(name for name, sets in self._defined if any(has[one] for one in sets))
+        return frozenset(name for name, builds in self._builds_of.items() if builds >> build & 1)
+
+    def namespaces(self, build: int) -> frozenset[str]:
+        """The namespaces of the operators of one build."""
+        return frozenset(name for name, builds in self._builds_of_namespaces.items() if builds >> build & 1)
+
+    @functools.cached_property
+    def _builds_of_namespaces(self) -> dict[str, int]:
+        builds_of: dict[str, int] = {}
+        for name, builds in self._builds_of.items():
+            namespace = name.partition("::")[0]
+            builds_of[namespace] = builds_of.get(namespace, 0) | builds
+        return builds_of
+
+    @functools.cached_property
+    def _builds_of(self) -> dict[str, int]:
+        """The builds that define each operator of any build, as a bit set."""
+        builds_of = dict.fromkeys(self.all_names, 0)
+        for name, sets in self._defined:
+            for number in sets:
+                builds_of[name] |= self._sets[number]
+        return builds_of
 
     @functools.cached_property
     def all_names(self) -> frozenset[str]:

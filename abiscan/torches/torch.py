@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn, Protocol
 
@@ -77,7 +78,13 @@ class Torch(Protocol):
         :param release: the result of ``release_for``
         """
 
-    def exports(self, release: TorchRelease) -> Mapping[str, frozenset[str]]:
+    def namespaces(self, release: TorchRelease) -> frozenset[str]:
+        """The namespaces of the operators in its dispatcher.
+
+        :param release: the result of ``release_for``
+        """
+
+    def exports(self, release: TorchRelease) -> Mapping[str, AbstractSet[str]]:
         """All names that its own libraries export, by library.
 
         :param release: the result of ``release_for``
@@ -139,7 +146,11 @@ class EmbeddedTorch(Struct, frozen=True, kw_only=True):
         """The names of all operators in its dispatcher, from the embedded data."""
         return embedded_operators.names(release.judged_as or self.build, release.machine)
 
-    def exports(self, release: TorchRelease) -> Mapping[str, frozenset[str]]:
+    def namespaces(self, release: TorchRelease) -> frozenset[str]:
+        """The namespaces of the operators in its dispatcher, from the embedded data."""
+        return embedded_operators.namespaces(release.judged_as or self.build, release.machine)
+
+    def exports(self, release: TorchRelease) -> Mapping[str, AbstractSet[str]]:
         """All names that its own libraries export, by library."""
         return embedded.exports(release.judged_as or self.build, release.machine)
 
@@ -197,7 +208,11 @@ class InstalledTorch(Struct, frozen=True, kw_only=True):
         """The names of all operators in its dispatcher."""
         return frozenset(self.operators_of(release).operators)
 
-    def exports(self, release: TorchRelease) -> Mapping[str, frozenset[str]]:
+    def namespaces(self, release: TorchRelease) -> frozenset[str]:
+        """The namespaces of the operators in its dispatcher."""
+        return frozenset(name.partition("::")[0] for name in self.operator_names(release))
+
+    def exports(self, release: TorchRelease) -> Mapping[str, AbstractSet[str]]:
         """All names that its own libraries export, by library."""
         libraries = Libraries(release.own_libraries, self.files)
         return {name: frozenset(facts.symbols.starting_with("")) for name, facts in libraries.items()}
@@ -253,6 +268,10 @@ class ImageTorch(Struct, frozen=True, kw_only=True):
         self.release_for(release.machine)
 
     def operator_names(self, release: TorchRelease) -> NoReturn:
+        """Reject it, as ``release_for`` does."""
+        self.release_for(release.machine)
+
+    def namespaces(self, release: TorchRelease) -> NoReturn:
         """Reject it, as ``release_for`` does."""
         self.release_for(release.machine)
 

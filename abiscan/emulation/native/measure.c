@@ -1,7 +1,8 @@
 /* Measures the instructions that compilers make for x86-64 without AVX, without a processor: prefixes, opcode, ModRM
    and SIB, displacement, immediate (SDM 2A, chapter 2; opcodes: SDM 2D, appendix A, tables A-2 to A-6).
 
-   What is in none of the tables is left to others, so that an instruction which does not exist is never measured. */
+   What is in none of the tables is left to others, so that an instruction which does not exist is never measured. Of
+   those, only what decoding from within an instruction meets most is known not to exist. */
 
 #include "measure.h"
 
@@ -119,11 +120,20 @@ static unsigned operand_size(const Parts *parts) {
     return parts->wide ? 8 : parts->operand16 ? 2 : 4;
 }
 
+/* Whether no instruction begins with an opcode of one byte, whatever its prefixes. */
+static bool exists_nowhere(uint8_t opcode) {
+    return opcode < 0x40 ? (opcode & 7) >= 6 && opcode != 0x0F && opcode != 0x26 && opcode != 0x2E && opcode != 0x36 &&
+                               opcode != 0x3E
+                         : opcode == 0x60 || opcode == 0x61 || (opcode >= 0xD4 && opcode <= 0xD6);
+}
+
 /* An opcode of one byte. */
 static Measured measure_one(Reader *reader, uint8_t opcode, Parts *parts, Measure *result) {
     unsigned form = one_byte[opcode], size = form & B ? 1 : operand_size(parts), immediate = 0;
     int64_t ignored;
     bool is_string = opcode == 0xA4 || opcode == 0xA5 || opcode == 0xAA || opcode == 0xAB;
+    if (exists_nowhere(opcode))
+        return NO_INSTRUCTION;
     if (form == 0 || (parts->repeat && !(is_string && parts->repeat == 0xF3)))
         return UNMEASURED;
     bool is_call_with_padding = opcode == 0xE8 && parts->wide; /* of __tls_get_addr */
@@ -164,9 +174,7 @@ static Measured measure_one(Reader *reader, uint8_t opcode, Parts *parts, Measur
         case 0x87: is_told = false; break;
         case 0xF6:
         case 0xF7:
-            if (parts->reg == 1)
-                return UNMEASURED;
-            immediate = parts->reg != 0 ? 0 : opcode == 0xF6 ? 1 : parts->operand16 && !parts->wide ? 2 : 4;
+            immediate = parts->reg > 1 ? 0 : opcode == 0xF6 ? 1 : parts->operand16 && !parts->wide ? 2 : 4;
             is_told = false;
             break;
         case 0xFE:
@@ -175,6 +183,8 @@ static Measured measure_one(Reader *reader, uint8_t opcode, Parts *parts, Measur
             is_told = false;
             break;
         case 0xFF:
+            if (parts->reg == 7 || (parts->mode == 3 && (parts->reg == 3 || parts->reg == 5)))
+                return NO_INSTRUCTION;
             if (parts->reg == 3 || parts->reg == 5 || parts->reg == 7 || (parts->reg > 1 && parts->operand16))
                 return UNMEASURED;
             result->branches = parts->reg == 2 || parts->reg == 4;

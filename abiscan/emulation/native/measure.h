@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef enum { MEASURED, SHORT_OF, UNMEASURED } Measured;
+typedef enum { MEASURED, SHORT_OF, UNMEASURED, NO_INSTRUCTION } Measured;
 
 /* What an instruction does with a place that it names relative to itself. */
 typedef enum { NO_DATA, DATA, NOT_TOLD } Use;

@@ -739,7 +739,8 @@ static PyObject *module_data(PyObject *module, PyObject *arguments) {
     return result;
 }
 
-/* Where the instructions of some code begin, and whether they branch; None if not all could be measured. */
+/* Where the instructions of some code begin, and whether they branch; none if it is not all instructions, and
+   None if one could not be measured. */
 static PyObject *module_instructions(PyObject *module, PyObject *arguments) {
     const char *bytes = NULL;
     Py_ssize_t size = 0;
@@ -754,7 +755,7 @@ static PyObject *module_instructions(PyObject *module, PyObject *arguments) {
         Measured measured = measure((const uint8_t *)bytes + at, (size_t)(size - at), &found);
         if (measured != MEASURED) {
             Py_DECREF(list);
-            if (measured == SHORT_OF) /* the last one goes on behind it */
+            if (measured == SHORT_OF || measured == NO_INSTRUCTION) /* it goes on behind the end, or there is none */
                 return PyList_New(0);
             Py_RETURN_NONE;
         }

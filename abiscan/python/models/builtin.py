@@ -590,9 +590,10 @@ BUILTINS["__import__"] = natives("builtins", import_=_import)["import"]
 class Builtins(Modelled):
     """The module ``builtins``: what code puts there is known everywhere."""
 
-    __slots__ = ("names",)
+    __slots__ = ("machine", "names")
 
     def __init__(self, machine: PythonMachine) -> None:
+        self.machine = machine
         machine.builtins = self.names = dict(BUILTINS)
 
     def attribute(self, machine: PythonMachine, name: str) -> object:
@@ -600,7 +601,9 @@ class Builtins(Modelled):
         return self.names.get(name) or NotKnown(name)
 
     def put(self, name: str, value: object) -> None:
-        """Set one."""
+        """Set one. Code that is not read, such as the standard library's, then calls a function of the package."""
+        if hasattr(builtins, name) and isinstance(value, (PythonFunction, Bound, Instance)):
+            self.machine.gap(f"builtins.{name} is replaced: where other code calls it is not followed")
         self.names[name] = value
 
 

@@ -53,20 +53,37 @@ class Member(Modelled):
         return f"{self.cls.name}.{self.name}"
 
 
-def finish(cls: Class) -> list[Member]:
+def finish(machine: PythonMachine, cls: Class) -> list[Member]:
     """Make members of the names in a class that derives from ``enum.Enum``, and give them; of other classes nothing."""
     base = next((one for one in cls.ancestry() if isinstance(one, EnumBase)), None)
     if base is None:
         return []
     mixed = base.kind or cls.host()
     made = []
-    for name, value in cls.names.items():
+    earlier: list[object] = []
+    for name, given in cls.names.items():
+        is_auto = isinstance(given, NotKnown) and given.name == "enum.auto()"
+        value = _generated(machine, cls, base, name, earlier) or given if is_auto else given
         if not name.startswith("_") and not isinstance(value, (PythonFunction, Wrapped, Member)):
             # A member that is a number or a text is computed with as such; its attributes are rarely asked for.
             member = Member(cls, name, value) if mixed is None else _mixed(mixed, name, value)
             cls.names[name] = member
             made.append(member)
+            earlier.append(value)
     return [one for one in made if isinstance(one, Member)]
+
+
+def _generated(machine: PythonMachine, cls: Class, base: EnumBase, name: str, earlier: list[object]) -> object:
+    """What ``enum.auto()`` gives, None if that is not known."""
+    generate = cls.find("_generate_next_value_")
+    if generate is not None:
+        return machine.call(machine.bound(generate, None, cls), [name, 1, len(earlier), list(earlier)], {})
+    if base.kind is str:
+        return name.lower()
+    if not all(type(value) is int and value > 0 for value in earlier):
+        return None
+    largest = max((value for value in earlier if isinstance(value, int)), default=0)
+    return 1 << largest.bit_length() if base.name in {"Flag", "IntFlag"} else largest + 1
 
 
 def members(cls: Class) -> list[object] | None:

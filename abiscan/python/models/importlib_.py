@@ -17,7 +17,18 @@ from abiscan.python.model import Answer, LoadedBy
 from abiscan.python.modelled import Modelled, Native
 from abiscan.python.models.namespace import Args, Kwargs, Model, Namespace, argument, has_version, natives
 from abiscan.python.operations import described
-from abiscan.python.values import NotKnown, OfTarget, PythonError, PythonModule, Scope, Thrown, Why
+from abiscan.python.values import (
+    ABSENT,
+    Instance,
+    NotKnown,
+    OfTarget,
+    PythonError,
+    PythonModule,
+    Scope,
+    Thrown,
+    Why,
+    thrown,
+)
 
 
 class Spec(Modelled):
@@ -73,6 +84,8 @@ def _find_spec(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     if not isinstance(name, str):
         return NotKnown(f"find_spec({described(name)})")
     found = machine.library.locate(name)
+    if found is None and name in machine.modules:
+        _check_spec(machine, name, machine.modules[name])
     if found is not None:
         if "." in name:
             machine.import_module(name.rpartition(".")[0])
@@ -91,6 +104,16 @@ def _find_spec(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
         required = top.lower() in machine.library.required
         return Spec(name, None) if required else NotKnown(f"find_spec({name!r})", Why.ENVIRONMENT)
     return Spec(name, None) if answer else None
+
+
+def _check_spec(machine: PythonMachine, name: str, module: object) -> None:
+    """Raise if what the code has put into ``sys.modules`` has no ``__spec__``."""
+    if isinstance(module, Instance):
+        spec = module.attributes.get("__spec__", module.cls.find("__spec__", ABSENT))
+        if spec is None or (spec is ABSENT and not module.cls.is_open()):
+            raise thrown(ValueError, f"{name}.__spec__ is {'None' if spec is None else 'not set'}")
+    if isinstance(module, NotKnown) and module.name != name:
+        machine.gap(f"find_spec({name!r}) asks for the __spec__ of {module.name}")
 
 
 def _from_location(_machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:

@@ -60,18 +60,37 @@ class LoadedModules(Modelled):
         return Native(f"sys.modules.{name}", methods[name]) if name in methods else NotKnown(f"sys.modules.{name}")
 
     def _get(self, machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+        if self._is_there(machine, args, matters=args[:1] == ["torch"]) is False:
+            return args[1] if len(args) > 1 else None
+        return self._there(machine, args)
+
+    def _item(self, machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+        if self._is_there(machine, args, matters=args[:1] == ["torch"] or machine.catches(KeyError)) is False:
+            raise thrown(KeyError, args[0])
+        return self._there(machine, args)
+
+    def _is_there(self, machine: PythonMachine, args: Args, *, matters: bool) -> bool | None:
+        """Whether it has a module; who else may have imported it is decided only if that matters."""
+        there = self._has(machine, args, {})
+        if not isinstance(there, NotKnown):
+            return bool(there)
+        if not matters:
+            return machine.taken(there)
+        return machine.decide(there.name, Why.ENVIRONMENT, (machine.place().line, 0), default=True, about=there)
+
+    def _there(self, machine: PythonMachine, args: Args) -> object:
+        if args and args[0] == "torch":
+            return machine.import_module("torch")
         found = machine.modules.get(str(args[0])) if args else None
         if isinstance(found, PythonModule):
             found.open_ = True
         return found or NotKnown(f"sys.modules[{described(args[0]) if args else ''}]")
 
-    def _item(self, machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
-        return self._get(machine, args, kwargs)
-
     def _has(self, machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
-        if args and isinstance(args[0], str) and (args[0] in machine.modules or machine.library.locate(args[0])):
-            return args[0] in machine.modules
-        return NotKnown(f"{described(args[0]) if args else ''} in sys.modules", Why.ENVIRONMENT)
+        name = args[0] if args else None
+        if isinstance(name, str) and (name in machine.modules or machine.library.is_own(name)):
+            return name in machine.modules
+        return NotKnown(f"{described(name) if args else ''} in sys.modules", Why.ENVIRONMENT)
 
     def _set(self, machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
         if isinstance(args[0], str):
@@ -85,7 +104,7 @@ class LoadedModules(Modelled):
         return None
 
     def _pop(self, machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
-        found = self._get(machine, args, kwargs)
+        found = self._item(machine, args, kwargs) if len(args) == 1 else self._get(machine, args, kwargs)
         self._delete(machine, args, kwargs)
         return found
 

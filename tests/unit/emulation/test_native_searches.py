@@ -65,6 +65,24 @@ def test_instructions_are_measured_as_capstone_reads_them() -> None:
     assert named > 1_000
 
 
+def test_what_does_not_exist_is_no_instruction_for_capstone() -> None:
+    from abiscan.emulation.native._core import instructions
+
+    decoder = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
+    nowhere = [code for code in random_instructions(seed=2, count=40_000) if instructions(code, ADDRESS) == []]
+    assert len(nowhere) > 500
+    for code in nowhere:
+        decoded = list(decoder.disasm_lite(code, ADDRESS))
+        assert not decoded or sum(decoded[-1][:2]) < ADDRESS + len(code), code.hex()
+
+
+@pytest.mark.parametrize("code", ["ffff", "ffe8", "1f", "60"])
+def test_what_decoding_from_within_an_instruction_meets_is_none(code: str) -> None:
+    from abiscan.emulation.native._core import instructions
+
+    assert instructions(bytes.fromhex(code) + bytes(15), ADDRESS) == []
+
+
 @pytest.mark.parametrize(
     ("code", "length"),
     {

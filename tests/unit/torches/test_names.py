@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from abiscan.torches.names import MAGIC, NameTable, pack
+from abiscan.torches import names as names_module
+from abiscan.torches.names import MAGIC, ColumnNames, NameTable, pack
 
 
 def test_tells_who_exports_a_name() -> None:
@@ -71,3 +72,36 @@ def test_sets_of_columns_take_as_many_bytes_as_the_widest(bits: int) -> None:
     table = NameTable(pack({"a": widest, "b": other} if bits > 1 else {"a": 1}, meta=None))
     assert table.columns("a") == widest
     assert table._width == -(-bits // 8)
+
+
+def columns_of(count: int) -> tuple[dict[str, int], NameTable]:
+    """Names of which all are in column 0, the first hundred in column 1, and one behind them in column 2."""
+    columns = {f"n{number:05}": 0b001 | (number < 100) << 1 | (number == 1_000) << 2 for number in range(count)}
+    return columns, NameTable(pack(columns, meta=None))
+
+
+def test_a_column_is_the_set_of_its_names() -> None:
+    columns, table = columns_of(2_000)
+    for column in range(3):
+        assert set(ColumnNames(table, column)) == {name for name, bits in columns.items() if bits >> column & 1}
+    assert "n00099" in ColumnNames(table, 1)
+    assert "n00100" not in ColumnNames(table, 1)
+    assert ColumnNames(table, 1) & {"n00099", "n00100"} == {"n00099"}
+    assert ColumnNames(table, 0) - {"n00000"} == columns.keys() - {"n00000"}
+
+
+def test_the_names_that_another_column_lacks_take_their_blocks_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    columns, table = columns_of(5_000)
+    read: list[int] = []
+    decoded = table._decoded
+
+    def reading(number: int) -> list[str]:
+        read.append(number)
+        return decoded(number)
+
+    monkeypatch.setattr(table, "_decoded", reading)
+    monkeypatch.setattr(names_module, "_hash", None)  # nor is a name looked up
+    assert ColumnNames(table, 2) - ColumnNames(table, 1) == {"n01000"}
+    assert ColumnNames(table, 1) - ColumnNames(table, 0) == set()
+    assert read == [1]
+    assert {name: bits for bits, names in table.by_columns().items() for name in names} == columns

@@ -98,7 +98,7 @@ def test_the_python_of_a_torch_for_windows(module: str | None, tag: PythonTag | 
 def test_a_torch_for_windows_is_none_for_linux(tmp_path: Path) -> None:
     chosen = TorchAt(torch_wheel(tmp_path, "Windows")).open(Files(), session_at(tmp_path))
     linux = ReleaseNumber("2.13.0").open(Files(), SESSION).release_for(Machine.X86_64)
-    for ask in (chosen.operators_of, chosen.operator_names, chosen.exports, chosen.layouts):
+    for ask in (chosen.operators_of, chosen.operator_names, chosen.namespaces, chosen.exports, chosen.layouts):
         with pytest.raises(InputError, match="is not a torch for Linux, which this needs"):
             ask(linux)
     machine = next(machine for machine in Machine if chosen.has_images(ImageSystem.WINDOWS, machine))
