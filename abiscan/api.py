@@ -58,6 +58,7 @@ def check(
     each_file: bool = False,
     gpus: Sequence[str] = (),
     driver: str | None = None,
+    cpus: Sequence[str] = (),
     session: Session | None = None,
 ) -> Report:
     """Check every extension in the targets: will it load and work on that torch?
@@ -72,6 +73,8 @@ def check(
     :param gpus: GPUs to check for: a compute capability (``12.0``), ``sm_90``, ``gfx942``, a name (``RTX 5090``), or
         ``native`` for those of this machine
     :param driver: the version of NVIDIA's driver that they have; unknown by default
+    :param cpus: processors to check for: a level (``x86-64-v3``), a model (``haswell``), or ``native`` for this one,
+        which is the default on a torch that is installed
     :raises AbiscanError: the torch, the interpreter or every target cannot be read; of several targets, those that
         cannot be read are in ``unchecked``; a GPU is not known
     """
@@ -80,7 +83,7 @@ def check(
     def find() -> Report:
         from abiscan.inputs import disk
 
-        hardware = _hardware(gpus, driver)
+        hardware = _hardware(gpus, driver, cpus)
         with _all_sources(each, python, session) as sources:
             if torch == DECLARED and not disk.exists(DECLARED):
                 from abiscan.pipelines.declared import check_declared
@@ -93,7 +96,7 @@ def check(
             report = pipeline.check(sources, choices, _rules(rules), session, each_file=each_file, hardware=hardware)
             return report.filled()
 
-    options = python, each_file, list(gpus), driver
+    options = python, each_file, list(gpus), driver, list(cpus), _this_cpu()
     return _answered(session, "check", each, (torch, *_named(rules)), options, find)
 
 
@@ -107,6 +110,7 @@ def matrix(
     each_file: bool = False,
     gpus: Sequence[str] | None = None,
     driver: str | None = None,
+    cpus: Sequence[str] = (),
     session: Session | None = None,
 ) -> Matrix:
     """Check every extension in the targets on each of several torches, each target by itself.
@@ -117,6 +121,7 @@ def matrix(
     :param each_file: whether the files of packages are checked alone, whatever the packages do with them
     :param gpus: the GPUs of a second table, as for ``check``; empty for one of each architecture, None for no table
     :param driver: the version of NVIDIA's driver that they have; unknown by default
+    :param cpus: processors to check for, as for ``check``
     :raises AbiscanError: a torch, or every target, cannot be read; of several targets, those that cannot be read are
         in ``unchecked``; a GPU is not known
     """
@@ -136,10 +141,11 @@ def matrix(
                 explained=explained,
                 each_file=each_file,
                 hardware=hardware,
+                cpus=_hardware((), None, cpus).cpus,
             )
 
     of_gpus = None if gpus is None else list(gpus)
-    options = python, explained, each_file, of_gpus, driver
+    options = python, explained, each_file, of_gpus, driver, list(cpus), _this_cpu()
     return _answered(session, "matrix", each, (*columns, None, *_named(rules)), options, find)
 
 
@@ -595,7 +601,15 @@ def _choice(torch: TorchLike | None, python: str | None) -> TorchChoice:
     return torch
 
 
-def _hardware(gpus: Sequence[str], driver: str | None) -> Hardware:
+def _hardware(gpus: Sequence[str], driver: str | None, cpus: Sequence[str] = ()) -> Hardware:
     from abiscan.pipelines.hardware import hardware_of
 
-    return hardware_of(gpus, driver)
+    return hardware_of(gpus, driver, cpus)
+
+
+def _this_cpu() -> list[str]:
+    """The features of this machine's processor, on which an answer depends that is kept."""
+    from abiscan.cpu.processors import native_cpu
+
+    native = native_cpu()
+    return sorted(native.features) if native else []

@@ -9,7 +9,7 @@ A case in ``cases/`` says what differs from ``BASE``, the world of a CPU build o
 ``name@VERSION:file``, with ``weak`` before it where it is. An object of null is taken out of the world. What is left
 out is empty. ``built_for`` are the releases that the extension can have been built for, ``classes`` those whose type
 information it has: each a name, its base (both mangled) and the number of its virtual functions. ``gpu`` has the GPUs
-and the driver to check for, and the code for GPUs, by operator.
+and the driver to check for, and the code for GPUs, by operator; ``cpu`` the processors, and what each file uses.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from abiscan.binary.elf import Machine, Reference, SharedObject, SymbolVersion
 from abiscan.binary.ownership import is_torch_library
 from abiscan.binary.symbols import Definition, SymbolTable
 from abiscan.binary.typeinfo import CxxClass, Slot
+from abiscan.cpu.needs import CpuAtLoad, CpuNeeds, CpuUse
+from abiscan.cpu.processors import Cpu, cpu
 from abiscan.gpu.devices import gpu
 from abiscan.gpu.drivers import Driver
 from abiscan.gpu.model import CodeKind, Compression, Container, Entry
@@ -35,6 +37,7 @@ from abiscan.inputs.requirement import metadata_of
 from abiscan.inputs.version import TorchVersion
 from abiscan.linkage.declaration import Declaration, ReleaseOutcome
 from abiscan.linkage.first_error import first_error
+from abiscan.linkage.illegal_instruction import illegal_instructions
 from abiscan.linkage.layout_drift import crash, layout_drift, shared
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.resolve import resolve
@@ -234,6 +237,8 @@ def linkage(case: Mapping[str, Any]) -> Linkage:
         else None
     )
     drifts = (drift,) if drift else ()
+    needs, cpus = _cpu(case.get("cpu"))
+    illegal = next(iter(illegal_instructions(needs, cpus)), None)
     return Linkage(
         name=posixpath.basename(path),
         facts=facts,
@@ -241,15 +246,32 @@ def linkage(case: Mapping[str, Any]) -> Linkage:
         interpreter=interpreter,
         torch_libraries={name: facts for name, facts in libraries.items() if is_torch_library(name)},
         resolution=resolution,
-        error=first_error(path, facts, resolution, interpreter, replayed, crash(drifts, release.version)),
+        error=first_error(path, facts, resolution, interpreter, replayed, crash(drifts, release.version), illegal),
         requires_torch=metadata_of([case["requires_torch"]], "").requires_torch if "requires_torch" in case else None,
         declaration=_declaration(case.get("declaration")),
         defined_in_python=case.get("defined_in_python", {}),
         registering=replayed,
         drifts=drifts,
         wheel=case.get("wheel", ""),
+        cpu=needs,
+        cpus=cpus,
         **_gpu(case.get("gpu", {})),
     )
+
+
+def _cpu(fields: Mapping[str, Any] | None) -> tuple[CpuNeeds | None, tuple[Cpu, ...]]:
+    """Processors by name, and the features that each file uses at load: ``avx2``, or ``avx2 in module``."""
+    if fields is None:
+        return None, ()
+    files = {name: CpuAtLoad(uses=tuple(map(_use, uses))) for name, uses in fields["files"].items()}
+    cpus = tuple(known for name in fields["on"] if (known := cpu(name)) is not None)
+    return CpuNeeds(machine=Machine.X86_64, files=files), cpus
+
+
+def _use(text: str) -> CpuUse:
+    feature, _, place = text.partition(" ")
+    in_module = place == "in module"
+    return CpuUse(feature=feature, address=0x1010, symbol=None, initialiser=0x1000, source=None, in_module=in_module)
 
 
 def _gpu(fields: Mapping[str, Any]) -> dict[str, Any]:

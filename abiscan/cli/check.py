@@ -13,6 +13,7 @@ import click
 import abiscan
 from abiscan.cli.common import errors_reported, explain_strict, page, report_unread, working, write
 from abiscan.cli.options import (
+    cpu_option,
     each_file_option,
     fail_options,
     further_reports_option,
@@ -67,6 +68,7 @@ _FORMATS: Final = ("text", "json", "sarif", "junit", "github", "markdown")
 )
 @click.option("--no-config", is_flag=True, help="Read no pyproject.toml: accept nothing that it accepts.")
 @gpu_options
+@cpu_option
 @each_file_option
 @jobs_option("The number of processes that emulate the extensions of a target.")
 @verbose_option("Show all evidence, and what could not be checked.")
@@ -88,6 +90,7 @@ def check(
     no_config: bool,
     gpus: tuple[str, ...],
     driver: str | None,
+    cpus: tuple[str, ...],
     each_file: bool,
     jobs: int,
     verbose: bool,
@@ -115,6 +118,7 @@ def check(
       abiscan check dist/*.whl --torch 2.9.1 --report junit=abiscan.xml --report markdown=abiscan.md
       abiscan check dist/*.whl --torch 2.9.1 --baseline known.json
       abiscan check dist/*.whl --torch 2.9.1 --gpu 8.0 --gpu 9.0 --gpu 12.0 --fail-on call-fails
+      abiscan check dist/*.whl --torch 2.9.1 --cpu x86-64-v2 --cpu haswell
 
     Accept known findings with --baseline, or in pyproject.toml, with a reason and an expiry date:
 
@@ -148,6 +152,7 @@ def check(
                 each_file=each_file,
                 gpus=gpus,
                 driver=driver,
+                cpus=cpus,
                 session=session,
             )
         plain = apply(report, (), known_findings)

@@ -11,6 +11,7 @@ import click
 import abiscan
 from abiscan.cli.common import console, errors_reported, explain_strict, report_unread, working, write
 from abiscan.cli.options import (
+    cpu_option,
     each_file_option,
     fail_options,
     gpu_options,
@@ -46,6 +47,7 @@ from abiscan.inputs.session import Session
 @fail_options("Exit with 1 if any finding has this effect or a worse one.")
 @click.option("--gpus", "shows_gpus", is_flag=True, help="Also show which GPUs the extension has code for.")
 @gpu_options
+@cpu_option
 @each_file_option
 @jobs_option("The number of processes that share the targets, or the extensions and torches of a single one.")
 @verbose_option("Show why it fails, and every clue to the torch it was built for.")
@@ -63,6 +65,7 @@ def matrix(
     shows_gpus: bool,
     gpus: tuple[str, ...],
     driver: str | None,
+    cpus: tuple[str, ...],
     each_file: bool,
     jobs: int,
     verbose: bool,
@@ -105,6 +108,7 @@ def matrix(
             each_file=each_file,
             gpus=gpus if gpus or shows_gpus else None,
             driver=driver,
+            cpus=cpus,
             session=session,
         )
 

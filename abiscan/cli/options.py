@@ -114,6 +114,17 @@ def gpu_options(command: _Command) -> _Command:
     return gpus(driver(command))
 
 
+def cpu_option(command: _Command) -> _Command:
+    """``--cpu CPU``, repeatable: parameter ``cpus``."""
+    return click.option(
+        "--cpu",
+        "cpus",
+        multiple=True,
+        metavar="CPU",
+        help="Also check for this processor: x86-64-v3, a model (haswell, neoverse-n1), or native (repeatable).",
+    )(command)
+
+
 def index_options(command: _Command) -> _Command:
     """``--index-url``, ``--extra-index-url``, ``--find-links`` and ``--no-index``, as pip has them: ``index``."""
 

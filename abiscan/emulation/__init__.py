@@ -25,6 +25,7 @@ from abiscan.emulation.model import (
 
 if TYPE_CHECKING:
     from abiscan.binary.elf import ElfFile, Machine, SharedObject
+    from abiscan.cpu.needs import CpuAtLoad
 
 __all__ = [
     "CustomClass",
@@ -44,6 +45,7 @@ __all__ = [
     "TorchRegistrations",
     "call_function",
     "call_operator",
+    "cpu_at_load",
     "prepare",
     "recover",
     "recover_torch",
@@ -105,6 +107,16 @@ def call_operator(
     from abiscan.emulation import operator_calls
 
     return operator_calls.call(file, facts, operator, schema, argument_tail, siblings, abi_version)
+
+
+def cpu_at_load(file: ElfFile, facts: SharedObject) -> CpuAtLoad:
+    """Find the features of the processor that an object uses while it is loaded, without asking whether it has them.
+
+    The import of its Python modules counts, too. Nothing in the file raises.
+    """
+    from abiscan.emulation import recovery
+
+    return recovery.cpu_at_load(file, facts)
 
 
 def call_function(file: ElfFile, facts: SharedObject, name: str) -> int | bool | NotRun | None:

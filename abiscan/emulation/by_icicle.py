@@ -7,6 +7,7 @@ architecture anew. To clear one takes microseconds.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import threading
 from collections import defaultdict
@@ -67,6 +68,7 @@ class IcicleProcessor:
         self.other = ""
         self.vectors: Vectors = [bytes(64)] * 32  # of the first 16, what is above the 128 bits that icicle has
         self.masks = [0] * 8
+        self._extensions: dict[int, None] = {}
         self.reg_read = vm.reg_read
         self.reg_write = vm.reg_write
         self.add_breakpoint = vm.add_breakpoint
@@ -184,6 +186,14 @@ class IcicleProcessor:
             return Stopped.LIMIT
         self.other = f"the emulator stopped: {status}"
         return Stopped.OTHER
+
+    def note_extension(self, address: int) -> None:
+        """Remember the place of an instruction that not every processor has."""
+        self._extensions[address] = None
+
+    def extensions(self, first: int) -> list[int]:
+        """The places that were noted, from the n-th on."""
+        return list(itertools.islice(self._extensions, first, None))
 
     def forget_code(self) -> None:
         """Forget all but its settings: memory, registers and code."""

@@ -161,7 +161,8 @@ class Emulator:
             # An instruction may begin in one page and go on in the next, whichever of the two is mapped first. Those of
             # AArch64 begin at multiples of the size of these edges.
             before, after = self._edge(address - _SUSPECT_HEAD), self._edge(address + PAGE_SIZE)
-            for offset in self.arch.suspects(before + content + after):
+            code = before + content + after
+            for offset in (*self.arch.suspects(code), *self.arch.extensions(code)):
                 self.vm.add_breakpoint(address - len(before) + offset)
 
     def _edge(self, address: int) -> bytes:
@@ -461,6 +462,7 @@ class Emulator:
             return False
         if pc in self._watched:
             self.reached.add(pc)
+        self.vm.note_extension(pc)
         if self.vm.misreads_vectors and 0 in self.arch.suspects(self._code_at(pc)[:_SUSPECT_HEAD]):
             self._step_over(pc)
             return True
@@ -504,6 +506,7 @@ class Emulator:
         if self._map_one_of((pc & _PAGE_MASK, (pc + _CODE_WINDOW - 1) & _PAGE_MASK)):
             return  # what looked like no instruction was the first part of one
         code = self._code_at(pc)
+        self.vm.note_extension(pc)
         # What the emulator executes incorrectly is not left to it here either.
         is_suspect = 0 in self.arch.suspects(code[:_SUSPECT_HEAD])
         if not is_suspect and self._step_across():
@@ -537,6 +540,7 @@ class Emulator:
             return
         if pc in self._watched:
             self.reached.add(pc)
+        self.vm.note_extension(pc)
         if not self.vm.misreads_vectors or 0 not in self.arch.suspects(self._code_at(pc)[:_SUSPECT_HEAD]):
             self.vm.remove_breakpoint(pc)
             return

@@ -472,6 +472,12 @@ class Image:
         position = bisect.bisect_left(self._functions, address + 1 << 32)
         return self.symbol(self._functions[position - 1] & 0xFFFF_FFFF).name if position else None
 
+    def symbol_around(self, address: int) -> str | None:
+        """The exported function that ``address`` lies in, in the file's own space."""
+        name = self.nearest_symbol(address)
+        symbol = self.find(name) if name else None
+        return name if symbol is not None and symbol.value <= address < symbol.value + symbol.size else None
+
     @functools.cached_property
     def _functions(self) -> list[int]:
         """The addresses of the exported functions, in order; in the low 32 bits their indexes in the symbol table."""

@@ -15,6 +15,8 @@ from typing import Final
 
 from msgspec import Struct
 
+from abiscan.cpu.needs import CpuUse
+
 LOOKUPS: Final = "lookups"
 """The stage of the gaps that concern operators that are looked up, and no registration."""
 
@@ -235,6 +237,8 @@ class EmulationGap(Struct, frozen=True, kw_only=True):
 class Registrations(Struct, frozen=True, kw_only=True):
     """Everything recovered from one object, each list in the order in which the code registers.
 
+    ``cpu`` has the features of the processor that code uses while the object is loaded, without asking for them.
+
     ``doubtful_from`` is the first ``order`` that may be another one in a real process, since something was decided
     before it that is not known here; None where all is certain.
 
@@ -252,6 +256,7 @@ class Registrations(Struct, frozen=True, kw_only=True):
     gpu_kernels: tuple[GpuKernel, ...] = ()
     ends: tuple[ProcessEnd, ...] = ()
     gaps: tuple[EmulationGap, ...] = ()
+    cpu: tuple[CpuUse, ...] = ()
     debug_at: int | None = None
     doubtful_from: int | None = None
 

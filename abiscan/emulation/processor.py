@@ -105,6 +105,12 @@ class Processor(Protocol):
     def step(self) -> int:
         """Execute one instruction, whether there is a breakpoint or not; return why it could not be done."""
 
+    def note_extension(self, address: int, /) -> None:
+        """Remember such a place, for ``extensions``: those that do not see it themselves are told."""
+
+    def extensions(self, first: int, /) -> list[int]:
+        """Where instructions were executed that not every processor has, each place once, from the n-th on."""
+
     def forget_code(self) -> None:
         """Forget all but its settings: memory, registers and code."""
 

@@ -7,7 +7,7 @@ A name without a namespace takes the library's; a kernel without a dispatch key 
 from __future__ import annotations
 
 import bisect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -249,6 +249,11 @@ class Recorder:
             for records, mark in zip(self._lists(), marks, strict=True)
             for record in records[mark:]
         )
+
+    def places_since(self, marks: tuple[int, ...]) -> Iterator[str]:
+        """Where the source of what has been recorded since is: ``ops.cpp:12``."""
+        for records, mark in zip(self._lists(), marks, strict=True):
+            yield from (f"{record.file}:{record.line}" for record in records[mark:] if getattr(record, "file", None))
 
     def _lists(self) -> tuple[list[Any], ...]:
         return self.libraries, self.operators, self.kernels, self.fallbacks, self.classes, self.registries

@@ -17,8 +17,10 @@ from msgspec.structs import replace
 from abiscan.binary import registration_api as api
 from abiscan.binary.elf import ElfFile, Machine, SharedObject
 from abiscan.binary.mangling import demangle
+from abiscan.cpu.needs import CpuAtLoad
 from abiscan.emulation.call_graph import CalledFunctions, CallGraph
 from abiscan.emulation.call_sites import CallSite, Functions, find_call_sites
+from abiscan.emulation.cpu_uses import CpuUses
 from abiscan.emulation.doubles import finder
 from abiscan.emulation.doubles.calendar import CALENDAR
 from abiscan.emulation.doubles.cpython import CPYTHON, fill_datum, module_functions, new_module
@@ -60,6 +62,7 @@ _HEAP_PER_FUNCTION: Final = 0x400_0000
 # True and a success that is no zero; -1, which is negative as any signed type, and much as any unsigned one; much as an
 # ``int``.
 _OTHER_ANSWERS: Final = (1, 0xFFFF_FFFF_FFFF_FFFF, 0x7FFF_FFFF)
+_HEAP_OF_LIBRARIES: Final = 0x3000_0000  # OpenBLAS takes a buffer for each processor, and uses none of them
 _ARGUMENT_SIZE: Final = 4096
 _MOST_INSTRUCTIONS_READ: Final = 20_000  # of one part, that may write what others read
 _DATUM_SIZE: Final = 16
@@ -105,6 +108,25 @@ def recover(
         decisions += elsewhere
     gaps = (_dependence(decision, image) for decision in decisions)
     return replace(found, gaps=(*found.gaps, *dict.fromkeys(gaps)))
+
+
+def cpu_at_load(file: ElfFile, facts: SharedObject) -> CpuAtLoad:
+    """Find the features of the processor that an object uses while it is loaded: see ``abiscan.emulation``."""
+    try:
+        recovery = Recovery(file, facts, None)
+    except DAMAGE as error:
+        return CpuAtLoad(unread=(f"damaged: {error}",))
+    recovery.most_memory = _HEAP_OF_LIBRARIES
+    with contextlib.closing(recovery):
+        with recovery.reported():
+            recovery.initialise()
+            recovery.initialise_modules()
+        unread = dict.fromkeys(map(_in_words, recovery.gaps))
+        return CpuAtLoad(uses=tuple(recovery.cpu.uses.values()), unread=tuple(unread))
+
+
+def _in_words(gap: EmulationGap) -> str:
+    return f"{gap.reason} at {gap.address:#x}" if gap.address is not None else gap.reason
 
 
 def _registered_otherwise(
@@ -165,6 +187,7 @@ class Recovery:
         self.in_static: tuple[object, ...] = ()
         self.not_executed: list[CallSite] = []
         self.most_instructions = _INSTRUCTIONS_PER_FUNCTION
+        self.most_memory = _HEAP_PER_FUNCTION
         self.sites: list[CallSite] = []
         self.lookups: list[Lookup] = []
         self.find: Callable[[str], Double | None] = lambda _: None
@@ -173,6 +196,7 @@ class Recovery:
         state.schemas.known_tail = argument_tail
         self.process.count = lambda: self.recorder.count
         state.has_flat_class_map |= any(map(self.process.image.mentions, (_FLAT_MAP, _CLASS_BASE)))
+        self.cpu = CpuUses(self.process, facts.machine)
         self.registries = FilledRegistries(state)
         self.gpu = GpuKernels()
         runtime = GPU_RUNTIME.of(self.gpu)
@@ -244,9 +268,7 @@ class Recovery:
 
         self.initialise()
         if self.missing(registering):
-            for module in self.facts.python_modules:
-                start = image.definition_of("PyInit_" + module)
-                self.run_part(functools.partial(Recovery.initialise_module, name=module), start)
+            self.initialise_modules()
         self.process.machine.taint.is_off = True  # from here on arguments mean nothing
         # What another initialiser gets to is not lost; what a function does with meaningless arguments does not count.
         self.not_executed = [site for site in registering if not self.is_executed(site)]
@@ -265,6 +287,12 @@ class Recovery:
         for address in self.process.image.initialisers():
             self.run_part(functools.partial(Recovery.emulate, address=address), self.own(address))
         self.in_static = self.recorder.since((0,) * len(self.recorder.marks()))
+
+    def initialise_modules(self) -> None:
+        """Run what the import of its Python modules runs."""
+        for module in self.facts.python_modules:
+            start = self.process.image.definition_of("PyInit_" + module)
+            self.run_part(functools.partial(Recovery.initialise_module, name=module), start)
 
     def look_up(self, sites: list[CallSite]) -> None:
         """Find the operators that are looked up by name."""
@@ -303,6 +331,7 @@ class Recovery:
             gpu_kernels=tuple(self.gpu.kernels),
             ends=tuple(recorder.ends),
             gaps=tuple(self.gaps),
+            cpu=tuple(self.cpu.uses.values()),
             doubtful_from=self.doubtful_from,
             debug_at=next(iter(recorder.debug_at)) if len(recorder.debug_at) == 1 else None,
         )
@@ -334,6 +363,8 @@ class Recovery:
         process, recorder = self.process, self.recorder
         before, decided, gaps = recorder.marks(), len(process.decisions), len(self.gaps)
         part(self)
+        if start is not None:
+            self.cpu.take(start, recorder.places_since(before), in_module=recorder.phase is not Phase.STATIC_INIT)
         decisions = tuple(process.decisions[decided:])
         if decisions and self.doubtful_from is None:
             self.doubtful_from = process.decided_at
@@ -410,7 +441,7 @@ class Recovery:
         process.answered_with_zero = None
         if left <= 0:
             return Stop("instruction budget for the whole object exhausted", address)
-        with process.budget(_HEAP_PER_FUNCTION, _CALLS_PER_FUNCTION):
+        with process.budget(self.most_memory, _CALLS_PER_FUNCTION):
             try:
                 return machine.start(address, tuple(arguments), min(left, instructions))
             except DAMAGE as error:

@@ -19,6 +19,7 @@ from abiscan.inputs.version import TorchVersion
 from abiscan.torches import embedded
 
 if TYPE_CHECKING:
+    from abiscan.cpu.needs import CpuAtLoad
     from abiscan.emulation.model import NotRun, Registrations
     from abiscan.extension.gpu import ExtensionGpu
     from abiscan.extension.inventory import Inventory
@@ -55,6 +56,7 @@ class ExaminedTarget:
             ExaminedExtension(self, extension, twins.get(extension.path)) for extension in target.extensions
         )
         self._libraries: dict[object, Registrations] = twin._libraries if twin else {}
+        self._cpu: dict[object, CpuAtLoad] = twin._cpu if twin else {}
         self.operator_results: dict[object, int | bool | str | NotRun | None] = twin.operator_results if twin else {}
         """What operators without arguments return: see ``operator_results``."""
 
@@ -99,6 +101,17 @@ class ExaminedTarget:
 
             self._libraries[key] = registrations(source, facts, built_for, self.folder)
         return self._libraries[key]
+
+    def cpu_of_library(self, identity: object, source: ElfSource, facts: SharedObject) -> CpuAtLoad:
+        """What a library needs of the processor while it is loaded.
+
+        :param identity: distinguishes it from other files
+        """
+        if identity not in self._cpu:
+            from abiscan.extension.inventory import cpu_at_load
+
+            self._cpu[identity] = cpu_at_load(source, facts, self.folder)
+        return self._cpu[identity]
 
 
 class ExaminedExtension:

@@ -8,7 +8,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from abiscan import emulation
 from abiscan.binary.elf import Machine, SharedObject
+from abiscan.cpu.needs import CpuAtLoad
 from abiscan.dispatch.agreement import agreeing
 from abiscan.dispatch.keys import DispatchKeys, keys_of
 from abiscan.dispatch.schema import syntax_error
@@ -33,6 +35,7 @@ class Inventory(Struct, frozen=True, kw_only=True):
     """
 
     path: str
+    machine: Machine
     origin: BuiltFor
     keys: DispatchKeys
     tags: Tags
@@ -69,6 +72,7 @@ def recover_inventory(
     _log.debug("%s: built for %s", extension.path, span(origin.releases))
     assumed = (origin.releases or embedded.versions())[-1]
     return Inventory(
+        machine=facts.machine,
         path=extension.path,
         origin=origin,
         keys=keys_of(assumed),
@@ -92,6 +96,19 @@ def registrations(
         return agreeing(recover(source.open(), facts, tail, syntax_error))
 
     return find() if folder is None else by_content(folder, source.sha256(), ["registrations", tail], find)
+
+
+def cpu_at_load(source: ElfSource, facts: SharedObject, folder: Path | None = None) -> CpuAtLoad:
+    """What an object needs of the processor while it is loaded.
+
+    :param folder: where it is kept between runs; None to find it in any case
+    """
+
+    def find() -> CpuAtLoad:
+        _log.debug("finds what %s needs of the processor", source.name)
+        return emulation.cpu_at_load(source.open(), facts)
+
+    return find() if folder is None else by_content(folder, source.sha256(), ["cpu"], find)
 
 
 def argument_tail(built_for: Sequence[TorchVersion], machine: Machine) -> int | None:

@@ -7,6 +7,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from abiscan.cpu.processors import Cpu
 from abiscan.gpu.drivers import Driver
 from abiscan.regex import regex
 
@@ -174,7 +175,8 @@ def _bare(text: str) -> str:
 
 
 class Hardware(Struct, frozen=True, kw_only=True):
-    """The GPUs that an extension will run on, and the version of their driver; None if that is not known."""
+    """What an extension will run on: GPUs, the version of their driver, None if that is not known, and processors."""
 
     gpus: tuple[Gpu, ...] = ()
     driver: Driver | None = None
+    cpus: tuple[Cpu, ...] = ()

@@ -7,6 +7,7 @@ from collections.abc import Collection
 
 from abiscan.binary.elf import SharedObject
 from abiscan.inputs.interpreter import Interpreter
+from abiscan.linkage.illegal_instruction import IllegalInstruction
 from abiscan.linkage.model import LoadError, Resolution
 from abiscan.linkage.python_import import import_error, is_passed_over
 from abiscan.linkage.registering import Reaction, Registering
@@ -20,11 +21,13 @@ def first_error(
     interpreter: Interpreter | None,
     registering: Registering | None = None,
     crash: LoadError | None = None,
+    illegal: IllegalInstruction | None = None,
 ) -> LoadError | None:
     """The first error of a load, None if it succeeds.
 
     :param resolution: None for an extension that is built for a different machine
     :param crash: the error of an initialiser that was compiled with different class layouts
+    :param illegal: that of one with instructions that a processor lacks
     """
     if resolution is None:
         # ld.so ignores files for other machines (glibc, open_verify).
@@ -32,8 +35,12 @@ def first_error(
     of_python = import_error(path, facts, interpreter)
     if resolution.error or is_passed_over(path, facts, interpreter):
         return resolution.error or of_python
+    if illegal is not None and not illegal.in_module:
+        return illegal.error
     if crash is not None:
         return crash
+    if illegal is not None and of_python is None and (registering is None or registering.failure is None):
+        return illegal.error
     if registering is None or (failure := registering.failure) is None:
         return of_python
     # pybind11 compares versions at the start of PyInit_*: after the static initialisers, before everything else.

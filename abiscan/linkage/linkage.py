@@ -10,11 +10,14 @@ from msgspec import Struct, field
 
 from abiscan.binary.elf import SharedObject
 from abiscan.binary.ownership import cuda_runtime
+from abiscan.cpu.needs import CpuNeeds
+from abiscan.cpu.processors import Cpu
 from abiscan.gpu.devices import Gpu
 from abiscan.gpu.outcome import GpuOutcome
 from abiscan.inputs.interpreter import Interpreter
 from abiscan.inputs.version import TorchVersion
 from abiscan.linkage.declaration import Declaration
+from abiscan.linkage.illegal_instruction import IllegalInstruction, illegal_instructions
 from abiscan.linkage.lacks import Lack, lacks_of
 from abiscan.linkage.layout_drift import LayoutDrift
 from abiscan.linkage.model import LoadError, Resolution, UndefinedSymbol
@@ -42,6 +45,8 @@ class Linkage(Struct, frozen=True, kw_only=True, dict=True):
     extension, ``gpu_gaps`` what could not be told about that; ``torch_runs`` whether torch itself has code for
     them, as far as that is known. ``built_for`` are the releases that the extension may have been built for, oldest
     first; empty if that is unknown. ``only_beside`` are libraries next to a single file that no search path leads to.
+    ``cpu`` is what the load needs of the processor, None if nothing was emulated, and ``cpus`` are the processors that
+    it is compared with.
     """
 
     name: str
@@ -65,7 +70,14 @@ class Linkage(Struct, frozen=True, kw_only=True, dict=True):
     gpu_gaps: tuple[str, ...] = ()
     torch_runs: Mapping[Gpu, bool] = field(default_factory=dict)
     built_for: tuple[TorchVersion, ...] = ()
+    cpu: CpuNeeds | None = None
+    cpus: tuple[Cpu, ...] = ()
     only_beside: tuple[str, ...] = ()
+
+    @functools.cached_property
+    def illegal(self) -> tuple[IllegalInstruction, ...]:
+        """Where loads end on processors that lack what they need."""
+        return illegal_instructions(self.cpu, self.cpus)
 
     @property
     def fails_before_registering(self) -> bool:

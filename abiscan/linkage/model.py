@@ -137,14 +137,15 @@ class UndefinedSymbol(Struct, frozen=True, kw_only=True):
 class LoadError(Struct, frozen=True, kw_only=True):
     """The error of a load: ``object`` is the base name that the text begins with, if it begins with one.
 
-    ``aborts`` means that the process ends; ``exact`` is false if a part of the text is unknown; a ``?`` replaces that
-    part.
+    ``aborts`` means that the process ends, with ``signal`` where that is known; ``exact`` is false if a part of the
+    text is unknown; a ``?`` replaces that part.
     """
 
     object: str | None
     message: str
     aborts: bool = False
     exact: bool = True
+    signal: int | None = None
 
 
 class Resolution(Struct, frozen=True, kw_only=True):

@@ -36,6 +36,7 @@ def gaps_of(linkage: Linkage, rules: Sequence[Rule]) -> Iterator[Gap]:
             reason = f"{drift.name} may be built for {releases}; not all of them lay out {', '.join(drift.doubts)} like"
             yield Gap(stage="layouts", reason=f"{reason} {linkage.release}")
     yield from (Gap(stage="gpu", reason=reason) for reason in linkage.gpu_gaps)
+    yield from _cpu_gaps(linkage)
     interpreter, unchecked = linkage.interpreter, linkage.resolution.unchecked
     if interpreter and interpreter.executable is None and any(is_python_symbol(symbol.name) for symbol in unchecked):
         python = f"Python {interpreter.tag}"
@@ -52,6 +53,12 @@ def gaps_of(linkage: Linkage, rules: Sequence[Rule]) -> Iterator[Gap]:
             reason=f"not available: {names}; {plural(count, 'unresolved symbol')} not checked",
             expected=not linkage.here,
         )
+
+
+def _cpu_gaps(linkage: Linkage) -> Iterator[Gap]:
+    for cpu in linkage.cpus if linkage.cpu else ():
+        for place in linkage.cpu.unread(cpu) if linkage.cpu else ():
+            yield Gap(stage="cpu", reason=f"may need more than {cpu.name} has: {place}", decides=True)
 
 
 def _registration_gaps(registering: Registering, release: TorchRelease) -> Iterator[Gap]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from abiscan.cpu.processors import NATIVE as CPU_OF_THIS_MACHINE
+from abiscan.cpu.processors import Cpu, cpu, names, native_cpu
 from abiscan.errors import InputError
 from abiscan.gpu.devices import NAMES, Gpu, Hardware, gpu
 from abiscan.gpu.drivers import Driver
@@ -14,8 +16,8 @@ from abiscan.words import did_you_mean
 NATIVE: Final = "native"
 
 
-def hardware_of(gpus: Sequence[str], driver: str | None) -> Hardware:
-    """The GPUs, and the driver of those of NVIDIA; ``native`` for those of this machine.
+def hardware_of(gpus: Sequence[str], driver: str | None, cpus: Sequence[str] = ()) -> Hardware:
+    """The GPUs, the driver of those of NVIDIA, and processors; ``native`` for those of this machine.
 
     :raises InputError: one of them is not known
     """
@@ -31,7 +33,8 @@ def hardware_of(gpus: Sequence[str], driver: str | None) -> Hardware:
             own_driver = native.driver
         else:
             found[_gpu(text)] = None
-    return Hardware(gpus=tuple(found), driver=own_driver if driver is None else _driver(driver))
+    processors = tuple(dict.fromkeys(map(_cpu, cpus)))
+    return Hardware(gpus=tuple(found), driver=own_driver if driver is None else _driver(driver), cpus=processors)
 
 
 def native_hardware() -> Hardware:
@@ -54,6 +57,17 @@ def _gpu(text: str) -> Gpu:
         fix = f"{similar} Otherwise pass its compute capability" if similar else "pass its compute capability"
         raise InputError(text or '""', "is not a GPU that abiscan knows", f"{fix}: --gpu 12.0")
     return known
+
+
+def _cpu(text: str) -> Cpu:
+    known = native_cpu() if text.lower() == CPU_OF_THIS_MACHINE else cpu(text)
+    if known is not None:
+        return known
+    if text.lower() == CPU_OF_THIS_MACHINE:
+        raise InputError(text, "the features of this processor are not known", "name a level: --cpu x86-64-v3")
+    similar = did_you_mean(text.lower(), names())
+    fix = f"{similar} Otherwise pass a level" if similar else "pass a level"
+    raise InputError(text or '""', "is not a processor that abiscan knows", f"{fix}: --cpu x86-64-v3")
 
 
 def _driver(text: str) -> Driver:

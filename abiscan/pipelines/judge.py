@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypedDict
 
@@ -12,6 +13,8 @@ from msgspec import Struct
 
 from abiscan.binary.elf import Machine
 from abiscan.binary.registration_api import registers
+from abiscan.cpu.needs import CpuAtLoad, CpuNeeds
+from abiscan.cpu.processors import Cpu, native_cpu
 from abiscan.errors import InputError
 from abiscan.extension.drift import drifts
 from abiscan.extension.examined import ExaminedExtension, ExaminedTarget
@@ -27,11 +30,12 @@ from abiscan.inputs.sources import Target, needs_torch
 from abiscan.inputs.version import number_of
 from abiscan.linkage.declaration import Declaration
 from abiscan.linkage.first_error import first_error
+from abiscan.linkage.illegal_instruction import illegal_instructions
 from abiscan.linkage.layout_drift import LayoutDrift, crash
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.model import Absence, LoadError, Process, Resolution
 from abiscan.linkage.registering import Registering
-from abiscan.linkage.resolve import Resolver, resolve
+from abiscan.linkage.resolve import Resolver, relocation_order, resolve
 from abiscan.linkage.scope import Loader, SearchPath
 from abiscan.pipelines.beside import Beside
 from abiscan.pipelines.gaps import gaps_of
@@ -260,6 +264,8 @@ class Judge:
             layouts = self.torch.layouts(release)
             drifting = drifts(examined, self._files, resolution, registering, layouts)
         crashes = crash(drifting, release.version)
+        cpu, cpus = self._cpu_needs(examined, resolution, registering), self._cpus
+        illegal = next(iter(illegal_instructions(cpu, cpus)), None)
         return Linkage(
             name=examined.name,
             facts=examined.facts,
@@ -267,7 +273,7 @@ class Judge:
             interpreter=interpreter,
             torch_libraries=setting.libraries,
             resolution=resolution,
-            error=first_error(name, examined.facts, resolution, interpreter, registering, crashes),
+            error=first_error(name, examined.facts, resolution, interpreter, registering, crashes, illegal),
             requires_torch=_required(examined.target),
             siblings=setting.siblings,
             here=self.torch.here,
@@ -278,8 +284,40 @@ class Judge:
             wheel=examined.target.metadata.wheel if examined.target.metadata else "",
             built_for=registering.built_for if registering else examined.owner.origins[examined.path].releases,
             only_beside=() if examined.target.package else _only_beside(examined, setting),
+            cpu=cpu,
+            cpus=cpus,
             **self._on_gpus(examined, release),
         )
+
+    @functools.cached_property
+    def _cpus(self) -> tuple[Cpu, ...]:
+        """The processors that loads are compared with: this one, if the user names none and the torch is here."""
+        native = native_cpu() if self.torch.here and not self._hardware.cpus else None
+        return self._hardware.cpus or ((native,) if native else ())
+
+    def _cpu_needs(
+        self, examined: ExaminedExtension, resolution: Resolution | None, registering: Registering | None
+    ) -> CpuNeeds | None:
+        """What a load needs of the processor.
+
+        Unless the user names processors, only what was emulated anyway counts: what registers something.
+        """
+        if resolution is None or not (self._hardware.cpus or registering):
+            return None
+        machine = examined.facts.machine
+        if not self._hardware.cpus:
+            registered = {**registering.bundled, examined.name: registering.own} if registering else {}
+            files = {name: CpuAtLoad(uses=found.cpu) for name, found in registered.items()}
+            return CpuNeeds(machine=machine, files=files)
+        ignored = (self.torch.package, *system.library_folders(machine))
+        files = {}
+        for module in relocation_order(resolution.closure):
+            source = self._files.source(module.path)
+            if module.facts is None or source is None or posixpath.dirname(module.path).startswith(ignored):
+                continue
+            identity = (module.path, source.fingerprint())
+            files[module.name] = examined.owner.cpu_of_library(identity, source, module.facts)
+        return CpuNeeds(machine=machine, files=files)
 
     def _on_gpus(self, examined: ExaminedExtension, release: TorchRelease) -> _OnGpus:
         """What the GPUs run of an extension that has code for GPUs of their maker, and whether they run torch's own."""
@@ -384,6 +422,7 @@ def _result(
         gaps=gaps,
         uses_torch=_uses_torch(examined, resolution),
         call_error=_predicted(resolution.call_error) if resolution and resolution.call_error else None,
+        cpu=linkage.cpu,
     )
 
 
@@ -405,7 +444,7 @@ def _verdict(error: LoadError | None, findings: Sequence[Finding], gaps: Sequenc
 
 def _predicted(error: LoadError) -> PredictedError:
     how = How.ABORTS if error.aborts else How.RAISES
-    return PredictedError(how=how, object=error.object, message=error.message, exact=error.exact)
+    return PredictedError(how=how, object=error.object, message=error.message, exact=error.exact, signal=error.signal)
 
 
 def unread_result(target: Target, torch: Torch, path: str, error: InputError, *, stage: str) -> Result:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Struct
 
+from abiscan.cpu.processors import Cpu
 from abiscan.extension.built_for import BuiltFor
 from abiscan.findings import Rule
 from abiscan.gpu.devices import Hardware
@@ -97,6 +98,7 @@ def matrix(
     explained: bool,
     each_file: bool = False,
     hardware: Hardware | None = None,
+    cpus: tuple[Cpu, ...] = (),
 ) -> Matrix:
     """Check every extension in ``targets``, and every package, on each of several torches.
 
@@ -104,9 +106,10 @@ def matrix(
     :param explained: whether the findings are shown: see ``Judge.judge``
     :param each_file: whether files are checked alone, whatever the package that they belong to does with them
     :param hardware: the GPUs of a second table, one of each architecture if it names none; None for no such table
+    :param cpus: the processors that extensions are also checked on
     :raises AbiscanError: no target, or a torch, cannot be read
     """
-    bench = Bench(choices, session, targets, packages=not each_file)
+    bench = Bench(choices, session, targets, packages=not each_file, hardware=Hardware(cpus=cpus))
     turns = Turns(targets)
 
     def read() -> Iterator[Source]:

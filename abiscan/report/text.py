@@ -71,6 +71,8 @@ def _result(result: Result, verbosity: int) -> Iterator[StyledLine]:
     for suppressed in result.suppressed:
         yield StyledLine((f"suppressed[{suppressed.finding.rule}]", "dim"), f": {clean(suppressed.finding.message)}")
         yield StyledLine(f"  = reason: {clean(suppressed.reason)}", style="dim")
+    if result.cpu is not None and (needed := result.cpu.summary):
+        yield StyledLine(f"  = needs {needed} to load")
     shows_all = verbosity > 0 or result.verdict is Verdict.UNKNOWN
     for gap in (gap for gap in result.gaps if shows_all or gap.rules):
         yield StyledLine((f"gap[{gap.stage}]", "yellow"), f": {clean(gap.reason)}")

@@ -8,8 +8,10 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from abiscan.cpu.needs import CpuNeeds
 from abiscan.findings import Effect, Evidence, Finding
 from abiscan.inputs.kinds import TargetKind
+from abiscan.results.cpu import cpu_document
 from abiscan.results.document import rendered
 from abiscan.results.package import PackageResult, PackageVerdict, UsedLibrary, package_document
 from abiscan.results.unchecked import Unchecked, document_of, exit_code_of
@@ -20,13 +22,15 @@ from abiscan.words import first_line
 class PredictedError(Struct, frozen=True, kw_only=True):
     """The first error of the load: ``object`` is the base name that its text begins with, ``message`` is the rest.
 
-    ``exact`` is false if a part of the text cannot be predicted; a ``?`` replaces that part.
+    ``exact`` is false if a part of the text cannot be predicted; a ``?`` replaces that part. ``signal`` is
+    the number of the one that ends the process, where that is known.
     """
 
     how: How
     object: str | None
     message: str
     exact: bool = True
+    signal: int | None = None
 
     def __str__(self) -> str:
         return f"{self.object}: {self.message}" if self.object else self.message
@@ -73,7 +77,8 @@ class Result(Struct, frozen=True, kw_only=True):
     ``uses_torch`` is false for a shared object that was named, but has nothing to do with torch. ``other_builds`` are
     the verdicts on other builds of the same release, by their full version, where a release number was asked for and
     they differ. ``kind`` is what the target is, ``path`` where the extension lies in it. ``call_error`` is the error of
-    a call that ends a program which starts: the first that it lacks, in the order of its linkage table.
+    a call that ends a program which starts: the first that it lacks, in the order of its linkage table. ``cpu`` is what
+    the load needs of the processor, None if that was not read.
     """
 
     target: str
@@ -93,6 +98,7 @@ class Result(Struct, frozen=True, kw_only=True):
     other_builds: Mapping[str, Verdict] = field(default_factory=dict)
     kind: TargetKind = TargetKind.LIBRARY
     call_error: PredictedError | None = None
+    cpu: CpuNeeds | None = None
 
     def __str__(self) -> str:
         torch = f"torch {self.torch_build}" if self.torch_build else "this torch"
@@ -230,6 +236,7 @@ def _fields(result: Result) -> dict[str, Any]:
         "undefined_symbols": list(result.undefined_symbols),
         "external": list(result.external),
         "findings": [_finding(finding) for finding in result.findings],
+        "cpu": cpu_document(result.cpu),
         "gaps": list(map(_gap, result.gaps)),
         "suppressed": [
             {**_finding(suppressed.finding), "reason": suppressed.reason, "source": suppressed.source}
@@ -242,7 +249,9 @@ def predicted_error(error: PredictedError | None) -> dict[str, Any] | None:
     """The first error of a load; None, so ``null``, if there is none."""
     if error is None:
         return None
-    document = {"how": error.how.value, "object": error.object, "message": error.message}
+    document: dict[str, Any] = {"how": error.how.value, "object": error.object, "message": error.message}
+    if error.signal is not None:
+        document["signal"] = error.signal
     return document if error.exact else {**document, "exact": False}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import posixpath
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ import msgspec.structs
 from msgspec import Struct
 
 from abiscan.binary.mangling import demangle_type
+from abiscan.cpu.needs import CpuAtLoad, CpuNeeds
 from abiscan.dispatch.keys import DispatchKeys
 from abiscan.dispatch.schema import FunctionSchema, SchemaError
 from abiscan.emulation.model import (
@@ -24,6 +26,7 @@ from abiscan.extension.gpu import ExtensionGpu
 from abiscan.extension.inventory import Inventory
 from abiscan.gpu.model import Entry
 from abiscan.inputs.version import TorchVersion
+from abiscan.results.cpu import cpu_document
 from abiscan.results.document import rendered
 from abiscan.results.selection import Selection
 
@@ -115,8 +118,15 @@ def _inventory(inventory: Inventory, gpu: ExtensionGpu | None) -> dict[str, Any]
         ],
         "lookups": [{"operator": lookup.operator, "schema_known": None} for lookup in registrations.lookups],
         "gpu": _gpu(gpu) if gpu else None,
+        "cpu": cpu_document(_cpu(inventory)),
         "gaps": [gap_row(gap) for gap in inventory.gaps],
     }
+
+
+def _cpu(inventory: Inventory) -> CpuNeeds:
+    """What the initialisers of an extension need of the processor."""
+    uses = inventory.registrations.cpu
+    return CpuNeeds(machine=inventory.machine, files={posixpath.basename(inventory.path): CpuAtLoad(uses=uses)})
 
 
 def _targets(kernel: RegisteredKernel, gpu: ExtensionGpu | None) -> list[str] | None:

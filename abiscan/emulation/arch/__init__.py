@@ -83,6 +83,9 @@ class Arch(Protocol):
         Its first four bytes decide, or fewer.
         """
 
+    def extensions(self, code: bytes) -> list[int]:
+        """Where in ``code`` an instruction may begin that not every processor has, of those that are not suspects."""
+
     def decode(self, address: int, code: bytes) -> DataFlow | None:
         """What the first instruction of ``code`` reads and writes, which is at ``address``; None if it is none."""
 

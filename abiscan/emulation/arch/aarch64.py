@@ -6,6 +6,8 @@ import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 
+from abiscan.binary.elf import Machine
+from abiscan.cpu.instructions import AARCH64_TOPS, features_of
 from abiscan.emulation.arch.memory import Memory
 from abiscan.emulation.processor import Processor
 
@@ -120,6 +122,14 @@ class Aarch64:
             4 * number
             for number, top in enumerate(code[3::4])
             if top in _WRONG_TOPS and _is_wrong(*struct.unpack_from("<I", code, 4 * number))
+        ]
+
+    def extensions(self, code: bytes) -> list[int]:
+        """What is newer than ARMv8.0-A."""
+        return [
+            4 * number
+            for number, top in enumerate(code[3::4])
+            if top in AARCH64_TOPS and features_of(Machine.AARCH64, code[4 * number : 4 * number + 4])
         ]
 
     def step_over(self, vm: Processor, memory: Memory, code: bytes) -> str | None:

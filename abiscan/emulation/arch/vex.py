@@ -1,4 +1,4 @@
-"""Finds the instructions that ``vector`` and ``x87`` execute, without them: importing a disassembler takes long."""
+"""Finds instructions by their bytes, without a disassembler: importing one takes long."""
 
 from __future__ import annotations
 
@@ -19,6 +19,10 @@ _SUSPECT: Final = regex(
     re.DOTALL,
 )
 
+# What follows the prefixes of SSE3 and newer: SDM 2D, appendix A; ``is_extension`` in ``native/decode.c`` has the same.
+_EXTENSION: Final = regex(rb"\x0f[\x01\x12\x16\x38\x3a\x7c\x7d\xb8\xc7\xd0\xf0]")
+_MOST_PREFIXES: Final = 3
+
 
 # The opcodes of the x87, behind a prefix or not: see ``x87``.
 _FLOATS: Final = regex(rb"(?=[\xd8-\xdf]|[\x40-\x4f][\xd8-\xdf])", re.DOTALL)
@@ -30,5 +34,14 @@ def is_x87(code: bytes) -> bool:
 
 
 def suspects(code: bytes) -> list[int]:
-    """The offsets in ``code`` at which an instruction that icicle gets wrong may begin."""
+    """The offsets in ``code`` at which an instruction may begin that ``vector`` or ``x87`` executes."""
     return sorted({match.start() for pattern in (_SUSPECT, _FLOATS) for match in pattern.finditer(code)})
+
+
+def extensions(code: bytes) -> list[int]:
+    """The offsets in ``code`` at which an instruction without VEX may begin that not every processor has."""
+    found: list[int] = []
+    for match in _EXTENSION.finditer(code):
+        start = match.start()
+        found += range(max(start - _MOST_PREFIXES, 0), start + 1)
+    return found

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from abiscan.emulation.arch.memory import Memory
 from abiscan.emulation.arch.runtime_x86_64 import runtime
-from abiscan.emulation.arch.vex import is_x87, suspects
+from abiscan.emulation.arch.vex import extensions, is_x87, suspects
 from abiscan.emulation.processor import Processor
 from abiscan.regex import regex
 
@@ -142,6 +142,10 @@ class X8664:
     def suspects(self, code: bytes) -> list[int]:
         """Those for vectors and of the x87 that icicle gets wrong; ``cpuid``, which it answers as some machine."""
         return [*suspects(code), *(match.start() for match in _CPUID_CODE.finditer(code))]
+
+    def extensions(self, code: bytes) -> list[int]:
+        """SSE3 and newer."""
+        return extensions(code)
 
     def step_over(self, vm: Processor, memory: Memory, code: bytes) -> str | None:
         """Execute one instruction for vectors or of the x87, or ``cpuid``, which reports no features here."""

@@ -113,7 +113,7 @@ def _allocate_aligned_posix(call: Call) -> int:
 @LIBC.named("mmap", "mmap64")
 def _map(call: Call) -> int:
     """Memory: before a file is open, nothing else is mapped."""
-    return call.process.allocate(_checked(call, call.argument(1)), _PAGE_SIZE)
+    return call.process.allocate(call.argument(1), _PAGE_SIZE)
 
 
 @LIBC.named("malloc_usable_size")

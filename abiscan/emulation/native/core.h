@@ -18,6 +18,7 @@
 #define MAX_REGIONS 64
 #define CACHE_ENTRIES 256u
 #define FILTER_BITS 65536u
+#define MAX_EXTENSIONS (1u << 20)
 
 /* Permissions of memory. */
 enum { CAN_READ = 1, CAN_WRITE = 2, CAN_EXECUTE = 4 };
@@ -100,6 +101,8 @@ typedef struct {
     uint64_t *breakpoints;
     size_t breakpoint_count, breakpoint_room;
     uint8_t filter[FILTER_BITS / 8]; /* which addresses may have a breakpoint */
+    uint64_t *extensions; /* where instructions were executed that not every processor has: each place once */
+    size_t extension_count, extension_room;
 } Core;
 
 /* An instruction, decoded as far as all of them are alike (SDM 2A, chapter 2). */
@@ -130,7 +133,7 @@ const uint8_t *memory_peek(Memory *memory, uint64_t number);
 Page *memory_make(Memory *memory, uint64_t number, Stopped *stopped);
 bool memory_was_executed(const Page *page, unsigned offset, size_t size);
 bool memory_guard(Memory *memory, uint64_t address, bool guarded);
-bool memory_mark_executed(Memory *memory, Page *page, unsigned offset, unsigned size);
+bool memory_mark_executed(Memory *memory, Page *page, unsigned offset, unsigned size, bool *is_first);
 bool load_slowly(Core *core, uint64_t address, void *value, unsigned size);
 bool store_slowly(Core *core, uint64_t address, const void *value, unsigned size);
 bool can_store(Core *core, uint64_t address, unsigned size);
@@ -140,6 +143,9 @@ bool store_vector(Core *core, uint64_t address, const void *value, unsigned size
 /* decode.c */
 typedef enum { DECODED, TOO_SHORT, UNDECODED } Decoded;
 Decoded decode(const Core *core, const uint8_t *code, size_t available, Instruction *instruction);
+
+/* Whether code begins with an instruction that not every processor of the architecture may have: rather too often. */
+bool is_extension(const uint8_t *code, size_t available);
 
 /* lanes.c: what vectors become; false where the opcode is none of those */
 bool lanes_combine(uint8_t opcode, Vector *result, const Vector *a, const Vector *b, unsigned bytes);

@@ -168,6 +168,33 @@ static unsigned form_of(const Instruction *i) {
     }
 }
 
+bool is_extension(const uint8_t *code, size_t available) {
+    static const uint8_t prefixes[] = {0x66, 0xF2, 0xF3, 0xF0, 0x2E, 0x36, 0x3E, 0x26, 0x64, 0x65, 0x67};
+    size_t at = 0;
+    bool repeats = false, is_wide = false;
+    while (at < available && memchr(prefixes, code[at], sizeof prefixes) != NULL) {
+        repeats |= code[at] == 0xF2 || code[at] == 0xF3;
+        is_wide |= code[at] == 0x66;
+        at++;
+    }
+    if (at < available && (code[at] & 0xF0) == 0x40)
+        at++;
+    if (at + 1 >= available)
+        return false;
+    switch (code[at]) {
+    case 0x62: case 0xC4: case 0xC5: return true;   /* EVEX, VEX */
+    case 0x8F: return (code[at + 1] & 0x1F) > 7;    /* AMD's XOP */
+    case 0x0F: break;
+    default: return false;
+    }
+    switch (code[at + 1]) { /* 0F 38, 0F 3A; SSE3 and single instructions */
+    case 0x01: case 0x38: case 0x3A: case 0xC7: return true;
+    case 0x12: case 0x16: case 0xB8: case 0xF0: return repeats;
+    case 0x7C: case 0x7D: case 0xD0: return repeats || is_wide;
+    default: return false;
+    }
+}
+
 Decoded decode(const Core *core, const uint8_t *code, size_t available, Instruction *i) {
     size_t most = available < MAX_INSTRUCTION ? available : MAX_INSTRUCTION;
     Reader reader = {code, code + most, false};

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 from typing import Final
 
-from abiscan.emulation.arch.vex import suspects
+from abiscan.emulation.arch.vex import extensions, suspects
 from abiscan.emulation.by_icicle import IcicleProcessor
 from abiscan.emulation.native import ARCHITECTURE
 from abiscan.emulation.native._core import Core
@@ -121,7 +121,7 @@ class IcicleFallback:
         icicle.mem_write(page, content)
         self._left -= 1
         if permissions & EXECUTE:
-            for offset in suspects(content):  # the native processor goes on there
+            for offset in (*suspects(content), *extensions(content)):  # the native processor goes on there
                 icicle.add_breakpoint(page + offset)
         if permissions & EXECUTE and not permissions & WRITE:
             self._code.add(page)

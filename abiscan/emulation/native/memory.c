@@ -219,7 +219,7 @@ bool memory_guard(Memory *memory, uint64_t address, bool guarded) {
 }
 
 /* Remember that these bytes of a page (up to 15) were executed. False without memory. */
-bool memory_mark_executed(Memory *memory, Page *page, unsigned offset, unsigned size) {
+bool memory_mark_executed(Memory *memory, Page *page, unsigned offset, unsigned size, bool *is_first) {
     if (page->executed == NULL) {
         page->executed = calloc(1, EXECUTED_BYTES + 4);
         if (page->executed == NULL)
@@ -228,6 +228,7 @@ bool memory_mark_executed(Memory *memory, Page *page, unsigned offset, unsigned 
     }
     uint32_t bits;
     memcpy(&bits, page->executed + offset / 8, sizeof bits);
+    *is_first = !(bits >> (offset % 8) & 1);
     bits |= ((1u << size) - 1) << (offset % 8);
     memcpy(page->executed + offset / 8, &bits, sizeof bits);
     return true;

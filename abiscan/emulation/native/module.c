@@ -54,6 +54,7 @@ static void processor_dealloc(PyObject *self) {
     if (core != NULL) {
         memory_free(&core->memory);
         free(core->breakpoints);
+        free(core->extensions);
         free(core);
     }
     Py_XDECREF(((Processor *)self)->access_error);
@@ -414,6 +415,21 @@ static PyObject *processor_remove_breakpoint(PyObject *self, PyObject *where) {
     Py_RETURN_NONE;
 }
 
+static PyObject *processor_extensions(PyObject *self, PyObject *first) {
+    const Core *core = core_of(self);
+    size_t start = PyLong_AsSize_t(first);
+    if (start == (size_t)-1 && PyErr_Occurred())
+        return NULL;
+    PyObject *list = PyList_New(0);
+    for (size_t at = start; list != NULL && at < core->extension_count; at++) {
+        PyObject *address = PyLong_FromUnsignedLongLong(core->extensions[at]);
+        if (address == NULL || PyList_Append(list, address) < 0)
+            Py_CLEAR(list);
+        Py_XDECREF(address);
+    }
+    return list;
+}
+
 static PyObject *processor_run(PyObject *self, PyObject *arguments) {
     (void)arguments;
     return PyLong_FromLong(run(core_of(self), UINT64_MAX, false));
@@ -443,6 +459,8 @@ static PyMethodDef methods[] = {
     {"set_vector", processor_set_vector, METH_VARARGS, PyDoc_STR("Set a vector register: number, 64 bytes.")},
     {"add_breakpoint", processor_add_breakpoint, METH_O, PyDoc_STR("Stop before the instruction at an address.")},
     {"remove_breakpoint", processor_remove_breakpoint, METH_O, PyDoc_STR("Do not stop there any more.")},
+    {"extensions", processor_extensions, METH_O,
+     PyDoc_STR("Where instructions were executed that not every processor has, from the n-th place on.")},
     {"run", processor_run, METH_NOARGS, PyDoc_STR("Run until something stops it; return what.")},
     {"step", processor_step, METH_NOARGS, PyDoc_STR("Execute one instruction; return what stopped it, or 0.")},
     {NULL, NULL, 0, NULL},

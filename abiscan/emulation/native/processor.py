@@ -86,6 +86,9 @@ class NativeProcessor(Core):
         except AccessError:
             return self.mem_read(address, min(_LONGEST, _PAGE - address % _PAGE))
 
+    def note_extension(self, address: int) -> None:
+        """Do nothing: it sees each instruction."""
+
     def forget_code(self) -> None:
         """Do nothing: none is remembered."""
 

@@ -75,6 +75,31 @@ static bool is_of_vectors(const Instruction *i) {
            (opcode >= 0x50 && opcode < 0x80) || opcode == 0xC2 || (opcode >= 0xC4 && opcode <= 0xC6) || opcode >= 0xD0;
 }
 
+/* Remember the place of an instruction that not every processor has; false if there is no memory for that. */
+static bool note_extension(Core *core) {
+    if (core->extension_count == core->extension_room) {
+        size_t room = core->extension_room ? 2 * core->extension_room : 64;
+        uint64_t *grown = room > MAX_EXTENSIONS ? NULL : realloc(core->extensions, room * sizeof *grown);
+        if (grown == NULL)
+            return false;
+        core->extensions = grown;
+        core->extension_room = room;
+    }
+    core->extensions[core->extension_count++] = core->r.pc;
+    return true;
+}
+
+/* Mark an instruction of this length as executed; the first time, note what not every processor has. */
+static bool mark(Core *core, Page *page, Page *after, const uint8_t *code, size_t available, unsigned length) {
+    unsigned offset = (unsigned)(core->r.pc & PAGE_MASK), here = PAGE_BYTES - offset;
+    bool is_first = false, is_known = false;
+    if (!memory_mark_executed(&core->memory, page, offset, length < here ? length : here, &is_first))
+        return false;
+    if (length > here && after != NULL && !memory_mark_executed(&core->memory, after, 0, length - here, &is_known))
+        return false;
+    return !is_first || !is_extension(code, available) || note_extension(core);
+}
+
 /* Execute the instruction at the program counter; whether that is done. */
 static bool step(Core *core) {
     uint64_t pc = core->r.pc, number = pc >> PAGE_SHIFT;
@@ -98,15 +123,14 @@ static bool step(Core *core) {
     switch (decode(core, code, available, &instruction)) {
     case DECODED: break;
     case TOO_SHORT: return stop(core, NOT_CODE, pc);
-    case UNDECODED: return unknown(core);
+    case UNDECODED:
+        if (is_extension(code, available) && !mark(core, page, after, code, available, 1))
+            return stop(core, NO_MEMORY, pc);
+        return unknown(core);
     }
-    unsigned length = instruction.length, first = length < here ? length : here;
-    bool marked = memory_mark_executed(&core->memory, page, offset, first);
-    if (marked && first < length && after != NULL)
-        marked = memory_mark_executed(&core->memory, after, 0, length - first);
-    if (!marked)
+    if (!mark(core, page, after, code, available, instruction.length))
         return stop(core, NO_MEMORY, pc);
-    core->next = pc + length;
+    core->next = pc + instruction.length;
     bool done = false;
     if (instruction.vex) {
         done = execute_avx(core, &instruction);

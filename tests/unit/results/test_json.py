@@ -66,6 +66,7 @@ def test_the_document_word_for_word() -> None:
                         "symptom": None,
                     }
                 ],
+                "cpu": None,
                 "gaps": [{"stage": "elf", "reason": "cut"}],
                 "suppressed": [],
             },
@@ -88,6 +89,7 @@ _LOADS: dict[str, Any] = {
     "undefined_symbols": [],
     "external": [],
     "findings": [],
+    "cpu": None,
     "gaps": [],
     "suppressed": [],
 }

@@ -1,0 +1,130 @@
+"""Processors by the names that people use for them: levels of the psABI, models, and this machine."""
+
+from __future__ import annotations
+
+import functools
+import os
+import platform
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from abiscan.binary.elf import Machine
+
+NATIVE: Final = "native"
+_MODELS: Final = Path(__file__).with_name("models.txt")
+_CPUINFO: Final = Path("/proc/cpuinfo")
+_FIRST_PROCESSOR: Final = 1 << 14
+_LEVELS: Final = ("x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4")
+# What Linux calls features otherwise: arch/x86/include/asm/cpufeatures.h, arch/arm64/kernel/cpuinfo.c.
+_LINUX: Final = {
+    Machine.X86_64: {
+        "pni": "sse3",
+        "sse4_1": "sse4.1",
+        "sse4_2": "sse4.2",
+        "cx16": "cmpxchg16b",
+        "lahf_lm": "sahf",
+        "abm": "lzcnt",
+        "pclmulqdq": "pclmul",
+        "sha_ni": "sha",
+        "rdrand": "rdrnd",
+        "avx_vnni": "avxvnni",
+        "avx_ifma": "avxifma",
+        "avx_ne_convert": "avxneconvert",
+        "avx_vnni_int8": "avxvnniint8",
+        "avx_vnni_int16": "avxvnniint16",
+    },
+    Machine.AARCH64: {
+        "atomics": "lse",
+        "asimddp": "dotprod",
+        "lrcpc": "rcpc",
+        "fphp": "fp16",
+        "crc32": "crc",
+    },
+}
+_AMX: Final = re.compile(r"amx_(\w+)")
+
+
+class Cpu(Struct, frozen=True, kw_only=True):
+    """A processor: its name as the user gave it, and its features beyond the baseline of its architecture."""
+
+    name: str
+    machine: Machine
+    features: frozenset[str]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether it has whatever a compiler may use without being asked for more than a level or a version."""
+        return _every(self.machine) <= self.features
+
+    def lacks(self, features: Iterable[str]) -> tuple[str, ...]:
+        """Those of some features that it does not have, in their order."""
+        return tuple(feature for feature in features if feature not in self.features)
+
+
+def cpu(text: str) -> Cpu | None:
+    """The processor that a level or the name of a model stands for; None for an unknown name."""
+    key = text.lower().replace("_", "-")
+    return next(
+        (Cpu(name=text, machine=machine, features=known[key]) for machine, known in _models() if key in known), None
+    )
+
+
+def names() -> tuple[str, ...]:
+    """All names that ``cpu`` knows."""
+    return tuple(name for _, known in _models() for name in known)
+
+
+@functools.cache  # asked before files of the system can no longer be read: see ``isolation``
+def native_cpu() -> Cpu | None:
+    """The processor of this machine; None where Linux does not tell its features, or it is of another architecture."""
+    machine = next((machine for machine in Machine if machine.value == platform.machine()), None)
+    try:
+        with _CPUINFO.open(encoding="utf-8", errors="replace") as stream:
+            text = stream.read(_FIRST_PROCESSOR)
+    except OSError:
+        return None
+    flags = re.search(r"^(?:flags|Features)\s*:(.*)$", text, re.MULTILINE)
+    if machine is None or flags is None or os.name != "posix":
+        return None
+    return Cpu(name=NATIVE, machine=machine, features=frozenset(_feature(machine, flag) for flag in flags[1].split()))
+
+
+def _feature(machine: Machine, flag: str) -> str:
+    if machine is Machine.X86_64 and flag.startswith("avx512"):
+        return flag.replace("_", "")
+    return _AMX.sub(r"amx-\1", _LINUX[machine].get(flag, flag))
+
+
+def level_of(features: Iterable[str]) -> tuple[str, tuple[str, ...]]:
+    """The lowest level of the x86-64 psABI that has most of some features, and those that no level has."""
+    wanted, (_, known) = frozenset(features), _models()[0]
+    beyond = wanted - known[_LEVELS[-1]]
+    level = next(level for level in _LEVELS if wanted - beyond <= known[level])
+    return level, tuple(sorted(beyond))
+
+
+@functools.cache
+def _every(machine: Machine) -> frozenset[str]:
+    """The features that compilers use on their own where a processor has them."""
+    known = dict(_models())[machine]
+    return known[_LEVELS[-1]] if machine is Machine.X86_64 else known["armv8.6-a"]
+
+
+@functools.cache
+def _models() -> tuple[tuple[Machine, dict[str, frozenset[str]]], ...]:
+    found: list[tuple[Machine, dict[str, frozenset[str]]]] = []
+    for line in _MODELS.read_text("utf-8").splitlines():
+        if line.startswith("["):
+            found.append((Machine(line.strip("[]")), {}))
+        elif line and not line.startswith("#"):
+            spelled, _, words = line.partition(":")
+            name, _, aliases = spelled.strip().partition("=")
+            known = found[-1][1]
+            parts = (known.get(word, frozenset((word,))) for word in words.split())
+            features = frozenset[str]().union(*parts)
+            known.update(dict.fromkeys((name, *filter(None, aliases.split(","))), features))
+    return tuple(found)

@@ -1,0 +1,169 @@
+"""Loads on older processors, as user-mode emulation recorded them (``tools/record_cpu_loads.py``), and as predicted."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+import abiscan
+from abiscan.binary.elf import Machine
+from abiscan.cpu.instructions import features_of
+from abiscan.cpu.processors import cpu, level_of
+from abiscan.errors import InputError
+from abiscan.results.check import Result
+from abiscan.results.verdict import Verdict
+
+DATA: Final = Path(__file__).parent.parent / "data" / "cpu"
+SIGILL: Final = 4
+NOT_EXECUTED: Final = tuple(
+    f"{name}.so" for name in ("aes", "bmi1", "bmi2", "f16c", "fma", "movbe", "sse3", "sse41", "sse42", "ssse3")
+)
+"""Libraries with an instruction that no part of the emulation executes: what follows it is not known."""
+
+
+def lines() -> Iterator[dict[str, Any]]:
+    for line in (DATA / "loads.jsonl").read_text("utf-8").splitlines():
+        yield json.loads(line)
+
+
+RECORD: Final = list(lines())
+LIBRARIES: Final = sorted({line["library"] for line in RECORD})
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("cpu")
+    with zipfile.ZipFile(DATA / "libraries.zip") as archive:
+        archive.extractall(place)
+    return place
+
+
+def result_on(library: Path, *cpus: str) -> Result:
+    report = abiscan.check(library, "2.13.0", cpus=cpus)
+    assert len(report.results) == 1
+    return report.results[0]
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_loads_as_recorded(folder: Path, library: str) -> None:
+    real = {line["cpu"]: line.get("signal") == SIGILL for line in RECORD if line["library"] == library}
+    assert len(real) == 4
+    predicted = {}
+    for name, dies in real.items():
+        result = result_on(folder / library, name)
+        if library in NOT_EXECUTED and not dies:
+            assert result.verdict is Verdict.UNKNOWN
+            assert [gap.reason for gap in result.gaps if "unknown instruction" in gap.reason]
+        else:
+            assert result.verdict is not Verdict.UNKNOWN, result.gaps
+        error = result.predicted_error
+        predicted[name] = error is not None and error.signal == SIGILL
+        assert predicted[name] == any(finding.rule == "cpu-too-old" for finding in result.findings)
+    assert predicted == real
+
+
+def test_of_several_processors_the_one_that_is_too_old_counts(folder: Path) -> None:
+    result = result_on(folder / "needs_avx2.so", "haswell", "SandyBridge", "nehalem")
+    assert result.verdict is Verdict.FAILS
+    assert [finding.message.split("; ")[-1] for finding in result.findings] == [
+        "SandyBridge lacks that",
+        "nehalem lacks that",
+    ]
+    assert result.cpu is not None
+    assert result.cpu.features == ("avx", "avx2")
+    assert result.cpu.summary == "x86-64-v3"
+
+
+def test_needs_are_said_without_a_processor(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from abiscan.cli import main
+
+    with pytest.raises(SystemExit) as left:
+        main(["check", str(folder / "needs_avx2.so"), "--torch", "2.13.0", "--cpu", "x86-64-v4"])
+    assert left.value.code == 0
+    assert "needs x86-64-v3 to load" in capsys.readouterr().out
+
+
+def test_an_unknown_processor_is_an_error(folder: Path) -> None:
+    with pytest.raises(InputError, match="is not a processor that abiscan knows"):
+        abiscan.check(folder / "plain.so", "2.13.0", cpus=["haswel"])
+
+
+def test_a_question_guards_what_follows(folder: Path) -> None:
+    result = result_on(folder / "avx512_guarded.so", "x86-64")
+    assert (result.verdict, result.cpu.features if result.cpu else None) == (Verdict.LOADS, ())
+
+
+@pytest.mark.parametrize(
+    ("name", "has", "lacks"),
+    [
+        ("Nehalem", {"sse4.2", "popcnt"}, {"avx", "pclmul"}),
+        ("SandyBridge", {"avx", "pclmul"}, {"avx2", "f16c"}),
+        ("haswell", {"avx2", "fma", "bmi2", "movbe"}, {"adx", "avx512f"}),
+        ("icelake-server", {"avx512vnni", "avx512vbmi", "gfni"}, {"avx512bf16", "amx-tile"}),
+        ("zen2", {"avx2", "sha"}, {"avx512f", "vaes"}),
+        ("zen4", {"avx512bf16", "avx512vnni"}, {"avx512fp16"}),
+        ("neoverse-n1", {"lse", "dotprod"}, {"sve", "bf16"}),
+        ("neoverse-v1", {"sve", "bf16", "i8mm"}, {"avx"}),
+    ],
+)
+def test_models(name: str, has: set[str], lacks: set[str]) -> None:
+    known = cpu(name)
+    assert known is not None
+    assert has <= known.features
+    assert not lacks & known.features
+
+
+def test_levels() -> None:
+    assert level_of(()) == ("x86-64", ())
+    assert level_of(("sse3",)) == ("x86-64-v2", ())
+    assert level_of(("avx", "aes")) == ("x86-64-v3", ("aes",))
+    assert level_of(("avx512vl", "avx512vnni")) == ("x86-64-v4", ("avx512vnni",))
+
+
+@pytest.mark.parametrize(
+    ("code", "features"),
+    [  # as assemblers make them
+        ("c5f877", ("avx",)),  # vzeroupper
+        ("c5fdfec1", ("avx2",)),  # vpaddd ymm0, ymm0, ymm1
+        ("c5f9fec1", ("avx",)),  # vpaddd xmm0, xmm0, xmm1
+        ("62f17d48fec1", ("avx512f",)),  # vpaddd zmm0, zmm0, zmm1
+        ("62f17d28fec1", ("avx512f", "avx512vl")),  # the same with ymm and EVEX
+        ("62f17d48fcc1", ("avx512f", "avx512bw")),  # vpaddb zmm0, zmm0, zmm1
+        ("62f27d4850c1", ("avx512f", "avx512vnni")),  # vpdpbusd zmm0, zmm0, zmm1
+        ("c4e271b8c2", ("fma",)),  # vfmadd231ps xmm0, xmm1, xmm2
+        ("c4e27913c1", ("f16c",)),  # vcvtph2ps xmm0, xmm1
+        ("c4e2f8f2c0", ("bmi1",)),  # andn rax, rax, rax
+        ("c4e2f9f7c0", ("bmi2",)),  # shlx rax, rax, rax
+        ("f3480fb8c0", ("popcnt",)),  # popcnt rax, rax
+        ("f3480fbdc0", ()),  # lzcnt rax, rax, which older processors execute
+        ("660f3800c0", ("ssse3",)),  # pshufb xmm0, xmm0
+        ("f20f38f0c0", ("sse4.2",)),  # crc32 eax, al
+        ("660f6fc1", ()),  # movdqa xmm0, xmm1
+        ("4889c3", ()),  # mov rbx, rax
+    ],
+)
+def test_features_of_instructions(code: str, features: tuple[str, ...]) -> None:
+    assert features_of(Machine.X86_64, bytes.fromhex(code) + bytes(8)) == features
+
+
+@pytest.mark.parametrize(
+    ("word", "features"),
+    [
+        (0xF8E00041, ("lse",)),  # ldaddal x0, x1, [x2]
+        (0xC8A07C41, ("lse",)),  # cas x0, x1, [x2]
+        (0x4E829420, ("dotprod",)),  # sdot v0.4s, v1.16b, v2.16b
+        (0x4E82A420, ("i8mm",)),  # smmla v0.4s, v1.16b, v2.16b
+        (0x6E42FC20, ("bf16",)),  # bfdot v0.4s, v1.8h, v2.8h
+        (0x04A00000, ("sve",)),  # add z0.s, z0.s, z0.s
+        (0x1EE24020, ()),  # fcvt s0, h1
+        (0xC85FFC20, ()),  # ldaxr x0, [x1]
+        (0x8B020020, ()),  # add x0, x1, x2
+    ],
+)
+def test_features_of_instructions_of_aarch64(word: int, features: tuple[str, ...]) -> None:
+    assert features_of(Machine.AARCH64, word.to_bytes(4, "little")) == features
