@@ -21,6 +21,8 @@ import pytest
 from abiscan.hooks.stamp import GUARD
 from tests.fakes import SAMPLES, extension, install, python_of, torch_package, wheel
 
+pytestmark = pytest.mark.hostile
+
 GPU = Path(__file__).parent / "data" / "gpu" / "lz4.so"
 
 WATCHED = """
@@ -46,8 +48,6 @@ ITSELF = "sys.addaudithook"  # the program above, among whose words is the folde
 HOSTILE = """
 import os
 import torch
-
-pytestmark = pytest.mark.hostile
 open(__file__ + ".ran", "w").close()
 torch.ops.load_library(os.path.join(os.path.dirname(__file__), "_C.so"))
 """
