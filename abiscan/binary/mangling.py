@@ -49,7 +49,7 @@ def _demangler() -> Callable[[str], str | None]:
         import cxxfilt
 
         has_runtime = isinstance(cxxfilt.default_demangler, cxxfilt.Demangler)
-    except (ImportError, OSError):
+    except (ImportError, OSError, AttributeError):  # whatever looking for a library meets on other systems
         has_runtime = False
     return _by_cxxfilt if has_runtime else by_lief.demangle
 

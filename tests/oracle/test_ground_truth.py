@@ -6,6 +6,7 @@ the wheels, which are downloaded into it.
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -238,7 +239,7 @@ def test_an_absent_library_says_nothing_about_torch() -> None:
     assert found == "libx.so.1 was absent, which is not said of it"
     assert ground_truth.differences(alone, result(), shipped={"libx.so.1"}) == []
     assert ground_truth.differences(alone, result(external=("libx.so.1",))) == []
-    of_torch = msgspec.structs.replace(alone, message=absent.replace("libx.so.1", "libtorch_cuda.so"))
+    of_torch = dataclasses.replace(alone, message=absent.replace("libx.so.1", "libtorch_cuda.so"))
     (found,) = ground_truth.differences(of_torch, result(external=("libtorch_cuda.so",)))
     assert found.startswith("predicted ('loads', None, None)")
 
@@ -247,7 +248,7 @@ def test_a_symbol_that_an_older_system_lacks_says_nothing_about_torch() -> None:
     symbol = "_ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE15_M_replace_coldEPcmPKcmm"
     alone = recorded(message=f"undefined symbol: {symbol}", alone=True, undefined=None, sha256=None)
     assert ground_truth.differences(alone, failure()) == []
-    of_torch = msgspec.structs.replace(alone, message="undefined symbol: _ZN2at3addEv")
+    of_torch = dataclasses.replace(alone, message="undefined symbol: _ZN2at3addEv")
     assert len(ground_truth.differences(of_torch, failure())) == 1
 
 

@@ -145,12 +145,17 @@ def test_the_checked_forms_of_printf_have_two_arguments_more(process: EmulatedPr
     assert process.machine.text(target) == (b"7<te" if size else b"7<text>")
 
 
-@pytest.mark.parametrize("name", ["memcmp", "memchr", "strncpy", "mmap"])
+@pytest.mark.parametrize("name", ["memcmp", "memchr", "strncpy"])
 def test_a_giant_size_stops(process: EmulatedProcess, name: str) -> None:
     """64 MiB are copied; a byte more is an error of what was read."""
     address = process.allocate(16)
     with pytest.raises(Stop, match=f"{name} of {2**26 + 1} bytes"):
         process.machine.start(process.bind(name), (address, 2**26 + 1, 2**26 + 1), 100_000)
+
+
+def test_a_map_that_is_larger_than_all_memory_stops(process: EmulatedProcess) -> None:
+    with pytest.raises(Stop):
+        process.machine.start(process.bind("mmap"), (0, 2**40, 0, 0, 0, 0), 100_000)
 
 
 @pytest.mark.parametrize(
