@@ -33,6 +33,7 @@ def run(copy: Path, module: str, *words: str) -> subprocess.CompletedProcess[str
     return subprocess.run(command, cwd=copy, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_what_it_writes_is_in_order(copy: Path) -> None:
     for name in ("kernel-moved", "abi-10-z", "abi-9-a", "zz"):  # between others, by number, and last
         done = run(copy, "tools.new_rule", name)

@@ -56,6 +56,7 @@ def test_a_stamp_says_what_the_extensions_rely_on(tmp_path: Path, torch: Path) -
     assert relied == {"pkg/_C.so": (["libc10.so"], []), "pkg/libside.so": (["libtorch_cpu.so"], [THREADS])}
 
 
+@pytest.mark.slow
 def test_each_of_several_wheels_is_stamped(tmp_path: Path, torch: Path) -> None:
     good = [package_wheel(tmp_path, name, {"pkg/_C.so": extension()}, files=GUARDED) for name in ("one", "two")]
     absent, bare = tmp_path / "absent.whl", package_wheel(tmp_path, "bare", {"pkg/_C.so": extension()})
@@ -92,6 +93,7 @@ def test_the_wheel_stays_a_wheel(tmp_path: Path, torch: Path) -> None:
     assert wheel.stat().st_mode & 0o777 == 0o640
 
 
+@pytest.mark.slow
 def test_the_same_wheel_gives_the_same_bytes(tmp_path: Path, torch: Path) -> None:
     wheel = package_wheel(tmp_path, "pkg", {"pkg/_C.so": extension()}, files=GUARDED)
     copy = shutil.copy(wheel, tmp_path / "copy-1.0-py3-none-linux_x86_64.whl")

@@ -434,6 +434,7 @@ def test_builds_of_a_release_share_a_column(wheels: Path) -> None:
     assert "works on torch 2.12.0-2.13.0 (torch>=2.12)" in text
 
 
+@pytest.mark.slow
 def test_metadata_are_compared_with_where_the_package_can_be_imported(wheels: Path) -> None:
     """Its libraries for other torches fail, and nothing is wrong with that; a fact about the wheel is said once."""
     versions = ("2.8", "2.9", "2.10", "2.11", "2.12", "2.13", "2.14", "2.15")

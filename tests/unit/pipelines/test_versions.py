@@ -25,6 +25,8 @@ from abiscan.results.versions import VersionRow, VersionTable
 from tests.elf_builder import uses
 from tests.fakes import extension, package_wheel
 
+pytestmark = pytest.mark.slow
+
 FROM_2_13, UNTIL_2_9 = "torch_from_blob", "_ZNK2at7Dimname5unifyES0_"
 TORCHES = ("2.8.0", "2.9.1", "2.13.0")
 WORKS, FAILS, NONE = PackageVerdict.WORKS, PackageVerdict.IMPORT_FAILS, None

@@ -56,6 +56,7 @@ def test_a_module_went_after_a_release(module: str, last: str) -> None:
             assert names.has_module(module) is True, release
 
 
+@pytest.mark.slow
 def test_packing_and_reading_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(python_table, "_BLOCK", 20)
     modules = {f"m{number}": {".": 7, "a": 3, f"n{number}": 4} for number in range(40)}

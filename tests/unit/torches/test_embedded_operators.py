@@ -46,6 +46,7 @@ def test_every_build_was_read_whole(machine: Machine) -> None:
     assert gaps == {}
 
 
+@pytest.mark.slow
 def test_a_patch_release_does_not_change_the_api() -> None:
     """1.5.1 did not (pytorch #38973), and torch promises as much of the others."""
     for before, after in (("1.5.0", "1.5.1"), ("1.12.0", "1.12.1"), ("2.1.0", "2.1.2"), ("2.5.0", "2.5.1")):

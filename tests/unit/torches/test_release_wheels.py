@@ -15,6 +15,7 @@ from tools.release import packages, use_index
 METADATA = b"Metadata-Version: 2.1\nName: torch\nVersion: 2.99.0+cpu\n"
 
 
+@pytest.mark.slow
 def test_a_build_that_only_another_index_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIP_EXTRA_INDEX_URL", "")
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
