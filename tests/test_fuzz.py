@@ -7,6 +7,8 @@ import pytest
 from tools.fuzz.guided import CORPUS, PARSERS, parse
 from tools.fuzz.run import escapes
 
+pytestmark = pytest.mark.hostile
+
 SEED = 21
 COUNT = 2_000
 PARTS = 5  # one process each: tools.fuzz.run starts another after 400
