@@ -167,18 +167,27 @@ def _metadata(wheel: Path) -> bytes:
 
 
 @contextlib.contextmanager
-def serving(folder: Path) -> Iterator[LocalIndex]:
-    """An index of the wheels in a folder."""
-    index = LocalIndex(folder)
-    handler = type("Handler", (_Handler,), {"index": index})
+def listening(handler: type[http.server.BaseHTTPRequestHandler], over: threading.Event) -> Iterator[str]:
+    """Serve on a port of the loopback interface, and yield the address.
+
+    :param over: is set at the end, for handlers that wait
+    """
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    index.url = f"http://127.0.0.1:{server.server_port}/simple"
     thread = threading.Thread(target=server.serve_forever, daemon=True, kwargs={"poll_interval": 0.01})
     thread.start()
     try:
-        yield index
+        yield f"http://127.0.0.1:{server.server_port}"
     finally:
-        index.freed.set()
+        over.set()
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+@contextlib.contextmanager
+def serving(folder: Path) -> Iterator[LocalIndex]:
+    """An index of the wheels in a folder."""
+    index = LocalIndex(folder)
+    with listening(type("Handler", (_Handler,), {"index": index}), index.freed) as address:
+        index.url = f"{address}/simple"
+        yield index

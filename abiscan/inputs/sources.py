@@ -165,13 +165,6 @@ def read_target(source: Source, files: Files, site: str, torch_package: str) -> 
     return _read_object(path, files)
 
 
-def kind_of_source(source: Source) -> TargetKind:
-    """Return what a target is, before it is read."""
-    if isinstance(source, Path):
-        return kind_of(source)
-    return TargetKind.INSTALLED if isinstance(source, Distribution) else TargetKind.WHEEL
-
-
 def open_archive(source: Path | FetchedWheel | RemoteWheel) -> Archive | None:
     """Open a target that is a package in one file; None if it is something else.
 

@@ -17,6 +17,7 @@ from typing import Final
 import abiscan
 from abiscan.extension.built_for import span
 from abiscan.findings import Finding
+from abiscan.report.marks import CLASSES
 from abiscan.report.matrix_text import runs
 from abiscan.report.sarif import level
 from abiscan.results.check import Result
@@ -34,7 +35,6 @@ _GPU_CLASSES: Final = {
     GpuMark.SOME: "partly",
     GpuMark.NONE: "fails",
 }
-_CLASSES: Final = {"✓": "loads", "◐": "partly", "✗": "fails", "?": "unknown", "·": "none"}
 _WORDS: Final = {"✓": "loads", "◐": "works without a part", "✗": "fails", "?": "unknown", "·": "no build"}
 
 
@@ -164,7 +164,7 @@ def _cell(row: Row | PackageRow, column: Column, anchor: str | None, releases: s
     shown = f'<span role="img" aria-label="{_text(label)}" title="{_text(label)}">{_text(text)}</span>'
     if anchor:
         shown = f'<a href="#{anchor}">{shown}</a>'
-    return f'<td class="{_CLASSES[sign]}" data-verdict="{_CLASSES[sign]}">{shown}</td>'
+    return f'<td class="{CLASSES[sign]}" data-verdict="{CLASSES[sign]}">{shown}</td>'
 
 
 def _origin(row: Row) -> str:

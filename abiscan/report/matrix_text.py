@@ -13,6 +13,7 @@ from rich.text import Text
 from abiscan.binary.mangling import demangle
 from abiscan.extension.built_for import Clue, Kind, span
 from abiscan.regex import regex
+from abiscan.report.marks import STYLES
 from abiscan.results.gpus import LEGEND as GPU_LEGEND
 from abiscan.results.gpus import SYMBOLS, GpuMark, GpuRow
 from abiscan.results.matrix import (
@@ -30,7 +31,6 @@ from abiscan.results.matrix import (
 )
 from abiscan.words import clean, first_line, listed, plural, ranges
 
-_MARKS: Final = {"✓": "green", "◐": "yellow", "✗": "bold red", "?": "yellow", "·": "dim"}
 _GOOD: Final = frozenset("✓◐")
 _COLUMN: Final = 10  # the minimum width of a column, including the space between columns
 _MANGLED: Final = regex(r"\b_Z\w+")
@@ -116,7 +116,7 @@ def _gpus(row: GpuRow, *, verbose: bool) -> Iterator[Text]:
 
 def _signs(names: Sequence[str], marks: Sequence[GpuMark]) -> Iterator[tuple[str, str]]:
     for name, sign in zip(names, map(SYMBOLS.__getitem__, marks), strict=True):
-        yield f"{sign:>{len(name) + 2}}", _MARKS.get(sign, "cyan")
+        yield f"{sign:>{len(name) + 2}}", STYLES.get(sign, "cyan")
 
 
 def _stable(matrix: Matrix, target: str) -> Iterator[Text]:
@@ -170,7 +170,7 @@ def _tables(rows: Sequence[Row | PackageRow], columns: Sequence[Column], width: 
             table.add_column("\n- ".join(ends), justify="center", no_wrap=True)
         for name, row in zip(names, rows, strict=True):
             cells = [cell(row, run[0]) for run in part]
-            table.add_row(Text(name), *(Text(text, style=_MARKS[text[0]]) for text in cells))
+            table.add_row(Text(name), *(Text(text, style=STYLES[text[0]]) for text in cells))
         yield table
 
 
@@ -194,7 +194,7 @@ def _causes(row: Row | PackageRow) -> Iterator[Text]:
             sign, rules, text = first
             yield Text.assemble(
                 f"  {clean(_name(row))} ",
-                (sign, _MARKS[sign]),
+                (sign, STYLES[sign]),
                 f" {versions}: ",
                 *(f"{rule}: " for rule in rules),
                 clean(first_line(text)),

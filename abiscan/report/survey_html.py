@@ -13,11 +13,11 @@ from importlib import resources
 from typing import Final
 
 import abiscan
+from abiscan.report.marks import CLASSES
 from abiscan.results.survey import LEGEND, SIGNS, SurveyEntry, SurveySummary
 from abiscan.words import clean
 
 _CAUSES_SHOWN: Final = 100
-_CLASSES: Final = {"✓": "loads", "◐": "partly", "✗": "fails", "?": "unknown", "!": "unknown", "·": "none"}
 
 
 def render(summary: SurveySummary) -> str:
@@ -57,7 +57,7 @@ def _cell(row: Mapping[str, SurveyEntry], torch: str) -> str:
     sign = SIGNS[entry.verdict]
     label = _text(f"{entry.verdict} on torch {torch}{f': {entry.says}' if entry.says else ''}")
     shown = f'<span role="img" aria-label="{label}" title="{label}">{sign}</span>'
-    return f'<td class="{_CLASSES[sign]}" data-verdict="{_CLASSES[sign]}">{shown}</td>'
+    return f'<td class="{CLASSES[sign]}" data-verdict="{CLASSES[sign]}">{shown}</td>'
 
 
 def _causes(summary: SurveySummary) -> Iterator[str]:

@@ -6,31 +6,30 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from rich.text import Text
-
+from abiscan.report.line import StyledLine
+from abiscan.report.marks import STYLES
 from abiscan.results.check import Report
 from abiscan.results.survey import SIGNS
 from abiscan.words import clean, listed, plural
 
-_STYLES: Final = {"✓": "green", "◐": "yellow", "✗": "bold red", "?": "yellow", "!": "bold red", "·": "dim"}
 _NOT_CHECKED: Final = "not checked"
 _MOST_COLUMNS: Final = 100
 """How much of a line is shown: it is in full above."""
 
 
-def lines(report: Report) -> Iterator[Text]:
+def lines(report: Report) -> Iterator[StyledLine]:
     """Return one line with counts, then one line for each answer."""
     rows = sorted(_rows(report), key=lambda row: list(_SIGNS).index(row[0]))
     counts = Counter(verdict for verdict, _, _ in rows)
     names = [subject for _, subject, _ in rows]
     told = listed([f"{counts[verdict]} {_word(verdict)}" for verdict in _SIGNS if counts[verdict]], len(_SIGNS))
-    yield Text(f"{plural(len(rows), 'answer')}: {told}", style="bold")
+    yield StyledLine(f"{plural(len(rows), 'answer')}: {told}", style="bold")
     width = max(map(len, names))
     for verdict, subject, why in rows:
         sign = _SIGNS[verdict]
-        line = Text.assemble("  ", (sign, _STYLES[sign]), f" {subject:{width}}  {why}".rstrip())
-        line.truncate(_MOST_COLUMNS, overflow="ellipsis")
-        yield line
+        told = f" {subject:{width}}  {why}".rstrip()
+        room = _MOST_COLUMNS - len("  ") - len(sign)
+        yield StyledLine("  ", (sign, STYLES[sign]), told if len(told) <= room else f"{told[: room - 1]}…")
 
 
 _SIGNS: Final = {**SIGNS, _NOT_CHECKED: "!"}

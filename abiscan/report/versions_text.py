@@ -12,13 +12,12 @@ from rich.console import Console
 from rich.text import Text
 
 import abiscan
+from abiscan.report.marks import CLASSES, STYLES
 from abiscan.results.versions import VersionTable
 from abiscan.words import clean
 
 LEGEND: Final = "✓ works  ◐ works without a part  ✗ fails, or corrupts memory  ? unknown  · no build of torch"
-_CLASSES: Final = {"✓": "loads", "◐": "partly", "✗": "fails", "?": "unknown", "·": "none"}
 _GAP: Final = 2
-_STYLES: Final = {"✓": "green", "◐": "yellow", "✗": "bold red", "?": "yellow", "·": "dim"}
 
 
 def render(table: VersionTable, console: Console) -> None:
@@ -54,7 +53,7 @@ def _print(rows: list[tuple[str, tuple[str, ...]]], part: list[tuple[int, str]],
     for name, marks in rows:
         line = Text(f"{name:{width}}")
         for number, heading in part:
-            line.append(f"{'':{_GAP}}{marks[number]:^{len(heading)}}", style=_STYLES[marks[number]])
+            line.append(f"{'':{_GAP}}{marks[number]:^{len(heading)}}", style=STYLES[marks[number]])
         line.rstrip()
         console.print(line, soft_wrap=True)
 
@@ -100,7 +99,7 @@ def page(table: VersionTable) -> str:
 
 
 def _html_cell(mark: str) -> str:
-    return f'<td class="{_CLASSES[mark]}" data-verdict="{_CLASSES[mark]}">{mark}</td>'
+    return f'<td class="{CLASSES[mark]}" data-verdict="{CLASSES[mark]}">{mark}</td>'
 
 
 def _escaped(text: str) -> str:

@@ -157,7 +157,7 @@ _FROM_BEST: Final = (
     PackageVerdict.CORRUPTS,
     PackageVerdict.IMPORT_FAILS,
 )
-_MARKS: Final = {
+MARKS: Final = {
     PackageVerdict.WORKS: "✓",
     PackageVerdict.WORKS_WITHOUT: "◐",
     PackageVerdict.UNKNOWN: "?",
@@ -171,7 +171,7 @@ def mark(result: Result | PackageResult | None) -> str:
     if result is None:
         return "·"
     if isinstance(result, PackageResult):
-        return _MARKS[result.verdict]
+        return MARKS[result.verdict]
     if result.verdict is Verdict.UNKNOWN:
         return "?"
     if not loads(result):

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from msgspec import Struct
 
 from abiscan.results.document import rendered
+from abiscan.results.matrix import MARKS
 from abiscan.results.package import PackageVerdict
 
 NO_BUILD: Final = "·"
-MARKS: Final[Mapping[PackageVerdict | None, str]] = {
-    PackageVerdict.WORKS: "✓",
-    PackageVerdict.WORKS_WITHOUT: "◐",
-    PackageVerdict.CORRUPTS: "✗",
-    PackageVerdict.IMPORT_FAILS: "✗",
-    PackageVerdict.UNKNOWN: "?",
-    None: NO_BUILD,
-}
 
 
 class VersionRow(Struct, frozen=True, kw_only=True):
@@ -73,7 +66,7 @@ class VersionTable(Struct, frozen=True, kw_only=True):
         places = [place for _, place in self.columns]
         for verdicts, group in itertools.groupby(self._judged, lambda row: row.verdicts):
             rows = list(group)
-            yield Span(first=rows[0].version, last=rows[-1].version), tuple(MARKS[verdicts[place]] for place in places)
+            yield Span(first=rows[0].version, last=rows[-1].version), tuple(_mark(verdicts[place]) for place in places)
 
     def unjudged(self) -> Iterator[tuple[Span, str]]:
         """Return the versions that were not judged, neighbours with the same reason merged, with the reason."""
@@ -102,3 +95,7 @@ class VersionTable(Struct, frozen=True, kw_only=True):
     def _verdicts(self, row: VersionRow) -> dict[str, str | None]:
         pairs = zip(self.releases, row.verdicts, strict=True)
         return {release: verdict.value if verdict else None for release, verdict in pairs}
+
+
+def _mark(verdict: PackageVerdict | None) -> str:
+    return NO_BUILD if verdict is None else MARKS[verdict]

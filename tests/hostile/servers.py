@@ -14,6 +14,8 @@ from pathlib import Path
 from random import Random
 from typing import Any, TypeAlias
 
+from tests.index_server import listening
+
 JSON = "application/vnd.pypi.simple.v1+json"
 
 Answer: TypeAlias = Callable[[http.server.BaseHTTPRequestHandler], None]
@@ -99,17 +101,8 @@ def serving() -> Iterator[Server]:
             with contextlib.suppress(OSError):
                 server.pages.get(path, page(b"", status=404))(self)
 
-    listener = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.url = f"http://127.0.0.1:{listener.server_port}"
-    thread = threading.Thread(target=listener.serve_forever, daemon=True, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
+    with listening(Handler, server.over) as server.url:
         yield server
-    finally:
-        server.over.set()
-        listener.shutdown()
-        listener.server_close()
-        thread.join()
 
 
 def wheel(folder: Path, name: str, requires: str = "", *, size: int = 700_000, seed: int = 0) -> Path:
