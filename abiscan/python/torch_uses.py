@@ -8,11 +8,10 @@ from typing import Final
 
 from abiscan.regex import regex
 
-_FROM: Final = regex(
-    rb"^[ \t]*from[ \t]+(torch(?:\.\w+)*)[ \t]+import[ \t]*(\([^)]*\)|[^\n\\]*(?:\\\n[^\n\\]*)*)", re.MULTILINE
-)
-_IMPORT: Final = regex(rb"^[ \t]*import[ \t]+([^\n#;]*\btorch\b[^\n#;]*)", re.MULTILINE)
-_CHAIN: Final = rb"(?<![\w.])(%b)((?:\.[A-Za-z_]\w*)+)"
+# A pattern that begins with known characters is searched for several times faster than one that does not.
+_FROM: Final = regex(rb"\n[ \t]*from[ \t]+(torch(?:\.\w+)*)[ \t]+import[ \t]*(\([^)]*\)|[^\n\\]*(?:\\\n[^\n\\]*)*)")
+_IMPORT: Final = regex(rb"\n[ \t]*import[ \t]+([^\n#;]*\btorch\b[^\n#;]*)")
+_CHAIN: Final = rb"%b((?:\.[A-Za-z_]\w*)+)"
 _COMMENT: Final = regex(rb"#[^\n]*|[()\\]")
 
 
@@ -20,26 +19,29 @@ def torch_uses(source: bytes) -> frozenset[str]:
     """Return the dotted names below ``torch`` that a source has: ``torch.nn.Module``."""
     if b"torch" not in source:
         return frozenset()
+    data = b"\n" + source
     aliases = {b"torch": b"torch"}
     found: set[bytes] = set()
-    for full, alias in _imports(source):
+    for full, alias in _imports(data):
         aliases[alias] = full
         if full != b"torch":
             found.add(full)
-    roots = b"|".join(map(re.escape, sorted(aliases, key=len, reverse=True)))
-    for match in re.finditer(_CHAIN % roots, source):
-        found.add(aliases[match[1]] + match[2])
+    for alias, full in aliases.items():
+        for match in re.finditer(_CHAIN % re.escape(alias), data):
+            before = data[match.start() - 1]
+            if not (chr(before).isalnum() or before in b"_."):
+                found.add(full + match[1])
     return frozenset(name.decode("utf-8", "replace") for name in found)
 
 
-def _imports(source: bytes) -> Iterator[tuple[bytes, bytes]]:
+def _imports(data: bytes) -> Iterator[tuple[bytes, bytes]]:
     """The full name of what is imported of torch, and the name that it gets."""
-    for match in _FROM.finditer(source):
+    for match in _FROM.finditer(data):
         for listed in _COMMENT.sub(b" ", match[2]).split(b","):
             words = listed.split()
             if words and words[0] != b"*":
                 yield match[1] + b"." + words[0], words[2] if len(words) == 3 else words[0]
-    for match in _IMPORT.finditer(source):
+    for match in _IMPORT.finditer(data):
         for listed in match[1].split(b","):
             words = listed.split()
             if len(words) == 3 and words[0].partition(b".")[0] == b"torch":
