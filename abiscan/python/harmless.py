@@ -71,8 +71,8 @@ class Code(Protocol):
         """A source without the bodies of functions."""
         ...
 
-    def tree(self, path: str) -> ast.Module | None:
-        """A whole source."""
+    def function(self, path: str, names: tuple[str, ...]) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+        """A function or method of a source, with its body."""
         ...
 
     def acts(self, node: ast.AST) -> bool:
@@ -267,8 +267,9 @@ class BodyJudge:
         return self._quiet[key]
 
     def _is_quiet(self, defined: _Defined, made: bool, depth: int) -> bool:  # noqa: FBT001
-        tree, names = self._code.tree(defined.file), self.names(defined.file)
-        node = defined.node if isinstance(defined.node, ast.Lambda) else _definition(tree, defined.path)
+        names = self.names(defined.file)
+        is_lambda = isinstance(defined.node, ast.Lambda)
+        node = defined.node if is_lambda else self._code.function(defined.file, defined.path)
         if names is None or not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
             return False
         if isinstance(node, ast.AsyncFunctionDef) or _yields(node):
@@ -421,7 +422,7 @@ class BodyJudge:
     def _fits_class(self, classes: Sequence[_Defined], methods: list[_Defined | None], call: ast.Call) -> bool:
         given = next((method for method in methods[:2] if method is not None), None)
         if given is not None:
-            return _fits(_arguments(self._code.tree(given.file), given.path), call, 1)
+            return self.fits(given, call, 1)
         if self.has_foreign_base(classes):
             return True
         if any(map(_is_dataclass, classes)):
@@ -430,7 +431,9 @@ class BodyJudge:
 
     def fits(self, defined: _Defined, call: ast.Call, bound: int) -> bool:
         """Whether the arguments of a call are such as a function takes."""
-        return _fits(_arguments(self._code.tree(defined.file), defined.path), call, bound)
+        is_lambda = isinstance(defined.node, ast.Lambda)
+        node = defined.node if is_lambda else self._code.function(defined.file, defined.path)
+        return _fits(getattr(node, "args", None), call, bound)
 
 
 class _Body:
@@ -1105,30 +1108,6 @@ def _value_of(node: ast.AST) -> _Value:
     return _Object() if kind is None else _Plain(kind)
 
 
-def _definition(tree: ast.Module | None, path: Sequence[str]) -> ast.AST | None:
-    """The function or class at a path."""
-    bodies: list[ast.AST] = list(tree.body) if tree else []
-    node: ast.AST | None = None
-    for name in path:
-        node, waiting = None, bodies
-        while waiting:
-            inner = waiting.pop()
-            if isinstance(inner, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-                if inner.name == name:
-                    node = inner
-                    break
-            elif isinstance(inner, (ast.If, ast.Try, ast.ExceptHandler, ast.With)):
-                waiting.extend(children(inner))
-        if node is None:
-            return None
-        bodies = list(getattr(node, "body", ()))
-    return node
-
-
-def _arguments(tree: ast.Module | None, path: Sequence[str]) -> ast.arguments | None:
-    return getattr(_definition(tree, path), "args", None)
-
-
 def _fits(args: ast.arguments | None, call: ast.Call, bound: int) -> bool:
     """Whether the arguments of a call are such as a function takes, ``bound`` of which are given already."""
     if args is None or any(isinstance(one, ast.Starred) for one in call.args):
@@ -1149,12 +1128,17 @@ def _fits(args: ast.arguments | None, call: ast.Call, bound: int) -> bool:
     return given.issuperset((*required, *alone))
 
 
+def _mentions(node: ast.AST, word: str) -> bool:
+    """Whether a name in an expression contains a word."""
+    return any(word in getattr(one, "id", "") or word in getattr(one, "attr", "") for one in walk(node))
+
+
 def _is_dataclass(cls: _Defined) -> bool:
-    return any("dataclass" in ast.dump(one) for one in cls.node.decorator_list)
+    return any(_mentions(one, "dataclass") for one in cls.node.decorator_list)
 
 
 def _fields(node: ast.ClassDef) -> list[ast.AnnAssign]:
-    return [one for one in node.body if isinstance(one, ast.AnnAssign) and "ClassVar" not in ast.dump(one.annotation)]
+    return [one for one in node.body if isinstance(one, ast.AnnAssign) and not _mentions(one.annotation, "ClassVar")]
 
 
 def _may_be_dataclass(node: ast.ClassDef) -> bool:
@@ -1186,7 +1170,7 @@ def _fits_fields(node: ast.ClassDef, call: ast.Call) -> bool:
 
 def _is_abstract(classes: Iterable[_Defined]) -> bool:
     return any(
-        "abstract" in ast.dump(decorator)
+        _mentions(decorator, "abstract")
         for cls in classes
         for node in cls.node.body
         for decorator in getattr(node, "decorator_list", ())

@@ -19,7 +19,7 @@ from abiscan.python.installed import Surroundings
 from abiscan.python.model import Answer
 from abiscan.python.nodes import children, walk
 from abiscan.python.scan import LOADING, REGISTERING, ImportLine, Outline
-from abiscan.python.skeleton import skeleton
+from abiscan.python.skeleton import function_in, skeleton
 from abiscan.python.sources import PackageFiles, requirements
 from abiscan.python.targets import Bindings, bindings, bound_names
 from abiscan.python.torch_uses import torch_uses
@@ -75,6 +75,9 @@ class PythonCode(Struct, dict=True):
     _trees: dict[str, ast.Module | None] = field(default_factory=dict)
     _outlines: dict[str, Outline] = field(default_factory=dict)
     _skeletons: dict[str, ast.Module | None] = field(default_factory=dict)
+    _functions: dict[tuple[str, tuple[str, ...]], ast.FunctionDef | ast.AsyncFunctionDef | None] = field(
+        default_factory=dict
+    )
     asking: dict[ast.AST, bool] = field(default_factory=dict)
     """The calls that were looked at for whether they ask for the version of torch: see ``targets``."""
     texts: dict[ast.AST, str] = field(default_factory=dict)
@@ -243,6 +246,13 @@ class PythonCode(Struct, dict=True):
             made = skeleton(source) if len(source) <= LARGEST_SOURCE else None
             self._skeletons[path] = self.tree(path) if made is None else made
         return self._skeletons[path]
+
+    def function(self, path: str, names: tuple[str, ...]) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+        """A function or method of a source, with its body; None if it was not found."""
+        key = path, names
+        if key not in self._functions:
+            self._functions[key] = function_in(self.source(path), names)
+        return self._functions[key]
 
     def module_file(self, name: str) -> tuple[str | None, bool]:
         """The source of a module, None if there is none, and whether the package has such a module."""
