@@ -7,6 +7,7 @@ do the work is followed to that operator (``delegates``).
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from typing import Final
 
@@ -142,10 +143,14 @@ def _has_out(operator: Operator) -> bool:
 
 def _inputs(operator: Operator) -> list[tuple[str, str]] | None:
     """The arguments that are not outputs, by name and type; None if the schema cannot be parsed."""
-    if operator.schema is None:
-        return None
+    return None if operator.schema is None else _inputs_of(operator.schema)
+
+
+@functools.cache
+def _inputs_of(text: str) -> list[tuple[str, str]] | None:
+    """The same for a schema, most of which all releases of torch share."""
     try:
-        schema = FunctionSchema.parse(operator.schema)
+        schema = FunctionSchema.parse(text)
     except SchemaError:
         return None
     return [(argument.name, str(argument.type)) for argument in schema.arguments if not argument.is_out]

@@ -34,6 +34,7 @@ _FETCH_SECONDS: Final = 3_600
 _RETRIES: Final = "2"
 _LARGEST_LOG: Final = 16 << 20
 _UNFETCHED: Final = regex(r"Could not fetch URL (?P<url>\S+?): (?P<why>.*?)(?: - skipping)?$", re.MULTILINE)
+_ERRNO: Final = regex(r"\[Errno -?\d+\] ([^'\")]+)")
 _OUT_OF_MEMORY: Final = regex(r"MemoryError(:.*)?\s*$", re.MULTILINE)
 _STATUS: Final = regex(r"too many (\d{3}) error|(\d{3}) (?:Client|Server) Error")
 _DRIVE: Final = regex(r"/[A-Za-z]:/")
@@ -248,8 +249,10 @@ def _unfetched(log: Path, stderr: str) -> str | None:
     if match := _UNFETCHED.search(text):
         if status := _STATUS.search(match["why"]):
             reason = f"the server answers {status[1] or status[2]}"
+        elif "timed out" in match["why"]:
+            reason = "the server did not answer in time"
         else:
-            reason = "the server did not answer in time" if "timed out" in match["why"] else match["why"]
+            reason = cause[1].lower() if (cause := _ERRNO.search(match["why"])) else match["why"]
         return f"{match['url'].rpartition('@')[2]}: {reason}"
     return "pip ran out of memory as it read the index" if _OUT_OF_MEMORY.search(f"{text}\n{stderr}") else None
 
@@ -307,7 +310,8 @@ def named(
 
 def is_name(word: str) -> bool:
     """Whether a ``TARGET`` stands for a package, and not for a file or folder."""
-    return not exists(Path(word)) and not _FILE.search(word)
+    path = Path(word)
+    return not exists(path) and not path.is_symlink() and not _FILE.search(word)
 
 
 def existing(path: Path) -> Path:
@@ -327,15 +331,13 @@ def _missing(path: Path) -> InputError:
         return InputError(str(path), "matches no file", FIX)
     if path.is_symlink():
         return InputError(str(path), f"is a symbolic link to {path.readlink()}, which leads nowhere", FIX)
-    if str(path) == "-":
-        return InputError("-", "is no target: standard input is not read", FIX)
     return InputError(str(path), "does not exist", did_you_mean(str(path), _beside(path)) or FIX)
 
 
 def _beside(path: Path) -> list[str]:
     """What there is in the folder of a path, as paths of the same form."""
     try:
-        return sorted(str(path.parent / other.name) for other in path.parent.iterdir())
+        return sorted(str(path.parent / beside.name) for beside in path.parent.iterdir() if beside.name != path.name)
     except OSError:
         return []
 

@@ -40,6 +40,7 @@ from abiscan.linkage.scope import Loader, SearchPath
 from abiscan.pipelines.beside import Beside
 from abiscan.pipelines.gaps import gaps_of
 from abiscan.pipelines.unlisted_build import limited
+from abiscan.results.causes import in_the_order_met
 from abiscan.results.check import Gap, PredictedError, Result
 from abiscan.results.verdict import How, Verdict
 from abiscan.torches.architectures import architectures, has_code_for
@@ -418,7 +419,7 @@ def _result(
         undefined_symbols=tuple(dict.fromkeys(str(symbol.reference) for symbol in linkage.undefined)),
         external=tuple(dict.fromkeys(library.name for library in missing if library.absence is Absence.EXTERNAL)),
         torch_cuda=linkage.torch_cuda,
-        findings=tuple(findings),
+        findings=in_the_order_met(findings, str(_predicted(error)) if error else ""),
         gaps=gaps,
         uses_torch=_uses_torch(examined, resolution),
         call_error=_predicted(resolution.call_error) if resolution and resolution.call_error else None,
