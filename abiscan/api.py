@@ -349,6 +349,7 @@ def fit(
             no_index=no_index,
         ),
         offline=offline,
+        other_torches=True,
     )
     return answer(request, _session(session))
 

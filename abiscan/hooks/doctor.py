@@ -29,6 +29,7 @@ from abiscan.inputs.packages import Distribution, is_library
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import uses_torch
 from abiscan.regex import regex
+from abiscan.results.changes import PackageChange
 from abiscan.results.doctor import Ailment, Diagnosis, Trouble
 from abiscan.results.package import PackageVerdict
 from abiscan.torches.from_libs import build_of
@@ -59,13 +60,15 @@ class Examination(Struct, frozen=True, kw_only=True):
 class WayOut(Struct, frozen=True, kw_only=True):
     """The one installation after which packages work together.
 
-    ``command`` is None if there is none; ``solved`` are the names of the packages that it mends, and ``advice`` says
-    what it installs. ``unreachable`` says which index cannot be read, so that nothing is known of what is there.
+    ``command`` is None if there is none; ``solved`` are the names of the packages that it mends, ``advice`` says what
+    it installs, and ``changes`` what that changes. ``unreachable`` says which index cannot be read, so that nothing is
+    known of what is there.
     """
 
     command: str | None = None
     solved: tuple[str, ...] = ()
     advice: str | None = None
+    changes: tuple[PackageChange, ...] = ()
     unreachable: str | None = None
 
 
@@ -181,6 +184,7 @@ def way_out(examination: Examination, python: str | None, named: str | None, ses
         command=pip.command(["install", *solution.words]),
         solved=tuple(str(each.distribution) for each in broken),
         advice=solution.newest,
+        changes=solution.changes,
     )
 
 
@@ -201,6 +205,7 @@ def concluded(examination: Examination, found: WayOut, python: str | None, named
         ailments=tuple(ailments),
         solution=found.command,
         advice=found.advice,
+        changes=found.changes,
         unreachable=found.unreachable,
     )
 

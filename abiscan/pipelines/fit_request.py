@@ -30,7 +30,10 @@ _MOST_OTHERS: Final = 12
 
 
 class Request(Struct, frozen=True, kw_only=True):
-    """What is asked; see ``abiscan.fit``. ``settings`` are used instead of those of pip, if they are not None."""
+    """What is asked; see ``abiscan.fit``.
+
+    ``other_torches`` says whether to look for a torch that would do if none of those that were asked for does;
+    ``settings`` are used instead of those of pip, if they are not None."""
 
     packages: tuple[str, ...]
     torch: str | TorchChoice | None
@@ -41,6 +44,7 @@ class Request(Struct, frozen=True, kw_only=True):
     cuda: str | None = None
     index: IndexOptions = FROM_SETTINGS
     offline: bool = False
+    other_torches: bool = False
     settings: Settings | None = None
 
 
@@ -66,7 +70,7 @@ def answer(request: Request, session: Session) -> FitReport:
     with contextlib.closing(Index(settings, system, folder, offline=request.offline)) as index:
         choices = [TorchOf(request.python)] if here else _choices(request, index)
         found = fit(requirements, choices, index, session, installed=here, constraints=constraints)
-        if not found.packages and found.torch is not None:
+        if request.other_torches and not found.packages and found.torch is not None:
             others = _other_releases(choices, found.torch, index)
             with contextlib.suppress(InputError):  # more than one search reads
                 instead = fit(requirements, others, index, session, installed=False, constraints=constraints)
