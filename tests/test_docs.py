@@ -26,6 +26,7 @@ import abiscan
 from abiscan.cli import main
 from abiscan.rules import RULES
 from tests.fakes import SAMPLES
+from tests.oracle.corpus import needs_corpus, wheel
 from tools import gen_docs
 
 ROOT: Final = Path(__file__).resolve().parents[1]
@@ -79,11 +80,24 @@ class Shell:
         return "".join(f"$ {line}\n{self.output(line)}" for line in lines)
 
 
-@pytest.mark.parametrize("page", RUN, ids=name_of)
+WITH_CORPUS: Final = {DOCS / "real-wheel.md": "torchvision-0.20.1"}
+"""The pages that are read where a released wheel is."""
+
+COMMAND: Final = re.compile(
+    r"^(?:- run: )?(?:pipx run |uvx |\.venv/bin/|[A-Z_]+=\S+ )*(?P<command>abiscan .*?)(?: +#.*)?$"
+)
+
+
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=needs_corpus if page in WITH_CORPUS else ()) for page in RUN],
+    ids=list(map(name_of, RUN)),
+)
 def test_commands_print_what_the_page_says(
     page: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(ROOT if page == README else SAMPLES)
+    corpus = wheel(WITH_CORPUS[page]).parent if page in WITH_CORPUS else None
+    monkeypatch.chdir(corpus or (ROOT if page == README else SAMPLES))
     monkeypatch.setenv("COLUMNS", str(gen_docs.HELP_WIDTH))
     shell = Shell()
     written = page.read_text("utf-8")
@@ -96,6 +110,40 @@ def test_commands_print_what_the_page_says(
         page.write_text(fresh, encoding="utf-8")
         written = fresh
     assert written == fresh
+
+
+NOT_ONE: Final = re.compile(r"…|\| source$")
+
+
+def shell_lines(page: Path) -> Iterator[str]:
+    """The commands of abiscan in blocks that are not run: of shells, workflows and other programs."""
+    for kind in ("sh", "yaml", "toml"):
+        for body in fences(page, kind):
+            for line in body.splitlines():
+                quoted = re.search(r'command = "(abiscan .*)"', line)
+                if (found := COMMAND.match(quoted[1] if quoted else line.strip())) and not NOT_ONE.search(line):
+                    yield found["command"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_other_commands_are_such(page: Path) -> None:
+    """What is not run because of what it needs has the arguments that the command takes."""
+    for line in shell_lines(page):
+        words = shlex.split(re.sub(r"\$\(.*\)", "x", line))[1:]
+        name = next(word for word in words if word in gen_docs.commands())
+        context = click.Context(main, info_name="abiscan")
+        command = main.get_command(context, name)
+        assert command is not None
+        known = {option for parameter in command.params for option in parameter.opts}
+        own = words[words.index(name) + 1 :]
+        if name not in ("pip", "uv"):  # whose arguments are those of another program
+            assert [word for word in own if word.startswith("-") and word.partition("=")[0] not in known] == [], line
+
+
+def test_there_are_such_commands() -> None:
+    lines = [line for page in PAGES for line in shell_lines(page)]
+    assert len(lines) > 25
+    assert "abiscan check {wheel} --torch declared" in lines
 
 
 def test_every_command_is_run_somewhere() -> None:
