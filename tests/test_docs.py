@@ -36,6 +36,7 @@ PAGES: Final = [README, *sorted(DOCS.rglob("*.md"))]
 FENCE: Final = re.compile(r"^```(?P<kind>[^\n`]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 HEAD: Final = re.compile(r"(?P<command>.*) \| head -n (?P<lines>\d+)")
 GREP: Final = re.compile(r"(?P<command>.*) 2>&1 \| grep -E '(?P<pattern>.*)'")
+EFFORT: Final = re.compile(r"abiscan: \d+\.\d s; looked at ")  # never the same
 LINK: Final = re.compile(r"\]\((?!https?:|#)(?P<path>[^)#]+)(?:#[^)]*)?\)")
 
 
@@ -68,7 +69,7 @@ class Shell:
         result = click.testing.CliRunner().invoke(main, words, prog_name="abiscan")
         assert result.exception is None or isinstance(result.exception, SystemExit), (line, result.exception)
         self.exit_code = result.exit_code
-        printed = [text.rstrip() for text in result.output.splitlines()]
+        printed = [text.rstrip() for text in result.output.splitlines() if not EFFORT.match(text)]
         if searched:
             printed = [text for text in printed if re.search(searched["pattern"], text)]
         return "".join(f"{text}\n" for text in printed[: int(shortened["lines"]) if shortened else None])
