@@ -104,7 +104,8 @@ def examine_environment(
     healthy: list[str] = []
     incomplete: list[str] = []
     broken: list[Broken] = []
-    for distribution in packages.installed(interpreter.search_path(python)):
+    installed = list(packages.installed(interpreter.search_path(python)))
+    for number, distribution in enumerate(installed, 1):
         if distribution.name == "torch":
             continue
         copies = [path for path in (*distribution.objects, *distribution.images) if _is_libtorch(path)]
@@ -113,7 +114,7 @@ def examine_environment(
             continue
         if not uses_torch(distribution, files, images=isinstance(torch, ImageTorch)):
             continue
-        session.progress(f"checking {distribution}")
+        session.progress(f"checking {distribution} ({number} of {len(installed)} packages)")
         try:
             judgement = _judged(distribution, choice, session)
             if judgement is None:
