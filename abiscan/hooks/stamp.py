@@ -32,10 +32,10 @@ from abiscan.inputs.files import Wheel
 from abiscan.inputs.image_files import is_torch_image, users_of_torch
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Extension, Target
-from abiscan.pipelines.images import machine_of
 from abiscan.regex import regex
 from abiscan.rules import layout_drift, vtable_drift
 from abiscan.torches.torch import Torch, TorchChoice
+from abiscan.verdict.images import machine_of
 
 GUARD: Final = "_abiscan_guard.py"
 _NAME: Final = regex(r"(?P<name>[^-]+)-(?P<version>[^-]+)(-[^-]+)?-[^-]+-[^-]+-[^-]+\.whl")

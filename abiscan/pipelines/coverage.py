@@ -26,12 +26,12 @@ from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Missing, Source, open_archive
 from abiscan.inputs.version import TorchVersion
 from abiscan.inputs.workload import read_workload
-from abiscan.pipelines.bench import Bench
 from abiscan.regex import regex
 from abiscan.results.coverage import BackendReport
 from abiscan.results.package import PackageVerdict
 from abiscan.torches import embedded
 from abiscan.torches.torch import TorchChoice
+from abiscan.verdict.bench import Bench
 
 _log = logging.getLogger("abiscan.pipelines")
 

@@ -14,8 +14,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from abiscan.cache import kept
 from abiscan.dispatch.operators import Fallback, Kernel, Operator, Operators, Place, RegistryEntry, Rewording
-from abiscan.inputs import kept
 from abiscan.inputs.files import Files
 from abiscan.inputs.identity import identity_of
 from abiscan.inputs.session import Session

@@ -16,7 +16,8 @@ from typing import Final
 import msgspec.structs
 from msgspec import Struct
 
-from abiscan.inputs import disk, kept
+from abiscan.cache import kept
+from abiscan.inputs import disk
 from abiscan.inputs.files import Files
 from abiscan.inputs.identity import identity_of
 from abiscan.inputs.session import Session

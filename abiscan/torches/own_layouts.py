@@ -18,7 +18,8 @@ from typing import Any, Final
 
 from msgspec import Struct, field
 
-from abiscan.inputs import disk, kept
+from abiscan.cache import kept
+from abiscan.inputs import disk
 from abiscan.inputs.files import DiskFile, Files
 from abiscan.inputs.session import Session
 from abiscan.torches import clang

@@ -23,7 +23,6 @@ from abiscan.emulation import torch_libraries
 from abiscan.findings import Effect
 from abiscan.inputs.session import Session
 from abiscan.inputs.version import MinorVersion, TorchVersion
-from abiscan.pipelines.bench import Bench
 from abiscan.results.check import Report, Result
 from abiscan.results.verdict import Verdict
 from abiscan.rules import RULES
@@ -42,6 +41,7 @@ from abiscan.torches import (
 from abiscan.torches.api_version import printed
 from abiscan.torches.clang import Clang
 from abiscan.torches.torch import TorchAt
+from abiscan.verdict.bench import Bench
 from tests import live_torch
 from tests.fakes import SAMPLES, elf_samples
 from tests.oracle.test_samples import TORCH

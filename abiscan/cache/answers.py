@@ -18,7 +18,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from abiscan.inputs import disk, frozen, kept, tracing
+from abiscan.cache import kept
+from abiscan.inputs import disk, frozen, tracing
 
 _Answer = TypeVar("_Answer")
 

@@ -28,13 +28,13 @@ from abiscan.linkage.layout_drift import crash
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.model import Absence, LoadError, MissingLibrary, Module, Process, Resolution
 from abiscan.linkage.resolve import NO_SUCH_FILE, resolve, symbol_message, version_message
-from abiscan.pipelines.judge import Judge, Setting
 from abiscan.python.model import PROCESS_ENDS, Answer, LoadedBy, NoResult, Raised
 from abiscan.python.torch_names import TorchNames
 from abiscan.torches import embedded_names, embedded_operators, embedded_python, own_names
 from abiscan.torches.from_libs import build_of
 from abiscan.torches.string_abi import uses_cxx11_strings
 from abiscan.torches.torch import Torch
+from abiscan.verdict.judge import Judge, Setting
 
 if TYPE_CHECKING:
     from abiscan.emulation.model import Registrations

@@ -37,21 +37,21 @@ from abiscan.linkage.model import Absence, LoadError, Process, Resolution
 from abiscan.linkage.registering import Registering
 from abiscan.linkage.resolve import Resolver, relocation_order, resolve
 from abiscan.linkage.scope import Loader, SearchPath
-from abiscan.pipelines.beside import Beside
-from abiscan.pipelines.gaps import gaps_of
-from abiscan.pipelines.unlisted_build import limited
 from abiscan.results.check import Gap, PredictedError, Result
 from abiscan.results.verdict import How, Verdict
 from abiscan.torches.architectures import architectures, has_code_for
 from abiscan.torches.model import TorchRelease
 from abiscan.torches.torch import Torch
+from abiscan.verdict.beside import Beside
+from abiscan.verdict.gaps import gaps_of
+from abiscan.verdict.unlisted_build import limited
 
 if TYPE_CHECKING:
     from abiscan.extension.replay import Replayer
     from abiscan.inputs.requirement import TorchRequirement
 
 
-_log = logging.getLogger("abiscan.pipelines")
+_log = logging.getLogger("abiscan.verdict")
 _rules_log = logging.getLogger("abiscan.rules")
 
 _OF_CUDA: Final = "libtorch_cuda.so"
