@@ -60,7 +60,7 @@ def backend_report(
     names = read_workload(workload) if workload else None
     bench = Bench([choice], session, [source], packages=True)
     (torch_name,) = bench.names
-    torch, examined = bench.torch(torch_name), bench.target(source)
+    torch, examined = bench.torch(torch_name).for_linux(), bench.target(source)
     examined.target.require_readable()
     inventories = [extension.inventory for extension in examined.extensions]
     release = torch.release_for(examined.extensions[0].facts.machine)

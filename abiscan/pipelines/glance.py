@@ -74,7 +74,7 @@ def glance(
     """
     files = session.files()
     torch = choice.open(files, session)
-    release = torch.release_for(machine)
+    release = torch.for_linux().release_for(machine)
     site = posixpath.dirname(torch.package)
     wheel = Wheel(source.path, source.stream())
     package = package_files.of_archive(wheel, site)

@@ -326,7 +326,7 @@ class _Loads:
     @functools.cached_property
     def _of_torch(self) -> frozenset[str]:
         """The operators of torch, with and without overloads."""
-        return with_bases(self._judge.torch.operator_names(self._setting.release))
+        return with_bases(self._setting.torch.operator_names(self._setting.release))
 
     @functools.cached_property
     def _from_python(self) -> frozenset[str]:
@@ -340,7 +340,7 @@ class _Loads:
     @functools.cached_property
     def namespaces_of_torch(self) -> frozenset[str]:
         """The namespaces in which torch defines operators."""
-        return self._judge.torch.namespaces(self._setting.release)
+        return self._setting.torch.namespaces(self._setting.release)
 
     def call(self, moment: _Moment, operator: str) -> int | bool | str | NoResult | None:
         """What an operator returns that the package has registered by then, or a function of an extension module."""

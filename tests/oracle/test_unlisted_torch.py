@@ -224,7 +224,7 @@ def test_schemas_are_printed_as_its_dispatcher_does(make: Make, cache: Path, mon
     """The libraries have them as they were written: ``p=2`` for a float, two spaces, ``int[2] x=[0, 0]``."""
     hide_identity(monkeypatch)
     session = Session(folder=cache)
-    torch = TorchAt(make("2.16.0")).open(session.files(), session)
+    torch = TorchAt(make("2.16.0")).open(session.files(), session).for_linux()
     read = torch.operators_of(torch.release_for(Machine.X86_64))
     running = from_python.read_operators(sys.executable)
     own = {name: operator.schema for name, operator in running.operators.items()}
