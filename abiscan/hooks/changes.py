@@ -20,8 +20,8 @@ from packaging.utils import canonicalize_name
 from abiscan.errors import InputError
 from abiscan.hooks.fitting import settings_of
 from abiscan.hooks.install import Plan, Planned
+from abiscan.index.client import Index, System
 from abiscan.inputs import disk, interpreter, packages
-from abiscan.inputs.index import Index, System
 from abiscan.inputs.requirement import applying
 from abiscan.inputs.session import Session
 from abiscan.results.changes import PackageChange
