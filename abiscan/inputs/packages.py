@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import posixpath
 import re
+import signal
 import subprocess
 import sys
 import urllib.parse
@@ -230,6 +231,11 @@ def fetch(requirement: str, folder: Path, python: str | None, options: Sequence[
         problem = f"could not download a wheel: pip was not done after {_FETCH_SECONDS} s, and was stopped"
         raise InputError(requirement, problem, "check the network and the index settings") from error
     fetched = next((path for path in folder.iterdir() if path not in before and path.suffix == ".whl"), None)
+    if process.returncode < 0:
+        end = signal.Signals(-process.returncode).name
+        memory = ": the system has no more memory for what it reads" if end == "SIGKILL" else ""
+        problem = f"could not download a wheel: pip was ended by {end}{memory}"
+        raise InputError(requirement, problem, "check the index settings, and what the index sends")
     if process.returncode or fetched is None:
         if failed := _unfetched(log, process.stderr):
             problem = f"could not download a wheel: {failed}"
