@@ -36,6 +36,8 @@ _RETRIES: Final = "2"
 _LARGEST_LOG: Final = 16 << 20
 _UNFETCHED: Final = regex(r"Could not fetch URL (?P<url>\S+?): (?P<why>.*?)(?: - skipping)?$", re.MULTILINE)
 _ERRNO: Final = regex(r"\[Errno -?\d+\] ([^'\")]+)")
+_FULL: Final = "[Errno 28]"
+_NO_WHEEL: Final = "check that there is a wheel for this Python and machine"
 _OUT_OF_MEMORY: Final = regex(r"MemoryError(:.*)?\s*$", re.MULTILINE)
 _STATUS: Final = regex(r"too many (\d{3}) error|(\d{3}) (?:Client|Server) Error")
 _DRIVE: Final = regex(r"/[A-Za-z]:/")
@@ -241,7 +243,8 @@ def fetch(requirement: str, folder: Path, python: str | None, options: Sequence[
             problem = f"could not download a wheel: {failed}"
             raise InputError(requirement, problem, "check the network and the index settings, or run it again")
         problem = f"could not download a wheel: {pip_error(process.stderr)}"
-        raise InputError(requirement, problem, "check that there is a wheel for this Python and machine")
+        fix = f"free some space in {folder}, or set TMPDIR" if _FULL in process.stderr else _NO_WHEEL
+        raise InputError(requirement, problem, fix)
     return fetched
 
 
@@ -267,6 +270,8 @@ def pip_error(stderr: str) -> str:
     """The last error that pip printed."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
+    if errors[-1:] == ["Exception:"]:  # the line above a traceback, which ends with what it is
+        return lines[-1]
     return (errors or lines or ["pip gave no reason"])[-1]
 
 

@@ -87,6 +87,14 @@ def test_a_pip_that_is_killed_for_the_memory_it_takes(tmp_path: Path, monkeypatc
     assert "there is a wheel" not in caught.value.fix
 
 
+def test_a_disk_that_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = "ERROR: Exception:\nTraceback (most recent call last):\nOSError: [Errno 28] No space left on device\n"
+    full = [sys.executable, "-c", f"import sys; sys.stderr.write({said!r}); sys.exit(2)"]
+    monkeypatch.setattr(packages, "pip", lambda _python: full)
+    with pytest.raises(InputError, match=r"OSError: \[Errno 28\] No space left on device \(free some space in"):
+        packages.fetch("x==1.0", tmp_path, None)
+
+
 def test_a_server_that_is_not_there(tmp_path: Path) -> None:
     with serving() as server:
         index = server.index
