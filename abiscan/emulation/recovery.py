@@ -125,6 +125,18 @@ def cpu_at_load(file: ElfFile, facts: SharedObject) -> CpuAtLoad:
         return CpuAtLoad(uses=tuple(recovery.cpu.uses.values()), unread=tuple(unread))
 
 
+def called_at_start(file: ElfFile, facts: SharedObject) -> tuple[str, ...]:
+    """Find the imported functions that static initialisers call: see ``abiscan.emulation``."""
+    try:
+        recovery = Recovery(file, facts, None)
+    except DAMAGE:
+        return ()
+    with contextlib.closing(recovery):
+        with recovery.reported():
+            recovery.initialise()
+        return recovery.process.surely_called
+
+
 def _in_words(gap: EmulationGap) -> str:
     return f"{gap.reason} at {gap.address:#x}" if gap.address is not None else gap.reason
 

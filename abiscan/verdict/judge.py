@@ -35,7 +35,7 @@ from abiscan.linkage.layout_drift import LayoutDrift, crash
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.model import Absence, LoadError, Process, Resolution
 from abiscan.linkage.registering import Registering
-from abiscan.linkage.resolve import Resolver, relocation_order, resolve
+from abiscan.linkage.resolve import Resolver, ended_at_start, relocation_order, resolve
 from abiscan.linkage.scope import Loader, SearchPath
 from abiscan.results.causes import in_the_order_met
 from abiscan.results.check import Gap, PredictedError, Result
@@ -346,7 +346,10 @@ class Judge:
         if examined.facts.machine is not setting.release.machine:
             return None
         opened = setting.loader.open(setting.process, examined.extension.location)
-        return resolve(setting.process, opened, self._resolver)
+        resolution = resolve(setting.process, opened, self._resolver)
+        if resolution.call_error is None:
+            return resolution
+        return ended_at_start(resolution, examined.called_at_start)
 
     def _replay(
         self, examined: ExaminedExtension, resolution: Resolution, release: TorchRelease, replayer: Replayer | None
