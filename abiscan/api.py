@@ -149,10 +149,13 @@ def matrix(
     return _answered(session, "matrix", each, (*columns, None, *_named(rules)), options, find)
 
 
-def operators(target: TargetLike, *, python: str | None = None, session: Session | None = None) -> ExtensionOperators:
+def operators(
+    target: TargetLike, *, python: str | None = None, cpu: bool = True, session: Session | None = None
+) -> ExtensionOperators:
     """List what the extensions of a target register with torch: libraries, operators, kernels, fallbacks, classes.
 
     :param python: the interpreter whose installed packages are used; by default that of the environment
+    :param cpu: whether to find what the operators may use of the processor
     :raises AbiscanError: the target cannot be read
     """
     session = _session(session)
@@ -161,9 +164,9 @@ def operators(target: TargetLike, *, python: str | None = None, session: Session
         from abiscan.pipelines.operators import extension_operators
 
         with _sources([target], python, session) as (source,):
-            return extension_operators(source, session)
+            return extension_operators(source, session, cpu=cpu)
 
-    return _answered(session, "operators", [target], (), [python], find)
+    return _answered(session, "operators", [target], (), [python, cpu], find)
 
 
 def torch_operators(

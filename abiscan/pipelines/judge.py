@@ -317,7 +317,7 @@ class Judge:
                 continue
             identity = (module.path, source.fingerprint())
             files[module.name] = examined.owner.cpu_of_library(identity, source, module.facts)
-        return CpuNeeds(machine=machine, files=files)
+        return CpuNeeds(machine=machine, files=files, operators=examined.operator_needs if registering else {})
 
     def _on_gpus(self, examined: ExaminedExtension, release: TorchRelease) -> _OnGpus:
         """What the GPUs run of an extension that has code for GPUs of their maker, and whether they run torch's own."""
