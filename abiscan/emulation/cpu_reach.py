@@ -8,6 +8,7 @@ so writes, calls a small function that tells the answer, or imports one by a nam
 
 from __future__ import annotations
 
+import bisect
 import functools
 import posixpath
 import struct
@@ -32,6 +33,7 @@ _CPUID: Final = b"\x0f\xa2"
 _LONGEST: Final = 15
 _SMALL: Final = 1024  # bytes of a function that does little else than to tell what the processor has
 _WRITER: Final = 512  # of one that keeps the answer of another
+_STRUCTURE: Final = 64  # bytes that an answer may have: code is handed its address, and reads from its middle
 _MOST_FUNCTIONS: Final = 1 << 16
 _MOST_CODE: Final = 1 << 26
 _DEPTH: Final = 3  # of functions that pass an answer on
@@ -122,9 +124,9 @@ class _Object:
         writers = set(asking)
         if asking and len(self._known) < _MOST_FUNCTIONS:
             writers |= {start for start in self._callers(asking) if self.code(start).size <= _WRITER}
-        kept = {self._datum(place) for start in writers for _, place in self.code(start).data}
+        kept = {datum for start in writers for _, place in self.code(start).data if (datum := self._datum(place))}
         pointers = {at for at, target in self._pointers.items() if target in asking} if asking else set[int]()
-        return frozenset({*filter(self.image.is_writable, kept), *pointers})
+        return frozenset({*filter(self._can_change, kept), *pointers})
 
     def _asking(self) -> set[int]:
         found: set[int] = set()
@@ -144,20 +146,34 @@ class _Object:
         stubs = [stub for stub, slot in self.calls.stubs.items() if self._pointers.get(slot) in targets]
         return callers_of(self.image, self._functions, {*targets, *stubs})
 
-    def _datum(self, place: int) -> int:
-        """The datum itself where a word of the global offset table leads to it."""
-        return self._pointers.get(place, place)
+    def _datum(self, place: int) -> int | None:
+        """The datum itself where a word of the global offset table leads to it; None for another word of that."""
+        if place in self._pointers:
+            return self._pointers[place]
+        return None if self.image.is_relocated(self.image.base + place) else place
 
     def reads_answer(self, place: int) -> bool:
         """Whether data tells what the processor has."""
         name = self._imported(place)
         if name is not None:
             return _TELLS.search(name) is not None
-        return self._datum(place) in self.answers
+        at = self._datum(place)
+        if at is None or place in self.answers:
+            return at is not None
+        after = bisect.bisect_right(self._in_order, at)
+        return after > 0 and at - self._in_order[after - 1] < _STRUCTURE
+
+    @functools.cached_property
+    def _in_order(self) -> list[int]:
+        return sorted(self.answers)
 
     def is_writable(self, place: int) -> bool:
         """Whether code can change what is at a place."""
-        return self.image.is_writable(self._datum(place))
+        datum = self._datum(place)
+        return datum is not None and self._can_change(datum)
+
+    def _can_change(self, address: int) -> bool:
+        return self.image.is_writable(self.image.base + address)
 
 
 class Reach:
@@ -197,6 +213,9 @@ class Reach:
                 else:
                     behind.add(feature)
             (waiting if question is None else after).extend(self._next(place))
+            if question is not None:
+                called = (self._callee(place[0], target) for at, target in code.calls if at < question)
+                waiting.extend(filter(None, called))
         while after and left > 0:
             place = after.popleft()
             if place in seen or place in guarded:
@@ -273,12 +292,9 @@ class Reach:
     def _is_told(self, number: int, target: int, depth: int) -> bool:
         """Whether a call leads to a function that only tells what the processor has."""
         callee = self._objects[number].callee(target)
-        if isinstance(callee, str):
-            if _TELLS.search(callee):
-                return True
-            place = self._definition(callee)
-        else:
-            place = None if callee is None else (number, callee)
+        if isinstance(callee, str) and _TELLS.search(callee):
+            return True
+        place = self._callee(number, target)
         if place is None or not depth:
             return False
         key = place, depth
@@ -286,6 +302,12 @@ class Reach:
             self._tells[key] = False  # of one that leads to itself
             self._tells[key] = self._only_tells(place, depth - 1)
         return self._tells[key]
+
+    def _callee(self, number: int, target: int) -> Place | None:
+        callee = self._objects[number].callee(target)
+        if isinstance(callee, str):
+            return self._definition(callee)
+        return None if callee is None else (number, callee)
 
     def _only_tells(self, place: Place, depth: int) -> bool:
         code = self._code(place)

@@ -15,6 +15,7 @@ from abiscan.binary.elf import Machine
 from abiscan.cpu.instructions import features_of
 from abiscan.cpu.processors import cpu, level_of
 from abiscan.errors import InputError
+from abiscan.findings import Effect
 from abiscan.results.check import Result
 from abiscan.results.verdict import Verdict
 
@@ -78,6 +79,36 @@ def test_needs_are_said_without_a_processor(folder: Path, capsys: pytest.Capture
         main(["check", str(folder / "needs_avx2.so"), "--torch", "2.13.0", "--cpu", "x86-64-v4"])
     assert left.value.code == 0
     assert "needs x86-64-v3 to load" in capsys.readouterr().out
+
+
+CALLS: Final = [json.loads(line) for line in (DATA / "calls.jsonl").read_text("utf-8").splitlines()]
+
+
+@pytest.fixture(scope="module")
+def operators(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("operators")
+    with zipfile.ZipFile(DATA / "operators.zip") as archive:
+        archive.extractall(place)
+    return place / "operators.so"
+
+
+@pytest.mark.parametrize("name", sorted({call["cpu"] for call in CALLS}))
+def test_operators_fail_as_recorded(operators: Path, name: str) -> None:
+    real = {call["operator"] for call in CALLS if call["cpu"] == name and call["signal"] == SIGILL}
+    result = result_on(operators, name)
+    assert result.verdict is Verdict.LOADS
+    findings = [finding for finding in result.findings if finding.rule == "cpu-too-old"]
+    assert {evidence.subject for finding in findings for evidence in finding.evidence} == real
+    assert {finding.effect for finding in findings} == ({Effect.CALL_FAILS} if real else set())
+
+
+def test_operators_behind_a_question(operators: Path) -> None:
+    document = json.loads(abiscan.operators(operators).to_json())["cpu"]["operators"]
+    asked = {name: facts["asks"] for name, facts in document.items() if facts["asks"]}
+    assert asked["cpu_uses::asks_avx512"] == ["avx", "avx512f"]
+    assert asked["cpu_uses::uses_then_asks"] == ["avx512f"]
+    assert document["cpu_uses::uses_then_asks"]["needs"] == ["avx", "avx2"]
+    assert {name for name in document if "asks_" in name} == asked.keys() - {"cpu_uses::uses_then_asks"}
 
 
 def test_an_unknown_processor_is_an_error(folder: Path) -> None:
