@@ -28,6 +28,7 @@ from abiscan.inputs.image_files import is_torch_image
 from abiscan.inputs.packages import Distribution, is_library
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import uses_torch
+from abiscan.pipelines.hardware import cpu_question
 from abiscan.regex import regex
 from abiscan.results.doctor import Ailment, Diagnosis, Trouble
 from abiscan.results.package import PackageVerdict
@@ -208,7 +209,7 @@ def concluded(examination: Examination, found: WayOut, python: str | None, named
 def _judged(distribution: Distribution, choice: TorchOf, session: Session) -> Judgement | None:
     """The verdict on a package: that of an earlier run, as long as nothing has changed that it depends on."""
     its = distribution.name, distribution.version, distribution.site, distribution.objects, distribution.source
-    question = ["installed", *its, choice.executable]
+    question = ["installed", *its, choice.executable, cpu_question(session.cpus)]
     return answer(session.folder, question, lambda: judge(distribution, choice, session), ())
 
 

@@ -19,6 +19,7 @@ from abiscan.inputs.version import TorchVersion, number_of
 from abiscan.linkage.declaration import Declaration
 from abiscan.linkage.resolve import Resolver
 from abiscan.pipelines.beside import Beside
+from abiscan.pipelines.hardware import hardware_of
 from abiscan.pipelines.judge import Judge
 from abiscan.pipelines.package import PackageReading, ReadPackage, package_result
 from abiscan.results.check import Result
@@ -37,7 +38,7 @@ class Bench:
     :param choices: the torches; empty for all embedded releases
     :param sources: the targets of the command, which may need libraries of each other
     :param packages: whether the Python code of packages is read, for the verdict on them
-    :param hardware: the GPUs that extensions are also checked on
+    :param hardware: the GPUs and processors that extensions are also checked on; by default the processors of the run
     """
 
     def __init__(
@@ -49,6 +50,8 @@ class Bench:
         packages: bool = False,
         hardware: Hardware | None = None,
     ) -> None:
+        if session.cpus and hardware is None:
+            hardware = hardware_of((), None, session.cpus)
         self._packages = packages
         self._read: dict[tuple[Source, str], ReadPackage | None] = {}
         self._readings: dict[Package, PackageReading] = {}

@@ -24,6 +24,7 @@ from abiscan.inputs.packages import RemoteWheel
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import name_of
 from abiscan.inputs.version import TorchVersion
+from abiscan.pipelines.hardware import cpu_question
 from abiscan.pipelines.together import Search
 from abiscan.results.check import Result
 from abiscan.results.fit import FitReport, Fitting, Rejected
@@ -250,7 +251,9 @@ class _Attempt:
         """
         system = self._index.system
         wheel = self._index.origin(candidate)
-        question = ["fit", *wheel, str(self._choice), self.build, system.python, system.platforms]
+        question: list[object] = ["fit", *wheel, str(self._choice), self.build, system.python, system.platforms]
+        if self._session.cpus:
+            question.append(cpu_question(self._session.cpus))
         judged = answer(self._session.folder, question, lambda: self._read(candidate), ())
         _log.debug("%s on torch %s: %s", candidate, self.build, judged.reason or judged.note or "works")
         return judged

@@ -4,6 +4,8 @@
 library that it brings along, and that uses a feature of the processor (AVX2, AVX-512, LSE, …) which the processor does
 not have, without asking for it. With `--cpu`, also the operators whose kernels can reach such code without a question.
 
+A processor that is too old for torch itself is a `note`: the extension is not to blame for that.
+
 **Why it fails.** A processor stops at an instruction that it does not know: Linux sends SIGILL, and the process ends,
 with no text and no line. Whoever loads it sees nothing but the words of the shell.
 
@@ -48,10 +50,24 @@ def check(linkage: Linkage) -> Iterator[Finding]:
             fix=f"run it on a processor with {needed}, or install a build for older processors",
             says=MESSAGE,
         )
+    for cpu in linkage.cpus if linkage.cpu is not None else ():
+        if cpu.machine is linkage.facts.machine and (lacking := cpu.lacks(linkage.torch_cpu)):
+            yield _torch_too(linkage, cpu, lacking)
     ended = {end.cpu for end in linkage.illegal}
     for cpu in linkage.cpus:
         if linkage.cpu is not None and cpu not in ended and (failing := linkage.cpu.failing_operators(cpu)):
             yield _operators(linkage.name, cpu, failing)
+
+
+def _torch_too(linkage: Linkage, cpu: Cpu, lacking: tuple[str, ...]) -> Finding:
+    return Finding(
+        rule=RULE.name,
+        effect=Effect.NOTE,
+        message=f"{linkage.release} itself uses {listed(lacking)} when it is imported; {cpu.name} lacks that",
+        evidence=tuple(Evidence(subject=feature, object=str(linkage.release)) for feature in lacking),
+        fix="use a release of torch that runs on that processor, or another processor",
+        says=MESSAGE,
+    )
 
 
 def _operators(name: str, cpu: Cpu, failing: Mapping[str, Sequence[CpuUse]]) -> Finding:

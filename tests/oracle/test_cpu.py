@@ -14,6 +14,7 @@ import abiscan
 from abiscan.binary.elf import Machine
 from abiscan.cpu.instructions import features_of
 from abiscan.cpu.processors import cpu, level_of
+from abiscan.cpu.torches import torch_needs
 from abiscan.errors import InputError
 from abiscan.findings import Effect
 from abiscan.results.check import Result
@@ -56,14 +57,14 @@ def test_loads_as_recorded(folder: Path, library: str) -> None:
         assert result.verdict is not Verdict.UNKNOWN, result.gaps
         error = result.predicted_error
         predicted[name] = error is not None and error.signal == SIGILL
-        assert predicted[name] == any(finding.rule == "cpu-too-old" for finding in result.findings)
+        assert predicted[name] == any(finding.effect is Effect.ABORTS for finding in result.findings)
     assert predicted == real
 
 
 def test_of_several_processors_the_one_that_is_too_old_counts(folder: Path) -> None:
     result = result_on(folder / "needs_avx2.so", "haswell", "SandyBridge", "nehalem")
     assert result.verdict is Verdict.FAILS
-    assert [finding.message.split("; ")[-1] for finding in result.findings] == [
+    assert [finding.message.split("; ")[-1] for finding in result.findings if finding.effect is Effect.ABORTS] == [
         "SandyBridge lacks that",
         "nehalem lacks that",
     ]
@@ -79,6 +80,16 @@ def test_needs_are_said_without_a_processor(folder: Path, capsys: pytest.Capture
         main(["check", str(folder / "needs_avx2.so"), "--torch", "2.13.0", "--cpu", "x86-64-v4"])
     assert left.value.code == 0
     assert "needs x86-64-v3 to load" in capsys.readouterr().out
+
+
+def test_a_processor_too_old_for_torch_is_not_the_fault_of_the_extension(folder: Path) -> None:
+    result = result_on(folder / "plain.so", "nehalem")  # recorded: torch 2.13.0 cannot be imported there
+    assert result.verdict is Verdict.LOADS
+    assert [(finding.effect, finding.message) for finding in result.findings] == [
+        (Effect.NOTE, "torch 2.13.0+cpu itself uses avx when it is imported; nehalem lacks that")
+    ]
+    assert not result_on(folder / "plain.so", "sandybridge").findings
+    assert torch_needs(Machine.X86_64, (2, 12)) == torch_needs(Machine.AARCH64, (2, 13)) == ()
 
 
 CALLS: Final = [json.loads(line) for line in (DATA / "calls.jsonl").read_text("utf-8").splitlines()]
