@@ -67,7 +67,7 @@ class _Release:
 
     @functools.cached_property
     def _compiled(self) -> str:
-        return "\n".join([*sorted(table().marks(COMPILED, self._release)), ""])
+        return table().lines(COMPILED, self._release)
 
 
 @functools.cache
