@@ -350,8 +350,17 @@ class PythonCode(Struct, dict=True):
         targets = (t for lines in self.imports(file, _package_of(file)) for line in lines for t in line.targets)
         return [found for found in map(self.locate, targets) if found is not None]
 
-    def extensions_in_functions(self, file: str) -> Iterator[tuple[str, int]]:
-        """The extension modules that functions of a module import, and the lines where they do."""
+    @cached_property
+    def extensions_in_functions(self) -> tuple[tuple[str, str, int], ...]:
+        """The sources whose functions import extension modules, each with the module and the line."""
+        return tuple(
+            (path, extension, line)
+            for path in self.sources
+            if self.names_extension(path)
+            for extension, line in self._extensions_in_functions(path)
+        )
+
+    def _extensions_in_functions(self, file: str) -> Iterator[tuple[str, int]]:
         for line in self.outline(file).imports_in_functions:
             targets = self._import(line, _package_of(file)).targets
             for found in map(self.locate, targets):

@@ -197,11 +197,9 @@ def _may_load(library: PythonCode, path: str) -> bool:
 
 def _imported_in_functions(library: PythonCode) -> Iterable[Attempt]:
     """The extension modules that functions import when they are called, whoever calls them."""
-    for path in library.sources:
-        if library.names_extension(path):
-            for extension, line in library.extensions_in_functions(path):
-                at = PythonLine(file=path, line=line)
-                yield Attempt(path=extension, loader=LoadedBy.IMPORT, at=at, raised=None, guarded=False)
+    for path, extension, line in library.extensions_in_functions:
+        at = PythonLine(file=path, line=line)
+        yield Attempt(path=extension, loader=LoadedBy.IMPORT, at=at, raised=None, guarded=False)
 
 
 def _call_all(library: PythonCode, machine: PythonInterpreter) -> None:

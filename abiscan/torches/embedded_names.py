@@ -39,7 +39,7 @@ class _Release:
     def module(self, name: str) -> ModuleNames | None:
         """What is known of a module."""
         if name not in self._modules:
-            self._modules[name] = of_marks(table().marks(name, self._release))
+            self._modules[name] = _module(table().lines_of(name, self._release))
         return self._modules[name]
 
     def is_module(self, name: str) -> bool:
@@ -63,8 +63,9 @@ class _Release:
         """Whether a text in the library, or a stub, ends in it."""
         ending = name[-2:]
         if ending not in self._compiled:
-            self._compiled[ending] = table().lines(f"{COMPILED}{ending}", self._release)
-        return f"{name}\n" in self._compiled[ending]
+            lines = table().lines_of(f"{COMPILED}{ending}", self._release)
+            self._compiled[ending] = " ".join((*lines, ""))
+        return f"{name} " in self._compiled[ending]
 
     @functools.cached_property
     def _patched(self) -> frozenset[str]:
@@ -82,6 +83,12 @@ def by_ending(texts: Iterable[str]) -> dict[str, set[str]]:
         entries.setdefault(f"{COMPILED}{text[-2:]}", set()).add(text)
         entries.setdefault(f"{COMPILED}{text[-1]}", set()).add(text[-1])
     return entries
+
+
+@functools.lru_cache(maxsize=4096)
+def _module(lines: tuple[str, ...]) -> ModuleNames | None:
+    """What some lines of the table say of their module. Most releases that follow each other have the same ones."""
+    return of_marks(frozenset(mark for marks in lines for mark in marks.split(" ")))
 
 
 @functools.cache

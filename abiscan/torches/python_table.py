@@ -52,15 +52,12 @@ class PythonTable:
 
     def marks(self, module: str, release: str) -> frozenset[str]:
         """Return the marks of a module in a release; none if it is not there."""
-        bit = 1 << self.releases.index(release)
-        lines = self._lines(module)
-        return frozenset(mark for number, marks in lines if self._bits(number) & bit for mark in marks.split(" "))
+        return frozenset(mark for marks in self.lines_of(module, release) for mark in marks.split(" "))
 
-    def lines(self, module: str, release: str) -> str:
-        """Return the marks of a module in a release, one a line, each line with its end."""
+    def lines_of(self, module: str, release: str) -> tuple[str, ...]:
+        """Return the marks of a module in a release, with a space between those of each line of the file."""
         bit = 1 << self.releases.index(release)
-        found = (marks for number, marks in self._lines(module) if self._bits(number) & bit)
-        return "".join(f"{marks} " for marks in found).replace(" ", "\n")
+        return tuple(marks for number, marks in self._lines(module) if self._bits(number) & bit)
 
     def releases_of(self, module: str) -> Marks:
         """Return all marks of a module, with the releases that have them."""
