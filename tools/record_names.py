@@ -66,7 +66,7 @@ def read(files: Mapping[str, bytes], library: ElfFile, members: Iterable[str]) -
     names[embedded_names.PATCHED] = set().union(*(of_module.patched for of_module in known.values()))
     stubs = {path: ast.parse(data) for path, data in files.items() if path.startswith("torch/_C/")}
     declared = {name for tree in stubs.values() for name in _declared(tree)}
-    names[embedded_names.COMPILED] = {text for text in declared | texts_in(library) if text.isidentifier()}
+    names |= embedded_names.by_ending(text for text in declared | texts_in(library) if text.isidentifier())
     for module, stub in ((CORE, "torch/_C/__init__.pyi"), (FUNCTIONS, "torch/_C/_VariableFunctions.pyi")):
         if stub in stubs:
             names[module] = {".", *_certain(stubs[stub], functions=module == FUNCTIONS)}

@@ -10,7 +10,7 @@ import struct
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,7 +19,6 @@ from abiscan.binary import registration_api as api
 from abiscan.binary.elf import ElfFile, Machine, SharedObject
 from abiscan.binary.mangling import demangle
 from abiscan.cpu.needs import CpuAtLoad, CpuGap
-from abiscan.emulation.call_graph import CalledFunctions, CallGraph
 from abiscan.emulation.call_sites import CallSite, Functions, find_call_sites
 from abiscan.emulation.cpu_uses import CpuUses
 from abiscan.emulation.doubles import finder
@@ -52,6 +51,9 @@ from abiscan.emulation.torch_state import TorchState
 from abiscan.emulation.tracing import traced
 from abiscan.errors import NotElfError
 from abiscan.regex import regex
+
+if TYPE_CHECKING:
+    from abiscan.emulation.call_graph import CallGraph
 
 _STAGE: Final = "emulation"
 _INSTRUCTIONS_PER_FUNCTION: Final = 20_000_000
@@ -635,6 +637,8 @@ class Recovery:
 
     @functools.cached_property
     def _calls(self) -> CallGraph:
+        from abiscan.emulation.call_graph import CalledFunctions, CallGraph
+
         return CallGraph([CalledFunctions(self.process.image, self.facts.machine, _MOST_CODE)])
 
     def own(self, address: int) -> int | None:
