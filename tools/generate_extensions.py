@@ -25,6 +25,7 @@ import concurrent.futures
 import functools
 import hashlib
 import importlib.util
+import itertools
 import json
 import os
 import random
@@ -332,7 +333,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     wrong = 0
     torch = Torch()
     with concurrent.futures.ProcessPoolExecutor(given.jobs) as pool:
-        made = [(build, pool.submit(compile_build, build, given.cache)) for build in builds]
+        left = iter(builds)
+
+        def start(count: int) -> list[tuple[Build, concurrent.futures.Future[Path]]]:
+            """Compile the next builds: a few are ahead of those that are examined."""
+            return [
+                (build, pool.submit(compile_build, build, given.cache)) for build in itertools.islice(left, count)
+            ]
+
+        made = collections.deque(start(given.jobs + 1))
         results = collections.deque[concurrent.futures.Future[dict[str, Any]]]()
 
         def report(*, everything: bool) -> None:
@@ -343,7 +352,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 wrong += line["wrong"]
                 print(json.dumps(line), flush=True)
 
-        for build, future in made:
+        while made:
+            build, future = made.popleft()
+            made.extend(start(1))
             try:
                 path = future.result()
             except RuntimeError as error:

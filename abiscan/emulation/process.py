@@ -98,6 +98,7 @@ class EmulatedProcess:
         # Stands for each std::string that cannot be read; None where that ends the function.
         self.unknown_text: bytes | None = None
         self.environment = dict(VARIABLES)
+        self.own_variables: set[bytes] = set()  # of the environment, that the code itself has set or removed
         self.random_numbers: Iterator[int] | None = None  # of rand(), None where others may have asked before
         self._threads = 1
         self.locale = 0
@@ -308,6 +309,10 @@ class EmulatedProcess:
         """Call the double of a function of which the code alone would do, since what it is given is recorded."""
         self._native.pop(name, None)
 
+    def has_double(self, name: str) -> bool:
+        """Whether what the function ``name`` does is known."""
+        return name in self._native or self._find_double(name) is not None
+
     def bind(self, name: str) -> int:
         """The address of the import slot for ``name``."""
         slot = self._slots.get(name) or self._native.get(name)
@@ -467,6 +472,17 @@ class Call:
     def answer_is_unknown(self) -> None:
         """What is returned is not known, after all."""
         self.machine.taint.read |= self.machine.taint.answer(self.name, self.return_address)
+
+    def outcome_is_unknown(self, how: str) -> None:
+        """Something is decided here and now by what is not known."""
+        taint = self.machine.taint
+        taint.decide(taint.answer(self.name, self.return_address), self.return_address, how)
+
+    def store_unknown(self, data: bytes) -> int:
+        """The address of a fresh copy of ``data``, which is known to be there, while its content is not."""
+        address = self.process.store(data)
+        self.machine.taint.mark(address, len(data), self.machine.taint.answer(self.name, self.return_address))
+        return address
 
     @property
     def result(self) -> int:

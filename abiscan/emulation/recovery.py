@@ -24,6 +24,7 @@ from abiscan.emulation.cpu_uses import CpuUses
 from abiscan.emulation.doubles import finder
 from abiscan.emulation.doubles.calendar import CALENDAR
 from abiscan.emulation.doubles.cpython import CPYTHON, fill_datum, module_functions, new_module
+from abiscan.emulation.doubles.cxx_strings import CXX_STRINGS
 from abiscan.emulation.doubles.error_codes import ERROR_CODES
 from abiscan.emulation.doubles.exceptions import EXCEPTIONS
 from abiscan.emulation.doubles.gpu_runtime import GPU_RUNTIME, GpuKernels
@@ -185,6 +186,7 @@ class Recovery:
         self.asked: list[Asked] = []
         self.doubtful_from: int | None = None
         self.in_static: tuple[object, ...] = ()
+        self.in_load: set[int | None] = set()  # the static initialisers that were started
         self.not_executed: list[CallSite] = []
         self.most_instructions = _INSTRUCTIONS_PER_FUNCTION
         self.most_memory = _HEAP_PER_FUNCTION
@@ -210,6 +212,7 @@ class Recovery:
                 CALENDAR,
                 ERROR_CODES,
                 STREAMS,
+                CXX_STRINGS,
                 LIBSTDCXX,
                 PATHS,
                 SYSTEM,
@@ -272,9 +275,7 @@ class Recovery:
         self.process.machine.taint.is_off = True  # from here on arguments mean nothing
         # What another initialiser gets to is not lost; what a function does with meaningless arguments does not count.
         self.not_executed = [site for site in registering if not self.is_executed(site)]
-        self.gaps = [
-            gap if gap.started is None else replace(gap, lost=self.lost(gap, gap.started)) for gap in self.gaps
-        ]
+        self.gaps = [gap if gap.started is None else self.with_lost(gap, gap.started) for gap in self.gaps]
         if self.missing(registering):
             self.recorder.phase = Phase.ON_CALL
             self.emulate_callers(registering)
@@ -285,6 +286,7 @@ class Recovery:
     def initialise(self) -> None:
         """Run the static initialisers."""
         for address in self.process.image.initialisers():
+            self.in_load.add(self.own(address))
             self.run_part(functools.partial(Recovery.emulate, address=address), self.own(address))
         self.in_static = self.recorder.since((0,) * len(self.recorder.marks()))
 
@@ -563,6 +565,11 @@ class Recovery:
                 ends=ends,
             )
         )
+
+    def with_lost(self, gap: EmulationGap, started: int) -> EmulationGap:
+        """A gap with what was lost; a static initialiser may end the process where it registers what was not seen."""
+        lost = self.lost(gap, started)
+        return replace(gap, lost=lost, ends=gap.ends or bool(lost and started in self.in_load))
 
     def lost(self, gap: EmulationGap, started: int) -> tuple[tuple[str, int], ...]:
         """The calls that register in the functions which the one that stopped leads to, and that nothing executed.

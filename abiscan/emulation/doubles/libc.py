@@ -482,17 +482,20 @@ def _thread(_: Call) -> int:
 
 @LIBC.named("sysconf")
 def _system_value(call: Call) -> int:
-    return {
-        _SC_PAGESIZE: _PAGE_SIZE,
-        _SC_NPROCESSORS_CONF: _PROCESSORS,
-        _SC_NPROCESSORS_ONLN: _PROCESSORS,
-    }.get(call.argument(0) & 0xFFFF_FFFF, _ALL_ONES)
+    number = call.argument(0) & 0xFFFF_FFFF
+    if number == _SC_PAGESIZE:
+        return _PAGE_SIZE
+    call.answer_is_unknown()
+    return _PROCESSORS if number in (_SC_NPROCESSORS_CONF, _SC_NPROCESSORS_ONLN) else _ALL_ONES
 
 
 @LIBC.named("getauxval", "__getauxval")
 def _auxiliary_value(call: Call) -> int:
     """The size of a page, and a processor without optional features."""
-    return _PAGE_SIZE if call.argument(0) == _AT_PAGESZ else 0
+    number = call.argument(0)
+    if number != _AT_PAGESZ and call.process.arch.hidden_result is None:
+        call.answer_is_unknown()
+    return _PAGE_SIZE if number == _AT_PAGESZ else 0
 
 
 @LIBC.named("getpagesize")
@@ -501,7 +504,8 @@ def _page_size(_: Call) -> int:
 
 
 @LIBC.named("_ZNSt6thread20hardware_concurrencyEv", "get_nprocs", "omp_get_max_threads", "omp_get_num_procs")
-def _processors(_: Call) -> int:
+def _processors(call: Call) -> int:
+    call.answer_is_unknown()
     return _PROCESSORS
 
 
@@ -527,8 +531,10 @@ def _errno(call: Call) -> int:
 
 @LIBC.named("getcwd")
 def _directory(call: Call) -> int:
+    """(buffer, size): some folder."""
     buffer = call.argument(0) or call.process.allocate(2)
     call.machine.write(buffer, b"/\0")
+    call.machine.taint.mark(buffer, 2, call.machine.taint.answer(call.name, call.return_address))
     return buffer
 
 

@@ -18,6 +18,7 @@ from abiscan.emulation.doubles.libc import real_text
 from abiscan.emulation.doubles.libstdcxx import classic_ctype
 from abiscan.emulation.doubles.numbers import parsed
 from abiscan.emulation.emulator import Stop
+from abiscan.emulation.environment import may_exist
 from abiscan.emulation.process import Call, EmulatedProcess
 from abiscan.emulation.stream_layouts import StreamLayout, layout_of
 from abiscan.emulation.strings import COW, CXX11, StringAbi
@@ -96,16 +97,35 @@ def _destroy(_: Call) -> None:
 
 @STREAMS.matching(r"_ZNSt1[34]basic_[io]?fstreamIcSt11char_traitsIcEEC[12]E")
 def _construct_file(call: Call) -> None:
-    """No file exists, and none can be made."""
+    """(this[, path, mode]): no file exists, and none can be made, where the system has no folder."""
     this, layout = call.argument(0), _layout(call.name)
     _point(call, this, layout)
-    _start(call, this, layout, state=0 if call.name.endswith("Ev") else _FAIL)
+    is_closed = call.name.endswith("Ev")
+    _start(call, this, layout, state=0 if is_closed else _FAIL)
+    if not is_closed:
+        _leave_unknown(call, this + layout.ios)
+
+
+def _path(call: Call) -> bytes:
+    """The path that a stream is opened for."""
+    if "PKc" in call.name:
+        return call.machine.text(call.argument(1))
+    return (CXX11 if "__cxx11" in call.name else COW).read(call.process, call.argument(1))
+
+
+def _leave_unknown(call: Call, ios: int) -> None:
+    """If there may be a file, whether it was opened is not known."""
+    if may_exist(_path(call)):
+        taint = call.machine.taint
+        taint.mark(ios + _STATE, 4, taint.answer(call.name, call.return_address))
 
 
 @STREAMS.matching(r"_ZNSt1[34]basic_[io]?fstreamIcSt11char_traitsIcEE4openE")
 def _open(call: Call) -> None:
+    """(this, path, mode)."""
     ios = _ios(call, call.argument(0))
     call.machine.write(ios + _STATE, struct.pack("<I", _FAIL))
+    _leave_unknown(call, ios)
 
 
 @STREAMS.matching(
@@ -114,13 +134,18 @@ def _open(call: Call) -> None:
 )
 def _file_buffer(call: Call) -> int:
     """A buffer of a file that is never open, for code that has the constructors of streams inlined."""
+    if "4open" in call.name and may_exist(_path(call)):
+        call.answer_is_unknown()
     if "C1E" in call.name or "C2E" in call.name:
         call.machine.write(call.argument(0), struct.pack("<7Q", call.process.bind(_FILE_BUFFER) + 16, *bytes(6)))
     return 0
 
 
 @STREAMS.matching(r"_ZNK?St1[34]basic_(?:[io]?fstream|filebuf)IcSt11char_traitsIcEE7is_openEv")
-def _is_open(_: Call) -> int:
+def _is_open(call: Call) -> int:
+    """A stream that may have been opened has failed, or has not."""
+    if "fstream" in call.name:
+        call.machine.read(_ios(call, call.argument(0)) + _STATE, 4)
     return 0
 
 

@@ -15,7 +15,7 @@ import pytest
 from abiscan.binary.elf import ElfFile
 from abiscan.emulation.doubles import finder
 from abiscan.emulation.doubles.libc import LIBC
-from abiscan.emulation.doubles.libstdcxx import LIBSTDCXX
+from abiscan.emulation.doubles.cxx_strings import CXX_STRINGS
 from abiscan.emulation.emulator import Stop
 from abiscan.emulation.process import EmulatedProcess
 from abiscan.emulation.strings import COW, CXX11, StringAbi, abi_in, abi_of
@@ -109,7 +109,7 @@ def abi(request: pytest.FixtureRequest) -> StringAbi:
 @pytest.fixture
 def double(abi: StringAbi) -> Iterator[Double]:
     file = ElfFile.open(SAMPLE)
-    process = EmulatedProcess(file, file.facts().machine, finder((LIBC, LIBSTDCXX)), lambda *_: None)
+    process = EmulatedProcess(file, file.facts().machine, finder((LIBC, CXX_STRINGS)), lambda *_: None)
     process.call_limit = 1_000_000
     yield Double(abi, process)
     process.close()
