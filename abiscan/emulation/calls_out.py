@@ -42,6 +42,7 @@ SOURCES: Final[Mapping[str, str]] = {
     "torch_stable": "`torch/csrc/inductor/aoti_torch/c/shim.h`, `torch/csrc/stable/c/shim.h`",
     "torch_types": "`ATen/core/jit_type.h`, `infer_schema.h`",
     "torch_values": "`ATen/core/ivalue_inl.h`, `List.h`",
+    "wide_characters": "C11, 7.29 and 7.30",
 }
 """Whose semantics the doubles of a module have."""
 
@@ -50,6 +51,7 @@ _ALONE: Final = "nothing else runs at the same time"
 _NO_FILES: Final = "no file is open"
 
 HARMLESS: Final[Mapping[str, str]] = {
+    "cxx_strings._construct_allocator": "an allocator has no contents",
     "cxx_strings._nothing": _NEVER_REUSED,
     "cxx_strings._release": "a string may keep room that it does not need",
     "error_codes._keep": "categories live as long as the process",
@@ -103,6 +105,9 @@ PARTLY_UNKNOWN: Final[Mapping[str, str]] = {
     "system._status": _IN_SYSTEM_FOLDER,
     "system._system": "all of `uname` but the system and the machine",
     "system._variable": "the value of `HOME` and `PATH`, and whether variables of a login are set",
+    "wide_characters._change_case": "of wide characters that are not ASCII",
+    "wide_characters._is_of_class": "of wide characters that are not ASCII",
+    "wide_characters._same_code": "of characters that are not ASCII",
     "system._which_library": "the file and the address that `dladdr` finds",
     "system._why": "the text of `dlerror`, and whether there is one",
 }

@@ -41,6 +41,9 @@ from abiscan.regex import regex
 
 Double = Callable[["Call"], "int | None"]
 
+ADDRESS_OF: Final = "&"
+"""Before the name of a function: not what it returns is meant, but whether the process has it."""
+
 _THREAD_POINTER: Final = HEAP_BASE + 0x10_0000  # the heap proper starts above the thread's block
 _HEAP_START: Final = HEAP_BASE + 0x20_0000
 _HEAP_END: Final = HEAP_BASE + HEAP_SIZE
@@ -65,6 +68,9 @@ _WITHOUT_EFFECT: Final = (
 )
 # Functions whose doubles keep what they are given where no instruction sees it.
 _KEEPS: Final = regex(r"_ZN[KR]*(5torch|3c10|2at)|aoti_torch|torch_|_?Py|__(cuda|hip)")
+# What is there in every process with torch and Python.
+_OF_EVERY_PROCESS: Final = regex(r"_Z|_?Py|_?_?pthread_|__cxa_|_Unwind_|__(?:cuda|hip)|aoti_|torch_|c10_")
+_WORD_SIZE: Final = 8
 _DOUBLE: Final = 64  # bits
 _STREAM_TABLE: Final = 24
 
@@ -126,6 +132,8 @@ class EmulatedProcess:
             binders = (self.bind, self._bind_tls, self._bind_resolver)
             self.images.append(Image(each, self.arch, *binders, number=number, tls_taken=taken))
         self.image = self.images[0]
+        for image in self.images:
+            image.may_lack = self._may_lack
         self._native = self._set_up_code()
         self._set_up_thread()
         for address, value in shared_ids(self.image):
@@ -199,6 +207,11 @@ class EmulatedProcess:
             return False
         content, writable, executable = loaded
         self.machine.map_page(address, content, writable=writable, executable=executable)
+        if image is not None and image.unknown_words:
+            taint = self.machine.taint
+            for at, name in image.unknown_words:
+                taint.mark(at, _WORD_SIZE, taint.answer(ADDRESS_OF + name, at))
+            image.unknown_words.clear()
         return True
 
     def _set_up_code(self) -> dict[str, int]:
@@ -304,6 +317,10 @@ class EmulatedProcess:
         return None
 
     # Imports
+
+    def _may_lack(self, name: str) -> bool:
+        """Whether nobody knows if a function is there that need not be."""
+        return not (_OF_EVERY_PROCESS.match(name) or self.has_double(name) or self._definition(name))
 
     def ask_double(self, name: str) -> None:
         """Call the double of a function of which the code alone would do, since what it is given is recorded."""

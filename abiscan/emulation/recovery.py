@@ -37,6 +37,7 @@ from abiscan.emulation.doubles.system import SYSTEM
 from abiscan.emulation.doubles.torch import torch_doubles
 from abiscan.emulation.doubles.torch_lookups import function_called
 from abiscan.emulation.doubles.torch_registries import FilledRegistries
+from abiscan.emulation.doubles.wide_characters import WIDE_CHARACTERS
 from abiscan.emulation.emulator import Stop
 from abiscan.emulation.environment import asks_machine, is_as_in_torch
 from abiscan.emulation.exceptions import ProcessTermination
@@ -44,7 +45,7 @@ from abiscan.emulation.loader import Image
 from abiscan.emulation.lookups import LookupReader, imported_operators
 from abiscan.emulation.model import EmulationGap, Library, LibraryKind, Lookup, Phase, Registrations
 from abiscan.emulation.named_data import data_of
-from abiscan.emulation.process import Double, EmulatedProcess
+from abiscan.emulation.process import ADDRESS_OF, Double, EmulatedProcess
 from abiscan.emulation.processor import AccessError
 from abiscan.emulation.recorder import NAMESPACE_SEPARATOR, Recorder
 from abiscan.emulation.taint import AnswerDecision
@@ -145,10 +146,13 @@ def _registered_otherwise(
 
 def _dependence(decision: AnswerDecision, image: Image) -> EmulationGap:
     found = decision.source
+    name = demangle(found.function.removeprefix(ADDRESS_OF))
+    is_address = found.function.startswith(ADDRESS_OF)
+    what = f"whether anything defines {name}" if is_address else f"what {name} returns"
     address = found.address - image.base if image.contains(found.address) else None
     return EmulationGap(
         stage=_STAGE,
-        reason=f"what is registered may depend on what {demangle(found.function)} returns, which is not known here",
+        reason=f"what is registered may depend on {what}, which is not known here",
         address=address,
         symbol=None if address is None else image.nearest_symbol(address),
         called=found.function,
@@ -209,6 +213,7 @@ class Recovery:
                 EXCEPTIONS,
                 LIBC,
                 NUMBERS,
+                WIDE_CHARACTERS,
                 CALENDAR,
                 ERROR_CODES,
                 STREAMS,

@@ -79,6 +79,7 @@ class _Cow:
 CXX11: Final = _Cxx11()
 COW: Final = _Cow()
 
+
 def decoded(data: bytes, width: int) -> str:
     """The text of units of a byte or of four, one character for each.
 

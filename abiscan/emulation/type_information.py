@@ -134,7 +134,8 @@ class TypeInformation:
             offset -= (offset >> 55) << 56
             if flags & _VIRTUAL and address:
                 offset = machine.word(machine.word(address) + offset)
-            yield from self.within(base, (address + offset) & 0xFFFF_FFFF_FFFF_FFFF, private=private)
+            place = (address + offset) & 0xFFFF_FFFF_FFFF_FFFF if address else 0  # a null pointer has null parts
+            yield from self.within(base, place, private=private)
 
     def caught(self, wanted: int, thrown: int, address: int) -> int | None:
         """Where a handler of type ``wanted`` sees what was thrown; None if it does not catch it."""

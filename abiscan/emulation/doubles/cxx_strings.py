@@ -490,12 +490,14 @@ def _characters(call: Call) -> int:
 
 @_member("4sizeEv", "6lengthEv", const=True)
 def _size(call: Call) -> int:
+    if not _is_old(call) and call.process.unknown_text is None:
+        return call.machine.word(call.argument(0) + 8)  # of one that is not constructed yet, too: zero
     return len(_text(call))
 
 
 @_member("5emptyEv", const=True)
 def _is_empty(call: Call) -> int:
-    return int(not _text(call))
+    return int(not _size(call))
 
 
 # The private parts of the present string, which unoptimised code calls one by one.
@@ -569,6 +571,11 @@ def _is_local(call: Call) -> int:
 @_private("16_M_get_allocatorEv")
 def _allocator(call: Call) -> int:
     return call.argument(0)
+
+
+@CXX_STRINGS.matching(r"_ZNSaIwE(C[12]E(v|RKS_)|D[12]Ev)$")
+def _construct_allocator(_: Call) -> None:
+    """An object of an empty class."""
 
 
 @CXX_STRINGS.matching(rf"_ZNK{_PRESENT}13get_allocatorEv", r"_ZNKSs13get_allocatorEv")

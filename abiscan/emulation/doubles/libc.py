@@ -13,6 +13,7 @@ from abiscan.emulation.doubles import Doubles, ctype
 from abiscan.emulation.emulator import Stop
 from abiscan.emulation.exceptions import ProcessTermination
 from abiscan.emulation.process import Call, EmulatedProcess
+from abiscan.emulation.strings import wide_text
 from abiscan.regex import regex
 
 _TABLES_AT: Final = 104  # in it, behind 13 pointers
@@ -227,7 +228,14 @@ _NUMBER: Final = regex(rb"\s*([+-]?)(0[xX])?([0-9A-Za-z]*)")
 
 @LIBC.named("strtol", "strtoll", "strtoul", "strtoull", "__isoc23_strtol", "__isoc23_strtoul", "atoi", "atol", "atoll")
 def _parse_integer(call: Call) -> int:
-    text = call.machine.text(call.argument(0))
+    return parse_integer(call, call.machine.text(call.argument(0)))
+
+
+def parse_integer(call: Call, text: bytes, width: int = 1) -> int:
+    """The integer at the beginning of a text; where it ends is stored as (text, end, base) say.
+
+    :param width: of a character in memory
+    """
     base = 10 if call.name.startswith("ato") else call.argument(2) & 0xFF
     match = _NUMBER.match(text)
     assert match is not None
@@ -245,7 +253,7 @@ def _parse_integer(call: Call) -> int:
         call.machine.write(call.process.bind("datum errno"), _ERANGE.to_bytes(4, "little"))
         value = _ALL_ONES if "ul" in call.name else (1 << 63) - (sign != b"-")
     if not call.name.startswith("ato") and call.argument(1):
-        call.machine.set_word(call.argument(1), call.argument(0) + (start + count if count else 0))
+        call.machine.set_word(call.argument(1), call.argument(0) + (start + count if count else 0) * width)
     return -value if sign == b"-" else value
 
 
@@ -263,7 +271,7 @@ class _Arguments(Protocol):
         """The next one, a ``double`` or ``long double``."""
 
 
-def _format(call: Call, form: bytes, arguments: _Arguments) -> bytes:
+def format_text(call: Call, form: bytes, arguments: _Arguments) -> bytes:
     """What ``printf`` makes of its arguments (C11, 7.21.6.1)."""
 
     def convert(match: re.Match[bytes]) -> bytes:
@@ -284,7 +292,9 @@ def _format(call: Call, form: bytes, arguments: _Arguments) -> bytes:
         if kind == b"n":
             raise Stop("a format that stores how long the text is", call.return_address)
         if kind == b"s":
-            text = call.machine.text(value) if value else b"(null)"
+            text = call.machine.text(value) if value and length != b"l" else b"(null)"
+            if value and length == b"l":
+                text = wide_text(call.machine, value).encode("ascii")
             return _padded(text if precision is None else text[: int(precision or b"0")], flags, width)
         if kind == b"c":
             return _padded(bytes((value & 0xFF,)), flags, width)
@@ -332,7 +342,7 @@ def _number(number: int, flags: bytes, width: bytes, precision: bytes | None, ki
 
 def formatted(call: Call, form: int) -> bytes:
     """The text that argument ``form`` describes, of the arguments behind it."""
-    return _format(call, call.machine.text(call.argument(form)), _Passed(call, form + 1))
+    return format_text(call, call.machine.text(call.argument(form)), Passed(call, form + 1))
 
 
 def _long_double(content: bytes) -> float:
@@ -353,7 +363,7 @@ def _long_double(content: bytes) -> float:
 _X87_SIZE: Final = 10
 
 
-class _Passed:
+class Passed:
     """Arguments in registers, then in the stack."""
 
     def __init__(self, call: Call, first: int) -> None:
@@ -371,7 +381,7 @@ class _Passed:
         return self._call.number(index)
 
 
-class _Listed:
+class Listed:
     """Arguments of a ``va_list``: those left in registers, then those in the stack.
 
     SysV psABI, figure 3.34: how far in the saved registers it is, of 48 bytes, and of 176 for numbers, where the stack
@@ -429,8 +439,8 @@ def _print(call: Call) -> int:
 @LIBC.named("vsnprintf", "__vsnprintf_chk")
 def _print_list(call: Call) -> int:
     shift = 2 if "chk" in call.name else 0
-    arguments = _Listed(call, call.argument(3 + shift))
-    text = _format(call, call.machine.text(call.argument(2 + shift)), arguments)
+    arguments = Listed(call, call.argument(3 + shift))
+    text = format_text(call, call.machine.text(call.argument(2 + shift)), arguments)
     return _store_bounded(call, call.argument(0), call.argument(1), text)
 
 
@@ -570,21 +580,6 @@ def _divide(call: Call) -> int:
 @LIBC.named("abs", "labs", "llabs")
 def _absolute(call: Call) -> int:
     return abs(_signed(call.argument(0), 32 if call.name == "abs" else 64))
-
-
-@LIBC.named("wctob", "btowc")
-def _same_code(call: Call) -> int:
-    """In the C locale, wide characters below 128 are those of ``char``; no other is one."""
-    code = _signed(call.argument(0), 32)
-    return code if 0 <= code < 128 else -1
-
-
-@LIBC.named("wcslen")
-def _wide_length(call: Call) -> int:
-    machine, at, length = call.machine, call.argument(0), 0
-    while machine.read(at + 4 * length, 4) != bytes(4):
-        length += 1
-    return length
 
 
 _STATE_OF_STRTOK: Final = "where strtok goes on"
