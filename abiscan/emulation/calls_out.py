@@ -79,6 +79,7 @@ HARMLESS: Final[Mapping[str, str]] = {
 _IN_SYSTEM_FOLDER: Final = "whether there is a file in a folder that every system has, such as `/proc`"
 
 PARTLY_UNKNOWN: Final[Mapping[str, str]] = {
+    "exceptions._torch_error_text": "which functions had been called, in `what()` of a `c10::Error`",
     "exceptions._cast": "a `dynamic_cast` to or from a class that no file has",
     "libc._auxiliary_value": "features of a processor of x86-64, and addresses",
     "libc._directory": "the working directory",

@@ -10,6 +10,7 @@ import zlib
 from typing import Final, Protocol
 
 from abiscan.emulation.doubles import Doubles, ctype
+from abiscan.emulation.doubles.numbers import parsed
 from abiscan.emulation.emulator import Stop
 from abiscan.emulation.exceptions import ProcessTermination
 from abiscan.emulation.process import Call, EmulatedProcess
@@ -271,6 +272,13 @@ class _Arguments(Protocol):
         """The next one, a ``double`` or ``long double``."""
 
 
+def _printed_text(call: Call, address: int, *, wide: bool) -> bytes:
+    """What ``%s`` or ``%ls`` prints."""
+    if not address:
+        return b"(null)"
+    return wide_text(call.machine, address).encode("ascii") if wide else call.machine.text(address)
+
+
 def format_text(call: Call, form: bytes, arguments: _Arguments) -> bytes:
     """What ``printf`` makes of its arguments (C11, 7.21.6.1)."""
 
@@ -292,9 +300,7 @@ def format_text(call: Call, form: bytes, arguments: _Arguments) -> bytes:
         if kind == b"n":
             raise Stop("a format that stores how long the text is", call.return_address)
         if kind == b"s":
-            text = call.machine.text(value) if value and length != b"l" else b"(null)"
-            if value and length == b"l":
-                text = wide_text(call.machine, value).encode("ascii")
+            text = _printed_text(call, value, wide=length == b"l")
             return _padded(text if precision is None else text[: int(precision or b"0")], flags, width)
         if kind == b"c":
             return _padded(bytes((value & 0xFF,)), flags, width)
@@ -372,9 +378,11 @@ class Passed:
         self._numbers = itertools.count()
 
     def integer(self) -> int:
+        """The next one, an integer or a pointer."""
         return self._call.argument(next(self._integers))
 
     def number(self, *, long: bool) -> float:
+        """The next one, a number."""
         index = next(self._numbers)
         if long or index >= len(self._call.process.arch.number_registers):
             raise Stop("a floating-point number in the stack is printed", self._call.return_address)
@@ -402,6 +410,7 @@ class Listed:
             self._end = self._number_end = 0
 
     def integer(self) -> int:
+        """The next one, an integer or a pointer."""
         if self._offset < self._end:
             self._offset += 8
             return self._machine.word(self._saved + self._offset - 8)
@@ -409,6 +418,7 @@ class Listed:
         return self._machine.word(self._overflow - 8)
 
     def number(self, *, long: bool) -> float:
+        """The next one, a number."""
         if long and self._is_x86:
             self._overflow = -(-self._overflow // 16) * 16 + 16
             return _long_double(self._machine.read(self._overflow - 16, _X87_SIZE))
@@ -618,48 +628,86 @@ def _first_of(call: Call) -> int:
     return 0 if at is None else call.argument(0) + at
 
 
-_SCANNED: Final = regex(rb"%(\*?)(\d*)(hh|h|ll|l|z|j|t)?([diuxXsc%n])|\s+|.", re.DOTALL)
-_SCANNED_NUMBERS: Final = {b"d": (rb"[+-]?\d+", 10), b"i": (rb"[+-]?(?:0[xX][0-9a-fA-F]+|\d+)", 0), b"u": (rb"\d+", 10)}
-_HEXADECIMAL: Final = (rb"(?:0[xX])?[0-9a-fA-F]+", 16)
+_SCANNED: Final = regex(rb"%(\*?)(\d*)(hh|h|ll|l|L|z|j|t)?([diouxXsceEfFgGaAn%]|\[\^?\]?[^\]]*\])|\s+|.", re.DOTALL)
+_SCANNED_NUMBERS: Final = {
+    b"d": (rb"[+-]?\d+", 10),
+    b"i": (rb"[+-]?(?:0[xX][0-9a-fA-F]+|\d+)", 0),
+    b"o": (rb"[+-]?[0-7]+", 8),
+    b"u": (rb"[+-]?\d+", 10),
+    b"x": (rb"[+-]?(?:0[xX])?[0-9a-fA-F]+", 16),
+}
 
 
 @LIBC.named("sscanf", "__isoc99_sscanf", "__isoc23_sscanf")
 def _scan(call: Call) -> int:
-    """What ``scanf`` reads of integers, characters and words (C11, 7.21.6.2)."""
+    """What ``scanf`` reads (C11, 7.21.6.2)."""
     text, form = call.machine.text(call.argument(0)), call.machine.text(call.argument(1))
     at, count, targets = 0, 0, itertools.count(2)
     for match in _SCANNED.finditer(form):
         kept, width, length, kind = not match[1], match[2], match[3], match[4]
-        if kind not in (b"c", b"%", b"n") or kind is None:
-            at += len(text[at:]) - len(text[at:].lstrip()) if kind or match[0].isspace() else 0
+        if (kind or match[0].isspace()) and (kind not in (b"c", b"n") and not (kind or b"").startswith(b"[")):
+            at += len(text[at:]) - len(text[at:].lstrip())
         if kind is None and match[0].isspace():
             continue
         if kind is None or kind == b"%":
+            if match[0] == b"%":
+                raise Stop("a format of scanf that is not known here", call.return_address)
             expected = kind or match[0]
             if text[at : at + 1] != expected:
-                break
+                return count if count or at < len(text) else -1
             at += 1
             continue
         if kind == b"n":
             call.machine.write(call.argument(next(targets)), at.to_bytes(4, "little"))
             continue
-        pattern, base = _SCANNED_NUMBERS.get(kind, _HEXADECIMAL if kind in b"xX" else (rb"\S+", 0))
         rest = text[at : at + int(width)] if width else text[at:]
-        found = re.match(rb"." if kind == b"c" else pattern, rest, re.DOTALL)
-        if found is None:
-            return count if count or rest else -1
-        at += found.end()
-        if not kept:
-            continue
-        target = call.argument(next(targets))
-        if kind in b"sc":
-            call.machine.write(target, found[0] + (b"\0" if kind == b"s" else b""))
-        else:
-            size = _BITS.get(length, 64) // 8
-            value = int(found[0], base) & ((1 << 8 * size) - 1)
-            call.machine.write(target, value.to_bytes(size, "little"))
-        count += 1
+        size = _scanned(kind, rest, width)
+        if not size:
+            return count if count or at < len(text) else -1
+        at += size
+        if kept:
+            _store_scanned(call, call.argument(next(targets)), rest[:size], kind, length)
+            count += 1
     return count
+
+
+def _scanned(kind: bytes, rest: bytes, width: bytes) -> int:
+    """How many characters a conversion takes."""
+    if kind in b"eEfFgGaA":
+        return parsed(rest)[1]
+    if kind == b"c":
+        size = int(width or b"1")
+        return size if len(rest) >= size else 0
+    if kind.startswith(b"["):
+        pattern = rb"[^%s]+" % _set_of(kind[2:-1]) if kind.startswith(b"[^") else rb"[%s]+" % _set_of(kind[1:-1])
+    else:
+        pattern, _ = _SCANNED_NUMBERS.get(kind.lower(), (rb"\S+", 0))
+    found = re.match(pattern, rest, re.DOTALL)
+    return found.end() if found else 0
+
+
+def _set_of(characters: bytes) -> bytes:
+    """The characters of a set, as a regular expression has them: a range is one in both."""
+    return re.sub(rb"[\[\]\\^]", lambda match: b"\\" + match[0], characters)
+
+
+def _store_scanned(call: Call, target: int, part: bytes, kind: bytes, length: bytes | None) -> None:
+    if kind in b"eEfFgGaA":
+        if length == b"L":
+            raise Stop("a long double that scanf reads", call.return_address)
+        call.machine.write(target, call.packed(parsed(part)[0], 64 if length == b"l" else 32))
+    elif kind == b"c":
+        call.machine.write(target, part)
+    elif kind == b"s" or kind.startswith(b"["):
+        call.machine.write(target, part + b"\0")
+    else:
+        size = _BITS.get(length, 64) // 8
+        base = _SCANNED_NUMBERS[kind.lower()][1]
+        digits = part.lstrip(b"+-")
+        if not base:
+            base = 16 if digits.lower().startswith(b"0x") else 8 if digits.startswith(b"0") else 10
+        value = int(digits, base) * (-1 if part.startswith(b"-") else 1)
+        call.machine.write(target, (value & ((1 << 8 * size) - 1)).to_bytes(size, "little"))
 
 
 # The C++ runtime
