@@ -48,6 +48,7 @@ _THREAD_POINTER: Final = HEAP_BASE + 0x10_0000  # the heap proper starts above t
 _HEAP_START: Final = HEAP_BASE + 0x20_0000
 _HEAP_END: Final = HEAP_BASE + HEAP_SIZE
 _HEAP_TOP: Final = HEAP_BASE  # holds the address of the first free byte
+_MOST_TLS: Final = 0x8_0000  # bytes of thread-local variables
 _BETWEEN: Final = 16  # bytes between allocations, in which each has its size before it
 _MAX_ALLOCATION: Final = 0x1000_0000
 _VTABLE_FUNCTIONS: Final = IMPORT_SLOT // 8 - 2
@@ -107,6 +108,8 @@ class EmulatedProcess:
         self.own_variables: set[bytes] = set()  # of the environment, that the code itself has set or removed
         self.random_numbers: Iterator[int] | None = None  # of rand(), None where others may have asked before
         self._threads = 1
+        self.thread = 1  # the one that runs
+        self.thread_results: dict[int, int] = {}
         self.locale = 0
         self.character_tables: dict[str, int] = {}  # of <ctype.h>, by the function that locates each
         self.capsules: dict[int, int] = {}
@@ -135,6 +138,9 @@ class EmulatedProcess:
         for image in self.images:
             image.may_lack = self._may_lack
         self._native = self._set_up_code()
+        if any(image.mentions(b"pthread_mutex_trylock") for image in self.images):
+            for name in ("pthread_mutex_lock", "pthread_mutex_unlock"):
+                self.ask_double(name)  # who has a mutex is then of interest
         self._set_up_thread()
         for address, value in shared_ids(self.image):
             self.machine.set_word(address, value)
@@ -236,10 +242,14 @@ class EmulatedProcess:
         machine.vm.reg_write(self.arch.thread_pointer, _THREAD_POINTER)
         machine.set_word(_THREAD_POINTER, _THREAD_POINTER)  # %fs:0 holds the thread pointer itself
         machine.set_word(_THREAD_POINTER + 0x28, CANARY)
+        self._set_up_variables()
+
+    def _set_up_variables(self) -> None:
+        """Thread-local variables as they are at first."""
         for image in self.images:
-            if image.tls is not None and image.tls_end < 0x8_0000:
-                initial = image.file.data[image.tls.offset : image.tls.offset + image.tls.file_size]
-                machine.write(_THREAD_POINTER + image.tls_start, bytes(initial))
+            if image.tls is not None and image.tls_end < _MOST_TLS:
+                initial = bytes(image.file.data[image.tls.offset : image.tls.offset + image.tls.file_size])
+                self.machine.write(_THREAD_POINTER + image.tls_start, initial.ljust(image.tls.size, b"\0"))
 
     def thread_variable(self, module: int, offset: int) -> int:
         """The address of a thread-local variable, from the two words that ``__tls_get_addr`` is given."""
@@ -254,6 +264,26 @@ class EmulatedProcess:
         """The number of a new thread; the one that everything else runs in has number 1."""
         self._threads += 1
         return self._threads
+
+    def run_thread(self, number: int, function: int, argument: int) -> None:
+        """Run a new thread to its end, with thread-local variables of its own."""
+        machine, before = self.machine, self.thread
+        places = [
+            (_THREAD_POINTER + image.tls_start, image.tls.size, image)
+            for image in self.images
+            if image.tls is not None and image.tls_end < _MOST_TLS
+        ]
+        with machine.taint.unseen():
+            saved = [machine.read(at, size) for at, size, _ in places]
+            self._set_up_variables()
+        self.thread = number
+        try:
+            self.thread_results[number] = machine.call(function, argument, is_thread=True)
+        finally:
+            self.thread = before
+        with machine.taint.unseen():
+            for (at, _, _), content in zip(places, saved, strict=True):
+                machine.write(at, content)
 
     # Objects
 
@@ -374,6 +404,9 @@ class EmulatedProcess:
                 f"_ZNK{inner}22what_without_backtraceEv",
             )
             self.machine.write(slot, struct.pack("<6Q", 0, self.bind("_ZTI" + name[4:]), *map(self.bind, members)))
+        elif name.startswith("_ZTVNSt3pmr"):  # two destructors, then these
+            members = tuple(f"pmr {member}" for member in ("destroy", "delete", "allocate", "deallocate", "is equal"))
+            self.machine.write(slot, struct.pack("<7Q", 0, self.bind("_ZTI" + name[4:]), *map(self.bind, members)))
         elif name.startswith("_ZTV"):
             functions = [0, self.bind("_ZTI" + name[4:])]
             functions += [self.bind("virtual function of " + name)] * _VTABLE_FUNCTIONS
@@ -567,6 +600,13 @@ class Call:
         arch = self.process.arch
         content = int.from_bytes(self.packed(value, bits), "little")
         self.machine.vm.reg_write(arch.number_part(arch.number_registers[0]), content)
+
+    def give_numbers(self, *values: float) -> None:
+        """Set the result of a function that returns several ``double``: a ``double _Complex``."""
+        arch = self.process.arch
+        for name, value in zip(arch.number_registers, values, strict=False):
+            content = int.from_bytes(self.packed(value, _DOUBLE), "little")
+            self.machine.vm.reg_write(arch.number_part(name), content)
 
     def give_second(self, value: int) -> None:
         """Set the second word of a result of two words, in registers."""

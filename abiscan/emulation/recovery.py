@@ -423,8 +423,8 @@ class Recovery:
         """Run one function to its end and return its result; None, and a gap, if it does not finish."""
         result = self.attempt(address, arguments, self.most_instructions)
         if isinstance(result, Stop):
-            ends = isinstance(result, ProcessTermination) and self.is_as_in_torch()
-            if isinstance(result, ProcessTermination) and ends and self.is_everywhere_so():
+            ends = isinstance(result, ProcessTermination) and self.recorder.phase is Phase.STATIC_INIT
+            if isinstance(result, ProcessTermination) and self.is_as_in_torch() and self.is_everywhere_so():
                 ends = False
                 symbol = None if (at := self.own(result.address)) is None else self.process.image.nearest_symbol(at)
                 self.recorder.end(result.reason.removeprefix("the code "), result.text, symbol)

@@ -75,7 +75,7 @@ class TorchState:
         self.schema_at: dict[int, int] = {}  # which word of a kernel of so many words leads to the schema
         self.unboxed: dict[int, tuple[int, int]] = {}  # the functor and unboxed function of a kernel, by its position
         self.syntax_error: Callable[[str], str | None] = lambda _: None
-        """Tells what every torch says of a text that none reads as a schema; empty where some may, None for any other."""
+        """Tells what every torch says of a text that none reads as a schema; empty where some may, else None."""
         self.stable_calls: dict[int, str] = {}  # which function of the stable ABI registers, by order
         self.stable_returns: dict[str, int] = {}  # where the first call of each of them returns to
         self._symbols: list[str] = []

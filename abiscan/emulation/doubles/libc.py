@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import re
 import struct
 import zlib
+from collections.abc import Callable
 from typing import Final, Protocol
 
 from abiscan.emulation.doubles import Doubles, ctype
@@ -492,11 +494,6 @@ def _succeed(_: Call) -> int:
     return 0
 
 
-@LIBC.named("pthread_self")
-def _thread(_: Call) -> int:
-    return 1
-
-
 # The system, as an initialiser may look at it: an empty environment on an ordinary machine
 
 
@@ -614,6 +611,54 @@ def _next_word(call: Call) -> int:
     return start
 
 
+@LIBC.named("strsep")
+def _separate(call: Call) -> int:
+    """(where the text is, separators)."""
+    machine, holder = call.machine, call.argument(0)
+    start = machine.word(holder)
+    if not start:
+        return 0
+    text, separators = machine.text(start), machine.text(call.argument(1))
+    size = next((at for at, code in enumerate(text) if code in separators), None)
+    if size is not None:
+        machine.write(start + size, b"\0")
+    machine.set_word(holder, 0 if size is None else start + size + 1)
+    return start
+
+
+@LIBC.named("memrchr")
+def _find_last_in_memory(call: Call) -> int:
+    start, size = call.argument(0), _checked(call, call.argument(2))
+    at = (call.machine.read(start, size) if size else b"").rfind(call.argument(1) & 0xFF)
+    return start + at if at >= 0 else 0
+
+
+@LIBC.named("memmem")
+def _find_bytes(call: Call) -> int:
+    """(memory, its size, what is looked for, its size)."""
+    start, size, wanted = call.argument(0), _checked(call, call.argument(1)), _checked(call, call.argument(3))
+    sought = call.machine.read(call.argument(2), wanted) if wanted else b""
+    at = (call.machine.read(start, size) if size else b"").find(sought)
+    return start + at if at >= 0 else 0
+
+
+@LIBC.named("asprintf", "__asprintf_chk", "vasprintf", "__vasprintf_chk")
+def _print_new(call: Call) -> int:
+    """(where the new text goes[, flag], format, arguments)."""
+    at = 1 + ("chk" in call.name)
+    arguments = Listed(call, call.argument(at + 1)) if "vas" in call.name else Passed(call, at + 1)
+    text = format_text(call, call.machine.text(call.argument(at)), arguments)
+    call.machine.set_word(call.argument(0), call.process.store(text + b"\0"))
+    return len(text)
+
+
+@LIBC.named("strncat", "__strncat_chk")
+def _append_text_bounded(call: Call) -> int:
+    end = call.argument(0) + len(call.machine.text(call.argument(0)))
+    call.machine.write(end, call.machine.text(call.argument(1))[: call.argument(2)] + b"\0")
+    return call.argument(0)
+
+
 @LIBC.named("strspn", "strcspn")
 def _span(call: Call) -> int:
     text, characters = call.machine.text(call.argument(0)), call.machine.text(call.argument(1))
@@ -708,6 +753,103 @@ def _store_scanned(call: Call, target: int, part: bytes, kind: bytes, length: by
             base = 16 if digits.lower().startswith(b"0x") else 8 if digits.startswith(b"0") else 10
         value = int(digits, base) * (-1 if part.startswith(b"-") else 1)
         call.machine.write(target, (value & ((1 << 8 * size) - 1)).to_bytes(size, "little"))
+
+
+# Sorting and searching
+
+
+def _order_of(call: Call, compare: int) -> Callable[[bytes, bytes], int]:
+    """The order that a function of the code tells, of two places that it is given."""
+    places: list[int] = []
+
+    def order(first: bytes, second: bytes) -> int:
+        if not places:
+            places.extend(call.process.allocate(len(first)) for _ in range(2))
+        for place, content in zip(places, (first, second), strict=True):
+            call.machine.write(place, content)
+        return _signed(call.machine.call(compare, *places) & 0xFFFF_FFFF, 32)
+
+    return order
+
+
+@LIBC.named("qsort")
+def _sort(call: Call) -> None:
+    """(elements, number, size, comparison); glibc's is a stable one, as long as there is memory."""
+    start, count, size, compare = (call.argument(index) for index in range(4))
+    content = call.machine.read(start, _checked(call, count * size)) if count and size else b""
+    elements = [content[at : at + size] for at in range(0, len(content), size or 1)]
+    order = functools.cmp_to_key(_order_of(call, compare))
+    call.machine.write(start, b"".join(sorted(elements, key=order)))
+
+
+@LIBC.named("bsearch")
+def _search(call: Call) -> int:
+    """(what is looked for, elements, number, size, comparison)."""
+    wanted, start, count, size, compare = (call.argument(index) for index in range(5))
+    low, high = 0, count
+    while low < high:
+        middle = (low + high) // 2
+        found = _signed(call.machine.call(compare, wanted, start + middle * size) & 0xFFFF_FFFF, 32)
+        if not found:
+            return start + middle * size
+        low, high = (middle + 1, high) if found > 0 else (low, middle)
+    return 0
+
+
+# What is printed is lost; how long it is may matter
+
+
+@LIBC.named("printf", "__printf_chk", "fprintf", "__fprintf_chk", "dprintf", "__dprintf_chk")
+def _print_away(call: Call) -> int:
+    return len(formatted(call, int("fprintf" in call.name or "dprintf" in call.name) + ("chk" in call.name)))
+
+
+@LIBC.named("vprintf", "__vprintf_chk", "vfprintf", "__vfprintf_chk")
+def _print_list_away(call: Call) -> int:
+    at = int("vfprintf" in call.name) + ("chk" in call.name)
+    return len(format_text(call, call.machine.text(call.argument(at)), Listed(call, call.argument(at + 1))))
+
+
+@LIBC.named("puts", "fputs")
+def _put_text(call: Call) -> int:
+    return 1
+
+
+@LIBC.named("putchar", "fputc", "putc")
+def _put_character(call: Call) -> int:
+    return call.argument(0) & 0xFF
+
+
+@LIBC.named("fwrite")
+def _put_bytes(call: Call) -> int:
+    """(data, size, number, stream): no other stream than those of the console is open."""
+    return call.argument(2)
+
+
+@LIBC.named("fflush")
+def _flush(_: Call) -> int:
+    """What is printed is lost."""
+    return 0
+
+
+# Parts of libgcc: integers of 128 bits
+
+
+def _long_integer(call: Call, index: int, *, signed: bool) -> int:
+    value = call.argument(index) | call.argument(index + 1) << 64
+    return _signed(value, 128) if signed else value
+
+
+@LIBC.named("__divti3", "__modti3", "__udivti3", "__umodti3")
+def _divide_long(call: Call) -> int:
+    signed = not call.name.startswith("__u")
+    first, second = _long_integer(call, 0, signed=signed), _long_integer(call, 2, signed=signed)
+    if not second:
+        raise Stop("division by zero", call.return_address)
+    quotient = abs(first) // abs(second) * (1 if (first < 0) == (second < 0) else -1)
+    value = quotient if "div" in call.name else first - quotient * second
+    call.give_second(value >> 64 & _ALL_ONES)
+    return value & _ALL_ONES
 
 
 # The C++ runtime

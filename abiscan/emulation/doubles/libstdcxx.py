@@ -369,3 +369,48 @@ def _reverse(call: Call) -> None:
 
 
 _MOST_NODES: Final = 1 << 20
+
+
+# std::pmr: every resource gives memory that is never taken back
+
+
+@LIBSTDCXX.matching(r"_ZNSt3pmr(20get_default_resource|19new_delete_resource)Ev$")
+def _resource(call: Call) -> int:
+    place = call.process.bind("a resource of memory")
+    call.machine.set_word(place, call.process.bind("_ZTVNSt3pmr a resource of memory") + 16)
+    return place
+
+
+@LIBSTDCXX.matching(r"_ZNSt3pmr2[68](un)?synchronized_pool_resourceC[12]ERKNS_12pool_optionsEPNS_15memory_resourceE")
+def _construct_pool(call: Call) -> None:
+    class_name = call.name[len("_ZN") : call.name.index("C", call.name.index("pool_resource"))]
+    call.machine.set_word(call.argument(0), call.process.bind(f"_ZTVN{class_name}E") + 16)
+
+
+@LIBSTDCXX.named("_ZNSt3pmr25monotonic_buffer_resource13_M_new_bufferEmm")
+def _new_buffer(call: Call) -> None:
+    """(this, size, alignment): virtual pointer, then where the buffer is, and how much is left."""
+    size = max(2 * call.argument(1), 128)
+    buffer = call.process.allocate(size, max(call.argument(2), 16))
+    call.machine.write(call.argument(0) + 8, struct.pack("<QQ", buffer, size))
+
+
+@LIBSTDCXX.named("pmr allocate")
+def _allocate_from(call: Call) -> int:
+    """(this, size, alignment)."""
+    return call.process.allocate(call.argument(1), max(call.argument(2), 16))
+
+
+@LIBSTDCXX.named("pmr is equal")
+def _is_same_resource(call: Call) -> int:
+    return int(call.argument(0) == call.argument(1))
+
+
+@LIBSTDCXX.matching(
+    r"_ZNSt3pmr25monotonic_buffer_resource(18_M_release_buffersEv|D[012]Ev)",
+    r"_ZNSt3pmr15memory_resourceD[012]Ev",
+    r"_ZNSt3pmr2[68](un)?synchronized_pool_resource(7releaseEv|D[012]Ev)",
+    r"pmr (destroy|delete|deallocate)$",
+)
+def _keep_memory(_: Call) -> None:
+    """Memory is never reused."""

@@ -6,6 +6,7 @@ arithmetic as far as the functions of Python's ``math`` are; what rounds otherwi
 
 from __future__ import annotations
 
+import cmath
 import collections
 import itertools
 import math
@@ -148,6 +149,44 @@ def _of_long(call: Call) -> None:
         call.give_long_number(_value(_ONE[name], call.long_number(0)))
     else:
         call.give_long_number(_value(_TWO[name], call.long_number(0), call.long_number(1)))
+
+
+# Complex numbers: both parts in a register of their own each
+
+
+def _times(first: complex, second: complex) -> complex:
+    return first * second
+
+
+def _over(first: complex, second: complex) -> complex:
+    try:
+        return first / second
+    except ZeroDivisionError:
+        return complex(math.nan, math.nan)
+
+
+_OF_COMPLEX: Final[dict[str, Callable[[complex], complex]]] = {
+    name: getattr(cmath, name.removeprefix("c"))
+    for name in ("csqrt", "cexp", "clog", "csin", "ccos", "ctan", "csinh", "ccosh", "ctanh")
+}
+_OF_TWO_COMPLEX: Final[dict[str, Callable[[complex, complex], complex]]] = {
+    "__muldc3": _times,
+    "__divdc3": _over,
+    "cpow": pow,
+}
+
+
+@NUMBERS.named(*_OF_COMPLEX, *_OF_TWO_COMPLEX)
+def _of_complex(call: Call) -> None:
+    first = complex(call.number(0), call.number(1))
+    try:
+        if call.name in _OF_COMPLEX:
+            value = _OF_COMPLEX[call.name](first)
+        else:
+            value = _OF_TWO_COMPLEX[call.name](first, complex(call.number(2), call.number(3)))
+    except (ValueError, OverflowError, ZeroDivisionError) as error:
+        raise Stop(f"{call.name} of a number without a result", call.return_address) from error
+    call.give_numbers(value.real, value.imag)
 
 
 @NUMBERS.named(*_both(_TO_INTEGER))

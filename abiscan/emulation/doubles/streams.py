@@ -468,7 +468,8 @@ def _put_number(call: Call) -> int:
 @STREAMS.matching(r"_ZNSolsEe$", r"_ZNSo9_M_insertIeEERSoT_$", r"_ZNSo9_M_insertIPKvEERSoT_$", r"_ZNSolsEPKv$")
 def _put_other(call: Call) -> int:
     """What is on another machine another text: an address, or a number in the stack."""
-    call.answer_is_unknown()
+    if "PKv" not in call.name or call.argument(1):
+        call.answer_is_unknown()
     return _put(call, b"0")
 
 

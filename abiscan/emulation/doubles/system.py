@@ -21,6 +21,8 @@ _UNAME_FIELD: Final = 65  # glibc, bits/utsname.h
 _UNAME: Final = {0: b"Linux"}
 _UNAME_FIELDS: Final = 6
 _RUN: Final = 16  # in the virtual table of std::thread::_State, behind two destructors
+_CHILD: Final = 1000  # a process
+_KIND, _RECURSIVE, _BUSY = 16, 1, 16  # PTHREAD_MUTEX_RECURSIVE_NP, EBUSY
 _TEXT: Final = ("utf-8", "backslashreplace")
 _LC_CTYPE, _LC_ALL = 0, 6  # glibc, bits/locale.h
 _STATE_OF_NO_FILE: Final = 0xFF | 0xFFFF << 32  # file_status: file_type::not_found, perms::unknown
@@ -218,15 +220,68 @@ def _start_thread(call: Call) -> None:
     this, holder = call.argument(0), call.argument(1)
     state = call.machine.word(holder)
     call.machine.set_word(holder, 0)
-    call.machine.set_word(this, call.process.new_thread())
-    call.machine.call(call.machine.word(call.machine.word(state) + _RUN), state, is_thread=True)
+    number = call.process.new_thread()
+    call.machine.set_word(this, number)
+    call.process.run_thread(number, call.machine.word(call.machine.word(state) + _RUN), state)
 
 
 @SYSTEM.named("pthread_create")
 def _create_thread(call: Call) -> int:
     """(thread, attributes, function, argument)."""
-    call.machine.set_word(call.argument(0), call.process.new_thread())
-    call.machine.call(call.argument(2), call.argument(3), is_thread=True)
+    number = call.process.new_thread()
+    call.machine.set_word(call.argument(0), number)
+    call.process.run_thread(number, call.argument(2), call.argument(3))
+    return 0
+
+
+@SYSTEM.named("pthread_join")
+def _join(call: Call) -> int:
+    """(thread, where its result goes)."""
+    if call.argument(1):
+        call.machine.set_word(call.argument(1), call.process.thread_results.get(call.argument(0), 0))
+    return 0
+
+
+@SYSTEM.named("pthread_self")
+def _own_thread(call: Call) -> int:
+    return call.process.thread
+
+
+@SYSTEM.named("fork", "vfork")
+def _fork(call: Call) -> int:
+    """In the parent."""
+    call.answer_is_unknown()
+    return _CHILD
+
+
+# A mutex (bits/struct_mutex.h): how often it is locked, then who has it, and of what kind it is
+
+
+@SYSTEM.named("pthread_mutex_lock", "pthread_mutex_trylock")
+def _lock(call: Call) -> int:
+    mutex, thread = call.argument(0), call.process.thread
+    count, owner = struct.unpack("<I4xI", call.machine.read(mutex, 12))
+    is_recursive = call.machine.byte(mutex + _KIND) & 3 == _RECURSIVE
+    if count and not (is_recursive and owner == thread):
+        if call.name == "pthread_mutex_trylock":
+            return _BUSY
+        raise Stop("the code waits for another thread", call.return_address)
+    call.machine.write(mutex, struct.pack("<I", count + 1))
+    call.machine.write(mutex + 8, struct.pack("<I", thread))
+    return 0
+
+
+@SYSTEM.named("pthread_mutex_unlock")
+def _unlock(call: Call) -> int:
+    mutex = call.argument(0)
+    count = int.from_bytes(call.machine.read(mutex, 4), "little")
+    call.machine.write(mutex, struct.pack("<I", max(count - 1, 0)))
+    return 0
+
+
+@SYSTEM.named("pthread_rwlock_tryrdlock", "pthread_rwlock_trywrlock")
+def _try_to_lock(call: Call) -> int:
+    call.answer_is_unknown()
     return 0
 
 
@@ -235,7 +290,7 @@ def _end_thread(call: Call) -> None:
     call.machine.set_word(call.argument(0), 0)
 
 
-@SYSTEM.named("pthread_join", "pthread_detach", "sched_yield", "usleep", "sleep", "nanosleep", "clock_nanosleep")
+@SYSTEM.named("pthread_detach", "sched_yield", "usleep", "sleep", "nanosleep", "clock_nanosleep")
 def _done(_: Call) -> int:
     return 0
 
@@ -251,7 +306,7 @@ def _done(_: Call) -> int:
     r"_ZNSt6thread6_StateD[012]Ev",
     r"_ZNSt8ios_baseC[12]Ev",
     r"_ZNSt8ios_baseD[012]Ev",
-    r"pthread_(mutex|rwlock)_(try|timed)?(lock|rdlock|wrlock|unlock)$",
+    r"pthread_(mutex_timed|rwlock_(timed)?)(lock|rdlock|wrlock|unlock)$",
 )
 def _nothing(_: Call) -> int:
     """Nothing else runs at the same time that could wait, or be waited for."""
