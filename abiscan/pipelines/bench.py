@@ -11,6 +11,7 @@ from abiscan.extension.examined import ExaminedTarget
 from abiscan.findings import Rule
 from abiscan.gpu.devices import Hardware
 from abiscan.inputs.files import Files
+from abiscan.inputs.kinds import TargetKind
 from abiscan.inputs.image_files import users_of_torch
 from abiscan.inputs.package_files import Package
 from abiscan.inputs.session import Session
@@ -50,6 +51,8 @@ class Bench:
         hardware: Hardware | None = None,
     ) -> None:
         self._packages = packages
+        self._sources = sources
+        self._hardware = hardware or Hardware()
         self._read: dict[tuple[Source, str], ReadPackage | None] = {}
         self._readings: dict[Package, PackageReading] = {}
         self._files = session.files()
@@ -155,6 +158,8 @@ class Bench:
 
         :param results: those of ``judge`` for the target
         """
+        if self.target(source, name).target.kind is TargetKind.MODEL:
+            return self._model(source, name, results)
         package = self._read_package(source, name)
         if package is None:
             return None
@@ -162,6 +167,22 @@ class Bench:
         said = f": {result.error}" if result.error else ""
         _log.debug("package %s on torch %s: %s%s", result.name, result.torch_build or name, result.verdict.value, said)
         return result
+
+    def _model(self, source: Source, name: str, results: Sequence[Result]) -> PackageResult:
+        from abiscan.pipelines.model import model_result  # few targets are one
+        from abiscan.pipelines.model_providers import ModelProviders
+
+        torch = self._judges[name].torch
+        providers = ModelProviders(self, [other for other in self._sources if other != source], name, torch)
+        result = model_result(self.target(source, name), torch, results, providers, self._hardware)
+        said = f": {result.error}" if result.error else ""
+        _log.debug("model %s on torch %s: %s%s", result.name, result.torch_build or name, result.verdict.value, said)
+        return result
+
+    def definitions(self, source: Source, name: str) -> Mapping[str, str]:
+        """The operators that the Python code of a package defines, and where: see ``ReadPackage``."""
+        package = self._read_package(source, name)
+        return package.definitions if package else {}
 
     def _read_package(self, source: Source, name: str) -> ReadPackage | None:
         target, key = self.target(source, name), (source, name)
