@@ -4,8 +4,9 @@
     PYTHONPATH=torches/2.7.1 LD_LIBRARY_PATH=stubs/2.7.1 python tools/make_models.py OUTPUT
 
 The files are named after what is in them. Where torchvision or torchaudio cannot be imported, their operators are
-defined as they define them, since TorchScript saves calls of these alike. ``--compiled`` adds the package of AOTInductor, which takes a C++ compiler and a minute. The seed is fixed and
-no path is left in a file, so the same torch makes the same bytes, but for compiled code.
+defined as they define them, since TorchScript saves calls of these alike. ``--compiled`` adds the package of
+AOTInductor, which takes a C++ compiler and a minute. The seed is fixed, so the same torch makes the same bytes, but for
+compiled code.
 """
 
 from __future__ import annotations
@@ -23,11 +24,15 @@ from torch import nn
 
 BOX_OPERATORS = (
     "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
-    "roi_align(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width, "
-    "int sampling_ratio, bool aligned) -> Tensor",
+    (
+        "roi_align(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width, "
+        "int sampling_ratio, bool aligned) -> Tensor"
+    ),
 )
 SOUND_OPERATORS = ("_lfilter(Tensor waveform, Tensor a_coeffs, Tensor b_coeffs) -> Tensor",)
-_LIBRARIES: list[torch.library.Library] = []
+_LIBRARIES: list[Any] = []
+_JIT: Any = torch.jit  # not annotated in torch
+_LIBRARY: Any = torch.library
 Saver = Callable[[str], object]
 
 
@@ -50,8 +55,8 @@ class Several(nn.Module):
         """Run it."""
         parts = [x]
         for number in range(count):
-            parts.append(torch.div(x, number + 1, rounding_mode="floor").add(x, alpha=2))
-        text = "torch.nothing({})".format(len(parts))
+            parts.append(torch.div(x, number + 1, rounding_mode="floor").add(x, alpha=2))  # noqa: PERF401 - TorchScript compiles it
+        text = f"torch.nothing({len(parts)})"
         if len(text) > 1000:
             raise ValueError(text)
         return torch.cat(parts, dim=0).sum(dim=[0], keepdim=True)
@@ -72,7 +77,7 @@ class Boxes(nn.Module):
         """Run it."""
         kept = torch.ops.torchvision.nms(boxes, scores, 0.5)
         rois = torch.cat([torch.zeros([len(kept), 1]), boxes[kept]], dim=1)
-        return torch.ops.torchvision.roi_align(image, rois, 1.0, 2, 2, 2, False)  # type: ignore[no-any-return]
+        return torch.ops.torchvision.roi_align(image, rois, 1.0, 2, 2, 2, False)  # type: ignore[no-any-return]  # noqa: FBT003
 
 
 class Sound(nn.Module):
@@ -88,43 +93,51 @@ def savers(*, compiled: bool) -> dict[str, Saver]:
     torch.manual_seed(0)
     small, x = Small().eval(), torch.ones(2, 4)
     files: dict[str, Saver] = {
-        "script.pt": lambda path: torch.jit.script(small).save(path),
-        "trace.pt": lambda path: torch.jit.trace(small, x).save(path),
-        "several.pt": lambda path: torch.jit.script(Several()).save(path),
-        "mobile.ptl": lambda path: torch.jit.script(small)._save_for_lite_interpreter(path),
+        "script.pt": lambda path: _JIT.script(small).save(path),
+        "trace.pt": lambda path: _JIT.trace(small, x).save(path),
+        "several.pt": lambda path: _JIT.script(Several()).save(path),
+        "mobile.ptl": lambda path: _JIT.script(small)._save_for_lite_interpreter(path),
         "state.pt": lambda path: torch.save(small.state_dict(), path),
         "module.pt": lambda path: torch.save(nn.Sequential(nn.Linear(4, 3)), path),
         "legacy.pt": lambda path: torch.save(small.state_dict(), path, _use_new_zipfile_serialization=False),
-        "export.pt2": lambda path: torch.export.save(torch.export.export(small, (x,)), path),
+        "export.pt2": lambda path: torch.export.save(_exported(small, (x,)), path),
     }
     if hasattr(torch.library, "custom_op"):
         schema = "(Tensor x) -> Tensor"
         twice = torch.library.custom_op("abiscan_models::twice", lambda x: x * 2, mutates_args=(), schema=schema)
         twice.register_fake(torch.empty_like)
-        files["custom.pt2"] = lambda path: torch.export.save(torch.export.export(Custom(), (x,)), path)
-        files["custom.pt"] = lambda path: torch.jit.trace(Custom(), x).save(path)
+        files["custom.pt2"] = lambda path: torch.export.save(_exported(Custom(), (x,)), path)
+        files["custom.pt"] = lambda path: _JIT.trace(Custom(), x).save(path)
     if _has("torchvision") or _defined("torchvision", BOX_OPERATORS):
         boxes = torch.tensor([[0.0, 0.0, 4.0, 4.0], [0.0, 0.0, 4.0, 3.9], [1.0, 1.0, 3.0, 3.0]])
         arguments = boxes, torch.tensor([0.9, 0.8, 0.7]), torch.ones(1, 1, 8, 8)
-        files["boxes.pt"] = lambda path: torch.jit.script(Boxes()).save(path)
+        files["boxes.pt"] = lambda path: _JIT.script(Boxes()).save(path)
         if _has("torchvision"):
-            files["boxes.pt2"] = lambda path: torch.export.save(torch.export.export(Boxes(), arguments), path)
+            files["boxes.pt2"] = lambda path: torch.export.save(_exported(Boxes(), arguments), path)
     if _has("torchaudio") or _defined("torchaudio", SOUND_OPERATORS):
-        files["sound.pt"] = lambda path: torch.jit.script(Sound()).save(path)
+        files["sound.pt"] = lambda path: _JIT.script(Sound()).save(path)
     if compiled:
         inductor = importlib.import_module("torch._inductor")
-        exported = torch.export.export(small, (x,))
+        exported = _exported(small, (x,))
         files["aoti.pt2"] = lambda path: inductor.aoti_compile_and_package(exported, package_path=path)
     return files
 
 
 def _defined(namespace: str, operators: Sequence[str]) -> bool:
     """Define operators as their package does, without kernels: code that calls them is saved alike."""
-    library = torch.library.Library(namespace, "FRAGMENT")
+    library = _LIBRARY.Library(namespace, "FRAGMENT")
     for operator in operators:
         library.define(operator)
     _LIBRARIES.append(library)
     return True
+
+
+def _exported(module: nn.Module, arguments: tuple[Any, ...]) -> Any:
+    """An exported program that does not tell where its sources lie."""
+    program = torch.export.export(module, arguments)
+    for node in program.graph.nodes:
+        node.meta.pop("stack_trace", None)
+    return program
 
 
 def _has(package: str) -> bool:
@@ -143,15 +156,12 @@ def main() -> int:
     arguments = parser.parse_args()
     arguments.output.mkdir(parents=True, exist_ok=True)
     warnings.simplefilter("ignore")
-    missed: dict[str, Any] = {}
     for name, save in savers(compiled=arguments.compiled).items():
         try:
             save(str(arguments.output / name))
-        except Exception as error:  # noqa: BLE001 - what an older torch cannot save is left out, and named
-            missed[name] = error
+        except Exception as error:  # noqa: BLE001, PERF203 - what an older torch cannot save is left out, and named
+            print(f"{name}: {type(error).__name__}: {error}", file=sys.stderr)
     print(f"torch {torch.__version__}: {sorted(path.name for path in arguments.output.iterdir())}")
-    for name, error in missed.items():
-        print(f"{name}: {type(error).__name__}: {error}", file=sys.stderr)
     return 0
 
 

@@ -62,7 +62,8 @@ for path in sys.argv[1:]:
             pass
     except BaseException as raised:
         error = {"call": call, "exception": type(raised).__name__, "message": str(raised)}
-    print("RECORD", json.dumps({"model": "/".join(path.split("/")[-2:]), "torch": torch.__version__, "error": error}), flush=True)
+    model = "/".join(path.split("/")[-2:])
+    print("RECORD", json.dumps({"model": model, "torch": torch.__version__, "error": error}), flush=True)
 '''
 
 
@@ -71,7 +72,8 @@ def record(models: list[Path], torch: str | None) -> list[str]:
 
     :param torch: the folder that it lies in, and that of the stand-ins, after a colon; None for that of this Python
     """
-    paths = [str(path) for folder in models for path in sorted(folder.iterdir()) if path.suffix in (".pt", ".pt2", ".ptl")]
+    files = [path for folder in models for path in sorted(folder.iterdir())]
+    paths = [str(path) for path in files if path.suffix in (".pt", ".pt2", ".ptl")]
     environment = dict(os.environ)
     if torch:
         folder, _, stubs = torch.partition(":")

@@ -47,8 +47,11 @@ PICKLE_MAGIC: Final = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
 
 
 def begins_like_model(head: bytes) -> bool:
-    """Whether a file begins like a saved model: like a zip archive, or like what ``torch.save`` wrote before 1.6."""
-    return head.startswith((_LOCAL_MAGIC, _EMPTY_MAGIC)) or head.startswith(PICKLE_MAGIC[: len(head)] or b"-")
+    """Whether a file begins like a saved model: like a zip archive, or like what ``torch.save`` wrote before 1.6.
+
+    :param head: its first bytes, as many as ``PICKLE_MAGIC`` has
+    """
+    return head == PICKLE_MAGIC or head.startswith((_LOCAL_MAGIC, _EMPTY_MAGIC))
 
 
 class ModelMember:

@@ -18,8 +18,8 @@ from abiscan.errors import InputError, NoExtensionError
 from abiscan.inputs import disk, package_files
 from abiscan.inputs.files import Archive, DiskFile, ElfSource, Files, Wheel, exists, installed_path
 from abiscan.inputs.image_files import ImageFile, read_image_files, users_of_torch
-from abiscan.inputs.model_archive import PICKLE_MAGIC, ModelArchive, begins_like_model
 from abiscan.inputs.kinds import WHEEL_SUFFIX, TargetKind, kind_of, may_be_package
+from abiscan.inputs.model_archive import PICKLE_MAGIC, ModelArchive, begins_like_model
 from abiscan.inputs.package_files import Package
 from abiscan.inputs.packages import FIX, SHARED_OBJECT, Distribution, FetchedWheel, RemoteWheel, is_library
 from abiscan.regex import regex
@@ -113,6 +113,11 @@ class Target(Struct, frozen=True, kw_only=True):
     def is_python(self) -> bool:
         """Whether it is a package without anything that is compiled."""
         return self.package is not None and not self.libraries and not self.unreadable and not self.images
+
+    @property
+    def is_model(self) -> bool:
+        """Whether it is a saved model, which need not have a library."""
+        return self.kind is TargetKind.MODEL
 
     def require_extensions(self) -> None:
         """Reject a package that does not use torch.
@@ -250,15 +255,17 @@ def _read_object(path: Path, files: Files) -> Target:
 def _read_model(path: Path, files: Files) -> Target:
     """Read the libraries of a saved model; the rest of it is read where a verdict on it is found."""
     root, extensions, unreadable = str(path.absolute()), list[Extension](), list[tuple[str, InputError]]()
-    if not DiskFile(path).head(len(PICKLE_MAGIC)) == PICKLE_MAGIC:
+    if DiskFile(path).head(len(PICKLE_MAGIC)) != PICKLE_MAGIC:
         archive = ModelArchive(path)
         files.mount(archive, root)
         for name in archive.libraries():
+            location = posixpath.join(root, name)
             try:
-                extensions.append(_extension(name, posixpath.join(root, name), archive.member(name)))
-                files.put(extensions[-1].location, extensions[-1].facts)
+                extensions.append(_extension(name, location, archive.member(name)))
             except InputError as error:
                 unreadable.append((name, error))
+                continue
+            files.put(location, extensions[-1].facts)
     return Target(
         name=str(path),
         kind=TargetKind.MODEL,

@@ -9,9 +9,7 @@ from abiscan.models.model import OperatorCall
 
 UPGRADED: Final = frozenset(
     f"aten::{name}"
-    for name in (
-        *("div", "div_", "full", "gelu", "linspace", "logspace", "_test_serialization_subcmul"),
-    )
+    for name in (*("div", "div_", "full", "gelu", "linspace", "logspace", "_test_serialization_subcmul"),)
 )
 """The operators that torch replaces in older archives (``torch/csrc/jit/operator_upgraders/version_map.h``)."""
 

@@ -17,13 +17,27 @@ LOAD_SCRIPT: Final = "torch.jit.load"
 LOAD_MOBILE: Final = "torch.jit.mobile._load_for_lite_interpreter"
 LOAD_PICKLE: Final = "torch.load"
 LOAD_AOTI: Final = "torch._inductor.aoti_load_package"
-LOAD_LIBRARY: Final = "AOTIModelContainerRunner"
+LOAD_LIBRARY: Final = "torch._export.aot_load"
 RUN: Final = "the first run"
 
 _STORAGES: Final = ("torch.", "torch.storage.")
 _TYPES: Final = frozenset(
-    "float16 float32 float64 half float double bfloat16 int8 int16 int32 int64 uint8 short int long bool complex32 "
-    "complex64 complex128 qint8 quint8 qint32 quint4x2 quint2x4 strided sparse_coo".split()
+    (
+        *(
+            "float16",
+            "float32",
+            "float64",
+            "half",
+            "float",
+            "double",
+            "bfloat16",
+            "complex32",
+            "complex64",
+            "complex128",
+        ),
+        *("int8", "int16", "int32", "int64", "uint8", "short", "int", "long", "bool", "strided", "sparse_coo"),
+        *("qint8", "quint8", "qint32", "quint4x2", "quint2x4"),
+    )
 )
 _PYTHON_2: Final = {
     "__builtin__": "builtins",
@@ -270,32 +284,50 @@ def _is_allowed(name: str, allowed: Collection[str]) -> bool:
     return is_storage or (module == "torch" and (last in _TYPES or last.startswith(("per_", "uint", "int", "float"))))
 
 
+# torch/serialization.py and torch/_weights_only_unpickler.py, the same from 2.6 on.
+_UNSAFE: Final = (
+    "In PyTorch 2.6, we changed the default value of the `weights_only` argument in `torch.load` from `False` to "
+    "`True`. Re-running `torch.load` with `weights_only` set to `False` will likely succeed, but it can result in "
+    "arbitrary code execution. Do it only if you got the file from a trusted source."
+)
+_MORE: Final = (
+    "\n\nCheck the documentation of torch.load to learn more about types accepted by default with weights_only "
+    "https://pytorch.org/docs/stable/generated/torch.load.html."
+)
+_REFUSED: Final = (
+    "Weights only load failed. This file can still be loaded, to do so you have two options, \033[1mdo those steps "
+    f"only if you trust the source of the checkpoint\033[0m. \n\t(1) {_UNSAFE}\n\t(2) Alternatively, to load with "
+    "`weights_only=True` please check the recommended steps in the following error message.\n\tWeightsUnpickler error: "
+    "Unsupported global: GLOBAL {name} was not an allowed global by default. Please use "
+    "`torch.serialization.add_safe_globals([{name}])` or the `torch.serialization.safe_globals([{name}])` context "
+    f"manager to allowlist this global if you trust this class/function.{_MORE}"
+)
+_BLOCKED_MODULES: Final = ("sys", "os", "posix", "nt")
+_BLOCKED: Final = (
+    f"Weights only load failed. {_UNSAFE}\nTrying to load unsupported GLOBAL {{name}} whose module {{module}} is "
+    f"blocked.{_MORE}"
+)
+
+
 def refused_pickle(model: SavedModel, loaders: Loaders, release: str) -> Refusal | None:
     """Why ``torch.load`` refuses a pickle by default; None if it does not."""
     refused = refused_globals(model, loaders) if loaders.weights_only else []
     if not refused:
         return None
     name = refused[0]
-    said = (
-        f"WeightsUnpickler error: Unsupported global: GLOBAL {name} was not an allowed global by default. Please use "
-        f"`torch.serialization.add_safe_globals([{name}])` or the `torch.serialization.safe_globals([{name}])` "
-        "context manager to allowlist this global if you trust this class/function."
-    )
+    module = name.rpartition(".")[0]
     return Refusal(
         rule="model-pickles-classes",
         call=LOAD_PICKLE,
         exception="UnpicklingError",
-        message=f"Weights only load failed. {said}",
+        message=_BLOCKED.format(name=name, module=module) if module in _BLOCKED_MODULES else _REFUSED.format(name=name),
         why=f"{release} loads weights only by default, and the file needs {listed(refused)}",
         fix="if you trust the file: torch.load(..., weights_only=False); better, save a state_dict",
-        exact=False,
         evidence=tuple(refused),
     )
 
 
-def missing_functions(
-    exports: Collection[str], loaders: Loaders, version: TorchVersion
-) -> tuple[list[str], list[str]]:
+def missing_functions(exports: Collection[str], loaders: Loaders, version: TorchVersion) -> tuple[list[str], list[str]]:
     """The functions that a release asks a model's library for and that it does not have: required ones, and others.
 
     :param exports: the names that the library exports

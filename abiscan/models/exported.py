@@ -16,7 +16,9 @@ from abiscan.errors import InputError
 from abiscan.models.model import OperatorCall
 from abiscan.regex import regex
 
-_TARGET: Final = regex(r"torch\.ops\.(?P<namespace>\w+)\.(?P<name>\w+)(?:\.(?P<overload>\w+))?", )
+_TARGET: Final = regex(
+    r"torch\.ops\.(?P<namespace>\w+)\.(?P<name>\w+)(?:\.(?P<overload>\w+))?",
+)
 _HIGHER_ORDER: Final = "higher_order"
 _FIX: Final = "save the model again: it is damaged, or made to harm"
 _CLASS: Final = regex(r"__torch__\.torch\.classes\.(\w+)\.(\w+)")

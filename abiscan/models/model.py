@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
+from typing import Final
 
 from msgspec import Struct, field
+
+CREATES_MODEL: Final = "AOTInductorModelContainerCreateWithDevice"
+"""The function that every library of AOTInductor exports: torch makes the model with it."""
 
 
 class ModelFormat(enum.Enum):

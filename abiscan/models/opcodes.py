@@ -21,8 +21,11 @@ _FIX: Final = "save the model again: it is damaged, or made to harm"
 _MARK: Final = object()
 _CONSTANTS: Final = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
 _WITH_VALUE: Final = frozenset(
-    "INT BININT BININT1 BININT2 LONG LONG1 LONG4 STRING BINSTRING SHORT_BINSTRING BINBYTES SHORT_BINBYTES BINBYTES8 "
-    "BYTEARRAY8 UNICODE SHORT_BINUNICODE BINUNICODE BINUNICODE8 FLOAT BINFLOAT".split()
+    (
+        *("INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4", "FLOAT", "BINFLOAT"),
+        *("STRING", "BINSTRING", "SHORT_BINSTRING", "UNICODE", "SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8"),
+        *("BINBYTES", "SHORT_BINBYTES", "BINBYTES8", "BYTEARRAY8"),
+    )
 )
 
 
@@ -71,6 +74,8 @@ def read_pickle(data: bytes, subject: str, start: int = 0) -> Pickle:
             if number > _MAX_OPCODES or len(stack) > _MAX_DEPTH:
                 raise InputError(subject, "is a pickle of more instructions than any model's", _FIX)
             if opcode.name == "STOP":
+                if stack[-1] is _MARK:
+                    raise ValueError("it ends inside of a value")
                 return Pickle(value=stack[-1], globals=tuple(names), end=stream.tell())
             _step(opcode.name, argument, stack, memo, names)
     except (ValueError, IndexError, KeyError, TypeError, AttributeError, RecursionError, MemoryError) as error:
@@ -90,7 +95,7 @@ def _step(name: str, argument: Any, stack: list[Any], memo: dict[int, object], n
         stack.append(memo[int(argument)])
     elif name in ("GLOBAL", "STACK_GLOBAL", "EXT1", "EXT2", "EXT4"):
         stack.append(_global(name, argument, stack, names))
-    elif name in ("PROTO", "FRAME"):
+    elif name in ("PROTO", "FRAME", "READONLY_BUFFER"):
         return
     else:
         _ON_STACK[name](stack) if name != "PERSID" else stack.append(Persistent(argument))
@@ -200,8 +205,8 @@ def _persistent(stack: list[Any]) -> None:
 
 _ON_STACK: Final = {
     "MARK": lambda stack: stack.append(_MARK),
-    "POP": lambda stack: stack.pop(),
-    "POP_MARK": lambda stack: _marked(stack),
+    "POP": list.pop,
+    "POP_MARK": _marked,
     "DUP": lambda stack: stack.append(stack[-1]),
     "EMPTY_TUPLE": lambda stack: stack.append(()),
     "TUPLE": lambda stack: stack.append(tuple(_marked(stack))),
@@ -227,5 +232,4 @@ _ON_STACK: Final = {
     "BUILD": _build,
     "BINPERSID": _persistent,
     "NEXT_BUFFER": lambda stack: stack.append(b""),
-    "READONLY_BUFFER": lambda stack: None,
 }

@@ -218,9 +218,9 @@ def _torchscript(archive: ModelArchive, inside: dict[str, str]) -> SavedModel:
     calls: list[OperatorCall] = []
     classes: dict[str, None] = {}
     gaps: list[str] = []
-    for name in inside:
+    for name, member in inside.items():
         if name.startswith("code/") and name.endswith(".py"):
-            source = archive.content(inside[name]).decode("utf-8", "replace")
+            source = archive.content(member).decode("utf-8", "replace")
             of_file, parsed = torchscript.calls_in(source, name)
             calls += of_file
             classes |= dict.fromkeys(torchscript.classes_in(source))

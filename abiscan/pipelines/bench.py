@@ -11,14 +11,15 @@ from abiscan.extension.examined import ExaminedTarget
 from abiscan.findings import Rule
 from abiscan.gpu.devices import Hardware
 from abiscan.inputs.files import Files
-from abiscan.inputs.kinds import TargetKind
 from abiscan.inputs.image_files import users_of_torch
+from abiscan.inputs.kinds import TargetKind
 from abiscan.inputs.package_files import Package
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source, name_of, read_target
 from abiscan.inputs.version import TorchVersion, number_of
 from abiscan.linkage.declaration import Declaration
 from abiscan.linkage.resolve import Resolver
+from abiscan.models.model import CREATES_MODEL
 from abiscan.pipelines.beside import Beside
 from abiscan.pipelines.judge import Judge
 from abiscan.pipelines.package import PackageReading, ReadPackage, package_result
@@ -158,7 +159,7 @@ class Bench:
 
         :param results: those of ``judge`` for the target
         """
-        if self.target(source, name).target.kind is TargetKind.MODEL:
+        if self._is_model(source, name):
             return self._model(source, name, results)
         package = self._read_package(source, name)
         if package is None:
@@ -167,6 +168,14 @@ class Bench:
         said = f": {result.error}" if result.error else ""
         _log.debug("package %s on torch %s: %s%s", result.name, result.torch_build or name, result.verdict.value, said)
         return result
+
+    def _is_model(self, source: Source, name: str) -> bool:
+        """Whether a target is a saved model, or the library of one that AOTInductor has compiled."""
+        target = self.target(source, name).target
+        of_library = self._packages and target.kind is TargetKind.LIBRARY
+        return target.is_model or (
+            of_library and any(one.facts.symbols.find(CREATES_MODEL) for one in target.extensions)
+        )
 
     def _model(self, source: Source, name: str, results: Sequence[Result]) -> PackageResult:
         from abiscan.pipelines.model import model_result  # few targets are one

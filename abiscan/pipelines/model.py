@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from abiscan.binary.elf import Machine
 from abiscan.dispatch import torchscript
@@ -16,11 +15,8 @@ from abiscan.extension.examined import ExaminedTarget
 from abiscan.findings import Effect, Evidence, Finding
 from abiscan.gpu.devices import Hardware
 from abiscan.inputs import system
-from abiscan.inputs.version import TorchVersion
 from abiscan.models.calls import UPGRADED, fits
 from abiscan.models.compatibility import (
-    LOAD_EXPORTED,
-    LOAD_SCRIPT,
     RUN,
     Refusal,
     load_call,
@@ -84,6 +80,8 @@ def saved_model(target: ExaminedTarget) -> SavedModel:
     from abiscan.inputs.files import DiskFile
 
     path = Path(target.target.name)
+    if not target.target.is_model:
+        return SavedModel(format=ModelFormat.AOTI, layout=Layout.LIBRARY)
     return _read(str(path), DiskFile(path).fingerprint())
 
 
@@ -190,7 +188,9 @@ class _Judgement:
 
     def _functions(self, loaders: Loaders) -> Iterator[tuple[str, list[str], list[str]]]:
         version = self._release.torch_version
-        for extension in self._target.extensions if version else ():
+        if version is None:
+            return
+        for extension in self._target.extensions:
             exports = {name for name in loaders.symbols if extension.facts.symbols.find(name)}
             yield extension.name, *missing_functions(exports, loaders, version)
 
@@ -232,8 +232,7 @@ class _Judgement:
         calls: dict[str, list[OperatorCall]] = {}
         for call in self._model.operators:
             calls.setdefault(call.name, []).append(call)
-        for name in calls:
-            yield self._operator(name, calls[name])
+        yield from (self._operator(name, of_name) for name, of_name in calls.items())
 
     @functools.cached_property
     def _bases(self) -> dict[str, list[str]]:
@@ -320,7 +319,9 @@ class _Judgement:
                 why=f"it calls {listed(names)}, which {self._whom(missing)} not have",
                 fix=self._fix(missing),
                 exact=exact,
-                evidence=tuple(f"{operator.name} ({operator.at})" if operator.at else operator.name for operator in missing),
+                evidence=tuple(
+                    f"{operator.name} ({operator.at})" if operator.at else operator.name for operator in missing
+                ),
             )
         if changed:
             names = [operator.name for operator in changed]

@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
 
 from abiscan.errors import InputError
+from abiscan.extension.examined import ExaminedTarget
+from abiscan.findings import Rule
 from abiscan.inputs import packages
 from abiscan.inputs.kinds import TargetKind
 from abiscan.inputs.sources import Source, name_of
 from abiscan.models.namespaces import PACKAGES
 from abiscan.pipelines.model import Brought
+from abiscan.results.check import Result
 from abiscan.results.verdict import Verdict
 from abiscan.torches.torch import Torch
 
-if TYPE_CHECKING:
-    from abiscan.pipelines.bench import Bench
+
+class Targets(Protocol):
+    """The other targets on several torches: ``Bench`` has them."""
+
+    def target(self, source: Source, name: str | None = None) -> ExaminedTarget:
+        """A target, placed next to a torch."""
+
+    def judge(self, source: Source, name: str, rules: Sequence[Rule]) -> tuple[Result, ...]:
+        """The results for its extensions."""
+
+    def definitions(self, source: Source, name: str) -> Mapping[str, str]:
+        """The operators that its Python code defines."""
 
 
 class ModelProviders:
@@ -26,7 +39,7 @@ class ModelProviders:
     :param name: of the torch
     """
 
-    def __init__(self, bench: Bench, sources: Sequence[Source], name: str, torch: Torch) -> None:
+    def __init__(self, bench: Targets, sources: Sequence[Source], name: str, torch: Torch) -> None:
         self._bench = bench
         self._sources = sources
         self._name = name

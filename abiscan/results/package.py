@@ -201,7 +201,9 @@ class PackageResult(Struct, frozen=True, kw_only=True):
         if self.verdict is PackageVerdict.CORRUPTS:
             return "loads, then corrupts memory"
         packages = dict.fromkeys(operator.brought_by for operator in model.operators if operator.brought_by)
-        return f"works, once {listed(packages)} {'is' if len(packages) == 1 else 'are'} imported" if packages else "works"
+        return (
+            f"works, once {listed(packages)} {'is' if len(packages) == 1 else 'are'} imported" if packages else "works"
+        )
 
     @property
     def _works_apart(self) -> str:
