@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from abiscan.findings import Rule
+from abiscan.findings import Documented, Rule
 from abiscan.words import did_you_mean
 
 if TYPE_CHECKING:
@@ -46,11 +46,16 @@ class _RuleName(click.ParamType):  # type: ignore[type-arg]  # not generic in ol
 
 
 class _RuleOrName(_RuleName):
-    """A rule, or a Python name below ``torch``."""
+    """A rule, of models too, or a Python name below ``torch``."""
 
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Rule | str:  # type: ignore[override]
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Documented | str:  # type: ignore[override]
         """The rule of that name, or the name itself."""
-        return value if isinstance(value, str) and value.startswith("torch.") else super().convert(value, param, ctx)
+        if isinstance(value, str) and value.startswith("torch."):
+            return value
+        from abiscan.rules.of_models import MODEL_RULES
+
+        of_models = next((rule for rule in MODEL_RULES if rule.name == value), None)
+        return of_models or super().convert(value, param, ctx)
 
 
 RULE_OR_NAME: Final = _RuleOrName()
