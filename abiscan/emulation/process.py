@@ -398,7 +398,7 @@ class EmulatedProcess:
             self.machine.write(slot, struct.pack(f"<{len(words)}q", *words))
         elif name.startswith("_ZTV") and name[4:] in (*BASES, ROOT):
             inner = name[5:-1] if name[4] == "N" else name[4:]
-            members = (
+            members: tuple[str, ...] = (
                 f"_ZN{inner}D1Ev",
                 f"_ZN{inner}D0Ev",
                 f"_ZNK{inner}4whatEv",

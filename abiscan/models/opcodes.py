@@ -75,7 +75,7 @@ def read_pickle(data: bytes, subject: str, start: int = 0) -> Pickle:
                 raise InputError(subject, "is a pickle of more instructions than any model's", _FIX)
             if opcode.name == "STOP":
                 if stack[-1] is _MARK:
-                    raise ValueError("it ends inside of a value")
+                    raise ValueError("it ends inside of a value")  # noqa: TRY301
                 return Pickle(value=stack[-1], globals=tuple(names), end=stream.tell())
             _step(opcode.name, argument, stack, memo, names)
     except (ValueError, IndexError, KeyError, TypeError, AttributeError, RecursionError, MemoryError) as error:

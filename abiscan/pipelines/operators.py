@@ -52,9 +52,9 @@ def model_operators(source: Source, session: Session) -> ModelOperators:
     from abiscan.inputs import isolation
     from abiscan.inputs.sources import name_of, read_target
     from abiscan.models.namespaces import PACKAGES
-    from abiscan.pipelines.model import saved_model
     from abiscan.results.model_operators import ModelOperators, NeededOperator
     from abiscan.torches import embedded
+    from abiscan.verdict.model import saved_model
 
     isolation.begin(name_of(source))
     target = read_target(source, session.files(), embedded.SITE, f"{embedded.SITE}/torch")

@@ -733,7 +733,7 @@ class _Body:
             return self._of_defined(owner, node.attr)
         raise _Acts
 
-    def _of_defined(self, owner: _Defined, name: str) -> _Value:
+    def _of_defined(self, owner: _Defined, name: str) -> _Value:  # noqa: C901
         if name in {"__name__", "__doc__", "__qualname__", "__module__"}:
             return _Plain("text")
         if not isinstance(owner.node, ast.ClassDef):
@@ -755,7 +755,9 @@ class _Body:
                 bound = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
                 if any(getattr(target, "id", None) == name for target in bound):
                     value = getattr(node, "value", None)
-                    if value is None or (isinstance(value, ast.Call) and not self.judge.makes_no_descriptor(value, cls)):
+                    if value is None or (
+                        isinstance(value, ast.Call) and not self.judge.makes_no_descriptor(value, cls)
+                    ):
                         raise _Acts
                     return _Object(owner) if self.judge.has_foreign_base(classes) else _value_of(value)
         if self.judge.has_foreign_base(classes) and not any(True for _ in self.judge.metaclasses(classes)):
@@ -810,7 +812,7 @@ class _Body:
             values.append(value)
         return values
 
-    def _call_builtin(self, name: str, node: ast.Call, values: Sequence[_Value]) -> _Value:
+    def _call_builtin(self, name: str, node: ast.Call, values: Sequence[_Value]) -> _Value:  # noqa: C901
         is_plain = all(isinstance(value, (_Plain, _Foreign, _Builtin)) and value != _OBJECTS for value in values)
         cls = getattr(builtins, name)
         if isinstance(cls, type) and issubclass(cls, BaseException):
@@ -1216,5 +1218,3 @@ def _executed(body: object) -> Iterator[ast.AST]:
 
 def _is_membership(test: ast.expr) -> bool:
     return isinstance(test, ast.Compare) and isinstance(test.ops[0], (ast.In, ast.NotIn))
-
-

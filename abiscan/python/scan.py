@@ -239,7 +239,7 @@ class Outline:
         return found
 
     def acting(self, names: frozenset[bytes]) -> frozenset[bytes]:
-        """The functions and methods, at any depth, that have one of the words inside, or call one of these functions."""
+        """The functions and methods, at any depth, that have one of the words inside, or call one of these."""
         places = [position for word in self._words for position in self.positions(word)]
         places += [position for _, position in self._calls(names)]
         headers = (header for position in places for header in self.around(position))

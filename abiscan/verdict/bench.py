@@ -181,8 +181,8 @@ class Bench:
         )
 
     def _model(self, source: Source, name: str, results: Sequence[Result]) -> PackageResult:
-        from abiscan.pipelines.model import model_result  # few targets are one
-        from abiscan.pipelines.model_providers import ModelProviders
+        from abiscan.verdict.model import model_result  # few targets are one
+        from abiscan.verdict.model_providers import ModelProviders
 
         torch = self._judges[name].torch
         providers = ModelProviders(self, [other for other in self._sources if other != source], name, torch)

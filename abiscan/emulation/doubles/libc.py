@@ -777,9 +777,10 @@ def _sort(call: Call) -> None:
     """(elements, number, size, comparison); glibc's is a stable one, as long as there is memory."""
     start, count, size, compare = (call.argument(index) for index in range(4))
     content = call.machine.read(start, _checked(call, count * size)) if count and size else b""
-    elements = [content[at : at + size] for at in range(0, len(content), size or 1)]
+    elements = [bytes(content[at : at + size]) for at in range(0, len(content), size or 1)]
     order = functools.cmp_to_key(_order_of(call, compare))
-    call.machine.write(start, b"".join(sorted(elements, key=order)))
+    ordered: list[bytes] = sorted(elements, key=order)
+    call.machine.write(start, b"".join(ordered))
 
 
 @LIBC.named("bsearch")
@@ -811,7 +812,7 @@ def _print_list_away(call: Call) -> int:
 
 
 @LIBC.named("puts", "fputs")
-def _put_text(call: Call) -> int:
+def _put_text(_: Call) -> int:
     return 1
 
 

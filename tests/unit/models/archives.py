@@ -27,11 +27,13 @@ def write(path: Path, members: Mapping[str, bytes | str], *, root: str = "m", de
     return path
 
 
-def script(path: Path, expression: str = "torch.relu(x)", **more: bytes | str) -> Path:
+def script(path: Path, expression: str = "torch.relu(x)", replaced: dict[str, bytes] | None = None, **more: str) -> Path:
     """A TorchScript archive with one expression."""
     empty = pickle.dumps((), protocol=2)
-    members = {"data.pkl": empty, "code/__torch__.py": CODE.format(expression=expression), "constants.pkl": empty}
-    return write(path, {**members, "version": "3\n", **more})
+    code = CODE.format(expression=expression)
+    members = {"data.pkl": empty, "code/__torch__.py": code, "constants.pkl": empty, "version": "3
+"}
+    return write(path, {**members, **more, **(replaced or {})})
 
 
 def graph(*targets: str, schema: tuple[int, int] = (8, 8), inputs: tuple[str, ...] = ("self",)) -> str:

@@ -6,7 +6,7 @@ import collections
 import fractions
 import pickle
 import pickletools
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -52,7 +52,10 @@ def test_the_globals_are_those_that_the_unpickler_would_import(protocol: int) ->
     import io
 
     Recorder(io.BytesIO(data)).load()
-    names = [name.replace("copy_reg", "copyreg").replace("__builtin__", "builtins") for name in read_pickle(data, "p").globals]
+    names = [
+        name.replace("copy_reg", "copyreg").replace("__builtin__", "builtins")
+        for name in read_pickle(data, "p").globals
+    ]
     assert names == list(dict.fromkeys(imported))
 
 
@@ -85,7 +88,7 @@ def test_a_persistent_id_is_kept() -> None:
 
     stream = io.BytesIO()
     Pickler(stream, 2).dump([Kept("0")])
-    (value,) = read_pickle(stream.getvalue(), "p").value  # type: ignore[misc]
+    (value,) = cast("list[object]", read_pickle(stream.getvalue(), "p").value)
     assert isinstance(value, Persistent)
     assert value.description == ("storage", "cpu", "0")
 

@@ -108,12 +108,12 @@ class _Judgement:
         hardware: Hardware,
     ) -> None:
         self._target = target
-        self._torch = torch
+        self._torch = torch.for_linux()
         self._results = results
         self._providers = providers
         self._hardware = hardware
         self._model = saved_model(target)
-        self._release: TorchRelease = torch.release_for(_machine(self._model, target, torch), or_like=True)
+        self._release: TorchRelease = self._torch.release_for(_machine(self._model, target, torch), or_like=True)
         self._name = str(self._release)
         self._loaders = loaders_of(self._release.judged_as or self._release.build)
         self._gaps: list[str] = list(self._model.gaps)
