@@ -27,12 +27,13 @@ def write(path: Path, members: Mapping[str, bytes | str], *, root: str = "m", de
     return path
 
 
-def script(path: Path, expression: str = "torch.relu(x)", replaced: dict[str, bytes] | None = None, **more: str) -> Path:
+def script(
+    path: Path, expression: str = "torch.relu(x)", replaced: dict[str, bytes] | None = None, **more: str
+) -> Path:
     """A TorchScript archive with one expression."""
     empty = pickle.dumps((), protocol=2)
     code = CODE.format(expression=expression)
-    members = {"data.pkl": empty, "code/__torch__.py": code, "constants.pkl": empty, "version": "3
-"}
+    members = {"data.pkl": empty, "code/__torch__.py": code, "constants.pkl": empty, "version": "3\n"}
     return write(path, {**members, **more, **(replaced or {})})
 
 
