@@ -27,14 +27,12 @@ def write(path: Path, members: Mapping[str, bytes | str], *, root: str = "m", de
     return path
 
 
-def script(
-    path: Path, expression: str = "torch.relu(x)", replaced: dict[str, bytes] | None = None, **more: str
-) -> Path:
+def script(path: Path, expression: str = "torch.relu(x)", **more: Any) -> Path:
     """A TorchScript archive with one expression."""
     empty = pickle.dumps((), protocol=2)
     code = CODE.format(expression=expression)
-    members = {"data.pkl": empty, "code/__torch__.py": code, "constants.pkl": empty, "version": "3\n"}
-    return write(path, {**members, **more, **(replaced or {})})
+    members: dict[str, Any] = {"data.pkl": empty, "code/__torch__.py": code, "constants.pkl": empty, "version": "3\n"}
+    return write(path, {**members, **more})
 
 
 def graph(*targets: str, schema: tuple[int, int] = (8, 8), inputs: tuple[str, ...] = ("self",)) -> str:
