@@ -157,7 +157,7 @@ HOSTILE: dict[str, tuple[Callable[[Path], object], str]] = {
     "link": (_link, "is a symbolic link"),
     "100 GB": (_huge, "claims|lies outside"),
     "no version": (lambda path: script(path, version="three"), "is no version: 'three'"),
-    "no pickle": (lambda path: script(path, **{"data.pkl": b"not a pickle"}), "is a .*pickle"),
+    "no pickle": (lambda path: script(path, "torch.relu(x)", **{"data.pkl": b"not a pickle"}), "is a .*pickle"),
     "no json": (lambda path: exported(path, **{"models/model.json": "{"}), "is not the JSON"),
     "a list": (lambda path: exported(path, **{"models/model.json": "[]"}), "is not the JSON"),
     "deep": (lambda path: exported(path, **{"models/model.json": "[" * 100_000}), "is not the JSON"),
