@@ -45,6 +45,7 @@ __all__ = [
     "TorchRegistrations",
     "call_function",
     "call_operator",
+    "called_at_start",
     "cpu_at_load",
     "prepare",
     "recover",
@@ -107,6 +108,16 @@ def call_operator(
     from abiscan.emulation import operator_calls
 
     return operator_calls.call(file, facts, operator, schema, argument_tail, siblings, abi_version)
+
+
+def called_at_start(file: ElfFile, facts: SharedObject) -> tuple[str, ...]:
+    """Find the imported functions that the static initialisers of an object call, whatever is not known, in order.
+
+    :param facts: what was read of it
+    """
+    from abiscan.emulation import recovery
+
+    return recovery.called_at_start(file, facts)
 
 
 def cpu_at_load(file: ElfFile, facts: SharedObject) -> CpuAtLoad:

@@ -128,7 +128,8 @@ class EmulatedProcess:
         self.decisions: list[AnswerDecision] = []
         self.decided_at: int | None = None  # what ``count`` was at the first of them
         self.count: Callable[[], int] = lambda: 0
-        self.called: set[str] = set()  # the imports that were called
+        self.called: dict[str, None] = {}  # the imports that were called, in order
+        self._called_before: tuple[str, ...] | None = None
         self.calls = 0
         self.call_limit = 0
         self.heap_limit = _HEAP_END
@@ -405,7 +406,7 @@ class EmulatedProcess:
             self.machine.write(slot, struct.pack(f"<{len(words)}q", *words))
         elif name.startswith("_ZTV") and name[4:] in (*BASES, ROOT):
             inner = name[5:-1] if name[4] == "N" else name[4:]
-            members = (
+            members: tuple[str, ...] = (
                 f"_ZN{inner}D1Ev",
                 f"_ZN{inner}D0Ev",
                 f"_ZNK{inner}4whatEv",
@@ -453,7 +454,7 @@ class EmulatedProcess:
             name = name.removeprefix(_DOUBLE_OF)
             found = self._doubles[address] = (name, self._find_double(name))
         name, double = found
-        self.called.add(name)
+        self.called[name] = None
         call = Call(self, name)
         self.answered_with_zero = name if double is None else None
         if self.image_at(call.return_address) is not None:
@@ -488,7 +489,13 @@ class EmulatedProcess:
     def _decide(self, decision: AnswerDecision) -> None:
         if self.decided_at is None:
             self.decided_at = self.count()
+            self._called_before = tuple(self.called)
         self.decisions.append(decision)
+
+    @property
+    def surely_called(self) -> tuple[str, ...]:
+        """The imports that were called before something was decided that is not known here."""
+        return tuple(self.called) if self._called_before is None else self._called_before
 
     def _answer(self, call: Call) -> int:
         """The label of what a function without a double returns and writes: zero, and nothing."""

@@ -8,8 +8,9 @@ import itertools
 import operator
 import struct
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final, TypeAlias
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,8 +18,7 @@ from msgspec.structs import replace
 from abiscan.binary import registration_api as api
 from abiscan.binary.elf import ElfFile, Machine, SharedObject
 from abiscan.binary.mangling import demangle
-from abiscan.cpu.needs import CpuAtLoad
-from abiscan.emulation.call_graph import CalledFunctions, CallGraph
+from abiscan.cpu.needs import CpuAtLoad, CpuGap
 from abiscan.emulation.call_sites import CallSite, Functions, find_call_sites
 from abiscan.emulation.cpu_uses import CpuUses
 from abiscan.emulation.doubles import finder
@@ -53,6 +53,9 @@ from abiscan.emulation.torch_state import TorchState
 from abiscan.emulation.tracing import traced
 from abiscan.errors import NotElfError
 from abiscan.regex import regex
+
+if TYPE_CHECKING:
+    from abiscan.emulation.call_graph import CallGraph
 
 _STAGE: Final = "emulation"
 _INSTRUCTIONS_PER_FUNCTION: Final = 20_000_000
@@ -117,14 +120,53 @@ def cpu_at_load(file: ElfFile, facts: SharedObject) -> CpuAtLoad:
     try:
         recovery = Recovery(file, facts, None)
     except DAMAGE as error:
-        return CpuAtLoad(unread=(f"damaged: {error}",))
+        return CpuAtLoad(unread=(CpuGap(place=f"damaged: {error}"),))
     recovery.most_memory = _HEAP_OF_LIBRARIES
     with contextlib.closing(recovery):
         with recovery.reported():
             recovery.initialise()
             recovery.initialise_modules()
-        unread = dict.fromkeys(map(_in_words, recovery.gaps))
-        return CpuAtLoad(uses=tuple(recovery.cpu.uses.values()), unread=tuple(unread))
+        uses, image = recovery.cpu.uses, recovery.process.image
+        initialisers = {address - image.base for address in image.initialisers()}
+        unread = _cpu_gaps(file, facts, recovery.gaps, initialisers, uses.keys())
+        return CpuAtLoad(uses=tuple(uses.values()), unread=unread)
+
+
+def _cpu_gaps(
+    file: ElfFile,
+    facts: SharedObject,
+    gaps: Sequence[EmulationGap],
+    initialisers: Container[int],
+    used: AbstractSet[str],
+) -> tuple[CpuGap, ...]:
+    """Where code stopped that may use more: what an initialiser leads to, or anything if a module's code stopped."""
+    if not gaps:
+        return ()
+    from abiscan.emulation.cpu_reach import features_in, reached_features
+
+    every = features_in(file, facts.machine)
+    found: dict[CpuGap, None] = {}
+    for gap in gaps:
+        features = every
+        if gap.started is not None and gap.started in initialisers and (every is None or every - used):
+            (reach,) = reached_features([file], facts.machine, [[gap.started]])
+            features = frozenset(use.feature for use in reach.uses) if reach and reach.is_whole else every
+        left = None if features is None else tuple(sorted(features - used))
+        if left is None or left:
+            found[CpuGap(place=_in_words(gap), features=left)] = None
+    return tuple(found)
+
+
+def called_at_start(file: ElfFile, facts: SharedObject) -> tuple[str, ...]:
+    """Find the imported functions that static initialisers call: see ``abiscan.emulation``."""
+    try:
+        recovery = Recovery(file, facts, None)
+    except DAMAGE:
+        return ()
+    with contextlib.closing(recovery):
+        with recovery.reported():
+            recovery.initialise()
+        return recovery.process.surely_called
 
 
 def _in_words(gap: EmulationGap) -> str:
@@ -607,6 +649,8 @@ class Recovery:
 
     @functools.cached_property
     def _calls(self) -> CallGraph:
+        from abiscan.emulation.call_graph import CalledFunctions, CallGraph
+
         return CallGraph([CalledFunctions(self.process.image, self.facts.machine, _MOST_CODE)])
 
     def own(self, address: int) -> int | None:

@@ -14,7 +14,7 @@ from typing import Any, cast
 import pytest
 
 from abiscan.binary.elf import ElfFile
-from abiscan.emulation.doubles import beginning, finder
+from abiscan.emulation.doubles import finder
 from abiscan.emulation.doubles import libc as libc_double
 from abiscan.emulation.doubles.cpython import CPYTHON, fill_datum
 from abiscan.emulation.doubles.cxx_strings import CXX_STRINGS
@@ -28,6 +28,7 @@ from abiscan.emulation.emulator import Stop
 from abiscan.emulation.exceptions import ProcessTermination
 from abiscan.emulation.process import Call, EmulatedProcess
 from abiscan.emulation.strings import COW, CXX11, StringAbi, abi_in, abi_of
+from abiscan.regex import beginning
 
 SAMPLES = Path(__file__).parents[3] / "sample_binaries" / "registrations"
 CXX11_CLASS = "St7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE"
