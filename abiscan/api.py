@@ -458,7 +458,7 @@ def doctor(*, python: str | None = None, session: Session | None = None) -> Diag
     """
     from abiscan.hooks.doctor import WayOut, concluded, examine_environment, way_out
     from abiscan.inputs.environment import environment
-    from abiscan.pipelines.hardware import native_hardware
+    from abiscan.verdict.hardware import native_hardware
 
     chosen, session = environment(python), _session(session)
     examination = examine_environment(chosen, python, session, native_hardware())
@@ -495,7 +495,7 @@ def _answered(
     names = [[type(name).__name__, str(name)] for name in (*targets, *further) if isinstance(name, _NAMES)]
     if len(names) != len(targets) + len(further):
         return find()
-    from abiscan.inputs.answers import answer
+    from abiscan.cache.answers import answer
 
     return answer(session.folder, [command, names, *options], find, list(map(str, targets)))
 
@@ -605,7 +605,7 @@ def _choice(torch: TorchLike | None, python: str | None) -> TorchChoice:
 
 
 def _hardware(gpus: Sequence[str], driver: str | None, cpus: Sequence[str] = ()) -> Hardware:
-    from abiscan.pipelines.hardware import hardware_of
+    from abiscan.verdict.hardware import hardware_of
 
     return hardware_of(gpus, driver, cpus)
 

@@ -283,7 +283,7 @@ def install_checked(
     from abiscan.hooks import arguments
 
     if cpus:
-        from abiscan.pipelines.hardware import cpu_question
+        from abiscan.verdict.hardware import cpu_question
 
         with errors_reported():
             cpu_question(cpus)  # this processor can be read only before the check is confined

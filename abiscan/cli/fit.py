@@ -104,7 +104,7 @@ def fit(
     refuse_both("--cuda", cuda, "--python", python)
     with errors_reported(), working("reading the index") as progress:
         if cpus:
-            from abiscan.pipelines.hardware import cpu_question
+            from abiscan.verdict.hardware import cpu_question
 
             cpu_question(cpus)  # this processor can be read only before the targets are
         found = abiscan.fit(

@@ -15,6 +15,7 @@ import msgspec.structs
 from msgspec import Struct
 
 from abiscan.binary.ownership import is_torch_library
+from abiscan.cache.answers import answer
 from abiscan.errors import InputError, UnreachableError
 from abiscan.extension.examined import examine
 from abiscan.findings import Effect
@@ -22,18 +23,17 @@ from abiscan.gpu.devices import Hardware
 from abiscan.hooks.judgement import Fitness, Judgement, MainCause, cause, judge, worst_finding
 from abiscan.hooks.pip import Pip
 from abiscan.inputs import disk, interpreter, packages, system
-from abiscan.inputs.answers import answer
 from abiscan.inputs.environment import PythonEnvironment
 from abiscan.inputs.image_files import is_torch_image
 from abiscan.inputs.packages import Distribution, is_library
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import uses_torch
-from abiscan.pipelines.hardware import cpu_question
 from abiscan.regex import regex
 from abiscan.results.doctor import Ailment, Diagnosis, Trouble
 from abiscan.results.package import PackageVerdict
 from abiscan.torches.from_libs import build_of
 from abiscan.torches.torch import ImageTorch, TorchChoice, TorchOf
+from abiscan.verdict.hardware import cpu_question
 from abiscan.words import first_line
 
 if TYPE_CHECKING:

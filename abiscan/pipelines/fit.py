@@ -15,16 +15,15 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from abiscan.binary.elf import Machine
+from abiscan.cache.answers import answer
 from abiscan.errors import InputError, NoExtensionError, StoppedError
 from abiscan.findings import Effect
+from abiscan.index.client import Candidate, Index
 from abiscan.inputs import isolation, memory
-from abiscan.inputs.answers import answer
-from abiscan.inputs.index import Candidate, Index
 from abiscan.inputs.packages import RemoteWheel
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import name_of
 from abiscan.inputs.version import TorchVersion
-from abiscan.pipelines.hardware import cpu_question
 from abiscan.pipelines.together import Search
 from abiscan.results.check import Result
 from abiscan.results.fit import FitReport, Fitting, Rejected
@@ -32,6 +31,7 @@ from abiscan.results.package import PackageResult, PackageVerdict
 from abiscan.results.verdict import Verdict
 from abiscan.torches import embedded, torch_images
 from abiscan.torches.torch import ReleaseNumber, TorchChoice
+from abiscan.verdict.hardware import cpu_question
 
 if TYPE_CHECKING:
     from abiscan.pipelines.glance import Glance
@@ -293,8 +293,8 @@ class _Attempt:
         return glance(wheel, self._choice, self._session, system.python, system.machine) if system.machine else None
 
     def _judge(self, wheel: RemoteWheel) -> tuple[PackageResult | None, Sequence[Result]]:
-        from abiscan.pipelines.bench import Bench
         from abiscan.rules import RULES
+        from abiscan.verdict.bench import Bench
 
         bench = Bench([self._choice], self._session, [wheel], packages=True)
         (torch,) = bench.names

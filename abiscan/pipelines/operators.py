@@ -50,7 +50,7 @@ def torch_operators(choice: TorchChoice, machine: Machine, session: Session) -> 
     """
     from abiscan.results.torch_operators import TorchOperators
 
-    torch = choice.open(session.files(), session)
+    torch = choice.open(session.files(), session).for_linux()
     release = torch.release_for(machine)
     return TorchOperators(release=release, operators=torch.operators_of(release))
 

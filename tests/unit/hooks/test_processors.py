@@ -11,8 +11,8 @@ from click.testing import CliRunner
 from abiscan.cli import main
 from abiscan.hooks.judgement import Fitness, judge
 from abiscan.inputs.session import Session
-from abiscan.pipelines.hardware import cpu_question
 from abiscan.torches.torch import ReleaseNumber
+from abiscan.verdict.hardware import cpu_question
 
 ARCHIVE = Path(__file__).parents[2] / "data" / "cpu" / "libraries.zip"
 

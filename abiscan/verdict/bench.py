@@ -18,16 +18,16 @@ from abiscan.inputs.sources import Source, name_of, read_target
 from abiscan.inputs.version import TorchVersion, number_of
 from abiscan.linkage.declaration import Declaration
 from abiscan.linkage.resolve import Resolver
-from abiscan.pipelines.beside import Beside
-from abiscan.pipelines.hardware import hardware_of
-from abiscan.pipelines.judge import Judge
-from abiscan.pipelines.package import PackageReading, ReadPackage, package_result
 from abiscan.results.check import Result
 from abiscan.results.package import PackageResult
 from abiscan.torches import embedded
 from abiscan.torches.torch import EmbeddedTorch, ReleaseNumber, Torch, TorchChoice
+from abiscan.verdict.beside import Beside
+from abiscan.verdict.hardware import hardware_of
+from abiscan.verdict.judge import Judge
+from abiscan.verdict.package import PackageReading, ReadPackage, package_result
 
-_log = logging.getLogger("abiscan.pipelines")
+_log = logging.getLogger("abiscan.verdict")
 
 
 class Bench:
@@ -119,7 +119,7 @@ class Bench:
         elif any(self.is_for(source, other) for other in self.names):
             return ()
         if target.target.images:
-            from abiscan.pipelines.images import judge_images
+            from abiscan.verdict.images import judge_images
 
             return judge_images(target.target, self._judges[name].torch, rules)
         target.recover(self._jobs)
