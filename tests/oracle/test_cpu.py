@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +20,9 @@ from abiscan.cpu.torches import torch_needs
 from abiscan.errors import InputError
 from abiscan.findings import Effect
 from abiscan.results.check import Result
+from abiscan.results.package import PackageVerdict
 from abiscan.results.verdict import Verdict
+from tests.fakes import wheel
 
 DATA: Final = Path(__file__).parent.parent / "data" / "cpu"
 SIGILL: Final = 4
@@ -201,3 +205,43 @@ def test_features_of_instructions(code: str, features: tuple[str, ...]) -> None:
 )
 def test_features_of_instructions_of_aarch64(word: int, features: tuple[str, ...]) -> None:
     assert features_of(Machine.AARCH64, word.to_bytes(4, "little")) == features
+
+
+CHOOSES: Final = """
+import os
+import torch
+
+def has_avx2():
+    with open("/proc/cpuinfo") as stream:
+        return any(line.startswith("flags") and "avx2" in line.split() for line in stream)
+
+name = "_fast.so" if has_avx2() is RIGHT else "_slow.so"
+torch.ops.load_library(os.path.join(os.path.dirname(__file__), name))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+def test_what_python_loads_only_on_newer_processors_counts_only_there(tmp_path: Path) -> None:
+    fast = '__attribute__((constructor)) static void f(void) { asm volatile("vpaddd %ymm0, %ymm0, %ymm0"); }'
+    libraries = {}
+    for name, text in {"libtorch_cpu": "int torch;", "_fast": fast, "_slow": "int slow;"}.items():
+        needs = () if name == "libtorch_cpu" else ("-Wl,--no-as-needed", f"-L{tmp_path}", "-ltorch_cpu")
+        command = ["gcc", "-x", "c", "-", "-shared", "-fPIC", "-o", tmp_path / f"{name}.so", *needs]
+        subprocess.run(command, input=text, text=True, check=True)
+        libraries[name] = (tmp_path / f"{name}.so").read_bytes()
+
+    def verdict(right: bool, name: str) -> PackageVerdict:
+        members = {
+            "pkg/__init__.py": CHOOSES.replace("RIGHT", str(right)).encode(),
+            **{f"pkg/{name}.so": libraries[name] for name in ("_fast", "_slow")},
+            "pkg-1.0.dist-info/METADATA": b"Metadata-Version: 2.1\nName: pkg\nVersion: 1.0\nRequires-Dist: torch\n",
+            "pkg-1.0.dist-info/WHEEL": b"Wheel-Version: 1.0\nTag: cp311-cp311-linux_x86_64\n",
+        }
+        target = wheel(tmp_path / "pkg-1.0-cp311-cp311-linux_x86_64.whl", members)
+        (package,) = abiscan.check(target, "2.13.0", cpus=[name]).packages
+        return package.verdict
+
+    assert verdict(right=True, name="sandybridge") is verdict(right=True, name="haswell") is PackageVerdict.WORKS
+    assert verdict(right=False, name="sandybridge") is PackageVerdict.IMPORT_FAILS
+    assert verdict(right=False, name="haswell") is PackageVerdict.WORKS
