@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 import shutil
 import subprocess
 import zipfile
@@ -15,7 +16,7 @@ import pytest
 import abiscan
 from abiscan.binary.elf import Machine
 from abiscan.cpu.instructions import features_of
-from abiscan.cpu.processors import cpu, level_of
+from abiscan.cpu.processors import cpu, level_of, names
 from abiscan.cpu.torches import torch_needs
 from abiscan.errors import InputError
 from abiscan.findings import Effect
@@ -154,6 +155,42 @@ def test_models(name: str, has: set[str], lacks: set[str]) -> None:
     assert known is not None
     assert has <= known.features
     assert not lacks & known.features
+
+
+MACROS: Final = {
+    "bmi1": "BMI",
+    "sahf": "LAHF_SAHF",
+    "sse4.1": "SSE4_1",
+    "sse4.2": "SSE4_2",
+    "rdrnd": "RDRND",
+    "cmpxchg16b": "",  # which GCC does not tell
+}
+GCC_DIFFERS: Final = {
+    "btver1": {"xsave"},  # LLVM has it from btver2 on
+    "sapphirerapids": {"avx512vp2intersect"},  # only in GCC before 13
+}
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None or Machine.X86_64.value != platform.machine(), reason="needs gcc")
+def test_models_of_x86_are_those_of_compilers() -> None:
+    models = [known for name in names() if (known := cpu(name)) is not None and known.machine is Machine.X86_64]
+    macros = {
+        feature: f"__{MACROS.get(feature, feature.upper().replace('-', '_'))}__"
+        for model in models
+        for feature in model.features
+    }
+    compared = 0
+    for model in models:
+        command = ["gcc", f"-march={model.name}", "-dM", "-E", "-x", "c", "/dev/null"]
+        listed = subprocess.run(command, capture_output=True, text=True, check=False)
+        if listed.returncode:
+            continue  # this GCC does not have it, or not by that name
+        compared += 1
+        defined = {line.split()[1] for line in listed.stdout.splitlines()}
+        of_gcc = {feature for feature, macro in macros.items() if macro in defined}
+        assert of_gcc - model.features == GCC_DIFFERS.get(model.name, set()) & of_gcc, model.name
+        assert model.features - of_gcc <= {"cmpxchg16b", "aes"}, model.name
+    assert compared > 20
 
 
 def test_levels() -> None:
