@@ -22,6 +22,7 @@ from abiscan.errors import InputError
 from abiscan.findings import Effect
 from abiscan.results.check import Result
 from abiscan.results.package import PackageVerdict
+from abiscan.results.survey import SurveyEntry
 from abiscan.results.verdict import Verdict
 from tests.fakes import wheel
 
@@ -125,6 +126,27 @@ def test_operators_behind_a_question(operators: Path) -> None:
     assert asked["cpu_uses::uses_then_asks"] == ["avx512f"]
     assert document["cpu_uses::uses_then_asks"]["needs"] == ["avx", "avx2"]
     assert {name for name in document if "asks_" in name} == asked.keys() - {"cpu_uses::uses_then_asks"}
+
+
+def test_a_matrix_says_what_its_rows_need(folder: Path) -> None:
+    document = json.loads(
+        abiscan.matrix([folder / "avx2.so", folder / "plain.so"], "2.12.0", cpus=["haswell"]).to_json()
+    )
+    assert [row["cpu"] for row in document["results"]] == ["x86-64-v3", None]
+
+
+def test_a_survey_says_what_targets_need() -> None:
+    needs = [{"load": ["avx2"], "level": "x86-64-v3"}, {"load": ["amx-tile"], "level": "x86-64"}, None]
+    line: dict[str, object] = {
+        "version": 1,
+        "tool": {"name": "abiscan", "version": abiscan.__version__},
+        **dict.fromkeys(("target", "torch", "verdict"), "some"),
+        **dict.fromkeys(("sha256", "package", "unchecked")),
+        "exit_code": 0,
+        "results": [{"path": "a.so", "predicted_error": None, "findings": [], "cpu": each} for each in needs],
+    }
+    assert SurveyEntry.read(json.dumps(line)).cpu == "x86-64-v3 and amx-tile"
+    assert SurveyEntry.read(json.dumps({**line, "results": []})).cpu is None
 
 
 def test_an_unknown_processor_is_an_error(folder: Path) -> None:

@@ -38,7 +38,10 @@ name = "fast" if torch.cpu._is_avx512_supported() else "middle" if torch.cpu._is
 
 
 def read(source: str, processor: Cpu | None) -> Reading:
-    files = {"pkg/__init__.py": source, **{f"pkg/{name}.so": b"" for name in ("fast", "middle", "slow")}}
+    files: dict[str, str | bytes] = {
+        "pkg/__init__.py": source,
+        **{f"pkg/{name}.so": b"" for name in ("fast", "middle", "slow")},
+    }
     return reading_of(files, FakeWorld(cpu=processor))
 
 
