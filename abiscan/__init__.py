@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         doctor,
         fit,
         matrix,
+        model_operators,
         operators,
         releases,
         stable,

@@ -45,7 +45,7 @@ _ISA: Final = {
     "AVX2": ("avx2", "fma"),
     "AVX512": ("avx512f", "avx512dq", "avx512vl", "avx512bw"),
     "AVX512_VNNI": ("avx512vnni",),
-    "AMX": ("amx-tile", "amx-int8"),
+    "AMX_TILE": ("amx-tile", "amx-bf16", "amx-int8"),
 }
 """The features of a processor that torch compiles for, by its words for them (``torch/_inductor/cpu_vec_isa.py``)."""
 
@@ -127,7 +127,10 @@ class _Judgement:
         found += [*self._of_operators(operators, call), *self._of_classes(call)]
         failing = [result for result in self._results if result.verdict is Verdict.FAILS]
         error, fails_at = self._error(found, failing, call)
-        findings = [*map(self._finding, found), *self._of_processors()]
+        processors = list(self._of_processors())
+        findings = [*map(self._finding, found), *processors]
+        if error is None and any(finding.effect is Effect.ABORTS for finding in processors):
+            error, fails_at = _ILLEGAL_INSTRUCTION, RUN
         warnings = tuple(self._warnings())
         if warnings:
             findings.append(self._of_warnings(warnings))
@@ -434,21 +437,28 @@ class _Judgement:
     def _of_processors(self) -> Iterator[Finding]:
         """Processors that lack what AOTInductor has compiled for, where the package says what that is."""
         words = self._model.metadata.get("AOTI_CPU_ISA", "").split()
-        features = tuple(feature for word in words for feature in _ISA.get(word, ()))
+        features = tuple(feature for word in words for feature in _ISA.get(word.upper(), ()))
         for cpu in self._hardware.cpus:
-            lacking = cpu.lacks(features)
-            if lacking and cpu.machine is self._release.machine:
+            lacking = cpu.lacks(features) if cpu.machine is self._release.machine else ()
+            if lacking:
+                certain = any(feature in _CERTAIN for feature in lacking)
                 yield Finding(
                     rule="cpu-too-old",
-                    effect=Effect.ABORTS,
+                    effect=Effect.ABORTS if certain else Effect.NOTE,
                     message=f"the model was compiled for {listed(words)}; {cpu.name} lacks {listed(lacking)}",
                     evidence=tuple(Evidence(subject=feature) for feature in lacking),
                     fix="compile the model on a processor like the one that will run it",
-                    says="Illegal instruction (core dumped)",
-                    symptom=f"{RUN} ends the process",
+                    says="Illegal instruction (core dumped)" if certain else None,
+                    symptom=f"{RUN} ends the process" if certain else None,
                 )
 
 
+_CERTAIN: Final = ("avx2", "avx512f")
+"""The features that the compiler uses for any loop, where others are for particular types."""
+
+_ILLEGAL_INSTRUCTION: Final = ImportFailure(
+    how=How.ABORTS, exception=None, message="Illegal instruction", file=None, line=None, cause=None
+)
 _DESERIALIZING: Final = (
     "We ran into an error when deserializing the saved file. Please check the warnings above for possible errors. "
 )

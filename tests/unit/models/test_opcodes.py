@@ -52,7 +52,10 @@ def test_the_globals_are_those_that_the_unpickler_would_import(protocol: int) ->
     import io
 
     Recorder(io.BytesIO(data)).load()
-    names = [name.replace("copy_reg", "copyreg").replace("__builtin__", "builtins") for name in read_pickle(data, "p").globals]
+    names = [
+        name.replace("copy_reg", "copyreg").replace("__builtin__", "builtins")
+        for name in read_pickle(data, "p").globals
+    ]
     assert names == list(dict.fromkeys(imported))
 
 

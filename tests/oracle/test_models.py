@@ -1,0 +1,84 @@
+"""Saved models, held against what seven releases of torch really did with them.
+
+``models.zip`` has the files that ``tools/make_models.py`` saved with these releases, a folder for each, and
+``models.jsonl.gz`` what ``tools/record_models.py`` saw: which call failed on which release, and what it raised.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import abiscan
+from abiscan.results.package import PackageResult
+
+HERE = Path(__file__).parent
+RECORDS = [json.loads(line) for line in gzip.decompress((HERE / "models.jsonl.gz").read_bytes()).splitlines()]
+RELEASES = list(dict.fromkeys(record["torch"].partition("+")[0] for record in RECORDS))
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models")
+    with zipfile.ZipFile(HERE / "models.zip") as archive:
+        archive.extractall(folder)
+    return folder
+
+
+def predicted(result: PackageResult) -> dict[str, Any] | None:
+    """The prediction in the form of the records."""
+    assert result.model is not None
+    if result.error is None:
+        assert result.verdict is abiscan.PackageVerdict.WORKS
+        return None
+    return {"call": result.model.fails_at, "exception": result.error.exception, "message": result.error.message}
+
+
+def agree(said: dict[str, Any] | None, real: dict[str, Any] | None) -> bool:
+    """Whether a prediction is what happened; a ``?`` stands for what is not predicted of the text."""
+    if said is None or real is None:
+        return said is real
+    beginning = said["message"].partition("?")[0]
+    return (said["call"], said["exception"]) == (real["call"], real["exception"]) and (
+        real["message"].startswith(beginning) if "?" in said["message"] else said["message"] == real["message"]
+    )
+
+
+def compared(models: Path, release: str) -> Iterator[tuple[str, object, object]]:
+    """The models on a release, with the predictions that are wrong."""
+    records = {record["model"]: record["error"] for record in RECORDS if record["torch"].partition("+")[0] == release}
+    report = abiscan.check([models / name for name in records], torch=release)
+    results = {Path(result.target).relative_to(models).as_posix(): result for result in report.packages}
+    assert results.keys() == records.keys()
+    for name, real in records.items():
+        said = predicted(results[name])
+        if not agree(said, real):
+            yield name, said, real
+
+
+def test_enough_is_recorded() -> None:
+    assert len(RELEASES) >= 4
+    assert len(RECORDS) > 400
+    assert sum(record["error"] is None for record in RECORDS) > 150
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("release", RELEASES)
+def test_models_do_what_is_predicted(models: Path, release: str) -> None:
+    assert list(compared(models, release)) == []
+
+
+def test_the_library_of_a_package_is_checked_too(models: Path) -> None:
+    report = abiscan.check([models / "2.13.0" / "aoti.pt2"], torch="2.13.0", cpus=["haswell"])
+    (package,) = report.packages
+    assert [library.verdict for library in package.libraries] == [abiscan.Verdict.LOADS]
+    assert [finding.rule for finding in package.own_findings] == ["cpu-too-old"]
+    assert package.verdict is abiscan.PackageVerdict.IMPORT_FAILS  # it says that it was compiled for AVX-512
+    assert str(package).endswith("the first run fails - the process ends: Illegal instruction")
+    assert report.exit_code() == 1
