@@ -27,10 +27,13 @@ ARGUMENTS = {"several.pt": (x, 2), "sound.pt": (torch.ones(1, 8), torch.ones(1, 
 boxes = torch.tensor([[0.0, 0.0, 4.0, 4.0], [1.0, 1.0, 3.0, 3.0]])
 ARGUMENTS["boxes.pt"] = ARGUMENTS["boxes.pt2"] = (boxes, torch.tensor([0.9, 0.8]), torch.ones(1, 1, 8, 8))
 def aoti_loader():
-    if hasattr(torch._inductor, "aoti_load_package"):
-        return "torch._inductor.aoti_load_package", torch._inductor.aoti_load_package
-    from torch._inductor.package import load_package
-    return "torch._inductor.package.load_package", lambda path: load_package(path, "cpu")
+    try:
+        from torch._inductor.package import load_package
+    except ImportError:
+        load_package = None
+    if load_package and not hasattr(torch._inductor, "aoti_load_package"):
+        return "torch._inductor.package.load_package", lambda path: load_package(path, "cpu")
+    return "torch._inductor.aoti_load_package", lambda path: torch._inductor.aoti_load_package(path)
 def loaded(path, name):
     """The call that loads it, and what that returns."""
     if name.startswith("aoti"):

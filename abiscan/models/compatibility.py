@@ -222,8 +222,8 @@ def _aoti(model: SavedModel, loaders: Loaders, release: str) -> Iterator[Refusal
     fix = "compile the model again with the torch that will load it"
     if loaders.aoti is None:
         why = f"{release} reads no packages of AOTInductor, which are there from 2.5 on"
-        message = "No module named 'torch._inductor.package'"
-        yield _refusal(LOAD_AOTI, "ModuleNotFoundError", message, why, fix)
+        message = "module 'torch._inductor' has no attribute 'aoti_load_package'"
+        yield _refusal(LOAD_AOTI, "AttributeError", message, why, fix)
     elif model.layout is Layout.ROOTED and "pt2" not in loaders.aoti_layouts:
         why = f"the archive has the layout that torch writes from 2.8 on, {release} reads the one before"
         takes_libraries = loaders.aoti == LOAD_AOTI
@@ -234,9 +234,11 @@ def _aoti(model: SavedModel, loaders: Loaders, release: str) -> Iterator[Refusal
             else "Unable to find file with suffix .cpp"
         )
         yield _refusal(loaders.aoti, "RuntimeError", message, why, fix)
-    elif loaders.aoti != LOAD_AOTI and not any(name.endswith(".cpp") for name in model.members):
-        why = f"{release} compiles the C++ code of a model itself, and the package has none"
-        yield _refusal(loaders.aoti, "RuntimeError", "Unable to find file with suffix .cpp", why, fix)
+    elif loaders.aoti != LOAD_AOTI:
+        for suffix in (".cpp", ".o"):
+            if not any(name.endswith(suffix) for name in model.members):
+                why = f"{release} compiles the C++ code of a model itself, and the package has no file {suffix}"
+                yield _refusal(loaders.aoti, "RuntimeError", f"Unable to find file with suffix {suffix}", why, fix)
 
 
 def _mobile(model: SavedModel, loaders: Loaders, release: str) -> Iterator[Refusal]:

@@ -56,7 +56,7 @@ def read_archive(archive: ModelArchive) -> SavedModel:
     inside = {name.removeprefix(root): name for name in names if name.startswith(root)}
     rooted = bool(root)
     if any(name.startswith(_AOTI) for name in inside):
-        model = _aoti(archive, inside)
+        model = _aoti(archive, inside, Layout.ROOTED if rooted else Layout.FLAT)
     elif "archive_format" in inside or "serialized_exported_program.json" in inside:
         model = _exported(archive, inside)
     elif any(name.startswith("code/") for name in inside) and "constants.pkl" in inside:
@@ -88,7 +88,7 @@ def _number(archive: ModelArchive, inside: dict[str, str], *names: str) -> int |
     return None
 
 
-def _aoti(archive: ModelArchive, inside: dict[str, str]) -> SavedModel:
+def _aoti(archive: ModelArchive, inside: dict[str, str], layout: Layout) -> SavedModel:
     own = [name for name in inside if name.startswith(_AOTI)]
     models = tuple(dict.fromkeys(name.removeprefix(_AOTI).partition("/")[0] for name in own))
     metadata: dict[str, str] = {}
@@ -108,7 +108,7 @@ def _aoti(archive: ModelArchive, inside: dict[str, str]) -> SavedModel:
             gaps.append(f"{model}: torch compiles its C++ code when it loads it, which is not done here")
     return SavedModel(
         format=ModelFormat.AOTI,
-        layout=Layout.ROOTED if "archive_format" in inside else Layout.FLAT,
+        layout=layout,
         file_version=_number(archive, inside, ".data/version"),
         archive_version=_text(archive, inside, "archive_version"),
         models=models,
