@@ -505,7 +505,7 @@ def _answered(
     names = [[type(name).__name__, str(name)] for name in (*targets, *further) if isinstance(name, _NAMES)]
     if len(names) != len(targets) + len(further):
         return find()
-    from abiscan.inputs.answers import answer
+    from abiscan.cache.answers import answer
 
     return answer(session.folder, [command, names, *options], find, list(map(str, targets)))
 

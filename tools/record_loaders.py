@@ -28,8 +28,8 @@ from typing import Any, Final
 from packaging.requirements import Requirement
 from packaging.version import Version
 
+from abiscan.index.client import Index, System, settings_of_pip
 from abiscan.inputs.files import Wheel
-from abiscan.inputs.index import Index, System, settings_of_pip
 from abiscan.models.loaders import PATH
 from abiscan.torches import embedded
 from tools.wheels import python_of

@@ -26,8 +26,8 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 from abiscan.binary.elf import ElfFile
+from abiscan.index.client import Index, System, settings_of_pip
 from abiscan.inputs.files import Wheel
-from abiscan.inputs.index import Index, System, settings_of_pip
 from abiscan.python.compiled_names import texts_in
 from abiscan.python.module_names import ModuleNames, class_names, names_of
 from abiscan.python.torch_names import CORE, FUNCTIONS, marks_of

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, TextIO, TypeVar
 
 import click
 
+from abiscan.cache.answers import answer
 from abiscan.cli.common import console, errors_reported, working, write
 from abiscan.cli.options import index_options, python_option, quiet_option, report_options
 from abiscan.cli.reporting import ReportingCommand
 from abiscan.inputs import frozen
-from abiscan.inputs.answers import answer
 from abiscan.inputs.environment import environment
 from abiscan.inputs.index_options import IndexOptions
 from abiscan.inputs.isolation import Confinement

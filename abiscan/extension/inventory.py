@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from abiscan import emulation
 from abiscan.binary.elf import Machine, SharedObject
+from abiscan.cache.answers import by_content
 from abiscan.cpu.needs import CpuAtLoad
 from abiscan.dispatch.agreement import agreeing
 from abiscan.dispatch.keys import DispatchKeys, keys_of
@@ -17,7 +18,6 @@ from abiscan.dispatch.schema import syntax_error
 from abiscan.dispatch.tags import Tags, tags_of
 from abiscan.emulation import EmulationGap, Registrations, recover
 from abiscan.extension.built_for import BuiltFor, span, with_keys
-from abiscan.inputs.answers import by_content
 from abiscan.inputs.files import ElfSource
 from abiscan.inputs.sources import Extension
 from abiscan.inputs.version import TorchVersion

@@ -15,6 +15,7 @@ import msgspec.structs
 from msgspec import Struct
 
 from abiscan.binary.ownership import is_torch_library
+from abiscan.cache.answers import answer
 from abiscan.errors import InputError, UnreachableError
 from abiscan.extension.examined import examine
 from abiscan.findings import Effect
@@ -22,7 +23,6 @@ from abiscan.gpu.devices import Hardware
 from abiscan.hooks.judgement import Fitness, Judgement, MainCause, cause, judge, worst_finding
 from abiscan.hooks.pip import Pip
 from abiscan.inputs import disk, interpreter, packages, system
-from abiscan.inputs.answers import answer
 from abiscan.inputs.environment import PythonEnvironment
 from abiscan.inputs.image_files import is_torch_image
 from abiscan.inputs.packages import Distribution, is_library

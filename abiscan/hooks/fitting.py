@@ -9,7 +9,7 @@ from packaging.utils import canonicalize_name
 
 from abiscan.errors import InputError, UnreachableError
 from abiscan.hooks import arguments
-from abiscan.inputs.index import Settings, settings_of_pip
+from abiscan.index.client import Settings, settings_of_pip
 from abiscan.inputs.index_options import IndexOptions
 from abiscan.inputs.session import Session
 from abiscan.pipelines.fit_request import Request, answer

@@ -12,12 +12,12 @@ from abiscan.gpu.devices import Hardware
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source
 from abiscan.inputs.version import number_of
-from abiscan.pipelines.bench import Bench
-from abiscan.pipelines.turns import Turns
 from abiscan.results.check import Report, Result
 from abiscan.results.package import PackageResult
 from abiscan.torches import embedded
 from abiscan.torches.torch import ReleaseNumber, TorchChoice
+from abiscan.verdict.bench import Bench
+from abiscan.verdict.turns import Turns
 
 
 def check(

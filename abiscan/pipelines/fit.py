@@ -15,11 +15,11 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from abiscan.binary.elf import Machine
+from abiscan.cache.answers import answer
 from abiscan.errors import InputError, NoExtensionError, StoppedError
 from abiscan.findings import Effect
+from abiscan.index.client import Candidate, Index
 from abiscan.inputs import isolation, memory
-from abiscan.inputs.answers import answer
-from abiscan.inputs.index import Candidate, Index
 from abiscan.inputs.packages import RemoteWheel
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import name_of
@@ -290,8 +290,8 @@ class _Attempt:
         return glance(wheel, self._choice, self._session, system.python, system.machine) if system.machine else None
 
     def _judge(self, wheel: RemoteWheel) -> tuple[PackageResult | None, Sequence[Result]]:
-        from abiscan.pipelines.bench import Bench
         from abiscan.rules import RULES
+        from abiscan.verdict.bench import Bench
 
         bench = Bench([self._choice], self._session, [wheel], packages=True)
         (torch,) = bench.names

@@ -11,9 +11,9 @@ from msgspec import Struct
 from packaging.requirements import InvalidRequirement, Requirement
 
 from abiscan.errors import InputError
+from abiscan.index.client import Index, Settings, System, settings_of_pip
 from abiscan.inputs import interpreter
 from abiscan.inputs.files import exists
-from abiscan.inputs.index import Index, Settings, System, settings_of_pip
 from abiscan.inputs.index_options import FROM_SETTINGS, IndexOptions
 from abiscan.inputs.requirements_file import read_requirements
 from abiscan.inputs.session import Session

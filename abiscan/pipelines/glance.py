@@ -29,8 +29,6 @@ from abiscan.inputs.package_files import Package
 from abiscan.inputs.packages import SHARED_OBJECT, RemoteWheel
 from abiscan.inputs.session import Session
 from abiscan.inputs.version import TorchVersion
-from abiscan.pipelines.package import main_import, modules_of, surroundings_of
-from abiscan.pipelines.world import torch_versions
 from abiscan.python.guards import left_out
 from abiscan.python.model import Answer, ImportOutcome, LoadedBy, NoResult, OtherTorch, Raised, World
 from abiscan.python.reading import follow
@@ -39,6 +37,8 @@ from abiscan.python.systems import LINUX
 from abiscan.python.torch_names import TorchNames
 from abiscan.torches import embedded
 from abiscan.torches.torch import TorchChoice
+from abiscan.verdict.package import main_import, modules_of, surroundings_of
+from abiscan.verdict.world import torch_versions
 
 _SMALL: Final = 1 << 20
 """A library of this size is read completely if its beginning does not show its symbols."""
@@ -74,7 +74,7 @@ def glance(
     """
     files = session.files()
     torch = choice.open(files, session)
-    release = torch.release_for(machine)
+    release = torch.for_linux().release_for(machine)
     site = posixpath.dirname(torch.package)
     wheel = Wheel(source.path, source.stream())
     package = package_files.of_archive(wheel, site)

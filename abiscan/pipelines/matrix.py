@@ -15,15 +15,15 @@ from abiscan.inputs.requirement import simplest
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source, Target, name_of
 from abiscan.inputs.version import TorchVersion
-from abiscan.pipelines.bench import Bench
 from abiscan.pipelines.stable import stabilities
-from abiscan.pipelines.turns import Turns
 from abiscan.results.check import Result
 from abiscan.results.gpus import GpuRow
 from abiscan.results.matrix import Matrix, PackageRow, Row, imports, loads, works
 from abiscan.results.package import PackageResult, PackageVerdict
 from abiscan.results.stable import StableSummary
 from abiscan.torches.torch import TorchChoice
+from abiscan.verdict.bench import Bench
+from abiscan.verdict.turns import Turns
 
 
 class Judged(Struct, frozen=True, kw_only=True):

@@ -50,9 +50,9 @@ def model_operators(source: Source, session: Session) -> ModelOperators:
     from abiscan.inputs import isolation
     from abiscan.inputs.sources import name_of, read_target
     from abiscan.models.namespaces import PACKAGES
-    from abiscan.pipelines.model import saved_model
     from abiscan.results.model_operators import ModelOperators, NeededOperator
     from abiscan.torches import embedded
+    from abiscan.verdict.model import saved_model
 
     isolation.begin(name_of(source))
     target = read_target(source, session.files(), embedded.SITE, f"{embedded.SITE}/torch")
@@ -96,7 +96,7 @@ def torch_operators(choice: TorchChoice, machine: Machine, session: Session) -> 
     """
     from abiscan.results.torch_operators import TorchOperators
 
-    torch = choice.open(session.files(), session)
+    torch = choice.open(session.files(), session).for_linux()
     release = torch.release_for(machine)
     return TorchOperators(release=release, operators=torch.operators_of(release))
 

@@ -1,4 +1,4 @@
-"""The rules about saved models: their documentation. What they find comes from ``pipelines/model``."""
+"""The rules about saved models: their documentation. What they find comes from ``verdict/model``."""
 
 from __future__ import annotations
 

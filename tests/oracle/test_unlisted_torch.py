@@ -23,7 +23,6 @@ from abiscan.emulation import torch_libraries
 from abiscan.findings import Effect
 from abiscan.inputs.session import Session
 from abiscan.inputs.version import MinorVersion, TorchVersion
-from abiscan.pipelines.bench import Bench
 from abiscan.results.check import Report, Result
 from abiscan.results.verdict import Verdict
 from abiscan.rules import RULES
@@ -42,6 +41,7 @@ from abiscan.torches import (
 from abiscan.torches.api_version import printed
 from abiscan.torches.clang import Clang
 from abiscan.torches.torch import TorchAt
+from abiscan.verdict.bench import Bench
 from tests import live_torch
 from tests.fakes import SAMPLES, elf_samples
 from tests.oracle.test_samples import TORCH
@@ -224,7 +224,7 @@ def test_schemas_are_printed_as_its_dispatcher_does(make: Make, cache: Path, mon
     """The libraries have them as they were written: ``p=2`` for a float, two spaces, ``int[2] x=[0, 0]``."""
     hide_identity(monkeypatch)
     session = Session(folder=cache)
-    torch = TorchAt(make("2.16.0")).open(session.files(), session)
+    torch = TorchAt(make("2.16.0")).open(session.files(), session).for_linux()
     read = torch.operators_of(torch.release_for(Machine.X86_64))
     running = from_python.read_operators(sys.executable)
     own = {name: operator.schema for name, operator in running.operators.items()}

@@ -15,14 +15,14 @@ from pathlib import Path
 import pytest
 
 from abiscan.errors import InputError
-from abiscan.models.model import Layout, ModelFormat
+from abiscan.models.model import ModelFormat, ModelLayout
 from abiscan.models.reading import read_model
 from tests.unit.models.archives import CODE, exported, flat, graph, script, write
 
 
 def test_torchscript_calls_with_arguments(tmp_path: Path) -> None:
     model = read_model(script(tmp_path / "m.pt", 'ops.torchvision.nms(torch.add(x, 1, alpha=2), "torch.no(1)", 0.5)'))
-    assert (model.format, model.layout, model.file_version) == (ModelFormat.TORCHSCRIPT, Layout.TORCHSCRIPT, 3)
+    assert (model.format, model.layout, model.file_version) == (ModelFormat.TORCHSCRIPT, ModelLayout.TORCHSCRIPT, 3)
     calls = {call.name: (call.positional, call.names, call.at) for call in model.operators}
     assert calls == {
         "torchvision::nms": (3, (), "code/__torch__.py:6"),
@@ -47,8 +47,13 @@ def test_custom_classes(tmp_path: Path) -> None:
 def test_an_exported_program_of_each_layout(tmp_path: Path) -> None:
     new = read_model(exported(tmp_path / "new.pt2", "torch.ops.aten.add.Tensor", "torch.ops.ns.op.default"))
     old = read_model(flat(tmp_path / "old.pt2", "torch.ops.aten.add.Tensor"))
-    assert (new.format, new.layout, new.schema, new.archive_version) == (ModelFormat.EXPORT, Layout.ROOTED, (8, 8), "0")
-    assert (old.format, old.layout, old.schema) == (ModelFormat.EXPORT, Layout.FLAT, (8, 7))
+    assert (new.format, new.layout, new.schema, new.archive_version) == (
+        ModelFormat.EXPORT,
+        ModelLayout.ROOTED,
+        (8, 8),
+        "0",
+    )
+    assert (old.format, old.layout, old.schema) == (ModelFormat.EXPORT, ModelLayout.FLAT, (8, 7))
     assert [call.name for call in new.operators] == ["aten::add.Tensor", "ns::op"]
     assert new.operators[0].names == ("self",)
 
@@ -93,7 +98,7 @@ def test_the_pickle_of_torch_before_1_6(tmp_path: Path) -> None:
         pickle.dump(value, stream, protocol=2)
     file.write_bytes(stream.getvalue() + os.urandom(64))
     model = read_model(file)
-    assert (model.format, model.layout) == (ModelFormat.PICKLE, Layout.LEGACY)
+    assert (model.format, model.layout) == (ModelFormat.PICKLE, ModelLayout.LEGACY)
 
 
 def _truncated(path: Path) -> None:

@@ -24,7 +24,7 @@ from rich.console import Console
 import abiscan
 from abiscan.binary.elf import Machine
 from abiscan.cli import main
-from abiscan.inputs.index import Index, Settings, System
+from abiscan.index.client import Index, Settings, System
 from abiscan.inputs.packages import RemoteWheel
 from abiscan.inputs.session import Session
 from abiscan.pipelines.fit import Opinion, _Attempt, fit, release_build, torches_of_index

@@ -22,10 +22,10 @@ from click.testing import CliRunner
 import abiscan
 from abiscan.cli import main
 from abiscan.pipelines import cluster as cluster_module
-from abiscan.pipelines.bench import Bench
 from abiscan.pipelines.survey import Surveyed, SurveyTask, SurveyTorches, judge, survey
 from abiscan.results.document import schema
 from abiscan.results.survey_file import SurveyFile
+from abiscan.verdict.bench import Bench
 
 pytestmark = pytest.mark.slow
 

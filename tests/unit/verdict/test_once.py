@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from abiscan import api
-from abiscan.pipelines.judge import Judge
+from abiscan.verdict.judge import Judge
 
 WHEELS = Path(__file__).parents[2] / "data" / "wheels"
 HARMONICS = WHEELS / "torch_harmonics-0.9.3-cp311-cp311-manylinux_2_24_x86_64.manylinux_2_28_x86_64.whl"

@@ -12,7 +12,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from abiscan.errors import InputError
-from abiscan.inputs.index import Index, Settings, System, settings_of_pip
+from abiscan.index.client import Index, Settings, System, settings_of_pip
 from abiscan.inputs.index_options import IndexOptions
 from abiscan.inputs.requirements_file import read_requirements
 from tests.fakes import wheel

@@ -26,7 +26,7 @@ from abiscan.models.compatibility import (
     refused_pickle,
 )
 from abiscan.models.loaders import Loaders, loaders_of
-from abiscan.models.model import Layout, ModelFormat, OperatorCall, SavedModel
+from abiscan.models.model import ModelFormat, ModelLayout, OperatorCall, SavedModel
 from abiscan.models.namespaces import PACKAGES
 from abiscan.models.reading import read_model
 from abiscan.python.model import HowLoaded
@@ -81,7 +81,7 @@ def saved_model(target: ExaminedTarget) -> SavedModel:
 
     path = Path(target.target.name)
     if not target.target.is_model:
-        return SavedModel(format=ModelFormat.AOTI, layout=Layout.LIBRARY)
+        return SavedModel(format=ModelFormat.AOTI, layout=ModelLayout.LIBRARY)
     return _read(str(path), DiskFile(path).fingerprint())
 
 
@@ -359,14 +359,14 @@ class _Judgement:
     def _missing_message(self, operator: ModelOperator) -> tuple[str, str, bool]:
         """What torch raises for an operator that is not there: the exception, the text, whether that is all of it."""
         base, _, overload = operator.name.partition(".")
-        if self._model.layout is Layout.MOBILE:
+        if self._model.layout is ModelLayout.MOBILE:
             return "RuntimeError", f"Following ops cannot be found: ['{operator.name}']?", False
         if self._model.format is ModelFormat.TORCHSCRIPT:
             text = f"\nUnknown builtin op: {base}.\n"
             return "RuntimeError", f"{text}Could not find any similar ops to {base}. ?", False
         if self._model.format is ModelFormat.AOTI:
             return "RuntimeError", f"Could not find schema for {base}.{overload}", False
-        if self._model.layout is Layout.FLAT:
+        if self._model.layout is ModelLayout.FLAT:
             target = f"torch.ops.{base.replace('::', '.')}.{overload or 'default'}"
             return "SerializeError", f"Failed deserializing node Node(target='{target}', ?", False
         if self._loaders and self._loaders.names_layout:

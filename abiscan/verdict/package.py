@@ -19,8 +19,6 @@ from abiscan.inputs.files import Files
 from abiscan.inputs.image_files import ImageFile, users_of_torch
 from abiscan.inputs.package_files import Package
 from abiscan.inputs.version import TorchVersion
-from abiscan.pipelines.judge import Judge
-from abiscan.pipelines.world import PackageWorld
 from abiscan.python.installed import Surroundings, installed_in
 from abiscan.python.model import (
     PROCESS_ENDS,
@@ -53,10 +51,12 @@ from abiscan.results.package import (
 from abiscan.results.verdict import How, Verdict
 from abiscan.torches import embedded
 from abiscan.torches.torch import Torch
+from abiscan.verdict.judge import Judge
+from abiscan.verdict.world import PackageWorld
 
 if TYPE_CHECKING:
     from abiscan.inputs.sources import Target
-    from abiscan.pipelines.image_world import ImageWorld
+    from abiscan.verdict.image_world import ImageWorld
 
 # The package is imported by then, whether or not one of these loads.
 _OF_TORCH_NAMES: Final = regex(r"'torch[.']|_OpNamespace|The underlying op of ")
@@ -142,13 +142,13 @@ class PackageReading:
 
 
 def _system(image: ImageFile) -> PythonSystem:
-    from abiscan.pipelines.image_world import SYSTEMS
+    from abiscan.verdict.image_world import SYSTEMS
 
     return SYSTEMS[image.system]
 
 
 def _image_world(torch: Torch, target: Target, package: Package) -> ImageWorld:
-    from abiscan.pipelines.image_world import ImageWorld
+    from abiscan.verdict.image_world import ImageWorld
 
     return ImageWorld(torch, target, package)
 

@@ -18,19 +18,25 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from abiscan.inputs import disk, frozen, kept, tracing
+from abiscan.cache import computed, kept
+from abiscan.inputs import disk, frozen, tracing
 
 _Answer = TypeVar("_Answer")
 
 _SUFFIX: Final = ".answer"
-_OF_CONTENT: Final = ".content"
 _FORMAT: Final = "2"
-_ERRORS: Final = (OSError, zlib.error, ValueError, LookupError, TypeError, AttributeError, ImportError, RecursionError)
 _LARGEST_HASHED: Final = 1 << 30
 """A target beyond this size, as a model with weights may be, counts as another one if it was replaced."""
 
 _READERS: Final = ("capstone-", "icicle_emu-", "lief-", "packaging-")
 """The packages that decide what abiscan reads in a file, by the names of their metadata."""
+
+_OF_CONTENT: Final[computed.Kind[Any]] = computed.Kind(
+    suffix=".content",
+    version=3,
+    encode=lambda value: frozen.dumps(value).encode(),
+    decode=lambda data: frozen.loads(data.decode()),
+)
 
 
 def answer(folder: Path, question: Sequence[object], find: Callable[[], _Answer], targets: Sequence[str]) -> _Answer:
@@ -41,7 +47,7 @@ def answer(folder: Path, question: Sequence[object], find: Callable[[], _Answer]
     :param targets: what the question is about: files of which may be replaced by others with the same bytes
     """
     path = folder / f"{_name(question)}{_SUFFIX}"
-    with contextlib.suppress(*_ERRORS):
+    with contextlib.suppress(*computed.UNREADABLE):
         _decide_anew()
         seen, contents, text = _read(path)
         replaced = _replaced(seen, contents)
@@ -72,17 +78,11 @@ def by_content(folder: Path, sha256: str, question: Sequence[object], find: Call
     :param sha256: the hash of the bytes
     :param question: plain values
     """
-    path = folder / f"{_digest([_FORMAT, _reader(), sha256, *question])}{_OF_CONTENT}"
-    with contextlib.suppress(*_ERRORS):
-        _decide_anew()
-        found: _Answer = frozen.loads(_read(path)[2])
-        kept.used(path)
-        return found
-    found = find()
-    with contextlib.suppress(OSError, TypeError):
-        _write(path, {}, {}, frozen.dumps(found))
-        kept.tidy(folder)
-    return found
+    if tracing.is_on():
+        return find()
+    identity = _digest([_reader(), sha256, *question])
+    value: _Answer = computed.get_or_compute(folder, _OF_CONTENT, identity, find)
+    return value
 
 
 def _decide_anew() -> None:

@@ -28,13 +28,13 @@ from abiscan.linkage.layout_drift import crash
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.model import Absence, LoadError, MissingLibrary, Module, Process, Resolution
 from abiscan.linkage.resolve import NO_SUCH_FILE, resolve, symbol_message, version_message
-from abiscan.pipelines.judge import Judge, Setting
 from abiscan.python.model import PROCESS_ENDS, Answer, LoadedBy, NoResult, Raised
 from abiscan.python.torch_names import TorchNames
 from abiscan.torches import embedded_names, embedded_operators, embedded_python, own_names
 from abiscan.torches.from_libs import build_of
 from abiscan.torches.string_abi import uses_cxx11_strings
 from abiscan.torches.torch import Torch
+from abiscan.verdict.judge import Judge, Setting
 
 if TYPE_CHECKING:
     from abiscan.emulation.model import Registrations
@@ -326,7 +326,7 @@ class _Loads:
     @functools.cached_property
     def _of_torch(self) -> frozenset[str]:
         """The operators of torch, with and without overloads."""
-        return with_bases(self._judge.torch.operator_names(self._setting.release))
+        return with_bases(self._setting.torch.operator_names(self._setting.release))
 
     @functools.cached_property
     def _from_python(self) -> frozenset[str]:
@@ -340,7 +340,7 @@ class _Loads:
     @functools.cached_property
     def namespaces_of_torch(self) -> frozenset[str]:
         """The namespaces in which torch defines operators."""
-        return self._judge.torch.namespaces(self._setting.release)
+        return self._setting.torch.namespaces(self._setting.release)
 
     def call(self, moment: _Moment, operator: str) -> int | bool | str | NoResult | None:
         """What an operator returns that the package has registered by then, or a function of an extension module."""

@@ -31,13 +31,14 @@ from abiscan import regular
 from abiscan.binary.elf import Machine
 from abiscan.binary.image import ImageSystem
 from abiscan.errors import InputError, UnreachableError
-from abiscan.inputs import disk, index_page, packages, programs
+from abiscan.index import index_page
+from abiscan.index.remote import RemoteFile, sound_hash, tidy
+from abiscan.index.web import Web, page_of
+from abiscan.inputs import disk, packages, programs
 from abiscan.inputs.files import Wheel
 from abiscan.inputs.index_options import FROM_SETTINGS, IndexOptions
 from abiscan.inputs.packages import RemoteWheel
-from abiscan.inputs.remote import RemoteFile, sound_hash, tidy
 from abiscan.inputs.requirement import Metadata, applying, environment_for, metadata_of, required_by
-from abiscan.inputs.web import Web, page_of
 from abiscan.regex import regex
 
 if TYPE_CHECKING:

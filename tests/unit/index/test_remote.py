@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from abiscan.errors import InputError
+from abiscan.index.remote import RemoteFile, tidy
+from abiscan.index.web import Web
 from abiscan.inputs.files import Wheel
-from abiscan.inputs.remote import RemoteFile, tidy
-from abiscan.inputs.web import Web
 from tests.index_server import LocalIndex, _hash, serving
 
 NAME = "big-1.0-py3-none-any.whl"
@@ -107,8 +107,8 @@ def test_a_killed_run_goes_on_where_it_was(index: LocalIndex, tmp_path: Path, fo
     """Killed with SIGKILL while the server is sending, so nothing could be put in order."""
     content, url = (folder / NAME).read_bytes(), index.url.replace("/simple", f"/files/{NAME}")
     code = (
-        "import sys; from pathlib import Path; from abiscan.inputs.remote import RemoteFile;"
-        "from abiscan.inputs.web import Web; url, sha256, folder = sys.argv[1:];"
+        "import sys; from pathlib import Path; from abiscan.index.remote import RemoteFile;"
+        "from abiscan.index.web import Web; url, sha256, folder = sys.argv[1:];"
         "RemoteFile(Web(Path(folder)), url, sha256, Path(folder)).read()"
     )
     index.fault = "stuck"

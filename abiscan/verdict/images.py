@@ -15,14 +15,14 @@ from abiscan.inputs.sources import Target
 from abiscan.inputs.version import number_of
 from abiscan.linkage.image_errors import error_text
 from abiscan.linkage.images import ImageLoad, load
-from abiscan.pipelines.judge import unread_result
 from abiscan.results.check import Gap, PredictedError, Result
 from abiscan.results.verdict import How, Verdict
 from abiscan.torches.torch import Torch
 from abiscan.torches.torch_images import TorchImages
+from abiscan.verdict.judge import unread_result
 from abiscan.words import plural
 
-_log = logging.getLogger("abiscan.pipelines")
+_log = logging.getLogger("abiscan.verdict")
 
 _ANSWERED: Final = frozenset({"missing-library", "undefined-symbol"})
 _UNREAD: Final = "registrations, layouts and code for GPUs are not read in files for {}; only imports are checked"

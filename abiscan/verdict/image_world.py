@@ -1,4 +1,4 @@
-"""What the Python code of a package for Windows or macOS finds on one torch: see ``abiscan.pipelines.world``.
+"""What the Python code of a package for Windows or macOS finds on one torch: see ``abiscan.verdict.world``.
 
 What the package's libraries register is not read there. So an operator of theirs counts as present, unless none of the
 libraries that are in the process can have defined it.
@@ -22,14 +22,14 @@ from abiscan.inputs.sources import Target
 from abiscan.inputs.version import TorchVersion, number_of
 from abiscan.linkage.image_errors import error_text
 from abiscan.linkage.images import load
-from abiscan.pipelines.images import machine_of
-from abiscan.pipelines.world import LoadAttempt, operators_of_any_release, raised_by, with_bases
 from abiscan.python.model import Answer, LoadedBy, NoResult, Raised
 from abiscan.python.systems import MACOS, WINDOWS, PythonSystem
 from abiscan.python.torch_names import TorchNames
 from abiscan.torches import embedded, embedded_operators, embedded_python
 from abiscan.torches.torch import Torch
 from abiscan.torches.torch_images import TorchImages
+from abiscan.verdict.images import machine_of
+from abiscan.verdict.world import LoadAttempt, operators_of_any_release, raised_by, with_bases
 
 SYSTEMS: Final = {ImageSystem.WINDOWS: WINDOWS, ImageSystem.MACOS: MACOS}
 """The systems of images, as Python code sees them."""

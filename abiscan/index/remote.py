@@ -24,9 +24,9 @@ from urllib.parse import urlsplit
 import httpx2
 
 from abiscan import regular
+from abiscan.cache.kept import allocated
 from abiscan.errors import InputError, UnreachableError
-from abiscan.inputs.kept import allocated
-from abiscan.inputs.web import Web
+from abiscan.index.web import Web
 from abiscan.regex import regex
 
 CACHE_BYTES: Final = 4 << 30

@@ -37,21 +37,21 @@ from abiscan.linkage.model import Absence, LoadError, Process, Resolution
 from abiscan.linkage.registering import Registering
 from abiscan.linkage.resolve import Resolver, relocation_order, resolve
 from abiscan.linkage.scope import Loader, SearchPath
-from abiscan.pipelines.beside import Beside
-from abiscan.pipelines.gaps import gaps_of
-from abiscan.pipelines.unlisted_build import limited
 from abiscan.results.check import Gap, PredictedError, Result
 from abiscan.results.verdict import How, Verdict
 from abiscan.torches.architectures import architectures, has_code_for
 from abiscan.torches.model import TorchRelease
-from abiscan.torches.torch import Torch
+from abiscan.torches.torch import LinuxTorch, Torch
+from abiscan.verdict.beside import Beside
+from abiscan.verdict.gaps import gaps_of
+from abiscan.verdict.unlisted_build import limited
 
 if TYPE_CHECKING:
     from abiscan.extension.replay import Replayer
     from abiscan.inputs.requirement import TorchRequirement
 
 
-_log = logging.getLogger("abiscan.pipelines")
+_log = logging.getLogger("abiscan.verdict")
 _rules_log = logging.getLogger("abiscan.rules")
 
 _OF_CUDA: Final = "libtorch_cuda.so"
@@ -71,6 +71,7 @@ class Setting(Struct, frozen=True, kw_only=True):
     ``process`` is the process after ``import torch``.
     """
 
+    torch: LinuxTorch
     release: TorchRelease
     libraries: Libraries
     siblings: Libraries
@@ -170,7 +171,7 @@ class Judge:
         return settings[machine]
 
     def _setting(self, target: ExaminedTarget, machine: Machine) -> Setting:
-        torch, siblings = self.torch, target.target.siblings
+        torch, siblings = self.torch.for_linux(), target.target.siblings
         release = torch.release_for(machine, or_like=True)
         search = SearchPath(
             environment=system.environment_folders() if torch.here else (),
@@ -197,6 +198,7 @@ class Judge:
             return next((path for path in self._beside.find(name) if self._loads(path, release, alone, process)), None)
 
         return Setting(
+            torch=torch,
             release=release,
             libraries=Libraries(release.own_libraries, self._files),
             siblings=Libraries(siblings, self._files),
@@ -261,7 +263,7 @@ class Judge:
         registering = self._replay(examined, replayed, release, replayer) if replayed else None
         drifting: tuple[LayoutDrift, ...] = ()
         if resolution is not None and resolution.error is None:
-            layouts = self.torch.layouts(release)
+            layouts = setting.torch.layouts(release)
             drifting = drifts(examined, self._files, resolution, registering, layouts)
         crashes = crash(drifting, release.version)
         cpu, cpus = self._cpu_needs(examined, resolution, registering), self._cpus
@@ -359,7 +361,7 @@ class Judge:
         # The model of the dispatcher takes longer to import than many checks take.
         from abiscan.extension.replay import Replayer
 
-        return Replayer(torch=self.torch, files=self._files, together=together)
+        return Replayer(torch=self.torch.for_linux(), files=self._files, together=together)
 
     def _keep(self, linkages: Sequence[tuple[ExaminedExtension, Linkage]]) -> None:
         """Keep the extensions that load in the process, for the extensions of the next target."""

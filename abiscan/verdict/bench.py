@@ -20,15 +20,15 @@ from abiscan.inputs.version import TorchVersion, number_of
 from abiscan.linkage.declaration import Declaration
 from abiscan.linkage.resolve import Resolver
 from abiscan.models.model import CREATES_MODEL
-from abiscan.pipelines.beside import Beside
-from abiscan.pipelines.judge import Judge
-from abiscan.pipelines.package import PackageReading, ReadPackage, package_result
 from abiscan.results.check import Result
 from abiscan.results.package import PackageResult
 from abiscan.torches import embedded
 from abiscan.torches.torch import EmbeddedTorch, ReleaseNumber, Torch, TorchChoice
+from abiscan.verdict.beside import Beside
+from abiscan.verdict.judge import Judge
+from abiscan.verdict.package import PackageReading, ReadPackage, package_result
 
-_log = logging.getLogger("abiscan.pipelines")
+_log = logging.getLogger("abiscan.verdict")
 
 
 class Bench:
@@ -120,7 +120,7 @@ class Bench:
         elif any(self.is_for(source, other) for other in self.names):
             return ()
         if target.target.images:
-            from abiscan.pipelines.images import judge_images
+            from abiscan.verdict.images import judge_images
 
             return judge_images(target.target, self._judges[name].torch, rules)
         target.recover(self._jobs)
@@ -178,8 +178,8 @@ class Bench:
         )
 
     def _model(self, source: Source, name: str, results: Sequence[Result]) -> PackageResult:
-        from abiscan.pipelines.model import model_result  # few targets are one
-        from abiscan.pipelines.model_providers import ModelProviders
+        from abiscan.verdict.model import model_result  # few targets are one
+        from abiscan.verdict.model_providers import ModelProviders
 
         torch = self._judges[name].torch
         providers = ModelProviders(self, [other for other in self._sources if other != source], name, torch)

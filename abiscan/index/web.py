@@ -23,8 +23,9 @@ import httpx2
 from unearth import auth
 from unearth.fetchers import PyPIClient
 
+from abiscan.cache import kept
 from abiscan.errors import InputError, UnreachableError
-from abiscan.inputs import disk, kept
+from abiscan.inputs import disk
 from abiscan.inputs.packages import path_of_url
 
 _TRIES: Final = 3

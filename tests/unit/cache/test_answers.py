@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from abiscan.cache import answers
 from abiscan.findings import Evidence
-from abiscan.inputs import answers, disk
+from abiscan.inputs import disk
 
 FORMER = 1_600_000_000
 

@@ -13,10 +13,10 @@ from abiscan.inputs import packages
 from abiscan.inputs.kinds import TargetKind
 from abiscan.inputs.sources import Source, name_of
 from abiscan.models.namespaces import PACKAGES
-from abiscan.pipelines.model import Brought
 from abiscan.results.check import Result
 from abiscan.results.verdict import Verdict
 from abiscan.torches.torch import Torch
+from abiscan.verdict.model import Brought
 
 
 class Targets(Protocol):

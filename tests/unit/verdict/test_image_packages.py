@@ -13,9 +13,9 @@ import pytest
 
 from abiscan.binary.elf import Machine
 from abiscan.cli import main
-from abiscan.pipelines.world import operators_of_any_release
 from abiscan.results.document import schema
 from abiscan.torches import embedded_operators
+from abiscan.verdict.world import operators_of_any_release
 from tests.image_samples import image, package
 
 PLATFORMS: Final = {"Windows": "win_amd64", "macOS": "macosx_11_0_arm64"}

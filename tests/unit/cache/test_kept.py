@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from abiscan.cache import kept
 from abiscan.errors import InputError
-from abiscan.inputs import kept
 
 DAY = 24 * 3600
 
