@@ -13,7 +13,9 @@ from abiscan.binary.elf import Machine
 from abiscan.dispatch import torchscript
 from abiscan.extension.examined import ExaminedTarget
 from abiscan.findings import Effect, Evidence, Finding
+from abiscan.gpu.compatibility import fits as fits_gpu
 from abiscan.gpu.devices import Hardware
+from abiscan.gpu.model import CodeKind, Entry
 from abiscan.inputs import system
 from abiscan.models.calls import UPGRADED, fits
 from abiscan.models.compatibility import (
@@ -41,13 +43,6 @@ from abiscan.words import listed
 
 _PRIM: Final = "prim"
 _NEWEST_ARCHIVE: Final = 10  # in which torch replaces no operator by an older one
-_ISA: Final = {
-    "AVX2": ("avx2", "fma"),
-    "AVX512": ("avx512f", "avx512dq", "avx512vl", "avx512bw"),
-    "AVX512_VNNI": ("avx512vnni",),
-    "AMX_TILE": ("amx-tile", "amx-bf16", "amx-int8"),
-}
-"""The features of a processor that torch compiles for, by its words for them (``torch/_inductor/cpu_vec_isa.py``)."""
 
 
 class Brought(Struct, frozen=True, kw_only=True):
@@ -108,12 +103,12 @@ class _Judgement:
         hardware: Hardware,
     ) -> None:
         self._target = target
-        self._torch = torch
+        self._torch = torch.for_linux()
         self._results = results
         self._providers = providers
         self._hardware = hardware
         self._model = saved_model(target)
-        self._release: TorchRelease = torch.release_for(_machine(self._model, target, torch), or_like=True)
+        self._release: TorchRelease = self._torch.release_for(_machine(self._model, target, torch), or_like=True)
         self._name = str(self._release)
         self._loaders = loaders_of(self._release.judged_as or self._release.build)
         self._gaps: list[str] = list(self._model.gaps)
@@ -128,7 +123,7 @@ class _Judgement:
         failing = [result for result in self._results if result.verdict is Verdict.FAILS]
         error, fails_at = self._error(found, failing, call)
         processors = list(self._of_processors())
-        findings = [*map(self._finding, found), *processors]
+        findings = [*map(self._finding, found), *processors, *self._of_gpus()]
         if error is None and any(finding.effect is Effect.ABORTS for finding in processors):
             error, fails_at = _ILLEGAL_INSTRUCTION, RUN
         warnings = tuple(self._warnings())
@@ -435,26 +430,52 @@ class _Judgement:
         )
 
     def _of_processors(self) -> Iterator[Finding]:
-        """Processors that lack what AOTInductor has compiled for, where the package says what that is."""
-        words = self._model.metadata.get("AOTI_CPU_ISA", "").split()
-        features = tuple(feature for word in words for feature in _ISA.get(word.upper(), ()))
-        for cpu in self._hardware.cpus:
-            lacking = cpu.lacks(features) if cpu.machine is self._release.machine else ()
-            if lacking:
-                certain = any(feature in _CERTAIN for feature in lacking)
+        """Processors that lack what the code of a compiled model uses, whose functions the first run calls."""
+        if self._model.format is not ModelFormat.AOTI or not self._hardware.cpus:
+            return
+        from abiscan.emulation.whole_code import features_in  # few runs ask for it
+
+        for extension in self._target.extensions:
+            used = features_in(extension.extension.source.open())
+            for cpu in self._hardware.cpus:
+                lacking = cpu.lacks(used) if cpu.machine is extension.facts.machine else ()
+                if lacking:
+                    certain = any(feature in _CERTAIN for feature in lacking)
+                    yield Finding(
+                        rule="cpu-too-old",
+                        effect=Effect.ABORTS if certain else Effect.NOTE,
+                        message=f"the code of the model uses {listed(lacking)}; {cpu.name} lacks that",
+                        evidence=tuple(
+                            Evidence(
+                                subject=feature, readable=f"{feature} at {used[feature]:#x}", object=extension.name
+                            )
+                            for feature in lacking
+                        ),
+                        fix="compile the model on a processor like the one that will run it",
+                        says="Illegal instruction (core dumped)" if certain else None,
+                        symptom=f"{RUN} ends the process" if certain else None,
+                    )
+
+    def _of_gpus(self) -> Iterator[Finding]:
+        """GPUs that do not run the code of a package, which AOTInductor compiles for the GPU at hand."""
+        capability = self._model.metadata.get("AOTI_COMPUTE_CAPABILITY", "")
+        if not capability.isdecimal() or len(capability) > _DIGITS:
+            return
+        code = Entry(kind=CodeKind.CUBIN, architecture=int(capability))
+        for gpu in self._hardware.gpus:
+            if not fits_gpu(code, gpu):
                 yield Finding(
-                    rule="cpu-too-old",
-                    effect=Effect.ABORTS if certain else Effect.NOTE,
-                    message=f"the model was compiled for {listed(words)}; {cpu.name} lacks {listed(lacking)}",
-                    evidence=tuple(Evidence(subject=feature) for feature in lacking),
-                    fix="compile the model on a processor like the one that will run it",
-                    says="Illegal instruction (core dumped)" if certain else None,
-                    symptom=f"{RUN} ends the process" if certain else None,
+                    rule="no-kernel-image",
+                    effect=Effect.CALL_FAILS,
+                    message=f"the model was compiled for {code.target}, which {gpu} does not run",
+                    evidence=(Evidence(subject=code.target),),
+                    fix=f"compile the model on a GPU like {gpu}",
                 )
 
 
-_CERTAIN: Final = ("avx2", "avx512f")
-"""The features that the compiler uses for any loop, where others are for particular types."""
+_DIGITS: Final = 3
+_CERTAIN: Final = ("avx", "avx2", "fma", "avx512f", "sve")
+"""The features that a compiler uses in any loop, where others are for particular types."""
 
 _ILLEGAL_INSTRUCTION: Final = ImportFailure(
     how=How.ABORTS, exception=None, message="Illegal instruction", file=None, line=None, cause=None

@@ -30,7 +30,8 @@ def write(path: Path, members: Mapping[str, bytes | str], *, root: str = "m", de
 def script(path: Path, expression: str = "torch.relu(x)", **more: bytes | str) -> Path:
     """A TorchScript archive with one expression."""
     empty = pickle.dumps((), protocol=2)
-    members = {"data.pkl": empty, "code/__torch__.py": CODE.format(expression=expression), "constants.pkl": empty}
+    members: dict[str, bytes | str] = {"data.pkl": empty, "constants.pkl": empty}
+    members["code/__torch__.py"] = CODE.format(expression=expression)
     return write(path, {**members, "version": "3\n", **more})
 
 

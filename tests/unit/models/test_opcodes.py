@@ -88,7 +88,8 @@ def test_a_persistent_id_is_kept() -> None:
 
     stream = io.BytesIO()
     Pickler(stream, 2).dump([Kept("0")])
-    (value,) = read_pickle(stream.getvalue(), "p").value  # type: ignore[misc]
+    read: Any = read_pickle(stream.getvalue(), "p").value
+    (value,) = read
     assert isinstance(value, Persistent)
     assert value.description == ("storage", "cpu", "0")
 

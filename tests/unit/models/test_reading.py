@@ -11,6 +11,7 @@ import struct
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -82,6 +83,25 @@ def test_weights_are_compared_with_their_sizes(tmp_path: Path) -> None:
     without = write(tmp_path / "without.pt", {"data.pkl": storage(4), "version": "3\n"})
     with pytest.raises(InputError, match=r"data/0: is missing"):
         read_model(without)
+
+
+def test_weights_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    open_member = zipfile.ZipFile.open
+
+    def noted(archive: zipfile.ZipFile, info: zipfile.ZipInfo, *words: Any) -> Any:
+        opened.append(info.filename)
+        return open_member(archive, info, *words)
+
+    torch_script = write(tmp_path / "m.pt", {"data.pkl": storage(4), "data/0": bytes(16), "version": "3\n"})
+    config = json.dumps({"config": {"w": {"path_name": "weight_0"}}})
+    weights = {"data/weights/model_weights_config.json": config, "data/weights/weight_0": bytes(16)}
+    program = exported(tmp_path / "m.pt2", **weights)
+    monkeypatch.setattr(zipfile.ZipFile, "open", noted)
+    for model in (torch_script, program):
+        read_model(model)
+    assert {"m/data.pkl", "m/models/model.json"} < set(opened)
+    assert not {"m/data/0", "m/data/weights/weight_0"} & set(opened)
 
 
 def test_a_weight_that_the_configuration_lists_must_be_there(tmp_path: Path) -> None:
@@ -162,7 +182,7 @@ HOSTILE: dict[str, tuple[Callable[[Path], object], str]] = {
     "link": (_link, "is a symbolic link"),
     "100 GB": (_huge, "claims|lies outside"),
     "no version": (lambda path: script(path, version="three"), "is no version: 'three'"),
-    "no pickle": (lambda path: script(path, **{"data.pkl": b"not a pickle"}), "is a .*pickle"),
+    "no pickle": (lambda path: script(path, **{"data.pkl": "not a pickle"}), "is a .*pickle"),
     "no json": (lambda path: exported(path, **{"models/model.json": "{"}), "is not the JSON"),
     "a list": (lambda path: exported(path, **{"models/model.json": "[]"}), "is not the JSON"),
     "deep": (lambda path: exported(path, **{"models/model.json": "[" * 100_000}), "is not the JSON"),

@@ -122,6 +122,24 @@ def test_a_pickle_before_2_6_may_need_what_nobody_knows(tmp_path: Path) -> None:
     assert verdict(model, "2.6.0").verdict is abiscan.PackageVerdict.IMPORT_FAILS
 
 
+def test_a_package_for_another_gpu(tmp_path: Path) -> None:
+    metadata = json.dumps({"AOTI_DEVICE_KEY": "cuda", "AOTI_COMPUTE_CAPABILITY": "86"})
+    folder = "data/aotinductor/model/"
+    files = {
+        f"{folder}m.cpp": "",
+        f"{folder}m_metadata.json": metadata,
+        "archive_format": "pt2",
+        "archive_version": "0",
+    }
+    model = write(tmp_path / "m.pt2", files)
+    for gpu, rules in (("8.6", []), ("8.9", []), ("9.0", ["no-kernel-image"]), ("8.0", ["no-kernel-image"])):
+        report = abiscan.check([model], torch="2.13.0+cu130", gpus=[gpu])
+        assert [finding.rule for finding in report.packages[0].own_findings] == rules
+    on_cpu = verdict(model, "2.13.0+cpu")
+    assert on_cpu.verdict is abiscan.PackageVerdict.IMPORT_FAILS
+    assert [finding.rule for finding in on_cpu.own_findings] == ["model-not-readable"]
+
+
 def run(*words: object) -> tuple[int, str]:
     done = click.testing.CliRunner().invoke(main, list(map(str, words)))
     return done.exit_code, done.output
@@ -138,7 +156,7 @@ def test_exit_codes(tmp_path: Path) -> None:
     assert run("check", script(tmp_path / "open.pt", "torch.abiscan_never(x)"), "--torch", "2.13.0")[0] == 3
 
 
-def test_sarif_has_the_rule_and_the_result(tmp_path: Path) -> None:
+def test_sarif_has_the_rule_and_the_result() -> None:
     _, text = run("check", DETECTOR, "--torch", "2.13.0", "--format", "sarif")
     (log,) = json.loads(text)["runs"]
     rules = [rule["id"] for rule in log["tool"]["driver"]["rules"]]
