@@ -150,10 +150,13 @@ def matrix(
     return _answered(session, "matrix", each, (*columns, None, *_named(rules)), options, find)
 
 
-def operators(target: TargetLike, *, python: str | None = None, session: Session | None = None) -> ExtensionOperators:
+def operators(
+    target: TargetLike, *, python: str | None = None, cpu: bool = True, session: Session | None = None
+) -> ExtensionOperators:
     """List what the extensions of a target register with torch: libraries, operators, kernels, fallbacks, classes.
 
     :param python: the interpreter whose installed packages are used; by default that of the environment
+    :param cpu: whether to find what the operators may use of the processor
     :raises AbiscanError: the target cannot be read
     """
     session = _session(session)
@@ -162,9 +165,9 @@ def operators(target: TargetLike, *, python: str | None = None, session: Session
         from abiscan.pipelines.operators import extension_operators
 
         with _sources([target], python, session) as (source,):
-            return extension_operators(source, session)
+            return extension_operators(source, session, cpu=cpu)
 
-    return _answered(session, "operators", [target], (), [python], find)
+    return _answered(session, "operators", [target], (), [python, cpu], find)
 
 
 def model_operators(target: str | os.PathLike[str], *, session: Session | None = None) -> ModelOperators:
@@ -362,6 +365,7 @@ def fit(
             no_index=no_index,
         ),
         offline=offline,
+        other_torches=True,
     )
     return answer(request, _session(session))
 
@@ -468,7 +472,7 @@ def doctor(*, python: str | None = None, session: Session | None = None) -> Diag
     """
     from abiscan.hooks.doctor import WayOut, concluded, examine_environment, way_out
     from abiscan.inputs.environment import environment
-    from abiscan.pipelines.hardware import native_hardware
+    from abiscan.verdict.hardware import native_hardware
 
     chosen, session = environment(python), _session(session)
     examination = examine_environment(chosen, python, session, native_hardware())
@@ -615,7 +619,7 @@ def _choice(torch: TorchLike | None, python: str | None) -> TorchChoice:
 
 
 def _hardware(gpus: Sequence[str], driver: str | None, cpus: Sequence[str] = ()) -> Hardware:
-    from abiscan.pipelines.hardware import hardware_of
+    from abiscan.verdict.hardware import hardware_of
 
     return hardware_of(gpus, driver, cpus)
 

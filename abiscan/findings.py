@@ -87,6 +87,11 @@ class Rule(Documented, frozen=True, kw_only=True):
     needs: frozenset[TorchData] = frozenset()
 
 
+def page_of(rule: str) -> str:
+    """The page of a rule in the documentation, from the root of the repository."""
+    return f"docs/rules/{rule}.md"
+
+
 def rule(
     name: str, documentation: str | None, check: Callable[[Linkage], Iterator[Finding]], needs: Iterable[TorchData] = ()
 ) -> Rule:

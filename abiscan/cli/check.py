@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import sys
+import time
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Final, TextIO
@@ -31,6 +33,7 @@ from abiscan.cli.process import say
 from abiscan.cli.reporting import ReportingCommand
 from abiscan.cli.rule_name import RULE_NAME
 from abiscan.findings import Effect, Rule
+from abiscan.inputs.disk import Record, recorded
 from abiscan.inputs.index_options import IndexOptions
 from abiscan.inputs.session import Session
 from abiscan.results.suppressions import (
@@ -42,7 +45,9 @@ from abiscan.results.suppressions import (
     read_suppressions,
     verdicts_changed,
 )
+from abiscan.words import plural
 
+_FILES_NAMED: Final = 3
 _FORMATS: Final = ("text", "json", "sarif", "junit", "github", "markdown")
 
 
@@ -141,7 +146,8 @@ def check(
     refuse_both("-v", verbose, "-q", quiet)
     rules = _rules(select, ignore)
     worst = Effect(fail_on)
-    with errors_reported():
+    begin = time.monotonic()
+    with errors_reported(), recorded() if verbose else contextlib.nullcontext() as record:
         known_findings = read_baseline(baseline) if baseline else EMPTY
         file, suppressions = (None, ()) if no_config else _suppressions(targets)
         with working("checking") as progress:
@@ -195,6 +201,8 @@ def check(
     for its_form, file in ((form, output), *reports):
         write(report, its_form, file, views)
     report_unread(report.unchecked)
+    if record is not None:
+        say(f"abiscan: {_effort(record, time.monotonic() - begin)}")
     if accepted and form != "text":
         say(f"abiscan: {accepted}")
     if strict:
@@ -205,6 +213,14 @@ def check(
             ]
         )
     sys.exit(report.exit_code(worst, strict=strict))
+
+
+def _effort(record: Record, seconds: float) -> str:
+    """How long a run took, and what it looked at; the same if the answer was kept, since that is compared then."""
+    sizes = {Path(name).resolve(): size for name, size in record.sizes.items()}
+    largest = sorted(sizes, key=lambda path: (-sizes[path], path))[:_FILES_NAMED]
+    names = f", above all {', '.join(map(str, largest))}" if sizes else ""
+    return f"{seconds:.1f} s; looked at {plural(len(sizes), 'file')}, {sum(sizes.values()) / 1e6:.1f} MB{names}"
 
 
 def _rules(select: Sequence[Rule], ignore: Collection[Rule]) -> Sequence[Rule] | None:

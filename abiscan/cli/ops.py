@@ -121,7 +121,7 @@ def _of_target(
 ) -> None:
     with errors_reported(), working("emulating") as progress:
         session = Session.of_user(progress, jobs=jobs, index=index)
-        extension_operators = abiscan.operators(target, session=session).only(selection)
+        extension_operators = abiscan.operators(target, cpu=form == "json", session=session).only(selection)
 
     def text(stream: TextIO) -> None:
         from abiscan.report import ops_text

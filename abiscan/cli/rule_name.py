@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
-from click.shell_completion import CompletionItem
 
 from abiscan.findings import Documented, Rule
 from abiscan.words import did_you_mean
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 # The rules take longer to import than a result that was kept takes to print.
 
@@ -36,6 +38,8 @@ class _RuleName(click.ParamType):  # type: ignore[type-arg]  # not generic in ol
         incomplete: str,
     ) -> list[CompletionItem]:
         """The rules whose names begin like that."""
+        from click.shell_completion import CompletionItem
+
         from abiscan.rules import RULES
 
         return [CompletionItem(rule.name, help=rule.summary) for rule in RULES if rule.name.startswith(incomplete)]

@@ -73,7 +73,9 @@ def read_pickle(data: bytes, subject: str, start: int = 0) -> Pickle:
         for number, (opcode, argument, _) in enumerate(pickletools.genops(stream)):
             if number > _MAX_OPCODES or len(stack) > _MAX_DEPTH:
                 raise InputError(subject, "is a pickle of more instructions than any model's", _FIX)
-            if opcode.name == "STOP" and stack[-1] is not _MARK:
+            if opcode.name == "STOP":
+                if stack[-1] is _MARK:
+                    raise ValueError("it ends inside of a value")  # noqa: TRY301
                 return Pickle(value=stack[-1], globals=tuple(names), end=stream.tell())
             _step(opcode.name, argument, stack, memo, names)
     except (ValueError, IndexError, KeyError, TypeError, AttributeError, RecursionError, MemoryError) as error:

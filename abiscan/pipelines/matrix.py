@@ -113,8 +113,8 @@ def matrix(
     :param cpus: the processors that extensions are also checked on
     :raises AbiscanError: no target, or a torch, cannot be read
     """
-    bench = Bench(choices, session, targets, packages=not each_file, hardware=Hardware(cpus=cpus))
     turns = Turns(targets)
+    bench = Bench(choices, turns.counting(session), targets, packages=not each_file, hardware=Hardware(cpus=cpus))
 
     def read() -> Iterator[Source]:
         """The targets, each with its files laid over those of the targets before it, on every torch."""

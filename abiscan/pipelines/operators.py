@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 # Imports that only some of these functions need stand there: loading them takes longer than reading the cache.
 
 
-def extension_operators(source: Source, session: Session) -> ExtensionOperators:
+def extension_operators(source: Source, session: Session, *, cpu: bool = True) -> ExtensionOperators:
     """What the extensions of a target register.
 
+    :param cpu: whether to find what the operators may use of the processor
     :raises InputError: it cannot be read, or contains nothing that uses torch
     """
     from abiscan.extension.examined import examine
@@ -37,6 +38,7 @@ def extension_operators(source: Source, session: Session) -> ExtensionOperators:
         target=examined.target.name,
         inventories=tuple(extension.inventory for extension in examined.extensions),
         gpus=tuple(extension.gpu for extension in examined.extensions),
+        cpus=tuple(extension.operator_needs for extension in examined.extensions) if cpu else (),
         single=examined.target.kind.is_single,
     )
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import abiscan
-from abiscan.findings import Documented, Effect, Finding
+from abiscan.findings import Documented, Effect, Finding, page_of
 from abiscan.inputs.kinds import TargetKind
 from abiscan.results.causes import causes
 from abiscan.results.check import Report, Result, Suppressed
@@ -114,6 +114,7 @@ def _rule(rule: Documented) -> dict[str, Any]:
         "shortDescription": {"text": rule.summary},
         "fullDescription": {"text": rule.summary},
         "help": {"text": rule.documentation, "markdown": rule.documentation},
+        "properties": {"page": page_of(rule.name)},
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -53,8 +54,8 @@ class ImportFailure(Struct, frozen=True, kw_only=True):
         return (found[1] or found[2]) if found else None
 
     def __str__(self) -> str:
-        text = first_line(self.message or "(text unknown)")
-        said = f"{self.exception}: {text}" if self.exception else f"the process ends: {text}"
+        end = self.exception or "the process ends"
+        said = f"{end}: {first_line(self.message)}" if self.message else f"{end}, with a text that is not known"
         return f"{said} ({self.file}:{self.line})" if self.file else said
 
 
@@ -222,7 +223,8 @@ class PackageResult(Struct, frozen=True, kw_only=True):
 
     def _told(self) -> str:
         """How users learn what is missing, and how much that is."""
-        said = ", ".join(dict.fromkeys(_TOLD[library.told] for library in self.without))
+        ways = Counter(_TOLD[library.told] for library in self.without)
+        said = ", ".join(f"{count} {way}" if len(ways) > 1 else way for way, count in ways.items())
         operators = f", {plural(len(self.missing_operators), 'operator')} missing" if self.missing_operators else ""
         return f" ({said}{operators})"
 
@@ -234,7 +236,8 @@ class PackageResult(Struct, frozen=True, kw_only=True):
         doubtful = [library.path for library in self.libraries if library.how is HowLoaded.UNKNOWN]
         if doubtful and not self.gaps:
             return f"nothing says how it loads {listed(doubtful)}"
-        return next(iter((*self.gaps, *self.conditions)), "its Python code could not be followed")
+        conditions = (f"nothing says whether {condition}" for condition in self.conditions)
+        return next(iter((*self.gaps, *conditions)), "its Python code could not be followed")
 
     @property
     def effect(self) -> Effect | None:
@@ -252,11 +255,11 @@ class PackageResult(Struct, frozen=True, kw_only=True):
 
 
 _TOLD = {
-    None: "fails when it is first used",
+    None: "failing when first used",
     Told.WARNING: "with a warning",
     Told.LOG: "with a line in the log",
     Told.PRINT: "with a printed line",
-    Told.NOTHING: "users are not told",
+    Told.NOTHING: "silently",
 }
 
 

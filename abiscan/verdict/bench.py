@@ -25,6 +25,7 @@ from abiscan.results.package import PackageResult
 from abiscan.torches import embedded
 from abiscan.torches.torch import EmbeddedTorch, ReleaseNumber, Torch, TorchChoice
 from abiscan.verdict.beside import Beside
+from abiscan.verdict.hardware import hardware_of
 from abiscan.verdict.judge import Judge
 from abiscan.verdict.package import PackageReading, ReadPackage, package_result
 
@@ -39,7 +40,7 @@ class Bench:
     :param choices: the torches; empty for all embedded releases
     :param sources: the targets of the command, which may need libraries of each other
     :param packages: whether the Python code of packages is read, for the verdict on them
-    :param hardware: the GPUs that extensions are also checked on
+    :param hardware: the GPUs and processors that extensions are also checked on; by default the processors of the run
     """
 
     def __init__(
@@ -51,6 +52,8 @@ class Bench:
         packages: bool = False,
         hardware: Hardware | None = None,
     ) -> None:
+        if session.cpus and hardware is None:
+            hardware = hardware_of((), None, session.cpus)
         self._packages = packages
         self._sources = sources
         self._hardware = hardware or Hardware()

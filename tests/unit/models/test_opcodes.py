@@ -6,7 +6,7 @@ import collections
 import fractions
 import pickle
 import pickletools
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -88,8 +88,7 @@ def test_a_persistent_id_is_kept() -> None:
 
     stream = io.BytesIO()
     Pickler(stream, 2).dump([Kept("0")])
-    read: Any = read_pickle(stream.getvalue(), "p").value
-    (value,) = read
+    (value,) = cast("list[object]", read_pickle(stream.getvalue(), "p").value)
     assert isinstance(value, Persistent)
     assert value.description == ("storage", "cpu", "0")
 
