@@ -314,7 +314,7 @@ class _Judgement:
                 call=call,
                 exception=exception,
                 message=message,
-                why=f"it calls {listed(names)}, which {self._whom(missing)} not have",
+                why=f"it calls {listed(names)}, which {self._whom(missing)}",
                 fix=self._fix(missing),
                 exact=exact,
                 evidence=tuple(
@@ -337,7 +337,7 @@ class _Judgement:
     def _whom(self, missing: Sequence[ModelOperator]) -> str:
         given = [brought.package for brought in self._brought if not brought.error]
         own = all(operator.name.startswith("aten::") for operator in missing)
-        return f"{self._name} does" if own or not given else f"neither {self._name} nor {listed(given)} does"
+        return f"{self._name} does not have" if own or not given else f"neither {self._name} nor {listed(given)} has"
 
     def _fix(self, missing: Sequence[ModelOperator]) -> str:
         packages = list(dict.fromkeys(one.brought_by for one in missing if one.brought_by))
@@ -345,6 +345,8 @@ class _Judgement:
         for package in packages:
             if package in broken:
                 return f"install a {package} that loads on {self._name}: this one says {broken[package]}"
+        if given := [brought.package for brought in self._brought if brought.package in packages]:
+            return f"install a version of {listed(given)} that has it, or save the model with this one"
         if packages:
             return f"import {listed(packages)} before, and pass it as a further target to check both"
         if all(operator.name.startswith("aten::") for operator in missing):

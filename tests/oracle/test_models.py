@@ -1,7 +1,8 @@
 """Saved models, held against what seven releases of torch really did with them.
 
 ``models.zip`` has the files that ``tools/make_models.py`` saved with these releases, a folder for each, and
-``models.jsonl.gz`` what ``tools/record_models.py`` saw: which call failed on which release, and what it raised.
+``models.jsonl.gz`` what ``tools/record_models.py`` saw: which call failed on which release, and what it raised; some of
+them after a package ``with`` operators had been imported.
 """
 
 from __future__ import annotations
@@ -17,10 +18,14 @@ import pytest
 
 import abiscan
 from abiscan.results.package import PackageResult
+from tests.oracle import corpus
+from tests.oracle.corpus import needs_corpus
 
 HERE = Path(__file__).parent
 RECORDS = [json.loads(line) for line in gzip.decompress((HERE / "models.jsonl.gz").read_bytes()).splitlines()]
-RELEASES = list(dict.fromkeys(record["torch"].partition("+")[0] for record in RECORDS))
+ALONE = [record for record in RECORDS if "with" not in record]
+BESIDE = [record for record in RECORDS if "with" in record]
+RELEASES = list(dict.fromkeys(record["torch"].partition("+")[0] for record in ALONE))
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +57,7 @@ def agree(said: dict[str, Any] | None, real: dict[str, Any] | None) -> bool:
 
 def compared(models: Path, release: str) -> Iterator[tuple[str, object, object]]:
     """The models on a release, with the predictions that are wrong."""
-    records = {record["model"]: record["error"] for record in RECORDS if record["torch"].partition("+")[0] == release}
+    records = {record["model"]: record["error"] for record in ALONE if record["torch"].partition("+")[0] == release}
     report = abiscan.check([models / name for name in records], torch=release)
     results = {Path(result.target).relative_to(models).as_posix(): result for result in report.packages}
     assert results.keys() == records.keys()
@@ -64,14 +69,31 @@ def compared(models: Path, release: str) -> Iterator[tuple[str, object, object]]
 
 def test_enough_is_recorded() -> None:
     assert len(RELEASES) >= 4
-    assert len(RECORDS) > 400
-    assert sum(record["error"] is None for record in RECORDS) > 150
+    assert len(ALONE) > 400
+    assert sum(record["error"] is None for record in ALONE) > 150
+    assert len({record["error"] is None for record in BESIDE}) == 2
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("release", RELEASES)
 def test_models_do_what_is_predicted(models: Path, release: str) -> None:
     assert list(compared(models, release)) == []
+
+
+@needs_corpus
+@pytest.mark.slow
+@pytest.mark.parametrize("package", list(dict.fromkeys(record["with"] for record in BESIDE)))
+def test_models_with_extensions_do_what_is_predicted(models: Path, package: str) -> None:
+    records = [record for record in BESIDE if record["with"] == package]
+    (release,) = {record["torch"].partition("+")[0] for record in records}
+    report = abiscan.check([*(models / record["model"] for record in records), corpus.wheel(package)], torch=release)
+    results = {result.target: result for result in report.packages if result.model}
+    wrong = [
+        (record["model"], said, record["error"])
+        for record in records
+        if not agree(said := predicted(results[str(models / record["model"])]), record["error"])
+    ]
+    assert wrong == []
 
 
 def test_the_library_of_a_package_is_checked_too(models: Path) -> None:

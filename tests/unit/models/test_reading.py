@@ -95,7 +95,7 @@ def test_weights_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
     torch_script = write(tmp_path / "m.pt", {"data.pkl": storage(4), "data/0": bytes(16), "version": "3\n"})
     config = json.dumps({"config": {"w": {"path_name": "weight_0"}}})
-    weights = {"data/weights/model_weights_config.json": config, "data/weights/weight_0": bytes(16)}
+    weights: dict[str, Any] = {"data/weights/model_weights_config.json": config, "data/weights/weight_0": bytes(16)}
     program = exported(tmp_path / "m.pt2", **weights)
     monkeypatch.setattr(zipfile.ZipFile, "open", noted)
     for model in (torch_script, program):
