@@ -121,8 +121,8 @@ class CalledFunctions:
     def _linkage_tables(self, jumps: Iterable[tuple[int, int]]) -> frozenset[int]:
         """The procedure linkage tables, each of which looks like one function that jumps to all others.
 
-        Its jumps lie whole stubs apart from each other. A function that ends in jumps through slots (``-fno-plt``) has one
-        of them, or some at any distance.
+        Its jumps lie whole stubs apart from each other. A function that ends in jumps through slots (``-fno-plt``) has
+        one of them, or some at any distance.
         """
         within: dict[int, list[int]] = {}
         for jump, _ in jumps:
