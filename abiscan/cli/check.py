@@ -104,9 +104,10 @@ def check(
     """Check whether extensions will load and work on a torch.
 
     TARGET is a shared object, a program, a wheel (read in place), a conda package, a folder, NAME==VERSION (pip
-    downloads the wheel) or the name of an installed package. Every extension of torch in it is checked. The verdict on
-    a package is the outcome of importing it: its Python code is read, never run, to find out which extensions it
-    loads, and what it does without them.
+    downloads the wheel), the name of an installed package, or a saved model. Every extension of torch in it is checked.
+    The verdict on a package is the outcome of importing it: its Python code is read, never run, to find out which
+    extensions it loads, and what it does without them. The verdict on a model is that of loading it, with the other
+    targets imported before.
 
     \b
     Examples:
@@ -118,6 +119,7 @@ def check(
       abiscan check torchvision-0.20.1-cp311-cp311-manylinux1_x86_64.whl --torch ~/torch-2.6.0/torch
       abiscan check dist/*.whl --torch torch-2.9.1-cp311-cp311-manylinux_2_28_x86_64.whl --format json
       abiscan check dist/*.whl --torch declared
+      abiscan check model.pt2 torchvision==0.28.0 --torch 2.13.0
       abiscan check build/ --python ~/venv/bin/python --strict
       abiscan check dist/*.whl --torch 2.9.1 --format sarif --output abiscan.sarif
       abiscan check dist/*.whl --torch 2.9.1 --report junit=abiscan.xml --report markdown=abiscan.md
@@ -176,9 +178,9 @@ def check(
 
     def sarif(stream: TextIO) -> None:
         from abiscan.report import sarif
-        from abiscan.rules import RULES
+        from abiscan.rules import EVERY_RULE
 
-        stream.write(sarif.render(report, RULES))
+        stream.write(sarif.render(report, EVERY_RULE))
 
     def junit(stream: TextIO) -> None:
         from abiscan.report import junit
@@ -237,10 +239,10 @@ def _suppressions(targets: Sequence[str]) -> tuple[Path | None, tuple[Suppressio
         say(f"abiscan: {passed_over}: is not read, since it is inside of what is checked")
     if file is None:
         return None, ()
-    from abiscan.rules import RULES
+    from abiscan.rules import EVERY_RULE
 
     today = dt.datetime.now().astimezone().date()
-    suppressions = read_suppressions(file, [rule.name for rule in RULES])
+    suppressions = read_suppressions(file, [rule.name for rule in EVERY_RULE])
     for suppression in suppressions:
         if suppression.until < today:
             expired = f"the suppression of {suppression.rule} for {suppression.target} expired on {suppression.until}"

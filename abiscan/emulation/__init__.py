@@ -68,8 +68,8 @@ def recover(
     :param facts: the result of ``file.facts()``
     :param argument_tail: ``sizeof(c10::Argument)`` in the torch that the object was built for, in bytes, less the name
         it begins with; None to tell it from the object, as far as that goes
-    :param syntax_error: what every torch says of a text that none reads as a schema, None for any other: where the code
-        catches that, it goes on
+    :param syntax_error: what every torch says of a text that none reads as a schema, empty where some may read it, None
+        for any other: where the code catches that, it goes on
     :returns: the registrations, with an ``EmulationGap`` for everything that could not be read; nothing in the file
         raises
     """

@@ -91,9 +91,12 @@ class CalledFunctions:
         ) or _LinksInPython(image, machine, self._known)
         is_x86_64 = machine is Machine.X86_64
         jumps = list(self._jumps_x86_64() if is_x86_64 else self._jumps_aarch64())
-        for (jump, slot), before in itertools.product(jumps, _BEFORE_STUB if is_x86_64 else _BEFORE_STUB_AARCH64):
-            if jump >= before:
-                self._links.add_stub(jump - before, slot)
+        befores = _BEFORE_STUB if is_x86_64 else _BEFORE_STUB_AARCH64
+        self.stubs: Final = {jump - before: slot for (jump, slot), before in itertools.product(jumps, befores)}
+        """Where calls of stubs lead, and the slot through which each jumps."""
+        for stub, slot in self.stubs.items():
+            if stub >= 0:
+                self._links.add_stub(stub, slot)
         self._linkage = self._linkage_tables(jumps)
         self._next: dict[int, Leads] = {}
         for segment in self._code:

@@ -19,7 +19,7 @@ from abiscan.inputs.version import TorchVersion
 from abiscan.torches import embedded
 
 if TYPE_CHECKING:
-    from abiscan.cpu.needs import CpuAtLoad
+    from abiscan.cpu.needs import CpuAtLoad, CpuReach
     from abiscan.emulation.model import NotRun, Registrations
     from abiscan.extension.gpu import ExtensionGpu
     from abiscan.extension.inventory import Inventory
@@ -128,6 +128,7 @@ class ExaminedExtension:
         self.recovered: Registrations | None = None
         """What it registers, if that was recovered ahead."""
         self._gpu: tuple[ExtensionGpu | None] | tuple[()] = ()  # empty until it is read
+        self._operator_needs: dict[str, CpuReach] | None = None
         self.shared_types: dict[str, Shared] = twin.shared_types if twin else {}
         """Which classes it, and each library that it brings along, share with torch, by path: see ``drift``."""
 
@@ -183,6 +184,19 @@ class ExaminedExtension:
             ]
             self._gpu = (extension_gpu(self.extension.source, self.facts, inventory, linked),)
         return self._gpu[0]
+
+    @property
+    def operator_needs(self) -> dict[str, CpuReach]:
+        """What its operators may use of the processor when they are called: read on first access."""
+        if self._twin:
+            return self._twin.operator_needs
+        if self._operator_needs is None:
+            from abiscan.extension.operator_needs import operator_needs
+
+            kernels = self.inventory.registrations.kernels if registers(self.facts.imports) else ()
+            linked = [library.source for library in self.target.linked(self.extension)] if kernels else []
+            self._operator_needs = operator_needs(self.extension.source, self.facts, kernels, linked)
+        return self._operator_needs
 
     def _registrations_of(self, library: Extension) -> Registrations:
         """What a library of the same package registers."""

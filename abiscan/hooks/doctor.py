@@ -34,6 +34,7 @@ from abiscan.results.doctor import Ailment, Diagnosis, Trouble
 from abiscan.results.package import PackageVerdict
 from abiscan.torches.from_libs import build_of
 from abiscan.torches.torch import ImageTorch, TorchChoice, TorchOf
+from abiscan.verdict.hardware import cpu_question
 from abiscan.words import first_line
 
 if TYPE_CHECKING:
@@ -214,7 +215,7 @@ def concluded(examination: Examination, found: WayOut, python: str | None, named
 def _judged(distribution: Distribution, choice: TorchOf, session: Session) -> Judgement | None:
     """The verdict on a package: that of an earlier run, as long as nothing has changed that it depends on."""
     its = distribution.name, distribution.version, distribution.site, distribution.objects, distribution.source
-    question = ["installed", *its, choice.executable]
+    question = ["installed", *its, choice.executable, cpu_question(session.cpus)]
     return answer(session.folder, question, lambda: judge(distribution, choice, session), ())
 
 

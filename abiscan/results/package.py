@@ -12,6 +12,7 @@ from msgspec import Struct, field
 from abiscan.findings import Effect, Finding
 from abiscan.python.model import HowLoaded, Skipped, Told
 from abiscan.regex import regex
+from abiscan.results.model import ModelResult, model_fields
 from abiscan.results.verdict import How, Verdict
 from abiscan.words import first_line, listed, plural
 
@@ -117,7 +118,8 @@ class PackageResult(Struct, frozen=True, kw_only=True):
     and that may bring them; ``conditions`` could not be decided ahead; ``gaps`` say what could not be followed.
     ``own_findings`` are about the package as a whole, such as its metadata; ``findings`` has those of the libraries
     that it uses, too. ``other_builds`` are the verdicts on other builds of the same release, where a release number was
-    asked for and they differ. ``unread`` says what is not read in files for its system.
+    asked for and they differ. ``unread`` says what is not read in files for its system. ``model`` is what else is known
+    of a saved model, None for a package.
     """
 
     target: str
@@ -140,6 +142,7 @@ class PackageResult(Struct, frozen=True, kw_only=True):
     findings: tuple[Finding, ...] = ()
     other_builds: Mapping[str, PackageVerdict] = field(default_factory=dict)
     unread: str | None = None
+    model: ModelResult | None = None
 
     def __str__(self) -> str:
         return f"{self.subject}: {self.summary}"
@@ -176,6 +179,8 @@ class PackageResult(Struct, frozen=True, kw_only=True):
     @property
     def summary(self) -> str:
         """The verdict in one line."""
+        if self.model and self.verdict is not PackageVerdict.UNKNOWN:
+            return self._of_model(self.model)
         match self.verdict:
             case PackageVerdict.WORKS:
                 return f"works{self._provided}" if self.libraries else self._works_apart
@@ -189,6 +194,17 @@ class PackageResult(Struct, frozen=True, kw_only=True):
                 return f"import fails{condition} - {self.error}"
             case PackageVerdict.UNKNOWN:
                 return f"unknown - {self._doubt()}"
+
+    def _of_model(self, model: ModelResult) -> str:
+        """The verdict on a saved model in one line."""
+        if self.error:
+            return f"{model.fails_at} fails - {self.error}"
+        if self.verdict is PackageVerdict.CORRUPTS:
+            return "loads, then corrupts memory"
+        packages = dict.fromkeys(operator.brought_by for operator in model.operators if operator.brought_by)
+        return (
+            f"works, once {listed(packages)} {'is' if len(packages) == 1 else 'are'} imported" if packages else "works"
+        )
 
     @property
     def _works_apart(self) -> str:
@@ -274,6 +290,8 @@ def package_document(package: PackageResult) -> dict[str, Any]:
         "conditions": list(package.conditions),
         "gaps": [*package.gaps, *([package.unread] if package.unread else [])],
     }
+    if package.model:
+        document |= model_fields(package.model)
     if package.needs:
         document["needs"] = list(package.needs)
     if package.other_builds:

@@ -15,6 +15,7 @@ from abiscan.binary.elf import Machine
 from abiscan.binary.registration_api import registers
 from abiscan.cpu.needs import CpuAtLoad, CpuNeeds
 from abiscan.cpu.processors import Cpu, native_cpu
+from abiscan.cpu.torches import torch_needs
 from abiscan.errors import InputError
 from abiscan.extension.drift import drifts
 from abiscan.extension.examined import ExaminedExtension, ExaminedTarget
@@ -289,6 +290,7 @@ class Judge:
             only_beside=() if examined.target.package else _only_beside(examined, setting),
             cpu=cpu,
             cpus=cpus,
+            torch_cpu=_torch_needs(examined.facts.machine, release) if cpus else (),
             **self._on_gpus(examined, release),
         )
 
@@ -320,7 +322,7 @@ class Judge:
                 continue
             identity = (module.path, source.fingerprint())
             files[module.name] = examined.owner.cpu_of_library(identity, source, module.facts)
-        return CpuNeeds(machine=machine, files=files)
+        return CpuNeeds(machine=machine, files=files, operators=examined.operator_needs if registering else {})
 
     def _on_gpus(self, examined: ExaminedExtension, release: TorchRelease) -> _OnGpus:
         """What the GPUs run of an extension that has code for GPUs of their maker, and whether they run torch's own."""
@@ -400,6 +402,11 @@ def _required(target: Target) -> TorchRequirement | None:
     """The torch requirement in a target's metadata, if it excludes any torch."""
     requirement = target.metadata.requires_torch if target.metadata else None
     return requirement if requirement and not requirement.admits_all else None
+
+
+def _torch_needs(machine: Machine, release: TorchRelease) -> tuple[str, ...]:
+    version = release.torch_version
+    return torch_needs(machine, version.minor_version if version else None)
 
 
 def _result(
