@@ -29,7 +29,7 @@ from typing import Final
 
 from packaging.requirements import Requirement
 
-from abiscan.inputs.index import Index, System, settings_of_pip
+from abiscan.index.client import Index, System, settings_of_pip
 from benchmarks.line import line
 
 PACKAGES: Final = ("torchvision", "torchaudio", "torchao", "torchcodec", "xformers")

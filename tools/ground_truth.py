@@ -34,15 +34,15 @@ from typing import Any, Final
 
 from abiscan.binary.elf import Machine
 from abiscan.binary.ownership import is_cxx_symbol, is_torch_library
+from abiscan.cache.kept import written_whole
 from abiscan.extension.examined import examine
 from abiscan.inputs import interpreter, system
-from abiscan.inputs.kept import written_whole
 from abiscan.inputs.session import Session
-from abiscan.pipelines.bench import Bench
 from abiscan.results.check import Result
 from abiscan.results.verdict import How, Verdict
 from abiscan.rules import RULES
 from abiscan.torches.torch import ReleaseNumber, TorchAt
+from abiscan.verdict.bench import Bench
 from tools import registrations
 from tools.wheels import download
 

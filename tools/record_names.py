@@ -26,8 +26,8 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 from abiscan.binary.elf import ElfFile
+from abiscan.index.client import Index, System, settings_of_pip
 from abiscan.inputs.files import Wheel
-from abiscan.inputs.index import Index, System, settings_of_pip
 from abiscan.python.compiled_names import texts_in
 from abiscan.python.module_names import ModuleNames, class_names, names_of
 from abiscan.python.torch_names import CORE, FUNCTIONS, marks_of
@@ -66,7 +66,7 @@ def read(files: Mapping[str, bytes], library: ElfFile, members: Iterable[str]) -
     names[embedded_names.PATCHED] = set().union(*(of_module.patched for of_module in known.values()))
     stubs = {path: ast.parse(data) for path, data in files.items() if path.startswith("torch/_C/")}
     declared = {name for tree in stubs.values() for name in _declared(tree)}
-    names[embedded_names.COMPILED] = {text for text in declared | texts_in(library) if text.isidentifier()}
+    names |= embedded_names.by_ending(text for text in declared | texts_in(library) if text.isidentifier())
     functions = stubs.get("torch/_C/_VariableFunctions.pyi")
     if functions is not None:
         names[FUNCTIONS] = {".", *(node.name for node in functions.body if isinstance(node, ast.FunctionDef))}

@@ -6,8 +6,8 @@ import re
 
 import click
 
+from abiscan.cache import kept
 from abiscan.cli.common import errors_reported
-from abiscan.inputs import kept
 from abiscan.inputs.session import Session
 from abiscan.regex import regex
 from abiscan.words import plural

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from abiscan import emulation
 from abiscan.binary.elf import Machine, SharedObject
+from abiscan.cache.answers import by_content
 from abiscan.cpu.needs import CpuAtLoad
 from abiscan.dispatch.agreement import agreeing
 from abiscan.dispatch.keys import DispatchKeys, keys_of
@@ -17,7 +18,6 @@ from abiscan.dispatch.schema import syntax_error
 from abiscan.dispatch.tags import Tags, tags_of
 from abiscan.emulation import EmulationGap, Registrations, recover
 from abiscan.extension.built_for import BuiltFor, span, with_keys
-from abiscan.inputs.answers import by_content
 from abiscan.inputs.files import ElfSource
 from abiscan.inputs.sources import Extension
 from abiscan.inputs.version import TorchVersion
@@ -109,6 +109,19 @@ def cpu_at_load(source: ElfSource, facts: SharedObject, folder: Path | None = No
         return emulation.cpu_at_load(source.open(), facts)
 
     return find() if folder is None else by_content(folder, source.sha256(), ["cpu"], find)
+
+
+def called_at_start(source: ElfSource, facts: SharedObject, folder: Path | None = None) -> tuple[str, ...]:
+    """The imported functions that the static initialisers of an object call for certain, in order.
+
+    :param folder: where it is kept between runs; None to find it in any case
+    """
+
+    def find() -> tuple[str, ...]:
+        _log.debug("finds what the initialisers of %s call", source.name)
+        return emulation.called_at_start(source.open(), facts)
+
+    return find() if folder is None else by_content(folder, source.sha256(), ["called at start"], find)
 
 
 def argument_tail(built_for: Sequence[TorchVersion], machine: Machine) -> int | None:

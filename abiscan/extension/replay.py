@@ -45,7 +45,7 @@ from abiscan.linkage.registering import Reaction, Registering
 from abiscan.linkage.resolve import relocation_order
 from abiscan.torches import embedded, embedded_registries
 from abiscan.torches.model import TorchRelease
-from abiscan.torches.torch import Torch
+from abiscan.torches.torch import LinuxTorch
 
 _log = logging.getLogger("abiscan.dispatch")
 
@@ -137,7 +137,7 @@ class Replayer(Struct, kw_only=True):
     kept is what the package itself loads.
     """
 
-    torch: Torch
+    torch: LinuxTorch
     files: Files
     together: bool = False
     _kept: list[tuple[str, Registrant]] = field(default_factory=list)  # with the package it comes from

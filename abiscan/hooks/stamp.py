@@ -32,10 +32,10 @@ from abiscan.inputs.files import Wheel
 from abiscan.inputs.image_files import is_torch_image, users_of_torch
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Extension, Target
-from abiscan.pipelines.images import machine_of
 from abiscan.regex import regex
 from abiscan.rules import layout_drift, vtable_drift
-from abiscan.torches.torch import Torch, TorchChoice
+from abiscan.torches.torch import LinuxTorch, Torch, TorchChoice
+from abiscan.verdict.images import machine_of
 
 GUARD: Final = "_abiscan_guard.py"
 _NAME: Final = regex(r"(?P<name>[^-]+)-(?P<version>[^-]+)(-[^-]+)?-[^-]+-[^-]+-[^-]+\.whl")
@@ -75,7 +75,7 @@ def stamp(path: Path, choice: TorchChoice, session: Session) -> Stamp:
     relied = (
         _relied_on_images(examined.target, torch)
         if examined.target.images
-        else _relied_on_extensions(path, examined, torch, session)
+        else _relied_on_extensions(path, examined, torch.for_linux(), session)
     )
     document = _document(path, relied)
     text = (json.dumps(document, indent=1, sort_keys=True) + "\n").encode()
@@ -102,7 +102,7 @@ def _places(path: Path) -> tuple[str, ...]:
     return tuple(posixpath.join(place, guard.STAMP) for place in places)
 
 
-def _relied_on_extensions(path: Path, examined: ExaminedTarget, torch: Torch, session: Session) -> dict[str, Any]:
+def _relied_on_extensions(path: Path, examined: ExaminedTarget, torch: LinuxTorch, session: Session) -> dict[str, Any]:
     """What the extensions of a wheel for Linux need from torch."""
     target, inventories = examined.target, [extension.inventory for extension in examined.extensions]
     machine = target.extensions[0].facts.machine
@@ -223,7 +223,7 @@ def _foreign_operators(inventory: Inventory) -> set[str]:
     return (kernels | needed) - defined
 
 
-def _schemas(torch: Torch, machine: Machine, names: Collection[str]) -> Mapping[str, str]:
+def _schemas(torch: LinuxTorch, machine: Machine, names: Collection[str]) -> Mapping[str, str]:
     torch_operators = torch.operators_of(torch.release_for(machine), names)
     operators = torch_operators.operators if torch_operators else {}
     schemas = {name: operators[name].schema for name in names if name in operators}

@@ -46,7 +46,7 @@ class Linkage(Struct, frozen=True, kw_only=True, dict=True):
     them, as far as that is known. ``built_for`` are the releases that the extension may have been built for, oldest
     first; empty if that is unknown. ``only_beside`` are libraries next to a single file that no search path leads to.
     ``cpu`` is what the load needs of the processor, None if nothing was emulated, and ``cpus`` are the processors that
-    it is compared with.
+    it is compared with; ``torch_cpu`` has the features that torch itself needs, as far as that is known.
     """
 
     name: str
@@ -72,6 +72,7 @@ class Linkage(Struct, frozen=True, kw_only=True, dict=True):
     built_for: tuple[TorchVersion, ...] = ()
     cpu: CpuNeeds | None = None
     cpus: tuple[Cpu, ...] = ()
+    torch_cpu: tuple[str, ...] = ()
     only_beside: tuple[str, ...] = ()
 
     @functools.cached_property

@@ -26,12 +26,12 @@ from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Missing, Source, open_archive
 from abiscan.inputs.version import TorchVersion
 from abiscan.inputs.workload import read_workload
-from abiscan.pipelines.bench import Bench
 from abiscan.regex import regex
 from abiscan.results.coverage import BackendReport
 from abiscan.results.package import PackageVerdict
 from abiscan.torches import embedded
 from abiscan.torches.torch import TorchChoice
+from abiscan.verdict.bench import Bench
 
 _log = logging.getLogger("abiscan.pipelines")
 
@@ -60,7 +60,7 @@ def backend_report(
     names = read_workload(workload) if workload else None
     bench = Bench([choice], session, [source], packages=True)
     (torch_name,) = bench.names
-    torch, examined = bench.torch(torch_name), bench.target(source)
+    torch, examined = bench.torch(torch_name).for_linux(), bench.target(source)
     examined.target.require_readable()
     inventories = [extension.inventory for extension in examined.extensions]
     release = torch.release_for(examined.extensions[0].facts.machine)

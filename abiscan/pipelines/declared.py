@@ -14,14 +14,14 @@ from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source
 from abiscan.inputs.version import TorchVersion
 from abiscan.linkage.declaration import Declaration, ReleaseOutcome
-from abiscan.pipelines.bench import Bench
 from abiscan.pipelines.matrix import Judged, judge_on_all
-from abiscan.pipelines.turns import Turns
 from abiscan.results.check import Report, Result
 from abiscan.results.matrix import trouble
 from abiscan.results.package import PackageResult
 from abiscan.rules import declared_requirement_wrong
 from abiscan.torches.pythons import runs_in
+from abiscan.verdict.bench import Bench
+from abiscan.verdict.turns import Turns
 
 
 def check_declared(

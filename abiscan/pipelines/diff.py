@@ -54,7 +54,7 @@ def diff(old: TorchChoice, new: TorchChoice, machine: Machine, used_by: Source |
 
 
 def _side(choice: TorchChoice, machine: Machine, session: Session) -> Side:
-    torch = choice.open(session.files(), session)
+    torch = choice.open(session.files(), session).for_linux()
     release = torch.release_for(machine)
     return Side(
         name=str(release),

@@ -21,6 +21,7 @@ from msgspec import Struct
 from abiscan.binary.beginning import DynamicNames, names_at_beginning
 from abiscan.binary.elf import Machine
 from abiscan.binary.ownership import is_torch_symbol
+from abiscan.cpu.processors import Cpu
 from abiscan.errors import InputError
 from abiscan.inputs import package_files
 from abiscan.inputs.files import Wheel, WheelMember, installed_path
@@ -29,8 +30,6 @@ from abiscan.inputs.package_files import Package
 from abiscan.inputs.packages import SHARED_OBJECT, RemoteWheel
 from abiscan.inputs.session import Session
 from abiscan.inputs.version import TorchVersion
-from abiscan.pipelines.package import main_import, modules_of, surroundings_of
-from abiscan.pipelines.world import torch_versions
 from abiscan.python.guards import left_out
 from abiscan.python.model import Answer, ImportOutcome, LoadedBy, NoResult, OtherTorch, Raised, World
 from abiscan.python.reading import follow
@@ -39,6 +38,8 @@ from abiscan.python.systems import LINUX
 from abiscan.python.torch_names import TorchNames
 from abiscan.torches import embedded
 from abiscan.torches.torch import TorchChoice
+from abiscan.verdict.package import main_import, modules_of, surroundings_of
+from abiscan.verdict.world import torch_versions
 
 _SMALL: Final = 1 << 20
 """A library of this size is read completely if its beginning does not show its symbols."""
@@ -74,7 +75,7 @@ def glance(
     """
     files = session.files()
     torch = choice.open(files, session)
-    release = torch.release_for(machine)
+    release = torch.for_linux().release_for(machine)
     site = posixpath.dirname(torch.package)
     wheel = Wheel(source.path, source.stream())
     package = package_files.of_archive(wheel, site)
@@ -252,6 +253,7 @@ class _World(Struct, kw_only=True):
     lacking: _Lacking
     cxx11_abi: bool | Answer = Answer.UNKNOWN
     torch_names: TorchNames | None = None
+    cpu: Cpu | None = None
     others_load: bool = True
 
     def load(self, path: str | None, loader: LoadedBy) -> Raised | Answer | None:

@@ -11,8 +11,8 @@ from abiscan.inputs import packages
 from abiscan.inputs.packages import Distribution
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source, uses_torch
-from abiscan.pipelines.turns import Turns
 from abiscan.results.stable import StableReport, StableRow
+from abiscan.verdict.turns import Turns
 
 _log = logging.getLogger("abiscan.pipelines")
 

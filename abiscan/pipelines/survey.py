@@ -12,20 +12,20 @@ from typing import Final, Protocol
 import msgspec.structs
 from msgspec import Struct
 
+from abiscan.cache.answers import answer
 from abiscan.errors import AbiscanError, InputError, NoExtensionError
 from abiscan.inputs import disk
-from abiscan.inputs.answers import answer
 from abiscan.inputs.files import DiskFile
 from abiscan.inputs.packages import FetchedWheel, named
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source
-from abiscan.pipelines.bench import Bench
 from abiscan.results.check import Report
 from abiscan.results.survey import SurveyResult
 from abiscan.results.survey_file import SurveyFile
 from abiscan.results.unchecked import Unchecked
 from abiscan.rules import RULES
 from abiscan.torches.torch import TorchChoice, TorchOf, distinct, torch_choices
+from abiscan.verdict.bench import Bench
 
 _ATTEMPTS: Final = 2
 

@@ -10,10 +10,10 @@ from msgspec import Struct
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
+from abiscan.cache.answers import answer
 from abiscan.errors import InputError, NoExtensionError, StoppedError
+from abiscan.index.client import Candidate, Index, System, settings_of_pip
 from abiscan.inputs import isolation, memory
-from abiscan.inputs.answers import answer
-from abiscan.inputs.index import Candidate, Index, System, settings_of_pip
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import name_of
 from abiscan.results.matrix import best_of

@@ -54,6 +54,8 @@ class Import(Struct, frozen=True, kw_only=True):
     """The module, and those of the names that are submodules."""
 
 
+_WORD = regex(rb"[\w\x80-\xff]+")
+_FEW_NAMES = 20
 _WORDS = regex("|".join(re.escape(word.decode().strip(".(")) for word in (*LOADING, *REGISTERING)))
 
 
@@ -98,6 +100,7 @@ class PythonCode(Struct, dict=True):
     _bindings: dict[ast.AST, Bindings] = field(default_factory=dict)
     _bound_names: dict[ast.AST, set[str]] = field(default_factory=dict)
     _torch_uses: dict[str, frozenset[str]] = field(default_factory=dict)
+    _naming_extension: dict[str, bool] = field(default_factory=dict)
     _may_set: dict[str, bool] = field(default_factory=dict)
 
     # ---- modules by name
@@ -308,13 +311,32 @@ class PythonCode(Struct, dict=True):
         targets = (t for lines in self.imports(file, _package_of(file)) for line in lines for t in line.targets)
         return [found for found in map(self.locate, targets) if found is not None]
 
-    def extensions_in_functions(self, file: str) -> Iterator[tuple[str, int]]:
-        """The extension modules that functions of a module import, and the lines where they do."""
+    @cached_property
+    def extensions_in_functions(self) -> tuple[tuple[str, str, int], ...]:
+        """The sources whose functions import extension modules, each with the module and the line."""
+        return tuple(
+            (path, extension, line)
+            for path in self.sources
+            if self.names_extension(path)
+            for extension, line in self._extensions_in_functions(path)
+        )
+
+    def _extensions_in_functions(self, file: str) -> Iterator[tuple[str, int]]:
         for line in self.outline(file).imports_in_functions:
             targets = self._import(line, _package_of(file)).targets
             for found in map(self.locate, targets):
                 if found is not None and found.extension and found.file and self.imports_at(file, line.line):
                     yield found.file, line.line
+
+    def names_extension(self, path: str) -> bool:
+        """Whether a source has the name of an extension module in it."""
+        if path not in self._naming_extension:
+            source, names = self.source(path), self.files.extension_names
+            few = len(names) <= _FEW_NAMES
+            self._naming_extension[path] = (
+                any(name in source for name in names) if few else not names.isdisjoint(_WORD.findall(source))
+            )
+        return self._naming_extension[path]
 
     def imports_at(self, file: str, line: int) -> bool:
         """Whether there is an import at a line; a docstring may look like one."""

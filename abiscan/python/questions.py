@@ -15,6 +15,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from abiscan.cpu.processors import Cpu
 from abiscan.python.model import Answer, LoadedBy, NoResult, Raised, World, in_words
 from abiscan.python.torch_names import TorchNames
 
@@ -59,10 +60,11 @@ class Answered(Generic[_Result]):
 
         :param world: the target's, in which nothing is loaded yet
         """
-        way = self._first
+        way, is_told = self._first, _log.isEnabledFor(logging.DEBUG)
         while isinstance(way, _Fork):
             given = _answer(way.question.ask, world)
-            _log.debug("asks the target: %s", _Told(way.question.text, given))
+            if is_told:
+                _log.debug("asks the target: %s", _Told(way.question.text, given))
             way = way.ways.get(_key(given))
         return None if way is None else way.result
 
@@ -123,6 +125,10 @@ class _Quoting:
     @property
     def cuda(self) -> str | Answer | None:
         return self._world.cuda
+
+    @property
+    def cpu(self) -> Cpu | None:
+        return self._world.cpu
 
     @property
     def cxx11_abi(self) -> bool | Answer:
@@ -195,6 +201,11 @@ class AskedWorld:
     def python(self) -> tuple[int, int] | Answer:
         """The version of the interpreter."""
         return self._ask("python", lambda world: world.python)  # type: ignore[return-value]
+
+    @property
+    def cpu(self) -> Cpu | None:
+        """The processor, None if it is not known."""
+        return self._ask("cpu", lambda world: world.cpu)  # type: ignore[return-value]
 
     @property
     def machine(self) -> str:

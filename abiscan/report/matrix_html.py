@@ -16,7 +16,7 @@ from typing import Final
 
 import abiscan
 from abiscan.extension.built_for import span
-from abiscan.findings import Finding
+from abiscan.findings import Finding, page_of
 from abiscan.report.marks import CLASSES
 from abiscan.report.matrix_text import runs
 from abiscan.report.sarif import level
@@ -101,6 +101,9 @@ def _target(anchor: str, rows: Sequence[Row], matrix: Matrix) -> Iterator[str]:
     for gpu_row in matrix.gpus or ():
         if gpu_row.target == target:
             yield from _gpus(gpu_row)
+    for row in matrix.rows:
+        if row.target == target and row.cpu:
+            yield f"<p><code>{_text(row.path)}</code> needs {_text(row.cpu)} to load</p>"
     for row, known in zip(shown, anchors, strict=True):
         if isinstance(row, Row):
             yield _origin(row)
@@ -203,7 +206,7 @@ def _finding(finding: Finding) -> str:
         proofs += f"<li class='faint'>… {hidden} more</li>"
     return (
         f"<li><strong>{level(finding.effect)}[{_text(finding.rule)}]</strong> {_text(finding.message)}<ul>{proofs}</ul>"
-        f"<p>Fix: {_text(finding.fix)}</p></li>"
+        f'<p>Fix: {_text(finding.fix)}</p><p class="faint">{_text(page_of(finding.rule))}</p></li>'
     )
 
 

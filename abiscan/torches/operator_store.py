@@ -1,32 +1,23 @@
 """The operators of a torch, cached on disk between runs: reading them from the libraries takes seconds.
 
-One file per torch, next to those of ``store``: compressed JSON, written completely and renamed into place. Texts that
-occur often are stored once, and kernels as columns of numbers: a few hundred kilobytes, read in about ten milliseconds.
+One file per torch: texts that occur often are stored once, and kernels as columns of numbers, which makes a few hundred
+kilobytes, read in about ten milliseconds.
 """
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import json
-import zlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Any, Final
 
+from abiscan.cache.computed import Kind, get_or_compute
 from abiscan.dispatch.operators import Fallback, Kernel, Operator, Operators, Place, RegistryEntry, Rewording
-from abiscan.inputs import kept
 from abiscan.inputs.files import Files
 from abiscan.inputs.identity import identity_of
 from abiscan.inputs.session import Session
 from abiscan.torches import embedded_operators
 from abiscan.torches.from_libs import identities, operator_libraries, read_operators
 from abiscan.torches.model import TorchRelease
-
-FORMAT: Final = 8
-"""Part of every key: raise it when the stored data, or the way they are recovered, change."""
-
-SUFFIX: Final = ".operators"
 
 # The columns of texts, which are stored as numbers: see the types.
 _OPERATOR_TEXTS: Final = (0, 1, 3)
@@ -47,30 +38,19 @@ def operators_of(
     :param names: the operators that are needed; others may be left out. Looking up a few in the embedded data is faster
     :raises InputError: a library cannot be read
     """
+    build = identities(release, files)
+    if names is not None and (embedded := embedded_operators.find(build, release.machine)):
+        return embedded_operators.operators(embedded, release.machine, names)
+
+    def read() -> Operators:
+        if names is None and (embedded := embedded_operators.find(build, release.machine)):
+            return embedded_operators.operators(embedded, release.machine, None)
+        session.progress(f"reading the operators of {release} from its libraries (only once)")
+        return read_operators(release, files)
+
     sources = [source for path in operator_libraries(release) if (source := files.source(path)) is not None]
     identity = " ".join((release.version or "", *map(identity_of, sources)))
-    path = session.folder / f"{hashlib.sha256(identity.encode()).hexdigest()[:40]}-v{FORMAT}{SUFFIX}"
-    if names is None and (stored := _load(path)):
-        return stored
-    if build := embedded_operators.find(identities(release, files), release.machine):
-        stored = embedded_operators.operators(build, release.machine, names)
-        if names is not None:
-            return stored
-    elif stored := _load(path):
-        return stored
-    else:
-        session.progress(f"reading the operators of {release} from its libraries (only once)")
-        stored = read_operators(release, files)
-    with contextlib.suppress(OSError):
-        kept.write(path, pack(stored))
-    return stored
-
-
-def _load(path: Path) -> Operators | None:
-    try:
-        return unpack(kept.read(path))
-    except (OSError, zlib.error, ValueError, KeyError, TypeError, IndexError):
-        return None  # absent, damaged, or written by another program
+    return get_or_compute(session.folder, KIND, identity, read)
 
 
 def pack(operators: Operators) -> bytes:
@@ -100,7 +80,7 @@ def pack(operators: Operators) -> bytes:
         "assumed": sorted(operators.assumed),
         "texts": list(texts),
     }
-    return zlib.compress(json.dumps(content, separators=(",", ":")).encode())
+    return json.dumps(content, separators=(",", ":")).encode()
 
 
 def unpack(data: bytes) -> Operators:
@@ -108,7 +88,7 @@ def unpack(data: bytes) -> Operators:
 
     :raises ValueError: (or another built-in error) the bytes are not such a file
     """
-    content = json.loads(zlib.decompress(data))
+    content = json.loads(data)
     texts: list[Any] = content["texts"]
 
     def rows(name: str, text_columns: Collection[int]) -> Iterator[tuple[Any, ...]]:
@@ -135,3 +115,7 @@ def unpack(data: bytes) -> Operators:
         reworded={id_: tuple(map(Rewording._make, parts)) for id_, parts in content["reworded"].items()},
         assumed=frozenset(content["assumed"]),
     )
+
+
+KIND: Final = Kind(suffix=".operators", version=9, encode=pack, decode=unpack)
+"""How they are cached."""

@@ -1,22 +1,21 @@
 """What the headers that come with a torch declare: for a torch that is not embedded.
 
-Reading them takes seconds, so the result is cached between runs, in a file per torch next to those of ``store``.
+Reading them takes seconds, so the result is cached between runs, in a file per torch.
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import posixpath
-import zlib
 from collections.abc import Iterable, Mapping
 from typing import Final
 
 import msgspec.structs
 from msgspec import Struct
 
-from abiscan.inputs import disk, kept
+from abiscan.cache.computed import Kind, get_or_compute
+from abiscan.inputs import disk
 from abiscan.inputs.files import Files
 from abiscan.inputs.identity import identity_of
 from abiscan.inputs.session import Session
@@ -25,9 +24,6 @@ from abiscan.torches.declarations import Declarations
 from abiscan.torches.from_libs import operator_libraries
 from abiscan.torches.headers import assertions
 from abiscan.torches.model import TorchRelease
-
-FORMAT: Final = 2
-"""Part of every key: raise it when the stored data, or the way they are read, change."""
 
 INCLUDE: Final = "include"
 """The folder of the headers in the package."""
@@ -96,20 +92,18 @@ def headers_of(release: TorchRelease, files: Files, session: Session) -> OwnHead
     libraries = [source for path in operator_libraries(release) if (source := files.source(path)) is not None]
     identity = " ".join((release.build or "", *map(identity_of, libraries), *_versions(paths, files)))
     identity = hashlib.sha256(identity.encode()).hexdigest()[:40]
-    stored = session.folder / f"{identity}-v{FORMAT}.headers"
-    with contextlib.suppress(OSError, zlib.error, ValueError, KeyError, TypeError):
-        return _unpack(kept.read(stored), identity)
-    session.progress(f"reading the headers of {release} (only once)")
-    texts = {}
-    for path in paths:
-        name = posixpath.relpath(path, folder)
-        source = files.source(path) if is_read(name) else None
-        if source is not None:
-            texts[name] = source.head(_LARGEST).decode("utf-8", "replace")
-    read = msgspec.structs.replace(read_headers(texts), identity=identity)
-    with contextlib.suppress(OSError):
-        kept.write(stored, _pack(read))
-    return read
+
+    def read() -> OwnHeaders:
+        session.progress(f"reading the headers of {release} (only once)")
+        texts = {}
+        for path in paths:
+            name = posixpath.relpath(path, folder)
+            source = files.source(path) if is_read(name) else None
+            if source is not None:
+                texts[name] = source.head(_LARGEST).decode("utf-8", "replace")
+        return read_headers(texts)
+
+    return msgspec.structs.replace(get_or_compute(session.folder, _KIND, identity, read), identity=identity)
 
 
 def _paths(folder: str, files: Files) -> list[str]:
@@ -138,14 +132,16 @@ def _pack(headers: OwnHeaders) -> bytes:
         "declared_in": headers.declared_in,
         "assertions": sorted(headers.assertions),
     }
-    return zlib.compress(json.dumps(content).encode())
+    return json.dumps(content).encode()
 
 
-def _unpack(data: bytes, identity: str) -> OwnHeaders:
-    content = json.loads(zlib.decompress(data))
+def _unpack(data: bytes) -> OwnHeaders:
+    content = json.loads(data)
     return OwnHeaders(
         digests=dict(content["digests"]),
         declared_in=dict(content["declared_in"]),
         assertions=frozenset(content["assertions"]),
-        identity=identity,
     )
+
+
+_KIND: Final = Kind(suffix=".headers", version=3, encode=_pack, decode=_unpack)

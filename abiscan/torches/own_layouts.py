@@ -1,24 +1,22 @@
 """The classes of a torch that is not embedded, laid out by clang from the headers that come with it.
 
-That takes as long as compiling an extension, so the result is cached between runs, in a file per torch next to those of
-``store``.
+That takes as long as compiling an extension, so the result is cached between runs, in a file per torch.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import posixpath
 import tempfile
-import zlib
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from msgspec import Struct, field
 
-from abiscan.inputs import disk, kept
+from abiscan.cache.computed import Kind, get_or_compute
+from abiscan.inputs import disk
 from abiscan.inputs.files import DiskFile, Files
 from abiscan.inputs.session import Session
 from abiscan.torches import clang
@@ -26,9 +24,6 @@ from abiscan.torches.clang import NEEDED, Clang, ClangError, Include
 from abiscan.torches.layouts import Layout, VTable, as_layout
 from abiscan.torches.model import TorchRelease
 from abiscan.torches.own_headers import INCLUDE, OwnHeaders
-
-FORMAT: Final = 1
-"""Part of every key: raise it when the stored data, or the way they are read, change."""
 
 _LARGEST: Final = 1 << 28  # bytes of all headers; those of 2.15.0 have 40 MB
 _INCLUDED: Final = (*NEEDED, "torch/script.h", "torch/custom_class.h")
@@ -74,21 +69,16 @@ def lay_out(
     compiler = clang.find()
     if compiler is None:
         return OwnLayouts(gap=_HOW)
-    key = hashlib.sha256(f"{headers.identity} {compiler.name} {further}".encode()).hexdigest()[:40]
-    stored = session.folder / f"{key}-v{FORMAT}.layouts"
-    with contextlib.suppress(OSError, zlib.error, ValueError, KeyError, TypeError):
-        return _of_json(json.loads(zlib.decompress(kept.read(stored))))
-    session.progress(f"laying out the classes of {release} with {compiler.name} (only once)")
+
+    def read() -> OwnLayouts:
+        session.progress(f"laying out the classes of {release} with {compiler.name} (only once)")
+        included = (*_INCLUDED, further) if further else _INCLUDED
+        return _as_layouts(*_read(release, included, classes, compiler, cxx11=cxx11, files=files))
+
     try:
-        read = _read(
-            release, (*_INCLUDED, further) if further else _INCLUDED, classes, compiler, cxx11=cxx11, files=files
-        )
+        return get_or_compute(session.folder, _KIND, f"{headers.identity} {compiler.name} {further}", read)
     except ClangError as error:
         return OwnLayouts(gap=f"{compiler.name} does not compile its headers: {error}")
-    content = zlib.compress(json.dumps({"records": read.records, "vtables": read.vtables}).encode())
-    with contextlib.suppress(OSError):
-        kept.write(stored, content)
-    return _of_json({"records": read.records, "vtables": read.vtables})
 
 
 def _read(
@@ -134,8 +124,18 @@ def _unpack(release: TorchRelease, files: Files, folder: Path) -> None:
         copy.write_bytes(source.head(source.size))
 
 
-def _of_json(content: Mapping[str, Any]) -> OwnLayouts:
+def _as_layouts(records: Mapping[str, Sequence[Any]], vtables: Mapping[str, Sequence[str]]) -> OwnLayouts:
     return OwnLayouts(
-        records={name: as_layout(name, row) for name, row in content["records"].items()},
-        vtables={name: VTable(name, tuple(slots)) for name, slots in content["vtables"].items()},
+        records={name: as_layout(name, row) for name, row in records.items()},
+        vtables={name: VTable(name, tuple(slots)) for name, slots in vtables.items()},
     )
+
+
+def _pack(layouts: OwnLayouts) -> bytes:
+    records = {name: layout[1:] for name, layout in layouts.records.items()}
+    return json.dumps(
+        {"records": records, "vtables": {name: it.slots for name, it in layouts.vtables.items()}}
+    ).encode()
+
+
+_KIND: Final = Kind(suffix=".layouts", version=2, encode=_pack, decode=lambda data: _as_layouts(**json.loads(data)))

@@ -5,8 +5,9 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NoReturn, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec.structs
 from msgspec import Struct
@@ -58,6 +59,25 @@ class Torch(Protocol):
     def here(self) -> bool:
         """Whether it will run on this system, with the libraries of this system."""
 
+    def for_linux(self) -> LinuxTorch:
+        """Return it as a torch for Linux.
+
+        :raises InputError: it is for another system
+        """
+
+    def has_images(self, system: ImageSystem, machine: Machine) -> bool:
+        """Whether it has libraries for another system than Linux."""
+
+    def images(self, system: ImageSystem, machine: Machine) -> TorchImages:
+        """Its libraries for another system than Linux.
+
+        :raises InputError: it has none for that system and machine
+        """
+
+
+class LinuxTorch(Torch, Protocol):
+    """A torch for Linux: all that is known of its files, its dispatcher and its classes."""
+
     def release_for(self, machine: Machine, *, or_like: bool = False) -> TorchRelease:
         """What is known about it, for an extension that is built for a given machine.
 
@@ -96,15 +116,6 @@ class Torch(Protocol):
         :param release: the result of ``release_for``
         """
 
-    def has_images(self, system: ImageSystem, machine: Machine) -> bool:
-        """Whether it has libraries for another system than Linux."""
-
-    def images(self, system: ImageSystem, machine: Machine) -> TorchImages:
-        """Its libraries for another system than Linux.
-
-        :raises InputError: it has none for that system and machine
-        """
-
 
 class EmbeddedTorch(Struct, frozen=True, kw_only=True):
     """An embedded release, on no particular system.
@@ -129,6 +140,10 @@ class EmbeddedTorch(Struct, frozen=True, kw_only=True):
     def here(self) -> bool:
         """False, since its system is unknown."""
         return False
+
+    def for_linux(self) -> LinuxTorch:
+        """Return itself."""
+        return self
 
     def release_for(self, machine: Machine, *, or_like: bool = False) -> TorchRelease:
         """The build for a machine.
@@ -171,7 +186,7 @@ class EmbeddedTorch(Struct, frozen=True, kw_only=True):
         return torch_images.of_release(self.build, system, machine)
 
 
-class InstalledTorch(Struct, frozen=True, kw_only=True):
+class InstalledTorch(Struct, frozen=True, kw_only=True, dict=True):
     """A torch with files of its own: in a folder, or in a wheel as if it were installed."""
 
     release: TorchRelease
@@ -194,15 +209,30 @@ class InstalledTorch(Struct, frozen=True, kw_only=True):
         """Whether it is built for the machine that abiscan runs on."""
         return self.release.machine is system.machine()
 
+    def for_linux(self) -> LinuxTorch:
+        """Return itself."""
+        return self
+
     def release_for(self, machine: Machine, *, or_like: bool = False) -> TorchRelease:  # noqa: ARG002 - it is itself
         """The torch itself, for any extension."""
         return self.release
 
-    def operators_of(self, release: TorchRelease, names: Collection[str] | None = None) -> Operators:
+    def operators_of(
+        self,
+        release: TorchRelease,  # noqa: ARG002 - it is itself
+        names: Collection[str] | None = None,
+    ) -> Operators:
         """The operators in its dispatcher: embedded, cached, or read from its libraries."""
         from abiscan.torches.operator_store import operators_of
 
-        return operators_of(release, self.files, self.session, names)
+        return self._operators if names is None else operators_of(self.release, self.files, self.session, names)
+
+    @cached_property
+    def _operators(self) -> Operators:
+        """All of them, which are read once for all extensions."""
+        from abiscan.torches.operator_store import operators_of
+
+        return operators_of(self.release, self.files, self.session)
 
     def operator_names(self, release: TorchRelease) -> frozenset[str]:
         """The names of all operators in its dispatcher."""
@@ -217,15 +247,20 @@ class InstalledTorch(Struct, frozen=True, kw_only=True):
         libraries = Libraries(release.own_libraries, self.files)
         return {name: frozenset(facts.symbols.starting_with("")) for name, facts in libraries.items()}
 
-    def layouts(self, release: TorchRelease) -> TorchLayouts:
+    def layouts(self, release: TorchRelease) -> TorchLayouts:  # noqa: ARG002 - it is itself
         """The memory layouts of its classes: those of its release, or what its own headers show."""
-        return torch_layouts.of_installed(release, self.files, self.session)
+        return self._layouts
+
+    @cached_property
+    def _layouts(self) -> TorchLayouts:
+        """They are read once for all extensions: there are thousands of headers."""
+        return torch_layouts.of_installed(self.release, self.files, self.session)
 
     def has_images(self, system: ImageSystem, machine: Machine) -> bool:  # noqa: ARG002 - it is for Linux alone
         """False: it is for Linux."""
         return False
 
-    def images(self, system: ImageSystem, machine: Machine) -> NoReturn:  # noqa: ARG002 - it is for Linux alone
+    def images(self, system: ImageSystem, machine: Machine) -> TorchImages:  # noqa: ARG002 - it is for Linux alone
         """Reject a target for another system.
 
         :raises InputError: always
@@ -255,33 +290,13 @@ class ImageTorch(Struct, frozen=True, kw_only=True):
         """False, since its system is not looked at."""
         return False
 
-    def release_for(self, machine: Machine, *, or_like: bool = False) -> NoReturn:  # noqa: ARG002 - it is not for Linux
+    def for_linux(self) -> LinuxTorch:
         """Reject it, since what asks needs a torch for Linux.
 
         :raises InputError: always
         """
         fix = "pass a release number, or a torch for Linux"
         raise InputError(self.package, "is not a torch for Linux, which this needs", fix)
-
-    def operators_of(self, release: TorchRelease, names: Collection[str] | None = None) -> NoReturn:  # noqa: ARG002
-        """Reject it, as ``release_for`` does."""
-        self.release_for(release.machine)
-
-    def operator_names(self, release: TorchRelease) -> NoReturn:
-        """Reject it, as ``release_for`` does."""
-        self.release_for(release.machine)
-
-    def namespaces(self, release: TorchRelease) -> NoReturn:
-        """Reject it, as ``release_for`` does."""
-        self.release_for(release.machine)
-
-    def exports(self, release: TorchRelease) -> NoReturn:
-        """Reject it, as ``release_for`` does."""
-        self.release_for(release.machine)
-
-    def layouts(self, release: TorchRelease) -> NoReturn:
-        """Reject it, as ``release_for`` does."""
-        self.release_for(release.machine)
 
     def has_images(self, system: ImageSystem, machine: Machine) -> bool:
         """Whether it is for that system and machine."""

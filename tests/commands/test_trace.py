@@ -46,7 +46,7 @@ def test_an_undefined_symbol(tmp_path: Path) -> None:
     on = "undefined_symbol_signature.so on torch 2.13.0+cpu"
     asked = f"rules: {on}: undefined-symbol: 2 findings"
     assert lines.index(mapped) < lines.index(missing) < lines.index(asked)
-    assert lines[-1].startswith(f"pipelines: {on}: fails: undefined symbol: ")
+    assert lines[-1].startswith(f"verdict: {on}: fails: undefined symbol: ")
     assert any("resolves to libtorch_cpu.so" in line for line in traced(tmp_path, "check", KERNELS, *TORCH))
 
 
@@ -79,7 +79,7 @@ def test_a_package(package: str, tmp_path: Path) -> None:
     ]
     places = [lines.index(line) for line in first]
     assert places == sorted(places)
-    assert lines[-1] == "pipelines: package eye on torch 2.13.0+cpu: works"
+    assert lines[-1] == "verdict: package eye on torch 2.13.0+cpu: works"
 
 
 def test_the_trace_is_the_same_every_time(package: str, tmp_path: Path) -> None:

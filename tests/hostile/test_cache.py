@@ -13,10 +13,12 @@ from typing import IO, Any, cast
 
 import pytest
 
+from abiscan.cache import answers, kept
 from abiscan.errors import InputError
-from abiscan.inputs import answers, disk, kept, remote
-from abiscan.inputs.remote import RemoteFile
-from abiscan.inputs.web import Web
+from abiscan.index import remote
+from abiscan.index.remote import RemoteFile
+from abiscan.index.web import Web
+from abiscan.inputs import disk
 from tests.commands.processes import run
 from tests.hostile.servers import Server, content, serving, wheel
 
@@ -220,9 +222,15 @@ def test_no_kind_of_kept_file_is_read_without_its_hash() -> None:
     """Only ``kept`` and ``remote`` open files of the cache."""
     package = Path(disk.__file__).parents[1]
     openers = {"read_bytes()", "read_text(", ".open("}
-    for name in ("torches/operator_store.py", "torches/own_headers.py", "torches/own_layouts.py", "inputs/answers.py"):
+    for name, reader in {
+        "torches/operator_store.py": "get_or_compute(",
+        "torches/own_headers.py": "get_or_compute(",
+        "torches/own_layouts.py": "get_or_compute(",
+        "cache/computed.py": "kept.read(",
+        "cache/answers.py": "kept.read(",
+    }.items():
         text = (package / name).read_text("utf-8")
-        assert "kept.read(" in text
+        assert reader in text
         assert not [word for word in openers if word in text], name
 
 

@@ -13,11 +13,11 @@ from packaging.requirements import Requirement
 
 from abiscan.binary.elf import Machine
 from abiscan.errors import InputError, UnreachableError
-from abiscan.inputs import index as index_module
-from abiscan.inputs.index import Index, Settings, System
-from abiscan.inputs.remote import RemoteFile
+from abiscan.index import client as index_module
+from abiscan.index.client import Index, Settings, System
+from abiscan.index.remote import RemoteFile
+from abiscan.index.web import Web
 from abiscan.inputs.session import Session
-from abiscan.inputs.web import Web
 from abiscan.pipelines import fit as fit_module
 from abiscan.pipelines.fit import fit, release_build
 from tests.commands.processes import run
@@ -257,7 +257,7 @@ def endless(server: Server) -> Answer:
 def test_a_file_without_end_leaves_nothing_behind(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("abiscan.inputs.remote._LARGEST", 8 << 20)
+    monkeypatch.setattr("abiscan.index.remote._LARGEST", 8 << 20)
     server.pages["/x.whl"] = endless(server)
     with pytest.raises(UnreachableError, match="is larger than any wheel"):
         RemoteFile(Web(tmp_path), f"{server.url}/x.whl", None, tmp_path).read()
@@ -279,7 +279,7 @@ def test_an_encoding_that_may_be_a_bomb(server: Server, tmp_path: Path, encoding
 
 
 def test_pages_count_in_the_size_of_the_cache(server: Server, tmp_path: Path) -> None:
-    from abiscan.inputs.remote import tidy
+    from abiscan.index.remote import tidy
 
     for number in range(3):
         server.pages[f"/{number}"] = page(bytes(100_000))

@@ -17,10 +17,10 @@ from typing import Final
 import pytest
 
 from abiscan.binary.elf import ElfFile, SharedObject
+from abiscan.cache.kept import written_whole
 from abiscan.emulation import Registrations, recover
 from abiscan.extension import inventory
 from abiscan.inputs import files
-from abiscan.inputs.kept import written_whole
 from abiscan.results.check import Result
 from tests.conftest import give_memory_back
 from tools import ground_truth

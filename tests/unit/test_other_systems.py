@@ -15,6 +15,7 @@ from typing import Any, Final
 import click.testing
 import pytest
 
+from abiscan.cache.kept import allocated
 from abiscan.cli import main
 from abiscan.errors import InputError
 from abiscan.hooks.doctor import WayOut, _cache_of_torch
@@ -22,7 +23,6 @@ from abiscan.inputs import system
 from abiscan.inputs.environment import PythonEnvironment, executable_in
 from abiscan.inputs.files import DiskFile, random_access
 from abiscan.inputs.interpreter import PythonTag, executables_of
-from abiscan.inputs.kept import allocated
 from abiscan.inputs.packages import path_of_url
 from abiscan.results.survey_file import SurveyFile
 from tests.fakes import SAMPLES

@@ -11,10 +11,10 @@ from random import Random
 from typing import Final
 
 from abiscan.errors import AbiscanError
-from abiscan.inputs.index_page import JSON, bounded
-from abiscan.inputs.remote import RemoteFile
+from abiscan.index.index_page import JSON, bounded
+from abiscan.index.remote import RemoteFile
+from abiscan.index.web import Web
 from abiscan.inputs.requirement import metadata_of, read_metadata, required_by
-from abiscan.inputs.web import Web
 from tools.fuzz.model import SAMPLES, TORCH, Case, damaged
 from tools.fuzz.texts import changed
 

@@ -27,7 +27,8 @@ from abiscan.binary.mangling import demangle, returning_cxx11_string, same_name_
 from abiscan.dispatch.schema import parse_name_or_schema
 from abiscan.errors import AbiscanError
 from abiscan.gpu.reader import gpu_code
-from abiscan.inputs import frozen, index_page
+from abiscan.index import index_page
+from abiscan.inputs import frozen
 from abiscan.inputs.files import Wheel
 from abiscan.inputs.requirement import read_metadata
 from abiscan.inputs.version import TorchVersion

@@ -18,7 +18,7 @@ from typing import Final
 from packaging.requirements import Requirement
 
 from abiscan.binary.elf import Machine
-from abiscan.inputs.index import Index, Settings, System
+from abiscan.index.client import Index, Settings, System
 from abiscan.inputs.session import Session
 from abiscan.pipelines.fit import fit, release_build
 from tools.fuzz.model import EDGES, SAMPLES, Case, damaged

@@ -7,10 +7,10 @@ from msgspec.structs import replace
 from packaging.version import Version
 
 import abiscan
+from abiscan.cache import kept
 from abiscan.emulation import LibraryKind, Phase
 from abiscan.extension.examined import examine
 from abiscan.extension.inventory import Inventory
-from abiscan.inputs import kept
 from abiscan.inputs.session import Session
 
 SAMPLES = Path(__file__).resolve().parents[3] / "sample_binaries"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from abiscan.cache.answers import answer, by_content
 from abiscan.inputs import tracing
-from abiscan.inputs.answers import answer, by_content
 
 
 @pytest.mark.parametrize(

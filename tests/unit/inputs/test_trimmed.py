@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from abiscan.index.remote import RemoteFile
+from abiscan.index.web import Web
 from abiscan.inputs.files import Wheel
-from abiscan.inputs.remote import RemoteFile
 from abiscan.inputs.trimmed import Trimmed, trimmed
-from abiscan.inputs.web import Web
 from tests.elf_builder import Elf, exports
 from tests.index_server import _hash, serving
 from tests.unit.binary.test_deflate import deflated, prose

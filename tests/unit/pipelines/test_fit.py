@@ -24,7 +24,7 @@ from rich.console import Console
 import abiscan
 from abiscan.binary.elf import Machine
 from abiscan.cli import main
-from abiscan.inputs.index import Index, Settings, System
+from abiscan.index.client import Index, Settings, System
 from abiscan.inputs.packages import RemoteWheel
 from abiscan.inputs.session import Session
 from abiscan.pipelines.fit import Opinion, _Attempt, fit, release_build, torches_of_index
@@ -199,10 +199,28 @@ def test_nothing_fits(server: LocalIndex) -> None:
     printed = run(server, "eye>=3", "--torch", "2.7.1")
     assert printed.exit_code == 1
     assert printed.stdout.startswith("no version of eye works with torch 2.7.1+cu126")
+    # The only one that exports what eye 3.0 needs.
+    assert "torch 2.13.0+cu130 would do: use --torch 2.13.0\n" in printed.stdout
+    assert "would do" not in run(server, "eye>=3", "nose<2", "--torch", "2.7.1").stdout
     printed = run(server, "eye>=3", "--torch", "2.7.1", "--format", "json")
     document = json.loads(printed.stdout)
+    assert document["torch_instead"] == "2.13.0+cu130"
     assert (printed.exit_code, document["packages"], document["command"]) == (1, [], None)
     jsonschema.validate(document, schema("fit"), cls=jsonschema.Draft202012Validator)
+
+
+@pytest.mark.parametrize("command", ["fit eye", "check eye==1.0", "matrix eye --versions all", "doctor"])
+def test_links_that_are_not_there(command: str, tmp_path: Path) -> None:
+    words = [*command.split(), "--no-index", "--find-links", str(tmp_path / "absent")]
+    printed = click.testing.CliRunner().invoke(main, words)
+    assert printed.exit_code == 2
+    assert f"Invalid value for --find-links: {tmp_path / 'absent'} does not exist" in printed.stderr
+
+
+def test_a_platform_that_is_none() -> None:
+    printed = click.testing.CliRunner().invoke(main, ["fit", "eye", "--platform", "foo"])
+    assert printed.exit_code == 2
+    assert "'foo' is not the tag of a platform, such as manylinux_2_28_x86_64" in printed.stderr
 
 
 @pytest.mark.usefixtures("own_cache")

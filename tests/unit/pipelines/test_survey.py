@@ -22,10 +22,10 @@ from click.testing import CliRunner
 import abiscan
 from abiscan.cli import main
 from abiscan.pipelines import cluster as cluster_module
-from abiscan.pipelines.bench import Bench
 from abiscan.pipelines.survey import Surveyed, SurveyTask, SurveyTorches, judge, survey
 from abiscan.results.document import schema
 from abiscan.results.survey_file import SurveyFile
+from abiscan.verdict.bench import Bench
 
 pytestmark = pytest.mark.slow
 
@@ -79,6 +79,17 @@ def test_a_survey_answers_as_check_does(targets: Path, tmp_path: Path) -> None:
     assert {by_name["0.so", torch] for torch in TORCHES} == {"fails"}
     assert {by_name["1.so", torch] for torch in TORCHES} == {"loads"}
     assert (WHEEL.name, "2.13.0") in by_name
+
+
+def test_the_summary_lists_what_works_and_what_does_not(targets: Path, tmp_path: Path) -> None:
+    output = tmp_path / "results.jsonl"
+    words = ["survey", str(targets), "--torch", "2.13.0", "--torch", "2.12.1", "--output", str(output), "--jobs", "1"]
+    printed = CliRunner().invoke(main, words).stdout
+    text = printed.partition("loads\n")[2]
+    assert text.startswith(f"{'':12}1.so on torch 2.12.1-2.13.0\n{'':12}3.so on torch 2.12.1-2.13.0\n")
+    failing = printed.partition("  fails\n")[2].partition("\n")[0]
+    assert failing.startswith(f"{'':12}0.so on torch 2.12.1-2.13.0: ")
+    assert "undefined symbol" in failing
 
 
 def test_what_cannot_be_read_has_an_answer_too(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ import msgspec.structs
 import pytest
 
 from abiscan.binary.elf import Machine
+from abiscan.cache import kept
 from abiscan.dispatch.operators import Fallback, Kernel, Operator, Operators, Place, RegistryEntry
-from abiscan.inputs import kept
 from abiscan.inputs.files import Files
 from abiscan.inputs.session import Session
 from abiscan.torches import embedded_operators, operator_store

@@ -41,7 +41,7 @@ def test_a_build_is_judged_by_the_one_that_stands_for_it(monkeypatch: pytest.Mon
     chosen.exports(like)
     assert asked == [("2.6.0+cu124", Machine.X86_64)] * 3
     asked.clear()
-    itself = ReleaseNumber("2.6.0").open(Files(), SESSION)
+    itself = ReleaseNumber("2.6.0").open(Files(), SESSION).for_linux()
     release = replace(like, build="2.6.0", judged_as=None)
     itself.operators_of(release)
     itself.operator_names(release)
@@ -97,10 +97,8 @@ def test_the_python_of_a_torch_for_windows(module: str | None, tag: PythonTag | 
 
 def test_a_torch_for_windows_is_none_for_linux(tmp_path: Path) -> None:
     chosen = TorchAt(torch_wheel(tmp_path, "Windows")).open(Files(), session_at(tmp_path))
-    linux = ReleaseNumber("2.13.0").open(Files(), SESSION).release_for(Machine.X86_64)
-    for ask in (chosen.operators_of, chosen.operator_names, chosen.namespaces, chosen.exports, chosen.layouts):
-        with pytest.raises(InputError, match="is not a torch for Linux, which this needs"):
-            ask(linux)
+    with pytest.raises(InputError, match="is not a torch for Linux, which this needs"):
+        chosen.for_linux()
     machine = next(machine for machine in Machine if chosen.has_images(ImageSystem.WINDOWS, machine))
     images = chosen.images(ImageSystem.WINDOWS, machine)
     assert any(exports(WARN["Windows"]) for exports in images.exports.values())

@@ -1,0 +1,1 @@
+"""Keeps what was worked out for later runs: the folder and its limit, and the answers of commands."""

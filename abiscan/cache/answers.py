@@ -1,0 +1,152 @@
+"""Answers that are kept: the result of a command, with what the run that found it had looked at; and what is in a file.
+
+An answer is given again without looking at anything a second time, as long as the question is the same, abiscan is the
+same, and everything on the record of that run is still as it was: see ``disk``. A target that was replaced by a file
+with the same bytes, as by another download of the same wheel, is still as it was.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import json
+import os
+import sys
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from abiscan.cache import computed, kept
+from abiscan.inputs import disk, frozen, tracing
+
+_Answer = TypeVar("_Answer")
+
+_SUFFIX: Final = ".answer"
+_FORMAT: Final = "2"
+_LARGEST_HASHED: Final = 1 << 30
+"""A target beyond this size, as a model with weights may be, counts as another one if it was replaced."""
+
+_READERS: Final = ("capstone-", "icicle_emu-", "lief-", "packaging-")
+"""The packages that decide what abiscan reads in a file, by the names of their metadata."""
+
+_OF_CONTENT: Final[computed.Kind[Any]] = computed.Kind(
+    suffix=".content",
+    version=3,
+    encode=lambda value: frozen.dumps(value).encode(),
+    decode=lambda data: frozen.loads(data.decode()),
+)
+
+
+def answer(folder: Path, question: Sequence[object], find: Callable[[], _Answer], targets: Sequence[str]) -> _Answer:
+    """The answer to a question: the one kept from an earlier run if it holds, else what ``find`` returns.
+
+    :param folder: where answers are kept
+    :param question: everything that decides on the answer, except for what is looked at on this machine
+    :param targets: what the question is about: files of which may be replaced by others with the same bytes
+    """
+    path = folder / f"{_name(question)}{_SUFFIX}"
+    with contextlib.suppress(*computed.UNREADABLE):
+        _decide_anew()
+        seen, contents, text = _read(path)
+        replaced = _replaced(seen, contents)
+        found: _Answer = frozen.loads(text)
+        if replaced:
+            seen["file"].update(replaced)
+            _write(path, seen, contents, text)
+        kept.used(path)
+        disk.remember(seen)
+        return found
+    with disk.recorded() as record:
+        found = find()
+    if record.holds():
+        with contextlib.suppress(OSError, TypeError):
+            text = frozen.dumps(found)
+            paths = [name for name in map(str, map(Path, targets)) if isinstance(record.seen["file"].get(name), list)]
+            hashed = [name for name in paths if disk.is_file(name) and Path(name).stat().st_size <= _LARGEST_HASHED]
+            _write(path, record.seen, {name: disk.sha256(name) for name in hashed}, text)
+            kept.tidy(folder)
+    return found
+
+
+def by_content(folder: Path, sha256: str, question: Sequence[object], find: Callable[[], _Answer]) -> _Answer:
+    """The answer to a question about the bytes of one file, wherever it is: the one kept from an earlier run, or else
+    what ``find`` returns, which depends on nothing else.
+
+    :param folder: where answers are kept
+    :param sha256: the hash of the bytes
+    :param question: plain values
+    """
+    if tracing.is_on():
+        return find()
+    identity = _digest([_reader(), sha256, *question])
+    value: _Answer = computed.get_or_compute(folder, _OF_CONTENT, identity, find)
+    return value
+
+
+def _decide_anew() -> None:
+    """Use no answer that is kept where somebody wants to see the decisions that lead to it.
+
+    :raises LookupError: somebody does
+    """
+    if tracing.is_on():
+        raise LookupError("traced")
+
+
+def _replaced(seen: dict[str, dict[str, Any]], contents: Mapping[str, str]) -> dict[str, disk.Seen]:
+    """The files that were replaced by others with the same bytes, as they are now.
+
+    :raises ValueError: something else has changed
+    """
+    now = {path: disk.status_of(path) for path in contents}
+    replaced = {path: status for path, status in now.items() if path in seen["file"] and seen["file"][path] != status}
+    if any(disk.sha256(path) != contents[path] for path in replaced):
+        raise ValueError("a target has changed")
+    if not disk.stands({**seen, "file": {**seen["file"], **replaced}}):
+        raise ValueError("something else has changed")
+    return replaced
+
+
+def _read(path: Path) -> tuple[dict[str, dict[str, Any]], dict[str, str], str]:
+    """What was seen, the hashes of the targets, and the answer.
+
+    :raises ValueError: (or another built-in error) the file is not there, or not whole
+    """
+    head, _, text = zlib.decompress(kept.read(path)).partition(b"\n")
+    seen, contents = json.loads(head)
+    return seen, contents, text.decode()
+
+
+def _write(path: Path, seen: Mapping[str, Any], contents: Mapping[str, str], text: str) -> None:
+    head = json.dumps([seen, contents])
+    kept.write(path, zlib.compress(head.encode() + b"\n" + text.encode(), 1))
+
+
+def _name(question: Sequence[object]) -> str:
+    return _digest([_FORMAT, _reader(), os.getcwd(), sys.path, sys.executable, *question])  # noqa: PTH109
+
+
+def _digest(words: Sequence[object]) -> str:
+    text = json.dumps(words)
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:40]
+
+
+@functools.cache
+def _reader() -> str:
+    """This abiscan, with its data and what it reads files with: every change of one of its files makes another one."""
+    package = Path(__file__).parent.parent
+    machine = os.uname().machine if hasattr(os, "uname") else os.environ.get("PROCESSOR_ARCHITECTURE")
+    user = os.geteuid() if hasattr(os, "geteuid") else None  # whoever shares the folder sees other files
+    here = f"{sys.version} {machine} {user} {package}"
+    digest = hashlib.sha256(here.encode("utf-8", "surrogateescape"))
+    for folder, subfolders, names in os.walk(package):
+        subfolders[:] = sorted(name for name in subfolders if name != "__pycache__")
+        for name in sorted(names):
+            status = os.stat(os.path.join(folder, name))  # noqa: PTH116, PTH118 - hundreds of them
+            digest.update(f"{name} {status.st_size} {status.st_mtime_ns}\n".encode("utf-8", "surrogateescape"))
+    for folder in sys.path:
+        with contextlib.suppress(OSError):
+            names = [name for name in os.listdir(folder) if name.lower().startswith(_READERS)]  # noqa: PTH208
+            digest.update(f"{sorted(names)}\n".encode("utf-8", "surrogateescape"))
+    return digest.hexdigest()

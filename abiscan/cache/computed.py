@@ -1,0 +1,56 @@
+"""Values that take seconds to compute and are kept between runs, each in a file of its own: see ``kept``."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, Generic, TypeVar
+
+from msgspec import Struct
+
+from abiscan.cache import kept
+
+_Value = TypeVar("_Value")
+
+UNREADABLE: Final = (
+    *(OSError, zlib.error, ValueError, LookupError, TypeError, AttributeError, ImportError, RecursionError),
+)
+"""Raised by the reading of a file that is absent, damaged, or written by another version."""
+
+
+class Kind(Struct, Generic[_Value], frozen=True, kw_only=True):
+    """A kind of value, and how it becomes bytes and a value again.
+
+    :ivar suffix: of its files
+    :ivar version: raise it when the bytes, or the way in which the value is computed, change
+    :ivar decode: may raise any of ``UNREADABLE``
+    """
+
+    suffix: str
+    version: int
+    encode: Callable[[_Value], bytes]
+    decode: Callable[[bytes], _Value]
+
+
+def get_or_compute(folder: Path, kind: Kind[_Value], identity: str, compute: Callable[[], _Value]) -> _Value:
+    """Return the value that an earlier run has kept, or compute and keep it.
+
+    A file that cannot be read is made anew. One that cannot be written is not: the next run computes the value again.
+
+    :param folder: the cache's
+    :param identity: everything that decides on the value
+    :raises Exception: whatever ``compute`` raises; nothing is kept then
+    """
+    path = folder / f"{hashlib.sha256(identity.encode()).hexdigest()[:40]}-v{kind.version}{kind.suffix}"
+    with contextlib.suppress(*UNREADABLE):
+        value = kind.decode(zlib.decompress(kept.read(path)))
+        kept.used(path)
+        return value
+    value = compute()
+    with contextlib.suppress(OSError, TypeError):  # a full disk; a value that has no such bytes
+        kept.write(path, zlib.compress(kind.encode(value), 1))
+        kept.tidy(folder)
+    return value

@@ -1,0 +1,154 @@
+"""The folder of what is kept between runs: each file is written whole, and together they stay within a limit.
+
+What was not used for the longest time goes first; the time of the last use is the modification time of the file. If the
+folder cannot be written (full disk, read-only home), runs take longer, but results are the same. Each file begins with
+the hash of the rest: one that is damaged, a link, or no file of this user's counts as none, and is made anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from abiscan import regular
+from abiscan.errors import InputError
+
+DEFAULT_LIMIT: Final = 10**9
+"""Bytes, unless the user sets another limit."""
+
+_LIMIT: Final = "limit"  # the name of the file that has the user's
+_KINDS: Final = ("*.operators", "*.headers", "*.layouts", "*.answer", "*.content", "*.part")
+_DIGEST_SIZE: Final = 32
+_WHEELS: Final = "wheels/*"  # which have a limit of their own
+_DAY: Final = 24 * 3600  # the time of the last use need not be exact, and writing it takes time, too
+_ABANDONED: Final = 3600  # a run that writes a file does not take longer
+
+
+def usage(folder: Path) -> tuple[int, int]:
+    """The number of files, and the space that they take, in bytes."""
+    sizes = [_size(file) for file in _files(folder, *_KINDS, _WHEELS)]
+    return len(sizes), sum(sizes)
+
+
+def clear(folder: Path) -> None:
+    """Delete everything that is kept.
+
+    :raises InputError: a file cannot be deleted
+    """
+    try:
+        for file in _files(folder, *_KINDS, _WHEELS):
+            file.unlink(missing_ok=True)
+    except OSError as error:
+        raise InputError(str(folder), f"cannot be cleared: {error.strerror or error}") from error
+
+
+def limit(folder: Path) -> int:
+    """How many bytes are kept at most, without wheels."""
+    with contextlib.suppress(OSError, ValueError):
+        return int(read(folder / _LIMIT))
+    return DEFAULT_LIMIT
+
+
+def set_limit(folder: Path, size: int) -> None:
+    """Keep at most so many bytes, from now on.
+
+    :raises InputError: the folder cannot be written
+    """
+    try:
+        write(folder / _LIMIT, str(size).encode())
+    except OSError as error:
+        raise InputError(str(folder), f"cannot be written: {error.strerror or error}") from error
+    tidy(folder)
+
+
+def tidy(folder: Path) -> None:
+    """Delete what was not used for the longest time, until the rest is within the limit."""
+    total, most, now = 0, limit(folder), time.time()
+    with contextlib.suppress(OSError):
+        for last_use, path, size in sorted(_listed(folder), reverse=True):
+            total += size
+            if total > most or (path.endswith(".part") and now - last_use > _ABANDONED):
+                Path(path).unlink(missing_ok=True)
+
+
+def used(file: Path) -> None:
+    """Note that a file was used."""
+    with contextlib.suppress(OSError):
+        if time.time() - _last_use(file) > _DAY:
+            os.utime(file)
+
+
+def read(path: Path) -> bytes:
+    """What was written.
+
+    :raises OSError: there is no file of this user's
+    :raises ValueError: it is damaged
+    """
+    with regular.opened(path, own=True) as stream:
+        digest, data = stream.read(_DIGEST_SIZE), stream.read()
+    if hashlib.sha256(data).digest() != digest:
+        raise ValueError(f"{path} is damaged")
+    return data
+
+
+def write(path: Path, data: bytes) -> None:
+    """Write a file whole, or not at all.
+
+    :raises OSError: it cannot be written
+    """
+    with written_whole(path) as part:
+        part.write_bytes(hashlib.sha256(data).digest() + data)
+
+
+@contextlib.contextmanager
+def written_whole(path: Path) -> Iterator[Path]:
+    """A temporary file next to ``path`` to write to: it replaces ``path`` at the end, or is deleted after an error."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, suffix=".part")
+    os.close(handle)
+    part = Path(name)
+    try:
+        yield part
+        part.replace(path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def _files(folder: Path, *kinds: str) -> list[Path]:
+    return sorted(file for kind in kinds for file in folder.glob(kind)) if folder.is_dir() else []
+
+
+def _listed(folder: Path) -> Iterator[tuple[float, str, int]]:
+    """The last use, the path and the size of each file that is kept, wheels aside. There are thousands of them."""
+    suffixes = tuple(kind.removeprefix("*") for kind in _KINDS)
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.endswith(suffixes):
+                with contextlib.suppress(OSError):  # another run may delete it
+                    status = entry.stat()
+                    yield status.st_mtime, entry.path, allocated(status)
+
+
+def _size(file: Path) -> int:
+    with contextlib.suppress(OSError):  # another run may delete it
+        return allocated(file.stat())
+    return 0
+
+
+def allocated(status: os.stat_result) -> int:
+    """How much of the disk a file takes: those of wheels are sparse. Windows does not tell."""
+    blocks = getattr(status, "st_blocks", None)
+    return status.st_size if blocks is None else min(status.st_size, blocks * 512)
+
+
+def _last_use(file: Path) -> float:
+    with contextlib.suppress(OSError):
+        return file.stat().st_mtime
+    return 0

@@ -1,0 +1,441 @@
+"""The wheels of a package on the user's indexes, newest first, and their metadata, asked for as pip asks.
+
+pip says what its settings are; unearth reads the pages of the indexes (PEP 503, PEP 691); packaging knows which tags
+fit which system. The metadata come from the index if it has them (PEP 658), otherwise from the wheel, read in place.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+import io
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Final, cast
+
+import httpx2
+from msgspec import Struct
+from packaging import tags
+from packaging.requirements import Requirement
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+from packaging.version import InvalidVersion, Version
+from unearth import Link, Package, PackageFinder
+from unearth.evaluator import TargetPython
+
+from abiscan import regular
+from abiscan.binary.elf import Machine
+from abiscan.binary.image import ImageSystem
+from abiscan.errors import InputError, UnreachableError
+from abiscan.index import index_page
+from abiscan.index.remote import RemoteFile, sound_hash, tidy
+from abiscan.index.web import Web, page_of
+from abiscan.inputs import disk, packages, programs
+from abiscan.inputs.files import Wheel
+from abiscan.inputs.index_options import FROM_SETTINGS, IndexOptions
+from abiscan.inputs.packages import RemoteWheel
+from abiscan.inputs.requirement import Metadata, applying, environment_for, metadata_of, required_by
+from abiscan.regex import regex
+
+if TYPE_CHECKING:
+    from unearth.fetchers import Fetcher
+
+_PIP_SECONDS: Final = 60
+_SECTIONS: Final = ("global", "install", ":env:")  # the later ones have precedence
+_MANYLINUX: Final = regex(r"manylinux_2_(\d+)_(\w+)")
+_MACOSX: Final = regex(r"macosx_(\d+)_(\d+)_(x86_64|arm64)")
+_LEGACY: Final = {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}
+_METADATA: Final = regex(r"[^/]+\.dist-info/METADATA")
+_LARGEST_METADATA: Final = 8 << 20
+_MOST_READ: Final = 2_000
+"""The most versions whose metadata one command reads."""
+
+_LONGEST_SPECIFIER: Final = 1_000
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """What pip is configured to do about indexes."""
+
+    index_urls: tuple[str, ...] = ()
+    find_links: tuple[str, ...] = ()
+    trusted_hosts: tuple[str, ...] = ()
+    constraints: tuple[str, ...] = ()
+    certificates: str | None = None
+    proxy: str | None = None
+
+
+def settings_of_pip(python: str | None, options: IndexOptions = FROM_SETTINGS) -> Settings:
+    """The settings of an interpreter's pip, the defaults if it has none, as options change them.
+
+    ``no-index`` leaves out all of them, as for pip.
+    """
+    known = _configuration(python)
+    no_index = options.no_index or known.get("no-index", "").lower() in ("1", "true", "yes", "on")
+    default = known.get("index-url") or PackageFinder().sources[0]["url"]
+    urls = [options.index_url or default, *known.get("extra-index-url", "").split(), *options.extra_index_urls]
+    links = [*known.get("find-links", "").split(), *options.find_links]
+    return Settings(
+        index_urls=() if no_index else tuple(dict.fromkeys(urls)),
+        find_links=tuple(link for link in links if "://" in link or Path(link).exists()),
+        trusted_hosts=tuple(known.get("trusted-host", "").split()),
+        constraints=tuple(file for file in known.get("constraint", "").split() if file != os.devnull),
+        certificates=known.get("cert"),
+        proxy=known.get("proxy"),
+    )
+
+
+def _configuration(python: str | None) -> dict[str, str]:
+    try:
+        command = [*packages.pip(python), "config", "list"]
+        done = programs.run(command, capture_output=True, timeout=_PIP_SECONDS, check=True)
+    except (InputError, OSError, subprocess.SubprocessError):
+        return {}
+    found: dict[str, dict[str, str]] = {section: {} for section in _SECTIONS}
+    for line in done.stdout.splitlines():
+        name, _, value = line.partition("=")
+        section, _, key = name.rpartition(".")
+        if section in found:
+            try:
+                found[section][key] = str(ast.literal_eval(value))
+            except (ValueError, SyntaxError):
+                continue
+    return {key: value for section in _SECTIONS for key, value in found[section].items()}
+
+
+class System(Struct, frozen=True, kw_only=True):
+    """The Python and the platforms that wheels are looked for."""
+
+    python: tuple[int, int]
+    platforms: tuple[str, ...]
+
+    @classmethod
+    def of(cls, python: tuple[int, int] | None = None, platform: str | None = None) -> System:
+        """That of the user, or another one.
+
+        :param python: ``(3, 12)``
+        :param platform: ``manylinux_2_28_aarch64``, ``win_amd64``; it includes older systems of the kind
+        """
+        platforms = _older(platform) if platform else tags.platform_tags()
+        return cls(python=python or sys.version_info[:2], platforms=tuple(platforms))
+
+    @property
+    def machine(self) -> Machine | None:
+        """The machine; None if it is not one that torch is built for on Linux."""
+        if self.images is not None:
+            return None
+        return next((machine for machine in Machine if self.platforms[0].endswith(machine.value)), None)
+
+    @property
+    def images(self) -> tuple[ImageSystem, Machine] | None:
+        """The system and machine if it is Windows or macOS, else None."""
+        platform = self.platforms[0]
+        system = ImageSystem.WINDOWS if platform.startswith("win") else ImageSystem.MACOS
+        if platform.startswith(("win", "macosx")):
+            return system, Machine.AARCH64 if platform.endswith("arm64") else Machine.X86_64
+        return None
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """For environment markers."""
+        version = ".".join(map(str, self.python))
+        return {
+            "platform_machine": "",
+            **environment_for(self.platforms[0]),
+            "python_version": version,
+            "python_full_version": f"{version}.0",
+            "extra": "",
+        }
+
+    @property
+    def tags(self) -> Mapping[tags.Tag, int]:
+        """The tags of wheels that fit, and how well: the best has the lowest number."""
+        return _tags_of(self.python, self.platforms)
+
+    def __str__(self) -> str:
+        return f"Python {self.python[0]}.{self.python[1]} on {self.platforms[0]}"
+
+
+@functools.lru_cache(maxsize=8)
+def _tags_of(python: tuple[int, int], platforms: tuple[str, ...]) -> dict[tags.Tag, int]:
+    interpreter = f"cp{python[0]}{python[1]}"
+    ordered = (*tags.cpython_tags(python, platforms=platforms), *tags.compatible_tags(python, interpreter, platforms))
+    return {tag: number for number, tag in reversed(list(enumerate(ordered)))}
+
+
+def _older(platform: str) -> Iterator[str]:
+    match = _MANYLINUX.fullmatch(platform)
+    if mac := _MACOSX.fullmatch(platform):
+        yield from tags.mac_platforms((int(mac[1]), int(mac[2])), mac[3])
+        return
+    if match is None:
+        yield platform
+        return
+    newest, machine = int(match[1]), match[2]
+    for glibc in range(newest, 4, -1):
+        yield f"manylinux_2_{glibc}_{machine}"
+        if glibc in _LEGACY:
+            yield f"{_LEGACY[glibc]}_{machine}"
+    yield f"linux_{machine}"
+
+
+class Candidate(Struct, frozen=True, kw_only=True):
+    """A version of a package on an index.
+
+    ``wheel`` is the name of the file that pip would choose; ``unfit`` says why pip would choose none, and is empty if
+    it would.
+    """
+
+    name: str
+    version: Version
+    wheel: str = ""
+    unfit: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.version}"
+
+
+class Index:
+    """The user's indexes.
+
+    :param folder: of the cache
+    """
+
+    def __init__(self, settings: Settings, system: System, folder: Path, *, offline: bool = False) -> None:
+        self.settings = settings
+        self.system = system
+        self._folder = folder
+        self.web = Web(
+            folder,
+            index_urls=settings.index_urls,
+            trusted_hosts=settings.trusted_hosts,
+            verify=settings.certificates,
+            proxy=settings.proxy,
+            offline=offline,
+        )
+        self._finder = self._finder_of(only_binary=[":all:"])
+        self._metadata: dict[Candidate, tuple[str, ...]] = {}
+        self._requirements: dict[Candidate, tuple[Requirement, ...]] = {}
+        self._links: dict[Candidate, Link] = {}
+        self._files: dict[Candidate, IO[bytes]] = {}
+        tidy(folder)
+
+    def _finder_of(self, *, only_binary: Sequence[str]) -> PackageFinder:
+        """What finds packages, all of them or those that are wheels."""
+        return PackageFinder(
+            cast("Fetcher", _Pages(self.web)),  # its responses are those of httpx2, as those of unearth's own client
+            index_urls=self.settings.index_urls,
+            find_links=self.settings.find_links,
+            target_python=TargetPython(py_ver=self.system.python, platforms=list(self.system.platforms)),
+            ignore_compatibility=True,  # so that it can be said why a version does not fit
+            only_binary=only_binary,
+        )
+
+    def close(self) -> None:
+        """Close the connections, and the files of the cache."""
+        self.web.close()
+        for file in self._files.values():
+            file.close()
+        tidy(self._folder)
+
+    @property
+    def bytes_read(self) -> int:
+        """What was received so far."""
+        return self.web.bytes_read
+
+    def candidates(self, requirement: Requirement) -> tuple[Candidate, ...]:
+        """The versions of a package that a requirement admits, newest first; pre-releases only if they are asked for.
+
+        :raises InputError: the index cannot be read, or does not have the package
+        """
+        name, specifier = canonicalize_name(requirement.name), requirement.specifier
+        exact = any(one.operator in ("==", "===") for one in specifier)
+        links: dict[Version, list[Link]] = {}
+        for package in _packages(self._finder, name, allow_yanked=exact):
+            if package.version is not None:
+                links.setdefault(Version(package.version), []).append(package.link)
+        if not links:
+            if _packages(self._finder_of(only_binary=()), name, allow_yanked=True):
+                problem = "has no wheel on the index, only source code, in which nothing is compiled yet"
+                fix = f"build a wheel for your torch: pip wheel --no-deps --no-build-isolation {name}"
+                raise InputError(name, problem, fix)
+            raise InputError(name, "is not on the index", "check the name and the index settings")
+        admitted = [version for version in links if specifier.contains(version, prereleases=True)]
+        if not specifier.prereleases and any(not version.is_prerelease for version in admitted):
+            admitted = [version for version in admitted if not version.is_prerelease]
+        if not admitted:
+            newest = max(links)
+            raise InputError(str(requirement), "no version on the index satisfies it", f"the newest there is {newest}")
+        return tuple(self._best(name, version, links[version]) for version in sorted(admitted, reverse=True))
+
+    def _best(self, name: str, version: Version, links: Iterable[Link]) -> Candidate:
+        """The wheel that pip would choose of a version."""
+        fitting: list[tuple[int, Link]] = []
+        unfit = f"has no wheel for {self.system}"
+        for link in links:
+            try:
+                priorities = [
+                    self.system.tags[tag] for tag in parse_wheel_filename(link.filename)[3] if tag in self.system.tags
+                ]
+            except (InvalidWheelFilename, InvalidVersion):
+                continue
+            if not priorities:
+                continue
+            if not _is_sound(link):
+                unfit = "is described wrongly by the index"
+                continue
+            if not self._admits_python(link.requires_python):
+                unfit = f"requires Python {link.requires_python}"
+                continue
+            fitting.append((min(priorities), link))
+        if not fitting:
+            return Candidate(name=name, version=version, unfit=unfit)
+        link = min(fitting, key=lambda pair: pair[0])[1]
+        candidate = Candidate(name=name, version=version, wheel=link.filename)
+        self._links[candidate] = link
+        return candidate
+
+    def _admits_python(self, requires: str | None) -> bool:
+        try:
+            return SpecifierSet(requires or "").contains(".".join(map(str, self.system.python)), prereleases=True)
+        except InvalidSpecifier:
+            return True  # as pip decides
+
+    def requirements(self, candidate: Candidate) -> tuple[Requirement, ...]:
+        """What a version requires on this system, without extras.
+
+        :raises InputError: its metadata cannot be read
+        """
+        if candidate not in self._requirements:
+            found = (applying(line, self.system.environment) for line in self._requires(candidate))
+            self._requirements[candidate] = tuple(filter(None, found))
+        return self._requirements[candidate]
+
+    def metadata(self, candidate: Candidate) -> Metadata:
+        """What a version requires of torch.
+
+        :raises InputError: its metadata cannot be read
+        """
+        return metadata_of(self._requires(candidate), str(candidate.version), candidate.wheel)
+
+    def wheel(self, candidate: Candidate) -> RemoteWheel:
+        """The wheel of a version, to be read in place."""
+        return RemoteWheel(path=Path(candidate.wheel), stream=functools.partial(self._open, candidate))
+
+    def origin(self, candidate: Candidate) -> tuple[str, str | None]:
+        """Where the wheel of a version is, and its SHA-256 as far as the index states it: which bytes it has."""
+        link = self._links[candidate]
+        return link.url_without_fragment, sound_hash((link.hash_option or {}).get("sha256", [None])[0])
+
+    def size(self, candidate: Candidate) -> int:
+        """The size of the wheel of a version, in bytes."""
+        stream = self._open(candidate)
+        return stream.seek(0, io.SEEK_END)
+
+    def _requires(self, candidate: Candidate) -> tuple[str, ...]:
+        if candidate not in self._metadata:
+            if len(self._metadata) >= _MOST_READ:
+                problem = f"more than {_MOST_READ:,} versions would have to be looked at"
+                raise InputError(candidate.name, problem, f"narrow it down, as in '{candidate.name}>=VERSION'")
+            content = self._metadata_of_index(candidate) or self._metadata_of_wheel(candidate)
+            self._metadata[candidate] = required_by(content.decode("utf-8", "replace"), f"{candidate.wheel}.metadata")
+        return self._metadata[candidate]
+
+    def _metadata_of_index(self, candidate: Candidate) -> bytes | None:
+        """The METADATA file that the index has beside the wheel (PEP 658); None if it has none."""
+        link = self._links[candidate]
+        if not link.dist_info_metadata or link.dist_info_link is None:
+            return None
+        page = self.web.get(link.dist_info_link.normalized, largest=_LARGEST_METADATA)
+        if page.is_error:
+            return None
+        stated = link.dist_info_metadata.get("sha256") if isinstance(link.dist_info_metadata, dict) else None
+        if stated and hashlib.sha256(page.content).hexdigest() != stated:
+            problem = "is not the file that the index describes: its hash differs"
+            raise InputError(f"{candidate.wheel}.metadata", problem, "run it again; otherwise the server is at fault")
+        return page.content
+
+    def _metadata_of_wheel(self, candidate: Candidate) -> bytes:
+        wheel = Wheel(Path(candidate.wheel), self._open(candidate))
+        name = next(filter(_METADATA.fullmatch, wheel.names()), None)
+        if name is None:
+            raise InputError(candidate.wheel, "has no metadata", "the wheel is damaged")
+        return wheel.content(name, _LARGEST_METADATA)
+
+    def _open(self, candidate: Candidate) -> IO[bytes]:
+        link, (url, sha256) = self._links[candidate], self.origin(candidate)
+        if link.is_file:
+            disk.file(_path(link))
+        elif sha256 is None:
+            disk.look_once()  # another day, there may be another file
+        if candidate not in self._files:
+            if link.is_file:
+                self._files[candidate] = _opened(_path(link))
+            else:
+                remote = RemoteFile(self.web, url, sha256, self._folder)
+                self._files[candidate] = cast("IO[bytes]", remote)  # a raw file is one that zipfile can read
+        return self._files[candidate]
+
+
+class _Pages:
+    """What unearth reads of the pages of indexes: nothing beyond the limits of ``index_page``."""
+
+    def __init__(self, web: Web) -> None:
+        self.iter_secure_origins, self.head, self.get_stream = web.iter_secure_origins, web.head, web.get_stream
+        self._web = web
+
+    def get(self, url: str, *, headers: Mapping[str, str] | None = None) -> httpx2.Response:
+        """A page, as JSON whatever it is on the index."""
+        page = self._web.get(url, headers=headers)
+        kind = page.headers.get("Content-Type", "")
+        if page.is_error or not kind.lower().startswith(index_page.KINDS):
+            return page
+        content = index_page.bounded(str(page.url), kind, page.content)
+        return page_of(page.status_code, str(page.url), index_page.JSON, content)
+
+
+def _is_sound(link: Link) -> bool:
+    """Whether what an index says of a file has the types of PEP 691, and it names no file of this machine.
+
+    unearth does not verify that.
+    """
+    requires, hashes = link.requires_python, link.hashes
+    return (
+        isinstance(requires, str | None)
+        and len(requires or "") <= _LONGEST_SPECIFIER
+        and (hashes is None or (isinstance(hashes, dict) and all(isinstance(value, str) for value in hashes.values())))
+        and (link.comes_from is None or link.comes_from.startswith("file:") or not link.is_file)
+    )
+
+
+def _path(link: Link) -> Path:
+    try:
+        return link.file_path
+    except ValueError as error:
+        raise _unreadable(link.url, error) from error
+
+
+def _opened(path: Path) -> IO[bytes]:
+    try:
+        return regular.opened(path)
+    except (OSError, ValueError) as error:
+        raise _unreadable(str(path), error) from error
+
+
+def _unreadable(name: str, error: Exception) -> InputError:
+    return InputError(name, f"cannot be read: {error}", "check the index settings")
+
+
+def _packages(finder: PackageFinder, name: str, *, allow_yanked: bool) -> Sequence[Package]:
+    """What an index has of a package.
+
+    :raises UnreachableError: its page cannot be read
+    """
+    try:
+        return finder.find_all_packages(name, allow_yanked=allow_yanked)
+    except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:  # unearth takes pages on trust
+        problem = f"the index has a page for it that cannot be read: {type(error).__name__}: {error}"
+        raise UnreachableError(name, problem, "check the index settings") from error

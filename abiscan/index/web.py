@@ -1,0 +1,361 @@
+"""Pages and parts of files from package indexes, over HTTP: credentials, retries, limits, what was read before.
+
+The client and its credentials (URL, netrc, keyring) are those of unearth. Pages are kept in a folder, so a run can be
+repeated offline.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import logging
+import shutil
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import httpx2
+from unearth import auth
+from unearth.fetchers import PyPIClient
+
+from abiscan.cache import kept
+from abiscan.errors import InputError, UnreachableError
+from abiscan.inputs import disk
+from abiscan.inputs.packages import path_of_url
+
+_TRIES: Final = 3
+_PASSING: Final = frozenset({429, 500, 502, 503, 504})
+_LONGEST_WAIT_SECONDS: Final = 20.0
+_TIMEOUT_SECONDS: Final = 15.0  # as pip has it
+_PATIENCE_SECONDS: Final = 60.0
+_TICK: Final = 0.05
+_LEAST: Final = 512 << 10
+"""A server that sends less than this in that time, headers included, is given up."""
+
+_COMMAND_SECONDS: Final = 1_800.0
+"""How long all servers together may let one command wait."""
+
+LARGEST_PAGE: Final = 32 << 20
+"""The largest known page of an index has a third of this."""
+
+_DIGITS: Final = 16
+_SCHEMES: Final = ("http", "https")
+_ENCODINGS: Final = ("", "identity", "gzip", "deflate")  # those of which a block cannot become gigabytes
+_REFUSED: Final = {401: "the index wants credentials", 403: "the index refuses access", 429: "too many requests"}
+_SETTINGS: Final = "check the index settings"
+_AGAIN: Final = "run it again: it resumes where it stopped"
+
+
+class Web:
+    """Access to package indexes.
+
+    ``bytes_read`` counts what was received, as it was sent.
+
+    :param folder: where pages are kept
+    :param index_urls: whose credentials are used
+    :param offline: whether to use only what is kept
+    :param patience: after so many seconds without progress, a server is given up
+    :param most_seconds: how long all requests may take together
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        index_urls: Iterable[str] = (),
+        trusted_hosts: Iterable[str] = (),
+        verify: str | None = None,
+        proxy: str | None = None,
+        offline: bool = False,
+        pause: float = 1.0,
+        patience: float = _PATIENCE_SECONDS,
+        most_seconds: float = _COMMAND_SECONDS,
+    ) -> None:
+        self._folder = folder
+        self.offline = offline
+        self.bytes_read = 0
+        self._pause = pause
+        self._patience = patience
+        self._most_seconds, self._waited = most_seconds, 0.0
+        self._sockets: set[socket.socket] = set()
+        self._watch: _Watch | None = None
+        # Which is in a log otherwise, line by line: what matters is raised as an error.
+        logging.getLogger("unearth").setLevel(logging.ERROR)
+        self._client = PyPIClient(
+            trusted_hosts=trusted_hosts,
+            verify=_trusting(verify) if verify else True,
+            timeout=_TIMEOUT_SECONDS,
+            follow_redirects=True,
+            proxy=proxy,
+            event_hooks={"response": [_stay_on_the_web]},
+        )
+        # What unearth would run is in the current folder.
+        auth.KEYRING_DISABLED |= shutil.which("keyring") != disk.which("keyring")
+        self._client.auth = auth.MultiDomainBasicAuth(prompting=False, index_urls=index_urls)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def iter_secure_origins(self) -> Iterable[tuple[str, str, str]]:
+        """The origins that may be asked without TLS, for unearth."""
+        return self._client.iter_secure_origins()
+
+    def head(self, url: str, *, headers: Mapping[str, str] | None = None) -> httpx2.Response:
+        """The headers of a page, for unearth."""
+        with self.get_stream(url, headers=headers) as response:
+            return response
+
+    def size(self, url: str, most_seconds: float) -> int | None:
+        """The size of a file, as the server states it; None if it does not, or not in time."""
+        if self.offline or not url.lower().startswith(tuple(f"{scheme}:" for scheme in _SCHEMES)):
+            return None
+        with self._watched(most_seconds):
+            try:
+                response = self._client.request("HEAD", url, extensions={"trace": self._note_socket})
+            except (httpx2.HTTPError, httpx2.InvalidURL, UnreachableError):
+                return None
+        stated = response.headers.get("Content-Length", "")
+        return int(stated) if response.is_success and stated.isdecimal() and len(stated) < _DIGITS else None
+
+    def get(
+        self, url: str, *, headers: Mapping[str, str] | None = None, largest: int = LARGEST_PAGE
+    ) -> httpx2.Response:
+        """A whole page, or the server's "not found"; offline, as it was when it was last read.
+
+        :param largest: the size beyond which it is given up
+        :raises UnreachableError: it cannot be had
+        """
+        if url.startswith("file:"):
+            return _of_disk(url, largest)
+        path = self._folder / f"{hashlib.sha256(url.encode('utf-8', 'backslashreplace')).hexdigest()}.page"
+        if self.offline:
+            return _kept(path, url)
+        with self.get_stream(url, headers={"Accept-Encoding": "gzip", **(headers or {})}) as response:
+            encoding = response.headers.get("Content-Encoding", "").lower()
+            if encoding not in _ENCODINGS:
+                problem = f"the server sent it encoded with {encoding}, which was not asked for"
+                raise UnreachableError(_shown(url), problem, _SETTINGS)
+            parts, size = [], 0
+            for part in self.received(response, url):
+                parts.append(part)
+                size += len(part)
+                if size > largest:
+                    raise _too_large(url, largest)
+        content = b"".join(parts)
+        kind = response.headers.get("Content-Type", "")
+        head = {"status": response.status_code, "url": str(response.url), "type": kind}
+        with contextlib.suppress(OSError):
+            kept.write(path, json.dumps(head).encode() + b"\n" + content)
+        return page_of(response.status_code, str(response.url), kind, content)
+
+    @contextlib.contextmanager
+    def get_stream(self, url: str, *, headers: Mapping[str, str] | None = None) -> Iterator[httpx2.Response]:
+        """The response to one request, its body unread; a passing failure is tried again.
+
+        :raises UnreachableError: there is no such URL, or the server cannot be reached, or refuses; not for 404 and 416
+        """
+        if self.offline:
+            raise _offline(url)
+        if not url.lower().startswith(tuple(f"{scheme}:" for scheme in _SCHEMES)):
+            raise UnreachableError(_shown(url), "is not an address of the web", _SETTINGS)
+        with contextlib.ExitStack() as stack:
+            for left in reversed(range(_TRIES)):
+                stack.enter_context(self._watched())
+                try:
+                    response = stack.enter_context(
+                        self._client.stream("GET", url, headers=headers, extensions={"trace": self._note_socket})
+                    )
+                except httpx2.InvalidURL as error:
+                    raise UnreachableError(_shown(url), f"is not a URL: {error}", _SETTINGS) from error
+                except httpx2.HTTPError as error:
+                    self._raise_if_given_up(url, error)
+                    if not left:
+                        problem = f"cannot be reached: {error or type(error).__name__}"
+                        raise UnreachableError(
+                            _shown(url), problem, "check the network and the index settings"
+                        ) from error
+                    stack.close()
+                    time.sleep(self._pause)
+                    continue
+                if response.status_code not in _PASSING or not left:
+                    break
+                time.sleep(_asked_to_wait(response, self._pause))
+                stack.close()
+            status = response.status_code
+            if status >= 400 and status not in (404, 416):
+                said = _REFUSED.get(status, response.reason_phrase)
+                raise UnreachableError(_shown(url), f"the server answers {status}: {said}", _SETTINGS)
+            yield response
+
+    def received(self, response: httpx2.Response, url: str) -> Iterator[bytes]:
+        """The body of a response, counted.
+
+        :raises UnreachableError: the connection breaks, or is too slow to be of use
+        """
+        before = 0
+        try:
+            for part in response.iter_bytes():
+                here = response.num_bytes_downloaded
+                self.bytes_read += here - before
+                before = here
+                if self._watch is not None:
+                    self._watch.received(here)
+                self._raise_if_given_up(url)
+                yield part
+        except httpx2.HTTPError as error:
+            self._raise_if_given_up(url, error)
+            problem = f"the transfer broke off: {error or type(error).__name__}"
+            raise UnreachableError(_shown(url), problem, _AGAIN) from error
+        self._raise_if_given_up(url)
+
+    @contextlib.contextmanager
+    def _watched(self, most_seconds: float | None = None) -> Iterator[None]:
+        """Give up the server that is asked in the meantime if it takes too long."""
+        began = time.monotonic()
+        left = self._most_seconds - self._waited
+        left = left if most_seconds is None else min(left, most_seconds)
+        self._watch = _Watch(self._sockets, self._patience, left)
+        try:
+            yield
+        finally:
+            self._watch.end()
+            self._waited += time.monotonic() - began
+
+    def _raise_if_given_up(self, url: str, error: Exception | None = None) -> None:
+        if self._watch is not None and (problem := self._watch.given_up):
+            raise UnreachableError(_shown(url), problem, _AGAIN) from error
+
+    def _note_socket(self, event: str, info: Mapping[str, Any]) -> None:
+        """Know the connections, to be able to end them (an extension of the client, called at each of its steps)."""
+        if event.endswith(".complete") and hasattr(stream := info.get("return_value"), "get_extra_info"):
+            self._sockets = {known for known in self._sockets if known.fileno() >= 0}
+            if isinstance(its := stream.get_extra_info("socket"), socket.socket):  # type: ignore[union-attr]
+                self._sockets.add(its)
+                if self._watch is not None:
+                    self._watch.sockets = self._sockets
+
+
+class _Watch:
+    """Ends the connections if a request does not get on: reading a header takes as long as the server likes.
+
+    :param sockets: of the client, of which one is in use
+    :param patience: the seconds in which some progress must be made
+    :param most: the seconds that the request may take
+    """
+
+    def __init__(self, sockets: set[socket.socket], patience: float, most: float) -> None:
+        self.sockets = sockets
+        self.given_up = ""
+        self._patience = patience
+        self._began = self._since = time.monotonic()
+        self._end = self._began + most
+        self._bytes = self._bytes_before = 0
+        self._over = threading.Event()
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def received(self, size: int) -> None:
+        """Note how much of the body has come so far."""
+        self._bytes = size
+        now = time.monotonic()
+        if size - self._bytes_before >= _LEAST:
+            self._since, self._bytes_before = now, size
+
+    def end(self) -> None:
+        """Watch no longer."""
+        self._over.set()
+
+    def _run(self) -> None:
+        while not self._over.wait(max(_TICK, min(self._since + self._patience, self._end) - time.monotonic())):
+            now = time.monotonic()
+            if not self.given_up and now >= self._end:
+                self.given_up = "the servers took too long in all, and were given up"
+            elif not self.given_up and now >= self._since + self._patience:
+                sent = self._bytes - self._bytes_before
+                self.given_up = f"the server sent {sent} bytes in {now - self._since:.0f} s, and was given up"
+            for its in tuple(self.sockets) if self.given_up else ():  # again and again: one may only be made now
+                with contextlib.suppress(OSError):
+                    socket.socket.shutdown(its, socket.SHUT_RDWR)
+
+
+def _stay_on_the_web(response: httpx2.Response) -> None:
+    """Follow no redirect to a file.
+
+    :raises httpx2.UnsupportedProtocol: it leads to one
+    """
+    if response.has_redirect_location:
+        try:
+            scheme = response.url.join(response.headers["Location"]).scheme
+        except httpx2.InvalidURL:
+            return  # which the client reports
+        if scheme not in _SCHEMES:
+            raise httpx2.UnsupportedProtocol("the server redirects to what is not on the web")
+
+
+def _trusting(certificates: str) -> ssl.SSLContext:
+    """What trusts the certificates in a file or a folder."""
+    try:
+        if Path(certificates).is_dir():
+            return ssl.create_default_context(capath=certificates)
+        return ssl.create_default_context(cafile=certificates)
+    except OSError as error:  # and ssl.SSLError
+        raise InputError(certificates, f"cannot be read: {error.strerror or error}", "check pip config list") from error
+
+
+def _of_disk(url: str, largest: int) -> httpx2.Response:
+    """A page in a folder of the user's."""
+    try:
+        with disk.opened(path := Path(path_of_url(url))) as stream:
+            content = stream.read(largest + 1)
+    except FileNotFoundError:
+        return page_of(404, url, "text/html", b"")
+    except (OSError, ValueError) as error:
+        problem = f"cannot be read: {getattr(error, 'strerror', None) or error}"
+        raise UnreachableError(_shown(url), problem, _SETTINGS) from error
+    if len(content) > largest:
+        raise _too_large(url, largest)
+    return page_of(200, url, "text/html" if path.suffix in (".html", ".htm") else "text/plain", content)
+
+
+def _too_large(url: str, largest: int) -> UnreachableError:
+    problem = f"is larger than {largest >> 20} MiB, which no page of an index needs"
+    return UnreachableError(_shown(url), problem, _SETTINGS)
+
+
+def _kept(file: Path, url: str) -> httpx2.Response:
+    try:
+        head, _, content = kept.read(file).partition(b"\n")
+        known = json.loads(head)
+        return page_of(known["status"], known["url"], known["type"], content)
+    except (OSError, ValueError, KeyError, TypeError, httpx2.InvalidURL) as error:
+        raise _offline(url) from error
+
+
+def page_of(status: int, url: str, kind: str, content: bytes) -> httpx2.Response:
+    """A response with this content."""
+    request = httpx2.Request("GET", url)
+    return httpx2.Response(status, headers={"Content-Type": kind}, content=content, request=request)
+
+
+def _offline(url: str) -> UnreachableError:
+    return UnreachableError(
+        _shown(url), "has not been read before, and may not be read now", "run it without --offline"
+    )
+
+
+def _shown(url: str) -> str:
+    """A URL without credentials."""
+    start, middle, rest = url.partition("://")
+    host, slash, path = rest.partition("/")
+    return f"{start}{middle}{host.rpartition('@')[2]}{slash}{path}"
+
+
+def _asked_to_wait(response: httpx2.Response, pause: float) -> float:
+    """How long a server asks to wait (RFC 9110, ``Retry-After`` in seconds), within reason."""
+    asked = response.headers.get("Retry-After", "")
+    return min(float(asked), _LONGEST_WAIT_SECONDS) if asked.isdigit() else pause

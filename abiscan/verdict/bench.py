@@ -1,0 +1,236 @@
+"""Several torches on which the same targets are checked: each target is read and examined once."""
+
+from __future__ import annotations
+
+import logging
+import posixpath
+from collections.abc import Mapping, Sequence
+
+from abiscan.binary.elf import Machine
+from abiscan.extension.examined import ExaminedTarget
+from abiscan.findings import Rule
+from abiscan.gpu.devices import Hardware
+from abiscan.inputs.files import Files
+from abiscan.inputs.image_files import users_of_torch
+from abiscan.inputs.kinds import TargetKind
+from abiscan.inputs.package_files import Package
+from abiscan.inputs.session import Session
+from abiscan.inputs.sources import Source, name_of, read_target
+from abiscan.inputs.version import TorchVersion, number_of
+from abiscan.linkage.declaration import Declaration
+from abiscan.linkage.resolve import Resolver
+from abiscan.models.model import CREATES_MODEL
+from abiscan.results.check import Result
+from abiscan.results.package import PackageResult
+from abiscan.torches import embedded
+from abiscan.torches.torch import EmbeddedTorch, ReleaseNumber, Torch, TorchChoice
+from abiscan.verdict.beside import Beside
+from abiscan.verdict.hardware import hardware_of
+from abiscan.verdict.judge import Judge
+from abiscan.verdict.package import PackageReading, ReadPackage, package_result
+
+_log = logging.getLogger("abiscan.verdict")
+
+
+class Bench:
+    """Several torches, each in a layer of its own over the same files.
+
+    ``names`` has the name of each torch, in order: its release, or its build if releases are not unique.
+
+    :param choices: the torches; empty for all embedded releases
+    :param sources: the targets of the command, which may need libraries of each other
+    :param packages: whether the Python code of packages is read, for the verdict on them
+    :param hardware: the GPUs and processors that extensions are also checked on; by default the processors of the run
+    """
+
+    def __init__(
+        self,
+        choices: Sequence[TorchChoice],
+        session: Session,
+        sources: Sequence[Source] = (),
+        *,
+        packages: bool = False,
+        hardware: Hardware | None = None,
+    ) -> None:
+        if session.cpus and hardware is None:
+            hardware = hardware_of((), None, session.cpus)
+        self._packages = packages
+        self._sources = sources
+        self._hardware = hardware or Hardware()
+        self._read: dict[tuple[Source, str], ReadPackage | None] = {}
+        self._readings: dict[Package, PackageReading] = {}
+        self._files = session.files()
+        self._progress = session.progress
+        self._folder = session.folder
+        self._jobs = session.jobs
+        self._all_embedded = not choices
+        choices = choices or list(map(ReleaseNumber, _all_builds()))
+        layers = [self._files.layer() for _ in choices]
+        torches = [choice.open(layer, session) for choice, layer in zip(choices, layers, strict=True)]
+        resolver = Resolver()
+        judges = [
+            Judge(torch, layer, resolver, Beside(sources, self._files, torch), session.progress, hardware)
+            for torch, layer in zip(torches, layers, strict=True)
+        ]
+        self._judges = dict(zip(_names(torches), judges, strict=True))
+        self._layers = dict(zip(self._judges, layers, strict=True))
+        self._targets: dict[tuple[Source, str], tuple[ExaminedTarget, Files]] = {}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the torches."""
+        return tuple(self._judges)
+
+    def torch(self, name: str) -> Torch:
+        """Return the torch of that name."""
+        return self._judges[name].torch
+
+    def target(self, source: Source, name: str | None = None) -> ExaminedTarget:
+        """A target, placed next to the named torch, or next to the first one for None.
+
+        Its files cover those of targets asked for before that lie at the same paths, as other versions of a package do.
+
+        :raises InputError: it cannot be read
+        """
+        package = self._judges[name or self.names[0]].torch.package
+        if (source, package) not in self._targets:
+            self._progress(f"reading {name_of(source)}")
+            files = self._files.layer()
+            target = read_target(source, files, posixpath.dirname(package), package)
+            twin = next((examined for (other, _), (examined, _) in self._targets.items() if other == source), None)
+            self._targets[source, package] = ExaminedTarget(target, twin, folder=self._folder), files
+        examined, files = self._targets[source, package]
+        self._files.overlay(files)
+        return examined
+
+    def judge(
+        self,
+        source: Source,
+        name: str,
+        rules: Sequence[Rule],
+        *,
+        keep: bool = False,
+        explained: bool = True,
+        declarations: Mapping[str, Declaration] | None = None,
+    ) -> tuple[Result, ...]:
+        """The results of ``Judge.judge`` for a target on the named torch.
+
+        Of several torches, those that do not exist for the machine of an extension leave it out.
+        """
+        target, extensions = self.target(source, name), None
+        if self.is_for(source, name):
+            extensions = [one for one in target.extensions if self._is_for(name, one.facts.machine)]
+        elif any(self.is_for(source, other) for other in self.names):
+            return ()
+        if target.target.images:
+            from abiscan.verdict.images import judge_images
+
+            return judge_images(target.target, self._judges[name].torch, rules)
+        target.recover(self._jobs)
+        self._layers[name].take_unread()  # what earlier targets left
+        package = self._read_package(source, name)
+        return self._judges[name].judge(
+            target,
+            rules,
+            extensions=extensions,
+            keep=keep,
+            explained=explained,
+            declarations=declarations,
+            python=package.definitions if package else {},
+        )
+
+    def is_for(self, source: Source, name: str) -> bool:
+        """Whether the named torch exists for a machine that the target has extensions for, or needs not to."""
+        target = self.target(source, name)
+        if target.target.images:
+            torch = self._judges[name].torch
+            return not isinstance(torch, EmbeddedTorch) or all(
+                any(torch.has_images(file.system, machine) for machine in file.images)
+                for file in users_of_torch(target.target.images) or target.target.images
+            )
+        machines = {extension.facts.machine for extension in target.extensions}
+        return not machines or any(self._is_for(name, machine) for machine in machines)
+
+    def _is_for(self, name: str, machine: Machine) -> bool:
+        torch = self._judges[name].torch
+        if not isinstance(torch, EmbeddedTorch):
+            return True
+        return _is_for(name, machine) if self._all_embedded else embedded.has_build(torch.build, machine)
+
+    def package(self, source: Source, name: str, results: Sequence[Result]) -> PackageResult | None:
+        """The verdict on a target that is a package, on the named torch; None if it is none.
+
+        :param results: those of ``judge`` for the target
+        """
+        if self._is_model(source, name):
+            return self._model(source, name, results)
+        package = self._read_package(source, name)
+        if package is None:
+            return None
+        result = package_result(package, self.target(source, name), results)
+        said = f": {result.error}" if result.error else ""
+        _log.debug("package %s on torch %s: %s%s", result.name, result.torch_build or name, result.verdict.value, said)
+        return result
+
+    def _is_model(self, source: Source, name: str) -> bool:
+        """Whether a target is a saved model, or the library of one that AOTInductor has compiled."""
+        target = self.target(source, name).target
+        of_library = self._packages and target.kind is TargetKind.LIBRARY
+        return target.is_model or (
+            of_library and any(one.facts.symbols.find(CREATES_MODEL) for one in target.extensions)
+        )
+
+    def _model(self, source: Source, name: str, results: Sequence[Result]) -> PackageResult:
+        from abiscan.verdict.model import model_result  # few targets are one
+        from abiscan.verdict.model_providers import ModelProviders
+
+        torch = self._judges[name].torch
+        providers = ModelProviders(self, [other for other in self._sources if other != source], name, torch)
+        result = model_result(self.target(source, name), torch, results, providers, self._hardware)
+        said = f": {result.error}" if result.error else ""
+        _log.debug("model %s on torch %s: %s%s", result.name, result.torch_build or name, result.verdict.value, said)
+        return result
+
+    def definitions(self, source: Source, name: str) -> Mapping[str, str]:
+        """The operators that the Python code of a package defines, and where: see ``ReadPackage``."""
+        package = self._read_package(source, name)
+        return package.definitions if package else {}
+
+    def _read_package(self, source: Source, name: str) -> ReadPackage | None:
+        target, key = self.target(source, name), (source, name)
+        if not self._packages or target.target.package is None:
+            return None
+        if key not in self._read:
+            package = target.target.package
+            if package not in self._readings:
+                self._readings = {package: PackageReading(target, package, self._layers[name])}
+            self._read = {key: self._readings[package].read(self._judges[name], target, self._layers[name])}
+        return self._read[key]
+
+
+def _all_builds() -> list[str]:
+    """The names of all embedded builds: the release, or the full version if the release stands for another build."""
+    further = {name for machine in Machine for name in embedded.further_builds(machine)}
+    return sorted({*map(str, embedded.versions()), *further}, key=TorchVersion)
+
+
+def _is_for(name: str, machine: Machine) -> bool:
+    """Whether an embedded build is for a machine, and has no shorter name there."""
+    return name in embedded.further_builds(machine) or TorchVersion(name) in embedded.versions(machine)
+
+
+def _names(torches: Sequence[Torch]) -> list[str]:
+    """The names of torches: their releases, their builds if two have the same release, or else numbered builds."""
+    for name in (_release, _build):
+        names = list(map(name, torches))
+        if len(set(names)) == len(names):
+            return names
+    return [f"{_build(torch)} ({number})" for number, torch in enumerate(torches, 1)]
+
+
+def _release(torch: Torch) -> str:
+    return number_of(_build(torch))
+
+
+def _build(torch: Torch) -> str:
+    return torch.build or torch.package

@@ -1,0 +1,87 @@
+"""From what the user calls a GPU and a driver to what is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from abiscan.cpu.processors import NATIVE as CPU_OF_THIS_MACHINE
+from abiscan.cpu.processors import Cpu, cpu, names, native_cpu
+from abiscan.errors import InputError
+from abiscan.gpu.devices import NAMES, Gpu, Hardware, gpu
+from abiscan.gpu.drivers import Driver
+from abiscan.inputs.gpu_tools import native_driver, native_gpus
+from abiscan.words import did_you_mean
+
+NATIVE: Final = "native"
+
+
+def hardware_of(gpus: Sequence[str], driver: str | None, cpus: Sequence[str] = ()) -> Hardware:
+    """The GPUs, the driver of those of NVIDIA, and processors; ``native`` for those of this machine.
+
+    :raises InputError: one of them is not known
+    """
+    found: dict[Gpu, None] = {}
+    own_driver: Driver | None = None
+    for text in gpus:
+        if text.lower() == NATIVE:
+            native = native_hardware()
+            if not native.gpus:
+                problem = "no GPU of this machine was found: neither nvidia-smi nor rocm_agent_enumerator lists one"
+                raise InputError(text, problem, "name the GPU: --gpu 9.0")
+            found.update(dict.fromkeys(native.gpus))
+            own_driver = native.driver
+        else:
+            found[_gpu(text)] = None
+    processors = tuple(dict.fromkeys(map(_cpu, cpus)))
+    return Hardware(gpus=tuple(found), driver=own_driver if driver is None else _driver(driver), cpus=processors)
+
+
+def cpu_question(named: Sequence[str]) -> list[tuple[str, list[str]]]:
+    """What an answer depends on that is kept between runs: the processors, by default this one, with their features.
+
+    :raises InputError: one of them is not known
+    """
+    native = native_cpu()
+    cpus = hardware_of((), None, named).cpus or ((native,) if native else ())
+    return [(cpu.name, sorted(cpu.features)) for cpu in cpus]
+
+
+def native_hardware() -> Hardware:
+    """The GPUs of this machine, as far as the tools of their drivers list them."""
+    natives = native_gpus()
+    driver = next((native.driver for native in natives if native.driver), native_driver())
+    known = filter(None, (_named(native.name, native.target) for native in natives))
+    return Hardware(gpus=tuple(dict.fromkeys(known)), driver=Driver.parse(driver) if driver else None)
+
+
+def _named(name: str, target: str) -> Gpu | None:
+    known = gpu(target)
+    return Gpu(name=name, capability=known.capability, gfx=known.gfx) if known else None
+
+
+def _gpu(text: str) -> Gpu:
+    known = gpu(text)
+    if known is None:
+        similar = did_you_mean(text.upper(), NAMES)
+        fix = f"{similar} Otherwise pass its compute capability" if similar else "pass its compute capability"
+        raise InputError(text or '""', "is not a GPU that abiscan knows", f"{fix}: --gpu 12.0")
+    return known
+
+
+def _cpu(text: str) -> Cpu:
+    known = native_cpu() if text.lower() == CPU_OF_THIS_MACHINE else cpu(text)
+    if known is not None:
+        return known
+    if text.lower() == CPU_OF_THIS_MACHINE:
+        raise InputError(text, "the features of this processor are not known", "name a level: --cpu x86-64-v3")
+    similar = did_you_mean(text.lower(), names())
+    fix = f"{similar} Otherwise pass a level" if similar else "pass a level"
+    raise InputError(text or '""', "is not a processor that abiscan knows", f"{fix}: --cpu x86-64-v3")
+
+
+def _driver(text: str) -> Driver:
+    version = Driver.parse(text)
+    if version is None:
+        raise InputError(text or '""', "is not a version of NVIDIA's driver", "pass one like 570.26")
+    return version

@@ -1,0 +1,136 @@
+"""Checks the images of a target, its libraries for Windows or macOS, on one torch: imports against exports."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from abiscan.binary.elf import Machine
+from abiscan.binary.image import ImageSystem
+from abiscan.binary.mangling import demangle
+from abiscan.findings import Effect, Evidence, Finding, Rule
+from abiscan.inputs.image_files import ImageFile, users_of_torch
+from abiscan.inputs.sources import Target
+from abiscan.inputs.version import number_of
+from abiscan.linkage.image_errors import error_text
+from abiscan.linkage.images import ImageLoad, load
+from abiscan.results.check import Gap, PredictedError, Result
+from abiscan.results.verdict import How, Verdict
+from abiscan.torches.torch import Torch
+from abiscan.torches.torch_images import TorchImages
+from abiscan.verdict.judge import unread_result
+from abiscan.words import plural
+
+_log = logging.getLogger("abiscan.verdict")
+
+_ANSWERED: Final = frozenset({"missing-library", "undefined-symbol"})
+_UNREAD: Final = "registrations, layouts and code for GPUs are not read in files for {}; only imports are checked"
+
+
+def judge_images(target: Target, torch: Torch, rules: Sequence[Rule]) -> tuple[Result, ...]:
+    """The results for the images of a target that use torch, and for those that cannot be read.
+
+    :raises InputError: the torch does not exist for their system and machine
+    """
+    chosen = {rule.name for rule in rules}
+    results = []
+    for file in users_of_torch(target.images):
+        machine = machine_of(file, torch)
+        images = torch.images(file.system, machine)
+        _log.debug("checks %s of %s on %s", file.path, target.name, images)
+        results.append(_result(target, file, images, load(file, images, target.images), chosen))
+    unread = (unread_result(target, torch, path, error, stage="image") for path, error in target.unreadable)
+    return (*results, *unread)
+
+
+def machine_of(file: ImageFile, torch: Torch) -> Machine:
+    """Of a universal file, the machine that there is a torch for; the first of them if there is none."""
+    machines = (machine for machine in file.images if torch.has_images(file.system, machine))
+    return next(machines, next(iter(file.images)))
+
+
+def _result(target: Target, file: ImageFile, torch: TorchImages, found: ImageLoad, chosen: set[str]) -> Result:
+    findings = [finding for finding in _findings(target, file, torch, found) if finding.rule in chosen]
+    unanswered = tuple(sorted(chosen - _ANSWERED))
+    gaps = [Gap(stage=file.system.value, reason=_UNREAD.format(file.system.value), rules=unanswered)]
+    if found.undecided:
+        names = ", ".join(imported.name for imported in found.undecided[:5])
+        count = plural(len(found.undecided), "import")
+        reason = f"whether {torch} meets {count} is unknown ({names}): an ordinal, or a name that a library passes on"
+        gaps.append(Gap(stage="imports", reason=reason, rules=("undefined-symbol",)))
+    for library in found.libraries:
+        _log.debug("does not find %s, needed by %s", library.name, library.needed_by)
+    for missing in found.names:
+        _log.debug("%s: %s resolves to nothing", missing.needed_by, missing.name)
+    for finding in findings:
+        _log.debug("%s: %s: %s", finding.rule, finding.effect.value, finding.message)
+    _log.debug("%s on %s: %s", file.path, torch, _verdict(found).value)
+    return Result(
+        target=target.name,
+        kind=target.kind,
+        path=file.path,
+        sha256=file.sha256,
+        torch=number_of(torch.build) if torch.build else None,
+        torch_build=torch.build,
+        verdict=_verdict(found),
+        predicted_error=_predicted(file, found) if found.fails else None,
+        undefined_symbols=tuple(dict.fromkeys(missing.name for missing in found.names)),
+        external=found.external,
+        findings=tuple(findings),
+        gaps=tuple(gaps),
+    )
+
+
+def _verdict(found: ImageLoad) -> Verdict:
+    if found.fails:
+        return Verdict.FAILS
+    return Verdict.UNKNOWN if found.undecided else Verdict.LOADS
+
+
+def _predicted(file: ImageFile, found: ImageLoad) -> PredictedError:
+    # Not to be compared word for word: folders, identifiers of builds, the language of Windows.
+    return PredictedError(how=How.RAISES, object=None, message=error_text(file, found), exact=False)
+
+
+def _findings(target: Target, file: ImageFile, torch: TorchImages, found: ImageLoad) -> Iterator[Finding]:
+    fix = _fix(target, torch)
+    if found.libraries:
+        names = ", ".join(dict.fromkeys(library.name for library in found.libraries))
+        yield Finding(
+            rule="missing-library",
+            effect=Effect.LOAD_FAILS,
+            message=f"{file.name} needs {names}, which {torch} does not have",
+            evidence=tuple(Evidence(subject=one.name, object=one.needed_by) for one in found.libraries),
+            fix=fix,
+        )
+    if found.names:
+        count = plural(len({missing.name for missing in found.names}), "symbol")
+        yield Finding(
+            rule="undefined-symbol",
+            effect=Effect.LOAD_FAILS,
+            message=f"{file.name} uses {count} that {torch} does not have",
+            evidence=tuple(
+                Evidence(subject=one.name, readable=readable(one.name, file.system), object=one.needed_by)
+                for one in found.names
+            ),
+            fix=fix,
+        )
+
+
+def readable(name: str, system: ImageSystem) -> str | None:
+    """The C++ name of a mangled one; None if it is none, or cannot be demangled here."""
+    if system is ImageSystem.MACOS:
+        return demangle(name.removeprefix("_"))  # every name of C gets an underscore there
+    from abiscan.binary.msvc import undecorate
+
+    return undecorate(name)
+
+
+def _fix(target: Target, torch: TorchImages) -> str:
+    number = number_of(torch.build) if torch.build else None
+    own = f"install a build of the extension made for {f'torch {number}' if number else 'this torch'}"
+    required = target.metadata.requires_torch if target.metadata else None
+    if required is None or required.admits_all:
+        return f"{own}, or the torch it was built for"
+    return f"{own}, or the torch that its metadata requires: {required}"

@@ -1,0 +1,505 @@
+"""Checks the extensions of one target after the other on one torch: files → linkage → findings."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import posixpath
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, TypedDict
+
+import msgspec.structs
+from msgspec import Struct
+
+from abiscan.binary.elf import Machine
+from abiscan.binary.registration_api import registers
+from abiscan.cpu.needs import CpuAtLoad, CpuNeeds
+from abiscan.cpu.processors import Cpu, native_cpu
+from abiscan.cpu.torches import torch_needs
+from abiscan.errors import InputError
+from abiscan.extension.drift import drifts
+from abiscan.extension.examined import ExaminedExtension, ExaminedTarget
+from abiscan.findings import Effect, Finding, Rule
+from abiscan.gpu.devices import Gpu, Hardware
+from abiscan.gpu.outcome import GpuOutcome
+from abiscan.inputs import disk, system
+from abiscan.inputs.files import Files
+from abiscan.inputs.kinds import TargetKind
+from abiscan.inputs.libraries import Libraries
+from abiscan.inputs.session import Progress
+from abiscan.inputs.sources import Target, needs_torch
+from abiscan.inputs.version import number_of
+from abiscan.linkage.declaration import Declaration
+from abiscan.linkage.first_error import first_error
+from abiscan.linkage.illegal_instruction import IllegalInstruction, illegal_instructions
+from abiscan.linkage.layout_drift import LayoutDrift, crash
+from abiscan.linkage.linkage import Linkage
+from abiscan.linkage.model import Absence, LoadError, Process, Resolution
+from abiscan.linkage.registering import Registering
+from abiscan.linkage.resolve import Resolver, ended_at_start, relocation_order, resolve
+from abiscan.linkage.scope import Loader, SearchPath
+from abiscan.results.causes import in_the_order_met
+from abiscan.results.check import Gap, PredictedError, Result
+from abiscan.results.verdict import How, Verdict
+from abiscan.torches.architectures import architectures, has_code_for
+from abiscan.torches.model import TorchRelease
+from abiscan.torches.torch import LinuxTorch, Torch
+from abiscan.verdict.beside import Beside
+from abiscan.verdict.gaps import gaps_of
+from abiscan.verdict.unlisted_build import limited
+
+if TYPE_CHECKING:
+    from abiscan.extension.replay import Replayer
+    from abiscan.inputs.requirement import TorchRequirement
+
+
+_log = logging.getLogger("abiscan.verdict")
+_rules_log = logging.getLogger("abiscan.rules")
+
+_OF_CUDA: Final = "libtorch_cuda.so"
+
+
+class _OnGpus(TypedDict):
+    """The fields of a linkage about GPUs."""
+
+    gpus: tuple[GpuOutcome, ...]
+    gpu_gaps: tuple[str, ...]
+    torch_runs: Mapping[Gpu, bool]
+
+
+class Setting(Struct, frozen=True, kw_only=True):
+    """What the checks of all extensions of a target that are built for one machine share.
+
+    ``process`` is the process after ``import torch``.
+    """
+
+    torch: LinuxTorch
+    release: TorchRelease
+    libraries: Libraries
+    siblings: Libraries
+    loader: Loader
+    process: Process
+
+
+class Judge:
+    """Checks extensions on one torch.
+
+    :param files: the files that the targets and the torch were read from
+    :param resolver: may be shared by the judges of several torches over the same files
+    :param beside: the libraries of other packages
+    :param progress: called before each extension
+    :param hardware: the GPUs that extensions are also checked on
+    """
+
+    def __init__(
+        self,
+        torch: Torch,
+        files: Files,
+        resolver: Resolver,
+        beside: Beside,
+        progress: Progress,
+        hardware: Hardware | None = None,
+    ) -> None:
+        self.torch = torch
+        self._hardware = hardware or Hardware()
+        self._progress = progress
+        self._files = files
+        self._resolver = resolver
+        self._beside = beside
+        self._replayer: Replayer | None = None
+        self._settings_of: tuple[ExaminedTarget, dict[Machine, Setting]] | None = None
+        self._first: dict[tuple[int, int], tuple[object, Linkage]] = {}
+
+    def judge(
+        self,
+        target: ExaminedTarget,
+        rules: Sequence[Rule],
+        *,
+        extensions: Sequence[ExaminedExtension] | None = None,
+        keep: bool = False,
+        explained: bool = True,
+        declarations: Mapping[str, Declaration] | None = None,
+        python: Mapping[str, str] | None = None,
+    ) -> tuple[Result, ...]:
+        """Check every extension of a target.
+
+        :param extensions: the extensions to check; all of the target for None
+        :param keep: whether extensions that load stay in the process, for the extensions of further targets
+        :param explained: whether findings say what the torch has in place of what it lacks; finding that takes longer
+            than the verdict, which does not depend on it
+        :param declarations: what the metadata declare, by the path of the extension, if that is checked as well
+        :param python: the operators that the package's Python code defines, and the line that does
+        """
+        declared = (declarations or {}).get
+        link = functools.partial(self.link, explained=explained, python=python)
+        linkages = [
+            (examined, link(examined, setting, declaration=declared(examined.path)))
+            for examined, setting in self._settings(target, target.extensions if extensions is None else extensions)
+        ]
+        findings = [_findings(linkage, rules) for _, linkage in linkages]
+        unread = [Gap(stage="elf", reason=str(error)) for error in self._files.take_unread()]
+        if keep:
+            self._keep(linkages)
+        return (
+            *(
+                limited(_result(examined, linkage, own_findings, (*gaps_of(linkage, rules), *unread)), linkage)
+                for (examined, linkage), own_findings in zip(linkages, findings, strict=True)
+            ),
+            *(
+                unread_result(target.target, self.torch, path, error, stage="elf")
+                for path, error in target.target.unreadable
+            ),
+        )
+
+    def _settings(
+        self, target: ExaminedTarget, extensions: Sequence[ExaminedExtension]
+    ) -> Iterator[tuple[ExaminedExtension, Setting]]:
+        """Each extension with its setting, one for each machine."""
+        for machine in dict.fromkeys(extension.facts.machine for extension in extensions):
+            setting = self.setting(target, machine)
+            yield from ((extension, setting) for extension in extensions if extension.facts.machine is machine)
+
+    def setting(self, target: ExaminedTarget, machine: Machine) -> Setting:
+        """What the checks of the extensions of a target that are built for one machine share; kept for one target.
+
+        :raises InputError: the torch does not exist for that machine
+        """
+        if self._settings_of is None or self._settings_of[0] is not target:
+            self._settings_of = target, {}
+            self._first.clear()
+        settings = self._settings_of[1]
+        if machine not in settings:
+            settings[machine] = self._setting(target, machine)
+        return settings[machine]
+
+    def _setting(self, target: ExaminedTarget, machine: Machine) -> Setting:
+        torch, siblings = self.torch.for_linux(), target.target.siblings
+        release = torch.release_for(machine, or_like=True)
+        search = SearchPath(
+            environment=system.environment_folders() if torch.here else (),
+            siblings=siblings,
+            torch=release.own_libraries,
+            system=system.library_folders(release.machine) if torch.here else (),
+            native=torch.here,
+            own_cuda=target.target.metadata is not None and target.target.metadata.requires_cuda,
+        )
+        alone = Loader(self._files, search, release.machine)
+        executable = torch.interpreter.executable if torch.interpreter else None
+        if target.target.kind is TargetKind.PROGRAM:
+            process = alone.for_program((*release.global_libraries, *release.local_libraries))
+        else:
+            process = alone.start(
+                (disk.real(executable),) if executable else (),
+                global_libraries=release.global_libraries,
+                libraries=release.local_libraries,
+            )
+
+        @functools.cache
+        def other(name: str) -> str | None:
+            # A package has a library for each of several torches, and loads the one for the torch that is there.
+            return next((path for path in self._beside.find(name) if self._loads(path, release, alone, process)), None)
+
+        return Setting(
+            torch=torch,
+            release=release,
+            libraries=Libraries(release.own_libraries, self._files),
+            siblings=Libraries(siblings, self._files),
+            loader=Loader(self._files, msgspec.structs.replace(search, others=other), release.machine),
+            process=process,
+        )
+
+    def _loads(self, path: str, release: TorchRelease, loader: Loader, process: Process) -> bool:
+        """Whether a library of another package loads by itself; what it needs of further packages is assumed."""
+        facts = self._files.object_at(path)
+        return (
+            facts is not None
+            and facts.machine is release.machine
+            and resolve(process, loader.open(process, path), self._resolver).error is None
+        )
+
+    def link(
+        self,
+        examined: ExaminedExtension,
+        setting: Setting,
+        *,
+        explained: bool,
+        declaration: Declaration | None = None,
+        python: Mapping[str, str] | None = None,
+        replayer: Replayer | None = None,
+    ) -> Linkage:
+        """What happens to one extension: it is mapped and bound, then registered, then its layouts are compared.
+
+        :param replayer: has what is registered before; by default, what earlier targets registered
+        """
+        if replayer is None:
+            replayer = self._replayer
+        linkage = self._linked(examined, setting, replayer, explained=explained)
+        return msgspec.structs.replace(linkage, declaration=declaration, defined_in_python=python or {})
+
+    def _linked(
+        self, examined: ExaminedExtension, setting: Setting, replayer: Replayer | None, *, explained: bool
+    ) -> Linkage:
+        """What happens to an extension, whatever is declared; kept for one that is loaded first, with nothing before.
+
+        A package loads one of its extensions first, and each is checked by itself.
+        """
+        if replayer is not None and replayer.has_any:
+            return self._link(examined, setting, replayer, explained=explained)
+        key = id(examined), id(setting.process)
+        _, linkage = self._first.get(key, (None, None))
+        if linkage is None or (linkage.explained is not explained and linkage.fails_before_registering):
+            linkage = self._link(examined, setting, replayer, explained=explained)
+            self._first[key] = (examined, setting.process), linkage  # keeping both keeps their ids unique
+        return msgspec.structs.replace(linkage, explained=explained)
+
+    def _link(
+        self, examined: ExaminedExtension, setting: Setting, replayer: Replayer | None, *, explained: bool
+    ) -> Linkage:
+        release, interpreter, name = setting.release, self.torch.interpreter, examined.path
+        target = examined.target.name
+        self._progress(f"{target if target.endswith(name) else f'{target}: {name}'} on {release}")
+        _log.debug("checks %s of %s on %s", name, target, release)
+        resolution = self._resolve(examined, setting)
+        # If the load fails before the registrations, how torch would react to them matters for explanations only.
+        replayed = resolution if resolution is None or explained or resolution.error is None else None
+        registering = self._replay(examined, replayed, release, replayer) if replayed else None
+        drifting: tuple[LayoutDrift, ...] = ()
+        if resolution is not None and resolution.error is None:
+            layouts = setting.torch.layouts(release)
+            drifting = drifts(examined, self._files, resolution, registering, layouts)
+        crashes = crash(drifting, release.version)
+        cpu, cpus = self._cpu_needs(examined, resolution, registering), self._cpus
+        illegal = next(iter(illegal_instructions(cpu, cpus)), None)
+        return Linkage(
+            name=examined.name,
+            facts=examined.facts,
+            release=release,
+            interpreter=interpreter,
+            torch_libraries=setting.libraries,
+            resolution=resolution,
+            error=first_error(name, examined.facts, resolution, interpreter, registering, crashes, illegal),
+            requires_torch=_required(examined.target),
+            siblings=setting.siblings,
+            here=self.torch.here,
+            registering=registering,
+            explained=explained,
+            drifts=drifting,
+            package=examined.target.package.name if examined.target.package and examined.target.metadata else "",
+            wheel=examined.target.metadata.wheel if examined.target.metadata else "",
+            built_for=registering.built_for if registering else examined.owner.origins[examined.path].releases,
+            only_beside=() if examined.target.package else _only_beside(examined, setting),
+            cpu=cpu,
+            cpus=cpus,
+            torch_cpu=_torch_needs(examined.facts.machine, release) if cpus else (),
+            **self._on_gpus(examined, release),
+        )
+
+    @functools.cached_property
+    def _cpus(self) -> tuple[Cpu, ...]:
+        """The processors that loads are compared with: this one, if the user names none and the torch is here."""
+        native = native_cpu() if self.torch.here and not self._hardware.cpus else None
+        return self._hardware.cpus or ((native,) if native else ())
+
+    @property
+    def cpu(self) -> Cpu | None:
+        """The processor that everything runs on; None if there are several, or none is known."""
+        return self._cpus[0] if len(self._cpus) == 1 else None
+
+    def _cpu_needs(
+        self, examined: ExaminedExtension, resolution: Resolution | None, registering: Registering | None
+    ) -> CpuNeeds | None:
+        """What a load needs of the processor.
+
+        Unless the user names processors, only what was emulated anyway counts: what registers something.
+        """
+        if resolution is None or not (self._hardware.cpus or registering):
+            return None
+        machine = examined.facts.machine
+        if not self._hardware.cpus:
+            registered = {**registering.bundled, examined.name: registering.own} if registering else {}
+            files = {name: CpuAtLoad(uses=found.cpu) for name, found in registered.items()}
+            return CpuNeeds(machine=machine, files=files)
+        files = self._cpu_of_files(examined.owner, machine, resolution)
+        return CpuNeeds(machine=machine, files=files, operators=examined.operator_needs if registering else {})
+
+    def illegal(
+        self, owner: ExaminedTarget, machine: Machine, resolution: Resolution, *, imported: bool
+    ) -> IllegalInstruction | None:
+        """Where the load of a library ends that does not use torch, on the processors that the user names.
+
+        :param owner: the target that it is from
+        :param imported: whether Python imports it
+        """
+        if not self._hardware.cpus or resolution.error is not None:
+            return None
+        needs = CpuNeeds(machine=machine, files=self._cpu_of_files(owner, machine, resolution))
+        ends = illegal_instructions(needs, self._hardware.cpus)
+        return next((end for end in ends if imported or not end.in_module), None)
+
+    def _cpu_of_files(self, owner: ExaminedTarget, machine: Machine, resolution: Resolution) -> dict[str, CpuAtLoad]:
+        """What each file of a load needs of the processor, but for torch and the system."""
+        ignored = (self.torch.package, *system.library_folders(machine))
+        files = {}
+        for module in relocation_order(resolution.closure):
+            source = self._files.source(module.path)
+            if module.facts is None or source is None or posixpath.dirname(module.path).startswith(ignored):
+                continue
+            identity = (module.path, source.fingerprint())
+            files[module.name] = owner.cpu_of_library(identity, source, module.facts)
+        return files
+
+    def _on_gpus(self, examined: ExaminedExtension, release: TorchRelease) -> _OnGpus:
+        """What the GPUs run of an extension that has code for GPUs of their maker, and whether they run torch's own."""
+        hardware = self._hardware
+        code = examined.gpu if hardware.gpus else None
+        if code is None:
+            return {"gpus": (), "gpu_gaps": (), "torch_runs": {}}
+        # What could not be read may be code for that GPU.
+        gpus = [gpu for gpu in hardware.gpus if code.is_for_maker_of(gpu) and not code.code.gaps]
+        own = architectures(release, self._files) if gpus else None
+        asked = any(gpu.gfx is None for gpu in gpus) and _OF_CUDA in release.own_libraries
+        unknown = (f"the GPUs that {release} itself has code for are not known",) if asked and not own else ()
+        return {
+            "gpus": tuple(code.on(gpu, hardware.driver) for gpu in gpus),
+            "gpu_gaps": (*code.gaps, *unknown),
+            "torch_runs": {gpu: has_code_for(gpu, own, release.build) for gpu in gpus if gpu.gfx is None}
+            if own
+            else {},
+        }
+
+    def _resolve(self, examined: ExaminedExtension, setting: Setting) -> Resolution | None:
+        """What ``ld.so`` does; None if the extension is built for a different machine than the torch."""
+        if examined.facts.machine is not setting.release.machine:
+            return None
+        opened = setting.loader.open(setting.process, examined.extension.location)
+        resolution = resolve(setting.process, opened, self._resolver)
+        if resolution.call_error is None:
+            return resolution
+        return ended_at_start(resolution, examined.called_at_start)
+
+    def _replay(
+        self, examined: ExaminedExtension, resolution: Resolution, release: TorchRelease, replayer: Replayer | None
+    ) -> Registering | None:
+        """How torch reacts to the registrations of an extension and its libraries; None if there are none."""
+        facts = (module.facts for module in resolution.closure.new)
+        if not any(registers(shared_object.imports) for shared_object in facts if shared_object is not None):
+            return None
+        return (replayer or self.replayer()).replay(examined, resolution, release)
+
+    def replayer(self, *, together: bool = False) -> Replayer:
+        """A replayer for this torch into which nothing is loaded yet."""
+        # The model of the dispatcher takes longer to import than many checks take.
+        from abiscan.extension.replay import Replayer
+
+        return Replayer(torch=self.torch.for_linux(), files=self._files, together=together)
+
+    def _keep(self, linkages: Sequence[tuple[ExaminedExtension, Linkage]]) -> None:
+        """Keep the extensions that load in the process, for the extensions of the next target."""
+        for examined, linkage in linkages:
+            if linkage.resolution and linkage.registering and linkage.error is None:
+                self._replayer = self._replayer or self.replayer()
+                self._replayer.keep(examined, linkage.resolution, linkage.registering)
+
+
+def _findings(linkage: Linkage, rules: Sequence[Rule]) -> list[Finding]:
+    """What the rules find, in their order."""
+    findings: list[Finding] = []
+    for rule in rules:
+        own = list(rule.check(linkage))
+        findings += own
+        _rules_log.debug("%s on %s: %s: %d findings", linkage.name, linkage.release, rule.name, len(own))
+        for finding in own:
+            _rules_log.debug("%s: %s: %s", rule.name, finding.effect.value, finding.message)
+    return findings
+
+
+def _only_beside(examined: ExaminedExtension, setting: Setting) -> tuple[str, ...]:
+    """The libraries next to a file that it needs, and that no search path leads to."""
+    if examined.facts.machine is not setting.release.machine:
+        return ()
+    closure = setting.loader.without_siblings().open(setting.process, examined.extension.location)
+    names = (library.name for library in closure.missing if library.absence is Absence.EXTERNAL)
+    return tuple(dict.fromkeys(name for name in names if name in setting.siblings))
+
+
+def _required(target: Target) -> TorchRequirement | None:
+    """The torch requirement in a target's metadata, if it excludes any torch."""
+    requirement = target.metadata.requires_torch if target.metadata else None
+    return requirement if requirement and not requirement.admits_all else None
+
+
+def _torch_needs(machine: Machine, release: TorchRelease) -> tuple[str, ...]:
+    version = release.torch_version
+    return torch_needs(machine, version.minor_version if version else None)
+
+
+def _result(
+    examined: ExaminedExtension, linkage: Linkage, findings: Sequence[Finding], gaps: tuple[Gap, ...]
+) -> Result:
+    error, resolution = linkage.error, linkage.resolution
+    verdict = _verdict(error, findings, gaps)
+    for gap in gaps:
+        _log.debug("%s on %s: gap: %s", examined.path, linkage.release, gap)
+    said = f": {error.message}" if error else ""
+    _log.debug("%s on %s: %s%s", examined.path, linkage.release, verdict.value, said)
+    missing = resolution.closure.missing if resolution else ()
+    return Result(
+        target=examined.target.name,
+        kind=examined.target.kind,
+        path=examined.path,
+        sha256=examined.extension.source.sha256(),
+        torch=linkage.release.version,
+        torch_build=linkage.release.build,
+        verdict=verdict,
+        predicted_error=_predicted(error) if error else None,
+        undefined_symbols=tuple(dict.fromkeys(str(symbol.reference) for symbol in linkage.undefined)),
+        external=tuple(dict.fromkeys(library.name for library in missing if library.absence is Absence.EXTERNAL)),
+        torch_cuda=linkage.torch_cuda,
+        findings=in_the_order_met(findings, str(_predicted(error)) if error else ""),
+        gaps=gaps,
+        uses_torch=_uses_torch(examined, resolution),
+        call_error=_predicted(resolution.call_error) if resolution and resolution.call_error else None,
+        cpu=linkage.cpu,
+    )
+
+
+def _uses_torch(examined: ExaminedExtension, resolution: Resolution | None) -> bool:
+    """Whether an extension uses torch, itself or through what it brings along; what is missing might."""
+    if resolution is None or any(library.absence is Absence.EXTERNAL for library in resolution.closure.missing):
+        return True
+    loaded = (module.facts for module in resolution.closure.new)
+    return any(needs_torch(facts) for facts in (examined.facts, *loaded) if facts is not None)
+
+
+def _verdict(error: LoadError | None, findings: Sequence[Finding], gaps: Sequence[Gap]) -> Verdict:
+    if error:
+        return Verdict.FAILS
+    if any(finding.effect is Effect.CORRUPTS for finding in findings):
+        return Verdict.CORRUPTS
+    return Verdict.UNKNOWN if any(gap.decides for gap in gaps) else Verdict.LOADS
+
+
+def _predicted(error: LoadError) -> PredictedError:
+    how = How.ABORTS if error.aborts else How.RAISES
+    return PredictedError(how=how, object=error.object, message=error.message, exact=error.exact, signal=error.signal)
+
+
+def unread_result(target: Target, torch: Torch, path: str, error: InputError, *, stage: str) -> Result:
+    """The result for a file of a target that cannot be read.
+
+    :param stage: of the gap that says why
+    """
+    return Result(
+        target=target.name,
+        kind=target.kind,
+        path=path,
+        sha256=None,
+        torch=number_of(torch.build) if torch.build else None,
+        torch_build=torch.build,
+        verdict=Verdict.UNKNOWN,
+        predicted_error=None,
+        undefined_symbols=(),
+        external=(),
+        findings=(),
+        gaps=(Gap(stage=stage, reason=f"{error.problem} ({error.fix})" if error.fix else error.problem),),
+    )

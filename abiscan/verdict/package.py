@@ -1,0 +1,489 @@
+"""The verdict on a package: what its Python code does, and what its libraries do, on one torch."""
+
+from __future__ import annotations
+
+import functools
+import posixpath
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from abiscan.errors import InputError
+from abiscan.extension.examined import ExaminedTarget
+from abiscan.inputs import disk, interpreter
+from abiscan.inputs.files import Files
+from abiscan.inputs.image_files import ImageFile, users_of_torch
+from abiscan.inputs.package_files import Package
+from abiscan.inputs.version import TorchVersion
+from abiscan.python.installed import Surroundings, installed_in
+from abiscan.python.model import (
+    PROCESS_ENDS,
+    Answer,
+    HowLoaded,
+    ImportOutcome,
+    LibraryUse,
+    Load,
+    LoadedBy,
+    OtherTorch,
+    Raised,
+    Reading,
+    Registers,
+    Skipped,
+    Told,
+)
+from abiscan.python.reading import PackageReader
+from abiscan.python.sources import PackageFiles as SourceFiles
+from abiscan.python.sources import PackageSources
+from abiscan.python.systems import LINUX, PythonSystem
+from abiscan.regex import regex
+from abiscan.results.check import Result
+from abiscan.results.package import (
+    ImportFailure,
+    ModuleResult,
+    PackageResult,
+    PackageVerdict,
+    UsedLibrary,
+)
+from abiscan.results.verdict import How, Verdict
+from abiscan.torches import embedded
+from abiscan.torches.torch import Torch
+from abiscan.verdict.judge import Judge
+from abiscan.verdict.world import PackageWorld
+
+if TYPE_CHECKING:
+    from abiscan.inputs.sources import Target
+    from abiscan.verdict.image_world import ImageWorld
+
+# The package is imported by then, whether or not one of these loads.
+_OF_TORCH_NAMES: Final = regex(r"'torch[.']|_OpNamespace|The underlying op of ")
+"""What the errors have in their texts that Python and torch raise for a name which torch does not have."""
+_OF_CUDA: Final = ("libc10_cuda.", "libtorch_cuda.", "libcudart.")
+_OPTIONAL = (HowLoaded.GUARDED, HowLoaded.CONDITIONAL, HowLoaded.ON_DEMAND, HowLoaded.UNKNOWN)
+
+
+class _Sources(Struct, frozen=True):
+    """The files of a package, for those who read its code."""
+
+    package: Package
+    files: Files
+    images: Mapping[str, ImageFile]
+
+    def members(self) -> Sequence[str]:
+        """The paths of all its files."""
+        return self.package.members
+
+    def read(self, path: str) -> bytes:
+        """The bytes of one of them."""
+        return self.package.read(path)
+
+    def needed(self, path: str) -> Sequence[str]:
+        """The libraries that one of its libraries needs."""
+        if path in self.images:
+            return [needed.name for image in self.images[path].images.values() for needed in image.needed]
+        facts = self.files.object_at(posixpath.join(self.package.root, path))
+        return facts.needed if facts else ()
+
+
+class ReadPackage(Struct, frozen=True, kw_only=True):
+    """A package whose Python code was read for one torch, with the libraries as they load there."""
+
+    package: Package
+    world: PackageWorld | ImageWorld
+    reading: Reading
+
+    @property
+    def definitions(self) -> dict[str, str]:
+        """The operators that the code defines, without overloads, and the line that does: ``pkg/ops.py:16``."""
+        return {
+            registration.operator.partition(".")[0]: f"{registration.at}{' perhaps' if registration.perhaps else ''}"
+            for outcome in reversed(self.reading.imports)
+            for registration in reversed(outcome.registrations)
+            if registration.what is Registers.DEFINITION
+        }
+
+
+class PackageReading:
+    """A package whose Python code is read for one torch after the other.
+
+    :param files: those that the package was read from
+    """
+
+    def __init__(self, target: ExaminedTarget, package: Package, files: Files) -> None:
+        self._package = package
+        images = target.target.images
+        self._sources = _Sources(package, files, {_inside(package, image.location): image for image in images})
+        self._has_code = any(path.endswith(".py") for path in package.members)
+        system = _system(images[0]) if images else LINUX
+        modules = tuple(modules_of(package.name, self._sources, system)) if self._has_code else ()
+        built_for = functools.partial(_torches_built_for, target, package)
+        self._reader = PackageReader(self._sources, modules, built_for=built_for, system=system)
+
+    def read(self, judge: Judge, target: ExaminedTarget, files: Files) -> ReadPackage | None:
+        """Read it for one torch; None if it has nothing to do with its libraries.
+
+        :param files: those that the torch and the target were read from
+        """
+        if not self._has_code:
+            return None
+        images = target.target.images
+        world = (
+            _image_world(judge.torch, target.target, self._package)
+            if images
+            else PackageWorld(judge, target, self._package, files)
+        )
+        reading = self._reader.read(world.fresh, surroundings_of(judge.torch, self._package))
+        if (target.extensions or users_of_torch(images)) and _says_nothing(self._sources, reading):
+            return None
+        return ReadPackage(package=self._package, world=world, reading=reading)
+
+
+def _system(image: ImageFile) -> PythonSystem:
+    from abiscan.verdict.image_world import SYSTEMS
+
+    return SYSTEMS[image.system]
+
+
+def _image_world(torch: Torch, target: Target, package: Package) -> ImageWorld:
+    from abiscan.verdict.image_world import ImageWorld
+
+    return ImageWorld(torch, target, package)
+
+
+def surroundings_of(torch: Torch, package: Package) -> Surroundings:
+    """What is installed beside a package: the torch, and what else its Python finds once the package is installed."""
+    folder = Path(torch.package)
+    if not torch.here or not disk.is_dir(folder):
+        return Surroundings()
+    executable = torch.interpreter.executable if torch.interpreter else None
+    search_path = _search_path(executable) if executable else ()
+    if executable:
+        disk.python(str(executable), search_path)  # which was perhaps asked before
+    if str(folder.parent) not in search_path:
+        return Surroundings(torch_folder=folder)
+    installed = package.root in search_path if package.installed is None else package.installed
+    # Installing a package brings what it requires, and other versions of what is there.
+    if not installed and not package.is_complete(search_path):
+        return Surroundings(torch_folder=folder)
+    folders = tuple(map(Path, search_path))
+    python = (torch.interpreter.tag.major, torch.interpreter.tag.minor) if torch.interpreter else Answer.UNKNOWN
+    return Surroundings(torch_folder=folder, installed=installed_in(folders, python), folders=folders, python=python)
+
+
+@functools.lru_cache(maxsize=16)
+def _search_path(executable: Path) -> tuple[str, ...]:
+    try:
+        return interpreter.search_path(str(executable))
+    except InputError:
+        return ()
+
+
+def _torches_built_for(target: ExaminedTarget, package: Package, library: str) -> Sequence[OtherTorch]:
+    """The torches that a library of a package may have been built for, newest first."""
+    location = posixpath.normpath(posixpath.join(package.root, library))
+    extension = next((one for one in target.extensions if one.extension.location == location), None)
+    if extension is None:
+        return ()
+    needs_cuda = any(name.startswith(_OF_CUDA) for name in extension.facts.needed)
+    releases = extension.origin.releases
+    versions = [
+        TorchVersion(build)
+        for release, machine, build in reversed(embedded.builds())
+        if release in releases and machine is extension.facts.machine and ("+cu" in build) == needs_cuda
+    ]
+    return [OtherTorch(version=str(version), cuda=version.cuda) for version in versions]
+
+
+def modules_of(package: str, sources: PackageSources, system: PythonSystem = LINUX) -> Iterable[str]:
+    """The names that a package is imported by, the main one first; of a namespace shared with others, its part of it.
+
+    Beside the module that goes by the name of the package, only those count that hold libraries: a wheel may bring
+    along its benchmarks and tests, which nobody imports. If none goes by that name, those that hold libraries are
+    the package; all are if the libraries are in none.
+
+    :param package: the name of the package
+    """
+    files = SourceFiles(sources, system)
+    names = files.top_level()
+    own = [name for name in names if _normalized(package) in (_normalized(name), _normalized(name.partition(".")[0]))]
+    holding = [name for name in names if files.libraries_of(name)]
+    folders = [name for name in holding if any(one.startswith(f"{name.replace('.', '/')}/") for one in files.libraries)]
+    chosen = dict.fromkeys((*own, *folders, *holding)) if own or folders else names
+    for name in chosen:
+        folder = name.replace(".", "/")
+        below = (path.removeprefix(f"{folder}/") for path in files.members if path.startswith(f"{folder}/"))
+        inside = {path.partition("/")[0] for path in below}
+        if not inside or f"{folder}/__init__.py" in files.members or f"{folder}.py" in files.members:
+            yield name
+            continue
+        parts = {part.removesuffix(".py") for part in inside if part.endswith(".py")}
+        parts |= {part for part in inside if f"{folder}/{part}/__init__.py" in files.members}
+        yield from (f"{name}.{part}" for part in sorted(parts))
+
+
+def _says_nothing(sources: _Sources, reading: Reading) -> bool:
+    """Whether the code has nothing to do with the libraries, as far as can be seen, and all of it can be seen."""
+    uses = reading.uses.values()
+    followed = all(outcome.raised is None and not outcome.gaps and not outcome.loads for outcome in reading.imports)
+    if not followed or any(use.convention for use in uses):
+        return False
+    return all(use.how in (HowLoaded.UNKNOWN, HowLoaded.NEVER) for use in uses) and not _names_any(
+        sources, list(reading.uses)
+    )
+
+
+def _names_any(sources: _Sources, libraries: Sequence[str]) -> bool:
+    """Whether the code has a word for loading a library, or the name of one of these."""
+    names = {re.escape(posixpath.basename(path).partition(".")[0]) for path in libraries}
+    word = re.compile(rf"(?<!torch\.)\b(load_library|import_module|{'|'.join(sorted(names))})\b".encode())
+    return any(word.search(sources.read(path)) for path in sources.members() if path.endswith(".py"))
+
+
+def package_result(read_package: ReadPackage, target: ExaminedTarget, results: Sequence[Result]) -> PackageResult:
+    """The verdict on a package on one torch.
+
+    :param results: those of its libraries, each checked by itself
+    """
+    package, reading = read_package.package, read_package.reading
+    outcome = main_import(package.name, reading.imports)
+    if outcome is not None and target.target.is_python:
+        outcome = _sure(outcome)
+    world = read_package.world.fresh()
+    if outcome and outcome.gaps:
+        world.load(None, LoadedBy.CTYPES)
+    for load in outcome.loads if outcome else ():
+        world.load(load.path, load.loader)
+    libraries = tuple(_libraries(reading, outcome, world, _by_path(package, target, results)))
+    error = _failure(outcome, world) if outcome else None
+    return PackageResult(
+        target=target.target.name,
+        name=package.name,
+        version=package.version,
+        torch=world.release_number,
+        torch_build=world.build,
+        module=outcome.module if outcome else None,
+        verdict=_verdict(outcome, error, libraries),
+        error=error,
+        built_for=_built_for(target, libraries),
+        libraries=libraries,
+        modules=tuple(_module(other, world) for other in reading.imports if other is not outcome),
+        lacking=_lacking(outcome, world) if outcome and libraries else _lacking_apart(read_package, target),
+        needs=_needs(outcome, world) if error and outcome else (),
+        not_installed=world.missing_requirements,
+        conditions=tuple(f"{one.text} ({one.at})" for one in outcome.conditions) if outcome else (),
+        gaps=outcome.gaps if outcome else (),
+        unread=world.unread,
+    )
+
+
+def _sure(outcome: ImportOutcome) -> ImportOutcome:
+    """An outcome of Python code alone: an error counts if torch lacks a name, since nothing else was compared.
+
+    Somebody has imported the package before it was published: another error is one of the reading, or due to what is
+    installed.
+    """
+    raised = outcome.raised
+    if not isinstance(raised, Raised) or any(_OF_TORCH_NAMES.search(error.message or "") for error in _chain(raised)):
+        return outcome
+    gap = f"{raised.at}: {raised.exception}: {raised.message or '…'}: torch is not behind it, so it is not certain"
+    return replace(outcome, raised=Answer.UNKNOWN, gaps=(*outcome.gaps, gap))
+
+
+def _chain(raised: Raised | None) -> Iterator[Raised]:
+    while raised is not None:
+        yield raised
+        raised = raised.cause
+
+
+def _built_for(target: ExaminedTarget, libraries: Iterable[UsedLibrary]) -> tuple[str, ...]:
+    used = {library.file for library in libraries if library.used}
+    origins = [extension.origin.releases for extension in target.extensions if extension.path in used]
+    common = [release for release in origins[0] if all(release in others for others in origins)] if origins else []
+    return tuple(map(str, common))
+
+
+def main_import(package: str, imports: Sequence[ImportOutcome]) -> ImportOutcome | None:
+    """The import of the module that goes by the name of the package; else of the first one."""
+    names = {_normalized(outcome.module): outcome for outcome in reversed(imports)}
+    return names.get(_normalized(package), next(iter(imports), None))
+
+
+def _normalized(name: str) -> str:
+    return re.sub(r"[-_.]+", "_", name).lower()
+
+
+def _verdict(
+    outcome: ImportOutcome | None, error: ImportFailure | None, libraries: Iterable[UsedLibrary]
+) -> PackageVerdict:
+    if error is not None:
+        return PackageVerdict.IMPORT_FAILS
+    if outcome is not None and outcome.raised is Answer.UNKNOWN:
+        return PackageVerdict.UNKNOWN
+    libraries = tuple(libraries)
+    used = [library for library in libraries if library.used is not False]
+    if any(library.verdict is Verdict.CORRUPTS for library in used):
+        return PackageVerdict.CORRUPTS
+    if any(map(_is_doubtful, used)):
+        return PackageVerdict.UNKNOWN
+    return PackageVerdict.WORKS_WITHOUT if any(one.is_missing for one in libraries) else PackageVerdict.WORKS
+
+
+def _is_doubtful(library: UsedLibrary) -> bool:
+    """Whether the verdict depends on a library that could not be read, or on how the package uses it."""
+    if library.verdict is Verdict.UNKNOWN:
+        return library.used is True
+    return library.verdict is Verdict.FAILS and library.used is None and library.how is HowLoaded.UNKNOWN
+
+
+def _failure(outcome: ImportOutcome, world: PackageWorld | ImageWorld) -> ImportFailure | None:
+    """What users see; None if the import succeeds, or if nobody knows."""
+    for load in outcome.loads:
+        if isinstance(load.raised, Raised) and load.raised.exception == PROCESS_ENDS:
+            return ImportFailure(
+                how=How.ABORTS,
+                exception=None,
+                message=load.raised.message,
+                file=load.at.file,
+                line=load.at.line if load.at.file else None,
+                cause=None,
+            )
+    raised = outcome.raised
+    if not isinstance(raised, Raised):
+        return None
+    return ImportFailure(
+        how=How.RAISES,
+        exception=raised.exception,
+        message=raised.message,
+        file=raised.at.file if raised.at else None,
+        line=raised.at.line if raised.at and raised.at.file else None,
+        cause=_cause(raised, () if outcome.regardless else outcome.loads),
+        exact=raised.message is not None and (world.is_exact or not _quotes_loader(raised.message, outcome.loads)),
+    )
+
+
+def _quotes_loader(message: str, loads: Iterable[Load]) -> bool:
+    """Whether the text of an exception has that of the system in it."""
+    texts = (_origin(load.raised).message for load in loads if isinstance(load.raised, Raised))
+    return any(text and text in message for text in texts)
+
+
+def _cause(raised: Raised, loads: Iterable[Load]) -> str | None:
+    """What is behind an exception: what it was raised from, or else a load that failed before and was caught."""
+    first = _origin(raised)
+    if first is not raised:
+        return first.message
+    failures = (_origin(load.raised) for load in loads if isinstance(load.raised, Raised))
+    return next((failure.message for failure in failures if failure.message != raised.message), None)
+
+
+def _origin(raised: Raised) -> Raised:
+    while raised.cause is not None:
+        raised = raised.cause
+    return raised
+
+
+def _module(outcome: ImportOutcome, world: PackageWorld | ImageWorld) -> ModuleResult:
+    error = _failure(outcome, world)
+    if error is None and outcome.raised is Answer.UNKNOWN:
+        return ModuleResult(module=outcome.module, verdict=PackageVerdict.UNKNOWN, error=None)
+    verdict = PackageVerdict.IMPORT_FAILS if error else PackageVerdict.WORKS
+    return ModuleResult(module=outcome.module, verdict=verdict, error=error)
+
+
+def _lacking(outcome: ImportOutcome, world: PackageWorld | ImageWorld) -> tuple[str, ...]:
+    doubtful = (load.path for load in outcome.loads if load.path and not isinstance(load.raised, Raised))
+    attempts = (world.attempts[path] for path in doubtful if path in world.attempts)
+    return tuple(dict.fromkeys(name for attempt in attempts for name in attempt.lacking))
+
+
+def _needs(outcome: ImportOutcome, world: PackageWorld | ImageWorld) -> tuple[str, ...]:
+    """The libraries without which the import would not end the process: the load would fail before, and be caught."""
+    needs: dict[str, None] = {}
+    for load in outcome.loads:
+        if load.guarded and load.path and load.path in world.attempts:
+            needs.update(dict.fromkeys(world.attempts[load.path].needs))
+            if isinstance(load.raised, Raised) and load.raised.exception == PROCESS_ENDS:
+                return tuple(needs)
+    return ()
+
+
+def _lacking_apart(read_package: ReadPackage, target: ExaminedTarget) -> tuple[str, ...]:
+    """What the libraries of a package need that nothing provides, where none of them has to do with torch."""
+    world = read_package.world.fresh()
+    for location in target.target.libraries:
+        world.load(_inside(read_package.package, location), LoadedBy.CTYPES)
+    return tuple(dict.fromkeys(name for attempt in world.attempts.values() for name in attempt.lacking))
+
+
+def _inside(package: Package, location: str) -> str:
+    """The path in a package of a file of it."""
+    return posixpath.relpath(location, package.root)
+
+
+def _by_path(package: Package, target: ExaminedTarget, results: Sequence[Result]) -> dict[str, Result]:
+    """The results by the paths of the libraries in the package."""
+    inside = {one.path: _inside(package, one.extension.location) for one in target.extensions}
+    inside |= {image.path: _inside(package, image.location) for image in target.target.images}
+    unread = {path: _inside(package, posixpath.join(target.target.root, path)) for path, _ in target.target.unreadable}
+    return {{**unread, **inside}[result.path]: result for result in results}
+
+
+def _libraries(
+    reading: Reading,
+    outcome: ImportOutcome | None,
+    world: PackageWorld | ImageWorld,
+    results: Mapping[str, Result],
+) -> Iterable[UsedLibrary]:
+    """The libraries that use torch, or that the code loads."""
+    loads = {load.path: load for load in (outcome.loads if outcome else ()) if load.path}
+    for path in dict.fromkeys((*reading.uses, *results, *loads)):
+        use, load, result = reading.uses.get(path), loads.get(path), results.get(path)
+        if result is None and load is None:
+            continue
+        how = use.how if use else HowLoaded.UNKNOWN
+        attempt = world.attempts.get(path)
+        failing = load is not None and load.raised is not None
+        told, told_text = _told(use, load if failing and how in _OPTIONAL else None)
+        skipped = use.skipped if use else None
+        yield UsedLibrary(
+            path=path,
+            loaded_at=str(load.at) if load else _place(use),
+            how=how,
+            used=False if skipped else _is_used(path, how, load, world),
+            file=result.path if result else None,
+            verdict=result.verdict if result else (Verdict.FAILS if failing else Verdict.LOADS),
+            error=attempt.problem if attempt and failing else None,
+            told=told,
+            told_text=told_text,
+            skipped=skipped,
+            operators=world.operators_of(path) if told else (),
+            convention=use.convention if use else None,
+        )
+
+
+def _told(use: LibraryUse | None, missed: Load | None) -> tuple[Told | None, str | None]:
+    """How users learn that the package goes on without a library, and in which words; None if it does not.
+
+    :param missed: the load that failed, if the package goes on
+    """
+    if missed is not None:
+        return missed.told, missed.told_text
+    if use is not None and use.skipped is Skipped.GUARD:
+        return (use.said.how, use.said.text) if use.said else (Told.NOTHING, None)
+    return None, None
+
+
+def _place(use: LibraryUse | None) -> str | None:
+    return str(use.at) if use and use.at else None
+
+
+def _is_used(path: str, how: HowLoaded, load: Load | None, world: PackageWorld | ImageWorld) -> bool | None:
+    """Whether importing the package uses a library; None if that is unknown, or depends on what is called then."""
+    if load is not None or world.has(path):
+        return True
+    if how in (HowLoaded.ALTERNATIVE, HowLoaded.NEVER):
+        return False
+    return True if how in (HowLoaded.IMPORT, HowLoaded.GUARDED) else None

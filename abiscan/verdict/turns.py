@@ -1,0 +1,101 @@
+"""The targets of one command in turn: one that cannot be checked does not stop the others."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+
+import msgspec.structs
+
+from abiscan.errors import InputError, NoExtensionError, StoppedError, raise_together
+from abiscan.inputs import disk, isolation
+from abiscan.inputs.session import Session
+from abiscan.inputs.sources import Source, name_of
+from abiscan.results.unchecked import Unchecked
+from abiscan.words import ranges
+
+
+class Turns:
+    """The targets of a command, and what is wrong with those that cannot be checked.
+
+    :param rounds: how often each has its turn
+    """
+
+    def __init__(self, targets: Sequence[Source], rounds: int = 1) -> None:
+        self._targets = targets
+        self._all = len(targets) * rounds
+        self._begun = 0
+        self._errors: dict[Source, InputError] = {}
+        self._torches: list[str] = []
+        self._without_build: dict[tuple[Source, str], list[str]] = {}
+
+    def __iter__(self) -> Iterator[Source]:
+        """The targets that nothing is wrong with so far."""
+        for source in self._targets:
+            self._begun += 1
+            if source not in self._errors:
+                try:
+                    isolation.begin(name_of(source))
+                except StoppedError as error:
+                    self._errors[source] = error
+                else:
+                    yield source
+
+    def counting(self, session: Session) -> Session:
+        """The session, with the number of the turn in its messages on progress, if there are several turns."""
+        show = session.progress
+
+        def progress(activity: str) -> None:
+            show(f"{activity} ({self._begun} of {self._all})" if self._begun else activity)
+
+        return msgspec.structs.replace(session, progress=progress) if self._all > 1 else session
+
+    @contextlib.contextmanager
+    def of(self, source: Source) -> Iterator[None]:
+        """Work on one target: an input error ends this target's turns, and no other's."""
+        try:
+            yield
+        except InputError as error:
+            self._errors[source] = error
+        except MemoryError:
+            disk.look_once()  # another day, there may be more
+            self._errors[source] = StoppedError(name_of(source), "it takes more memory than there is")
+
+    def without_build(self, source: Source, torch: str, machine: str) -> None:
+        """A target is not checked on one torch of several, which does not exist for its machine.
+
+        :param machine: that machine, in words
+        """
+        self._torches += [torch] if torch not in self._torches else []
+        self._without_build.setdefault((source, machine), []).append(torch)
+
+    def unchecked(self) -> tuple[Unchecked, ...]:
+        """The targets that could not be checked, and those that could not be on some torch.
+
+        :raises AbiscanError: they are all targets, and not all of them are readable
+        """
+        unchecked = tuple(_unchecked(source, error) for source, error in self._errors.items())
+        if len(unchecked) == len(self._targets):
+            errors = {
+                str(error): error
+                for (source, error), each in zip(self._errors.items(), unchecked, strict=True)
+                if not each.readable
+            }
+            raise_together(list(errors.values()))
+        return (*unchecked, *self._on_some())
+
+    def _on_some(self) -> Iterator[Unchecked]:
+        for (source, machine), torches in self._without_build.items():
+            problem = f"there is no build of torch {ranges(torches, self._torches)} for {machine}"
+            yield Unchecked(target=name_of(source), problem=problem, fix="", readable=True)
+
+
+def _unchecked(source: Source, error: InputError) -> Unchecked:
+    name = name_of(source)
+    return Unchecked(
+        target=name,
+        problem=error.problem if error.subject == name else f"{error.subject}: {error.problem}",
+        fix=error.fix,
+        readable=isinstance(error, NoExtensionError),
+        stopped=isinstance(error, StoppedError),
+    )

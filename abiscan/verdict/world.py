@@ -1,0 +1,556 @@
+"""What the Python code of a package finds on one torch: its interpreter, its versions, and how libraries load there."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import functools
+import posixpath
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec.structs
+from msgspec import Struct, field
+
+from abiscan.binary.elf import Machine
+from abiscan.binary.ownership import gpu_library, is_system_library
+from abiscan.binary.registration_api import registers
+from abiscan.dispatch import torchscript
+from abiscan.errors import InputError
+from abiscan.extension.examined import ExaminedExtension, ExaminedTarget
+from abiscan.inputs import disk, system
+from abiscan.inputs.files import Files
+from abiscan.inputs.libraries import Libraries
+from abiscan.inputs.package_files import Package
+from abiscan.inputs.version import TorchVersion
+from abiscan.linkage.layout_drift import crash
+from abiscan.linkage.linkage import Linkage
+from abiscan.linkage.model import Absence, LoadError, MissingLibrary, Module, Process, Resolution
+from abiscan.linkage.resolve import NO_SUCH_FILE, resolve, symbol_message, version_message
+from abiscan.python.model import PROCESS_ENDS, Answer, LoadedBy, NoResult, Raised
+from abiscan.python.torch_names import TorchNames
+from abiscan.torches import embedded_names, embedded_operators, embedded_python, own_names
+from abiscan.torches.from_libs import build_of
+from abiscan.torches.string_abi import uses_cxx11_strings
+from abiscan.torches.torch import Torch
+from abiscan.verdict.judge import Judge, Setting
+
+if TYPE_CHECKING:
+    from abiscan.emulation.model import Registrations
+    from abiscan.extension.operator_results import OperatorProvider
+    from abiscan.extension.replay import Replayer
+
+
+_OF_TORCHSCRIPT: Final = ("aten", "prim")
+"""The namespaces in which TorchScript has operators of its own (``aten::floordiv``), which no dispatcher knows."""
+_TORCHSCRIPT_KNOWN_SINCE: Final = TorchVersion("2.0")
+"""From here on, what TorchScript has is as good as the same: see ``dispatch/torchscript``."""
+_WRAPPED_SINCE: Final = TorchVersion("2.9")
+"""From here on, ``torch.ops.load_library`` raises an error of its own, with that of ``ld.so`` as its cause."""
+
+
+class LoadAttempt(Struct, frozen=True, kw_only=True):
+    """A load that was tried: the words of what went wrong, None if nothing did; ``lacking`` are external libraries.
+
+    ``exact`` is false if a part of the words is unknown. ``assumed`` says that a package which is required, and not
+    installed, may bring what is lacking. ``unreadable`` says that the file is damaged, or not for ``ld.so``;
+    ``lacks_library`` that a library is not there, and not a symbol. ``needs`` are those that are neither of torch, the
+    package nor the system: where they are taken to be there, what comes of the load holds on that condition.
+    """
+
+    path: str
+    words: str | None
+    aborts: bool = False
+    exact: bool = True
+    lacking: tuple[str, ...] = ()
+    assumed: bool = False
+    unreadable: bool = False
+    lacks_library: bool = False
+    needs: tuple[str, ...] = ()
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it is known what comes of it."""
+        return not self.unreadable and (self.words is not None or self.assumed or not self.lacking)
+
+    @property
+    def problem(self) -> str | None:
+        """What loading it says on this machine."""
+        if self.words is None and self.lacking:
+            return f"{self.lacking[0]}: {NO_SUCH_FILE}"
+        return self.words
+
+
+class _Moment(Struct, frozen=True, kw_only=True, eq=False):
+    """A process between two loads.
+
+    ``loaded`` are the libraries of the package that are in it, ``replayer`` has what they registered, None if nothing.
+    ``defined`` are the operators that they define, without overloads, ``namespaces`` those of all that was tried;
+    ``is_unread`` says that there may be more. ``registrants`` are the objects that registered them, by path.
+    ``is_followed`` says that no other library of the package can be in the process.
+    ``after`` remembers what came of the loads that were tried next.
+    """
+
+    process: Process
+    loaded: frozenset[str] = frozenset()
+    replayer: Replayer | None = None
+    defined: frozenset[str] = frozenset()
+    namespaces: frozenset[str] = frozenset()
+    is_unread: bool = False
+    is_followed: bool = True
+    registrants: Mapping[str, OperatorProvider] = field(default_factory=dict)
+    after: dict[tuple[str, LoadedBy], tuple[LoadAttempt, _Moment]] = field(default_factory=dict)
+
+
+class PackageWorld:
+    """The process into which a package is imported. See ``abiscan.python.model.World``.
+
+    :param judge: checks loads on the torch
+    :param target: the package, placed next to that torch
+    :param files: those that the torch and the package were read from
+    """
+
+    unread: str | None = None
+    """What is not read in any of its libraries, in words."""
+    is_exact = True
+    """Whether the texts of loads that fail are those of the system, word for word."""
+
+    def __init__(self, judge: Judge, target: ExaminedTarget, package: Package, files: Files) -> None:
+        machines = [extension.facts.machine for extension in target.extensions]
+        setting = judge.setting(target, next(iter(machines), system.machine() or Machine.X86_64))
+        self.torch = setting.release
+        self.build, self.release_number = setting.release.build, setting.release.version
+        self.torch_version, self.cuda = torch_versions(judge.torch, setting.release.build, files)
+        self.python = _python(judge, target)
+        self.machine = setting.release.machine.value
+        self.cpu = judge.cpu
+        self._files = files
+        folder = Path(judge.torch.package)
+        self._folder = folder if judge.torch.here and disk.is_dir(folder) else None
+        self.attempts: dict[str, LoadAttempt] = {}
+        """What came of each load, by path."""
+        self._loads = _Loads(judge, target, package, files, setting)
+        self._moment = self._loads.start
+
+    @functools.cached_property
+    def cxx11_abi(self) -> bool | Answer:
+        """``torch.compiled_with_cxx11_abi()``."""
+        found = uses_cxx11_strings(Libraries(self.torch.own_libraries, self._files))
+        return Answer.UNKNOWN if found is None else found
+
+    @functools.cached_property
+    def torch_names(self) -> TorchNames | None:
+        """The Python names of torch: of its own files, or of its release."""
+        if self._folder is not None:
+            return own_names.names(self._folder)
+        return embedded_names.names(self.release_number) if self.release_number else None
+
+    def fresh(self) -> PackageWorld:
+        """The same, with nothing of the package loaded yet; what came of a load is remembered."""
+        world = copy.copy(self)
+        world.attempts = {}
+        world._moment = self._loads.start
+        return world
+
+    def load(self, path: str | None, loader: LoadedBy) -> Raised | Answer | None:
+        """What loading a library of the package raises; see ``World.load``."""
+        if path is None:
+            self._moment = msgspec.structs.replace(self._moment, is_followed=False, after={})
+            return Answer.UNKNOWN
+        attempt, self._moment = self._loads.load(self._moment, path, loader)
+        self.attempts[path] = attempt
+        if attempt.words is not None:
+            return raised_by(attempt, loader, self.torch.torch_version)
+        if attempt.is_known:
+            return None
+        return _raised_here(attempt, loader, self.torch.torch_version)
+
+    def operator(self, name: str) -> bool | Answer:
+        """Whether torch or a library loaded so far defines an operator; see ``World.operator``."""
+        base, dot, _ = name.partition(".")
+        if dot and base in self._moment.defined:
+            return Answer.UNKNOWN
+        return name in self._moment.defined or self._loads.operator(self._moment, name)
+
+    def call(self, operator: str) -> int | bool | str | NoResult | None:
+        """What an operator of the package returns, called without arguments; see ``World.call``."""
+        return self._loads.call(self._moment, operator)
+
+    def operators_of(self, path: str) -> tuple[str, ...]:
+        """The operators that a library defines, and the package's own that it has kernels for."""
+        return self._loads.operators_of(path)
+
+    @property
+    def missing_requirements(self) -> tuple[str, ...]:
+        """The packages that are required and not installed, if the libraries that are lacking may be theirs."""
+        assumed = any(attempt.assumed for attempt in self.attempts.values())
+        return self._loads.missing_requirements if assumed else ()
+
+    def has(self, path: str) -> bool:
+        """Whether a library of the package is in the process."""
+        return self._loads.location(path) in self._moment.process.names
+
+
+def raised_by(
+    attempt: LoadAttempt, loader: LoadedBy, torch: TorchVersion | None, *, of_loader: str | None = None
+) -> Raised:
+    """What Python code gets from a load that fails.
+
+    :param of_loader: the exception that ``ctypes`` raises, if it is another one than ``OSError``
+    """
+    if attempt.aborts:
+        return Raised(exception=PROCESS_ENDS, message=attempt.words, at=None)
+    if loader is LoadedBy.IMPORT:
+        return Raised(exception="ImportError", message=attempt.words, at=None)
+    raised = Raised(exception=of_loader or "OSError", message=attempt.words, at=None)
+    if loader is LoadedBy.CTYPES or (torch is not None and torch < _WRAPPED_SINCE):
+        return raised
+    text = f"Could not load this library: {attempt.path}"
+    return Raised(exception="OSError", message=text, at=None, cause=raised)
+
+
+def _raised_here(attempt: LoadAttempt, loader: LoadedBy, torch: TorchVersion | None) -> Raised | Answer:
+    """What a load raises on this machine that may succeed where the libraries are that are lacking here."""
+    if attempt.unreadable:
+        return Answer.UNKNOWN
+    here = msgspec.structs.replace(attempt, words=attempt.problem)
+    return msgspec.structs.replace(raised_by(here, loader, torch), perhaps=True)
+
+
+@functools.cache
+def operators_of_any_release() -> frozenset[str]:
+    """The operators in the dispatcher of any embedded torch, without overloads."""
+    return frozenset(name.partition(".")[0] for name in embedded_operators.table().all_names)
+
+
+@functools.cache
+def overloads_of_any_release() -> frozenset[str]:
+    """The names of overloads of the operators of any embedded torch."""
+    return frozenset(name.partition(".")[2] for name in embedded_operators.table().all_names)
+
+
+class _Loads:
+    """How the libraries of one package load on one torch."""
+
+    def __init__(self, judge: Judge, target: ExaminedTarget, package: Package, files: Files, setting: Setting) -> None:
+        self.start = _Moment(process=setting.process)
+        self._judge = judge
+        self._files = files
+        self._root = package.root
+        self._setting = setting
+        self._alone = setting.loader.without_siblings()
+        self._examined = {extension.extension.location: extension for extension in target.extensions}
+        self._siblings = target.target.siblings
+        self._package = package
+        self._target = target
+        self._results = target.operator_results
+
+    @functools.cached_property
+    def missing_requirements(self) -> tuple[str, ...]:
+        """The packages that will bring libraries of their own once they are installed, as the package requires.
+
+        Installing the package brings them. One that is installed already goes without.
+        """
+        site = posixpath.dirname(self._judge.torch.package)
+        is_installed = self._package.root == site if self._package.installed is None else self._package.installed
+        return () if is_installed else self._package.missing_requirements(site)
+
+    def location(self, path: str) -> str:
+        """Where a library of the package is installed."""
+        return posixpath.normpath(posixpath.join(self._root, path))
+
+    def operators_of(self, path: str) -> tuple[str, ...]:
+        """The operators that a library defines, and those that it has kernels for and that torch does not define."""
+        examined = self._examined.get(self.location(path))
+        found = examined.inventory.registrations if examined else None
+        if found is None:
+            return ()
+        defined = {one.name for one in found.operators if one.phase.value == "static-init" and not one.jit_only}
+        kernels = {one.operator for one in found.kernels if one.phase.value == "static-init"}
+        own = {name for name in kernels if name.partition("::")[0] not in self.namespaces_of_torch}
+        return tuple(sorted(defined | own))
+
+    def load(self, moment: _Moment, path: str, loader: LoadedBy) -> tuple[LoadAttempt, _Moment]:
+        """What comes of a load, and the process afterwards."""
+        location = self.location(path)
+        if location in moment.loaded:
+            return LoadAttempt(path=path, words=None), moment
+        if (path, loader) not in moment.after:
+            examined = self._examined.get(location)
+            if examined is None:
+                attempt, then = self._library(moment, location, path, loader), moment
+            else:
+                attempt, then = self._extension(moment, examined, loader)
+            if attempt.words is None and attempt.is_known:
+                entered = self._setting.loader.enter(moment.process, location, visible=loader is LoadedBy.CTYPES)
+                then = msgspec.structs.replace(then, process=entered, loaded=moment.loaded | {location}, after={})
+            elif attempt.words is None:
+                then = msgspec.structs.replace(then, is_followed=False, after={})
+            moment.after[path, loader] = attempt, then
+        return moment.after[path, loader]
+
+    def operator(self, moment: _Moment, name: str) -> bool | Answer:
+        """Whether torch defines an operator that no library loaded so far does."""
+        if name in self._of_torch or name in self._from_python:
+            return True
+        # In a namespace that neither torch nor the package has, another package may define operators.
+        namespace = name.partition("::")[0]
+        if namespace in _OF_TORCHSCRIPT and name not in operators_of_any_release() and self._may_be_torchscript(name):
+            return Answer.UNKNOWN
+        if namespace in embedded_python.namespaces() and not self._is_python_known:
+            return Answer.UNKNOWN
+        is_known = namespace in moment.namespaces or namespace in self.namespaces_of_torch | self._own_namespaces
+        return Answer.UNKNOWN if moment.is_unread or not is_known else False
+
+    def _may_be_torchscript(self, name: str) -> bool:
+        """Whether TorchScript may have an operator that no dispatcher does."""
+        release = self._setting.release.torch_version
+        overload = name.partition(".")[2]
+        return (
+            release is None
+            or release < _TORCHSCRIPT_KNOWN_SINCE
+            or (bool(overload) and overload in overloads_of_any_release())
+            or torchscript.may_have(name)
+        )
+
+    @functools.cached_property
+    def _own_namespaces(self) -> frozenset[str]:
+        """The namespaces in which a library of the package defines operators, whether or not it is loaded."""
+        own = {name.partition("::")[0] for examined in self._examined.values() for name in _defined_by(examined)}
+        return frozenset(own)
+
+    @functools.cached_property
+    def _registers(self) -> bool:
+        """Whether any library of the package registers something: an extension may bring along those that do."""
+        return any(registers(extension.facts.imports) for extension in self._examined.values())
+
+    @functools.cached_property
+    def _of_torch(self) -> frozenset[str]:
+        """The operators of torch, with and without overloads."""
+        return with_bases(self._setting.torch.operator_names(self._setting.release))
+
+    @functools.cached_property
+    def _from_python(self) -> frozenset[str]:
+        """The operators that Python code of torch defines, as far as that is recorded."""
+        return with_bases(embedded_python.definitions(self._setting.release.torch_version) or frozenset())
+
+    @functools.cached_property
+    def _is_python_known(self) -> bool:
+        return embedded_python.definitions(self._setting.release.torch_version) is not None
+
+    @functools.cached_property
+    def namespaces_of_torch(self) -> frozenset[str]:
+        """The namespaces in which torch defines operators."""
+        return self._setting.torch.namespaces(self._setting.release)
+
+    def call(self, moment: _Moment, operator: str) -> int | bool | str | NoResult | None:
+        """What an operator returns that the package has registered by then, or a function of an extension module."""
+        if "::" not in operator:
+            return self._call_function(*operator.rsplit(":", 1))
+        if moment.is_unread:
+            return NoResult(reason="not all that the package registers could be read")
+        # The emulator takes longer to import than many checks take.
+        from abiscan.emulation.model import NotRun
+        from abiscan.extension import operator_results
+
+        found = operator_results.result(
+            moment.registrants.values(), operator, self._setting.release.torch_version, self._results
+        )
+        return NoResult(reason=found.reason) if isinstance(found, NotRun) else found
+
+    def _call_function(self, path: str, name: str) -> int | bool | str | NoResult | None:
+        source = self._files.source(self.location(path))
+        if source is None:
+            return NoResult(reason="the file cannot be read")
+        from abiscan.emulation import NotRun, call_function  # takes longer to import than many checks take
+
+        key = source.fingerprint(), name
+        if key not in self._results:
+            with contextlib.suppress(InputError):
+                file = source.open()
+                self._results[key] = call_function(file, file.facts(), name)
+        found = self._results.get(key, NotRun(reason="the file cannot be read"))
+        return NoResult(reason=found.reason) if isinstance(found, NotRun) else found
+
+    def _extension(self, moment: _Moment, examined: ExaminedExtension, loader: LoadedBy) -> tuple[LoadAttempt, _Moment]:
+        """The load of a library that uses torch, and the process afterwards."""
+        setting = msgspec.structs.replace(self._setting, process=moment.process)
+        replayer = moment.replayer.copy() if moment.replayer else None
+        if replayer is None and self._registers:
+            replayer = self._judge.replayer(together=True)
+        linkage = self._judge.link(examined, setting, explained=False, replayer=replayer)
+        registrations = list(_registrations(linkage))
+        namespaces = replayer.namespaces(examined, linkage.resolution) if linkage.resolution and replayer else set()
+        then = msgspec.structs.replace(moment, namespaces=moment.namespaces | namespaces, after={})
+        attempt = self._attempt(examined.extension.location, linkage, loader, moment)
+        if attempt.words is None and linkage.resolution and linkage.registering and replayer:
+            replayer.keep(examined, linkage.resolution, linkage.registering)
+            then = msgspec.structs.replace(
+                then,
+                replayer=replayer,
+                defined=moment.defined | _defined(registrations, loader),
+                is_unread=moment.is_unread or any(map(_is_unread, registrations)),
+                registrants={**dict(self._registrants(examined, linkage)), **moment.registrants},
+            )
+        return attempt, then
+
+    def _registrants(self, examined: ExaminedExtension, linkage: Linkage) -> Iterator[tuple[str, OperatorProvider]]:
+        if linkage.resolution and linkage.registering:
+            from abiscan.extension.operator_results import registrants  # needs the emulator
+
+            source, closure = examined.extension.source, linkage.resolution.closure
+            yield from registrants(source, closure, linkage.registering, self._files)
+
+    def _attempt(self, location: str, linkage: Linkage, loader: LoadedBy, moment: _Moment) -> LoadAttempt:
+        path = self._inside(location)
+        if linkage.resolution is None:
+            return LoadAttempt(path=path, words=f"{path}: {NO_SUCH_FILE}")
+        found = self._found(path, location, linkage.resolution, moment)
+        if found.words is not None:
+            return found
+        error = linkage.error if loader is LoadedBy.IMPORT else _error_of_dlopen(linkage)
+        if error is None:
+            return found
+        if found.lacking and not found.assumed:  # it fails in any case, and here it does not get that far
+            return msgspec.structs.replace(found, words=found.problem)
+        return LoadAttempt(path=path, words=error.message, aborts=error.aborts, exact=error.exact, needs=found.needs)
+
+    def _library(self, moment: _Moment, location: str, path: str, loader: LoadedBy) -> LoadAttempt:
+        """The load of a library that does not use torch."""
+        if self._files.object_at(location) is None:
+            if self._files.source(location) is not None:
+                return LoadAttempt(path=path, words=None, unreadable=True)
+            return LoadAttempt(path=path, words=f"{path}: {NO_SUCH_FILE}")
+        resolution = resolve(moment.process, self._setting.loader.open(moment.process, location))
+        found = self._found(path, location, resolution, moment)
+        machine, imported = self._setting.release.machine, loader is LoadedBy.IMPORT
+        if found.words is None and (end := self._judge.illegal(self._target, machine, resolution, imported=imported)):
+            return LoadAttempt(path=path, words=end.error.message, aborts=True, needs=found.needs)
+        return found
+
+    def _found(self, path: str, location: str, resolution: Resolution, moment: _Moment) -> LoadAttempt:
+        """What ``ld.so`` finds wrong.
+
+        Where not all loads could be followed, others of the package may have been loaded by then: whether a library
+        loads does not depend on how it finds them. If it fails, the words do.
+        """
+        missing = self._missing(resolution)
+        lacking = tuple(dict.fromkeys(one.name for one in missing if one.absence is Absence.EXTERNAL))
+        opened = self._alone.open(moment.process, location)
+        unreachable = moment.is_followed and any(map(self._is_own, opened.missing))
+        if resolution.error is None and not unreachable:
+            assumed = bool(lacking and self.missing_requirements)
+            external = (one.name for one in resolution.closure.missing if one.absence is Absence.EXTERNAL)
+            needs = tuple(dict.fromkeys(name for name in external if not name.startswith("libpython")))
+            return LoadAttempt(path=path, words=None, lacking=lacking, assumed=assumed, needs=needs)
+        words = self._first(resolve(moment.process, opened)) or self._first(resolution)
+        return LoadAttempt(path=path, words=words, lacking=lacking)
+
+    def _is_own(self, library: MissingLibrary) -> bool:
+        """Whether a library that no search path leads to is one of the package, and of nobody else."""
+        if library.name not in self._siblings:
+            return False
+        return self._judge.torch.here or not (is_system_library(library.name) or gpu_library(library.name))
+
+    def _first(self, resolution: Resolution) -> str | None:
+        """The first problem in the order of ``ld.so``: a library, then a version, then a symbol."""
+        for library in self._missing(resolution):
+            return f"{library.name}: {NO_SUCH_FILE}"
+        for version in resolution.missing_versions:
+            return self._words(version.provider, version_message(version))
+        for symbol in resolution.undefined:
+            return self._words(symbol.module, symbol_message(symbol.reference))
+        for library in resolution.closure.missing:
+            if library.absence is Absence.OTHER_VERSION:
+                return f"{library.name}: {NO_SUCH_FILE}"
+        return None
+
+    def _missing(self, resolution: Resolution) -> list[MissingLibrary]:
+        """The libraries that this process lacks; what torch itself needs was there when torch was imported."""
+        here, of_torch = self._judge.torch.here, self._setting.process.names
+        return [
+            library
+            for library in resolution.closure.missing
+            if library.stops
+            or (library.absence is Absence.EXTERNAL and here and library.name not in of_torch)
+            or self._is_own(library)
+        ]
+
+    def _words(self, module: Module, message: str) -> str:
+        return f"{self._inside(module.path)}: {message.replace(self._root + '/', '')}"
+
+    def _inside(self, path: str) -> str:
+        return path.removeprefix(self._root + "/")
+
+
+def _defined_by(examined: ExaminedExtension) -> Iterator[str]:
+    found = examined.inventory.registrations
+    return (operator.name for operator in found.operators) if found else iter(())
+
+
+def with_bases(names: frozenset[str]) -> frozenset[str]:
+    """Operators with and without their overloads."""
+    return names | {name.partition(".")[0] for name in names}
+
+
+def _registrations(linkage: Linkage) -> Iterator[Registrations]:
+    """What an extension and the libraries that it brings along register."""
+    if linkage.registering:
+        yield from (*linkage.registering.bundled.values(), linkage.registering.own)
+
+
+def _is_unread(registrations: Registrations) -> bool:
+    """Whether there may be more of them."""
+    return any(gap.stage == "emulation" for gap in registrations.gaps)
+
+
+def _defined(registrations: Iterable[Registrations], loader: LoadedBy) -> set[str]:
+    """The operators that are defined by a load, without overloads."""
+    phases = ("static-init", "module-init") if loader is LoadedBy.IMPORT else ("static-init",)
+    return {
+        operator.name.partition(".")[0]
+        for each in registrations
+        for operator in each.operators
+        if operator.phase.value in phases and not operator.jit_only
+    }
+
+
+def _error_of_dlopen(linkage: Linkage) -> LoadError | None:
+    """What goes wrong in the initialisers if nothing is imported: the static ones alone run."""
+    if not linkage.fails_before_registering and (
+        end := next((end for end in linkage.illegal if not end.in_module), None)
+    ):
+        return end.error
+    if crashes := crash(linkage.drifts, linkage.release.version):
+        return crashes
+    if linkage.fails_before_registering:
+        return linkage.error
+    failure = linkage.registering.failure if linkage.registering else None
+    return linkage.error if failure and failure.is_static else None
+
+
+def torch_versions(torch: Torch, build: str | None, files: Files) -> tuple[str | Answer, str | Answer | None]:
+    """``torch.__version__`` and ``torch.version.cuda``.
+
+    :param build: the full version of the torch, None if it is unknown
+    """
+    if build is None:
+        return Answer.UNKNOWN, Answer.UNKNOWN
+    if stated := build_of(torch.package, files).version:
+        return stated, build_of(torch.package, files).cuda
+    version = TorchVersion(build)
+    if version.cuda:
+        return build, version.cuda
+    return build, None if (version.local or "").startswith(("cpu", "rocm")) else Answer.UNKNOWN
+
+
+def _python(judge: Judge, target: ExaminedTarget) -> tuple[int, int] | Answer:
+    """The Python that imports the package: that of the torch, else the one that the wheel is for."""
+    interpreter, metadata = judge.torch.interpreter, target.target.metadata
+    if interpreter is not None:
+        return interpreter.tag.major, interpreter.tag.minor
+    if metadata is None or metadata.python is None:
+        return Answer.UNKNOWN
+    major, _, minor = metadata.python.partition(".")
+    return int(major), int(minor)
