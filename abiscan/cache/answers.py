@@ -31,7 +31,7 @@ _LARGEST_HASHED: Final = 1 << 30
 _READERS: Final = ("capstone-", "icicle_emu-", "lief-", "packaging-")
 """The packages that decide what abiscan reads in a file, by the names of their metadata."""
 
-_OF_CONTENT: Final[computed.Kind[Any]] = computed.Kind(
+_OF_CONTENT: Final[computed.KeptKind[Any]] = computed.KeptKind(
     suffix=".content",
     version=3,
     encode=lambda value: frozen.dumps(value).encode(),
