@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,7 @@ from abiscan.emulation import Registrations, recover
 
 pytestmark = pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
 
-HEAD = """
+HEADERS = """
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -27,6 +29,9 @@ HEAD = """
 #include <string>
 #include <system_error>
 #include <unordered_map>
+"""
+PROGRAM = """
+#include "headers.h"
 extern "C" int aoti_torch_library_init_def(const char*, const char*, unsigned, void**);
 extern "C" int aoti_torch_library_def(void*, const char*);
 static void* library;
@@ -116,31 +121,52 @@ BODIES = {
 }
 
 
-def recovered(folder: Path, body: str, *options: str) -> Registrations:
-    (folder / "x.cpp").write_text(HEAD.replace("BODY", body))
-    command = ["g++", "-std=c++17", *options, "-fPIC", "-shared", "x.cpp", "-o", "x.so"]
-    subprocess.run(command, check=True, cwd=folder)
-    file = ElfFile.open(folder / "x.so")
-    return recover(file, file.facts())
+Compile = Callable[..., Registrations]
+
+
+@pytest.fixture(scope="module")
+def recovered(tmp_path_factory: pytest.TempPathFactory) -> Compile:
+    """Compiles a constructor, and recovers what it registers. Reading the headers takes most of the time of a compiler,
+    so it reads them once for each level of optimisation."""
+    folder = tmp_path_factory.mktemp("programs")
+
+    @functools.cache
+    def with_headers(level: str) -> Path:
+        place = folder / level
+        place.mkdir()
+        (place / "headers.h").write_text(HEADERS)
+        subprocess.run(["g++", "-std=c++17", level, "-fPIC", "headers.h"], check=True, cwd=place)
+        return place
+
+    def compile_and_recover(body: str, level: str, *options: str) -> Registrations:
+        place = with_headers(level)
+        (place / "x.cpp").write_text(PROGRAM.replace("BODY", body))
+        command = ["g++", "-std=c++17", level, *options, "-fPIC", "-shared", "-Winvalid-pch", "-Werror=invalid-pch"]
+        subprocess.run([*command, "x.cpp", "-o", "x.so"], check=True, cwd=place)
+        file = ElfFile.open(place / "x.so")
+        (place / "x.so").unlink()
+        return recover(file, file.facts())
+
+    return compile_and_recover
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("level", ["-O0", "-O2"])
 @pytest.mark.parametrize(("body", "names"), BODIES.values(), ids=BODIES)
-def test_the_names_are_those_of_a_real_process(tmp_path: Path, body: str, names: list[str], level: str) -> None:
-    found = recovered(tmp_path, body, level)
+def test_the_names_are_those_of_a_real_process(recovered: Compile, body: str, names: list[str], level: str) -> None:
+    found = recovered(body, level)
     assert [operator.name for operator in found.operators] == [f"ns::{name}" for name in names]
     assert found.gaps == ()
 
 
-def test_random_numbers_without_a_seed_are_not_known(tmp_path: Path) -> None:
-    found = recovered(tmp_path, 'if (rand() % 2) define("odd"); define("last");', "-O1")
+def test_random_numbers_without_a_seed_are_not_known(recovered: Compile) -> None:
+    found = recovered('if (rand() % 2) define("odd"); define("last");', "-O2")
     assert [gap.called for gap in found.gaps] == ["rand"]
 
 
 @pytest.mark.slow
-def test_the_c_library_of_cpp_that_is_linked_in_prints_no_numbers(tmp_path: Path) -> None:
+def test_the_c_library_of_cpp_that_is_linked_in_prints_no_numbers(recovered: Compile) -> None:
     """In a process that has another one already, as every process with torch does."""
     body = 'std::ostringstream s; s << "plain" << 0.5; define(s.str() + (s.good() ? "_good" : "_bad"));'
-    found = recovered(tmp_path, body, "-O1", "-static-libstdc++")
+    found = recovered(body, "-O2", "-static-libstdc++")
     assert [operator.name for operator in found.operators] == ["ns::plain_bad"]
