@@ -20,6 +20,8 @@ from abiscan.python.nodes import children, walk
 
 _DEPTH: Final = 4
 _STEPS: Final = 12
+LARGEST_DOUBTFUL: Final = 4_000
+"""The bytes of a source whose body is run although nothing says that it loads or raises, but that it might."""
 _BUILTINS: Final = frozenset(dir(builtins))
 _OF_MODULES: Final = frozenset({"__name__", "__file__", "__doc__", "__package__", "__spec__", "__loader__", "__path__"})
 _MAKE_PLAIN: Final = {
@@ -66,6 +68,10 @@ class Code(Protocol):
         """The functions and methods, by bare name, whose own code loads or registers something, or calls such."""
         ...
 
+    def source(self, path: str) -> bytes:
+        """The bytes of a source."""
+        ...
+
     def skeleton(self, path: str) -> ast.Module | None:
         """A source without the bodies of functions."""
         ...
@@ -84,7 +90,7 @@ class Code(Protocol):
 
 
 class _Acts(Exception):  # noqa: N818 - it ends a look, it is no error
-    """A body has a form that may matter."""
+    """A body has a form that may matter; with an argument, one that nearly always does."""
 
 
 class _Foreign(Struct, frozen=True):
@@ -149,15 +155,22 @@ class BodyJudge:
         self._code = code
         self._names: dict[str, _Names | None] = {}
         self._quiet: dict[tuple[str, tuple[str, ...], bool], bool] = {}
+        self._loading: set[tuple[str, tuple[str, ...]]] = set()
+        """The functions that load something, themselves or by what they call."""
+        self._saw_load = False
 
     def is_harmless(self, file: str) -> bool:
         """Whether running the body of a module neither loads nor raises anything, nor changes what others do."""
         tree = self._code.skeleton(file)
         if tree is None:
             return False
+        self._saw_load = False
         try:
             _Body(self, file).run(tree.body)
-        except (_Acts, RecursionError):
+        except _Acts as reason:
+            is_certain = bool(reason.args) or self._saw_load
+            return not is_certain and len(self._code.source(file)) > LARGEST_DOUBTFUL
+        except RecursionError:
             return False
         return True
 
@@ -183,8 +196,10 @@ class BodyJudge:
             return FOREIGN
         names = self.names(file)
         if names is None or depth < 0:
-            return None
-        return self.in_file(file, names, name, depth)
+            return _Object()
+        value = self.in_file(file, names, name, depth)
+        has_others = "__getattr__" in names.nodes or b"globals()" in self._code.source(file)
+        return _Object() if value is None and has_others and "__getattr__" not in self._code.acting else value
 
     def in_file(self, file: str, names: _Names, name: str, depth: int = _STEPS) -> _Value | None:
         """What a name stands for in a file, None if nothing there binds it."""
@@ -262,7 +277,12 @@ class BodyJudge:
         key = defined.file, defined.path, made
         if key not in self._quiet:
             self._quiet[key] = True  # for those that call each other
+            around, self._saw_load = self._saw_load, False
             self._quiet[key] = depth > 0 and self._is_quiet(defined, made, depth)
+            if self._saw_load:
+                self._loading.add(key[:2])
+            self._saw_load |= around
+        self._saw_load |= key[:2] in self._loading
         return self._quiet[key]
 
     def _is_quiet(self, defined: _Defined, made: bool, depth: int) -> bool:  # noqa: FBT001
@@ -273,7 +293,10 @@ class BodyJudge:
             return False
         if isinstance(node, ast.AsyncFunctionDef) or _yields(node):
             return True
-        return not self._code.acts(node) and not self._acts_in(node, defined, names, made, depth)
+        if self._code.acts(node):  # an import of another module of the package alone is no load
+            self._saw_load |= defined.path[-1] in self._code.acting
+            return False
+        return not self._acts_in(node, defined, names, made, depth)
 
     def _acts_in(self, function: Any, defined: _Defined, names: _Names, made: bool, depth: int) -> bool:  # noqa: FBT001
         file = defined.file
@@ -408,7 +431,7 @@ class BodyJudge:
     def may_act(self, value: _Object) -> bool:
         """Whether a method of an object may load or register something."""
         classes = None if value.cls is None else self.lineage(value.cls)
-        return classes is None or any(
+        return classes is not None and any(
             isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name in self._code.acting
             for cls in classes
             for node in cls.node.body
@@ -492,7 +515,7 @@ class _Body:
                 continue
             value = self.judge.member(module, alias.name)
             if value is None:
-                raise _Acts
+                raise _Acts(alias.name)
             self.bind(alias.asname or alias.name, value)
 
     def _import_all(self, module: str) -> None:
@@ -725,7 +748,7 @@ class _Body:
             return _Builtin(node.id)
         if self.is_open or (node.id in {"__qualname__", "__module__"} and self.path):
             return FOREIGN
-        raise _Acts
+        raise _Acts(node.id)
 
     def _attribute(self, node: ast.Attribute) -> _Value:
         owner = self.value(node.value)
@@ -747,7 +770,7 @@ class _Body:
             return self._of_defined(owner, node.attr)
         raise _Acts
 
-    def _of_defined(self, owner: _Defined, name: str) -> _Value:  # noqa: C901
+    def _of_defined(self, owner: _Defined, name: str) -> _Value:  # noqa: C901 - one way for each kind of member
         if name in {"__name__", "__doc__", "__qualname__", "__module__"}:
             return _Plain("text")
         if not isinstance(owner.node, ast.ClassDef):
@@ -769,9 +792,8 @@ class _Body:
                 bound = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
                 if any(getattr(target, "id", None) == name for target in bound):
                     value = getattr(node, "value", None)
-                    if value is None or (
-                        isinstance(value, ast.Call) and not self.judge.makes_no_descriptor(value, cls)
-                    ):
+                    is_made = isinstance(value, ast.Call)
+                    if value is None or (is_made and not self.judge.makes_no_descriptor(value, cls)):
                         raise _Acts
                     return _Object(owner) if self.judge.has_foreign_base(classes) else _value_of(value)
         if self.judge.has_foreign_base(classes) and not any(True for _ in self.judge.metaclasses(classes)):
@@ -811,10 +833,12 @@ class _Body:
         for value in values:
             if isinstance(value, _Defined):
                 if self.judge.is_risky(value.path[-1]):
-                    raise _Acts
+                    raise _Acts(value.path[-1])
                 if calls and not isinstance(value.node, ast.ClassDef) and not self.judge.is_quiet(value):
                     raise _Acts
-            elif (isinstance(value, _Object) and (calls or self.judge.may_act(value))) or (calls and value == _OBJECTS):
+            elif isinstance(value, _Object) and self.judge.may_act(value):
+                raise _Acts(function.name)
+            elif calls and (isinstance(value, _Object) or value == _OBJECTS):
                 raise _Acts
 
     def _arguments(self, node: ast.Call) -> list[_Value]:

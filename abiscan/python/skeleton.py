@@ -72,10 +72,8 @@ def _last(data: bytes, header: bytes) -> tuple[bytes, bytes] | None:
     if not matches:
         return None
     match = min(reversed(matches), key=lambda one: len(one[1]))
-    deeper = re.compile(
-        rb"[^\n]*(?:\n(?:%b[ \t]+[^\n]*|[ \t]*(?=\n|\Z)|[ \t]*#[^\n]*|%b[)\]}][^\n]*))*" % (match[1], match[1])
-    )
-    block = deeper.match(data, match.start() + 1)
+    inside = rb"%b[ \t]+[^\n]*|[ \t]*(?=\n|\Z)|[ \t]*#[^\n]*|%b[)\]}][^\n]*" % (match[1], match[1])
+    block = re.compile(rb"[^\n]*(?:\n(?:" + inside + rb"))*").match(data, match.start() + 1)
     return match[1], b"\n" + (block[0] if block else b"")
 
 

@@ -208,9 +208,13 @@ class Class(Opaque, Struct, eq=False):
     _ancestry: list[object] | None = None
 
     def fields(self) -> list[str]:
-        """The fields of a dataclass or a named tuple, those of the bases first."""
+        """The fields of a dataclass or a named tuple, those of the bases first.
+
+        What is annotated in a base of a dataclass counts only if that is a dataclass, too.
+        """
         classes = [one for one in reversed(self.ancestry()) if isinstance(one, Class)]
-        return list(dict.fromkeys(name for one in classes for name in one.annotated))
+        counting = [one for one in classes if one is self or one.is_dataclass or not self.is_dataclass]
+        return list(dict.fromkeys(name for one in counting for name in one.annotated))
 
     def ancestry(self) -> list[object]:
         """The class and what it derives from, in the order of its attributes; without ``object``."""

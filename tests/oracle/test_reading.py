@@ -9,7 +9,7 @@ import pytest
 
 from tests.oracle.reading.generate import program
 from tests.oracle.reading.read import cases, reading
-from tests.oracle.reading.truth import Outcome, imported, verdict
+from tests.oracle.reading.truth import Outcome, as_submodule, imported, verdict
 
 CASES = cases()
 WITH_GAPS = {
@@ -17,6 +17,15 @@ WITH_GAPS = {
     "sys_modules_self_class",
 }  # fmt: skip
 """The packages in which the environment, the limit of Python's stack, or code that is not read decides how it ends."""
+
+
+SUBMODULES = {name: inner for name, code in CASES.items() if (inner := as_submodule(code)) is not None}
+DIFFERENT_INSIDE = {
+    "unbound_local",  # a function that is called may use a name that it has not bound
+    "chain_comparison_own",
+    "exec_submodule_text",
+}
+"""What is read otherwise if a submodule does it."""
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +50,19 @@ def test_is_read_as_it_runs(name: str, failing: bool, real: Mapping[tuple[str, b
     read = reading(CASES[name], failing=failing)
     agrees = {"agrees", "gap"} if name in WITH_GAPS else {"agrees"}
     assert verdict(real[name, failing], read) in agrees, (real[name, failing], read)
+
+
+@pytest.mark.parametrize("failing", [True, False], ids=["fails", "loads"])
+def test_a_submodule_is_read_as_it_runs(failing: bool) -> None:
+    real = imported(SUBMODULES, failing=failing)
+    wrong = {}
+    for name in SUBMODULES.keys() - DIFFERENT_INSIDE:
+        agrees = {"agrees", "gap"} if name in WITH_GAPS else {"agrees"}
+        found = verdict(real[name], reading(SUBMODULES[name], failing=failing))
+        if found not in agrees:
+            wrong[name] = found
+    assert wrong == {}
+    assert len(SUBMODULES) > 400
 
 
 def test_programs_are_read_as_they_run(programs: Mapping[str, str], real: Mapping[tuple[str, bool], Outcome]) -> None:

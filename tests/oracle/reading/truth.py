@@ -9,6 +9,7 @@ import contextlib
 import importlib
 import io
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -25,6 +26,7 @@ import os, torch
 def load(name="bad"):
     torch.ops.load_library(os.path.join(os.path.dirname(__file__), name + ".so"))
 """
+_FILE: Final = re.compile(r"^--- (\S+)\n", re.MULTILINE)
 OTHERS: Final = {
     "other.py": "import os, torch\ntorch.ops.load_library(os.path.join(os.path.dirname(__file__), 'bad.so'))\n",
     "base.py": "from . import load\nclass Base:\n    def __init_subclass__(cls):\n        load()\n"
@@ -57,13 +59,24 @@ class Outcome:
 
 
 def package(code: str) -> dict[str, str]:
-    """The files of the package whose code this is."""
+    """The files of the package whose code this is; lines ``--- FILE`` begin further ones."""
+    code, *further = _FILE.split(code)
+    own = dict(zip(further[::2], further[1::2], strict=True))
     lines = code.splitlines(keepends=True)
     first = lines[0] if lines and "__future__" in lines[0] else ""
     wanted = {name for name in OTHERS if name.removesuffix(".py") in code or name.endswith(".so")}
+    wanted = {name for name in wanted if name.endswith(".so") or not own}
     if any(name.startswith("uses_") for name in wanted):
         wanted.add("base.py")
-    return {"__init__.py": first + PRELUDE + code.removeprefix(first), **{name: OTHERS[name] for name in wanted}}
+    return {"__init__.py": first + PRELUDE + code.removeprefix(first), **{name: OTHERS[name] for name in wanted}, **own}
+
+
+def as_submodule(code: str) -> str | None:
+    """The package whose body is in a submodule, which is passed over where it may be; None if it has more files."""
+    uses_others = any(name.removesuffix(".py") in code for name in OTHERS if name.endswith(".py"))
+    if "__future__" in code or "\n--- " in code or uses_others:
+        return None
+    return f"from . import inner\n--- tools.py\n{PRELUDE}--- inner.py\nfrom .tools import load\n{code}"
 
 
 def imported(codes: Mapping[str, str], *, failing: bool) -> dict[str, Outcome]:
@@ -108,7 +121,7 @@ def _import_all(codes: dict[str, str], *, failing: bool) -> Iterator[tuple[str, 
             module = f"p{number}"
             for file, content in package(code).items():
                 path = Path(folder, module, file)
-                path.parent.mkdir(exist_ok=True)
+                path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(content, "utf-8")
             importlib.invalidate_caches()
             loads.clear()
