@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from abiscan.results.doctor import Diagnosis
     from abiscan.results.fit import FitReport
     from abiscan.results.matrix import Matrix
+    from abiscan.results.model_operators import ModelOperators
     from abiscan.results.operators import ExtensionOperators
     from abiscan.results.stable import StableReport
     from abiscan.results.survey import SurveySummary
@@ -167,6 +168,18 @@ def operators(
             return extension_operators(source, session, cpu=cpu)
 
     return _answered(session, "operators", [target], (), [python, cpu], find)
+
+
+def model_operators(target: str | os.PathLike[str], *, session: Session | None = None) -> ModelOperators:
+    """List what a saved model needs: operators, the packages that bring them, classes, devices, instruction sets.
+
+    :param target: the path of a file of ``torch.jit.save``, ``torch.export.save``, ``torch.save`` or AOTInductor
+    :raises AbiscanError: it cannot be read, or is no saved model
+    """
+    from abiscan.inputs.packages import existing
+    from abiscan.pipelines import operators as pipeline
+
+    return pipeline.model_operators(existing(Path(target)), _session(session))
 
 
 def torch_operators(
@@ -352,6 +365,7 @@ def fit(
             no_index=no_index,
         ),
         offline=offline,
+        other_torches=True,
     )
     return answer(request, _session(session))
 

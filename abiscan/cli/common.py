@@ -342,7 +342,7 @@ def _check_install(
                     raise
                 say(f"abiscan: {error.subject}: {error.problem}; it is installed without a check")
                 return
-        for line in (*filter(None, [outcome.change]), *outcome.notes, *outcome.problems):
+        for line in (*filter(None, [outcome.change]), *outcome.plan, *outcome.notes, *outcome.problems):
             say(f"abiscan: {line}")
         if outcome.problems and FORCE not in own:
             say(f"abiscan: nothing was installed; use {FORCE} to install anyway")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
-from typing import TextIO
+from typing import Final, TextIO
 
 import click
 
@@ -24,6 +24,17 @@ from abiscan.cli.process import say
 from abiscan.cli.reporting import ReportingCommand
 from abiscan.inputs.index_options import IndexOptions
 from abiscan.inputs.session import Session
+
+_PLATFORM: Final = re.compile(
+    r"(manylinux(1|2010|2014|_\d+_\d+)|musllinux_\d+_\d+|linux|macosx_\d+_\d+)_[a-z0-9_]+|win32|win_(amd64|arm64)"
+)
+
+
+def _platform(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    if value is not None and not _PLATFORM.fullmatch(value):
+        expected = "manylinux_2_28_x86_64, macosx_14_0_arm64 or win_amd64"
+        raise click.BadParameter(f"{value!r} is not the tag of a platform, such as {expected}", ctx, param)
+    return value
 
 
 def _python_version(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[int, int] | None:
@@ -53,7 +64,9 @@ def _python_version(ctx: click.Context, param: click.Parameter, value: str | Non
 )
 @python_option("Use the torch, the version and the pip settings of this Python.")
 @click.option("--python-version", metavar="X.Y", callback=_python_version, help="Look for wheels for this Python.")
-@click.option("--platform", metavar="TAG", help="Look for wheels for this platform: manylinux_2_28_aarch64.")
+@click.option(
+    "--platform", metavar="TAG", callback=_platform, help="Look for wheels for this platform: manylinux_2_28_aarch64."
+)
 @click.option("--cuda", metavar="X.Y", help="The CUDA of the build of torch, for a release number: 12.6, or cpu.")
 @cpu_option
 @index_options
@@ -133,6 +146,8 @@ def fit(
 
     if form == "requirements" and found.obstacle is not None:
         say(f"abiscan: {found.obstacle}")
+        if found.torch_instead:
+            say(f"abiscan: torch {found.torch_instead} would do")
         sys.exit(found.exit_code)  # and the file stays as it was
     write(found, form, output, {"text": text, "requirements": pins})
     if form != "json":

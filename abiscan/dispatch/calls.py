@@ -7,6 +7,7 @@ do the work is followed to that operator (``delegates``).
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from typing import Final
 
@@ -91,9 +92,8 @@ def _available(table: DispatchTable, operator: str) -> str:
     names_all = table.release >= _NAMES_ALL
     keys = [
         table.printed(key)
-        for key, entry in table.row(operator).items()
-        if key != UNDEFINED
-        and (entry.source is not EntrySource.MISSING if names_all else entry.source is EntrySource.KERNEL)
+        for key, source in table.sources(operator).items()
+        if key != UNDEFINED and (source is not EntrySource.MISSING if names_all else source is EntrySource.KERNEL)
     ]
     return f"[{', '.join(keys)}]"
 
@@ -124,8 +124,8 @@ def delegates(table: DispatchTable, backend: str, names: Iterable[str]) -> dict[
             continue
         # Parsing takes much longer than the rest, so only the few that it depends on are parsed.
         others = (each for each in by_base[_base(name)] if each != name and _has_out(operators[each]))
-        inputs = _inputs(operators[name])
-        same = (each for each in others if inputs is not None and _inputs(operators[each]) == inputs)
+        inputs = _inputs(operators[name].schema)
+        same = (each for each in others if inputs is not None and _inputs(operators[each].schema) == inputs)
         if (other := next(same, None)) is not None:
             delegated[name] = other
     return delegated
@@ -140,12 +140,14 @@ def _has_out(operator: Operator) -> bool:
     return operator.schema is not None and "!" in operator.schema.partition("*, ")[2].partition(" -> ")[0]
 
 
-def _inputs(operator: Operator) -> list[tuple[str, str]] | None:
+# Most schemas are the same in the release that an extension was built for.
+@functools.lru_cache(maxsize=4096)
+def _inputs(schema: str | None) -> tuple[tuple[str, str], ...] | None:
     """The arguments that are not outputs, by name and type; None if the schema cannot be parsed."""
-    if operator.schema is None:
+    if schema is None:
         return None
     try:
-        schema = FunctionSchema.parse(operator.schema)
+        parsed = FunctionSchema.parse(schema)
     except SchemaError:
         return None
-    return [(argument.name, str(argument.type)) for argument in schema.arguments if not argument.is_out]
+    return tuple((argument.name, str(argument.type)) for argument in parsed.arguments if not argument.is_out)

@@ -56,7 +56,8 @@ class MissingKernel(Struct, frozen=True, kw_only=True):
 
     ``core`` means that it is in torch's core set, ``general`` that the CPU has a kernel, so it is not specific to one
     kind of device or layout. ``reached_from`` are operators for which torch has a kernel for every backend that calls
-    this one: they raise the same error. ``exact`` is false if a part of the message is unknown.
+    this one: they raise the same error. ``exact`` is false if a part of the message is unknown. The message is empty
+    where nobody wants it.
     """
 
     operator: str
@@ -97,6 +98,7 @@ def cover(
     *,
     backend_name: str | None = None,
     python_known: bool = False,
+    worded: bool = True,
 ) -> Coverage:
     """What a tensor of ``backend`` alone can do.
 
@@ -104,6 +106,7 @@ def cover(
     :param names: only these, and what they reach; a name without overload stands for all overloads
     :param backend_name: the backend's own name, if it has renamed PrivateUse1
     :param python_known: whether the table includes registrations in Python code, above all Meta kernels
+    :param worded: whether the messages of missing kernels are wanted, which take longer than the rest; else empty
     """
     operators = table.operators.operators
     requested = _asked(operators, names)
@@ -123,15 +126,15 @@ def cover(
                 source = table.entry(name, backend).source
                 served[EntrySource.AUTOGRAD if source is EntrySource.MISSING else source] += 1
             continue
-        raised = failure_message(table, failed, backend_name)
+        raised = failure_message(table, failed, backend_name) if worded else None
         complete = python_known or table.release < _PYTHON_META
         complete = complete or table.entry(name, _META).source is not EntrySource.MISSING
         missing.append(
             MissingKernel(
                 operator=name,
                 key=failed.key,
-                message=raised.text,
-                exact=raised.exact and complete,
+                message=raised.text if raised else "",
+                exact=(raised is None or raised.exact) and complete,
                 essential=name in ESSENTIAL and not (name in _COPIES and base_of(backend) in _COPIED),
                 core=not core.isdisjoint((name, *callers.get(name, ()))),
                 general=table.entry(name, _reference(table)).source is not EntrySource.MISSING,

@@ -157,6 +157,13 @@ class ExaminedExtension:
         """What it was built for: recovers its registrations, which narrow it down."""
         return self.inventory.origin if registers(self.facts.imports) else self.owner.origins[self.path]
 
+    @functools.cached_property
+    def called_at_start(self) -> tuple[str, ...]:
+        """The imported functions that its static initialisers call for certain, in order: found on first access."""
+        from abiscan.extension.inventory import called_at_start
+
+        return called_at_start(self.extension.source, self.facts, self.owner.folder)
+
     @property
     def needs_recovery(self) -> bool:
         """Whether it registers anything, and nothing of that is known yet."""

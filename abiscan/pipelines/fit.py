@@ -263,8 +263,9 @@ class _Attempt:
         if self._wheels_read > _MOST_WHEELS:
             problem = f"more than {_MOST_WHEELS} wheels would have to be read"
             raise InputError(candidate.name, problem, f"narrow it down, as in '{candidate.name}>=VERSION'")
-        megabytes = self._index.bytes_read / 1e6
-        self._session.progress(f"reading {candidate} for torch {self.build} ({megabytes:.1f} MB read so far)")
+        most = sum(map(len, self._search.candidates.values()))
+        read = f"{self._wheels_read} of at most {most}, {self._index.bytes_read / 1e6:.1f} MB read so far"
+        self._session.progress(f"reading {candidate} for torch {self.build} ({read})")
         wheel = self._index.wheel(candidate)
         try:
             isolation.begin(name_of(wheel))

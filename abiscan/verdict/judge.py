@@ -36,8 +36,9 @@ from abiscan.linkage.layout_drift import LayoutDrift, crash
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.model import Absence, LoadError, Process, Resolution
 from abiscan.linkage.registering import Registering
-from abiscan.linkage.resolve import Resolver, relocation_order, resolve
+from abiscan.linkage.resolve import Resolver, ended_at_start, relocation_order, resolve
 from abiscan.linkage.scope import Loader, SearchPath
+from abiscan.results.causes import in_the_order_met
 from abiscan.results.check import Gap, PredictedError, Result
 from abiscan.results.verdict import How, Verdict
 from abiscan.torches.architectures import architectures, has_code_for
@@ -371,7 +372,10 @@ class Judge:
         if examined.facts.machine is not setting.release.machine:
             return None
         opened = setting.loader.open(setting.process, examined.extension.location)
-        return resolve(setting.process, opened, self._resolver)
+        resolution = resolve(setting.process, opened, self._resolver)
+        if resolution.call_error is None:
+            return resolution
+        return ended_at_start(resolution, examined.called_at_start)
 
     def _replay(
         self, examined: ExaminedExtension, resolution: Resolution, release: TorchRelease, replayer: Replayer | None
@@ -451,7 +455,7 @@ def _result(
         undefined_symbols=tuple(dict.fromkeys(str(symbol.reference) for symbol in linkage.undefined)),
         external=tuple(dict.fromkeys(library.name for library in missing if library.absence is Absence.EXTERNAL)),
         torch_cuda=linkage.torch_cuda,
-        findings=tuple(findings),
+        findings=in_the_order_met(findings, str(_predicted(error)) if error else ""),
         gaps=gaps,
         uses_torch=_uses_torch(examined, resolution),
         call_error=_predicted(resolution.call_error) if resolution and resolution.call_error else None,
