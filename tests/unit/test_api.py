@@ -70,8 +70,8 @@ def test_what_takes_long_is_told_by_name(tmp_path: Path) -> None:
     session = Session(folder=tmp_path, progress=steps.append)
     abiscan.check([SAMPLE, LOADS], "2.13.0", session=session)
     for path in (SAMPLE, LOADS):
-        assert f"reading {path}" in steps
-        assert f"{path} on torch 2.13.0+cpu" in steps
+        assert any(step.startswith(f"reading {path} (") for step in steps)
+        assert any(step.startswith(f"{path} on torch 2.13.0+cpu (") for step in steps)
 
 
 def test_only_the_rules_that_are_asked_for_run() -> None:
