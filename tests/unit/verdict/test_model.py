@@ -91,6 +91,13 @@ def test_what_only_torchscript_has_is_there(tmp_path: Path) -> None:
     assert result.verdict is abiscan.PackageVerdict.WORKS
 
 
+@pytest.mark.parametrize("torch", ["2.2.2", "2.9.1", "2.13.0"])
+def test_what_was_an_operator_of_torchscript_before_is_there(tmp_path: Path, torch: str) -> None:
+    # Models with these were really loaded on these releases; only the newest dispatchers have them.
+    result = verdict(script(tmp_path / "m.pt", "torch.add(torch.dim(x), torch.numel(x))"), torch)
+    assert result.verdict is abiscan.PackageVerdict.WORKS
+
+
 def test_an_operator_that_no_release_knows_leaves_it_open(tmp_path: Path) -> None:
     result = verdict(script(tmp_path / "m.pt", "torch.abiscan_never(x)"))
     assert states(result) == {"aten::abiscan_never": "unknown"}
