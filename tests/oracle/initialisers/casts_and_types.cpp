@@ -9,7 +9,7 @@ struct D : virtual A, B { int d = 4; int g() override { return 4 + b; } };
 struct E : C, D { int e = 5; int f() override { return 5 + c + d; } };
 struct Priv : private A, public B { };
 struct Unrel { virtual ~Unrel() = default; };
-struct Twice : C {}; struct Thrice : C { }; struct Amb : Twice, Thrice {};
+struct Twice : C {}; struct Thrice : C { }; struct Amb : Twice, Thrice { int f() override { return 0; } };
 namespace { struct Hid : B { int g() override { return 9; } }; }
 template <class T, class U> static void probe(torch::Library& m, const char* n, U* u) { m.def((std::string(n) + (dynamic_cast<T*>(u) ? "_yes" : "_no") + "() -> ()").c_str()); }
 static void* most(A* a) { return dynamic_cast<void*>(a); }
