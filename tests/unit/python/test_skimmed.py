@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from abiscan.python.harmless import LARGEST_DOUBTFUL
+from abiscan.python.library import PythonCode
 from abiscan.python.model import Raised
-from tests.unit.python.packages import FakeWorld, reading_of
+from abiscan.python.sources import PackageFiles
+from tests.unit.python.packages import FakeWorld, TextSources, reading_of
 
 _LOAD = "import os, torch\ndef load():\n    torch.ops.load_library(os.path.join(os.path.dirname(__file__), 'bad.so'))\n"
 _CLASS = "from . import load\nclass K:\n    @classmethod\n    def go(cls):\n        load()\n        return cls\n"
@@ -35,9 +38,19 @@ def test_a_module_that_uses_what_acts_is_run(defining: str, using: str) -> None:
     assert outcome.raised.exception == "OSError"
 
 
+def _is_run(defining: str, using: str) -> bool:
+    files: dict[str, str | bytes] = {"p/__init__.py": _LOAD + "from . import user\n", "p/bad.so": ""}
+    files |= {"p/k.py": defining, "p/user.py": using}
+    return PythonCode(PackageFiles(TextSources(files)), ("p",), (3, 11)).eager("p/user.py")
+
+
 def test_a_hook_that_gets_to_no_load_runs_no_module() -> None:
     hook = _REGISTERED + _NOTE + "cls.x = 1\n    def other(self):\n        load()\n"
-    files: dict[str, str | bytes] = {"p/__init__.py": _LOAD + "from . import user\n", "p/bad.so": ""}
-    files |= {"p/k.py": hook, "p/user.py": "from .k import Base\nclass C(Base):\n    pass\n1 / 0\n"}
-    (outcome,) = (one for one in reading_of(files, FakeWorld()).imports if one.module == "p")
-    assert outcome.raised is None
+    assert not _is_run(hook, "from .k import Base\nclass C(Base):\n    pass\n")
+
+
+def test_a_large_module_is_run_only_for_what_is_certain() -> None:
+    doubtful, large = "x = {}['x']\n", "# what fills the source\n" * LARGEST_DOUBTFUL
+    assert _is_run("", doubtful)
+    assert not _is_run("", doubtful + large)
+    assert _is_run("", "x = lacking\n" + large)
