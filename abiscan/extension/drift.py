@@ -12,7 +12,7 @@ from abiscan.errors import NotElfError
 from abiscan.extension.examined import ExaminedExtension
 from abiscan.inputs.files import ElfSource, Files
 from abiscan.inputs.version import TorchVersion
-from abiscan.linkage.layout_drift import LayoutDrift, Shared, layout_drift, shared
+from abiscan.linkage.layout_drift import LayoutDrift, SharedClasses, collect_shared, compare_layouts
 from abiscan.linkage.model import Resolution
 from abiscan.linkage.registering import Registering
 from abiscan.torches import embedded, string_abi
@@ -35,7 +35,7 @@ def drifts(
     if _is_built_for(examined, torch):
         return ()
     compared = (
-        layout_drift(shared_types, torch) for shared_types in _objects(examined, files, resolution, registering)
+        compare_layouts(shared_types, torch) for shared_types in _objects(examined, files, resolution, registering)
     )
     return tuple(drift for drift in compared if drift is not None)
 
@@ -62,7 +62,7 @@ def _is_built_for(examined: ExaminedExtension, torch: TorchLayouts) -> bool:
 
 def _objects(
     examined: ExaminedExtension, files: Files, resolution: Resolution, registering: Registering | None
-) -> Iterator[Shared]:
+) -> Iterator[SharedClasses]:
     """The classes that each object shares with torch; read once for all torches."""
     if not _uses_cxx(examined.facts):
         return
@@ -74,12 +74,16 @@ def _objects(
         if registrations is None or module.facts is None or source is None:
             continue
         if module.path not in shared_types:
-            shared_types[module.path] = shared(module.name, module.facts, _classes(source), registrations, origin)
+            shared_types[module.path] = collect_shared(
+                module.name, module.facts, _classes(source), registrations, origin
+            )
         yield shared_types[module.path]
     location = examined.extension.location
     if location not in shared_types:
         own = registering.own if registering else None
-        shared_types[location] = shared(examined.name, examined.facts, _classes(examined.extension.source), own, origin)
+        shared_types[location] = collect_shared(
+            examined.name, examined.facts, _classes(examined.extension.source), own, origin
+        )
     yield shared_types[location]
 
 

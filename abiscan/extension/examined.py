@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from abiscan.emulation.model import NotRun, Registrations
     from abiscan.extension.gpu import ExtensionGpu
     from abiscan.extension.inventory import Inventory
-    from abiscan.linkage.layout_drift import Shared
+    from abiscan.linkage.layout_drift import SharedClasses
 
 _WORTH_SPLITTING: Final = 16 << 20
 """The size of extensions, in bytes, from which on their initialisers take longer than starting processes."""
@@ -128,7 +128,7 @@ class ExaminedExtension:
         self.recovered: Registrations | None = None
         """What it registers, if that was recovered ahead."""
         self._gpu: tuple[ExtensionGpu | None] | tuple[()] = ()  # empty until it is read
-        self.shared_types: dict[str, Shared] = twin.shared_types if twin else {}
+        self.shared_types: dict[str, SharedClasses] = twin.shared_types if twin else {}
         """Which classes it, and each library that it brings along, share with torch, by path: see ``drift``."""
 
     @property

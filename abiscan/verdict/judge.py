@@ -31,11 +31,11 @@ from abiscan.inputs.version import number_of
 from abiscan.linkage.declaration import Declaration
 from abiscan.linkage.first_error import first_error
 from abiscan.linkage.illegal_instruction import illegal_instructions
-from abiscan.linkage.layout_drift import LayoutDrift, crash
+from abiscan.linkage.layout_drift import LayoutDrift, predict_crash
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.model import Absence, LoadError, Process, Resolution
 from abiscan.linkage.registering import Registering
-from abiscan.linkage.resolve import Resolver, relocation_order, resolve
+from abiscan.linkage.resolve import Resolver, relocation_order, resolve_load
 from abiscan.linkage.scope import Loader, SearchPath
 from abiscan.results.check import Gap, PredictedError, Result
 from abiscan.results.verdict import How, Verdict
@@ -186,7 +186,7 @@ class Judge:
         if target.target.kind is TargetKind.PROGRAM:
             process = alone.for_program((*release.global_libraries, *release.local_libraries))
         else:
-            process = alone.start(
+            process = alone.start_process(
                 (disk.real(executable),) if executable else (),
                 global_libraries=release.global_libraries,
                 libraries=release.local_libraries,
@@ -212,7 +212,7 @@ class Judge:
         return (
             facts is not None
             and facts.machine is release.machine
-            and resolve(process, loader.open(process, path), self._resolver).error is None
+            and resolve_load(process, loader.open(process, path), self._resolver).error is None
         )
 
     def link(
@@ -265,7 +265,7 @@ class Judge:
         if resolution is not None and resolution.error is None:
             layouts = setting.torch.layouts(release)
             drifting = drifts(examined, self._files, resolution, registering, layouts)
-        crashes = crash(drifting, release.version)
+        crashes = predict_crash(drifting, release.version)
         cpu, cpus = self._cpu_needs(examined, resolution, registering), self._cpus
         illegal = next(iter(illegal_instructions(cpu, cpus)), None)
         return Linkage(
@@ -345,7 +345,7 @@ class Judge:
         if examined.facts.machine is not setting.release.machine:
             return None
         opened = setting.loader.open(setting.process, examined.extension.location)
-        return resolve(setting.process, opened, self._resolver)
+        return resolve_load(setting.process, opened, self._resolver)
 
     def _replay(
         self, examined: ExaminedExtension, resolution: Resolution, release: TorchRelease, replayer: Replayer | None

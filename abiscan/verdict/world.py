@@ -24,10 +24,10 @@ from abiscan.inputs.files import Files
 from abiscan.inputs.libraries import Libraries
 from abiscan.inputs.package_files import Package
 from abiscan.inputs.version import TorchVersion
-from abiscan.linkage.layout_drift import crash
+from abiscan.linkage.layout_drift import predict_crash
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.model import Absence, LoadError, MissingLibrary, Module, Process, Resolution
-from abiscan.linkage.resolve import NO_SUCH_FILE, resolve, symbol_message, version_message
+from abiscan.linkage.resolve import NO_SUCH_FILE, resolve_load, symbol_message, version_message
 from abiscan.python.model import PROCESS_ENDS, Answer, LoadedBy, NoResult, Raised
 from abiscan.python.torch_names import TorchNames
 from abiscan.torches import embedded_names, embedded_operators, embedded_python, own_names
@@ -421,7 +421,7 @@ class _Loads:
                 return LoadAttempt(path=path, words=None, unreadable=True)
             return LoadAttempt(path=path, words=f"{path}: {NO_SUCH_FILE}")
         opened = self._setting.loader.open(moment.process, location)
-        return self._found(path, location, resolve(moment.process, opened), moment)
+        return self._found(path, location, resolve_load(moment.process, opened), moment)
 
     def _found(self, path: str, location: str, resolution: Resolution, moment: _Moment) -> LoadAttempt:
         """What ``ld.so`` finds wrong.
@@ -438,7 +438,7 @@ class _Loads:
             external = (one.name for one in resolution.closure.missing if one.absence is Absence.EXTERNAL)
             needs = tuple(dict.fromkeys(name for name in external if not name.startswith("libpython")))
             return LoadAttempt(path=path, words=None, lacking=lacking, assumed=assumed, needs=needs)
-        words = self._first(resolve(moment.process, opened)) or self._first(resolution)
+        words = self._first(resolve_load(moment.process, opened)) or self._first(resolution)
         return LoadAttempt(path=path, words=words, lacking=lacking)
 
     def _is_own(self, library: MissingLibrary) -> bool:
@@ -512,7 +512,7 @@ def _defined(registrations: Iterable[Registrations], loader: LoadedBy) -> set[st
 
 def _error_of_dlopen(linkage: Linkage) -> LoadError | None:
     """What goes wrong in the initialisers if nothing is imported: the static ones alone run."""
-    if crashes := crash(linkage.drifts, linkage.release.version):
+    if crashes := predict_crash(linkage.drifts, linkage.release.version):
         return crashes
     if linkage.fails_before_registering:
         return linkage.error
