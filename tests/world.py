@@ -28,7 +28,7 @@ from abiscan.binary.symbols import Definition, SymbolTable
 from abiscan.binary.typeinfo import CxxClass, Slot
 from abiscan.cpu.needs import CpuAtLoad, CpuNeeds, CpuUse
 from abiscan.cpu.processors import Cpu, cpu
-from abiscan.gpu.devices import gpu
+from abiscan.gpu.devices import find_gpu
 from abiscan.gpu.drivers import Driver
 from abiscan.gpu.model import CodeKind, Compression, Container, Entry
 from abiscan.gpu.outcome import outcome_of
@@ -278,7 +278,7 @@ def _use(text: str) -> CpuUse:
 
 def _gpu(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Code for GPUs: containers by operator, each a list of targets as ``sm_90a zstd`` or ``compute_80 8.7``."""
-    gpus = tuple(known for name in fields.get("on", ()) if (known := gpu(name)) is not None)
+    gpus = tuple(known for name in fields.get("on", ()) if (known := find_gpu(name)) is not None)
     driver = Driver.parse(fields["driver"]) if "driver" in fields else None
     numbers = itertools.count(0x1000, 16)
     operators = {

@@ -17,7 +17,7 @@ from msgspec import Struct
 from abiscan.binary.elf import Machine
 from abiscan.binary.mangling import demangle
 from abiscan.dispatch.schema import FunctionSchema, SchemaError
-from abiscan.dispatch.stable import of_call
+from abiscan.dispatch.stable import uncrossable_of_call
 from abiscan.emulation.aten import operators_behind
 from abiscan.inputs.version import TorchVersion
 from abiscan.torches import embedded, embedded_operators, shims
@@ -121,7 +121,7 @@ def _of_operator(symbol: str, operator: str, machine: Machine) -> Counterpart:
         schema = FunctionSchema.parse(registered.schema, release=newest.minor_version)
     except SchemaError:
         return found(Means.NOTHING, None, None, UNSORTED)
-    crossing = of_call(schema, newest.minor_version)
+    crossing = uncrossable_of_call(schema, newest.minor_version)
     if crossing is None or not crossing.always:
         since = next(
             (
@@ -150,7 +150,7 @@ def _parameters_at(name: str) -> int:
 
 
 def _fails(schema: FunctionSchema, version: TorchVersion) -> bool:
-    crossing = of_call(schema, version.minor_version)
+    crossing = uncrossable_of_call(schema, version.minor_version)
     return crossing is not None and crossing.always
 
 

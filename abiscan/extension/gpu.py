@@ -18,7 +18,7 @@ from abiscan.gpu.devices import Gpu
 from abiscan.gpu.drivers import Driver
 from abiscan.gpu.model import Compression, Container, GpuCode, targets_of
 from abiscan.gpu.outcome import GpuOutcome, outcome_of
-from abiscan.gpu.reader import gpu_code
+from abiscan.gpu.reader import read_gpu_code
 from abiscan.inputs.files import ElfSource, random_access
 from abiscan.words import listed
 
@@ -161,7 +161,7 @@ def extension_gpu(
 
 def _code_of(source: ElfSource) -> GpuCode:
     with random_access(source) as read:
-        return gpu_code(read, source.size)
+        return read_gpu_code(read, source.size)
 
 
 def _reached(

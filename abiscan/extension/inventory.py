@@ -12,9 +12,9 @@ from abiscan import emulation
 from abiscan.binary.elf import Machine, SharedObject
 from abiscan.cache.answers import by_content
 from abiscan.cpu.needs import CpuAtLoad
-from abiscan.dispatch.agreement import agreeing
+from abiscan.dispatch.agreement import drop_contradictions
 from abiscan.dispatch.keys import DispatchKeys, keys_of
-from abiscan.dispatch.schema import syntax_error
+from abiscan.dispatch.schema import find_syntax_error
 from abiscan.dispatch.tags import Tags, tags_of
 from abiscan.emulation import EmulationGap, Registrations, recover
 from abiscan.extension.built_for import BuiltFor, span, with_keys
@@ -93,7 +93,7 @@ def registrations(
 
     def find() -> Registrations:
         _log.debug("recovers what %s registers", source.name)
-        return agreeing(recover(source.open(), facts, tail, syntax_error))
+        return drop_contradictions(recover(source.open(), facts, tail, find_syntax_error))
 
     return find() if folder is None else by_content(folder, source.sha256(), ["registrations", tail], find)
 

@@ -17,7 +17,7 @@ from msgspec import Struct, field
 from abiscan.binary.ownership import is_torch_library
 from abiscan.binary.registration_api import registers
 from abiscan.dispatch.adapters import entry_key, ordered_events_of, state_of
-from abiscan.dispatch.dispatcher import replay
+from abiscan.dispatch.dispatcher import replay_events
 from abiscan.dispatch.events import (
     Define,
     Enter,
@@ -33,7 +33,7 @@ from abiscan.dispatch.keys import DispatchKeys, keys_of
 from abiscan.dispatch.operators import Operators
 from abiscan.dispatch.outcomes import Outcome, OutcomeKind
 from abiscan.dispatch.state import State
-from abiscan.dispatch.wordings import in_words_of
+from abiscan.dispatch.wordings import reword
 from abiscan.emulation import LibraryKind, Phase, Registrations
 from abiscan.extension.backend import brought_backend
 from abiscan.extension.examined import ExaminedExtension
@@ -319,14 +319,14 @@ def reactions(
     }
     in_load = [event for event, (_, phase, _) in sources.items() if phase in _LOADED]
     on_call = [event for event, (_, phase, _) in sources.items() if phase not in _LOADED]
-    loading = replay(_after(state, kept, release), in_load, release)
+    loading = replay_events(_after(state, kept, release), in_load, release)
     # Definitions with a schema that torch infers and that could not be read: they are no events.
     registrants = (*before, *objects)
     unread = {name for registrant in registrants for name in registrant.operators_without_schema}
     outcomes = [(outcome, False) for outcome in loading.outcomes] + [(outcome, True) for outcome in loading.behind]
     if on_call and loading.failure is None:
         # What is there once the extension is loaded; of the rest, each function is called by itself, or not at all.
-        outcomes += ((outcome, False) for outcome in replay(loading.state, on_call, release).outcomes)
+        outcomes += ((outcome, False) for outcome in replay_events(loading.state, on_call, release).outcomes)
     for outcome, behind in outcomes:
         is_dead = outcome.kind is OutcomeKind.DEAD
         if outcome.event not in sources or (is_dead and (operators is None or outcome.subject in unread)):
@@ -348,13 +348,13 @@ def _in_words_of(outcome: Outcome, operators: Operators | None) -> Outcome:
     """An outcome with its message as the torch words it."""
     if operators is None or outcome.message is None:
         return outcome
-    message = in_words_of(outcome.message, operators.reworded, operators.unworded)
+    message = reword(outcome.message, operators.reworded, operators.unworded)
     return outcome if message is outcome.message else msgspec.structs.replace(outcome, message=message)
 
 
 def _after(state: State, events: Sequence[Event], release: MinorVersion) -> State:
     """What is registered after events that torch has accepted, whoever registered the classes that they name."""
-    after = replay(msgspec.structs.replace(state, classes=None), events, release).state
+    after = replay_events(msgspec.structs.replace(state, classes=None), events, release).state
     if state.classes is None:
         return after
     registered = {event.name for event in events if isinstance(event, RegisterClass)}

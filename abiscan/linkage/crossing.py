@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abiscan.dispatch.schema import FunctionSchema, SchemaError
-from abiscan.dispatch.stable import Uncrossable, of_call, of_kernel
+from abiscan.dispatch.stable import Uncrossable, uncrossable_of_call, uncrossable_of_kernel
 from abiscan.inputs.version import MinorVersion
 from abiscan.linkage.registering import Registering
 
@@ -18,7 +18,7 @@ def uncrossable_kernels(registering: Registering) -> dict[str, Uncrossable]:
     return {
         name: value
         for name in names
-        if (schema := _parse_schema(schemas.get(name), release)) and (value := of_kernel(schema, release))
+        if (schema := _parse_schema(schemas.get(name), release)) and (value := uncrossable_of_kernel(schema, release))
     }
 
 
@@ -35,7 +35,7 @@ def uncrossable_calls(registering: Registering) -> dict[str, Uncrossable]:
         name: value
         for name in names
         if (schema := _parse_schema(schemas.get(name), release))
-        and (value := of_call(schema, release))
+        and (value := uncrossable_of_call(schema, release))
         and value.always
     }
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from abiscan.dispatch.adapters import table_of
-from abiscan.dispatch.coverage import ESSENTIAL, core_operators, cover, key_in
+from abiscan.dispatch.coverage import ESSENTIAL, core_operators, key_in, measure_coverage
 from abiscan.dispatch.keys import DispatchKeys
 from abiscan.dispatch.operators import Operators
 from abiscan.dispatch.table import DispatchTable
@@ -86,7 +86,7 @@ def backend_report(
         kernels=sum(kernel.key == key for kernel in table.operators.kernels[len(operators.kernels) :]),
         has_fallback=any(fallback.key == key for fallback in table.operators.fallbacks[len(operators.fallbacks) :]),
         workload=str(workload) if workload else None,
-        coverage=cover(table, key, core, names, backend_name=backend_name),
+        coverage=measure_coverage(table, key, core, names, backend_name=backend_name),
         notes=tuple(_notes(registered, key, main_backend, operators, str(release))),
         gaps=(*_gaps(inventories, operators), *(_gpu_gaps(examined) if hardware and hardware.gpus else ())),
         without_code={gpu: _without_code(examined, gpu, hardware, core, names) for gpu in hardware.gpus}
