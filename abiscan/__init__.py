@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         doctor,
         fit,
         matrix,
+        model_operators,
         operators,
         releases,
         stable,
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from abiscan.results.doctor import Ailment, Diagnosis
     from abiscan.results.fit import FitReport, Fitting, Rejected
     from abiscan.results.matrix import Matrix, PackageRow, Row
+    from abiscan.results.model import ModelOperator, ModelResult, OperatorState
+    from abiscan.results.model_operators import ModelOperators, NeededOperator
     from abiscan.results.operators import ExtensionOperators
     from abiscan.results.package import ImportFailure, ModuleResult, PackageResult, PackageVerdict, UsedLibrary
     from abiscan.results.stable import StableReport
@@ -68,7 +71,12 @@ __all__ = [
     "InputError",
     "Matrix",
     "MissingKernel",
+    "ModelOperator",
+    "ModelOperators",
+    "ModelResult",
     "ModuleResult",
+    "NeededOperator",
+    "OperatorState",
     "PackageResult",
     "PackageRow",
     "PackageVerdict",
@@ -96,6 +104,7 @@ __all__ = [
     "doctor",
     "fit",
     "matrix",
+    "model_operators",
     "operators",
     "releases",
     "stable",
@@ -114,6 +123,7 @@ _MODULES = {
         "doctor",
         "fit",
         "matrix",
+        "model_operators",
         "operators",
         "releases",
         "stable",
@@ -133,6 +143,8 @@ _MODULES = {
     "abiscan.results.doctor": ("Ailment", "Diagnosis"),
     "abiscan.results.fit": ("FitReport", "Fitting", "Rejected"),
     "abiscan.results.matrix": ("Matrix", "PackageRow", "Row"),
+    "abiscan.results.model": ("ModelOperator", "ModelResult", "OperatorState"),
+    "abiscan.results.model_operators": ("ModelOperators", "NeededOperator"),
     "abiscan.results.operators": ("ExtensionOperators",),
     "abiscan.results.package": ("ImportFailure", "ModuleResult", "PackageResult", "PackageVerdict", "UsedLibrary"),
     "abiscan.results.torch_operators": ("TorchOperators",),

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from abiscan.results.doctor import Diagnosis
     from abiscan.results.fit import FitReport
     from abiscan.results.matrix import Matrix
+    from abiscan.results.model_operators import ModelOperators
     from abiscan.results.operators import ExtensionOperators
     from abiscan.results.stable import StableReport
     from abiscan.results.survey import SurveySummary
@@ -149,10 +150,13 @@ def matrix(
     return _answered(session, "matrix", each, (*columns, None, *_named(rules)), options, find)
 
 
-def operators(target: TargetLike, *, python: str | None = None, session: Session | None = None) -> ExtensionOperators:
+def operators(
+    target: TargetLike, *, python: str | None = None, cpu: bool = True, session: Session | None = None
+) -> ExtensionOperators:
     """List what the extensions of a target register with torch: libraries, operators, kernels, fallbacks, classes.
 
     :param python: the interpreter whose installed packages are used; by default that of the environment
+    :param cpu: whether to find what the operators may use of the processor
     :raises AbiscanError: the target cannot be read
     """
     session = _session(session)
@@ -161,9 +165,21 @@ def operators(target: TargetLike, *, python: str | None = None, session: Session
         from abiscan.pipelines.operators import extension_operators
 
         with _sources([target], python, session) as (source,):
-            return extension_operators(source, session)
+            return extension_operators(source, session, cpu=cpu)
 
-    return _answered(session, "operators", [target], (), [python], find)
+    return _answered(session, "operators", [target], (), [python, cpu], find)
+
+
+def model_operators(target: str | os.PathLike[str], *, session: Session | None = None) -> ModelOperators:
+    """List what a saved model needs: operators, the packages that bring them, classes, devices, instruction sets.
+
+    :param target: the path of a file of ``torch.jit.save``, ``torch.export.save``, ``torch.save`` or AOTInductor
+    :raises AbiscanError: it cannot be read, or is no saved model
+    """
+    from abiscan.inputs.packages import existing
+    from abiscan.pipelines import operators as pipeline
+
+    return pipeline.model_operators(existing(Path(target)), _session(session))
 
 
 def torch_operators(
@@ -349,6 +365,7 @@ def fit(
             no_index=no_index,
         ),
         offline=offline,
+        other_torches=True,
     )
     return answer(request, _session(session))
 
@@ -455,7 +472,7 @@ def doctor(*, python: str | None = None, session: Session | None = None) -> Diag
     """
     from abiscan.hooks.doctor import WayOut, concluded, examine_environment, way_out
     from abiscan.inputs.environment import environment
-    from abiscan.pipelines.hardware import native_hardware
+    from abiscan.verdict.hardware import native_hardware
 
     chosen, session = environment(python), _session(session)
     examination = examine_environment(chosen, python, session, native_hardware())
@@ -602,7 +619,7 @@ def _choice(torch: TorchLike | None, python: str | None) -> TorchChoice:
 
 
 def _hardware(gpus: Sequence[str], driver: str | None, cpus: Sequence[str] = ()) -> Hardware:
-    from abiscan.pipelines.hardware import hardware_of
+    from abiscan.verdict.hardware import hardware_of
 
     return hardware_of(gpus, driver, cpus)
 

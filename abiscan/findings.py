@@ -69,18 +69,27 @@ class Finding(Struct, frozen=True, kw_only=True):
     symptom: str | None = None
 
 
-class Rule(Struct, frozen=True, kw_only=True):
-    """A check and its documentation.
-
-    ``summary`` is one line; ``documentation`` the whole text, in Markdown. ``needs`` are the data of the torch without
-    which it cannot find everything.
-    """
+class Documented(Struct, frozen=True, kw_only=True):
+    """A kind of finding: ``summary`` is one line; ``documentation`` the whole text, in Markdown."""
 
     name: str
     summary: str
     documentation: str
+
+
+class Rule(Documented, frozen=True, kw_only=True):
+    """A check of extensions, and its documentation.
+
+    ``needs`` are the data of the torch without which it cannot find everything.
+    """
+
     check: Callable[[Linkage], Iterator[Finding]]
     needs: frozenset[TorchData] = frozenset()
+
+
+def page_of(rule: str) -> str:
+    """The page of a rule in the documentation, from the root of the repository."""
+    return f"docs/rules/{rule}.md"
 
 
 def rule(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import AnyStr, cast
+from typing import AnyStr, Final, cast
 
 
 class _Regex:
@@ -25,3 +25,16 @@ def regex(source: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
     :param flags: those of ``re``
     """
     return cast("re.Pattern[AnyStr]", _Regex(source, flags))
+
+
+_GROUP: Final = regex(r"\([^()]*\)")
+_LITERAL: Final = regex(r"[\w ]+(?![*+?{])")
+
+
+def beginning(pattern: str) -> str:
+    """The characters with which every match of a regular expression begins, as far as they are easy to find."""
+    outside, inner = pattern, None
+    while inner != outside:
+        inner, outside = outside, _GROUP.sub("", outside)
+    literal = _LITERAL.match(pattern) if "|" not in outside else None
+    return literal[0] if literal else ""

@@ -5,7 +5,6 @@ Every room uses it, so it imports nothing from the project but ``regex``.
 
 from __future__ import annotations
 
-import difflib
 import itertools
 import re
 from collections.abc import Collection, Iterable, Mapping
@@ -74,6 +73,8 @@ def _escaped(char: str) -> str:
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A question that names the most similar of the known words; empty if none is similar."""
+    import difflib
+
     closest = difflib.get_close_matches(word, list(known), n=1)
     return f"did you mean {closest[0]}?" if closest else ""
 

@@ -56,9 +56,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
-    """What was imported and collected stays to the end: no collection of garbage looks through it again."""
+    """What was imported and collected stays to the end: no collection of garbage looks through it again.
+
+    Between two modules there is one (``give_memory_back``); in between, as little as in the commands themselves.
+    """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(100_000)
 
 
 def _skipped(config: pytest.Config) -> Counter[str]:

@@ -24,8 +24,9 @@ import pytest
 
 import abiscan
 from abiscan.cli import main
-from abiscan.rules import RULES
+from abiscan.rules import EVERY_RULE
 from tests.fakes import SAMPLES
+from tests.oracle.corpus import needs_corpus, wheel
 from tools import gen_docs
 
 ROOT: Final = Path(__file__).resolve().parents[1]
@@ -35,6 +36,7 @@ PAGES: Final = [README, *sorted(DOCS.rglob("*.md"))]
 FENCE: Final = re.compile(r"^```(?P<kind>[^\n`]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 HEAD: Final = re.compile(r"(?P<command>.*) \| head -n (?P<lines>\d+)")
 GREP: Final = re.compile(r"(?P<command>.*) 2>&1 \| grep -E '(?P<pattern>.*)'")
+EFFORT: Final = re.compile(r"abiscan: \d+\.\d s; looked at ")  # never the same
 LINK: Final = re.compile(r"\]\((?!https?:|#)(?P<path>[^)#]+)(?:#[^)]*)?\)")
 
 
@@ -67,7 +69,7 @@ class Shell:
         result = click.testing.CliRunner().invoke(main, words, prog_name="abiscan")
         assert result.exception is None or isinstance(result.exception, SystemExit), (line, result.exception)
         self.exit_code = result.exit_code
-        printed = [text.rstrip() for text in result.output.splitlines()]
+        printed = [text.rstrip() for text in result.output.splitlines() if not EFFORT.match(text)]
         if searched:
             printed = [text for text in printed if re.search(searched["pattern"], text)]
         return "".join(f"{text}\n" for text in printed[: int(shortened["lines"]) if shortened else None])
@@ -79,11 +81,24 @@ class Shell:
         return "".join(f"$ {line}\n{self.output(line)}" for line in lines)
 
 
-@pytest.mark.parametrize("page", RUN, ids=name_of)
+WITH_CORPUS: Final = {DOCS / "real-wheel.md": "torchvision-0.20.1"}
+"""The pages that are read where a released wheel is."""
+
+COMMAND: Final = re.compile(
+    r"^(?:- run: )?(?:pipx run |uvx |\.venv/bin/|[A-Z_]+=\S+ )*(?P<command>abiscan .*?)(?: +#.*)?$"
+)
+
+
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=needs_corpus if page in WITH_CORPUS else ()) for page in RUN],
+    ids=list(map(name_of, RUN)),
+)
 def test_commands_print_what_the_page_says(
     page: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(ROOT if page == README else SAMPLES)
+    corpus = wheel(WITH_CORPUS[page]).parent if page in WITH_CORPUS else None
+    monkeypatch.chdir(corpus or (ROOT if page == README else SAMPLES))
     monkeypatch.setenv("COLUMNS", str(gen_docs.HELP_WIDTH))
     shell = Shell()
     written = page.read_text("utf-8")
@@ -96,6 +111,40 @@ def test_commands_print_what_the_page_says(
         page.write_text(fresh, encoding="utf-8")
         written = fresh
     assert written == fresh
+
+
+NOT_ONE: Final = re.compile(r"…|\| source$")
+
+
+def shell_lines(page: Path) -> Iterator[str]:
+    """The commands of abiscan in blocks that are not run: of shells, workflows and other programs."""
+    for kind in ("sh", "yaml", "toml"):
+        for body in fences(page, kind):
+            for line in body.splitlines():
+                quoted = re.search(r'command = "(abiscan .*)"', line)
+                if (found := COMMAND.match(quoted[1] if quoted else line.strip())) and not NOT_ONE.search(line):
+                    yield found["command"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_other_commands_are_such(page: Path) -> None:
+    """What is not run because of what it needs has the arguments that the command takes."""
+    for line in shell_lines(page):
+        words = shlex.split(re.sub(r"\$\(.*\)", "x", line))[1:]
+        name = next(word for word in words if word in gen_docs.commands())
+        context = click.Context(main, info_name="abiscan")
+        command = main.get_command(context, name)
+        assert command is not None
+        known = {option for parameter in command.params for option in parameter.opts}
+        own = words[words.index(name) + 1 :]
+        if name not in ("pip", "uv"):  # whose arguments are those of another program
+            assert [word for word in own if word.startswith("-") and word.partition("=")[0] not in known] == [], line
+
+
+def test_there_are_such_commands() -> None:
+    lines = [line for page in PAGES for line in shell_lines(page)]
+    assert len(lines) > 25
+    assert "abiscan check {wheel} --torch declared" in lines
 
 
 def test_every_command_is_run_somewhere() -> None:
@@ -160,7 +209,7 @@ def test_every_command_and_every_rule_has_a_page_with_a_list_of_them() -> None:
     for command in gen_docs.commands():
         assert f"({command}.md)" in commands
         assert DOCS.joinpath(f"commands/{command}.md").is_file()
-    for rule in RULES:
+    for rule in EVERY_RULE:
         assert DOCS.joinpath(f"rules/{rule.name}.md").is_file()
 
 

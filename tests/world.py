@@ -26,7 +26,7 @@ from abiscan.binary.elf import Machine, Reference, SharedObject, SymbolVersion
 from abiscan.binary.ownership import is_torch_library
 from abiscan.binary.symbols import Definition, SymbolTable
 from abiscan.binary.typeinfo import CxxClass, Slot
-from abiscan.cpu.needs import CpuAtLoad, CpuNeeds, CpuUse
+from abiscan.cpu.needs import CpuAtLoad, CpuNeeds, CpuReach, CpuUse
 from abiscan.cpu.processors import Cpu, cpu
 from abiscan.gpu.devices import find_gpu
 from abiscan.gpu.drivers import Driver
@@ -262,12 +262,16 @@ def linkage(case: Mapping[str, Any]) -> Linkage:
 
 
 def _cpu(fields: Mapping[str, Any] | None) -> tuple[CpuNeeds | None, tuple[Cpu, ...]]:
-    """Processors by name, and the features that each file uses at load: ``avx2``, or ``avx2 in module``."""
+    """Processors by name, and the features that each file uses at load: ``avx2``, or ``avx2 in module``; operators."""
     if fields is None:
         return None, ()
     files = {name: CpuAtLoad(uses=tuple(map(_use, uses))) for name, uses in fields["files"].items()}
     cpus = tuple(known for name in fields["on"] if (known := cpu(name)) is not None)
-    return CpuNeeds(machine=Machine.X86_64, files=files), cpus
+    operators = {
+        name: CpuReach(uses=tuple(map(_use, uses)), behind=(), is_whole=True)
+        for name, uses in fields.get("operators", {}).items()
+    }
+    return CpuNeeds(machine=Machine.X86_64, files=files, operators=operators), cpus
 
 
 def _use(text: str) -> CpuUse:

@@ -26,14 +26,14 @@ from msgspec import Struct
 import abiscan
 from abiscan.cli import main as program
 from abiscan.emulation.calls_out import HARMLESS, PARTLY_UNKNOWN, SOURCES
-from abiscan.findings import Rule
+from abiscan.findings import Documented
 from abiscan.python import calls, expressions, patterns, special, statements
 from abiscan.python.explore import MOST_RUNS
 from abiscan.python.iteration import MOST_ITEMS
 from abiscan.python.library import LARGEST_SOURCE
 from abiscan.python.machine import Limits
 from abiscan.python.models import recipes
-from abiscan.rules import RULES
+from abiscan.rules import EVERY_RULE
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -54,16 +54,16 @@ def commands() -> list[str]:
 
 def rule_table() -> str:
     """The rules as a Markdown table, and as the contents of the chapter."""
-    rows = [f"| [`{rule.name}`]({rule.name}.md) | {rule.summary} |\n" for rule in RULES]
-    pages = [f"{rule.name}\n" for rule in RULES]
+    rows = [f"| [`{rule.name}`]({rule.name}.md) | {rule.summary} |\n" for rule in EVERY_RULE]
+    pages = [f"{rule.name}\n" for rule in EVERY_RULE]
     table = ["| rule | what it means |\n", "|---|---|\n", *rows]
     return "".join([*table, "\n```{toctree}\n:hidden:\n\n", *pages, "```\n"])
 
 
-def rule_page(rule: Rule) -> str:
+def rule_page(rule: Documented) -> str:
     """The documentation of a rule, with links to the pages of the rules that it names."""
     text = rule.documentation
-    for other in RULES:
+    for other in EVERY_RULE:
         if other is not rule:
             text = re.sub(rf"(?<!`)`{other.name}`(?!`)", f"[`{other.name}`]({other.name}.md)", text)
     return f"# {rule.name}\n\n{text}\n"
@@ -195,7 +195,7 @@ def calls_out() -> str:
 def parts() -> Iterator[tuple[Path, str, str]]:
     """Every generated part: its page, its name, its text."""
     yield DOCS / "rules/index.md", "rules", rule_table()
-    for rule in RULES:
+    for rule in EVERY_RULE:
         yield DOCS / f"rules/{rule.name}.md", "rule", rule_page(rule)
     for command in commands():
         yield DOCS / f"commands/{command}.md", "help", help_text(command)

@@ -25,6 +25,7 @@ import concurrent.futures
 import functools
 import hashlib
 import importlib.util
+import itertools
 import json
 import os
 import random
@@ -49,6 +50,16 @@ _COMPILERS: Final = tuple(compiler for compiler in ("g++", "clang++") if shutil.
 _LEVELS: Final = ("-O0", "-O1", "-O2", "-O3")
 _STANDARDS: Final = {"-O0": "-std=c++17", "-O1": "-std=c++20", "-O2": "-std=c++17", "-O3": "-std=c++20"}
 _LINK: Final = ((), (), ("-fuse-ld=lld",), ("-static-libstdc++",), ("-Wl,-z,now",), ("-fuse-ld=gold",))
+_MORE: Final = (
+    (),
+    (),
+    (),
+    ("-fno-plt",),
+    ("-ffunction-sections", "-Wl,--gc-sections"),
+    ("-fno-semantic-interposition",),
+)
+_LTO: Final = {"g++": ("-flto",), "clang++": ("-flto", "-fuse-ld=lld")}
+_LTO_OF_TEN: Final = 1
 _WAYS: Final = (  # that written sources are built in
     ("g++", ("-O0",)),
     ("g++", ("-O2",)),
@@ -92,7 +103,7 @@ def pieces() -> dict[str, list[str]]:
     """The pieces of C++ that sources are made of, by kind."""
     found: dict[str, list[str]] = {}
     for line in Path(__file__).with_name("generated_pieces.txt").read_text("utf-8").splitlines():
-        if line.startswith("["):
+        if line.startswith("[") and line.strip("[]").isalpha():
             kind = line.strip("[]")
             found[kind] = []
         elif line and not line.startswith("//"):
@@ -124,8 +135,11 @@ def sources(seed: int, count: int) -> Iterator[Build]:
         if chance.randint(1, 10) <= _END_OF_TEN:
             chosen.append(chance.choice(pieces()[_ENDS]))
         text = "\n".join(_placed(chance.choice(pieces()[_WRAPPERS]), piece, at) for at, piece in enumerate(chosen))
-        options = (chance.choice(_LEVELS), *chance.choice(_LINK))
-        yield Build(name=f"{seed}-{number}", source=text, compiler=chance.choice(_COMPILERS), options=options)
+        compiler = chance.choice(_COMPILERS)
+        options = (chance.choice(_LEVELS), *chance.choice(_LINK), *chance.choice(_MORE))
+        if chance.randint(1, 10) <= _LTO_OF_TEN:
+            options = (options[0], *_LTO[compiler])
+        yield Build(name=f"{seed}-{number}", source=text, compiler=compiler, options=options)
 
 
 def each_piece(only: str | None) -> Iterator[Build]:
@@ -332,7 +346,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     wrong = 0
     torch = Torch()
     with concurrent.futures.ProcessPoolExecutor(given.jobs) as pool:
-        made = [(build, pool.submit(compile_build, build, given.cache)) for build in builds]
+        left = iter(builds)
+
+        def start(count: int) -> list[tuple[Build, concurrent.futures.Future[Path]]]:
+            """Compile the next builds: a few are ahead of those that are examined."""
+            return [(build, pool.submit(compile_build, build, given.cache)) for build in itertools.islice(left, count)]
+
+        made = collections.deque(start(given.jobs + 1))
         results = collections.deque[concurrent.futures.Future[dict[str, Any]]]()
 
         def report(*, everything: bool) -> None:
@@ -343,7 +363,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 wrong += line["wrong"]
                 print(json.dumps(line), flush=True)
 
-        for build, future in made:
+        while made:
+            build, future = made.popleft()
+            made.extend(start(1))
             try:
                 path = future.result()
             except RuntimeError as error:

@@ -66,10 +66,10 @@ def read(files: Mapping[str, bytes], library: ElfFile, members: Iterable[str]) -
     names[embedded_names.PATCHED] = set().union(*(of_module.patched for of_module in known.values()))
     stubs = {path: ast.parse(data) for path, data in files.items() if path.startswith("torch/_C/")}
     declared = {name for tree in stubs.values() for name in _declared(tree)}
-    names[embedded_names.COMPILED] = {text for text in declared | texts_in(library) if text.isidentifier()}
-    for module, stub in ((CORE, "torch/_C/__init__.pyi"), (FUNCTIONS, "torch/_C/_VariableFunctions.pyi")):
-        if stub in stubs:
-            names[module] = {".", *_certain(stubs[stub], functions=module == FUNCTIONS)}
+    names |= embedded_names.by_ending(text for text in declared | texts_in(library) if text.isidentifier())
+    functions = stubs.get("torch/_C/_VariableFunctions.pyi")
+    if functions is not None:
+        names[FUNCTIONS] = {".", *(node.name for node in functions.body if isinstance(node, ast.FunctionDef))}
     for loaded in _loaded(known):
         parent, _, name = loaded.rpartition(".")
         if parent in names:
@@ -143,24 +143,6 @@ def _declared(tree: ast.Module) -> Iterator[str]:
             yield node.target.id
         elif isinstance(node, ast.Assign):
             yield from (target.id for target in node.targets if isinstance(target, ast.Name))
-
-
-def _certain(tree: ast.Module, *, functions: bool) -> Iterator[str]:
-    """The names of a stub that every build has: types of elements; functions, where they are those of operators."""
-    for node in tree.body:
-        if (
-            isinstance(node, ast.AnnAssign)
-            and isinstance(node.target, ast.Name)
-            and ast.unparse(node.annotation)
-            in {
-                "dtype",
-                "layout",
-                "memory_format",
-            }
-        ):
-            yield node.target.id
-        elif functions and isinstance(node, ast.FunctionDef):
-            yield node.name
 
 
 # ---- submodules, and classes

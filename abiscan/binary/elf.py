@@ -229,7 +229,7 @@ class ElfFile:
     (the last entry of a tag wins, as for ``ld.so``).
     """
 
-    def __init__(self, data: bytes | mmap.mmap, subject: str, unread: range = range(0)) -> None:
+    def __init__(self, data: bytes | mmap.mmap | memoryview, subject: str, unread: range = range(0)) -> None:
         self.subject = subject
         self._unread = unread
         self._bytes = data
@@ -295,11 +295,14 @@ class ElfFile:
             return cls(data, subject, unread)
 
     @classmethod
-    def from_bytes(cls, data: bytes, subject: str) -> ElfFile:
-        """Read a file that is in memory, such as a member of a wheel."""
-        check_header(data[: _EHDR.size], subject)
+    def from_bytes(cls, data: bytes | memoryview, subject: str, *, unread: range = range(0)) -> ElfFile:
+        """Read a file that is in memory, such as a member of a wheel.
+
+        :param unread: a part that is not to be read
+        """
+        check_header(bytes(data[: _EHDR.size]), subject)
         with _damage_reported(subject):
-            return cls(data, subject)
+            return cls(data, subject, unread)
 
     def bytes_at(self, address: int, size: int) -> memoryview:
         """``size`` bytes at a virtual address, from the file.
@@ -324,6 +327,9 @@ class ElfFile:
 
     def find_in_data(self, text: bytes) -> Iterator[int]:
         """The file offsets of ``text`` in the data."""
+        if isinstance(self._bytes, memoryview):
+            yield from (match.start() for match in self.search_data(re.compile(re.escape(text))))
+            return
         for start, end in self._data_parts():
             position = self._bytes.find(text, start, end)
             self.let_go(start, end)

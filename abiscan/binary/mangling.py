@@ -5,9 +5,9 @@ Mangled names are those of the Itanium C++ ABI, section 5.1.
 
 from __future__ import annotations
 
-import difflib
+import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from msgspec import Struct
@@ -21,6 +21,8 @@ _LONGEST: Final = 16_384  # characters; a longer name is not a real one but an a
 _MOST_SUBSTITUTIONS: Final = 16
 _SUBSTITUTION: Final = regex(r"S[0-9A-Z]*_")
 
+_RUNTIME: Final = {"c": "libc.so.6", "stdc++": "libstdc++.so.6"}
+"""What cxxfilt looks for, and what it is called where the GNU loader runs."""
 _SPELLINGS: Final = (
     (
         regex(r"std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> ?>"),
@@ -42,16 +44,42 @@ _NESTED: Final = regex(r"_ZN[rVK]*[RO]?")
 def _demangler() -> Callable[[str], str | None]:
     """The function that returns the C++ name of a mangled name, or None if it is not mangled.
 
-    cxxfilt uses the C++ runtime of this machine. It runs programs to find that (``ldconfig``, ``gcc``), so it finds
-    nothing if they are missing; lief is linked with the runtime.
+    cxxfilt uses the C++ runtime of this machine; lief is linked with one.
     """
     try:
-        import cxxfilt
+        with _found_by_the_loader():
+            import cxxfilt
 
         has_runtime = isinstance(cxxfilt.default_demangler, cxxfilt.Demangler)
     except (ImportError, OSError, AttributeError):  # whatever looking for a library meets on other systems
         has_runtime = False
     return _by_cxxfilt if has_runtime else by_lief.demangle
+
+
+@contextlib.contextmanager
+def _found_by_the_loader() -> Iterator[None]:
+    """Let libraries be found by the names that the loader knows them by.
+
+    ``ctypes.util`` runs programs to find one (``ldconfig``, ``gcc``), which takes longer than all else that is done for
+    a small wheel; and cxxfilt looks for two as it is imported.
+    """
+    import ctypes.util
+
+    find = ctypes.util.find_library
+
+    def found(name: str) -> str | None:
+        usual = _RUNTIME.get(name)
+        try:
+            ctypes.CDLL(usual) if usual else None
+        except OSError:
+            usual = None
+        return usual or find(name)
+
+    ctypes.util.find_library = found
+    try:
+        yield
+    finally:
+        ctypes.util.find_library = find
 
 
 def _by_cxxfilt(name: str) -> str | None:
@@ -125,6 +153,8 @@ class Signature(Struct, frozen=True, kw_only=True):
         """This signature with «» around each parameter that ``other`` does not have in that position."""
         if self.parameters is None or other.parameters is None:
             return str(self)
+        import difflib
+
         matcher = difflib.SequenceMatcher(a=other.parameters, b=self.parameters, autojunk=False)
         kept_indexes = {
             index for block in matcher.get_matching_blocks() for index in range(block.b, block.b + block.size)
@@ -135,6 +165,8 @@ class Signature(Struct, frozen=True, kw_only=True):
 
     def likeness(self, other: Signature) -> float:
         """How similar the parameters are to those of ``other``, from 0 to 1; both kinds of string count as equal."""
+        import difflib
+
         own_parameters, other_parameters = (
             [parameter.replace("__cxx11::", "") for parameter in signature.parameters or ()]
             for signature in (self, other)

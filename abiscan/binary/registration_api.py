@@ -18,6 +18,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from abiscan.regex import beginning, regex
+
 # These open what other functions register in.
 OPEN_LIBRARY: Final = r"_ZN5torch7LibraryC[12]ENS0_4KindE"
 OPEN_STABLE_LIBRARY: Final = r"aoti_torch_library_init_(def|fragment|impl)$"
@@ -32,7 +34,7 @@ FALL_BACK: Final = r"_ZNR5torch7Library9_fallbackEONS_11CppFunctionE"
 # The stable ABI, from 2.8 on.
 STABLE_DEFINE: Final = r"aoti_torch_library_def$"
 STABLE_DEFINE_WITH_TAGS: Final = r"torch_library_def_with_tags$"
-STABLE_IMPLEMENT: Final = r"(aoti_torch|torch)_library_impl$"
+STABLE_IMPLEMENT: Final = r"(?:aoti_)?torch_library_impl$"
 
 # RegisterOperators of c10, and of TorchScript.
 REGISTER_OPERATOR: Final = r"_ZN3c1017RegisterOperators25checkSchemaAndRegisterOp_E"
@@ -70,7 +72,7 @@ INLINED: Final = (REGISTER_CLASS, REGISTER_METHOD)
 FILLED: Final = (REGISTRY, ALLOCATOR_SETTINGS)
 API: Final = (*OPENING, *REGISTERING, *INLINED, *FILLED)
 
-_REGISTERED: Final = {
+_REGISTERED_BY: Final = {
     "library": (OPEN_LIBRARY, OPEN_STABLE_LIBRARY),
     "class": (OPEN_CLASS, REGISTER_CLASS),
     "method": (REGISTER_METHOD,),
@@ -109,40 +111,56 @@ _WITHOUT_EFFECT: Final = (
     r"torch_library_set_python_module$",
     r"_ZN5torch8profiler4impl27PrivateUse1ProfilerRegistry(?:8instance|12onKinetoInit|18registerWithKineto)E",
 )
-_TRIGGER: Final = (*_FAMILY, *_OTHERS)
-_CALLS: Final = (*OPENING, *REGISTERING)
-_KNOWN: Final = (*API, *_WITHOUT_EFFECT)
 
 
-@functools.cache  # compiling one takes milliseconds, and a run needs few of them
-def _any(patterns: tuple[str, ...]) -> re.Pattern[str]:
-    return re.compile("|".join(patterns))
+class _Patterns:
+    """Some of the regular expressions: a name is compared with those alone that begin like it.
+
+    To compile them as one takes longer than all that a run compares with them.
+    """
+
+    def __init__(self, patterns: Iterable[str]) -> None:
+        self._expressions = patterns
+
+    @functools.cached_property
+    def _patterns(self) -> tuple[tuple[str, re.Pattern[str]], ...]:
+        return tuple((beginning(pattern), regex(pattern)) for pattern in self._expressions)
+
+    def match(self, name: str) -> bool:
+        """Whether a name begins with a match of one of them."""
+        return any(name.startswith(start) and pattern.match(name) for start, pattern in self._patterns)
+
+
+_TRIGGER: Final = regex("|".join((*_FAMILY, *_OTHERS)))
+_CALLS: Final = _Patterns((*OPENING, *REGISTERING))
+_OPENING: Final = _Patterns(OPENING)
+_INLINED: Final = _Patterns(INLINED)
+_KNOWN: Final = _Patterns((*API, *_WITHOUT_EFFECT))
+_REGISTERED: Final = {what: _Patterns(patterns) for what, patterns in _REGISTERED_BY.items()}
 
 
 def registers(names: Iterable[str]) -> bool:
     """Whether an object that imports ``names`` registers anything with torch."""
-    return any(map(_any(_TRIGGER).match, names))
+    return any(map(_TRIGGER.match, names))
 
 
 def is_registration(name: str) -> bool:
     """Whether a registration may be missed if a call of the function is not executed."""
-    return _any(_CALLS).match(name) is not None
+    return _TRIGGER.match(name) is not None and _CALLS.match(name)
 
 
 def registered_by(name: str) -> str | None:
     """What a call of the function registers, in a word; None if it registers nothing by itself."""
-    if not _any((*_CALLS, *INLINED)).match(name):
+    if _TRIGGER.match(name) is None or not (_CALLS.match(name) or _INLINED.match(name)):
         return None
-    return next((what for what, patterns in _REGISTERED.items() if _any(patterns).match(name)), "registry")
+    return next((what for what, patterns in _REGISTERED.items() if patterns.match(name)), "registry")
 
 
 def opens(name: str) -> bool:
     """Whether the function opens what others register in: a library or a class."""
-    return _any(OPENING).match(name) is not None
+    return _TRIGGER.match(name) is not None and _OPENING.match(name)
 
 
 def unknown(names: Iterable[str]) -> Iterator[str]:
     """The ``names`` that belong to the registration API, but are not known here."""
-    for name in filter(_any(_FAMILY).match, names):
-        if not _any(_KNOWN).match(name):
-            yield name
+    return (name for name in names if _TRIGGER.match(name) and not _KNOWN.match(name))

@@ -69,12 +69,12 @@ def set_limit(folder: Path, size: int) -> None:
 
 def tidy(folder: Path) -> None:
     """Delete what was not used for the longest time, until the rest is within the limit."""
-    total, most = 0, limit(folder)
+    total, most, now = 0, limit(folder), time.time()
     with contextlib.suppress(OSError):
-        for file in sorted(_files(folder, *_KINDS), key=_last_use, reverse=True):
-            total += _size(file)
-            if total > most or (file.suffix == ".part" and time.time() - _last_use(file) > _ABANDONED):
-                file.unlink(missing_ok=True)
+        for last_use, path, size in sorted(_listed(folder), reverse=True):
+            total += size
+            if total > most or (path.endswith(".part") and now - last_use > _ABANDONED):
+                Path(path).unlink(missing_ok=True)
 
 
 def used(file: Path) -> None:
@@ -123,6 +123,17 @@ def written_whole(path: Path) -> Iterator[Path]:
 
 def _files(folder: Path, *kinds: str) -> list[Path]:
     return sorted(file for kind in kinds for file in folder.glob(kind)) if folder.is_dir() else []
+
+
+def _listed(folder: Path) -> Iterator[tuple[float, str, int]]:
+    """The last use, the path and the size of each file that is kept, wheels aside. There are thousands of them."""
+    suffixes = tuple(kind.removeprefix("*") for kind in _KINDS)
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.endswith(suffixes):
+                with contextlib.suppress(OSError):  # another run may delete it
+                    status = entry.stat()
+                    yield status.st_mtime, entry.path, allocated(status)
 
 
 def _size(file: Path) -> int:

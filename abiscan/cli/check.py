@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import sys
+import time
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Final, TextIO
@@ -31,6 +33,7 @@ from abiscan.cli.process import say
 from abiscan.cli.reporting import ReportingCommand
 from abiscan.cli.rule_name import RULE_NAME
 from abiscan.findings import Effect, Rule
+from abiscan.inputs.disk import Record, recorded
 from abiscan.inputs.index_options import IndexOptions
 from abiscan.inputs.session import Session
 from abiscan.results.suppressions import (
@@ -42,7 +45,9 @@ from abiscan.results.suppressions import (
     read_suppressions,
     verdicts_changed,
 )
+from abiscan.words import plural
 
+_FILES_NAMED: Final = 3
 _FORMATS: Final = ("text", "json", "sarif", "junit", "github", "markdown")
 
 
@@ -99,9 +104,10 @@ def check(
     """Check whether extensions will load and work on a torch.
 
     TARGET is a shared object, a program, a wheel (read in place), a conda package, a folder, NAME==VERSION (pip
-    downloads the wheel) or the name of an installed package. Every extension of torch in it is checked. The verdict on
-    a package is the outcome of importing it: its Python code is read, never run, to find out which extensions it
-    loads, and what it does without them.
+    downloads the wheel), the name of an installed package, or a saved model. Every extension of torch in it is checked.
+    The verdict on a package is the outcome of importing it: its Python code is read, never run, to find out which
+    extensions it loads, and what it does without them. The verdict on a model is that of loading it, with the other
+    targets imported before.
 
     \b
     Examples:
@@ -113,6 +119,7 @@ def check(
       abiscan check torchvision-0.20.1-cp311-cp311-manylinux1_x86_64.whl --torch ~/torch-2.6.0/torch
       abiscan check dist/*.whl --torch torch-2.9.1-cp311-cp311-manylinux_2_28_x86_64.whl --format json
       abiscan check dist/*.whl --torch declared
+      abiscan check model.pt2 torchvision==0.28.0 --torch 2.13.0
       abiscan check build/ --python ~/venv/bin/python --strict
       abiscan check dist/*.whl --torch 2.9.1 --format sarif --output abiscan.sarif
       abiscan check dist/*.whl --torch 2.9.1 --report junit=abiscan.xml --report markdown=abiscan.md
@@ -139,7 +146,8 @@ def check(
     refuse_both("-v", verbose, "-q", quiet)
     rules = _rules(select, ignore)
     worst = Effect(fail_on)
-    with errors_reported():
+    begin = time.monotonic()
+    with errors_reported(), recorded() if verbose else contextlib.nullcontext() as record:
         known_findings = read_baseline(baseline) if baseline else EMPTY
         file, suppressions = (None, ()) if no_config else _suppressions(targets)
         with working("checking") as progress:
@@ -170,9 +178,9 @@ def check(
 
     def sarif(stream: TextIO) -> None:
         from abiscan.report import sarif
-        from abiscan.rules import RULES
+        from abiscan.rules import EVERY_RULE
 
-        stream.write(sarif.render(report, RULES))
+        stream.write(sarif.render(report, EVERY_RULE))
 
     def junit(stream: TextIO) -> None:
         from abiscan.report import junit
@@ -193,6 +201,8 @@ def check(
     for its_form, file in ((form, output), *reports):
         write(report, its_form, file, views)
     report_unread(report.unchecked)
+    if record is not None:
+        say(f"abiscan: {_effort(record, time.monotonic() - begin)}")
     if accepted and form != "text":
         say(f"abiscan: {accepted}")
     if strict:
@@ -203,6 +213,14 @@ def check(
             ]
         )
     sys.exit(report.exit_code(worst, strict=strict))
+
+
+def _effort(record: Record, seconds: float) -> str:
+    """How long a run took, and what it looked at; the same if the answer was kept, since that is compared then."""
+    sizes = {Path(name).resolve(): size for name, size in record.sizes.items()}
+    largest = sorted(sizes, key=lambda path: (-sizes[path], path))[:_FILES_NAMED]
+    names = f", above all {', '.join(map(str, largest))}" if sizes else ""
+    return f"{seconds:.1f} s; looked at {plural(len(sizes), 'file')}, {sum(sizes.values()) / 1e6:.1f} MB{names}"
 
 
 def _rules(select: Sequence[Rule], ignore: Collection[Rule]) -> Sequence[Rule] | None:
@@ -221,10 +239,10 @@ def _suppressions(targets: Sequence[str]) -> tuple[Path | None, tuple[Suppressio
         say(f"abiscan: {passed_over}: is not read, since it is inside of what is checked")
     if file is None:
         return None, ()
-    from abiscan.rules import RULES
+    from abiscan.rules import EVERY_RULE
 
     today = dt.datetime.now().astimezone().date()
-    suppressions = read_suppressions(file, [rule.name for rule in RULES])
+    suppressions = read_suppressions(file, [rule.name for rule in EVERY_RULE])
     for suppression in suppressions:
         if suppression.until < today:
             expired = f"the suppression of {suppression.rule} for {suppression.target} expired on {suppression.until}"

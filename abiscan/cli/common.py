@@ -270,6 +270,7 @@ def install_checked(
     environment_for: Callable[[Sequence[str]], PythonEnvironment],
     line: CommandLine,
     words: Sequence[str],
+    cpus: tuple[str, ...] = (),
 ) -> NoReturn:
     """Run an installer, after a check if it will install something.
 
@@ -277,14 +278,20 @@ def install_checked(
     :param environment_for: returns the environment that it installs into with some arguments of ``install``
     :param line: what ``words`` say
     :param words: what the user typed
+    :param cpus: the processors that what is installed has to run on, as the user named them
     """
     from abiscan.hooks import arguments
 
+    if cpus:
+        from abiscan.verdict.hardware import cpu_question
+
+        with errors_reported():
+            cpu_question(cpus)  # this processor can be read only before the check is confined
     own = [word for word in words if word in OWN_OPTIONS]
     if line.command[-1:] == ("install",) and not arguments.has(line.arguments, "-h", "--help", "-V", "--version"):
 
         def check() -> None:
-            _check_install(installer, environment_for(line.arguments), line.arguments, own)
+            _check_install(installer, environment_for(line.arguments), line.arguments, own, cpus)
 
         with errors_reported():
             from abiscan.cli import process, supervisor
@@ -305,11 +312,16 @@ def install_checked(
 
 
 def _check_install(
-    installer: Installer, environment: PythonEnvironment, arguments: Sequence[str], own: Collection[str]
+    installer: Installer,
+    environment: PythonEnvironment,
+    arguments: Sequence[str],
+    own: Collection[str],
+    cpus: tuple[str, ...],
 ) -> None:
     """Say what an install would break; end the process if it would, unless the user insists.
 
     :param own: the options for abiscan itself
+    :param cpus: as for ``install_checked``
     """
     from abiscan.hooks.gate import check
     from abiscan.hooks.install import InstallerError
@@ -321,7 +333,7 @@ def _check_install(
         refuse_tool_environment(environment)
         with working("") as progress:
             try:
-                outcome = check(installer, arguments, Session.of_user(progress))
+                outcome = check(installer, arguments, Session.of_user(progress, cpus=cpus))
             except InstallerError as error:
                 say(str(error), nl=False)
                 sys.exit(error.code)
@@ -330,7 +342,7 @@ def _check_install(
                     raise
                 say(f"abiscan: {error.subject}: {error.problem}; it is installed without a check")
                 return
-        for line in (*filter(None, [outcome.change]), *outcome.notes, *outcome.problems):
+        for line in (*filter(None, [outcome.change]), *outcome.plan, *outcome.notes, *outcome.problems):
             say(f"abiscan: {line}")
         if outcome.problems and FORCE not in own:
             say(f"abiscan: nothing was installed; use {FORCE} to install anyway")

@@ -9,15 +9,15 @@ import click
 
 import abiscan
 from abiscan.cli.common import console, errors_reported, working, write
-from abiscan.cli.options import index_options, machine_option, report_options, verbose_option
+from abiscan.cli.options import complete_torch, index_options, machine_option, report_options, verbose_option
 from abiscan.cli.reporting import ReportingCommand
 from abiscan.inputs.index_options import IndexOptions
 from abiscan.inputs.session import Session
 
 
 @click.command(cls=ReportingCommand)
-@click.argument("old", metavar="SPEC")
-@click.argument("new", metavar="SPEC")
+@click.argument("old", metavar="SPEC", shell_complete=complete_torch)
+@click.argument("new", metavar="SPEC", shell_complete=complete_torch)
 @click.option("--used-by", metavar="TARGET", help="Only compare what this extension uses.")
 @machine_option
 @index_options

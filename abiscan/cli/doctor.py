@@ -12,7 +12,7 @@ import click
 
 from abiscan.cache.answers import answer
 from abiscan.cli.common import console, errors_reported, working, write
-from abiscan.cli.options import index_options, python_option, quiet_option, report_options
+from abiscan.cli.options import cpu_option, index_options, python_option, quiet_option, report_options
 from abiscan.cli.reporting import ReportingCommand
 from abiscan.inputs import frozen
 from abiscan.inputs.environment import environment
@@ -29,10 +29,13 @@ _LOG_WIDTH = 200  # wide enough that a table in a log is not wrapped
 
 @click.command(cls=ReportingCommand)
 @python_option("The Python of the environment, or its folder. Default: the active environment.")
+@cpu_option
 @index_options
 @report_options("text", "json")
 @quiet_option("Print nothing if there are no problems.")
-def doctor(*, python: str | None, index: IndexOptions, form: str, output: Path | None, quiet: bool) -> None:
+def doctor(
+    *, python: str | None, cpus: tuple[str, ...], index: IndexOptions, form: str, output: Path | None, quiet: bool
+) -> None:
     """Check that everything installed works with the installed torch.
 
     Checks every installed package with extensions of torch, the extensions that torch compiled on the fly, and extra
@@ -44,6 +47,7 @@ def doctor(*, python: str | None, index: IndexOptions, form: str, output: Path |
       abiscan doctor
       abiscan doctor --python ~/venv/bin/python
       abiscan doctor --format json
+      abiscan doctor --cpu x86-64-v2
 
     \b
     Exit codes:
@@ -52,17 +56,18 @@ def doctor(*, python: str | None, index: IndexOptions, form: str, output: Path |
       2  usage error, or an environment without torch
       3  something could not be checked
     """
-    from abiscan.pipelines.hardware import native_hardware
+    from abiscan.verdict.hardware import cpu_question, native_hardware
 
     with errors_reported():
-        chosen, hardware = environment(python), native_hardware()
+        chosen, hardware, processors = environment(python), native_hardware(), cpu_question(cpus)
 
         def look() -> Examination:
             from abiscan.hooks.doctor import examine_environment
 
             with working("looking for extensions of torch") as progress:
-                session = Session.of_user(progress)
-                question = ["doctor", chosen.python, str(chosen), python, frozen.dumps(hardware)]
+                session = Session.of_user(progress, cpus=cpus)
+                own = frozen.dumps(hardware), processors
+                question = ["doctor", chosen.python, str(chosen), python, *own]
                 examine = functools.partial(examine_environment, chosen, python, session, hardware)
                 return answer(session.folder, question, examine, ())
 
@@ -70,7 +75,7 @@ def doctor(*, python: str | None, index: IndexOptions, form: str, output: Path |
             from abiscan.hooks.doctor import way_out
 
             with working("looking for versions that work together") as progress:
-                session = Session.of_user(progress, index=index)
+                session = Session.of_user(progress, index=index, cpus=cpus)
                 return way_out(examination, chosen.python, python, session)
 
         examination = _apart(look, Confinement.OFFLINE)

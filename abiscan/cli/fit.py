@@ -5,17 +5,36 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
-from typing import TextIO
+from typing import Final, TextIO
 
 import click
 
 import abiscan
 from abiscan.cli.common import console, errors_reported, working, write
-from abiscan.cli.options import index_options, python_option, refuse_both, report_options, torch_option, verbose_option
+from abiscan.cli.options import (
+    cpu_option,
+    index_options,
+    python_option,
+    refuse_both,
+    report_options,
+    torch_option,
+    verbose_option,
+)
 from abiscan.cli.process import say
 from abiscan.cli.reporting import ReportingCommand
 from abiscan.inputs.index_options import IndexOptions
 from abiscan.inputs.session import Session
+
+_PLATFORM: Final = re.compile(
+    r"(manylinux(1|2010|2014|_\d+_\d+)|musllinux_\d+_\d+|linux|macosx_\d+_\d+)_[a-z0-9_]+|win32|win_(amd64|arm64)"
+)
+
+
+def _platform(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    if value is not None and not _PLATFORM.fullmatch(value):
+        expected = "manylinux_2_28_x86_64, macosx_14_0_arm64 or win_amd64"
+        raise click.BadParameter(f"{value!r} is not the tag of a platform, such as {expected}", ctx, param)
+    return value
 
 
 def _python_version(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[int, int] | None:
@@ -45,8 +64,11 @@ def _python_version(ctx: click.Context, param: click.Parameter, value: str | Non
 )
 @python_option("Use the torch, the version and the pip settings of this Python.")
 @click.option("--python-version", metavar="X.Y", callback=_python_version, help="Look for wheels for this Python.")
-@click.option("--platform", metavar="TAG", help="Look for wheels for this platform: manylinux_2_28_aarch64.")
+@click.option(
+    "--platform", metavar="TAG", callback=_platform, help="Look for wheels for this platform: manylinux_2_28_aarch64."
+)
 @click.option("--cuda", metavar="X.Y", help="The CUDA of the build of torch, for a release number: 12.6, or cpu.")
+@cpu_option
 @index_options
 @click.option("--offline", is_flag=True, help="Use only what was read before.")
 @report_options("text", "json", "requirements")
@@ -60,6 +82,7 @@ def fit(
     python_version: tuple[int, int] | None,
     platform: str | None,
     cuda: str | None,
+    cpus: tuple[str, ...],
     index: IndexOptions,
     offline: bool,
     form: str,
@@ -80,6 +103,7 @@ def fit(
       abiscan fit torchvision torchaudio --torch '>=2.6'
       abiscan fit torchaudio --torch 2.7.1 --python-version 3.12 --platform manylinux_2_28_aarch64
       abiscan fit flash-attn --torch 2.8.0 --no-index --find-links https://example.org/flash_attn.html
+      abiscan fit torchvision --torch 2.9.1 --cpu x86-64-v2
       abiscan fit -r requirements.txt --format requirements --output pins.txt
 
     \b
@@ -92,6 +116,10 @@ def fit(
         raise click.UsageError("name a package, or a file of requirements with -r")
     refuse_both("--cuda", cuda, "--python", python)
     with errors_reported(), working("reading the index") as progress:
+        if cpus:
+            from abiscan.verdict.hardware import cpu_question
+
+            cpu_question(cpus)  # this processor can be read only before the targets are
         found = abiscan.fit(
             requirements,
             torch,
@@ -105,7 +133,7 @@ def fit(
             find_links=index.find_links,
             no_index=index.no_index,
             offline=offline,
-            session=Session.of_user(progress),
+            session=Session.of_user(progress, cpus=cpus),
         )
 
     def text(stream: TextIO) -> None:
@@ -118,6 +146,8 @@ def fit(
 
     if form == "requirements" and found.obstacle is not None:
         say(f"abiscan: {found.obstacle}")
+        if found.torch_instead:
+            say(f"abiscan: torch {found.torch_instead} would do")
         sys.exit(found.exit_code)  # and the file stays as it was
     write(found, form, output, {"text": text, "requirements": pins})
     if form != "json":

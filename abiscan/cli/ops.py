@@ -72,6 +72,9 @@ def ops(
     is a shared object, a wheel, a folder, NAME==VERSION or an installed package. Its initialisers run in an emulator,
     never on this machine. Anything that could not be read is listed as a gap.
 
+    Of a saved model, lists what it needs: the operators that it calls, which packages bring them, custom classes,
+    devices, instruction sets. Nothing is unpickled.
+
     \b
     Examples:
       abiscan ops _C.so
@@ -79,6 +82,7 @@ def ops(
       abiscan ops --torch 2.6.0
       abiscan ops --torch 2.6.0 --operator 'aten::add*'
       abiscan ops torch_npu --namespace npu
+      abiscan ops model.pt2
       abiscan ops --torch ~/venv/lib/python3.11/site-packages/torch
       abiscan ops --live --python ~/venv/bin/python
 
@@ -97,7 +101,10 @@ def ops(
     elif (target is not None) + len(torch) + live != 1:
         raise click.UsageError("pass exactly one of TARGET, --torch SPEC and --live")
     elif target is not None:
-        _of_target(target, selection, index, form, output, jobs=jobs, verbose=verbose)
+        if _is_model(target):
+            _of_model(target, selection, form, output, verbose=verbose)
+        else:
+            _of_target(target, selection, index, form, output, jobs=jobs, verbose=verbose)
     else:
         _of_torch(torch[0] if torch else None, machine, python, selection, form, output, api_version=api_version)
 
@@ -114,7 +121,7 @@ def _of_target(
 ) -> None:
     with errors_reported(), working("emulating") as progress:
         session = Session.of_user(progress, jobs=jobs, index=index)
-        extension_operators = abiscan.operators(target, session=session).only(selection)
+        extension_operators = abiscan.operators(target, cpu=form == "json", session=session).only(selection)
 
     def text(stream: TextIO) -> None:
         from abiscan.report import ops_text
@@ -125,6 +132,33 @@ def _of_target(
         )
 
     write(extension_operators, form, output, {"text": text})
+
+
+def _is_model(target: str) -> bool:
+    """Whether a target is the file of a saved model."""
+    from abiscan.inputs import disk
+    from abiscan.inputs.files import DiskFile
+    from abiscan.inputs.kinds import TargetKind, kind_of
+    from abiscan.inputs.model_archive import PICKLE_MAGIC, begins_like_model
+
+    with errors_reported():
+        path = Path(target)
+        if not disk.is_file(path) or kind_of(path) is not TargetKind.LIBRARY:
+            return False
+        return begins_like_model(DiskFile(path).head(len(PICKLE_MAGIC)))
+
+
+def _of_model(target: str, selection: Selection, form: str, output: Path | None, *, verbose: bool) -> None:
+    with errors_reported(), working("reading") as progress:
+        found = abiscan.model_operators(target, session=Session.of_user(progress)).only(selection)
+
+    def text(stream: TextIO) -> None:
+        from abiscan.report import model_text
+
+        color = False if os.environ.get("NO_COLOR") else None
+        click.echo(model_text.render(found, click.style, verbose=verbose), file=stream, nl=False, color=color)
+
+    write(found, form, output, {"text": text})
 
 
 def _history(

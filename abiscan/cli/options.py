@@ -6,12 +6,15 @@ import functools
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
 from abiscan.binary.elf import Machine
 from abiscan.inputs.index_options import IndexOptions
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _Value = TypeVar("_Value", str | None, tuple[str, ...])
@@ -157,7 +160,7 @@ def index_options(command: _Command) -> _Command:
 
 def torch_option(help_text: str) -> _Option[Any]:
     """``--torch SPEC``, not repeatable."""
-    return click.option("--torch", metavar="SPEC", callback=_not_empty, help=help_text)
+    return click.option("--torch", metavar="SPEC", callback=_not_empty, shell_complete=complete_torch, help=help_text)
 
 
 def torches_option(name: str, help_text: str) -> _Option[Any]:
@@ -165,7 +168,26 @@ def torches_option(name: str, help_text: str) -> _Option[Any]:
 
     :param name: of the parameter
     """
-    return click.option("--torch", name, multiple=True, metavar="SPEC", callback=_not_empty, help=help_text)
+    return click.option(
+        "--torch",
+        name,
+        multiple=True,
+        metavar="SPEC",
+        callback=_not_empty,
+        shell_complete=complete_torch,
+        help=help_text,
+    )
+
+
+def complete_torch(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The embedded releases that begin so, the newest first; files, if none does."""
+    from click.shell_completion import CompletionItem
+
+    from abiscan.torches import embedded
+
+    names = [*map(str, reversed(embedded.versions())), "latest"]
+    found = [CompletionItem(name) for name in names if name.startswith(incomplete)]
+    return found or [CompletionItem(incomplete, type="file")]
 
 
 def python_option(help_text: str) -> _Option[Any]:

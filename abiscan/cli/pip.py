@@ -8,15 +8,16 @@ import click
 import msgspec.structs
 
 from abiscan.cli.common import OWN_OPTIONS, errors_reported, install_checked
-from abiscan.cli.options import python_option
+from abiscan.cli.options import cpu_option, python_option
 
 CONTEXT = {"ignore_unknown_options": True, "allow_interspersed_args": False, "help_option_names": ["-h", "--help"]}
 
 
 @click.command(context_settings=CONTEXT)
 @python_option("The Python to install for, or its environment. Default: the active environment.")
+@cpu_option
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="install ARGUMENTS...")
-def pip(*, python: str | None, words: tuple[str, ...]) -> None:
+def pip(*, python: str | None, cpus: tuple[str, ...], words: tuple[str, ...]) -> None:
     """Run pip install, unless it would break an extension of torch.
 
     abiscan asks pip what it would install. It checks every wheel with compiled extensions against the torch that will
@@ -39,6 +40,7 @@ def pip(*, python: str | None, words: tuple[str, ...]) -> None:
       abiscan pip install --force torchvision==0.20.1
       abiscan pip install --allow-torch-change torchvision==0.20.1
       abiscan pip --python ~/venv/bin/python install torchvision
+      abiscan pip --cpu x86-64-v2 install torchvision
 
     \b
     Exit codes:
@@ -60,4 +62,4 @@ def pip(*, python: str | None, words: tuple[str, ...]) -> None:
     with errors_reported():
         chosen = environment(named)
         program = packages.pip(chosen.python)
-    install_checked(Pip(chosen.python, named=named), program, lambda _: chosen, line, words)
+    install_checked(Pip(chosen.python, named=named), program, lambda _: chosen, line, words, cpus)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
-from click.shell_completion import CompletionItem
 
-from abiscan.findings import Rule
+from abiscan.findings import Documented, Rule
 from abiscan.words import did_you_mean
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 # The rules take longer to import than a result that was kept takes to print.
 
@@ -36,17 +38,24 @@ class _RuleName(click.ParamType):  # type: ignore[type-arg]  # not generic in ol
         incomplete: str,
     ) -> list[CompletionItem]:
         """The rules whose names begin like that."""
+        from click.shell_completion import CompletionItem
+
         from abiscan.rules import RULES
 
         return [CompletionItem(rule.name, help=rule.summary) for rule in RULES if rule.name.startswith(incomplete)]
 
 
 class _RuleOrName(_RuleName):
-    """A rule, or a Python name below ``torch``."""
+    """A rule, of models too, or a Python name below ``torch``."""
 
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Rule | str:  # type: ignore[override]
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Documented | str:  # type: ignore[override]
         """The rule of that name, or the name itself."""
-        return value if isinstance(value, str) and value.startswith("torch.") else super().convert(value, param, ctx)
+        if isinstance(value, str) and value.startswith("torch."):
+            return value
+        from abiscan.rules.of_models import MODEL_RULES
+
+        of_models = next((rule for rule in MODEL_RULES if rule.name == value), None)
+        return of_models or super().convert(value, param, ctx)
 
 
 RULE_OR_NAME: Final = _RuleOrName()

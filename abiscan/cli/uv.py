@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import click
 
 from abiscan.cli.common import OWN_OPTIONS, errors_reported, install_checked
+from abiscan.cli.options import cpu_option
 from abiscan.cli.pip import CONTEXT
 from abiscan.cli.process import say
 
@@ -15,8 +16,9 @@ _UNCHECKED = frozenset({("pip", "sync"), ("add",), ("remove",), ("sync",), ("run
 
 
 @click.command(context_settings=CONTEXT)
+@cpu_option
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="pip install ARGUMENTS...")
-def uv(*, words: tuple[str, ...]) -> None:
+def uv(*, cpus: tuple[str, ...], words: tuple[str, ...]) -> None:
     """Run uv pip install, unless it would break an extension of torch.
 
     Like abiscan pip, but with uv. pip downloads the wheels for the check, since uv has no command for that. Other
@@ -26,6 +28,7 @@ def uv(*, words: tuple[str, ...]) -> None:
     Examples:
       abiscan uv pip install torchaudio==2.8.0
       abiscan uv pip install --python .venv -r requirements.txt
+      abiscan uv --cpu x86-64-v2 pip install torchvision
 
     \b
     Exit codes:
@@ -50,4 +53,4 @@ def uv(*, words: tuple[str, ...]) -> None:
         name = " ".join(("uv", *line.command))
         problem = f"{name} is not checked, only uv pip install is; run abiscan doctor afterwards"
         say(f"abiscan: {problem}")
-    install_checked(installer, program, chosen, line, words)
+    install_checked(installer, program, chosen, line, words, cpus)

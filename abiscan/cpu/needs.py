@@ -16,6 +16,7 @@ class CpuUse(Struct, frozen=True, kw_only=True):
     Addresses are in the file's own space: ``address`` is that of the instruction, in the function ``symbol``, and
     ``initialiser`` that of the function which the loader, or the import of the module, called. ``source`` is the file
     and line that the initialiser names. ``in_module`` is true of what only the import of a Python module runs.
+    ``library`` is the name of the library that has the instruction, where that is not the file itself.
     """
 
     feature: str
@@ -24,25 +25,54 @@ class CpuUse(Struct, frozen=True, kw_only=True):
     initialiser: int
     source: str | None
     in_module: bool
+    library: str | None = None
+
+    @property
+    def place(self) -> str:
+        """Where the instruction is."""
+        place = f" of {self.symbol}" if self.symbol else ""
+        return f"instruction at {self.address:#x}{place}" + (f" in {self.library}" if self.library else "")
 
     def __str__(self) -> str:
         kind = "module initialisation" if self.in_module else "initialiser"
-        source, place = f" ({self.source})" if self.source else "", f" of {self.symbol}" if self.symbol else ""
-        return f"{kind} at {self.initialiser:#x}{source}: instruction at {self.address:#x}{place}"
+        source = f" ({self.source})" if self.source else ""
+        return f"{kind} at {self.initialiser:#x}{source}: {self.place}"
+
+
+class CpuReach(Struct, frozen=True, kw_only=True):
+    """What some code may use of the processor: ``uses`` without a question, ``behind`` only after one.
+
+    ``is_whole`` tells that all of it was read.
+    """
+
+    uses: tuple[CpuUse, ...]
+    behind: tuple[str, ...]
+    is_whole: bool
+
+
+class CpuGap(Struct, frozen=True, kw_only=True):
+    """Where code stopped, and the features that what comes after may use; None if that is not known."""
+
+    place: str
+    features: tuple[str, ...] | None = None
 
 
 class CpuAtLoad(Struct, frozen=True, kw_only=True):
     """The features that one file uses while it is loaded. ``unread`` says where code stopped that may use more."""
 
     uses: tuple[CpuUse, ...] = ()
-    unread: tuple[str, ...] = ()
+    unread: tuple[CpuGap, ...] = ()
 
 
 class CpuNeeds(Struct, frozen=True, kw_only=True):
-    """What a load needs of the processor: by the base name of each file, in the order in which they are initialised."""
+    """What a load needs of the processor: by the base name of each file, in the order in which they are initialised.
+
+    ``operators`` has what each operator may use when it is called; None if that was not read.
+    """
 
     machine: Machine
     files: dict[str, CpuAtLoad]
+    operators: dict[str, CpuReach] | None = None
 
     def first(self) -> dict[str, tuple[str, CpuUse]]:
         """The features, each with the file and the place that use it first."""
@@ -81,7 +111,19 @@ class CpuNeeds(Struct, frozen=True, kw_only=True):
         """Where code stopped that may need more than a processor has."""
         if cpu.machine is self.machine and not cpu.is_complete:
             for name, file in self.files.items():
-                yield from (f"{name}: {place}" for place in file.unread)
+                for gap in file.unread:
+                    if gap.features is None or cpu.lacks(gap.features):
+                        yield f"{name}: {gap.place}"
+
+    def failing_operators(self, cpu: Cpu) -> dict[str, list[CpuUse]]:
+        """The operators that use what a processor lacks without asking, and where they do."""
+        if cpu.machine is not self.machine:
+            return {}
+        lacking = {
+            name: [use for use in reach.uses if cpu.lacks((use.feature,))]
+            for name, reach in (self.operators or {}).items()
+        }
+        return {name: uses for name, uses in lacking.items() if uses}
 
 
 def summary(machine: Machine, features: tuple[str, ...]) -> str:

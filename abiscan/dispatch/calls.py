@@ -7,6 +7,7 @@ do the work is followed to that operator (``delegates``).
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from typing import Final
 
@@ -98,9 +99,8 @@ def _list_available(table: DispatchTable, operator: str) -> str:
     names_all = table.release >= _NAMES_ALL
     keys = [
         table.printed_key(key)
-        for key, entry in table.row(operator).items()
-        if key != UNDEFINED
-        and (entry.source is not EntrySource.MISSING if names_all else entry.source is EntrySource.KERNEL)
+        for key, source in table.sources(operator).items()
+        if key != UNDEFINED and (source is not EntrySource.MISSING if names_all else source is EntrySource.KERNEL)
     ]
     return f"[{', '.join(keys)}]"
 
@@ -135,11 +135,11 @@ def find_delegates(table: DispatchTable, backend: str, names: Iterable[str]) -> 
             for name_of_base in by_base[_base_name(name)]
             if name_of_base != name and _has_out(operators[name_of_base])
         )
-        inputs = _inputs_of(operators[name])
+        inputs = _inputs_of(operators[name].schema)
         same = (
             name_of_base
             for name_of_base in out_variants
-            if inputs is not None and _inputs_of(operators[name_of_base]) == inputs
+            if inputs is not None and _inputs_of(operators[name_of_base].schema) == inputs
         )
         if (callee := next(same, None)) is not None:
             delegated[name] = callee
@@ -156,12 +156,14 @@ def _has_out(operator: Operator) -> bool:
     return operator.schema is not None and "!" in operator.schema.partition("*, ")[2].partition(" -> ")[0]
 
 
-def _inputs_of(operator: Operator) -> list[tuple[str, str]] | None:
+# Most schemas are the same in the release that an extension was built for.
+@functools.lru_cache(maxsize=4096)
+def _inputs_of(schema: str | None) -> tuple[tuple[str, str], ...] | None:
     """Return the arguments that are not outputs, by name and type; None if the schema cannot be parsed."""
-    if operator.schema is None:
+    if schema is None:
         return None
     try:
-        schema = FunctionSchema.parse(operator.schema)
+        parsed = FunctionSchema.parse(schema)
     except SchemaError:
         return None
-    return [(argument.name, str(argument.type)) for argument in schema.arguments if not argument.is_out]
+    return tuple((argument.name, str(argument.type)) for argument in parsed.arguments if not argument.is_out)

@@ -465,11 +465,14 @@ def is_of_syntax(problem: str) -> bool:
 
 
 def find_syntax_error(text: str) -> str | None:
-    """Return what torch says of a text that no release reads as a schema or a name; None for any other."""
+    """Return what torch says of a text that no release reads as a schema or a name; None for any other.
+
+    Empty where some release may read it that knows other types, None where all do.
+    """
     try:
         parse_name_or_schema(text)
     except SchemaError as error:
-        return str(error) if is_of_syntax(error.problem) else None
+        return str(error) if is_of_syntax(error.problem) else ""
     return None
 
 

@@ -144,10 +144,18 @@ class DispatchTable(Struct, frozen=True, dict=True):
                     fallbacks[key] = fallback
         return fallbacks
 
-    def row(self, operator: str) -> dict[str, TableEntry]:
-        """Compute all entries of an operator, by key, in torch's order."""
+    def sources(self, operator: str) -> Mapping[str, EntrySource]:
+        """The sources of all entries of an operator, by key, in torch's order."""
+        # They depend on nothing but the keys that have a kernel, which are the same for most operators.
         registered = self.kernels.get(operator, {})
-        return {key: self._compute_entry(registered, key) for key in self.keys}
+        keys = frozenset(registered)
+        if keys not in self._sources:
+            self._sources[keys] = {key: self._compute_entry(registered, key).source for key in self.keys}
+        return self._sources[keys]
+
+    @cached_property
+    def _sources(self) -> dict[frozenset[str | None], Mapping[str, EntrySource]]:
+        return {}
 
     def entry(self, operator: str, key: str) -> TableEntry:
         """Compute the entry that torch uses for an operator and a runtime key."""

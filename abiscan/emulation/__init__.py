@@ -45,6 +45,7 @@ __all__ = [
     "TorchRegistrations",
     "call_function",
     "call_operator",
+    "called_at_start",
     "cpu_at_load",
     "prepare",
     "recover",
@@ -67,8 +68,8 @@ def recover(
     :param facts: the result of ``file.facts()``
     :param argument_tail: ``sizeof(c10::Argument)`` in the torch that the object was built for, in bytes, less the name
         it begins with; None to tell it from the object, as far as that goes
-    :param syntax_error: what every torch says of a text that none reads as a schema, None for any other: where the code
-        catches that, it goes on
+    :param syntax_error: what every torch says of a text that none reads as a schema, empty where some may read it, None
+        for any other: where the code catches that, it goes on
     :returns: the registrations, with an ``EmulationGap`` for everything that could not be read; nothing in the file
         raises
     """
@@ -107,6 +108,16 @@ def call_operator(
     from abiscan.emulation import operator_calls
 
     return operator_calls.call(file, facts, operator, schema, argument_tail, siblings, abi_version)
+
+
+def called_at_start(file: ElfFile, facts: SharedObject) -> tuple[str, ...]:
+    """Find the imported functions that the static initialisers of an object call, whatever is not known, in order.
+
+    :param facts: what was read of it
+    """
+    from abiscan.emulation import recovery
+
+    return recovery.called_at_start(file, facts)
 
 
 def cpu_at_load(file: ElfFile, facts: SharedObject) -> CpuAtLoad:

@@ -92,6 +92,8 @@ class CalledFunctions:
             if stub >= 0:
                 self._links.add_stub(stub, slot)
         self._linkage = self._linkage_tables(stub for stub, _ in stubs)
+        self.stubs: Final = dict(stubs)
+        """Where calls of stubs lead, and the slot through which each jumps."""
         self._next: dict[int, Leads] = {}
         for segment in self._code:
             image.file.let_go(segment.offset, segment.offset + segment.file_size)

@@ -119,6 +119,19 @@ def _calls_of_stubs(data: memoryview, address: int, stubs: dict[int, str]) -> It
                 yield CallSite(start + (match.start() if is_jump else end), target, is_jump)
 
 
+def callers_of(image: Image, functions: Functions, targets: Iterable[int]) -> set[int]:
+    """The functions that call or jump to some addresses. Only of x86-64."""
+    wanted = dict.fromkeys(targets, "")
+    callers: set[int] = set()
+    for segment in image.file.segments if wanted else ():
+        if segment.flags & _PF_X:
+            for site in _calls_of_stubs(_bytes_of(image, segment), segment.address, wanted):
+                start = functions.containing(site.address if site.is_jump else site.address - 1)
+                if start is not None:
+                    callers.add(start)
+    return callers
+
+
 def _uses(pattern: re.Pattern[bytes], image: Image, segments: Iterable[Segment]) -> Iterator[tuple[int, int, int]]:
     """Where instructions may be that use a word in memory: their start, their end, the address of the word."""
     for segment in segments:

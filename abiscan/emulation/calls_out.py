@@ -24,11 +24,12 @@ class CallKind(enum.Enum):
 SOURCES: Final[Mapping[str, str]] = {
     "calendar": "C11, 7.27; glibc's `struct tm`",
     "cpython": "the C API of CPython, as pybind11 and generated modules use it",
+    "cxx_strings": "libstdc++'s `bits/basic_string.h`, `cow_string.h`",
     "error_codes": "libstdc++'s `<system_error>`; glibc's texts of errors",
     "exceptions": "Itanium C++ ABI, exception handling; libstdc++'s `<stdexcept>`, `functexcept.cc`, `eh_ptr.cc`",
     "gpu_runtime": "the registration functions that nvcc and hipcc emit calls of",
     "libc": "C11; POSIX.1-2017; Itanium C++ ABI, chapter 3",
-    "libstdcxx": "libstdc++'s `bits/basic_string.h`, `cow_string.h`, `stl_tree.h`, `hashtable_policy.h`, `<locale>`",
+    "libstdcxx": "libstdc++'s `bits/stl_tree.h`, `hashtable_policy.h`, `<locale>`",
     "numbers": "C11, 7.3, 7.12, 7.22; glibc's `random.c`",
     "paths": "libstdc++'s `bits/fs_path.h`, `fs_path.cc`, `fs_ops.cc`",
     "streams": "libstdc++'s `<ios>`, `<streambuf>`, `<sstream>`, `<fstream>`",
@@ -41,6 +42,7 @@ SOURCES: Final[Mapping[str, str]] = {
     "torch_stable": "`torch/csrc/inductor/aoti_torch/c/shim.h`, `torch/csrc/stable/c/shim.h`",
     "torch_types": "`ATen/core/jit_type.h`, `infer_schema.h`",
     "torch_values": "`ATen/core/ivalue_inl.h`, `List.h`",
+    "wide_characters": "C11, 7.29 and 7.30",
 }
 """Whose semantics the doubles of a module have."""
 
@@ -49,15 +51,18 @@ _ALONE: Final = "nothing else runs at the same time"
 _NO_FILES: Final = "no file is open"
 
 HARMLESS: Final[Mapping[str, str]] = {
+    "cxx_strings._construct_allocator": "an allocator has no contents",
+    "cxx_strings._nothing": _NEVER_REUSED,
+    "cxx_strings._release": "a string may keep room that it does not need",
     "error_codes._keep": "categories live as long as the process",
     "exceptions._count": _NEVER_REUSED,
     "exceptions._destroy_torch_error": _NEVER_REUSED,
     "exceptions._free": _NEVER_REUSED,
     "libc._leave_guard": "the guard of the object is as it was",
     "libc._succeed": _ALONE,
-    "libc._thread": "there is one thread at a time, and any number will do",
+    "libc._flush": "what is printed is lost",
+    "libstdcxx._keep_memory": _NEVER_REUSED,
     "libstdcxx._facet_number": "all facets of the classic locale are in one place here",
-    "libstdcxx._nothing": _NEVER_REUSED,
     "libstdcxx._nothing_to_do": "the tables of the facet are complete",
     "streams._close": _NO_FILES,
     "streams._destroy": _NEVER_REUSED,
@@ -72,13 +77,43 @@ HARMLESS: Final[Mapping[str, str]] = {
 }
 """Doubles that do nothing, by module and function, and why that cannot decide."""
 
+_IN_SYSTEM_FOLDER: Final = "whether there is a file in a folder that every system has, such as `/proc`"
+
 PARTLY_UNKNOWN: Final[Mapping[str, str]] = {
+    "exceptions._torch_error_text": "which functions had been called, in `what()` of a `c10::Error`",
     "exceptions._cast": "a `dynamic_cast` to or from a class that no file has",
+    "libc._auxiliary_value": "features of a processor of x86-64, and addresses",
+    "libc._directory": "the working directory",
+    "libc._processors": "how many processors there are",
+    "libc._system_value": "`sysconf`, but for the size of a page",
     "numbers._of_long": "functions of `long double` on aarch64",
-    "streams._put_other": "a `long double` or an address that a stream prints",
     "numbers._random": "`rand` without `srand`: others may have asked before",
+    "paths._absolute": "the working directory",
+    "paths._folder_of_temporary_files": "`TMPDIR`, where the code has set it",
+    "paths._open_directory": _IN_SYSTEM_FOLDER,
+    "paths._operate": _IN_SYSTEM_FOLDER,
+    "paths._remove": _IN_SYSTEM_FOLDER,
+    "paths._working_directory": "the working directory",
+    "streams._construct_file": _IN_SYSTEM_FOLDER,
+    "streams._file_buffer": _IN_SYSTEM_FOLDER,
+    "streams._open": _IN_SYSTEM_FOLDER,
+    "streams._put_other": "a `long double` or an address that a stream prints",
+    "system._fork": "the number of the new process",
+    "system._find_symbol": "`dlsym` for a function without a double",
+    "system._no_file": _IN_SYSTEM_FOLDER,
+    "system._no_file_behind": _IN_SYSTEM_FOLDER,
+    "system._no_object": _IN_SYSTEM_FOLDER,
+    "system._open_library": "libraries that a process with torch has, and files in folders that every system has",
+    "system._set_locale": "the locale of characters, and whether there is another than C",
+    "system._status": _IN_SYSTEM_FOLDER,
     "system._system": "all of `uname` but the system and the machine",
+    "system._try_to_lock": "who has a lock for readers and writers",
+    "system._variable": "the value of `HOME` and `PATH`, and whether variables of a login are set",
+    "wide_characters._change_case": "of wide characters that are not ASCII",
+    "wide_characters._is_of_class": "of wide characters that are not ASCII",
+    "wide_characters._same_code": "of characters that are not ASCII",
     "system._which_library": "the file and the address that `dladdr` finds",
+    "system._why": "the text of `dlerror`, and whether there is one",
 }
 """What doubles give that nobody knows, by module and function."""
 

@@ -1,18 +1,19 @@
 """The machine that an initialiser finds: an ordinary one, on which the answers of the system are these.
 
 =============================  ===========================================================================
-environment variables          ``HOME=/root``, ``PATH``, ``LANG=C.UTF-8``, ``USER=root``, ``PWD=/``, and what
-                               the code itself sets; no others
-files                          none can be opened, found or listed; the working directory is ``/``
-libraries                      ``dlopen`` finds none, ``dlsym`` nothing, ``dladdr`` does not know an address
-processors                     four, x86-64 without optional features, pages of 4 KiB
+environment variables          ``HOME`` and ``PATH`` are set, and what the code itself sets; no others, but
+                               whether those are that a login sets is not known
+files                          none, but in the folders that every system has anything may be
+libraries                      ``dlopen`` finds none but those of every process, of which nothing is known;
+                               ``dlsym`` finds what has a double; ``dladdr`` does not know an address
+processors                     some, x86-64 without optional features, pages of 4 KiB
 devices                        no CUDA device, nor any other accelerator
 system                         Linux; ``isatty`` is false; the time zone is UTC, the locale that of C
 =============================  ===========================================================================
 
-What differs from one run to the next has no answer here: the time, identifiers of processes and users, random numbers,
-the name of the machine. An initialiser that ends the process after it has asked for any of this may not do so
-elsewhere.
+What differs from one machine or run to the next has no answer here: the value of a variable, the working directory, how
+many processors there are, the time, identifiers of processes and users, random numbers, the name of the machine. An
+initialiser that ends the process after it has asked for any of this may not do so elsewhere.
 """
 
 from __future__ import annotations
@@ -24,10 +25,20 @@ from abiscan.regex import regex
 VARIABLES: Final = {
     b"HOME": b"/root",
     b"PATH": b"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-    b"LANG": b"C.UTF-8",
-    b"USER": b"root",
-    b"PWD": b"/",
 }
+OF_A_LOGIN: Final = frozenset(
+    b"_ DISPLAY EDITOR HOSTNAME LANG LANGUAGE LC_ALL LC_CTYPE LD_LIBRARY_PATH LOGNAME MAIL OLDPWD PWD PYTHONPATH SHELL"
+    b" SHLVL TERM TMP TMPDIR TZ USER".split()
+)
+"""Variables that are set on some machines and not on others."""
+
+_FOLDERS: Final = regex(
+    rb"/+(?:(?:bin|boot|dev|etc|home|lib|lib32|lib64|libx32|media|mnt|opt|proc|root|run|sbin|srv|sys|tmp|usr|var)(?:/.*)?)?"
+    rb"|(?:\.{1,2}/+)*\.{1,2}/*"
+)
+_OF_EVERY_PROCESS: Final = regex(
+    rb"(?:.*/)?(?:ld-linux[\w-]*|lib(?:c|m|dl|rt|pthread|util|resolv|stdc\+\+|gcc_s|gomp|z|torch\w*|c10\w*|shm|python3[\w.]*))\.so[.\d]*"
+)
 
 # Functions whose answers are those of a machine, and none of the language: the doubles of all others, but for torch's
 # and Python's, do what the real ones do anywhere.
@@ -43,6 +54,16 @@ _FAITHFUL: Final = regex(
     r"|_ZN3c106detail(?:\d+torch(?:CheckFail|InternalAssertFail)|12infer_schema)|_ZNK?3c10\d+\w*Error"
     r"|_ZN3c10\d+\w+Type(?:3get|\d+of)|aoti_torch_library_|torch_library_"
 )
+
+
+def may_exist(path: bytes) -> bool:
+    """Whether nobody knows if there is a file at ``path``: it is in a folder that every system has, or is one."""
+    return _FOLDERS.fullmatch(path) is not None
+
+
+def may_be_loaded(library: bytes) -> bool:
+    """Whether ``dlopen`` may find a library: it is one that a process with torch has, or a file that may exist."""
+    return _OF_EVERY_PROCESS.fullmatch(library) is not None or (b"/" in library and may_exist(library))
 
 
 def asks_machine(function: str) -> bool:

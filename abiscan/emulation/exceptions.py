@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from abiscan.binary.mangling import demangle_type
 from abiscan.emulation.arch import Arch
 from abiscan.emulation.emulator import CANARY, RETURN, Emulator, Stop
-from abiscan.emulation.frames import FrameEntry, Frames, FrameState, Landing
 from abiscan.emulation.loader import Image
 from abiscan.emulation.type_information import TypeInformation
+
+if TYPE_CHECKING:
+    from abiscan.emulation.frames import FrameEntry, Frames, FrameState, Landing
 
 HEADER_SIZE: Final = 128
 UNWIND_HEADER: Final = 32  # sizeof(_Unwind_Exception), the last part of the header
@@ -231,6 +233,8 @@ class Exceptions:
 
     def _walk(self, state: FrameState) -> Iterator[_Frame]:
         """The frames, the innermost first, up to where no call frame information leads on."""
+        from abiscan.emulation.frames import FrameState
+
         machine = self._process.machine
         depth = machine.depth
         for _ in range(_MAX_FRAMES):
@@ -269,6 +273,8 @@ class Exceptions:
             return list(self._walk(self.state_of(call)))
 
     def _frames_of(self, image: Image) -> Frames | None:
+        from abiscan.emulation.frames import Frames
+
         if image.base not in self._frames:
             header = image.frame_header
             stack = self._process.arch.dwarf_stack_pointer
@@ -277,6 +283,8 @@ class Exceptions:
 
     def state_of(self, call: _Call) -> FrameState:
         """The registers where the called function returns to."""
+        from abiscan.emulation.frames import FrameState
+
         arch, vm = self._process.arch, self._process.machine.vm
         registers = {number: int(vm.reg_read(name)) for number, name in enumerate(arch.dwarf)}
         registers[arch.dwarf_stack_pointer] = arch.stack_after_return(vm)

@@ -43,6 +43,7 @@ _LONGEST_ARRAY: Final = 1 << 19  # of initialisers, in bytes
 # Module numbers for __tls_get_addr: offsets count from the object's own block, or from the thread pointer.
 OWN_MODULE, OTHER_MODULE = 1, 2
 
+_WEAK: Final = 2  # STB_WEAK
 _UNIQUE: Final = 10  # STB_GNU_UNIQUE
 # Weak references that nothing on a modern system defines: ld.so leaves zero, and the code tests for it.
 _NEVER_DEFINED: Final = frozenset(
@@ -53,7 +54,8 @@ _NEVER_DEFINED: Final = frozenset(
 class Symbol(NamedTuple):
     """An entry of the dynamic symbol table. ``value`` is an address in the file's own space.
 
-    ``unique`` tells that the process has one definition at most (``STB_GNU_UNIQUE``).
+    ``unique`` tells that the process has one definition at most (``STB_GNU_UNIQUE``), ``weak`` that it need not have
+    one.
     """
 
     name: str
@@ -62,6 +64,7 @@ class Symbol(NamedTuple):
     type: int
     defined: bool
     unique: bool = False
+    weak: bool = False
 
 
 class Slots(NamedTuple):
@@ -116,6 +119,10 @@ class Image:
         self.base = 0 if file.is_fixed else BASE + number * SPACING
         self.module = OWN_MODULE if not number else OTHER_MODULE + number
         self._tls_taken = tls_taken
+        self.may_lack: Callable[[str], bool] = lambda _: False
+        """Whether nobody knows if the process has a function or datum that may be missing."""
+        self.unknown_words: list[tuple[int, str]] = []  # where the addresses of those go, in pages that were asked for
+        self._lacking: dict[int, str] = {}  # those, by the number of the symbol
         self.patches: dict[int, bytes] = {}  # code that replaces the object's own, by emulated address
         self._arch = arch
         self._bind, self._bind_tls, self._resolver = bind, bind_tls, resolver
@@ -196,7 +203,7 @@ class Image:
         if index not in self._symbols:
             name_at, info, _, section, value, size = _SYMBOL.unpack_from(self._symbol_table, index * _SYMBOL.size)
             self._symbols[index] = Symbol(
-                self._name(name_at), value, size, info & 0xF, section != 0, info >> 4 == _UNIQUE
+                self._name(name_at), value, size, info & 0xF, section != 0, info >> 4 == _UNIQUE, info >> 4 == _WEAK
             )
         return self._symbols[index]
 
@@ -311,14 +318,23 @@ class Image:
                 store(content, place, value & _WORD)
             else:
                 self._patch(content, place, value)
+            if number in self._lacking:
+                self.unknown_words.append((base + words[at], self._lacking[number]))
 
     def _address_of(self, index: int) -> int:
         """The address for a reference to a symbol of the table; the most common case does not need its name."""
         if index not in self._addresses:
             _, info, _, section, value, _ = _SYMBOL.unpack_from(self._symbol_table, index * _SYMBOL.size)
             is_defined = section and info & 0xF != _STT_GNU_IFUNC
-            self._addresses[index] = self.base + value if is_defined else self.address_of(self.symbol(index))
+            self._addresses[index] = self.base + value if is_defined else self._import(index)
         return self._addresses[index]
+
+    def _import(self, index: int) -> int:
+        symbol = self.symbol(index)
+        if symbol.weak and not symbol.defined and symbol.name not in _NEVER_DEFINED and self.may_lack(symbol.name):
+            self._lacking[index] = symbol.name
+            return 0
+        return self.address_of(symbol)
 
     def _relocate(self, content: bytearray, at: int, kind: int, symbol_index: int, addend: int) -> None:
         arch = self._arch

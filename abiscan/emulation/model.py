@@ -221,7 +221,8 @@ class EmulationGap(Struct, frozen=True, kw_only=True):
     Of a function that was ``started`` and did not get to its end, ``address`` is the program counter, or, where it
     stopped in an imported function, where that would have returned to. ``called`` is that function, or the one called
     last, if that has no double and so just returned zero. ``lost`` counts the calls that register and that it did not
-    get to, by what they register. ``ends`` tells that the process may end there, while the object is loaded.
+    get to, by what they register. ``ends`` tells that the process may end there, while the object is loaded, or behind
+    that place, in what would have been registered.
     """
 
     stage: str

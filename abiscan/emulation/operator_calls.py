@@ -108,7 +108,7 @@ class _Caller:
         if len(kernels) != 1:
             return NotRun(reason=f"it has {len(kernels)} kernels")
         result: int | bool | str | NotRun | None
-        kernel, self._process.called = recorder.kernels[kernels[0]], set()
+        kernel, self._process.called = recorder.kernels[kernels[0]], {}
         unboxed = self._recovery.state.unboxed.get(kernels[0])
         if kernel.abi_version is not None and kernel.functions:
             result = self._stable(kernel.functions[0] + BASE, returns)
@@ -124,7 +124,7 @@ class _Caller:
         if address is None:
             return NotRun(reason="the function is not there")
         self._initialise()
-        self._process.called = set()
+        self._process.called = {}
         result = _of_type(self._run(address + BASE), returns)
         return self._unless_unknown(result, "it")
 

@@ -41,10 +41,14 @@ from abiscan.regex import regex
 
 Double = Callable[["Call"], "int | None"]
 
+ADDRESS_OF: Final = "&"
+"""Before the name of a function: not what it returns is meant, but whether the process has it."""
+
 _THREAD_POINTER: Final = HEAP_BASE + 0x10_0000  # the heap proper starts above the thread's block
 _HEAP_START: Final = HEAP_BASE + 0x20_0000
 _HEAP_END: Final = HEAP_BASE + HEAP_SIZE
 _HEAP_TOP: Final = HEAP_BASE  # holds the address of the first free byte
+_MOST_TLS: Final = 0x8_0000  # bytes of thread-local variables
 _BETWEEN: Final = 16  # bytes between allocations, in which each has its size before it
 _MAX_ALLOCATION: Final = 0x1000_0000
 _VTABLE_FUNCTIONS: Final = IMPORT_SLOT // 8 - 2
@@ -65,6 +69,9 @@ _WITHOUT_EFFECT: Final = (
 )
 # Functions whose doubles keep what they are given where no instruction sees it.
 _KEEPS: Final = regex(r"_ZN[KR]*(5torch|3c10|2at)|aoti_torch|torch_|_?Py|__(cuda|hip)")
+# What is there in every process with torch and Python.
+_OF_EVERY_PROCESS: Final = regex(r"_Z|_?Py|_?_?pthread_|__cxa_|_Unwind_|__(?:cuda|hip)|aoti_|torch_|c10_")
+_WORD_SIZE: Final = 8
 _DOUBLE: Final = 64  # bits
 _STREAM_TABLE: Final = 24
 
@@ -98,8 +105,11 @@ class EmulatedProcess:
         # Stands for each std::string that cannot be read; None where that ends the function.
         self.unknown_text: bytes | None = None
         self.environment = dict(VARIABLES)
+        self.own_variables: set[bytes] = set()  # of the environment, that the code itself has set or removed
         self.random_numbers: Iterator[int] | None = None  # of rand(), None where others may have asked before
         self._threads = 1
+        self.thread = 1  # the one that runs
+        self.thread_results: dict[int, int] = {}
         self.locale = 0
         self.character_tables: dict[str, int] = {}  # of <ctype.h>, by the function that locates each
         self.capsules: dict[int, int] = {}
@@ -110,7 +120,8 @@ class EmulatedProcess:
         self.decisions: list[AnswerDecision] = []
         self.decided_at: int | None = None  # what ``count`` was at the first of them
         self.count: Callable[[], int] = lambda: 0
-        self.called: set[str] = set()  # the imports that were called
+        self.called: dict[str, None] = {}  # the imports that were called, in order
+        self._called_before: tuple[str, ...] | None = None
         self.calls = 0
         self.call_limit = 0
         self.heap_limit = _HEAP_END
@@ -125,7 +136,12 @@ class EmulatedProcess:
             binders = (self.bind, self._bind_tls, self._bind_resolver)
             self.images.append(Image(each, self.arch, *binders, number=number, tls_taken=taken))
         self.image = self.images[0]
+        for image in self.images:
+            image.may_lack = self._may_lack
         self._native = self._set_up_code()
+        if any(image.mentions(b"pthread_mutex_trylock") for image in self.images):
+            for name in ("pthread_mutex_lock", "pthread_mutex_unlock"):
+                self.ask_double(name)  # who has a mutex is then of interest
         self._set_up_thread()
         for address, value in shared_ids(self.image):
             self.machine.set_word(address, value)
@@ -198,6 +214,11 @@ class EmulatedProcess:
             return False
         content, writable, executable = loaded
         self.machine.map_page(address, content, writable=writable, executable=executable)
+        if image is not None and image.unknown_words:
+            taint = self.machine.taint
+            for at, name in image.unknown_words:
+                taint.mark(at, _WORD_SIZE, taint.answer(ADDRESS_OF + name, at))
+            image.unknown_words.clear()
         return True
 
     def _set_up_code(self) -> dict[str, int]:
@@ -222,10 +243,14 @@ class EmulatedProcess:
         machine.vm.reg_write(self.arch.thread_pointer, _THREAD_POINTER)
         machine.set_word(_THREAD_POINTER, _THREAD_POINTER)  # %fs:0 holds the thread pointer itself
         machine.set_word(_THREAD_POINTER + 0x28, CANARY)
+        self._set_up_variables()
+
+    def _set_up_variables(self) -> None:
+        """Thread-local variables as they are at first."""
         for image in self.images:
-            if image.tls is not None and image.tls_end < 0x8_0000:
-                initial = image.file.data[image.tls.offset : image.tls.offset + image.tls.file_size]
-                machine.write(_THREAD_POINTER + image.tls_start, bytes(initial))
+            if image.tls is not None and image.tls_end < _MOST_TLS:
+                initial = bytes(image.file.data[image.tls.offset : image.tls.offset + image.tls.file_size])
+                self.machine.write(_THREAD_POINTER + image.tls_start, initial.ljust(image.tls.size, b"\0"))
 
     def thread_variable(self, module: int, offset: int) -> int:
         """The address of a thread-local variable, from the two words that ``__tls_get_addr`` is given."""
@@ -240,6 +265,26 @@ class EmulatedProcess:
         """The number of a new thread; the one that everything else runs in has number 1."""
         self._threads += 1
         return self._threads
+
+    def run_thread(self, number: int, function: int, argument: int) -> None:
+        """Run a new thread to its end, with thread-local variables of its own."""
+        machine, before = self.machine, self.thread
+        places = [
+            (_THREAD_POINTER + image.tls_start, image.tls.size, image)
+            for image in self.images
+            if image.tls is not None and image.tls_end < _MOST_TLS
+        ]
+        with machine.taint.unseen():
+            saved = [machine.read(at, size) for at, size, _ in places]
+            self._set_up_variables()
+        self.thread = number
+        try:
+            self.thread_results[number] = machine.call(function, argument, is_thread=True)
+        finally:
+            self.thread = before
+        with machine.taint.unseen():
+            for (at, _, _), content in zip(places, saved, strict=True):
+                machine.write(at, content)
 
     # Objects
 
@@ -304,9 +349,17 @@ class EmulatedProcess:
 
     # Imports
 
+    def _may_lack(self, name: str) -> bool:
+        """Whether nobody knows if a function is there that need not be."""
+        return not (_OF_EVERY_PROCESS.match(name) or self.has_double(name) or self._definition(name))
+
     def ask_double(self, name: str) -> None:
         """Call the double of a function of which the code alone would do, since what it is given is recorded."""
         self._native.pop(name, None)
+
+    def has_double(self, name: str) -> bool:
+        """Whether what the function ``name`` does is known."""
+        return name in self._native or self._find_double(name) is not None
 
     def bind(self, name: str) -> int:
         """The address of the import slot for ``name``."""
@@ -345,13 +398,16 @@ class EmulatedProcess:
             self.machine.write(slot, struct.pack(f"<{len(words)}q", *words))
         elif name.startswith("_ZTV") and name[4:] in (*BASES, ROOT):
             inner = name[5:-1] if name[4] == "N" else name[4:]
-            members = (
+            members: tuple[str, ...] = (
                 f"_ZN{inner}D1Ev",
                 f"_ZN{inner}D0Ev",
                 f"_ZNK{inner}4whatEv",
                 f"_ZNK{inner}22what_without_backtraceEv",
             )
             self.machine.write(slot, struct.pack("<6Q", 0, self.bind("_ZTI" + name[4:]), *map(self.bind, members)))
+        elif name.startswith("_ZTVNSt3pmr"):  # two destructors, then these
+            members = tuple(f"pmr {member}" for member in ("destroy", "delete", "allocate", "deallocate", "is equal"))
+            self.machine.write(slot, struct.pack("<7Q", 0, self.bind("_ZTI" + name[4:]), *map(self.bind, members)))
         elif name.startswith("_ZTV"):
             functions = [0, self.bind("_ZTI" + name[4:])]
             functions += [self.bind("virtual function of " + name)] * _VTABLE_FUNCTIONS
@@ -387,7 +443,7 @@ class EmulatedProcess:
             name = name.removeprefix(_DOUBLE_OF)
             found = self._doubles[address] = (name, self._find_double(name))
         name, double = found
-        self.called.add(name)
+        self.called[name] = None
         call = Call(self, name)
         self.answered_with_zero = name if double is None else None
         if self.image_at(call.return_address) is not None:
@@ -422,7 +478,13 @@ class EmulatedProcess:
     def _decide(self, decision: AnswerDecision) -> None:
         if self.decided_at is None:
             self.decided_at = self.count()
+            self._called_before = tuple(self.called)
         self.decisions.append(decision)
+
+    @property
+    def surely_called(self) -> tuple[str, ...]:
+        """The imports that were called before something was decided that is not known here."""
+        return tuple(self.called) if self._called_before is None else self._called_before
 
     def _answer(self, call: Call) -> int:
         """The label of what a function without a double returns and writes: zero, and nothing."""
@@ -467,6 +529,17 @@ class Call:
     def answer_is_unknown(self) -> None:
         """What is returned is not known, after all."""
         self.machine.taint.read |= self.machine.taint.answer(self.name, self.return_address)
+
+    def outcome_is_unknown(self, how: str) -> None:
+        """Something is decided here and now by what is not known."""
+        taint = self.machine.taint
+        taint.decide(taint.answer(self.name, self.return_address), self.return_address, how)
+
+    def store_unknown(self, data: bytes) -> int:
+        """The address of a fresh copy of ``data``, which is known to be there, while its content is not."""
+        address = self.process.store(data)
+        self.machine.taint.mark(address, len(data), self.machine.taint.answer(self.name, self.return_address))
+        return address
 
     @property
     def result(self) -> int:
@@ -534,6 +607,13 @@ class Call:
         arch = self.process.arch
         content = int.from_bytes(self.packed(value, bits), "little")
         self.machine.vm.reg_write(arch.number_part(arch.number_registers[0]), content)
+
+    def give_numbers(self, *values: float) -> None:
+        """Set the result of a function that returns several ``double``: a ``double _Complex``."""
+        arch = self.process.arch
+        for name, value in zip(arch.number_registers, values, strict=False):
+            content = int.from_bytes(self.packed(value, _DOUBLE), "little")
+            self.machine.vm.reg_write(arch.number_part(name), content)
 
     def give_second(self, value: int) -> None:
         """Set the second word of a result of two words, in registers."""

@@ -8,8 +8,9 @@ import itertools
 import operator
 import struct
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final, TypeAlias
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,13 +18,13 @@ from msgspec.structs import replace
 from abiscan.binary import registration_api as api
 from abiscan.binary.elf import ElfFile, Machine, SharedObject
 from abiscan.binary.mangling import demangle
-from abiscan.cpu.needs import CpuAtLoad
-from abiscan.emulation.call_graph import CalledFunctions, CallGraph
+from abiscan.cpu.needs import CpuAtLoad, CpuGap
 from abiscan.emulation.call_sites import CallSite, Functions, find_call_sites
 from abiscan.emulation.cpu_uses import CpuUses
 from abiscan.emulation.doubles import finder
 from abiscan.emulation.doubles.calendar import CALENDAR
 from abiscan.emulation.doubles.cpython import CPYTHON, fill_datum, module_functions, new_module
+from abiscan.emulation.doubles.cxx_strings import CXX_STRINGS
 from abiscan.emulation.doubles.error_codes import ERROR_CODES
 from abiscan.emulation.doubles.exceptions import EXCEPTIONS
 from abiscan.emulation.doubles.gpu_runtime import GPU_RUNTIME, GpuKernels
@@ -36,6 +37,7 @@ from abiscan.emulation.doubles.system import SYSTEM
 from abiscan.emulation.doubles.torch import torch_doubles
 from abiscan.emulation.doubles.torch_lookups import function_called
 from abiscan.emulation.doubles.torch_registries import FilledRegistries
+from abiscan.emulation.doubles.wide_characters import WIDE_CHARACTERS
 from abiscan.emulation.emulator import Stop
 from abiscan.emulation.environment import asks_machine, is_as_in_torch
 from abiscan.emulation.exceptions import ProcessTermination
@@ -43,7 +45,7 @@ from abiscan.emulation.loader import Image
 from abiscan.emulation.lookups import LookupReader, imported_operators
 from abiscan.emulation.model import EmulationGap, Library, LibraryKind, Lookup, Phase, Registrations
 from abiscan.emulation.named_data import data_of
-from abiscan.emulation.process import Double, EmulatedProcess
+from abiscan.emulation.process import ADDRESS_OF, Double, EmulatedProcess
 from abiscan.emulation.processor import AccessError
 from abiscan.emulation.recorder import NAMESPACE_SEPARATOR, Recorder
 from abiscan.emulation.taint import AnswerDecision
@@ -51,6 +53,9 @@ from abiscan.emulation.torch_state import TorchState
 from abiscan.emulation.tracing import traced
 from abiscan.errors import NotElfError
 from abiscan.regex import regex
+
+if TYPE_CHECKING:
+    from abiscan.emulation.call_graph import CallGraph
 
 _STAGE: Final = "emulation"
 _INSTRUCTIONS_PER_FUNCTION: Final = 20_000_000
@@ -115,14 +120,53 @@ def cpu_at_load(file: ElfFile, facts: SharedObject) -> CpuAtLoad:
     try:
         recovery = Recovery(file, facts, None)
     except DAMAGE as error:
-        return CpuAtLoad(unread=(f"damaged: {error}",))
+        return CpuAtLoad(unread=(CpuGap(place=f"damaged: {error}"),))
     recovery.most_memory = _HEAP_OF_LIBRARIES
     with contextlib.closing(recovery):
         with recovery.reported():
             recovery.initialise()
             recovery.initialise_modules()
-        unread = dict.fromkeys(map(_in_words, recovery.gaps))
-        return CpuAtLoad(uses=tuple(recovery.cpu.uses.values()), unread=tuple(unread))
+        uses, image = recovery.cpu.uses, recovery.process.image
+        initialisers = {address - image.base for address in image.initialisers()}
+        unread = _cpu_gaps(file, facts, recovery.gaps, initialisers, uses.keys())
+        return CpuAtLoad(uses=tuple(uses.values()), unread=unread)
+
+
+def _cpu_gaps(
+    file: ElfFile,
+    facts: SharedObject,
+    gaps: Sequence[EmulationGap],
+    initialisers: Container[int],
+    used: AbstractSet[str],
+) -> tuple[CpuGap, ...]:
+    """Where code stopped that may use more: what an initialiser leads to, or anything if a module's code stopped."""
+    if not gaps:
+        return ()
+    from abiscan.emulation.cpu_reach import features_in, reached_features
+
+    every = features_in(file, facts.machine)
+    found: dict[CpuGap, None] = {}
+    for gap in gaps:
+        features = every
+        if gap.started is not None and gap.started in initialisers and (every is None or every - used):
+            (reach,) = reached_features([file], facts.machine, [[gap.started]])
+            features = frozenset(use.feature for use in reach.uses) if reach and reach.is_whole else every
+        left = None if features is None else tuple(sorted(features - used))
+        if left is None or left:
+            found[CpuGap(place=_in_words(gap), features=left)] = None
+    return tuple(found)
+
+
+def called_at_start(file: ElfFile, facts: SharedObject) -> tuple[str, ...]:
+    """Find the imported functions that static initialisers call: see ``abiscan.emulation``."""
+    try:
+        recovery = Recovery(file, facts, None)
+    except DAMAGE:
+        return ()
+    with contextlib.closing(recovery):
+        with recovery.reported():
+            recovery.initialise()
+        return recovery.process.surely_called
 
 
 def _in_words(gap: EmulationGap) -> str:
@@ -144,10 +188,13 @@ def _registered_otherwise(
 
 def _dependence(decision: AnswerDecision, image: Image) -> EmulationGap:
     found = decision.source
+    name = demangle(found.function.removeprefix(ADDRESS_OF))
+    is_address = found.function.startswith(ADDRESS_OF)
+    what = f"whether anything defines {name}" if is_address else f"what {name} returns"
     address = found.address - image.base if image.contains(found.address) else None
     return EmulationGap(
         stage=_STAGE,
-        reason=f"what is registered may depend on what {demangle(found.function)} returns, which is not known here",
+        reason=f"what is registered may depend on {what}, which is not known here",
         address=address,
         symbol=None if address is None else image.nearest_symbol(address),
         called=found.function,
@@ -185,6 +232,7 @@ class Recovery:
         self.asked: list[Asked] = []
         self.doubtful_from: int | None = None
         self.in_static: tuple[object, ...] = ()
+        self.in_load: set[int | None] = set()  # the static initialisers that were started
         self.not_executed: list[CallSite] = []
         self.most_instructions = _INSTRUCTIONS_PER_FUNCTION
         self.most_memory = _HEAP_PER_FUNCTION
@@ -207,9 +255,11 @@ class Recovery:
                 EXCEPTIONS,
                 LIBC,
                 NUMBERS,
+                WIDE_CHARACTERS,
                 CALENDAR,
                 ERROR_CODES,
                 STREAMS,
+                CXX_STRINGS,
                 LIBSTDCXX,
                 PATHS,
                 SYSTEM,
@@ -272,9 +322,7 @@ class Recovery:
         self.process.machine.taint.is_off = True  # from here on arguments mean nothing
         # What another initialiser gets to is not lost; what a function does with meaningless arguments does not count.
         self.not_executed = [site for site in registering if not self.is_executed(site)]
-        self.gaps = [
-            gap if gap.started is None else replace(gap, lost=self.lost(gap, gap.started)) for gap in self.gaps
-        ]
+        self.gaps = [gap if gap.started is None else self.with_lost(gap, gap.started) for gap in self.gaps]
         if self.missing(registering):
             self.recorder.phase = Phase.ON_CALL
             self.emulate_callers(registering)
@@ -285,6 +333,7 @@ class Recovery:
     def initialise(self) -> None:
         """Run the static initialisers."""
         for address in self.process.image.initialisers():
+            self.in_load.add(self.own(address))
             self.run_part(functools.partial(Recovery.emulate, address=address), self.own(address))
         self.in_static = self.recorder.since((0,) * len(self.recorder.marks()))
 
@@ -416,8 +465,8 @@ class Recovery:
         """Run one function to its end and return its result; None, and a gap, if it does not finish."""
         result = self.attempt(address, arguments, self.most_instructions)
         if isinstance(result, Stop):
-            ends = isinstance(result, ProcessTermination) and self.is_as_in_torch()
-            if isinstance(result, ProcessTermination) and ends and self.is_everywhere_so():
+            ends = isinstance(result, ProcessTermination) and self.recorder.phase is Phase.STATIC_INIT
+            if isinstance(result, ProcessTermination) and self.is_as_in_torch() and self.is_everywhere_so():
                 ends = False
                 symbol = None if (at := self.own(result.address)) is None else self.process.image.nearest_symbol(at)
                 self.recorder.end(result.reason.removeprefix("the code "), result.text, symbol)
@@ -564,6 +613,11 @@ class Recovery:
             )
         )
 
+    def with_lost(self, gap: EmulationGap, started: int) -> EmulationGap:
+        """A gap with what was lost; a static initialiser may end the process where it registers what was not seen."""
+        lost = self.lost(gap, started)
+        return replace(gap, lost=lost, ends=gap.ends or bool(lost and started in self.in_load))
+
     def lost(self, gap: EmulationGap, started: int) -> tuple[tuple[str, int], ...]:
         """The calls that register in the functions which the one that stopped leads to, and that nothing executed.
 
@@ -595,6 +649,8 @@ class Recovery:
 
     @functools.cached_property
     def _calls(self) -> CallGraph:
+        from abiscan.emulation.call_graph import CalledFunctions, CallGraph
+
         return CallGraph([CalledFunctions(self.process.image, self.facts.machine, _MOST_CODE)])
 
     def own(self, address: int) -> int | None:

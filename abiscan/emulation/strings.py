@@ -10,12 +10,13 @@ from __future__ import annotations
 import struct
 from typing import Final, Protocol
 
-from abiscan.emulation.emulator import Stop
+from abiscan.emulation.emulator import Emulator, Stop
 from abiscan.emulation.process import EmulatedProcess
 
 _LOCAL_CAPACITY: Final = 15
 _MAX_LENGTH: Final = 1 << 24
 REP_SIZE: Final = 24
+_WIDE: Final = 4
 EMPTY_REP: Final = "_ZNSs4_Rep20_S_empty_rep_storageE"
 
 
@@ -77,6 +78,33 @@ class _Cow:
 
 CXX11: Final = _Cxx11()
 COW: Final = _Cow()
+
+
+def decoded(data: bytes, width: int) -> str:
+    """The text of units of a byte or of four, one character for each.
+
+    :raises ValueError: one of them is no character
+    """
+    return data.decode("latin-1") if width == 1 else data.decode("utf-32-le", "surrogatepass")
+
+
+def encoded(text: str, width: int) -> bytes:
+    """The units of a text."""
+    return text.encode("latin-1") if width == 1 else text.encode("utf-32-le", "surrogatepass")
+
+
+def wide_text(machine: Emulator, address: int) -> str:
+    """The ``wchar_t`` from ``address`` up to a zero.
+
+    :raises Stop: nothing is there, or no zero for long
+    """
+    found = bytearray()
+    while (unit := machine.read(address + len(found), _WIDE)) != bytes(_WIDE):
+        found += unit
+        if len(found) > _MAX_LENGTH:
+            raise Stop(f"string of more than {_MAX_LENGTH} bytes", machine.vm.pc)
+    return decoded(bytes(found), _WIDE)
+
 
 _CXX11_MARK: Final = "__cxx11"
 _COW_ENDINGS: Final = ("RKSs", "OSs", "ESs", "RSs", "KSs")

@@ -20,6 +20,7 @@ from abiscan.binary import registration_api as api
 from abiscan.binary.elf import ElfFile, Machine
 from abiscan.emulation.doubles import finder
 from abiscan.emulation.doubles.cpython import CPYTHON, fill_datum
+from abiscan.emulation.doubles.cxx_strings import CXX_STRINGS
 from abiscan.emulation.doubles.exceptions import EXCEPTIONS
 from abiscan.emulation.doubles.libc import LIBC
 from abiscan.emulation.doubles.libstdcxx import LIBSTDCXX
@@ -115,7 +116,7 @@ class _TorchProcess:
         self.gaps: list[EmulationGap] = []
         self._find: dict[str, Double | None] = {}
         first, *others = files.values()
-        self._lookup = finder((EXCEPTIONS, LIBC, NUMBERS, STREAMS, LIBSTDCXX, PATHS, SYSTEM, CPYTHON))
+        self._lookup = finder((EXCEPTIONS, LIBC, NUMBERS, STREAMS, CXX_STRINGS, LIBSTDCXX, PATHS, SYSTEM, CPYTHON))
         self.process = EmulatedProcess(first, machine, self._find_double, fill_datum, others)
         boundary, observed, named = map(self._defined, (_BOUNDARY, _OBSERVED, _NAMED))
         state = TorchState(self.process, frozenset(boundary.values()), self.recorder)

@@ -42,6 +42,8 @@ _OWN_BUCKET: Final = 48
 _PLAIN_TYPE: Final = b"SingletonOrSharedTypePtr"
 _SHARED_TYPES: Final = (b"St10shared_ptrINS_4TypeE", b"St10shared_ptrIN3c104TypeE")
 _FIRST_SYMBOL: Final = 1 << 24  # below are torch's own, which are numbers in the code
+_TOKEN: Final = b"11KernelToken"  # of KernelFunction, from 2.9 on
+_AROUND_KERNEL: Final = 32  # of a CppFunction: the key before the KernelFunction, signature and schema behind it
 _NAME: Final = regex(r"[\w.:<>-]+\s*(?:\(|$)", re.ASCII)
 
 
@@ -62,7 +64,8 @@ class TorchState:
         newer = any(mark in name for name in imports if "torch7Library" in name for mark in marks)
         # sizeof(c10::detail::infer_schema::ArgumentDef); None as long as it is not known.
         self.argument_stride = 16 if newer else 8 if _DEFINE_WITHOUT_TAGS in imports else None
-        self.kernel_function_size = 32 if newer else 24
+        with_tokens = any("10headeronly3TagE" in name for name in imports) or process.image.mentions(_TOKEN)
+        self._kernel_function_size = 40 if with_tokens else 32 if newer else 24
         self.wide_keys: bool | None = None  # whether a DispatchKey has 16 bits, where torch itself can be asked
         self.libraries: dict[int, Library] = {}
         # Up to 1.6 the code that enters classes into their table asks the C++ library when it has to grow.
@@ -72,10 +75,17 @@ class TorchState:
         self.schema_at: dict[int, int] = {}  # which word of a kernel of so many words leads to the schema
         self.unboxed: dict[int, tuple[int, int]] = {}  # the functor and unboxed function of a kernel, by its position
         self.syntax_error: Callable[[str], str | None] = lambda _: None
-        """Tells what every torch says of a text that none reads as a schema; None for any other."""
+        """Tells what every torch says of a text that none reads as a schema; empty where some may, else None."""
         self.stable_calls: dict[int, str] = {}  # which function of the stable ABI registers, by order
         self.stable_returns: dict[str, int] = {}  # where the first call of each of them returns to
         self._symbols: list[str] = []
+
+    @property
+    def kernel_function_size(self) -> int:
+        """``sizeof(c10::KernelFunction)``: a complete ``CppFunction`` shows it, else what the object imports."""
+        if len(self.recorder.debug_at) == 1:
+            return next(iter(self.recorder.debug_at)) - _AROUND_KERNEL
+        return self._kernel_function_size
 
     @property
     def has_plain_types(self) -> bool | None:
@@ -118,7 +128,7 @@ class TorchState:
             return None
         try:
             vtable, text = machine.words(address, 2)
-            if not (self.process.name_at(vtable) or "").startswith("_ZTVN10__cxxabiv1"):
+            if not self.process.types.is_virtual_table(vtable):
                 return None
             return machine.text(text, 1 << 16).decode("utf-8", "backslashreplace").removeprefix("*")
         except Stop:

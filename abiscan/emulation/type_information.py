@@ -13,6 +13,12 @@ from abiscan.emulation.loader import Image
 
 _SINGLE, _MULTIPLE, _POINTER = "__si_class_type_info", "__vmi_class_type_info", "__pointer_type_info"
 _KINDS: Final = ("__class_type_info", _SINGLE, _MULTIPLE, _POINTER)
+_ALL_KINDS: Final = (
+    *_KINDS,
+    *("__function_type_info", "__fundamental_type_info", "__enum_type_info", "__array_type_info"),
+    *("__pbase_type_info", "__pointer_to_member_type_info"),
+)
+_ANY_TABLE: Final = "_ZTVN10__cxxabiv1"
 VTABLES: Final = {kind: f"_ZTVN10__cxxabiv1{len(kind)}{kind}E" for kind in _KINDS}
 _VIRTUAL, _PUBLIC = 1, 2
 _MAX_BASES: Final = 64
@@ -64,6 +70,7 @@ class TypeInformation:
 
     def __init__(self, process: _Process) -> None:
         self._process = process
+        self._tables: frozenset[int] | None = None  # those that the objects define themselves
 
     def name(self, type_: int) -> str:
         """The mangled name of a type."""
@@ -91,10 +98,18 @@ class TypeInformation:
                 return kind
         return ""
 
+    def is_virtual_table(self, address: int) -> bool:
+        """Whether the virtual pointer of a ``type_info`` may be ``address``."""
+        if (self._process.name_at(address) or "").startswith(_ANY_TABLE):
+            return True
+        if self._tables is None:
+            self._tables = frozenset(table + 16 for kind in _ALL_KINDS for table in self._own_vtables(kind))
+        return address in self._tables
+
     def _own_vtables(self, kind: str) -> Iterator[int]:
         """Where the objects define the virtual table of a kind themselves: with the C++ library linked statically."""
         for image in self._process.images:
-            symbol = image.find(VTABLES[kind])
+            symbol = image.find(f"{_ANY_TABLE}{len(kind)}{kind}E")
             if symbol is not None and symbol.defined:
                 yield image.address_of(symbol)
 
@@ -119,7 +134,8 @@ class TypeInformation:
             offset -= (offset >> 55) << 56
             if flags & _VIRTUAL and address:
                 offset = machine.word(machine.word(address) + offset)
-            yield from self.within(base, (address + offset) & 0xFFFF_FFFF_FFFF_FFFF, private=private)
+            place = (address + offset) & 0xFFFF_FFFF_FFFF_FFFF if address else 0  # a null pointer has null parts
+            yield from self.within(base, place, private=private)
 
     def caught(self, wanted: int, thrown: int, address: int) -> int | None:
         """Where a handler of type ``wanted`` sees what was thrown; None if it does not catch it."""

@@ -19,7 +19,7 @@ from abiscan.inputs.version import TorchVersion
 from abiscan.torches import embedded
 
 if TYPE_CHECKING:
-    from abiscan.cpu.needs import CpuAtLoad
+    from abiscan.cpu.needs import CpuAtLoad, CpuReach
     from abiscan.emulation.model import NotRun, Registrations
     from abiscan.extension.gpu import ExtensionGpu
     from abiscan.extension.inventory import Inventory
@@ -128,6 +128,7 @@ class ExaminedExtension:
         self.recovered: Registrations | None = None
         """What it registers, if that was recovered ahead."""
         self._gpu: tuple[ExtensionGpu | None] | tuple[()] = ()  # empty until it is read
+        self._operator_needs: dict[str, CpuReach] | None = None
         self.shared_types: dict[str, SharedClasses] = twin.shared_types if twin else {}
         """Which classes it, and each library that it brings along, share with torch, by path: see ``drift``."""
 
@@ -156,6 +157,13 @@ class ExaminedExtension:
         """What it was built for: recovers its registrations, which narrow it down."""
         return self.inventory.origin if registers(self.facts.imports) else self.owner.origins[self.path]
 
+    @functools.cached_property
+    def called_at_start(self) -> tuple[str, ...]:
+        """The imported functions that its static initialisers call for certain, in order: found on first access."""
+        from abiscan.extension.inventory import called_at_start
+
+        return called_at_start(self.extension.source, self.facts, self.owner.folder)
+
     @property
     def needs_recovery(self) -> bool:
         """Whether it registers anything, and nothing of that is known yet."""
@@ -176,6 +184,19 @@ class ExaminedExtension:
             ]
             self._gpu = (extension_gpu(self.extension.source, self.facts, inventory, linked),)
         return self._gpu[0]
+
+    @property
+    def operator_needs(self) -> dict[str, CpuReach]:
+        """What its operators may use of the processor when they are called: read on first access."""
+        if self._twin:
+            return self._twin.operator_needs
+        if self._operator_needs is None:
+            from abiscan.extension.operator_needs import operator_needs
+
+            kernels = self.inventory.registrations.kernels if registers(self.facts.imports) else ()
+            linked = [library.source for library in self.target.linked(self.extension)] if kernels else []
+            self._operator_needs = operator_needs(self.extension.source, self.facts, kernels, linked)
+        return self._operator_needs
 
     def _registrations_of(self, library: Extension) -> Registrations:
         """What a library of the same package registers."""

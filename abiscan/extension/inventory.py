@@ -111,6 +111,19 @@ def cpu_at_load(source: ElfSource, facts: SharedObject, folder: Path | None = No
     return find() if folder is None else by_content(folder, source.sha256(), ["cpu"], find)
 
 
+def called_at_start(source: ElfSource, facts: SharedObject, folder: Path | None = None) -> tuple[str, ...]:
+    """The imported functions that the static initialisers of an object call for certain, in order.
+
+    :param folder: where it is kept between runs; None to find it in any case
+    """
+
+    def find() -> tuple[str, ...]:
+        _log.debug("finds what the initialisers of %s call", source.name)
+        return emulation.called_at_start(source.open(), facts)
+
+    return find() if folder is None else by_content(folder, source.sha256(), ["called at start"], find)
+
+
 def argument_tail(built_for: Sequence[TorchVersion], machine: Machine) -> int | None:
     """``sizeof(c10::Argument)`` without its name, a string of either ABI; None unless all releases have the same."""
     layouts = {layout("c10::Argument", str(version), machine) for version in built_for}

@@ -29,10 +29,12 @@ from abiscan.inputs.packages import Distribution, is_library
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import uses_torch
 from abiscan.regex import regex
+from abiscan.results.changes import PackageChange
 from abiscan.results.doctor import Ailment, Diagnosis, Trouble
 from abiscan.results.package import PackageVerdict
 from abiscan.torches.from_libs import build_of
 from abiscan.torches.torch import ImageTorch, TorchChoice, TorchOf
+from abiscan.verdict.hardware import cpu_question
 from abiscan.words import first_line
 
 if TYPE_CHECKING:
@@ -59,13 +61,15 @@ class Examination(Struct, frozen=True, kw_only=True):
 class WayOut(Struct, frozen=True, kw_only=True):
     """The one installation after which packages work together.
 
-    ``command`` is None if there is none; ``solved`` are the names of the packages that it mends, and ``advice`` says
-    what it installs. ``unreachable`` says which index cannot be read, so that nothing is known of what is there.
+    ``command`` is None if there is none; ``solved`` are the names of the packages that it mends, ``advice`` says what
+    it installs, and ``changes`` what that changes. ``unreachable`` says which index cannot be read, so that nothing is
+    known of what is there.
     """
 
     command: str | None = None
     solved: tuple[str, ...] = ()
     advice: str | None = None
+    changes: tuple[PackageChange, ...] = ()
     unreachable: str | None = None
 
 
@@ -101,7 +105,8 @@ def examine_environment(
     healthy: list[str] = []
     incomplete: list[str] = []
     broken: list[Broken] = []
-    for distribution in packages.installed(interpreter.search_path(python)):
+    installed = list(packages.installed(interpreter.search_path(python)))
+    for number, distribution in enumerate(installed, 1):
         if distribution.name == "torch":
             continue
         copies = [path for path in (*distribution.objects, *distribution.images) if _is_libtorch(path)]
@@ -110,7 +115,7 @@ def examine_environment(
             continue
         if not uses_torch(distribution, files, images=isinstance(torch, ImageTorch)):
             continue
-        session.progress(f"checking {distribution}")
+        session.progress(f"checking {distribution} ({number} of {len(installed)} packages)")
         try:
             judgement = _judged(distribution, choice, session)
             if judgement is None:
@@ -181,6 +186,7 @@ def way_out(examination: Examination, python: str | None, named: str | None, ses
         command=pip.command(["install", *solution.words]),
         solved=tuple(str(each.distribution) for each in broken),
         advice=solution.newest,
+        changes=solution.changes,
     )
 
 
@@ -201,6 +207,7 @@ def concluded(examination: Examination, found: WayOut, python: str | None, named
         ailments=tuple(ailments),
         solution=found.command,
         advice=found.advice,
+        changes=found.changes,
         unreachable=found.unreachable,
     )
 
@@ -208,7 +215,7 @@ def concluded(examination: Examination, found: WayOut, python: str | None, named
 def _judged(distribution: Distribution, choice: TorchOf, session: Session) -> Judgement | None:
     """The verdict on a package: that of an earlier run, as long as nothing has changed that it depends on."""
     its = distribution.name, distribution.version, distribution.site, distribution.objects, distribution.source
-    question = ["installed", *its, choice.executable]
+    question = ["installed", *its, choice.executable, cpu_question(session.cpus)]
     return answer(session.folder, question, lambda: judge(distribution, choice, session), ())
 
 

@@ -25,7 +25,7 @@ def newest_fitting(
     :param options: where packages come from, as pip spells it
     :raises UnreachableError: an index cannot be read
     """
-    request = Request(packages=tuple(names), torch=torch, python=python, settings=_settings(python, options))
+    request = Request(packages=tuple(names), torch=torch, python=python, settings=settings_of(python, options))
     try:
         found = answer(request, session)
     except UnreachableError:
@@ -35,8 +35,8 @@ def newest_fitting(
     return {canonicalize_name(package.name): package.version for package in found.packages}
 
 
-def _settings(python: str | None, options: Sequence[str]) -> Settings:
-    """The settings of pip, as these options change them."""
+def settings_of(python: str | None, options: Sequence[str]) -> Settings:
+    """The settings of an interpreter's pip, as these options change them."""
     index_urls = arguments.values(options, "-i", "--index-url", "--pypi-url")
     named = IndexOptions(
         index_url=index_urls[-1] if index_urls else None,

@@ -10,24 +10,27 @@ from msgspec import Struct
 
 from abiscan.errors import UnreachableError
 from abiscan.hooks import arguments as arguments_of
+from abiscan.hooks.changes import changes
 from abiscan.hooks.install import Inspection, Inspector, Installer, Plan, Problem
 from abiscan.hooks.judgement import MainCause, cause, fitting
 from abiscan.hooks.solution import Task, solve
 from abiscan.hooks.torch_change import TorchChange, torch_change
 from abiscan.inputs.session import Session
 from abiscan.inputs.version import number_of
+from abiscan.results.changes import PackageChange, change_lines
 from abiscan.words import listed
 
 
 class InstallCheck(Struct, frozen=True, kw_only=True):
     """Messages for the user, one line each: ``problems`` prevent the install, ``notes`` do not.
 
-    ``change`` is what becomes of the installed torch; None if it stays as it is.
+    ``change`` is what becomes of the installed torch; None if it stays as it is. ``plan`` says what would change.
     """
 
     problems: tuple[str, ...]
     notes: tuple[str, ...]
     change: TorchChange | None = None
+    plan: tuple[str, ...] = ()
 
 
 def check(installer: Installer, arguments: Sequence[str], session: Session) -> InstallCheck:
@@ -47,7 +50,12 @@ def check(installer: Installer, arguments: Sequence[str], session: Session) -> I
         if inspection.problems:
             lines += _refusal(installer, arguments, plan, inspector, inspection, session)
         change = torch_change(plan, inspection, inspector, arguments, session)
-        return InstallCheck(problems=tuple(lines), notes=inspection.notes, change=change)
+        shown: tuple[PackageChange, ...] = ()
+        if not lines and not arguments_of.has(arguments, "-q", "--quiet"):
+            shown = changes(plan, inspection.torch, installer.index_options(arguments), session)
+        return InstallCheck(
+            problems=tuple(lines), notes=inspection.notes, change=change, plan=tuple(change_lines(shown))
+        )
 
 
 def _refusal(
@@ -86,6 +94,7 @@ def _refusal(
         yield solution.newest
     without = " without your files, which ask for other versions" if solution.without_files else ""
     yield f"this works{without}: {installer.command(['install', *solution.words])}"
+    yield from change_lines(solution.changes)
     if solution.torch is not None and arguments_of.ignores_dependencies(solution.words):
         yield f"torch {solution.torch} has dependencies of its own, which --no-deps leaves out"
 

@@ -20,6 +20,7 @@ from packaging.utils import canonicalize_name
 from abiscan.errors import InputError
 from abiscan.hooks import arguments
 from abiscan.hooks.candidates import Candidates
+from abiscan.hooks.changes import changes
 from abiscan.hooks.fitting import newest_fitting
 from abiscan.hooks.install import Inspection, Inspector, Installer, InstallerError, Plan, Planned, Problem
 from abiscan.hooks.judgement import fitting
@@ -27,6 +28,7 @@ from abiscan.inputs import interpreter, packages
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source
 from abiscan.inputs.version import TorchVersion, number_of
+from abiscan.results.changes import PackageChange
 from abiscan.torches.torch import ReleaseNumber, TorchOf
 from abiscan.words import listed
 
@@ -42,13 +44,14 @@ class Solution(Struct, frozen=True, kw_only=True):
 
     ``without_files`` says that the user's files of requirements or constraints, which exclude it, are left out.
     ``torch`` is the version of the torch that it changes to, None if it does not change it. ``newest`` says that the
-    versions in it are the newest that work, as far as that is known.
+    versions in it are the newest that work, as far as that is known. ``changes`` are those that it makes.
     """
 
     words: tuple[str, ...]
     without_files: bool
     torch: str | None
     newest: str | None = None
+    changes: tuple[PackageChange, ...] = ()
 
 
 class Task(Struct, frozen=True, kw_only=True):
@@ -298,9 +301,10 @@ class _Search:
         self._session.progress(f"trying {self._installer.command(['install', *pinned])}")
         plan = self._rehearsed(pinned, changes_torch="torch" in pins)
         inspection = self._inspected(plan, names) if plan is not None else None
-        if inspection is None or inspection.problems:
+        if plan is None or inspection is None or inspection.problems:
             return None
-        return self._solution(words, pinned, pins.get("torch"))
+        made = changes(plan, inspection.torch, self._installer.index_options(pinned), self._session)
+        return msgspec.structs.replace(self._solution(words, pinned, pins.get("torch")), changes=made)
 
     def _staying(self, words: Sequence[str], names: Iterable[str]) -> dict[str, str]:
         """The installed versions that a proposal keeps, of packages for which the user asked for another version."""

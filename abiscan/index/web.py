@@ -43,6 +43,7 @@ _COMMAND_SECONDS: Final = 1_800.0
 LARGEST_PAGE: Final = 32 << 20
 """The largest known page of an index has a third of this."""
 
+_DIGITS: Final = 16
 _SCHEMES: Final = ("http", "https")
 _ENCODINGS: Final = ("", "identity", "gzip", "deflate")  # those of which a block cannot become gigabytes
 _REFUSED: Final = {401: "the index wants credentials", 403: "the index refuses access", 429: "too many requests"}
@@ -109,6 +110,18 @@ class Web:
         """The headers of a page, for unearth."""
         with self.get_stream(url, headers=headers) as response:
             return response
+
+    def size(self, url: str, most_seconds: float) -> int | None:
+        """The size of a file, as the server states it; None if it does not, or not in time."""
+        if self.offline or not url.lower().startswith(tuple(f"{scheme}:" for scheme in _SCHEMES)):
+            return None
+        with self._watched(most_seconds):
+            try:
+                response = self._client.request("HEAD", url, extensions={"trace": self._note_socket})
+            except (httpx2.HTTPError, httpx2.InvalidURL, UnreachableError):
+                return None
+        stated = response.headers.get("Content-Length", "")
+        return int(stated) if response.is_success and stated.isdecimal() and len(stated) < _DIGITS else None
 
     def get(
         self, url: str, *, headers: Mapping[str, str] | None = None, largest: int = LARGEST_PAGE
@@ -202,10 +215,11 @@ class Web:
         self._raise_if_given_up(url)
 
     @contextlib.contextmanager
-    def _watched(self) -> Iterator[None]:
+    def _watched(self, most_seconds: float | None = None) -> Iterator[None]:
         """Give up the server that is asked in the meantime if it takes too long."""
         began = time.monotonic()
         left = self._most_seconds - self._waited
+        left = left if most_seconds is None else min(left, most_seconds)
         self._watch = _Watch(self._sockets, self._patience, left)
         try:
             yield

@@ -26,6 +26,7 @@ StrPath: TypeAlias = str | os.PathLike[str]
 
 _OF_PYTHON: Final = ("PYTHONPATH", "PYTHONHOME", "PYTHONNOUSERSITE", "PYTHONUSERBASE", "HOME")
 _BLOCK: Final = 1 << 20
+_SIZE: Final = 1  # where ``status_of`` has it
 _HASHES: Final[dict[tuple[int, ...], str]] = {}  # by the versions of files: the same one is asked for by several rooms
 _CLOCK_TICK: Final = 20_000_000  # nanoseconds: two changes of a file in one tick of the system's clock look like one
 
@@ -45,6 +46,15 @@ class Record:
         """Look at something, if that was not done before."""
         if name not in self.seen[sense]:
             self.seen[sense][name] = _SENSES[sense](name)
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """The regular files that were looked at, with their sizes."""
+        return {
+            name: seen[_SIZE]
+            for name, seen in self.seen["file"].items()
+            if isinstance(seen, list) and len(seen) > _SIZE  # a folder has its kind alone
+        }
 
     def holds(self) -> bool:
         """Whether a change from now on would show."""

@@ -250,7 +250,17 @@ def random_access(source: ElfSource) -> Iterator[Callable[[int, int], bytes]]:
         yield read
 
 
-class Archive(Protocol):
+class Mountable(Protocol):
+    """What has members that can be laid over the disk."""
+
+    def member(self, name: str) -> ElfSource:
+        """One member, unread; the same object each time."""
+
+    def places(self, site: str) -> Iterator[tuple[str, str]]:
+        """Where all members lie once installed, with their names; a member with several names has several places."""
+
+
+class Archive(Mountable, Protocol):
     """A package in a file: a wheel, or one that other tools install."""
 
     @property
@@ -260,9 +270,6 @@ class Archive(Protocol):
     def names(self) -> Iterator[str]:
         """The members that are files, by their path in the package."""
 
-    def member(self, name: str) -> ElfSource:
-        """One member, unread; the same object each time."""
-
     def text(self, name: str) -> str:
         """A member as text, undecodable bytes replaced."""
 
@@ -271,9 +278,6 @@ class Archive(Protocol):
 
     def installed_path(self, name: str, site: str) -> str:
         """Where a member lies once installed, if Python's packages are in the folder ``site``."""
-
-    def places(self, site: str) -> Iterator[tuple[str, str]]:
-        """Where all members lie once installed, with their names; a member with several names has several places."""
 
 
 class Wheel:
@@ -450,7 +454,7 @@ class Files:
         unread, self._unread = self._unread, {}
         return (*unread.values(), *(self._below.take_unread() if self._below else ()))
 
-    def mount(self, archive: Archive, site: str, *, over: bool = True, without: Collection[str] = ()) -> None:
+    def mount(self, archive: Mountable, site: str, *, over: bool = True, without: Collection[str] = ()) -> None:
         """Lay the members of a package over the disk, as if it were installed in the folder ``site``.
 
         :param over: whether over other packages, too; else below them

@@ -24,6 +24,7 @@ class TargetKind(enum.Enum):
     FOLDER = "folder"
     INSTALLED = "installed package"
     SOURCE = "archive of source code"
+    MODEL = "saved model"
 
     @property
     def is_archive(self) -> bool:
@@ -37,7 +38,10 @@ class TargetKind(enum.Enum):
 
 
 def kind_of(path: Path) -> TargetKind:
-    """Return what a path stands for, by its name: what is not there, too. A program is a library until it is read."""
+    """Return what a path stands for, by its name: what is not there, too.
+
+    Programs and saved models are libraries until they are read.
+    """
     if disk.is_dir(path):
         return TargetKind.FOLDER
     if path.suffix == WHEEL_SUFFIX:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import posixpath
 import re
+import signal
 import subprocess
 import sys
 import urllib.parse
@@ -34,6 +35,9 @@ _FETCH_SECONDS: Final = 3_600
 _RETRIES: Final = "2"
 _LARGEST_LOG: Final = 16 << 20
 _UNFETCHED: Final = regex(r"Could not fetch URL (?P<url>\S+?): (?P<why>.*?)(?: - skipping)?$", re.MULTILINE)
+_ERRNO: Final = regex(r"\[Errno -?\d+\] ([^'\")]+)")
+_FULL: Final = "[Errno 28]"
+_NO_WHEEL: Final = "check that there is a wheel for this Python and machine"
 _OUT_OF_MEMORY: Final = regex(r"MemoryError(:.*)?\s*$", re.MULTILINE)
 _STATUS: Final = regex(r"too many (\d{3}) error|(\d{3}) (?:Client|Server) Error")
 _DRIVE: Final = regex(r"/[A-Za-z]:/")
@@ -229,12 +233,18 @@ def fetch(requirement: str, folder: Path, python: str | None, options: Sequence[
         problem = f"could not download a wheel: pip was not done after {_FETCH_SECONDS} s, and was stopped"
         raise InputError(requirement, problem, "check the network and the index settings") from error
     fetched = next((path for path in folder.iterdir() if path not in before and path.suffix == ".whl"), None)
+    if process.returncode < 0:
+        end = signal.Signals(-process.returncode).name
+        memory = ": the system has no more memory for what it reads" if end == "SIGKILL" else ""
+        problem = f"could not download a wheel: pip was ended by {end}{memory}"
+        raise InputError(requirement, problem, "check the index settings, and what the index sends")
     if process.returncode or fetched is None:
         if failed := _unfetched(log, process.stderr):
             problem = f"could not download a wheel: {failed}"
             raise InputError(requirement, problem, "check the network and the index settings, or run it again")
         problem = f"could not download a wheel: {pip_error(process.stderr)}"
-        raise InputError(requirement, problem, "check that there is a wheel for this Python and machine")
+        fix = f"free some space in {folder}, or set TMPDIR" if _FULL in process.stderr else _NO_WHEEL
+        raise InputError(requirement, problem, fix)
     return fetched
 
 
@@ -248,8 +258,10 @@ def _unfetched(log: Path, stderr: str) -> str | None:
     if match := _UNFETCHED.search(text):
         if status := _STATUS.search(match["why"]):
             reason = f"the server answers {status[1] or status[2]}"
+        elif "timed out" in match["why"]:
+            reason = "the server did not answer in time"
         else:
-            reason = "the server did not answer in time" if "timed out" in match["why"] else match["why"]
+            reason = cause[1].lower() if (cause := _ERRNO.search(match["why"])) else match["why"]
         return f"{match['url'].rpartition('@')[2]}: {reason}"
     return "pip ran out of memory as it read the index" if _OUT_OF_MEMORY.search(f"{text}\n{stderr}") else None
 
@@ -258,6 +270,8 @@ def pip_error(stderr: str) -> str:
     """The last error that pip printed."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
+    if errors[-1:] == ["Exception:"]:  # the line above a traceback, which ends with what it is
+        return lines[-1]
     return (errors or lines or ["pip gave no reason"])[-1]
 
 
@@ -307,7 +321,8 @@ def named(
 
 def is_name(word: str) -> bool:
     """Whether a ``TARGET`` stands for a package, and not for a file or folder."""
-    return not exists(Path(word)) and not _FILE.search(word)
+    path = Path(word)
+    return not exists(path) and not path.is_symlink() and not _FILE.search(word)
 
 
 def existing(path: Path) -> Path:
@@ -327,15 +342,13 @@ def _missing(path: Path) -> InputError:
         return InputError(str(path), "matches no file", FIX)
     if path.is_symlink():
         return InputError(str(path), f"is a symbolic link to {path.readlink()}, which leads nowhere", FIX)
-    if str(path) == "-":
-        return InputError("-", "is no target: standard input is not read", FIX)
     return InputError(str(path), "does not exist", did_you_mean(str(path), _beside(path)) or FIX)
 
 
 def _beside(path: Path) -> list[str]:
     """What there is in the folder of a path, as paths of the same form."""
     try:
-        return sorted(str(path.parent / other.name) for other in path.parent.iterdir())
+        return sorted(str(path.parent / beside.name) for beside in path.parent.iterdir() if beside.name != path.name)
     except OSError:
         return []
 

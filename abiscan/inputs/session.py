@@ -27,20 +27,29 @@ class Session(Struct, frozen=True, kw_only=True):
 
     ``folder`` is the cache: the folder of what is kept between runs, created when something is. ``progress`` is called
     before each step that takes seconds, ``jobs`` is the number of processes that share the work: see ``branches``.
-    ``index`` says where packages that are named by version come from.
+    ``index`` says where packages that are named by version come from, ``cpus`` for which processors packages have to
+    be, as the user named them.
     """
 
     folder: Path
     progress: Progress = _silent
     jobs: int = 1
     index: IndexOptions = FROM_SETTINGS
+    cpus: tuple[str, ...] = ()
 
     @classmethod
-    def of_user(cls, progress: Progress = _silent, *, jobs: int = 1, index: IndexOptions = FROM_SETTINGS) -> Session:
+    def of_user(
+        cls,
+        progress: Progress = _silent,
+        *,
+        jobs: int = 1,
+        index: IndexOptions = FROM_SETTINGS,
+        cpus: tuple[str, ...] = (),
+    ) -> Session:
         """Return a run that uses the user's cache folder."""
         folder = _cache_folder()
         isolation.may_write(folder, make=True)
-        return cls(folder=folder, progress=progress, jobs=jobs, index=index)
+        return cls(folder=folder, progress=progress, jobs=jobs, index=index, cpus=cpus)
 
     def files(self) -> Files:
         """Return the files on the disk, with no wheel mounted yet."""

@@ -19,6 +19,7 @@ from abiscan.inputs import disk, package_files
 from abiscan.inputs.files import Archive, DiskFile, ElfSource, Files, Wheel, exists, installed_path
 from abiscan.inputs.image_files import ImageFile, read_image_files, users_of_torch
 from abiscan.inputs.kinds import WHEEL_SUFFIX, TargetKind, kind_of, may_be_package
+from abiscan.inputs.model_archive import PICKLE_MAGIC, ModelArchive, begins_like_model
 from abiscan.inputs.package_files import Package
 from abiscan.inputs.packages import FIX, SHARED_OBJECT, Distribution, FetchedWheel, RemoteWheel, is_library
 from abiscan.regex import regex
@@ -113,6 +114,11 @@ class Target(Struct, frozen=True, kw_only=True):
         """Whether it is a package without anything that is compiled."""
         return self.package is not None and not self.libraries and not self.unreadable and not self.images
 
+    @property
+    def is_model(self) -> bool:
+        """Whether it is a saved model, which need not have a library."""
+        return self.kind is TargetKind.MODEL
+
     def require_extensions(self) -> None:
         """Reject a package that does not use torch.
 
@@ -162,7 +168,8 @@ def read_target(source: Source, files: Files, site: str, torch_package: str) -> 
     if kind is TargetKind.SOURCE:
         fix = f"build a wheel from it and pass that: pip wheel --no-deps {path}"
         raise InputError(str(path), "is an archive of source code, in which nothing is compiled yet", fix)
-    return _read_object(path, files)
+    head = DiskFile(path).head(len(PICKLE_MAGIC))
+    return _read_model(path, files) if begins_like_model(head) else _read_object(path, files)
 
 
 def open_archive(source: Path | FetchedWheel | RemoteWheel) -> Archive | None:
@@ -241,6 +248,31 @@ def _read_object(path: Path, files: Files) -> Target:
         extensions=(extension,),
         siblings=siblings,
         unreadable=(),
+        metadata=None,
+    )
+
+
+def _read_model(path: Path, files: Files) -> Target:
+    """Read the libraries of a saved model; the rest of it is read where a verdict on it is found."""
+    root, extensions, unreadable = str(path.absolute()), list[Extension](), list[tuple[str, InputError]]()
+    if DiskFile(path).head(len(PICKLE_MAGIC)) != PICKLE_MAGIC:
+        archive = ModelArchive(path)
+        files.mount(archive, root)
+        for name in archive.libraries():
+            location = posixpath.join(root, name)
+            try:
+                extensions.append(_extension(name, location, archive.member(name)))
+            except InputError as error:
+                unreadable.append((name, error))
+                continue
+            files.put(location, extensions[-1].facts)
+    return Target(
+        name=str(path),
+        kind=TargetKind.MODEL,
+        root=root,
+        extensions=tuple(extensions),
+        siblings={},
+        unreadable=tuple(unreadable),
         metadata=None,
     )
 

@@ -326,8 +326,8 @@ def _method_of(symbol: str | None, class_: str) -> str | None:
     if symbol is None:
         return None
     parts = class_.split("::")
-    # Itanium C++ ABI: a <source-name> is its length in decimal, then the identifier. Destructors are D0 to D2
-    # instead, so they have no digits here.
+    # Itanium C++ ABI: a <source-name> is its length in decimal, then the identifier. Destructors are D0 to D2 instead,
+    # so they have no digits here.
     encoded = "".join(f"{len(part)}{part}" for part in parts)
     for prefix in (f"_ZN{encoded}", f"_ZNK{encoded}"):
         encoded_name = symbol.removeprefix(prefix)
@@ -413,6 +413,8 @@ def _drifts_of_tables(shared: SharedClasses, candidates: Sequence[str], target: 
 
 def predict_crash(drifts: Iterable[LayoutDrift], target: str | None) -> LoadError | None:
     """Predict the error of a load that passes objects with a different layout; return None if nothing is passed.
+
+    The behaviour is undefined, so the message only says why; return None if nothing is passed.
 
     The behaviour is undefined, so the message only says why.
     """

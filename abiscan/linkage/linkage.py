@@ -82,6 +82,7 @@ class Linkage(Struct, frozen=True, kw_only=True, dict=True):
     built_for: tuple[TorchVersion, ...] = ()
     cpu: CpuNeeds | None = None
     cpus: tuple[Cpu, ...] = ()
+    torch_cpu: tuple[str, ...] = ()
     only_beside: tuple[str, ...] = ()
 
     @functools.cached_property

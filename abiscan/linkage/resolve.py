@@ -11,6 +11,8 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from msgspec.structs import replace
+
 from abiscan.binary.elf import Reference, SharedObject
 from abiscan.binary.ownership import (
     is_cxx_library,
@@ -87,6 +89,25 @@ def resolve_load(process: Process, closure: Closure, resolver: Resolver | None =
         for decision in _describe_decisions(process, scope, resolution):
             _log.debug(decision)
     return resolution
+
+
+def ended_at_start(resolution: Resolution, called: Iterable[str]) -> Resolution:
+    """The resolution of a program whose initialisers call functions: the first that is undefined ends it.
+
+    :param called: the functions, in order
+    """
+    program = resolution.closure.modules[0]
+    lazy = {
+        symbol.reference.name: symbol for symbol in resolution.undefined if symbol.lazy and symbol.module is program
+    }
+    first = next((lazy[name] for name in called if name in lazy), None)
+    if first is None:
+        return resolution
+    bound = (replace(symbol, lazy=False) if symbol is first else symbol for symbol in resolution.undefined)
+    error = _error_of_program(program, _symbol_error(first))
+    if _log.isEnabledFor(logging.DEBUG):
+        _log.debug("%s: an initialiser calls %s, which is undefined", program.name, first.reference.name)
+    return replace(resolution, undefined=tuple(bound), error=error, call_error=None)
 
 
 def _describe_decisions(process: Process, scope: Sequence[Module], resolution: Resolution) -> Iterator[str]:

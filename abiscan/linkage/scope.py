@@ -177,9 +177,9 @@ class Loader:
         )
 
     def _find_library(self, name: str, needed_by: Module, process: Process, names: dict[str, Module]) -> Module | None:
-        """Find a library by the name in a ``needed`` entry, and map it.
+        """Find a library by the name in a ``needed`` entry, and map it; return None if this machine has no file for it.
 
-        Return None if this machine has no file for it.
+        Return None if no file is there for this machine.
         """
         for path in self._candidate_paths(name, needed_by, process):
             facts = self._objects.object_at(path)

@@ -81,8 +81,8 @@ def _owner_of(symbol: str) -> tuple[str, bool]:
     if nested is None:
         return "", False
     position, path = nested.end(), list[str]()
-    # Itanium C++ ABI, <nested-name>: a prefix is a row of source names, each its length and its text. What is
-    # no source name ends the row: an operator, template arguments, or C1 or D2 of a constructor or destructor.
+    # Itanium C++ ABI, <nested-name>: a prefix is a row of source names, each its length and its text. What is no source
+    # name ends the row: an operator, template arguments, or C1 or D2 of a constructor or destructor.
     while (number := _SOURCE_NAME.match(symbol, position)) is not None:
         end = number.end() + int(number[1])
         path.append(symbol[number.end() : end])

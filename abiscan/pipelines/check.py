@@ -39,12 +39,13 @@ def check(
     """
     further = [(number, other) for number, choice in enumerate(choices) for other in _other_builds(choice, choices)]
     every = [*choices, *(other for _, other in further)]
-    bench = Bench(every, session, (*targets, *beside), packages=not each_file, hardware=hardware)
+    turns, results, packages = Turns(targets, len(choices) or 1), list[Result](), list[PackageResult]()
+    counted = turns.counting(session)
+    bench = Bench(every, counted, (*targets, *beside), packages=not each_file, hardware=hardware)
     names = bench.names[: len(choices) or None]
     others: dict[str, list[str]] = {}
     for (number, _), name in zip(further, bench.names[len(names) :], strict=True):
         others.setdefault(names[number], []).append(name)
-    turns, results, packages = Turns(targets), list[Result](), list[PackageResult]()
     for torch in names:
         for source in turns:
             with turns.of(source):

@@ -31,6 +31,7 @@ from abiscan.results.package import PackageResult, PackageVerdict
 from abiscan.results.verdict import Verdict
 from abiscan.torches import embedded, torch_images
 from abiscan.torches.torch import ReleaseNumber, TorchChoice
+from abiscan.verdict.hardware import cpu_question
 
 if TYPE_CHECKING:
     from abiscan.pipelines.glance import Glance
@@ -250,7 +251,9 @@ class _Attempt:
         """
         system = self._index.system
         wheel = self._index.origin(candidate)
-        question = ["fit", *wheel, str(self._choice), self.build, system.python, system.platforms]
+        question: list[object] = ["fit", *wheel, str(self._choice), self.build, system.python, system.platforms]
+        if self._session.cpus:
+            question.append(cpu_question(self._session.cpus))
         judged = answer(self._session.folder, question, lambda: self._read(candidate), ())
         _log.debug("%s on torch %s: %s", candidate, self.build, judged.reason or judged.note or "works")
         return judged
@@ -260,8 +263,9 @@ class _Attempt:
         if self._wheels_read > _MOST_WHEELS:
             problem = f"more than {_MOST_WHEELS} wheels would have to be read"
             raise InputError(candidate.name, problem, f"narrow it down, as in '{candidate.name}>=VERSION'")
-        megabytes = self._index.bytes_read / 1e6
-        self._session.progress(f"reading {candidate} for torch {self.build} ({megabytes:.1f} MB read so far)")
+        most = sum(map(len, self._search.candidates.values()))
+        read = f"{self._wheels_read} of at most {most}, {self._index.bytes_read / 1e6:.1f} MB read so far"
+        self._session.progress(f"reading {candidate} for torch {self.build} ({read})")
         wheel = self._index.wheel(candidate)
         try:
             isolation.begin(name_of(wheel))

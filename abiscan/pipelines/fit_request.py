@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 import msgspec.structs
 from msgspec import Struct
@@ -17,15 +18,22 @@ from abiscan.inputs.files import exists
 from abiscan.inputs.index_options import FROM_SETTINGS, IndexOptions
 from abiscan.inputs.requirements_file import read_requirements
 from abiscan.inputs.session import Session
+from abiscan.inputs.version import MinorVersion, TorchVersion, number_of
 from abiscan.pipelines.fit import fit, local_tag, release_build, torches_of_index
 from abiscan.results.fit import FitReport
+from abiscan.torches import embedded
 from abiscan.torches.torch import ReleaseNumber, TorchChoice, TorchOf, torch_choices
 
 _FOLDER = "wheels"
+_MOST_OTHERS: Final = 12
+"""The most releases that a search tries after those that were asked for."""
 
 
 class Request(Struct, frozen=True, kw_only=True):
-    """What is asked; see ``abiscan.fit``. ``settings`` are used instead of those of pip, if they are not None."""
+    """What is asked; see ``abiscan.fit``.
+
+    ``other_torches`` says whether to look for a torch that would do if none of those that were asked for does;
+    ``settings`` are used instead of those of pip, if they are not None."""
 
     packages: tuple[str, ...]
     torch: str | TorchChoice | None
@@ -36,6 +44,7 @@ class Request(Struct, frozen=True, kw_only=True):
     cuda: str | None = None
     index: IndexOptions = FROM_SETTINGS
     offline: bool = False
+    other_torches: bool = False
     settings: Settings | None = None
 
 
@@ -61,7 +70,29 @@ def answer(request: Request, session: Session) -> FitReport:
     with contextlib.closing(Index(settings, system, folder, offline=request.offline)) as index:
         choices = [TorchOf(request.python)] if here else _choices(request, index)
         found = fit(requirements, choices, index, session, installed=here, constraints=constraints)
+        if request.other_torches and not found.packages and found.torch is not None:
+            others = _other_releases(choices, found.torch, index)
+            with contextlib.suppress(InputError):  # more than one search reads
+                instead = fit(requirements, others, index, session, installed=False, constraints=constraints)
+                found = msgspec.structs.replace(found, torch_instead=instead.torch if instead.packages else None)
+            found = msgspec.structs.replace(found, bytes_read=index.bytes_read)
     return msgspec.structs.replace(found, options=request.index.words)
+
+
+def _other_releases(tried: Sequence[TorchChoice], build: str, index: Index) -> Sequence[TorchChoice]:
+    """The releases that may do where those that were tried do not: the newest patch of some, newest first."""
+    try:
+        known = torches_of_index(index)
+    except InputError:  # it has no torch
+        machine = index.system.machine
+        releases = reversed(embedded.versions(machine)) if machine else ()
+        known = tuple(release_build(str(release), machine) for release in releases)
+    numbers = {number_of(choice.number) for choice in tried if isinstance(choice, ReleaseNumber)} | {number_of(build)}
+    newest: dict[MinorVersion, TorchChoice] = {}
+    for choice in known:
+        if (version := TorchVersion.parse(choice.number)) and version.number not in numbers:
+            newest.setdefault(version.minor_version, choice)
+    return [*newest.values()][:_MOST_OTHERS]
 
 
 def _requirement(text: str) -> Requirement:

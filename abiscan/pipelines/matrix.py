@@ -55,7 +55,11 @@ class Judged(Struct, frozen=True, kw_only=True):
         is left out, since it cannot be required.
         """
         builds: dict[TorchVersion, list[str]] = {}
-        for name, result in {name: result for row in self.rows for name, result in row.results.items()}.items():
+        results: dict[str, Result | PackageResult] = dict(self.package.results) if self.package else {}
+        for name, result in {
+            **results,
+            **{name: each for row in self.rows for name, each in row.results.items()},
+        }.items():
             if version := TorchVersion.parse(result.torch or ""):
                 builds.setdefault(version, []).append(name)
         return {release: self._best(builds[release]) for release in sorted(builds)}
@@ -109,8 +113,8 @@ def matrix(
     :param cpus: the processors that extensions are also checked on
     :raises AbiscanError: no target, or a torch, cannot be read
     """
-    bench = Bench(choices, session, targets, packages=not each_file, hardware=Hardware(cpus=cpus))
     turns = Turns(targets)
+    bench = Bench(choices, turns.counting(session), targets, packages=not each_file, hardware=Hardware(cpus=cpus))
 
     def read() -> Iterator[Source]:
         """The targets, each with its files laid over those of the targets before it, on every torch."""
@@ -162,7 +166,7 @@ def _require_torch(target: Target) -> None:
 
     :raises NoExtensionError: there is nothing that uses torch
     """
-    if not target.is_python:
+    if not target.is_python and not target.is_model:
         target.require_extensions()
 
 
@@ -175,13 +179,13 @@ def judge_on_all(bench: Bench, source: Source, rules: Sequence[Rule], *, explain
     examined = bench.target(source)
     _require_torch(examined.target)
 
-    is_python = examined.target.is_python
+    has_verdict = examined.target.is_python or examined.target.is_model
 
     def on(torches: Sequence[str]) -> list[tuple[tuple[Result, ...], PackageResult | None]]:
         found = []
         for torch in torches:
             results = bench.judge(source, torch, rules, explained=explained)
-            found.append((results, bench.package(source, torch, results) if results or is_python else None))
+            found.append((results, bench.package(source, torch, results) if results or has_verdict else None))
         return found
 
     examined.recover(jobs)

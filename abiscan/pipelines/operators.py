@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from abiscan.dispatch.operators import Operators
     from abiscan.inputs.sources import Source
     from abiscan.results.api_history import ApiHistory
+    from abiscan.results.model_operators import ModelOperators
     from abiscan.results.operators import ExtensionOperators
     from abiscan.results.torch_operators import TorchApiVersions, TorchOperators
     from abiscan.torches.torch import TorchChoice
@@ -22,9 +23,10 @@ if TYPE_CHECKING:
 # Imports that only some of these functions need stand there: loading them takes longer than reading the cache.
 
 
-def extension_operators(source: Source, session: Session) -> ExtensionOperators:
+def extension_operators(source: Source, session: Session, *, cpu: bool = True) -> ExtensionOperators:
     """What the extensions of a target register.
 
+    :param cpu: whether to find what the operators may use of the processor
     :raises InputError: it cannot be read, or contains nothing that uses torch
     """
     from abiscan.extension.examined import examine
@@ -36,7 +38,55 @@ def extension_operators(source: Source, session: Session) -> ExtensionOperators:
         target=examined.target.name,
         inventories=tuple(extension.inventory for extension in examined.extensions),
         gpus=tuple(extension.gpu for extension in examined.extensions),
+        cpus=tuple(extension.operator_needs for extension in examined.extensions) if cpu else (),
         single=examined.target.kind.is_single,
+    )
+
+
+def model_operators(source: Source, session: Session) -> ModelOperators:
+    """What a saved model needs.
+
+    :raises InputError: it is none, or cannot be read
+    """
+    from abiscan.extension.examined import ExaminedTarget
+    from abiscan.inputs import isolation
+    from abiscan.inputs.sources import name_of, read_target
+    from abiscan.models.namespaces import PACKAGES
+    from abiscan.results.model_operators import ModelOperators, NeededOperator
+    from abiscan.torches import embedded
+    from abiscan.verdict.model import saved_model
+
+    isolation.begin(name_of(source))
+    target = read_target(source, session.files(), embedded.SITE, f"{embedded.SITE}/torch")
+    if not target.is_model:
+        raise InputError(target.name, "is no saved model", "pass a file of torch.jit.save, torch.export.save, …")
+    model = saved_model(ExaminedTarget(target))
+    calls: dict[str, dict[str, None]] = {}
+    for call in model.operators:
+        calls.setdefault(call.name, {})[call.at] = None
+    versions = {
+        "archive": model.file_version,
+        "schema": ".".join(map(str, model.schema)) if model.schema else None,
+        "bytecode": model.bytecode_version,
+        "pt2": model.archive_version,
+    }
+    return ModelOperators(
+        target=target.name,
+        format=model.format,
+        saved_by=model.saved_by,
+        versions={name: str(version) for name, version in versions.items() if version is not None},
+        operators=tuple(
+            NeededOperator(
+                name=name, brought_by=PACKAGES.get(name.partition("::")[0]), calls=tuple(filter(None, places))
+            )
+            for name, places in sorted(calls.items())
+        ),
+        classes=model.classes,
+        globals=model.globals,
+        devices=model.devices,
+        instructions=tuple(model.metadata.get("AOTI_CPU_ISA", "").split()),
+        libraries=tuple(extension.path for extension in target.extensions),
+        gaps=model.gaps,
     )
 
 

@@ -14,10 +14,12 @@ from msgspec import Struct, field
 
 from abiscan.inputs import disk
 from abiscan.python.dynamic_names import absolute
+from abiscan.python.harmless import BodyJudge
 from abiscan.python.installed import Surroundings
 from abiscan.python.model import Answer
 from abiscan.python.nodes import children, walk
 from abiscan.python.scan import LOADING, REGISTERING, ImportLine, Outline
+from abiscan.python.skeleton import function_in, skeleton
 from abiscan.python.sources import PackageFiles, requirements
 from abiscan.python.targets import Bindings, bindings, bound_names
 from abiscan.python.torch_uses import torch_uses
@@ -52,6 +54,8 @@ class Import(Struct, frozen=True, kw_only=True):
     """The module, and those of the names that are submodules."""
 
 
+_WORD = regex(rb"[\w\x80-\xff]+")
+_FEW_NAMES = 20
 _WORDS = regex("|".join(re.escape(word.decode().strip(".(")) for word in (*LOADING, *REGISTERING)))
 
 
@@ -72,6 +76,10 @@ class PythonCode(Struct, dict=True):
     """Whether what the package requires is taken to be installed, whatever the surroundings say."""
     _trees: dict[str, ast.Module | None] = field(default_factory=dict)
     _outlines: dict[str, Outline] = field(default_factory=dict)
+    _skeletons: dict[str, ast.Module | None] = field(default_factory=dict)
+    _functions: dict[tuple[str, tuple[str, ...]], ast.FunctionDef | ast.AsyncFunctionDef | None] = field(
+        default_factory=dict
+    )
     asking: dict[ast.AST, bool] = field(default_factory=dict)
     """The calls that were looked at for whether they ask for the version of torch: see ``targets``."""
     texts: dict[ast.AST, str] = field(default_factory=dict)
@@ -92,6 +100,7 @@ class PythonCode(Struct, dict=True):
     _bindings: dict[ast.AST, Bindings] = field(default_factory=dict)
     _bound_names: dict[ast.AST, set[str]] = field(default_factory=dict)
     _torch_uses: dict[str, frozenset[str]] = field(default_factory=dict)
+    _naming_extension: dict[str, bool] = field(default_factory=dict)
     _may_set: dict[str, bool] = field(default_factory=dict)
 
     # ---- modules by name
@@ -200,6 +209,12 @@ class PythonCode(Struct, dict=True):
         return frozenset(found)
 
     @cached_property
+    def acting(self) -> frozenset[str]:
+        """The functions and methods, by bare name, whose own code has one of the words or calls such a function."""
+        names = frozenset[bytes]().union(*(self.outline(path).acting(self.risky) for path in self.sources))
+        return frozenset(name.decode("utf-8", "replace") for name in names | self.risky)
+
+    @cached_property
     def required(self) -> frozenset[str]:
         """The distributions that the metadata requires."""
         return requirements(self.files)
@@ -221,82 +236,31 @@ class PythonCode(Struct, dict=True):
             return True
         if any(line.names and self.lacks(line) for line in found.imports):
             return True
-        return self.outline(path).calls(self.risky) or self._uses_acting(path) or self._checks(path)
-
-    def _checks(self, path: str) -> bool:
-        """Whether the body of a module calls a function that raises something."""
-        functions = self.outline(path).called_at_margin
-        if not functions:
-            return False
-        files = {path, *(found.file for found in self.imported_by(path) if found.file and not found.extension)}
-        return any(self.outline(file).may_raise_in(functions) for file in files)
+        return self.outline(path).calls(self.risky) or not self._bodies.is_harmless(path)
 
     @cached_property
-    def _acting_classes(self) -> dict[str, frozenset[bytes]]:
-        """The classes that load or register something in one of their methods, by the file that defines them."""
-        classes = {path: self.outline(path).classes(self.risky) for path in self.sources}
-        every = frozenset[bytes]().union(*classes.values())
-        for path, own in classes.items():
-            if every and b"metaclass" in self.outline(path).data:
-                classes[path] = own | self.outline(path).with_metaclass(every)
-        return {path: own for path, own in classes.items() if own}
+    def _bodies(self) -> BodyJudge:
+        return BodyJudge(self)
 
-    @cached_property
-    def _acting(self) -> dict[str, frozenset[bytes]]:
-        """The names that act wherever they are used, by the file that binds them.
+    def skeleton(self, path: str) -> ast.Module | None:
+        """A source without the bodies of functions, which it may have all the same; None if it cannot be parsed."""
+        if path not in self._skeletons:
+            source = self.source(path)
+            made = skeleton(source) if len(source) <= LARGEST_SOURCE else None
+            self._skeletons[path] = self.tree(path) if made is None else made
+        return self._skeletons[path]
 
-        Those are the classes whose special methods run as others are derived from them, and the objects that the body
-        of a module makes of classes that load or register something: an operator, or an attribute, may call that.
-        """
-        classes = self._acting_classes
-        makers = self.risky.union(*classes.values())
-        hooking = {path: self.outline(path).hooking(own, self.risky) for path, own in classes.items()}
-        metaclasses = frozenset[bytes]().union(*hooking.values())
-        found = {}
-        for path in self.sources:
-            outline = self.outline(path)
-            names = hooking.get(path, frozenset())
-            if metaclasses and b"metaclass" in outline.data:
-                names |= outline.with_metaclass(metaclasses)
-            if outline.calls(makers) or outline.calls_class(classes.get(path, frozenset())):
-                names |= outline.made_of(makers)
-            if names:
-                found[path] = names
-        return found
+    def function(self, path: str, names: tuple[str, ...]) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+        """A function or method of a source, with its body; None if it was not found."""
+        key = path, names
+        if key not in self._functions:
+            self._functions[key] = function_in(self.source(path), names)
+        return self._functions[key]
 
-    @cached_property
-    def _leading_functions(self) -> frozenset[bytes]:
-        """The functions that load or register something, by their names and those that are bound to them."""
-        found = new = self.risky.difference(*self._acting_classes.values())
-        for _ in range(_ROUNDS):
-            new = frozenset[bytes]().union(*(self.outline(path).standing_for(new) for path in self.sources)) - found
-            found |= new
-        return found
-
-    @cached_property
-    def _leading_classes(self) -> frozenset[bytes]:
-        """The classes that do so in a method, and those derived from them."""
-        found = new = frozenset[bytes]().union(*self._acting_classes.values())
-        for _ in range(_ROUNDS):
-            new = frozenset[bytes]().union(*(self.outline(path).derived_from(new) for path in self.sources)) - found
-            found |= new
-        return found
-
-    def _uses_acting(self, path: str) -> bool:
-        """Whether the body of a module uses such a function or class, or a name that acts by being used at all."""
-        outline, acting = self.outline(path), self._acting
-        if not (self.risky or acting):
-            return False
-        imported = {name.encode() for line in outline.imports for name in line.names}
-        names = imported & frozenset[bytes]().union(*acting.values()) if acting else set[bytes]()
-        for file in (path, *(found.file or "" for found in self.imported_by(path))) if acting else ():
-            names |= acting.get(file, frozenset())
-        if names and outline.mentions(names):
-            return True
-        functions = (imported | outline.standing_for(self._leading_functions)) & self._leading_functions
-        classes = (imported & self._leading_classes) | self._acting_classes.get(path, frozenset())
-        classes = classes.union(outline.derived_from(frozenset(classes)), outline.standing_for(frozenset(classes)))
-        return outline.uses(functions) or outline.calls_class(classes)
+    def module_file(self, name: str) -> tuple[str | None, bool]:
+        """The source of a module, None if there is none, and whether the package has such a module."""
+        found = self.locate(name)
+        return (None, False) if found is None else (found.file, True)
 
     def reaches(self, found: Found) -> bool:
         """Whether importing a module may import, by whatever way, one whose body may do something that matters."""
@@ -347,13 +311,32 @@ class PythonCode(Struct, dict=True):
         targets = (t for lines in self.imports(file, _package_of(file)) for line in lines for t in line.targets)
         return [found for found in map(self.locate, targets) if found is not None]
 
-    def extensions_in_functions(self, file: str) -> Iterator[tuple[str, int]]:
-        """The extension modules that functions of a module import, and the lines where they do."""
+    @cached_property
+    def extensions_in_functions(self) -> tuple[tuple[str, str, int], ...]:
+        """The sources whose functions import extension modules, each with the module and the line."""
+        return tuple(
+            (path, extension, line)
+            for path in self.sources
+            if self.names_extension(path)
+            for extension, line in self._extensions_in_functions(path)
+        )
+
+    def _extensions_in_functions(self, file: str) -> Iterator[tuple[str, int]]:
         for line in self.outline(file).imports_in_functions:
             targets = self._import(line, _package_of(file)).targets
             for found in map(self.locate, targets):
                 if found is not None and found.extension and found.file and self.imports_at(file, line.line):
                     yield found.file, line.line
+
+    def names_extension(self, path: str) -> bool:
+        """Whether a source has the name of an extension module in it."""
+        if path not in self._naming_extension:
+            source, names = self.source(path), self.files.extension_names
+            few = len(names) <= _FEW_NAMES
+            self._naming_extension[path] = (
+                any(name in source for name in names) if few else not names.isdisjoint(_WORD.findall(source))
+            )
+        return self._naming_extension[path]
 
     def imports_at(self, file: str, line: int) -> bool:
         """Whether there is an import at a line; a docstring may look like one."""

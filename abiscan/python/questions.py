@@ -59,10 +59,11 @@ class Answered(Generic[_Result]):
 
         :param world: the target's, in which nothing is loaded yet
         """
-        way = self._first
+        way, is_told = self._first, _log.isEnabledFor(logging.DEBUG)
         while isinstance(way, _Fork):
             given = _answer(way.question.ask, world)
-            _log.debug("asks the target: %s", _Told(way.question.text, given))
+            if is_told:
+                _log.debug("asks the target: %s", _Told(way.question.text, given))
             way = way.ways.get(_key(given))
         return None if way is None else way.result
 

@@ -238,76 +238,12 @@ class Outline:
                 found.add(outermost[1])
         return found
 
-    def classes(self, names: frozenset[bytes]) -> frozenset[bytes]:
-        """The classes that have one of the words inside, or call one of these functions."""
-        found = {name for keyword, name in self._with_words if keyword == b"class"}
-        for name, position in self._calls(names):
-            keyword, own = self.outermost(position)
-            if keyword == b"class" and own != name:
-                found.add(own)
-        return frozenset(found)
-
-    def hooking(self, classes: frozenset[bytes], names: frozenset[bytes]) -> frozenset[bytes]:
-        """Those of some classes with methods that run as other classes are made, and may get to one of the words.
-
-        :param names: the functions that do
-        """
-        if not _HOOK.search(self.data) and not _OF_METACLASS.search(self.data):
-            return frozenset()
-        found = set()
-        for match in _CLASS.finditer(self.data):
-            if match[1] in classes:
-                left = _LEFT.search(self.data, match.end())
-                is_meta = _OF_METACLASS.match(self.data, match.start()) is not None
-                if self._hooks_act(match.end(), left.start() if left else len(self.data), names, is_meta=is_meta):
-                    found.add(match[1])
-        return frozenset(found)
-
-    def _hooks_act(self, start: int, end: int, names: frozenset[bytes], *, is_meta: bool) -> bool:
-        """Whether the hooks of a class get to one of the words: themselves, or by methods that they mention.
-
-        :param is_meta: whether it is a metaclass: each of its special methods is a hook, but for the one that makes
-            objects of its classes
-        """
-        methods = self._methods(start, end)
-        if is_meta:
-            methods.pop(b"__call__", None)
-        hooks = {name for name in methods if name in _HOOKS or (is_meta and name.startswith(b"__"))}
-        if not hooks:
-            return False
-        acting = {name for word in self._words for name in methods if any(word in part for part in methods[name])}
-        for _, position in self._calls(names):
-            around = self.around(position) if start <= position < end else []
-            if len(around) > 1 and around[-2][1] in methods:
-                acting.add(around[-2][1])
-        if any(name.startswith(b"__") for name in acting):
-            return True  # whatever calls it
-        reached, waiting = set[bytes](), list(hooks)
-        while waiting:
-            name = waiting.pop()
-            if name not in reached:
-                reached.add(name)
-                waiting += {word for part in methods[name] for word in _WORD.findall(part)} & methods.keys()
-        return not reached.isdisjoint(acting)
-
-    def _methods(self, start: int, end: int) -> dict[bytes, list[bytes]]:
-        """The methods of a class by name, each as often as it is defined."""
-        first = _METHOD.search(self.data, start, end)
-        if first is None:
-            return {}
-        starts = [match for match in _METHOD.finditer(self.data, start, end) if len(match[1]) <= len(first[1])]
-        found: dict[bytes, list[bytes]] = {}
-        for match, following in zip(starts, [*(other.start() for other in starts[1:]), end], strict=True):
-            found.setdefault(match[2], []).append(self.data[match.start() : following])
-        return found
-
-    def with_metaclass(self, names: frozenset[bytes]) -> frozenset[bytes]:
-        """The classes that one of these is the metaclass of."""
-        return frozenset(match[1] for match in _METACLASS.finditer(self.data) if match[2] in names)
-
-    def made_of(self, names: frozenset[bytes]) -> frozenset[bytes]:
-        """The names at the left margin that stand for what a call of one of these gives, or for an attribute of it."""
-        return frozenset(match[1] for match in _MADE.finditer(self.data) if match[2] in names)
+    def acting(self, names: frozenset[bytes]) -> frozenset[bytes]:
+        """The functions and methods, at any depth, that have one of the words inside, or call one of these."""
+        places = [position for word in self._words for position in self.positions(word)]
+        places += [position for _, position in self._calls(names)]
+        headers = (header for position in places for header in self.around(position))
+        return frozenset(name for keyword, name in headers if keyword == b"def")
 
     def mentions(self, names: Iterable[bytes]) -> bool:
         """Whether one of these is used outside of functions."""
@@ -318,71 +254,6 @@ class Outline:
             if not _is_word(self.data[position - 1 : position])
             and not _is_word(self.data[position + len(name) : position + len(name) + 1])
         )
-
-    def uses(self, names: Iterable[bytes]) -> bool:
-        """Whether one of these names is used in code outside of functions, other than to derive a class from it."""
-        return any(self.outside_functions(position) and self._is_code(position) for position in self._named(names))
-
-    def calls_class(self, classes: Iterable[bytes]) -> bool:
-        """Whether one of these classes, or a method taken from one, is called or decorates at the left margin."""
-        return any(
-            self._is_code(position) and self.outermost(position)[0] not in {b"def", b"class"}
-            for position in self._named(classes)
-            if self.data[position - 1 : position] == b"@" or _CALLED.match(self.data, position)
-        )
-
-    def _named(self, names: Iterable[bytes]) -> Iterator[int]:
-        """Where one of these names is, as a whole word."""
-        for name in names:
-            for position in self.positions(name):
-                after = position + len(name)
-                if not (_is_word(self.data[position - 1 : position]) or _is_word(self.data[after : after + 1])):
-                    yield position
-
-    def _is_code(self, position: int) -> bool:
-        """Whether a name is evaluated where it stands: in no text, comment, import or list of bases."""
-        start, line = self._line_at(position)
-        if line.lstrip().startswith((b"import ", b"from ", b"class ", b"__all__")) or b"#" in line[: position - start]:
-            return False
-        if any(self.data.count(quotes, 0, position) % 2 for quotes in (b'"""', b"'''")):
-            return False
-        return _USED.search(line) is not None and self.data[position - 1 : position] not in {b'"', b"'"}
-
-    def standing_for(self, names: frozenset[bytes]) -> set[bytes]:
-        """The names at the left margin that are bound to something in which one of these is named."""
-        return {name for name, words in self._bound if not names.isdisjoint(words)}
-
-    def derived_from(self, classes: frozenset[bytes]) -> set[bytes]:
-        """The classes that have one of these among their bases."""
-        return {name for name, words in self._derived if not classes.isdisjoint(words)}
-
-    @cached_property
-    def _bound(self) -> list[tuple[bytes, list[bytes]]]:
-        """What is bound at the left margin or imported under another name, with the names that stand for it."""
-        bound = [(match[1], _WORD.findall(match[2])) for match in _BINDING.finditer(self.data)]
-        for position in self.positions(b" as "):
-            before = self.data[max(position - 80, 0) : position].split()
-            after = _WORD.match(self.data, position + len(b" as "))
-            if before and after:
-                bound.append((after[0], before[-1:]))
-        return bound
-
-    @cached_property
-    def _derived(self) -> list[tuple[bytes, list[bytes]]]:
-        """The classes that have bases, with the names in them."""
-        return [(match[1], _WORD.findall(match[2])) for match in _DERIVED.finditer(self.data)]
-
-    @cached_property
-    def called_at_margin(self) -> frozenset[bytes]:
-        """The functions that statements at the left margin call, or the value of a name there is computed by."""
-        return frozenset(match[1] for match in _STATEMENT.finditer(self.data))
-
-    def may_raise_in(self, functions: Iterable[bytes]) -> bool:
-        """Whether it defines one of these functions, and raises something in it."""
-        if not any(b"\ndef " + name + b"(" in self.data for name in functions):
-            return False
-        ends = (*self._raises(), *self.positions(b"sys.exit"))
-        return any(self.outermost(position) in {(b"def", name) for name in functions} for position in ends)
 
     def _is_import(self, position: int) -> bool:
         """Whether a name is only imported or listed where it stands."""
@@ -412,18 +283,6 @@ class Outline:
         return start, self.data[start : end if end >= 0 else len(self.data)]
 
 
-_CLASS = regex(rb"\nclass[ \t]+(\w+)")
-_HOOKS = frozenset({b"__init_subclass__", b"__set_name__", b"__class_getitem__"})
-_HOOK = regex(rb"__init_subclass__|__set_name__|__class_getitem__")
-_OF_METACLASS = regex(rb"\nclass[ \t]+\w+[ \t]*\([^)\n]*(?<![\w=])(?:type|\w*Meta|EnumType)[ \t]*[,)]")
-_METHOD = regex(rb"\n([ \t]+)(?:async[ \t]+)?def[ \t]+(\w+)")
-_WORD = regex(rb"\w+")
-_STATEMENT = regex(rb"\n(?:\w+[ \t]*=[ \t]*)?(?:\w+\.)*(\w+)\(")
-_BINDING = regex(rb"\n(\w+)[ \t]*(?::[^=\n]*)?=(?!=)([^\n]*)")
-_DERIVED = regex(rb"\nclass[ \t]+(\w+)[ \t]*\(([^)]*)")
-_CALLED = regex(rb"\w+(?:(?:\.\w+)*\(|(?:\.\w+)+[ \t]*\n)")
-_METACLASS = regex(rb"\nclass[ \t]+(\w+)[^:]*metaclass[ \t]*=[ \t]*(?:\w+\.)*(\w+)")
-_MADE = regex(rb"\n(\w+)[ \t]*(?::[^=\n]*)?=[ \t]*(?:[\w.]*\.)?(\w+)[.(]")
 _USED = regex(rb"[^\w\s,'\"]")
 _NO_NAMES = regex(rb"#[^\n]*|[()\\]")
 _NO_CALL = (b"def ", b"elf.", b"cls.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final, Protocol
 
 from msgspec import Struct, field
@@ -47,6 +47,8 @@ class TorchNames(Struct):
 
     source: NameSource
     _known: dict[tuple[str, str], bool | None] = field(default_factory=dict)
+    _lacked: dict[str, bool] = field(default_factory=dict)
+    _lacking: dict[frozenset[str], tuple[str, ...]] = field(default_factory=dict)
 
     def has_module(self, name: str) -> bool | None:
         """Whether a module is there. One that is may still raise as it is imported."""
@@ -77,9 +79,13 @@ class TorchNames(Struct):
         """Whether a module is one that has others in it."""
         return self.source.is_package(name)
 
-    def lacking(self, uses: Iterable[str]) -> tuple[str, ...]:
+    def lacking(self, uses: frozenset[str]) -> tuple[str, ...]:
         """Return those of some dotted names (``torch.nn.Nope``) that are certainly not there."""
-        return tuple(sorted(use for use in uses if self._lacks_part(use.split("."))))
+        if uses not in self._lacking:
+            new = uses.difference(self._lacked)
+            self._lacked.update((use, self._lacks_part(use.split("."))) for use in new)
+            self._lacking[uses] = tuple(sorted(use for use in uses if self._lacked[use]))
+        return self._lacking[uses]
 
     def _lacks_part(self, parts: Sequence[str]) -> bool:
         owner = parts[0]

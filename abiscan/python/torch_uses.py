@@ -8,12 +8,11 @@ from typing import Final
 
 from abiscan.regex import regex
 
-_FROM: Final = regex(
-    rb"^[ \t]*from[ \t]+(torch(?:\.\w+)*)[ \t]+import[ \t]*(\([^)]*\)|[^\n\\]*(?:\\\n[^\n\\]*)*)", re.MULTILINE
-)
-_IMPORT: Final = regex(rb"^[ \t]*import[ \t]+([^\n#;]*\btorch\b[^\n#;]*)", re.MULTILINE)
-_CHAIN: Final = rb"(?<![\w.])(%b)((?:\.[A-Za-z_]\w*)+)"
+_FROM: Final = regex(rb"from[ \t]+(torch(?:\.\w+)*)[ \t]+import[ \t]*(\([^)]*\)|[^\n\\]*(?:\\\n[^\n\\]*)*)")
+_IMPORT: Final = regex(rb"import[ \t]+([^\n#;]*\btorch\b[^\n#;]*)")
+_ATTRIBUTES: Final = regex(rb"(?:\.[A-Za-z_]\w*)+")
 _COMMENT: Final = regex(rb"#[^\n]*|[()\\]")
+_IN_NAMES: Final = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.")
 
 
 def torch_uses(source: bytes) -> frozenset[str]:
@@ -26,21 +25,49 @@ def torch_uses(source: bytes) -> frozenset[str]:
         aliases[alias] = full
         if full != b"torch":
             found.add(full)
-    roots = b"|".join(map(re.escape, sorted(aliases, key=len, reverse=True)))
-    for match in re.finditer(_CHAIN % roots, source):
-        found.add(aliases[match[1]] + match[2])
+    for alias, full in aliases.items():
+        found.update(full + attributes for attributes in _attributes(source, alias))
     return frozenset(name.decode("utf-8", "replace") for name in found)
+
+
+def _attributes(source: bytes, name: bytes) -> Iterator[bytes]:
+    """What follows a name, with its dots, wherever attributes of it are taken."""
+    start = source.find(name + b".")
+    while start >= 0:
+        end = start + len(name)
+        if start == 0 or source[start - 1] not in _IN_NAMES:
+            match = _ATTRIBUTES.match(source, end)
+            if match is not None:
+                yield match[0]
+                end = match.end()
+        start = source.find(name + b".", end)
 
 
 def _imports(source: bytes) -> Iterator[tuple[bytes, bytes]]:
     """The full name of what is imported of torch, and the name that it gets."""
-    for match in _FROM.finditer(source):
+    for match in _at_line_starts(_FROM, b"from", source):
         for listed in _COMMENT.sub(b" ", match[2]).split(b","):
             words = listed.split()
             if words and words[0] != b"*":
                 yield match[1] + b"." + words[0], words[2] if len(words) == 3 else words[0]
-    for match in _IMPORT.finditer(source):
+    for match in _at_line_starts(_IMPORT, b"import", source):
         for listed in match[1].split(b","):
             words = listed.split()
             if len(words) == 3 and words[0].partition(b".")[0] == b"torch":
                 yield words[0], words[2]
+
+
+def _at_line_starts(pattern: re.Pattern[bytes], word: bytes, source: bytes) -> Iterator[re.Match[bytes]]:
+    """The matches of a pattern that stand first in their lines. To search for its first word is quicker."""
+    start = source.find(word)
+    while start >= 0:
+        end = start + len(word)
+        before = start
+        while before and source[before - 1] in b" \t":
+            before -= 1
+        if before == 0 or source[before - 1] == ord("\n"):
+            match = pattern.match(source, start)
+            if match is not None:
+                yield match
+                end = match.end()
+        start = source.find(word, end)

@@ -30,10 +30,7 @@ from abiscan.python.questions import AskedWorld
 from abiscan.python.runs import Run, Runs, WorldKind
 from abiscan.python.torch_names import TorchNames
 from abiscan.python.values import Class, NotKnown, PythonFunction, PythonModule, Thrown, Why
-from abiscan.regex import regex
 
-_WORD = regex(rb"[\w\x80-\xff]+")
-_FEW_NAMES = 20
 _MOST_MODULES = 200
 _MOST_CHOICES = 6
 
@@ -195,22 +192,14 @@ def _try_all(machine: PythonInterpreter) -> tuple[list[tuple[str, list[Attempt]]
 def _may_load(library: PythonCode, path: str) -> bool:
     if library.outline(path).loads or library.outline(path).calls(library.risky):
         return True
-    return _names_extension(library, path) and any(one.extension for one in library.imported_by(path))
-
-
-def _names_extension(library: PythonCode, path: str) -> bool:
-    source, names = library.source(path), library.files.extension_names
-    few = len(names) <= _FEW_NAMES
-    return any(name in source for name in names) if few else not names.isdisjoint(_WORD.findall(source))
+    return library.names_extension(path) and any(one.extension for one in library.imported_by(path))
 
 
 def _imported_in_functions(library: PythonCode) -> Iterable[Attempt]:
     """The extension modules that functions import when they are called, whoever calls them."""
-    for path in library.sources:
-        if _names_extension(library, path):
-            for extension, line in library.extensions_in_functions(path):
-                at = PythonLine(file=path, line=line)
-                yield Attempt(path=extension, loader=LoadedBy.IMPORT, at=at, raised=None, guarded=False)
+    for path, extension, line in library.extensions_in_functions:
+        at = PythonLine(file=path, line=line)
+        yield Attempt(path=extension, loader=LoadedBy.IMPORT, at=at, raised=None, guarded=False)
 
 
 def _call_all(library: PythonCode, machine: PythonInterpreter) -> None:

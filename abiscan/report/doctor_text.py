@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from abiscan.results.changes import change_lines
 from abiscan.results.doctor import Ailment, Diagnosis, Trouble
 from abiscan.words import clean, first_line
 
@@ -41,6 +42,8 @@ def render(diagnosis: Diagnosis, console: Console) -> None:
         console.print(Text("\nto fix this, type:" if len(commands) == 1 else "\nto fix these, type:"))
     for command in commands:
         console.print(Text(f"  {clean(command)}"), soft_wrap=True)  # in one line, to be copied
+    for line in change_lines(diagnosis.changes):
+        console.print(Text(clean(line)), soft_wrap=True)
     unsolved = [ailment.subject for ailment in diagnosis.ailments if ailment.effect and not ailment.commands]
     names = ", ".join(map(clean, unsolved))
     if diagnosis.unreachable is not None:

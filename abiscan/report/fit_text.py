@@ -17,6 +17,9 @@ def render(fit: FitReport, console: Console, *, verbose: bool) -> None:
     """
     if fit.obstacle is not None:
         console.print(Text(clean(first_line(fit.obstacle))), soft_wrap=True)
+    if fit.torch_instead is not None:
+        number = fit.torch_instead.partition("+")[0]
+        console.print(Text(f"torch {fit.torch_instead} would do: use --torch {number}"), soft_wrap=True)
     if not fit.packages:
         return
     console.print(Text(f"with torch {fit.torch}{' (installed)' if fit.installed else ''}:"), soft_wrap=True)

@@ -16,7 +16,7 @@ from typing import Final
 
 import abiscan
 from abiscan.extension.built_for import span
-from abiscan.findings import Finding
+from abiscan.findings import Finding, page_of
 from abiscan.report.marks import CLASSES
 from abiscan.report.matrix_text import runs
 from abiscan.report.sarif import level
@@ -203,7 +203,7 @@ def _finding(finding: Finding) -> str:
         proofs += f"<li class='faint'>… {hidden} more</li>"
     return (
         f"<li><strong>{level(finding.effect)}[{_text(finding.rule)}]</strong> {_text(finding.message)}<ul>{proofs}</ul>"
-        f"<p>Fix: {_text(finding.fix)}</p></li>"
+        f'<p>Fix: {_text(finding.fix)}</p><p class="faint">{_text(page_of(finding.rule))}</p></li>'
     )
 
 

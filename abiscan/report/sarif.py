@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import abiscan
-from abiscan.findings import Effect, Finding, Rule
+from abiscan.findings import Documented, Effect, Finding, page_of
 from abiscan.inputs.kinds import TargetKind
 from abiscan.results.causes import causes
 from abiscan.results.check import Report, Result, Suppressed
@@ -25,7 +25,7 @@ _FINGERPRINT: Final = "abiscan/v1"
 _FOLDERS: Final = frozenset({TargetKind.FOLDER, TargetKind.INSTALLED})
 
 
-def render(report: Report, rules: Sequence[Rule]) -> str:
+def render(report: Report, rules: Sequence[Documented]) -> str:
     """The report as a SARIF log of one run that ends in a newline.
 
     :param rules: all rules; each is described once, whether or not it found something
@@ -107,13 +107,14 @@ def _proofs(finding: Finding) -> list[str]:
     return [evidence.readable or evidence.subject for evidence in finding.evidence]
 
 
-def _rule(rule: Rule) -> dict[str, Any]:
+def _rule(rule: Documented) -> dict[str, Any]:
     return {
         "id": rule.name,
         "name": "".join(word.capitalize() for word in rule.name.split("-")),
         "shortDescription": {"text": rule.summary},
         "fullDescription": {"text": rule.summary},
         "help": {"text": rule.documentation, "markdown": rule.documentation},
+        "properties": {"page": page_of(rule.name)},
     }
 
 

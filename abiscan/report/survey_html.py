@@ -10,6 +10,7 @@ import html
 import string
 from collections.abc import Iterator, Mapping
 from importlib import resources
+from pathlib import PurePath
 from typing import Final
 
 import abiscan
@@ -64,13 +65,13 @@ def _causes(summary: SurveySummary) -> Iterator[str]:
     if not summary.causes:
         return
     yield "<h2>Commonest causes</h2>"
-    yield '<div class="scroll" tabindex="0" role="region" aria-label="causes"><table>'
+    yield '<div class="scroll" tabindex="0" role="region" aria-label="causes"><table class="texts">'
     heads = "".join(
         f'<th scope="col"><button>{name}</button></th>' for name in ("answers", "rule", "what users see", "example")
     )
     yield f"<thead><tr>{heads}</tr></thead><tbody>"
     for cause in summary.causes[:_CAUSES_SHOWN]:
-        cells = (str(cause.count), cause.rule or "", cause.says, cause.example)
+        cells = (str(cause.count), cause.rule or "", cause.says, PurePath(cause.example).name)
         yield f"<tr>{''.join(f'<td>{_text(cell)}</td>' for cell in cells)}</tr>"
     yield "</tbody></table></div>"
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from rich.console import Console
 
+from abiscan.inputs.version import TorchVersion
 from abiscan.results.survey import SIGNS, SurveySummary
-from abiscan.words import clean, plural
+from abiscan.words import clean, plural, ranges
 
 _CAUSES_SHOWN: Final = 10
+_MEMBERS_SHOWN: Final = 10
 
 
 def render(summary: SurveySummary, console: Console) -> None:
@@ -22,6 +25,8 @@ def render(summary: SurveySummary, console: Console) -> None:
     show(f"{targets} on {torches}: {plural(sum(summary.counts.values()), 'answer')}")
     for verdict, count in summary.counts.items():
         show(f"  {SIGNS[verdict]} {count:>6}  {verdict}")
+        for line in _members(summary, verdict):
+            show(f"            {line}")
     if summary.causes:
         show("commonest causes:")
     for cause in summary.causes[:_CAUSES_SHOWN]:
@@ -29,3 +34,19 @@ def render(summary: SurveySummary, console: Console) -> None:
         show(f"  {cause.count:>6}  {rule}{clean(cause.says)} ({clean(cause.example)})")
     if (hidden := len(summary.causes) - _CAUSES_SHOWN) > 0:
         show(f"  and {plural(hidden, 'more cause')}")
+
+
+def _members(summary: SurveySummary, verdict: str) -> Iterator[str]:
+    """The targets with a verdict, each with its torches and what users see first; the first few of them."""
+    members = [
+        (title, entries)
+        for title, row in summary.titled
+        if (entries := [entry for entry in row.values() if entry.verdict == verdict])
+    ]
+    ordered = sorted(summary.torches, key=lambda torch: (TorchVersion.parse(torch) or TorchVersion("0"), torch))
+    for title, entries in members[:_MEMBERS_SHOWN]:
+        torches = ranges([entry.torch for entry in entries], ordered)
+        says = next((entry.says for entry in entries if entry.says), None)
+        yield clean(f"{title} on torch {torches}{f': {says}' if says and entries[0].exit_code else ''}")
+    if (hidden := len(members) - _MEMBERS_SHOWN) > 0:
+        yield f"and {hidden} more"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec.structs
 from msgspec import Struct
 
-from abiscan.findings import Effect, Finding
+from abiscan.findings import Effect, Evidence, Finding
 from abiscan.results.check import Report, Result
 from abiscan.results.package import PackageResult
 
@@ -22,7 +24,7 @@ class Cause(Struct, frozen=True, kw_only=True):
 
 
 def causes(report: Report, package: PackageResult, *, unused: bool = False) -> tuple[Cause, ...]:
-    """What is wrong with a package, the worst first.
+    """What is wrong with a package: what its import fails with, then the rest, the worst first.
 
     :param unused: include the files that importing the package does not use
     """
@@ -35,16 +37,38 @@ def causes(report: Report, package: PackageResult, *, unused: bool = False) -> t
                 key = (finding.rule, finding.effect, finding.says, finding.fix)
                 grouped.setdefault(key, []).append((finding, result))
     fails = report.is_failure(package, Effect.CORRUPTS, strict=False)
-    found = [_cause(group, fails=fails) for group in grouped.values()]
-    return tuple(sorted(found, key=lambda cause: cause.finding.effect.severity, reverse=True))
+    failure = package.error
+    error = (failure.cause or failure.message or "") if failure else ""
+    found = [_cause(group, error, fails=fails) for group in grouped.values()]
+    return tuple(
+        sorted(found, key=lambda cause: (explains(cause.finding, error), cause.finding.effect.severity), reverse=True)
+    )
 
 
-def _cause(group: list[tuple[Finding, Result | None]], *, fails: bool) -> Cause:
-    first = group[0][0]
-    every = (evidence for finding, _ in group for evidence in finding.evidence)
-    different = {(evidence.subject, evidence.instead): evidence for evidence in reversed(list(every))}
+def explains(finding: Finding, error: str) -> bool:
+    """Return whether an error names what a finding is about."""
+    return any(_names(error, evidence) for evidence in finding.evidence)
+
+
+def in_the_order_met(findings: Iterable[Finding], error: str) -> tuple[Finding, ...]:
+    """Return findings with those first that an error names: the error is what is met first."""
+    return tuple(sorted(findings, key=lambda finding: not explains(finding, error)))
+
+
+def _names(error: str, evidence: Evidence) -> bool:
+    return bool(evidence.subject) and any(
+        name in error for name in (evidence.subject, evidence.readable or evidence.subject)
+    )
+
+
+def _cause(group: list[tuple[Finding, Result | None]], error: str, *, fails: bool) -> Cause:
+    largest = max((finding for finding, _ in group), key=lambda finding: len(finding.evidence))
+    different: dict[tuple[str, str | None], Evidence] = {}
+    for evidence in (*largest.evidence, *(evidence for finding, _ in group for evidence in finding.evidence)):
+        different.setdefault((evidence.subject, evidence.instead), evidence)
+    ordered = sorted(different.values(), key=lambda evidence: not _names(error, evidence))
     return Cause(
-        finding=msgspec.structs.replace(first, evidence=tuple(reversed(different.values()))),
+        finding=msgspec.structs.replace(largest, evidence=tuple(ordered)),
         files=tuple(dict.fromkeys(result.path for _, result in group if result is not None)),
-        harmful=fails and first.effect.severity >= Effect.CORRUPTS.severity,
+        harmful=fails and largest.effect.severity >= Effect.CORRUPTS.severity,
     )

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from abiscan.cpu.needs import CpuNeeds
-from abiscan.findings import Effect, Evidence, Finding
+from abiscan.findings import Effect, Evidence, Finding, page_of
 from abiscan.inputs.kinds import TargetKind
 from abiscan.results.cpu import cpu_document
 from abiscan.results.document import rendered
@@ -273,6 +273,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "fix": finding.fix,
         "says": finding.says,
         "symptom": finding.symptom,
+        "page": page_of(finding.rule),
     }
 
 

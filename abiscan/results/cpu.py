@@ -1,4 +1,4 @@
-"""What a load needs of the processor, in JSON documents."""
+"""What a load and operators need of the processor, in JSON documents."""
 
 from __future__ import annotations
 
@@ -12,4 +12,16 @@ def cpu_document(needs: CpuNeeds | None) -> dict[str, Any] | None:
     if needs is None:
         return None
     at = {feature: f"{name}: {use}" for feature, (name, use) in sorted(needs.first().items())}
-    return {"load": list(needs.features), "level": needs.level, "at": at}
+    operators = (
+        None
+        if needs.operators is None
+        else {
+            name: {
+                "needs": [use.feature for use in reach.uses],
+                "asks": list(reach.behind),
+                "at": {use.feature: use.place for use in reach.uses},
+            }
+            for name, reach in sorted(needs.operators.items())
+        }
+    )
+    return {"load": list(needs.features), "level": needs.level, "at": at, "operators": operators}

@@ -7,6 +7,7 @@ import enum
 from msgspec import Struct
 
 from abiscan.findings import Effect
+from abiscan.results.changes import PackageChange, changes_document
 from abiscan.results.document import rendered
 
 
@@ -58,7 +59,8 @@ class Diagnosis(Struct, frozen=True, kw_only=True):
     """The state of an environment; its problems are in ``ailments``, worst first.
 
     ``environment`` names it, and says why it was chosen; ``solution`` is the one command after which the packages in it
-    work together, None if there is none to be found, or no need of one; ``advice`` says what that installs, and why.
+    work together, None if there is none to be found, or no need of one; ``advice`` says what that installs, and why;
+    ``changes`` are all that it changes.
     ``unreachable`` says which index cannot be read, if that is why nothing was looked for. ``healthy`` are the packages
     without a problem, ``incomplete`` says of some of these what they work without.
     """
@@ -71,6 +73,7 @@ class Diagnosis(Struct, frozen=True, kw_only=True):
     incomplete: tuple[str, ...] = ()
     solution: str | None = None
     advice: str | None = None
+    changes: tuple[PackageChange, ...] = ()
     unreachable: str | None = None
 
     @property
@@ -101,6 +104,7 @@ class Diagnosis(Struct, frozen=True, kw_only=True):
                 ],
                 "solution": self.solution,
                 "advice": self.advice,
+                "changes": changes_document(self.changes),
                 "unreachable": self.unreachable,
                 "healthy": list(self.healthy),
                 "incomplete": list(self.incomplete),

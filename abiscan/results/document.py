@@ -20,7 +20,8 @@ def schema(command: str) -> dict[str, Any]:
     """The JSON Schema (draft 2020-12) that every JSON document of a command satisfies.
 
     :param command: ``check``, ``coverage``, ``diff``, ``doctor``, ``fit``, ``matrix`` or ``ops``;
-        ``ops-api-version`` and ``ops-api-history`` for ``ops --api-version`` of a torch and of an extension
+        ``ops-api-version`` and ``ops-api-history`` for ``ops --api-version`` of a torch and of an extension,
+        ``ops-model`` for ``ops`` of a saved model
     """
     text = resources.files("abiscan.results").joinpath(f"schema/{command}-v1.json").read_text("utf-8")
     return json.loads(text)  # type: ignore[no-any-return]

@@ -36,6 +36,7 @@ class FitReport(Struct, frozen=True, kw_only=True):
 
     ``torch`` is its full version, as far as known; None if no torch was found that all packages have a version for.
     ``installed`` says whether it is already there. ``packages`` is empty if nothing fits; ``obstacle`` then says why.
+    ``torch_instead`` is then the newest other torch, of those tried, that the packages have versions for.
     ``options`` are those that pip needs to find the same versions.
     """
 
@@ -43,6 +44,7 @@ class FitReport(Struct, frozen=True, kw_only=True):
     installed: bool
     packages: Sequence[Fitting] = ()
     obstacle: str | None = None
+    torch_instead: str | None = None
     options: Sequence[str] = ()
     bytes_read: int = 0
 
@@ -85,6 +87,7 @@ class FitReport(Struct, frozen=True, kw_only=True):
                     for package in self.packages
                 ],
                 "obstacle": self.obstacle,
+                "torch_instead": self.torch_instead,
                 "command": self.command,
                 "bytes_read": self.bytes_read,
             }

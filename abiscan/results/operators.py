@@ -11,7 +11,7 @@ import msgspec.structs
 from msgspec import Struct
 
 from abiscan.binary.mangling import demangle_type
-from abiscan.cpu.needs import CpuAtLoad, CpuNeeds
+from abiscan.cpu.needs import CpuAtLoad, CpuNeeds, CpuReach
 from abiscan.dispatch.keys import DispatchKeys
 from abiscan.dispatch.schema import FunctionSchema, SchemaError
 from abiscan.emulation.model import (
@@ -35,13 +35,15 @@ class ExtensionOperators(Struct, frozen=True, kw_only=True):
     """What the extensions of a target register.
 
     ``single`` means that the target is one shared object, so the document is not a list. ``gpus`` have the code for
-    GPUs of each extension, None for one without.
+    GPUs of each extension, None for one without. ``cpus`` have what the operators of each may use of the processor;
+    empty if that was not asked.
     """
 
     target: str
     inventories: tuple[Inventory, ...]
     single: bool
     gpus: tuple[ExtensionGpu | None, ...] = ()
+    cpus: tuple[dict[str, CpuReach], ...] = ()
 
     def only(self, selection: Selection) -> ExtensionOperators:
         """The operators that are selected, with their kernels and lookups; gaps are kept."""
@@ -49,7 +51,8 @@ class ExtensionOperators(Struct, frozen=True, kw_only=True):
             msgspec.structs.replace(inventory, registrations=_only(inventory.registrations, selection))
             for inventory in self.inventories
         )
-        return msgspec.structs.replace(self, inventories=tuple(inventories)) if selection else self
+        cpus = ({name: reach for name, reach in of.items() if selection.admits(name)} for of in self.cpus)
+        return msgspec.structs.replace(self, inventories=tuple(inventories), cpus=tuple(cpus)) if selection else self
 
     @property
     def with_gpus(self) -> Iterator[tuple[Inventory, ExtensionGpu | None]]:
@@ -58,7 +61,10 @@ class ExtensionOperators(Struct, frozen=True, kw_only=True):
 
     def to_json(self) -> str:
         """The JSON document, version 1."""
-        documents = [_inventory(inventory, gpu) for inventory, gpu in self.with_gpus]
+        cpus = self.cpus or itertools.repeat(None)
+        documents = [
+            _inventory(inventory, gpu, cpu) for (inventory, gpu), cpu in zip(self.with_gpus, cpus, strict=False)
+        ]
         return rendered(documents[0] if self.single else {"target": self.target, "results": documents})
 
 
@@ -98,7 +104,7 @@ def full_schema(operator: RegisteredOperator, built_for: TorchVersion | None) ->
     return schema.printed_by(built_for.minor_version) if built_for else str(schema)
 
 
-def _inventory(inventory: Inventory, gpu: ExtensionGpu | None) -> dict[str, Any]:
+def _inventory(inventory: Inventory, gpu: ExtensionGpu | None, operators: dict[str, CpuReach] | None) -> dict[str, Any]:
     registrations = inventory.registrations
     return {
         "path": inventory.path,
@@ -118,15 +124,15 @@ def _inventory(inventory: Inventory, gpu: ExtensionGpu | None) -> dict[str, Any]
         ],
         "lookups": [{"operator": lookup.operator, "schema_known": None} for lookup in registrations.lookups],
         "gpu": _gpu(gpu) if gpu else None,
-        "cpu": cpu_document(_cpu(inventory)),
+        "cpu": cpu_document(_cpu(inventory, operators)),
         "gaps": [gap_row(gap) for gap in inventory.gaps],
     }
 
 
-def _cpu(inventory: Inventory) -> CpuNeeds:
-    """What the initialisers of an extension need of the processor."""
-    uses = inventory.registrations.cpu
-    return CpuNeeds(machine=inventory.machine, files={posixpath.basename(inventory.path): CpuAtLoad(uses=uses)})
+def _cpu(inventory: Inventory, operators: dict[str, CpuReach] | None) -> CpuNeeds:
+    """What the initialisers and the operators of an extension need of the processor."""
+    files = {posixpath.basename(inventory.path): CpuAtLoad(uses=inventory.registrations.cpu)}
+    return CpuNeeds(machine=inventory.machine, files=files, operators=operators)
 
 
 def _targets(kernel: RegisteredKernel, gpu: ExtensionGpu | None) -> list[str] | None:

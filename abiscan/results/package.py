@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -11,6 +12,7 @@ from msgspec import Struct, field
 from abiscan.findings import Effect, Finding
 from abiscan.python.model import HowLoaded, Skipped, Told
 from abiscan.regex import regex
+from abiscan.results.model import ModelResult, model_fields
 from abiscan.results.verdict import How, Verdict
 from abiscan.words import first_line, listed, plural
 
@@ -52,8 +54,8 @@ class ImportFailure(Struct, frozen=True, kw_only=True):
         return (found[1] or found[2]) if found else None
 
     def __str__(self) -> str:
-        text = first_line(self.message or "(text unknown)")
-        said = f"{self.exception}: {text}" if self.exception else f"the process ends: {text}"
+        end = self.exception or "the process ends"
+        said = f"{end}: {first_line(self.message)}" if self.message else f"{end}, with a text that is not known"
         return f"{said} ({self.file}:{self.line})" if self.file else said
 
 
@@ -116,7 +118,8 @@ class PackageResult(Struct, frozen=True, kw_only=True):
     and that may bring them; ``conditions`` could not be decided ahead; ``gaps`` say what could not be followed.
     ``own_findings`` are about the package as a whole, such as its metadata; ``findings`` has those of the libraries
     that it uses, too. ``other_builds`` are the verdicts on other builds of the same release, where a release number was
-    asked for and they differ. ``unread`` says what is not read in files for its system.
+    asked for and they differ. ``unread`` says what is not read in files for its system. ``model`` is what else is known
+    of a saved model, None for a package.
     """
 
     target: str
@@ -139,6 +142,7 @@ class PackageResult(Struct, frozen=True, kw_only=True):
     findings: tuple[Finding, ...] = ()
     other_builds: Mapping[str, PackageVerdict] = field(default_factory=dict)
     unread: str | None = None
+    model: ModelResult | None = None
 
     def __str__(self) -> str:
         return f"{self.subject}: {self.summary}"
@@ -175,6 +179,8 @@ class PackageResult(Struct, frozen=True, kw_only=True):
     @property
     def summary(self) -> str:
         """The verdict in one line."""
+        if self.model and self.verdict is not PackageVerdict.UNKNOWN:
+            return self._of_model(self.model)
         match self.verdict:
             case PackageVerdict.WORKS:
                 return f"works{self._provided}" if self.libraries else self._works_apart
@@ -188,6 +194,17 @@ class PackageResult(Struct, frozen=True, kw_only=True):
                 return f"import fails{condition} - {self.error}"
             case PackageVerdict.UNKNOWN:
                 return f"unknown - {self._doubt()}"
+
+    def _of_model(self, model: ModelResult) -> str:
+        """The verdict on a saved model in one line."""
+        if self.error:
+            return f"{model.fails_at} fails - {self.error}"
+        if self.verdict is PackageVerdict.CORRUPTS:
+            return "loads, then corrupts memory"
+        packages = dict.fromkeys(operator.brought_by for operator in model.operators if operator.brought_by)
+        return (
+            f"works, once {listed(packages)} {'is' if len(packages) == 1 else 'are'} imported" if packages else "works"
+        )
 
     @property
     def _works_apart(self) -> str:
@@ -206,7 +223,8 @@ class PackageResult(Struct, frozen=True, kw_only=True):
 
     def _told(self) -> str:
         """How users learn what is missing, and how much that is."""
-        said = ", ".join(dict.fromkeys(_TOLD[library.told] for library in self.without))
+        ways = Counter(_TOLD[library.told] for library in self.without)
+        said = ", ".join(f"{count} {way}" if len(ways) > 1 else way for way, count in ways.items())
         operators = f", {plural(len(self.missing_operators), 'operator')} missing" if self.missing_operators else ""
         return f" ({said}{operators})"
 
@@ -218,7 +236,8 @@ class PackageResult(Struct, frozen=True, kw_only=True):
         doubtful = [library.path for library in self.libraries if library.how is HowLoaded.UNKNOWN]
         if doubtful and not self.gaps:
             return f"nothing says how it loads {listed(doubtful)}"
-        return next(iter((*self.gaps, *self.conditions)), "its Python code could not be followed")
+        conditions = (f"nothing says whether {condition}" for condition in self.conditions)
+        return next(iter((*self.gaps, *conditions)), "its Python code could not be followed")
 
     @property
     def effect(self) -> Effect | None:
@@ -236,11 +255,11 @@ class PackageResult(Struct, frozen=True, kw_only=True):
 
 
 _TOLD = {
-    None: "fails when it is first used",
+    None: "failing when first used",
     Told.WARNING: "with a warning",
     Told.LOG: "with a line in the log",
     Told.PRINT: "with a printed line",
-    Told.NOTHING: "users are not told",
+    Told.NOTHING: "silently",
 }
 
 
@@ -271,6 +290,8 @@ def package_document(package: PackageResult) -> dict[str, Any]:
         "conditions": list(package.conditions),
         "gaps": [*package.gaps, *([package.unread] if package.unread else [])],
     }
+    if package.model:
+        document |= model_fields(package.model)
     if package.needs:
         document["needs"] = list(package.needs)
     if package.other_builds:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from abiscan.findings import Rule
+from abiscan.findings import Documented, Rule
 from abiscan.rules import (
     abi3_violation,
     architecture_mismatch,
@@ -47,6 +47,7 @@ from abiscan.rules import (
     unread_registration,
     vtable_drift,
 )
+from abiscan.rules.of_models import MODEL_RULES
 
 RULES: Final[tuple[Rule, ...]] = (
     architecture_mismatch.RULE,
@@ -91,6 +92,9 @@ RULES: Final[tuple[Rule, ...]] = (
     declared_requirement_wrong.RULE,
 )
 """In the order in which a load would run into the problems."""
+
+EVERY_RULE: Final[tuple[Documented, ...]] = (*RULES, *MODEL_RULES)
+"""Those about saved models as well, which check no library."""
 
 
 def by_name(name: str) -> Rule | None:

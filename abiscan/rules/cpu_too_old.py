@@ -1,8 +1,10 @@
-"""Loading the extension uses instructions that the processor lacks.
+"""Loading the extension, or calling its operators, uses instructions that the processor lacks.
 
 **What it finds.** With `--cpu`, and on a torch that is installed: code that runs while the extension is loaded, or a
 library that it brings along, and that uses a feature of the processor (AVX2, AVX-512, LSE, …) which the processor does
-not have, without asking for it.
+not have, without asking for it. With `--cpu`, also the operators whose kernels can reach such code without a question.
+
+A processor that is too old for torch itself is a `note`: the extension is not to blame for that.
 
 **Why it fails.** A processor stops at an instruction that it does not know: Linux sends SIGILL, and the process ends,
 with no text and no line. Whoever loads it sees nothing but the words of the shell.
@@ -10,26 +12,31 @@ with no text and no line. Whoever loads it sees nothing but the words of the she
 **Fix.** Build without `-march=native`, or with the options for newer processors on those files only whose functions are
 called after a question (`__builtin_cpu_supports`); or install a build for older processors.
 
-**Limits.** Only what runs at load counts: operators may need more when they are called. Code that asks for one feature
-and uses another is right on each real processor that has both. `lzcnt` and `tzcnt` do not count: older processors
-execute them as other instructions.
+**Limits.** What an operator can reach is told from its machine code; whether a call gets there depends on its
+arguments. Where a function asks for anything, all that comes behind counts as guarded. At load, too, code that asks for
+one feature and uses another is right on each real processor that has both. `lzcnt` and `tzcnt` do not count: older
+processors execute them as other instructions.
 
 **Example.** `Illegal instruction (core dumped)`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
-from abiscan.cpu.needs import summary
+from abiscan.cpu.needs import CpuUse, summary
+from abiscan.cpu.processors import Cpu
 from abiscan.findings import Effect, Evidence, Finding, rule
 from abiscan.linkage.illegal_instruction import MESSAGE
 from abiscan.linkage.linkage import Linkage
-from abiscan.words import listed
+from abiscan.words import listed, plural
+
+_SHOWN: Final = 4
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
-    """One finding for each processor and file."""
+    """One finding for each processor and file, and one for the operators on each processor that loads it."""
     for end in linkage.illegal:
         features = [use.feature for use in end.uses]
         when = "when its Python module is imported" if end.in_module else "while it is loaded"
@@ -43,6 +50,47 @@ def check(linkage: Linkage) -> Iterator[Finding]:
             fix=f"run it on a processor with {needed}, or install a build for older processors",
             says=MESSAGE,
         )
+    for cpu in linkage.cpus if linkage.cpu is not None else ():
+        if cpu.machine is linkage.facts.machine and (lacking := cpu.lacks(linkage.torch_cpu)):
+            yield _torch_too(linkage, cpu, lacking)
+    ended = {end.cpu for end in linkage.illegal}
+    for cpu in linkage.cpus:
+        if linkage.cpu is not None and cpu not in ended and (failing := linkage.cpu.failing_operators(cpu)):
+            yield _operators(linkage.name, cpu, failing)
+
+
+def _torch_too(linkage: Linkage, cpu: Cpu, lacking: tuple[str, ...]) -> Finding:
+    return Finding(
+        rule=RULE.name,
+        effect=Effect.NOTE,
+        message=f"{linkage.release} itself uses {listed(lacking)} when it is imported; {cpu.name} lacks that",
+        evidence=tuple(Evidence(subject=feature, object=str(linkage.release)) for feature in lacking),
+        fix="use a release of torch that runs on that processor, or another processor",
+        says=MESSAGE,
+    )
+
+
+def _operators(name: str, cpu: Cpu, failing: Mapping[str, Sequence[CpuUse]]) -> Finding:
+    features = sorted({use.feature for uses in failing.values() for use in uses})
+    needed = summary(cpu.machine, tuple(features))
+    return Finding(
+        rule=RULE.name,
+        effect=Effect.CALL_FAILS,
+        message=(
+            f"{name} on {cpu.name}, which lacks {listed(features)}: "
+            f"{plural(len(failing), 'operator')}: {listed(failing, _SHOWN)}"
+        ),
+        evidence=tuple(
+            Evidence(
+                subject=operator,
+                readable=f"{operator}: uses {listed([use.feature for use in uses])} without asking: {uses[0].place}",
+                object=uses[0].library or name,
+            )
+            for operator, uses in failing.items()
+        ),
+        fix=f"run it on a processor with {needed}, or install a build for older processors",
+        says=MESSAGE,
+    )
 
 
 RULE = rule("cpu-too-old", __doc__, check)

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from abiscan.dispatch.calls import find_delegates
+from abiscan.dispatch.calls import Failure, failure_message, find_delegates
 from abiscan.dispatch.coverage import measure_coverage
 from abiscan.dispatch.table import EntrySource
 from abiscan.findings import Effect, Evidence, Finding, rule
@@ -44,7 +44,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
         if name in old.operators.operators and old.entry(name, backend.before_key).source in _GENERIC
     ]
     delegating = find_delegates(old, backend.before_key, had_generic)  # these had no kernel either
-    missing = measure_coverage(backend.table, backend.key, backend.core, had_generic).missing
+    missing = measure_coverage(backend.table, backend.key, backend.core, had_generic, worded=False).missing
     changed = [kernel for kernel in missing if kernel.operator in had_generic and kernel.operator not in delegating]
     if changed:
         yield Finding(
@@ -57,7 +57,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
             ),
             evidence=tuple(Evidence(subject=kernel.operator, object=linkage.name) for kernel in changed),
             fix=other_build(linkage),
-            says=changed[0].message,
+            says=failure_message(backend.table, Failure(operator=changed[0].operator, key=changed[0].key)).text,
         )
 
 

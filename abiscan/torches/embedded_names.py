@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
 from importlib import resources
 from typing import Final
 
@@ -16,7 +17,7 @@ from abiscan.torches.python_table import PythonTable
 PATCHED: Final = "=patched"
 """The entry that has the names which code of torch sets on what it imports."""
 COMPILED: Final = "=compiled"
-"""The entry that has the names which compiled code may give to what it makes."""
+"""What the entries begin with that have the names which compiled code may give to what it makes: see ``by_ending``."""
 CLASS: Final = "class "
 """What the entries of classes begin with."""
 
@@ -33,11 +34,12 @@ class _Release:
     def __init__(self, release: str) -> None:
         self._release = release
         self._modules: dict[str, ModuleNames | None] = {}
+        self._compiled: dict[str, str] = {}
 
     def module(self, name: str) -> ModuleNames | None:
         """What is known of a module."""
         if name not in self._modules:
-            self._modules[name] = of_marks(table().marks(name, self._release))
+            self._modules[name] = _module(table().lines_of(name, self._release))
         return self._modules[name]
 
     def is_module(self, name: str) -> bool:
@@ -59,15 +61,34 @@ class _Release:
 
     def is_compiled(self, name: str) -> bool:
         """Whether a text in the library, or a stub, ends in it."""
-        return f"{name}\n" in self._compiled
+        ending = name[-2:]
+        if ending not in self._compiled:
+            lines = table().lines_of(f"{COMPILED}{ending}", self._release)
+            self._compiled[ending] = " ".join((*lines, ""))
+        return f"{name} " in self._compiled[ending]
 
     @functools.cached_property
     def _patched(self) -> frozenset[str]:
         return table().marks(PATCHED, self._release)
 
-    @functools.cached_property
-    def _compiled(self) -> str:
-        return "\n".join([*sorted(table().marks(COMPILED, self._release)), ""])
+
+def by_ending(texts: Iterable[str]) -> dict[str, set[str]]:
+    """Return the entries for what compiled code may give as a name: texts by their last two characters.
+
+    The name may be the end of a text. So that one of a single character need not be looked for in all of them, it is an
+    entry of its own.
+    """
+    entries: dict[str, set[str]] = {}
+    for text in texts:
+        entries.setdefault(f"{COMPILED}{text[-2:]}", set()).add(text)
+        entries.setdefault(f"{COMPILED}{text[-1]}", set()).add(text[-1])
+    return entries
+
+
+@functools.lru_cache(maxsize=4096)
+def _module(lines: tuple[str, ...]) -> ModuleNames | None:
+    """What some lines of the table say of their module. Most releases that follow each other have the same ones."""
+    return of_marks(frozenset(mark for marks in lines for mark in marks.split(" ")))
 
 
 @functools.cache

@@ -7,14 +7,17 @@ once, with the set of releases that have it. A set is a number with one bit for 
 from __future__ import annotations
 
 import functools
-import gzip
-import json
+import zlib
 from importlib import resources
 from typing import Any, Final
+
+from msgspec.json import decode
 
 from abiscan.inputs.version import TorchVersion
 
 NAME: Final = "python.json.gz"
+_GZIP: Final = 31
+"""What zlib takes for the format of gzip."""
 DEFINITION: Final = "definition"
 """What an entry is that is no kernel; a kernel's is its dispatch key."""
 
@@ -42,4 +45,5 @@ def namespaces() -> frozenset[str]:
 @functools.cache
 def data() -> Any:
     """The data file, read on first use."""
-    return json.loads(gzip.decompress(resources.files("abiscan.torches").joinpath(f"data/{NAME}").read_bytes()))
+    packed = resources.files("abiscan.torches").joinpath(f"data/{NAME}").read_bytes()
+    return decode(zlib.decompress(packed, wbits=_GZIP))

@@ -2,7 +2,7 @@
 
 ``data/layouts.bin`` is made by ``tools/release.py`` from the headers of the releases. The bytes of the file::
 
-    magic (8) | size of the header (4, little-endian) | header (xz-compressed JSON) | blocks
+    magic (8) | size of the header (4, little-endian) | header (zlib-compressed JSON) | blocks
 
 The header has ``builds`` (each a version and a machine) and ``blocks`` (each the first class in it and its compressed
 size). A block is zlib-compressed JSON: class → its distinct layouts and its distinct virtual tables, each with the bit
@@ -14,18 +14,19 @@ from __future__ import annotations
 import bisect
 import functools
 import json
-import lzma
 import struct
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import resources
 from typing import Any, Final, NamedTuple, Protocol
 
+from msgspec.json import decode
+
 from abiscan.binary.elf import Machine
 from abiscan.inputs.version import TorchVersion
 
-MAGIC: Final = b"ABISLAY\x01"
-_BLOCK: Final = 64  # classes
+MAGIC: Final = b"ABISLAY\x02"
+_BLOCK: Final = 8  # classes
 
 
 class Field(NamedTuple):
@@ -140,7 +141,7 @@ class _Table:
             raise ValueError("not a table of layouts")
         (size,) = struct.unpack_from("<I", data, len(MAGIC))
         start = len(MAGIC) + 4
-        header = json.loads(lzma.decompress(data[start : start + size]))
+        header = decode(zlib.decompress(data[start : start + size]))
         self.builds = [(str(version), str(machine)) for version, machine in header["builds"]]
         self._columns = {
             (TorchVersion(version), machine): column for column, (version, machine) in enumerate(header["builds"])
@@ -171,9 +172,7 @@ class _Table:
             yield from self._block(number).items()
 
     def _unpack(self, number: int) -> dict[str, Any]:
-        block: dict[str, Any] = json.loads(
-            zlib.decompress(self._data[self._offsets[number] : self._offsets[number + 1]])
-        )
+        block: dict[str, Any] = decode(zlib.decompress(self._data[self._offsets[number] : self._offsets[number + 1]]))
         return block
 
 
@@ -202,7 +201,7 @@ def pack(
         blocks.append(zlib.compress(text.encode(), 9))
         index.append([names[start], len(blocks[-1])])
     header = json.dumps({"builds": list(builds), "blocks": index})
-    packed = lzma.compress(header.encode(), preset=9)
+    packed = zlib.compress(header.encode(), 9)
     return b"".join([MAGIC, struct.pack("<I", len(packed)), packed, *blocks])
 
 

@@ -7,9 +7,9 @@ names are stored too: sorted, front-coded, compressed block by block. The bytes 
     magic (8) | number of names (4), of classes (4) | sizes of the parts (8 of 4) | the parts:
         meta      zlib: the writer's own data, as JSON
         columns   zlib: for each class, its set of columns as a number of as many bytes as the widest takes
-        starts    zlib: for each bucket, where its names begin among the hashes (4), and the end
+        starts    for each bucket, where its names begin among the hashes (4), and the end
         hashes    for each name the lower half of its hash (4), sorted in each bucket; the upper bits are the bucket
-        classes   zlib: the class of each name (2), in the same order
+        classes   the class of each name (2), in the same order
         listed    zlib: the class of each name (2), in the order of the blocks
         index     zlib: the first name and the size of each block, as JSON
         blocks    zlib, each: for each name the number of characters it shares with the one before (one byte, at most
@@ -30,13 +30,14 @@ import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from msgspec import Struct
+from msgspec.json import decode
 
 from abiscan.binary.symbols import Definition
 
-MAGIC: Final = b"ABISCAN\x03"
+MAGIC: Final = b"ABISCAN\x04"
 _HEAD: Final = struct.Struct("<8sII8I")
 _BLOCK: Final = 512  # names
 _BUCKET: Final = 8  # names, on average
@@ -58,11 +59,11 @@ class NameTable:
         view = memoryview(data)
         parts = [view[start:end] for start, end in itertools.pairwise(ends)]
         meta, columns, starts, hashes, classes, self._listed_part, self._index, self._blocks = parts
-        self.meta: Any = json.loads(zlib.decompress(meta))
+        self.meta: Any = decode(zlib.decompress(meta))
         self._columns = zlib.decompress(columns)
-        self._starts = _numbers("I", zlib.decompress(starts))
+        self._starts = _numbers("I", starts)
         self._hashes = _numbers("I", hashes)
-        self._classes = _numbers("H", zlib.decompress(classes))
+        self._classes = _numbers("H", classes)
         self._class_count = class_count
         self._width = len(self._columns) // max(class_count, 1)
         self._bits = _bucket_bits(count)
@@ -106,7 +107,7 @@ class NameTable:
         return self._classes[position] if position < end and self._hashes[position] == low else -1
 
     @functools.cached_property
-    def _listed(self) -> array.array[int]:
+    def _listed(self) -> Sequence[int]:
         """The class of each name, in the order of the blocks."""
         return _numbers("H", zlib.decompress(self._listed_part))
 
@@ -116,7 +117,7 @@ class NameTable:
     @functools.cached_property
     def _block_index(self) -> tuple[list[str], list[int]]:
         """The first name of each block; the offset of each block, and of the end."""
-        index = json.loads(zlib.decompress(self._index))
+        index = decode(zlib.decompress(self._index))
         return [name for name, _ in index], list(itertools.accumulate((size for _, size in index), initial=0))
 
     @functools.lru_cache(maxsize=64)  # noqa: B019 - a table lives as long as the process; each block takes 50 kB
@@ -208,9 +209,9 @@ def pack(columns: Mapping[str, int], meta: Any) -> bytes:
     parts = [
         zlib.compress(json.dumps(meta, sort_keys=True).encode(), 9),
         zlib.compress(b"".join(number.to_bytes(width, "little") for number in numbers), 9),
-        zlib.compress(struct.pack(f"<{len(starts)}I", *starts), 9),
+        struct.pack(f"<{len(starts)}I", *starts),
         struct.pack(f"<{len(hashed)}I", *(low for _, low, _ in hashed)),
-        zlib.compress(struct.pack(f"<{len(hashed)}H", *(number for _, _, number in hashed)), 9),
+        struct.pack(f"<{len(hashed)}H", *(number for _, _, number in hashed)),
         zlib.compress(struct.pack(f"<{len(names)}H", *(numbers[columns[name]] for name in names)), 9),
         zlib.compress(json.dumps(index).encode(), 9),
         b"".join(blocks),
@@ -228,11 +229,12 @@ def _bucket_bits(count: int) -> int:
     return min((count // _BUCKET).bit_length(), _HASH_BITS - _LOW_BITS)
 
 
-def _numbers(kind: str, data: bytes | memoryview) -> array.array[int]:
+def _numbers(kind: Literal["I", "H"], data: bytes | memoryview) -> Sequence[int]:
+    if sys.byteorder == "little":
+        return memoryview(data).cast(kind)  # without a copy: a lookup reads a few of them
     numbers = array.array(kind)
     numbers.frombytes(data)
-    if sys.byteorder == "big":
-        numbers.byteswap()
+    numbers.byteswap()
     return numbers
 
 

@@ -23,6 +23,8 @@ import json
 import zlib
 from typing import Any, Final, NamedTuple, TypeAlias, TypedDict
 
+from msgspec.json import decode
+
 MAGIC: Final = b"ABISCAN\x03"
 FALLBACKS: Final = ""
 """The name of the operator whose kernels are the fallbacks."""
@@ -89,4 +91,4 @@ def compressed(content: object) -> bytes:
 
 def decompressed(data: bytes) -> Any:
     """The content of a part."""
-    return json.loads(zlib.decompress(data))
+    return decode(zlib.decompress(data))

@@ -25,7 +25,7 @@ from abiscan.torches.operator_format import (
     compressed,
 )
 
-_BLOCK: Final = 64  # operators
+_BLOCK: Final = 16  # operators
 _BLOCK_OF_CODE: Final = 4  # at least this many registrations at one line are taken for a TORCH_LIBRARY block
 _SOURCE: Final = regex(r"(.*?/)(?:build/)?(?:aten/src|torch/csrc)/")
 

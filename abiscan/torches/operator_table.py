@@ -26,7 +26,7 @@ from abiscan.torches.operator_format import (
     decompressed,
 )
 
-_MOST_CACHED: Final = 128  # blocks
+_MOST_CACHED: Final = 512  # blocks
 _T = TypeVar("_T")
 
 

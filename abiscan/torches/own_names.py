@@ -12,13 +12,12 @@ from abiscan.inputs import disk
 from abiscan.python.installed import is_in
 from abiscan.python.model import Answer
 from abiscan.python.module_names import ModuleNames, names_of
-from abiscan.python.torch_names import CORE, FUNCTIONS, TorchNames, is_core
+from abiscan.python.torch_names import FUNCTIONS, TorchNames, is_core
 from abiscan.regex import regex
 
 _STUBS: Final = "_C"
 _LIBRARY: Final = "lib/libtorch_python.so"
 _FUNCTION: Final = regex(rb"^def (\w+)\(", re.MULTILINE)
-_CONSTANT: Final = regex(rb"^(\w+): (?:dtype|layout|memory_format)\b", re.MULTILINE)
 
 
 def names(folder: Path) -> TorchNames:
@@ -103,13 +102,11 @@ class _Folder:
         return ModuleNames(is_open=True, makes_modules=True) if self.is_module(name) else None
 
     def _read_stub(self, name: str) -> ModuleNames:
-        """What a stub says that is so in every build."""
-        stub = {CORE: "__init__.pyi", FUNCTIONS: "_VariableFunctions.pyi"}.get(name)
-        path = self._folder / _STUBS / (stub or "")
-        if stub is None or not disk.is_file(path):
+        """The operators, which a stub lists as every build has them; other stubs list what is elsewhere, too."""
+        path = self._folder / _STUBS / "_VariableFunctions.pyi"
+        if name != FUNCTIONS or not disk.is_file(path):
             return ModuleNames()
-        pattern = _CONSTANT if name == CORE else _FUNCTION
-        return ModuleNames(there={match.decode() for match in pattern.findall(disk.read(path))})
+        return ModuleNames(there={match.decode() for match in _FUNCTION.findall(disk.read(path))})
 
 
 def _sources(base: Path) -> tuple[Path, Path]:

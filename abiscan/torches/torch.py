@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -185,7 +186,7 @@ class EmbeddedTorch(Struct, frozen=True, kw_only=True):
         return torch_images.of_release(self.build, system, machine)
 
 
-class InstalledTorch(Struct, frozen=True, kw_only=True):
+class InstalledTorch(Struct, frozen=True, kw_only=True, dict=True):
     """A torch with files of its own: in a folder, or in a wheel as if it were installed."""
 
     release: TorchRelease
@@ -216,11 +217,22 @@ class InstalledTorch(Struct, frozen=True, kw_only=True):
         """The torch itself, for any extension."""
         return self.release
 
-    def operators_of(self, release: TorchRelease, names: Collection[str] | None = None) -> Operators:
+    def operators_of(
+        self,
+        release: TorchRelease,  # noqa: ARG002 - it is itself
+        names: Collection[str] | None = None,
+    ) -> Operators:
         """The operators in its dispatcher: embedded, cached, or read from its libraries."""
         from abiscan.torches.operator_store import operators_of
 
-        return operators_of(release, self.files, self.session, names)
+        return self._operators if names is None else operators_of(self.release, self.files, self.session, names)
+
+    @cached_property
+    def _operators(self) -> Operators:
+        """All of them, which are read once for all extensions."""
+        from abiscan.torches.operator_store import operators_of
+
+        return operators_of(self.release, self.files, self.session)
 
     def operator_names(self, release: TorchRelease) -> frozenset[str]:
         """The names of all operators in its dispatcher."""
@@ -235,9 +247,14 @@ class InstalledTorch(Struct, frozen=True, kw_only=True):
         libraries = Libraries(release.own_libraries, self.files)
         return {name: frozenset(facts.symbols.starting_with("")) for name, facts in libraries.items()}
 
-    def layouts(self, release: TorchRelease) -> TorchLayouts:
+    def layouts(self, release: TorchRelease) -> TorchLayouts:  # noqa: ARG002 - it is itself
         """The memory layouts of its classes: those of its release, or what its own headers show."""
-        return torch_layouts.of_installed(release, self.files, self.session)
+        return self._layouts
+
+    @cached_property
+    def _layouts(self) -> TorchLayouts:
+        """They are read once for all extensions: there are thousands of headers."""
+        return torch_layouts.of_installed(self.release, self.files, self.session)
 
     def has_images(self, system: ImageSystem, machine: Machine) -> bool:  # noqa: ARG002 - it is for Linux alone
         """False: it is for Linux."""

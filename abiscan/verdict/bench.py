@@ -12,17 +12,20 @@ from abiscan.findings import Rule
 from abiscan.gpu.devices import Hardware
 from abiscan.inputs.files import Files
 from abiscan.inputs.image_files import users_of_torch
+from abiscan.inputs.kinds import TargetKind
 from abiscan.inputs.package_files import Package
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source, name_of, read_target
 from abiscan.inputs.version import TorchVersion, number_of
 from abiscan.linkage.declaration import Declaration
 from abiscan.linkage.resolve import Resolver
+from abiscan.models.model import CREATES_MODEL
 from abiscan.results.check import Result
 from abiscan.results.package import PackageResult
 from abiscan.torches import embedded
 from abiscan.torches.torch import EmbeddedTorch, ReleaseNumber, Torch, TorchChoice
 from abiscan.verdict.beside import Beside
+from abiscan.verdict.hardware import hardware_of
 from abiscan.verdict.judge import Judge
 from abiscan.verdict.package import PackageReading, ReadPackage, package_result
 
@@ -37,7 +40,7 @@ class Bench:
     :param choices: the torches; empty for all embedded releases
     :param sources: the targets of the command, which may need libraries of each other
     :param packages: whether the Python code of packages is read, for the verdict on them
-    :param hardware: the GPUs that extensions are also checked on
+    :param hardware: the GPUs and processors that extensions are also checked on; by default the processors of the run
     """
 
     def __init__(
@@ -49,7 +52,11 @@ class Bench:
         packages: bool = False,
         hardware: Hardware | None = None,
     ) -> None:
+        if session.cpus and hardware is None:
+            hardware = hardware_of((), None, session.cpus)
         self._packages = packages
+        self._sources = sources
+        self._hardware = hardware or Hardware()
         self._read: dict[tuple[Source, str], ReadPackage | None] = {}
         self._readings: dict[Package, PackageReading] = {}
         self._files = session.files()
@@ -155,6 +162,8 @@ class Bench:
 
         :param results: those of ``judge`` for the target
         """
+        if self._is_model(source, name):
+            return self._model(source, name, results)
         package = self._read_package(source, name)
         if package is None:
             return None
@@ -162,6 +171,30 @@ class Bench:
         said = f": {result.error}" if result.error else ""
         _log.debug("package %s on torch %s: %s%s", result.name, result.torch_build or name, result.verdict.value, said)
         return result
+
+    def _is_model(self, source: Source, name: str) -> bool:
+        """Whether a target is a saved model, or the library of one that AOTInductor has compiled."""
+        target = self.target(source, name).target
+        of_library = self._packages and target.kind is TargetKind.LIBRARY
+        return target.is_model or (
+            of_library and any(one.facts.symbols.find(CREATES_MODEL) for one in target.extensions)
+        )
+
+    def _model(self, source: Source, name: str, results: Sequence[Result]) -> PackageResult:
+        from abiscan.verdict.model import model_result  # few targets are one
+        from abiscan.verdict.model_providers import ModelProviders
+
+        torch = self._judges[name].torch
+        providers = ModelProviders(self, [other for other in self._sources if other != source], name, torch)
+        result = model_result(self.target(source, name), torch, results, providers, self._hardware)
+        said = f": {result.error}" if result.error else ""
+        _log.debug("model %s on torch %s: %s%s", result.name, result.torch_build or name, result.verdict.value, said)
+        return result
+
+    def definitions(self, source: Source, name: str) -> Mapping[str, str]:
+        """The operators that the Python code of a package defines, and where: see ``ReadPackage``."""
+        package = self._read_package(source, name)
+        return package.definitions if package else {}
 
     def _read_package(self, source: Source, name: str) -> ReadPackage | None:
         target, key = self.target(source, name), (source, name)

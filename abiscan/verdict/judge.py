@@ -15,6 +15,7 @@ from abiscan.binary.elf import Machine
 from abiscan.binary.registration_api import registers
 from abiscan.cpu.needs import CpuAtLoad, CpuNeeds
 from abiscan.cpu.processors import Cpu, native_cpu
+from abiscan.cpu.torches import torch_needs
 from abiscan.errors import InputError
 from abiscan.extension.drift import drifts
 from abiscan.extension.examined import ExaminedExtension, ExaminedTarget
@@ -35,8 +36,9 @@ from abiscan.linkage.layout_drift import LayoutDrift, predict_crash
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.model import Absence, LoadError, Process, Resolution
 from abiscan.linkage.registering import Registering
-from abiscan.linkage.resolve import Resolver, relocation_order, resolve_load
+from abiscan.linkage.resolve import Resolver, ended_at_start, relocation_order, resolve_load
 from abiscan.linkage.scope import Loader, SearchPath
+from abiscan.results.causes import in_the_order_met
 from abiscan.results.check import Gap, PredictedError, Result
 from abiscan.results.verdict import How, Verdict
 from abiscan.torches.architectures import architectures, has_code_for
@@ -288,6 +290,7 @@ class Judge:
             only_beside=() if examined.target.package else _only_beside(examined, setting),
             cpu=cpu,
             cpus=cpus,
+            torch_cpu=_torch_needs(examined.facts.machine, release) if cpus else (),
             **self._on_gpus(examined, release),
         )
 
@@ -319,7 +322,7 @@ class Judge:
                 continue
             identity = (module.path, source.fingerprint())
             files[module.name] = examined.owner.cpu_of_library(identity, source, module.facts)
-        return CpuNeeds(machine=machine, files=files)
+        return CpuNeeds(machine=machine, files=files, operators=examined.operator_needs if registering else {})
 
     def _on_gpus(self, examined: ExaminedExtension, release: TorchRelease) -> _OnGpus:
         """What the GPUs run of an extension that has code for GPUs of their maker, and whether they run torch's own."""
@@ -345,7 +348,10 @@ class Judge:
         if examined.facts.machine is not setting.release.machine:
             return None
         opened = setting.loader.open(setting.process, examined.extension.location)
-        return resolve_load(setting.process, opened, self._resolver)
+        resolution = resolve_load(setting.process, opened, self._resolver)
+        if resolution.call_error is None:
+            return resolution
+        return ended_at_start(resolution, examined.called_at_start)
 
     def _replay(
         self, examined: ExaminedExtension, resolution: Resolution, release: TorchRelease, replayer: Replayer | None
@@ -398,6 +404,11 @@ def _required(target: Target) -> TorchRequirement | None:
     return requirement if requirement and not requirement.admits_all else None
 
 
+def _torch_needs(machine: Machine, release: TorchRelease) -> tuple[str, ...]:
+    version = release.torch_version
+    return torch_needs(machine, version.minor_version if version else None)
+
+
 def _result(
     examined: ExaminedExtension, linkage: Linkage, findings: Sequence[Finding], gaps: tuple[Gap, ...]
 ) -> Result:
@@ -420,7 +431,7 @@ def _result(
         undefined_symbols=tuple(dict.fromkeys(str(symbol.reference) for symbol in linkage.undefined)),
         external=tuple(dict.fromkeys(library.name for library in missing if library.absence is Absence.EXTERNAL)),
         torch_cuda=linkage.torch_cuda,
-        findings=tuple(findings),
+        findings=in_the_order_met(findings, str(_predicted(error)) if error else ""),
         gaps=gaps,
         uses_torch=_uses_torch(examined, resolution),
         call_error=_predicted(resolution.call_error) if resolution and resolution.call_error else None,

@@ -5,18 +5,26 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 
+import msgspec.structs
+
 from abiscan.errors import InputError, NoExtensionError, StoppedError, raise_together
 from abiscan.inputs import disk, isolation
+from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source, name_of
 from abiscan.results.unchecked import Unchecked
 from abiscan.words import ranges
 
 
 class Turns:
-    """The targets of a command, and what is wrong with those that cannot be checked."""
+    """The targets of a command, and what is wrong with those that cannot be checked.
 
-    def __init__(self, targets: Sequence[Source]) -> None:
+    :param rounds: how often each has its turn
+    """
+
+    def __init__(self, targets: Sequence[Source], rounds: int = 1) -> None:
         self._targets = targets
+        self._all = len(targets) * rounds
+        self._begun = 0
         self._errors: dict[Source, InputError] = {}
         self._torches: list[str] = []
         self._without_build: dict[tuple[Source, str], list[str]] = {}
@@ -24,6 +32,7 @@ class Turns:
     def __iter__(self) -> Iterator[Source]:
         """The targets that nothing is wrong with so far."""
         for source in self._targets:
+            self._begun += 1
             if source not in self._errors:
                 try:
                     isolation.begin(name_of(source))
@@ -31,6 +40,15 @@ class Turns:
                     self._errors[source] = error
                 else:
                     yield source
+
+    def counting(self, session: Session) -> Session:
+        """The session, with the number of the turn in its messages on progress, if there are several turns."""
+        show = session.progress
+
+        def progress(activity: str) -> None:
+            show(f"{activity} ({self._begun} of {self._all})" if self._begun else activity)
+
+        return msgspec.structs.replace(session, progress=progress) if self._all > 1 else session
 
     @contextlib.contextmanager
     def of(self, source: Source) -> Iterator[None]:

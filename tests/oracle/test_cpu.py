@@ -14,16 +14,14 @@ import abiscan
 from abiscan.binary.elf import Machine
 from abiscan.cpu.instructions import features_of
 from abiscan.cpu.processors import cpu, level_of
+from abiscan.cpu.torches import torch_needs
 from abiscan.errors import InputError
+from abiscan.findings import Effect
 from abiscan.results.check import Result
 from abiscan.results.verdict import Verdict
 
 DATA: Final = Path(__file__).parent.parent / "data" / "cpu"
 SIGILL: Final = 4
-NOT_EXECUTED: Final = tuple(
-    f"{name}.so" for name in ("aes", "bmi1", "bmi2", "f16c", "fma", "movbe", "sse3", "sse41", "sse42", "ssse3")
-)
-"""Libraries with an instruction that no part of the emulation executes: what follows it is not known."""
 
 
 def lines() -> Iterator[dict[str, Any]]:
@@ -54,23 +52,19 @@ def test_loads_as_recorded(folder: Path, library: str) -> None:
     real = {line["cpu"]: line.get("signal") == SIGILL for line in RECORD if line["library"] == library}
     assert len(real) == 4
     predicted = {}
-    for name, dies in real.items():
+    for name in real:
         result = result_on(folder / library, name)
-        if library in NOT_EXECUTED and not dies:
-            assert result.verdict is Verdict.UNKNOWN
-            assert [gap.reason for gap in result.gaps if "unknown instruction" in gap.reason]
-        else:
-            assert result.verdict is not Verdict.UNKNOWN, result.gaps
+        assert result.verdict is not Verdict.UNKNOWN, result.gaps
         error = result.predicted_error
         predicted[name] = error is not None and error.signal == SIGILL
-        assert predicted[name] == any(finding.rule == "cpu-too-old" for finding in result.findings)
+        assert predicted[name] == any(finding.effect is Effect.ABORTS for finding in result.findings)
     assert predicted == real
 
 
 def test_of_several_processors_the_one_that_is_too_old_counts(folder: Path) -> None:
     result = result_on(folder / "needs_avx2.so", "haswell", "SandyBridge", "nehalem")
     assert result.verdict is Verdict.FAILS
-    assert [finding.message.split("; ")[-1] for finding in result.findings] == [
+    assert [finding.message.split("; ")[-1] for finding in result.findings if finding.effect is Effect.ABORTS] == [
         "SandyBridge lacks that",
         "nehalem lacks that",
     ]
@@ -86,6 +80,46 @@ def test_needs_are_said_without_a_processor(folder: Path, capsys: pytest.Capture
         main(["check", str(folder / "needs_avx2.so"), "--torch", "2.13.0", "--cpu", "x86-64-v4"])
     assert left.value.code == 0
     assert "needs x86-64-v3 to load" in capsys.readouterr().out
+
+
+def test_a_processor_too_old_for_torch_is_not_the_fault_of_the_extension(folder: Path) -> None:
+    result = result_on(folder / "plain.so", "nehalem")  # recorded: torch 2.13.0 cannot be imported there
+    assert result.verdict is Verdict.LOADS
+    assert [(finding.effect, finding.message) for finding in result.findings] == [
+        (Effect.NOTE, "torch 2.13.0+cpu itself uses avx when it is imported; nehalem lacks that")
+    ]
+    assert not result_on(folder / "plain.so", "sandybridge").findings
+    assert torch_needs(Machine.X86_64, (2, 12)) == torch_needs(Machine.AARCH64, (2, 13)) == ()
+
+
+CALLS: Final = [json.loads(line) for line in (DATA / "calls.jsonl").read_text("utf-8").splitlines()]
+
+
+@pytest.fixture(scope="module")
+def operators(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("operators")
+    with zipfile.ZipFile(DATA / "operators.zip") as archive:
+        archive.extractall(place)
+    return place / "operators.so"
+
+
+@pytest.mark.parametrize("name", sorted({call["cpu"] for call in CALLS}))
+def test_operators_fail_as_recorded(operators: Path, name: str) -> None:
+    real = {call["operator"] for call in CALLS if call["cpu"] == name and call["signal"] == SIGILL}
+    result = result_on(operators, name)
+    assert result.verdict is Verdict.LOADS
+    findings = [finding for finding in result.findings if finding.rule == "cpu-too-old"]
+    assert {evidence.subject for finding in findings for evidence in finding.evidence} == real
+    assert {finding.effect for finding in findings} == ({Effect.CALL_FAILS} if real else set())
+
+
+def test_operators_behind_a_question(operators: Path) -> None:
+    document = json.loads(abiscan.operators(operators).to_json())["cpu"]["operators"]
+    asked = {name: facts["asks"] for name, facts in document.items() if facts["asks"]}
+    assert asked["cpu_uses::asks_avx512"] == ["avx", "avx512f"]
+    assert asked["cpu_uses::uses_then_asks"] == ["avx512f"]
+    assert document["cpu_uses::uses_then_asks"]["needs"] == ["avx", "avx2"]
+    assert {name for name in document if "asks_" in name} == asked.keys() - {"cpu_uses::uses_then_asks"}
 
 
 def test_an_unknown_processor_is_an_error(folder: Path) -> None:

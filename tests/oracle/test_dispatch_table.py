@@ -56,7 +56,7 @@ def printed_entry(entry: TableEntry) -> str:
 def printed_row(table: DispatchTable, operator: str) -> list[tuple[str, str]]:
     return [
         (table.printed_key(key), printed_entry(entry))
-        for key, entry in table.row(operator).items()
+        for key, entry in ((key, table.entry(operator, key)) for key in table.keys)
         if entry.source is not EntrySource.MISSING
     ]
 
@@ -137,7 +137,7 @@ def test_the_probe_of_the_time_before_tables() -> None:
     fallbacks = set(table.fallbacks)
     for name, (_, *marks) in recorded.items():
         keys = {mark.partition(" ")[0] for mark in marks}
-        for key, entry in table.row(name).items():
+        for key, entry in ((key, table.entry(name, key)) for key in table.keys):
             if key in keys:
                 assert entry.source is EntrySource.KERNEL
             elif key in fallbacks:

@@ -124,7 +124,7 @@ def test_an_extension_that_a_function_imports_is_on_demand(tmp_path: Path, kind:
     assert importing.really() == []
     assert importing.really(use) == [["ImportError", GONE]]
     predicted = importing.predicted
-    assert predicted.summary == "works without pkg/_C.so (fails when it is first used)"
+    assert predicted.summary == "works without pkg/_C.so (failing when first used)"
 
 
 def test_a_function_that_does_without_the_extension_is_told_as_such(tmp_path: Path) -> None:

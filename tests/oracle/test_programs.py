@@ -128,6 +128,50 @@ def test_a_program_that_lacks_nothing(options: tuple[str, ...], tmp_path: Path) 
     assert (result.verdict, result.call_error, effects(result)) == (Verdict.LOADS, None, [])
 
 
+_STARTING: Final = """
+#include <cstdio>
+#include <cstdlib>
+namespace at { int get_num_threads(); int no_such_function(); int no_such_other(); }
+struct Start {
+    Start() {
+        int threads = at::get_num_threads();
+#ifdef ALWAYS
+        at::no_such_other();
+#endif
+#ifdef RARELY
+        if (threads < 0) at::no_such_other();
+#endif
+    }
+} start;
+int main(int count, char **) {
+    std::printf("started\\n");
+    std::fflush(stdout);
+    if (count > 1) at::no_such_function();
+}
+"""
+
+
+@pytest.mark.parametrize("options", [("-pie", "-fPIE"), ("-no-pie",)], ids=["position-independent", "fixed"])
+def test_a_function_that_an_initialiser_calls_is_missing(options: tuple[str, ...], tmp_path: Path) -> None:
+    program = compiled(tmp_path, "-DALWAYS", "-Wl,-z,lazy", *options, source=_STARTING)
+    done = run(program)
+    assert (done.stdout, done.returncode) == ("", 127)
+    result = checked(program)
+    assert (result.verdict, result.call_error) == (Verdict.FAILS, None)
+    assert f"{result.predicted_error}\n" == done.stderr
+    assert effects(result) == [("undefined-symbol", Effect.LOAD_FAILS)]
+
+
+def test_a_function_that_an_initialiser_calls_on_a_condition_is_missing(tmp_path: Path) -> None:
+    program = compiled(tmp_path, "-DRARELY", "-Wl,-z,lazy", source=_STARTING)
+    assert run(program).stdout == "started\n"
+    done = run(program, "call")
+    assert (done.stdout, done.returncode) == ("started\n", 127)
+    result = checked(program)
+    assert result.verdict is Verdict.LOADS
+    assert result.call_error is not None
+
+
 @pytest.mark.parametrize("options", [("-pie", "-fPIE"), ("-no-pie",)], ids=["position-independent", "fixed"])
 def test_a_function_that_is_missing_ends_it_when_it_is_called(options: tuple[str, ...], tmp_path: Path) -> None:
     program = compiled(tmp_path, "-DCALL", "-Wl,-z,lazy", *options)

@@ -103,6 +103,8 @@ def test_shells_complete_commands_and_options(shell: str) -> None:
     words = {"COMP_WORDS": "abiscan do", "COMP_CWORD": "1" if shell != "fish" else "do"}
     assert "doctor" in complete(_ABISCAN_COMPLETE=f"{shell}_complete", **words)
     if shell != "fish":  # which passes the word under the cursor differently
+        words = {"COMP_WORDS": "abiscan check --torch 2.1", "COMP_CWORD": "3"}
+        assert "2.13.0" in complete(_ABISCAN_COMPLETE=f"{shell}_complete", **words)
         words = {"COMP_WORDS": "abiscan check --select unde", "COMP_CWORD": "3"}
         assert "undefined-symbol" in complete(_ABISCAN_COMPLETE=f"{shell}_complete", **words)
     words = {"COMP_WORDS": "abiscan explain unde", "COMP_CWORD": "2" if shell != "fish" else "unde"}

@@ -17,7 +17,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from tools.fuzz.run import KINDS, escapes, made
+from tools.fuzz.run import KINDS, escapes, keep_torches, made
 
 
 def main() -> int:
@@ -49,6 +49,7 @@ def main() -> int:
         if count["done"] % 1_000 == 0:
             print(f"{count['done']} cases, {count['escaped']} escapes, {time.monotonic() - begin:.0f} s", flush=True)
 
+    keep_torches()
     numbers = [chosen.only] if chosen.only is not None else range(chosen.start, chosen.start + chosen.count)
     for first in range(0, len(numbers), 400):
         if time.monotonic() - begin > chosen.time_limit:

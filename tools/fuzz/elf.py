@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Mapping
 from pathlib import Path
@@ -45,6 +46,7 @@ _TEXTS: Final = (
 )  # fmt: skip
 
 
+@functools.cache
 def samples() -> list[Path]:
     """The objects to start from."""
     found = sorted(file for name in _SMALL for file in (SAMPLES / name).rglob("*.so"))

@@ -7,6 +7,7 @@ limit of time or memory, or a file that is left behind.
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import json
 import os
@@ -17,14 +18,17 @@ import signal
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any, Final
 
+from abiscan.binary.elf import Machine
 from abiscan.cli import main
+from abiscan.dispatch.operators import Operators
 from abiscan.errors import AbiscanError
+from abiscan.torches import embedded_operators
 from tools.fuzz import caches, elf, gpu, http, images, sources, texts, wheels
 from tools.fuzz.model import Case, Maker
 
@@ -54,6 +58,7 @@ CPU_SECONDS: Final = 20
 _WALL_SECONDS: Final = 300  # for one that waits without end
 _MEMORY: Final = 4 << 30
 _PER_PROCESS: Final = 400  # cases; what commands keep in memory for their lifetime is then given back
+_TORCHES: Final = 4
 _EXIT_CODES: Final = {0, 1, 2, 3}
 
 
@@ -64,6 +69,17 @@ class Escape:
     number: int
     kind: str
     how: str
+
+
+def keep_torches() -> None:
+    """Read the operators of each torch once for all cases: the torches are those of the package, and not hostile."""
+    read = embedded_operators.operators
+    read_whole = functools.lru_cache(_TORCHES)(read)
+
+    def operators(text: str, machine: Machine, names: Collection[str] | None = None) -> Operators:
+        return read_whole(text, machine) if names is None else read(text, machine, names)
+
+    embedded_operators.operators = operators
 
 
 def made(seed: int, number: int, kind: str | None, folder: Path) -> tuple[str, Case]:

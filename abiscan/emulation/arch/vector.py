@@ -1,13 +1,13 @@
-"""Vector instructions of x86-64 that icicle does not implement, executed in Python.
+"""Instructions of x86-64 that icicle does not implement, executed in Python: those for vectors, and BMI and its like.
 
-icicle knows the SSE encodings and a few of the VEX ones. Initialisers of objects built with ``-mavx2`` or
+icicle knows most SSE encodings and a few of the VEX ones. Initialisers of objects built with ``-mavx2`` or
 ``-march=...`` mostly move and clear memory with the others. capstone decodes them; what they do is taken from the
 descriptions in the Intel SDM, volume 2. What is not done here is reported by its text.
 
 icicle executes the few VEX instructions that it accepts incorrectly: its registers end at 128 bits, and it silently
 drops the rest. So these instructions are found when code is mapped (``vex.suspects``), and executed here as well;
 icicle holds the low 128 bits of the first sixteen registers, and this module the rest of the 32 registers of 512 bits,
-and the masks. A VEX-encoded or EVEX-encoded result clears the bits above it.
+and the masks. A VEX-encoded or EVEX-encoded result clears the bits above it; without these prefixes they stay.
 """
 
 from __future__ import annotations
@@ -21,82 +21,54 @@ from typing import Final
 import capstone  # type: ignore[import-untyped]
 from capstone import x86
 
+from abiscan.emulation.arch import general, newer_vectors
+from abiscan.emulation.arch.lanes import (
+    XMM_BYTES,
+    Bytes,
+    Operation,
+    UnsupportedError,
+    biased,
+    by_half,
+    lanes_of,
+    lanewise,
+    pack,
+)
 from abiscan.emulation.arch.memory import Memory
 from abiscan.emulation.processor import Processor
 from abiscan.regex import regex
 
-_XMM_BYTES, _YMM_BYTES, _ZMM_BYTES = 16, 32, 64
+_YMM_BYTES, _ZMM_BYTES = 32, 64
 _ENOUGH: Final = 64  # a shift by as many bits, or more, leaves nothing of any lane
 _WITH_LOW_HALF: Final = 16  # registers whose low 128 bits icicle knows
 
 _LOW, _HIGH = slice(8), slice(8, 16)  # of 128 bits
 
-Bytes = Sequence[bytes]
 
-
-class UnsupportedError(Exception):
-    """An instruction that this unit does not implement."""
-
-
-def _lanes(value: bytes, width: int) -> list[int]:
-    return [int.from_bytes(value[at : at + width], "little") for at in range(0, len(value), width)]
-
-
-def _pack(lanes: Sequence[int], width: int) -> bytes:
-    mask = (1 << 8 * width) - 1
-    return b"".join((lane & mask).to_bytes(width, "little") for lane in lanes)
-
-
-def _biased(value: int, width: int) -> int:
-    """A lane as an unsigned number in whose order are the signed ones."""
-    return value ^ 1 << (8 * width - 1)
-
-
-def _lanewise(width: int, function: Callable[[int, int], int]) -> Callable[[Bytes, int], bytes]:
-    def apply(sources: Bytes, immediate: int) -> bytes:  # noqa: ARG001 - the shape of every operation
-        first, second = (_lanes(source, width) for source in sources)
-        return _pack([function(a, b) for a, b in zip(first, second, strict=True)], width)
-
-    return apply
-
-
-def _shift(width: int, function: Callable[[int, int], int]) -> Callable[[Bytes, int], bytes]:
+def _shift(width: int, function: Callable[[int, int], int]) -> Operation:
     def apply(sources: Bytes, immediate: int) -> bytes:
         count = immediate if len(sources) == 1 else int.from_bytes(sources[1][:8], "little")
-        return _pack([function(lane, min(count, _ENOUGH)) for lane in _lanes(sources[0], width)], width)
+        return pack([function(lane, min(count, _ENOUGH)) for lane in lanes_of(sources[0], width)], width)
 
     return apply
 
 
-def _by_half(function: Callable[[Bytes, int], bytes]) -> Callable[[Bytes, int], bytes]:
-    """Most shuffles of 256 bits work on each half by itself."""
-
-    def apply(sources: Bytes, immediate: int) -> bytes:
-        return b"".join(
-            function([source[at : at + _XMM_BYTES] for source in sources], immediate)
-            for at in range(0, len(sources[0]), _XMM_BYTES)
-        )
-
-    return apply
-
-
-def _unpack(width: int, *, high: bool) -> Callable[[Bytes, int], bytes]:
+def _unpack(width: int, *, high: bool) -> Operation:
     def apply(sources: Bytes, immediate: int) -> bytes:  # noqa: ARG001 - the shape of every operation
         half = _HIGH if high else _LOW
-        pairs = zip(_lanes(sources[0][half], width), _lanes(sources[1][half], width), strict=True)
-        return _pack([lane for pair in pairs for lane in pair], width)
+        pairs = zip(lanes_of(sources[0][half], width), lanes_of(sources[1][half], width), strict=True)
+        return pack([lane for pair in pairs for lane in pair], width)
 
-    return _by_half(apply)
+    return by_half(apply)
 
 
 def _shuffle_dwords(sources: Bytes, immediate: int) -> bytes:
-    lanes = _lanes(sources[0], 4)
-    return _pack([lanes[immediate >> 2 * at & 3] for at in range(4)], 4)
+    lanes = lanes_of(sources[0], 4)
+    return pack([lanes[immediate >> 2 * at & 3] for at in range(4)], 4)
 
 
 def _shuffle_floats(sources: Bytes, immediate: int) -> bytes:
-    first, second = (_lanes(source, 4) for source in sources)
-    return _pack([lanes[immediate >> 2 * at & 3] for at, lanes in enumerate((first, first, second, second))], 4)
+    first, second = (lanes_of(source, 4) for source in sources)
+    return pack([lanes[immediate >> 2 * at & 3] for at, lanes in enumerate((first, first, second, second))], 4)
 
 
 def _shuffle_bytes(sources: Bytes, immediate: int) -> bytes:  # noqa: ARG001 - the shape of every operation
@@ -104,44 +76,44 @@ def _shuffle_bytes(sources: Bytes, immediate: int) -> bytes:  # noqa: ARG001 - t
 
 
 def _align_right(sources: Bytes, immediate: int) -> bytes:
-    return ((sources[1] + sources[0])[immediate:] + bytes(_YMM_BYTES))[:_XMM_BYTES]
+    return ((sources[1] + sources[0])[immediate:] + bytes(_YMM_BYTES))[:XMM_BYTES]
 
 
 def _permute_halves(sources: Bytes, immediate: int) -> bytes:
-    halves = [half for source in sources for half in (source[:_XMM_BYTES], source[_XMM_BYTES:])]
+    halves = [half for source in sources for half in (source[:XMM_BYTES], source[XMM_BYTES:])]
     nibbles = (immediate & 0xF, immediate >> 4)
-    return b"".join(bytes(_XMM_BYTES) if nibble & 8 else halves[nibble & 3] for nibble in nibbles)
+    return b"".join(bytes(XMM_BYTES) if nibble & 8 else halves[nibble & 3] for nibble in nibbles)
 
 
 def _permute_quads(sources: Bytes, immediate: int) -> bytes:
     """By a number, in each 256 bits; or by the lanes of the first source."""
     if len(sources) == 2:
         return _permute(8)(sources, immediate)
-    lanes = _lanes(sources[0], 8)
-    return _pack([lanes[at & ~3 | immediate >> 2 * (at & 3) & 3] for at in range(len(lanes))], 8)
+    lanes = lanes_of(sources[0], 8)
+    return pack([lanes[at & ~3 | immediate >> 2 * (at & 3) & 3] for at in range(len(lanes))], 8)
 
 
-def _permute(width: int) -> Callable[[Bytes, int], bytes]:
+def _permute(width: int) -> Operation:
     def apply(sources: Bytes, immediate: int) -> bytes:  # noqa: ARG001 - the shape of every operation
-        lanes = _lanes(sources[1], width)
-        return _pack([lanes[index % len(lanes)] for index in _lanes(sources[0], width)], width)
+        lanes = lanes_of(sources[1], width)
+        return pack([lanes[index % len(lanes)] for index in lanes_of(sources[0], width)], width)
 
     return apply
 
 
 def _shuffle_parts(sources: Bytes, immediate: int) -> bytes:
     """Parts of 128 bits: the lower half of the result comes from the first source, the upper half from the second."""
-    first, second = ([source[at : at + _XMM_BYTES] for at in range(0, len(source), _XMM_BYTES)] for source in sources)
+    first, second = ([source[at : at + XMM_BYTES] for at in range(0, len(source), XMM_BYTES)] for source in sources)
     bits = len(first) // 2
     sides = [first] * bits + [second] * bits
     return b"".join(side[(immediate >> bits * at) % len(side)] for at, side in enumerate(sides))
 
 
-def _align_lanes(width: int) -> Callable[[Bytes, int], bytes]:
+def _align_lanes(width: int) -> Operation:
     def apply(sources: Bytes, immediate: int) -> bytes:
-        high, low = (_lanes(source, width) for source in sources)
+        high, low = (lanes_of(source, width) for source in sources)
         from_ = immediate % len(low)
-        return _pack((low + high)[from_ : from_ + len(low)], width)
+        return pack((low + high)[from_ : from_ + len(low)], width)
 
     return apply
 
@@ -158,11 +130,11 @@ def _ternary(sources: Bytes, immediate: int) -> bytes:
 
 
 def _blend_dwords(sources: Bytes, immediate: int) -> bytes:
-    lanes = zip(_lanes(sources[0], 4), _lanes(sources[1], 4), strict=True)
-    return _pack([b if immediate >> at & 1 else a for at, (a, b) in enumerate(lanes)], 4)
+    lanes = zip(lanes_of(sources[0], 4), lanes_of(sources[1], 4), strict=True)
+    return pack([b if immediate >> at & 1 else a for at, (a, b) in enumerate(lanes)], 4)
 
 
-def _insert_part(size: int) -> Callable[[Bytes, int], bytes]:
+def _insert_part(size: int) -> Operation:
     def apply(sources: Bytes, immediate: int) -> bytes:
         at = immediate % (len(sources[0]) // size) * size
         return sources[0][:at] + sources[1][:size] + sources[0][at + size :]
@@ -170,7 +142,7 @@ def _insert_part(size: int) -> Callable[[Bytes, int], bytes]:
     return apply
 
 
-def _extract_part(size: int) -> Callable[[Bytes, int], bytes]:
+def _extract_part(size: int) -> Operation:
     def apply(sources: Bytes, immediate: int) -> bytes:
         at = immediate % (len(sources[0]) // size) * size
         return sources[0][at : at + size]
@@ -178,23 +150,23 @@ def _extract_part(size: int) -> Callable[[Bytes, int], bytes]:
     return apply
 
 
-def _insert(width: int) -> Callable[[Bytes, int], bytes]:
+def _insert(width: int) -> Operation:
     def apply(sources: Bytes, immediate: int) -> bytes:
-        at = immediate % (_XMM_BYTES // width) * width
+        at = immediate % (XMM_BYTES // width) * width
         return sources[0][:at] + sources[1][:width] + sources[0][at + width :]
 
     return apply
 
 
-def _extract(width: int) -> Callable[[Bytes, int], bytes]:
+def _extract(width: int) -> Operation:
     def apply(sources: Bytes, immediate: int) -> bytes:
-        at = immediate % (_XMM_BYTES // width) * width
+        at = immediate % (XMM_BYTES // width) * width
         return sources[0][at : at + width]
 
     return apply
 
 
-def _scalar(code: str, function: Callable[[float, float], float]) -> Callable[[Bytes, int], bytes]:
+def _scalar(code: str, function: Callable[[float, float], float]) -> Operation:
     width = struct.calcsize(code)
 
     def apply(sources: Bytes, immediate: int) -> bytes:  # noqa: ARG001 - the shape of every operation
@@ -204,7 +176,7 @@ def _scalar(code: str, function: Callable[[float, float], float]) -> Callable[[B
     return apply
 
 
-def _packed(code: str, function: Callable[[float, float], float]) -> Callable[[Bytes, int], bytes]:
+def _packed(code: str, function: Callable[[float, float], float]) -> Operation:
     def apply(sources: Bytes, immediate: int) -> bytes:  # noqa: ARG001 - the shape of every operation
         first, second = (itertools.chain.from_iterable(struct.iter_unpack(code, source)) for source in sources)
         return b"".join(struct.pack(code, function(a, b)) for a, b in zip(first, second, strict=True))
@@ -212,7 +184,7 @@ def _packed(code: str, function: Callable[[float, float], float]) -> Callable[[B
     return apply
 
 
-def _from_integer(code: str) -> Callable[[Bytes, int], bytes]:
+def _from_integer(code: str) -> Operation:
     def apply(sources: Bytes, immediate: int) -> bytes:  # noqa: ARG001 - the shape of every operation
         value = float(int.from_bytes(sources[1], "little", signed=True))
         return struct.pack(code, value) + sources[0][struct.calcsize(code) :]
@@ -244,7 +216,7 @@ def _equal(a: int, b: int) -> int:
 
 
 def _greater(width: int) -> Callable[[int, int], int]:
-    return lambda a, b: -1 if _biased(a, width) > _biased(b, width) else 0
+    return lambda a, b: -1 if biased(a, width) > biased(b, width) else 0
 
 
 def _divide(a: float, b: float) -> float:
@@ -261,24 +233,24 @@ _MOVES: Final = (
 _PARTS: Final = {"128": 16, "32x4": 16, "64x2": 16, "32x8": 32, "64x4": 32}
 
 # What each instruction computes from its source operands (the destination left out) and its immediate.
-_OPERATIONS: Final[dict[str, Callable[[Bytes, int], bytes]]] = {
-    **dict.fromkeys(("vpxor", "vpxord", "vpxorq", "vxorps", "vxorpd"), _lanewise(8, operator.xor)),
-    **dict.fromkeys(("vpand", "vpandd", "vpandq", "vandps", "vandpd"), _lanewise(8, operator.and_)),
-    **dict.fromkeys(("vpor", "vpord", "vporq", "vorps", "vorpd"), _lanewise(8, operator.or_)),
-    **dict.fromkeys(("vpandn", "vpandnd", "vpandnq", "vandnps", "vandnpd"), _lanewise(8, lambda a, b: ~a & b)),
+_OPERATIONS: Final[dict[str, Operation]] = {
+    **dict.fromkeys(("vpxor", "vpxord", "vpxorq", "vxorps", "vxorpd"), lanewise(8, operator.xor)),
+    **dict.fromkeys(("vpand", "vpandd", "vpandq", "vandps", "vandpd"), lanewise(8, operator.and_)),
+    **dict.fromkeys(("vpor", "vpord", "vporq", "vorps", "vorpd"), lanewise(8, operator.or_)),
+    **dict.fromkeys(("vpandn", "vpandnd", "vpandnq", "vandnps", "vandnpd"), lanewise(8, lambda a, b: ~a & b)),
     **dict.fromkeys(("vpternlogd", "vpternlogq"), _ternary),
-    **{f"vpadd{letter}": _lanewise(width, operator.add) for letter, width in _WIDTHS},
-    **{f"vpsub{letter}": _lanewise(width, operator.sub) for letter, width in _WIDTHS},
-    **{f"vpcmpeq{letter}": _lanewise(width, _equal) for letter, width in _WIDTHS},
-    **{f"vpcmpgt{letter}": _lanewise(width, _greater(width)) for letter, width in _WIDTHS},
-    **{f"vpminu{letter}": _lanewise(width, min) for letter, width in _WIDTHS},
-    **{f"vpmaxu{letter}": _lanewise(width, max) for letter, width in _WIDTHS},
+    **{f"vpadd{letter}": lanewise(width, operator.add) for letter, width in _WIDTHS},
+    **{f"vpsub{letter}": lanewise(width, operator.sub) for letter, width in _WIDTHS},
+    **{f"vpcmpeq{letter}": lanewise(width, _equal) for letter, width in _WIDTHS},
+    **{f"vpcmpgt{letter}": lanewise(width, _greater(width)) for letter, width in _WIDTHS},
+    **{f"vpminu{letter}": lanewise(width, min) for letter, width in _WIDTHS},
+    **{f"vpmaxu{letter}": lanewise(width, max) for letter, width in _WIDTHS},
     **{f"vpsll{letter}": _shift(width, operator.lshift) for letter, width in _WIDTHS[1:]},
     **{f"vpsrl{letter}": _shift(width, operator.rshift) for letter, width in _WIDTHS[1:]},
-    "vpmulld": _lanewise(4, operator.mul),
-    "vpmuludq": _lanewise(8, lambda a, b: (a & 0xFFFFFFFF) * (b & 0xFFFFFFFF)),
-    "vpslldq": _by_half(lambda sources, count: (bytes(min(count, 16)) + sources[0])[:16]),
-    "vpsrldq": _by_half(lambda sources, count: (sources[0][min(count, 16) :] + bytes(16))[:16]),
+    "vpmulld": lanewise(4, operator.mul),
+    "vpmuludq": lanewise(8, lambda a, b: (a & 0xFFFFFFFF) * (b & 0xFFFFFFFF)),
+    "vpslldq": by_half(lambda sources, count: (bytes(min(count, 16)) + sources[0])[:16]),
+    "vpsrldq": by_half(lambda sources, count: (sources[0][min(count, 16) :] + bytes(16))[:16]),
     "vpunpcklbw": _unpack(1, high=False),
     "vpunpcklwd": _unpack(2, high=False),
     "vpunpckhbw": _unpack(1, high=True),
@@ -287,10 +259,10 @@ _OPERATIONS: Final[dict[str, Callable[[Bytes, int], bytes]]] = {
     **dict.fromkeys(("vpunpckhdq", "vunpckhps"), _unpack(4, high=True)),
     **dict.fromkeys(("vpunpcklqdq", "vunpcklpd"), _unpack(8, high=False)),
     **dict.fromkeys(("vpunpckhqdq", "vunpckhpd"), _unpack(8, high=True)),
-    "vpshufd": _by_half(_shuffle_dwords),
-    "vshufps": _by_half(_shuffle_floats),
-    "vpshufb": _by_half(_shuffle_bytes),
-    "vpalignr": _by_half(_align_right),
+    "vpshufd": by_half(_shuffle_dwords),
+    "vshufps": by_half(_shuffle_floats),
+    "vpshufb": by_half(_shuffle_bytes),
+    "vpalignr": by_half(_align_right),
     **dict.fromkeys(("vpermq", "vpermpd"), _permute_quads),
     **dict.fromkeys(("vperm2i128", "vperm2f128"), _permute_halves),
     **dict.fromkeys(("vpblendd", "vblendps"), _blend_dwords),
@@ -308,7 +280,11 @@ _OPERATIONS: Final[dict[str, Callable[[Bytes, int], bytes]]] = {
     **dict.fromkeys(("vmovlhps", "vmovhps", "vmovhpd"), _move_high),
     **dict.fromkeys(("vmovlps", "vmovlpd"), _move_low),
     "vmovhlps": _high_to_low,
-    "vmovddup": _by_half(lambda sources, _: sources[0][:8] * 2),
+    "vextractps": _extract(4),
+    **newer_vectors.OPERATIONS,
+    **newer_vectors.OF_ONE_SOURCE,
+    **newer_vectors.FMA,
+    "vmovddup": by_half(lambda sources, _: sources[0][:8] * 2),
     "vcvtsi2ss": _from_integer("<f"),
     "vcvtsi2sd": _from_integer("<d"),
     "vcvtss2sd": lambda sources, _: struct.pack("<d", *struct.unpack_from("<f", sources[1])) + sources[0][8:],
@@ -337,7 +313,15 @@ _CLEARS: Final = ("vzeroupper", "vzeroall")
 _SCALAR_MOVES: Final = {"vmovss": 4, "vmovsd": 8}
 _SIGNS: Final = {"vmovmskps": 4, "vmovmskpd": 8, "vpmovmskb": 1}  # the sign bits of the lanes, which are so wide
 _HALVES: Final = {"vmovlps": _LOW, "vmovlpd": _LOW, "vmovhps": _HIGH, "vmovhpd": _HIGH}  # what goes to memory
-_ACCUMULATES: Final = ("vpternlogd", "vpternlogq")  # the destination is a source, too
+_ACCUMULATES: Final = frozenset({"vpternlogd", "vpternlogq", *newer_vectors.FMA})  # the destination is a source, too
+_EXTENDS: Final = regex(r"vpmov([sz])x(b[wdq]|w[dq]|dq)")
+# Instructions without VEX that do not read their target.
+_OF_ONE_SOURCE: Final = frozenset(
+    {*newer_vectors.OF_ONE_SOURCE, *newer_vectors.CONVERSIONS, *_MOVES, "vextractps", "vmovddup"}
+)
+_BY_FIRST_REGISTER: Final = ("vpblendvb", "vblendvps", "vblendvpd")  # without VEX
+_CRC32: Final = "crc32"
+_MULX: Final = "mulx"
 # Comparisons of lanes into a mask: what is compared, whether without a sign, the letter of the width.
 _MASK_COMPARE: Final = regex(r"vpcmp(eq|gt|lt|le|neq|nlt|nle)(u?)([bwdq])")
 _COMPARISONS: Final[dict[str, Callable[[int, int], bool]]] = {
@@ -388,14 +372,20 @@ class VectorUnit:
             return f"undecodable bytes {code.hex()}"
         try:
             self._perform(vm, memory, instruction)
-        except (UnsupportedError, OverflowError, ValueError):
+        except (UnsupportedError, OverflowError, ValueError, struct.error):
             return f"{instruction.mnemonic} {instruction.op_str}"
         vm.pc = instruction.address + instruction.size
         return None
 
     def _perform(self, vm: Processor, memory: Memory, instruction: capstone.CsInsn) -> None:
         name = instruction.mnemonic
-        if name in _CLEARS:
+        if name in general.OPERATIONS:
+            self._compute(vm, memory, instruction)
+        elif name in (_CRC32, _MULX):
+            self._compute_more(vm, memory, instruction)
+        elif not name.startswith(("v", "k")):
+            self._perform_without_vex(vm, memory, instruction)
+        elif name in _CLEARS:
             self._clear(vm, memory, low_halves=name == "vzeroall")
         elif name.startswith("k"):
             self._operate_on_masks(vm, memory, instruction)
@@ -428,6 +418,50 @@ class VectorUnit:
                 memory.masks[target.reg - x86.X86_REG_K0] = _compared(name, *sources)
             else:
                 self._write(vm, memory, instruction, target, _value(name, target, sources, immediate))
+
+    def _perform_without_vex(self, vm: Processor, memory: Memory, instruction: capstone.CsInsn) -> None:
+        """The same as with VEX, but that the target is the first source, and keeps what is above 128 bits."""
+        name, (operands, immediate) = f"v{instruction.mnemonic}", _operands(instruction)
+        names = [instruction.reg_name(operand.reg) for operand in operands if operand.type == x86.X86_OP_REG]
+        if not operands or any(register.startswith("mm") for register in names):
+            raise UnsupportedError(name)
+        target = operands[0]
+        read = operands[1:] if name in _OF_ONE_SOURCE or _EXTENDS.fullmatch(name) else operands
+        sources = [self._read(vm, memory, instruction, operand) for operand in read]
+        if name in _BY_FIRST_REGISTER:
+            sources.append(_vector(vm, memory, 0)[:XMM_BYTES])
+        value = _value(name, target, sources, immediate)
+        register = instruction.reg_name(target.reg) if target.type == x86.X86_OP_REG else ""
+        if register.startswith("xmm"):
+            value = value.ljust(XMM_BYTES, b"\0") + memory.vectors[int(register[3:])][XMM_BYTES:]
+        self._write(vm, memory, instruction, target, value)
+
+    def _compute(self, vm: Processor, memory: Memory, instruction: capstone.CsInsn) -> None:
+        """Compute with general registers."""
+        target, *rest = instruction.operands
+        sources = [
+            operand.imm & 0xFF
+            if operand.type == x86.X86_OP_IMM
+            else int.from_bytes(self._read(vm, memory, instruction, operand), "little")
+            for operand in rest
+        ]
+        (result,), flags = general.OPERATIONS[instruction.mnemonic](sources, 8 * target.size)
+        self._write(vm, memory, instruction, target, result.to_bytes(target.size, "little"))
+        for flag, value in flags.items():
+            vm.reg_write(flag, int(value))
+
+    def _compute_more(self, vm: Processor, memory: Memory, instruction: capstone.CsInsn) -> None:
+        """``crc32``, and ``mulx``, which has two targets."""
+        target, *_, source = instruction.operands
+        data = self._read(vm, memory, instruction, source)
+        if instruction.mnemonic == _CRC32:
+            result = general.crc32(vm.reg_read(_wide_name(instruction, target)) & 0xFFFF_FFFF, data)
+            self._write(vm, memory, instruction, target, result.to_bytes(8, "little"))
+            return
+        bits = 8 * target.size
+        product = (vm.reg_read("RDX") & (1 << bits) - 1) * int.from_bytes(data, "little")
+        for operand, value in ((instruction.operands[1], product), (target, product >> bits)):
+            self._write(vm, memory, instruction, operand, (value & (1 << bits) - 1).to_bytes(8, "little"))
 
     def _perform_masked(self, vm: Processor, memory: Memory, instruction: capstone.CsInsn) -> None:
         """Move, compute or compare only the lanes whose bits in the mask are set; the others stay, or are cleared."""
@@ -502,7 +536,7 @@ class VectorUnit:
         sources = [self._read(vm, memory, instruction, operand) for operand in operands[1:]]
         value = sources[-1][:width]
         self._write(
-            vm, memory, instruction, operands[0], value if len(sources) == 1 else value + sources[0][width:_XMM_BYTES]
+            vm, memory, instruction, operands[0], value if len(sources) == 1 else value + sources[0][width:XMM_BYTES]
         )
 
     def _test(self, vm: Processor, first: bytes, second: bytes) -> None:
@@ -524,12 +558,7 @@ class VectorUnit:
             return mask.to_bytes(8, "little")
         name = instruction.reg_name(operand.reg)
         if name.startswith(("xmm", "ymm", "zmm")):
-            number = int(name[3:])
-            whole: bytes = memory.vectors[number]
-            if number < _WITH_LOW_HALF:
-                low = b"".join(int(vm.reg_read(f"XMM{number}_Q{half}")).to_bytes(8, "little") for half in "ab")
-                whole = low + whole[_XMM_BYTES:]
-            return whole[: {"x": _XMM_BYTES, "y": _YMM_BYTES, "z": _ZMM_BYTES}[name[0]]]
+            return _vector(vm, memory, int(name[3:]))[: {"x": XMM_BYTES, "y": _YMM_BYTES, "z": _ZMM_BYTES}[name[0]]]
         return bytes(int(vm.reg_read(name.upper())).to_bytes(operand.size, "little"))
 
     def _write(
@@ -547,13 +576,28 @@ class VectorUnit:
             memory.vectors[number] = value
         else:  # a write of 32 bits clears the upper half of a general register
             number = int.from_bytes(value[: operand.size], "little")
-            vm.reg_write(_WIDE.get(name, name.upper()), number)
+            vm.reg_write(_wide_name(instruction, operand), number)
 
 
 _WIDE: Final = {
     **{f"e{letters}": f"R{letters.upper()}" for letters in ("ax", "bx", "cx", "dx", "si", "di", "bp", "sp")},
     **{f"r{number}d": f"R{number}" for number in range(8, 16)},
 }
+
+
+def _vector(vm: Processor, memory: Memory, number: int) -> bytes:
+    """All 512 bits of a vector register."""
+    whole = memory.vectors[number]
+    if number < _WITH_LOW_HALF:
+        low = b"".join(int(vm.reg_read(f"XMM{number}_Q{half}")).to_bytes(8, "little") for half in "ab")
+        whole = low + whole[XMM_BYTES:]
+    return whole
+
+
+def _wide_name(instruction: capstone.CsInsn, operand: x86.X86Op) -> str:
+    """The register that is written as a whole with an operand of 32 bits."""
+    name: str = instruction.reg_name(operand.reg)
+    return _WIDE.get(name, name.upper())
 
 
 def _operands(instruction: capstone.CsInsn) -> tuple[list[x86.X86Op], int]:
@@ -579,13 +623,19 @@ def _value(name: str, target: x86.X86Op, sources: Sequence[bytes], immediate: in
     """The value that an instruction writes to its target."""
     if name in _SIGNS:
         width = _SIGNS[name]
-        signs = (lane >> (8 * width - 1) for lane in _lanes(sources[0], width))
+        signs = (lane >> (8 * width - 1) for lane in lanes_of(sources[0], width))
         return sum(sign << at for at, sign in enumerate(signs)).to_bytes(target.size, "little")
     if name in _BROADCASTS:
         element = sources[0][: _BROADCASTS[name]]
         return element * int(target.size // len(element))
     if name in _HALVES and target.type == x86.X86_OP_MEM:
         return sources[0][_HALVES[name]]
+    if name in newer_vectors.CONVERSIONS:
+        if name == "vcvtps2ph" and immediate & 7 not in (0, 4):
+            raise UnsupportedError("a way of rounding")
+        return newer_vectors.converted(sources, target.size, *newer_vectors.CONVERSIONS[name])
+    if extends := _EXTENDS.fullmatch(name):
+        return newer_vectors.extended(sources[0], target.size, extends[2], signed=extends[1] == "s")
     if name not in _OPERATIONS:
         raise UnsupportedError(name)
     return _OPERATIONS[name](sources, immediate)
@@ -595,15 +645,15 @@ def _compared(name: str, first: bytes, second: bytes) -> int:
     """The mask of the lanes for which a comparison holds."""
     if test := _MASK_TEST.fullmatch(name):
         width, wanted = _LANE_BYTES[test[2]], not test[1]
-        pairs = zip(_lanes(first, width), _lanes(second, width), strict=True)
+        pairs = zip(lanes_of(first, width), lanes_of(second, width), strict=True)
         return sum(1 << at for at, (a, b) in enumerate(pairs) if bool(a & b) is wanted)
     match = _MASK_COMPARE.fullmatch(name)
     if match is None:
         raise UnsupportedError(name)
     width, holds = _LANE_BYTES[match[3]], _COMPARISONS[match[1]]
-    lanes = zip(_lanes(first, width), _lanes(second, width), strict=True)
+    lanes = zip(lanes_of(first, width), lanes_of(second, width), strict=True)
     if not match[2]:
-        lanes = ((_biased(a, width), _biased(b, width)) for a, b in lanes)  # type: ignore[assignment]
+        lanes = ((biased(a, width), biased(b, width)) for a, b in lanes)  # type: ignore[assignment]
     return sum(1 << at for at, (a, b) in enumerate(lanes) if holds(a, b))
 
 

@@ -13,10 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Final, Generic, Protocol, TypeVar
 
 from abiscan.emulation.process import Call, Double
-from abiscan.regex import regex
-
-_GROUP: Final = regex(r"\([^()]*\)")
-_LITERAL: Final = regex(r"[\w ]+(?![*+?{])")
+from abiscan.regex import beginning
 
 _D = TypeVar("_D")
 _S = TypeVar("_S")
@@ -88,15 +85,6 @@ class _Bound(Generic[_S]):
     def find(self, name: str) -> Double | None:
         double = self._look_up(name)
         return None if double is None else functools.partial(double, self._shared)
-
-
-def beginning(pattern: str) -> str:
-    """The characters with which every match of a regular expression begins, as far as they are easy to find."""
-    outside, inner = pattern, None
-    while inner != outside:
-        inner, outside = outside, _GROUP.sub("", outside)
-    literal = _LITERAL.match(pattern) if "|" not in outside else None
-    return literal[0] if literal else ""
 
 
 def finder(libraries: Iterable[Finder]) -> Callable[[str], Double | None]:

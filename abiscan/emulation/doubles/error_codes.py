@@ -73,6 +73,12 @@ def message(call: Call, number: int, of: str = "generic") -> str:
     return text
 
 
+def set_error(call: Call, at: int) -> None:
+    """Fill in a ``std::error_code``: there is no such file."""
+    call.machine.write(at, struct.pack("<I", NO_FILE))
+    call.machine.set_word(at + 8, category(call.process, "generic"))
+
+
 @ERROR_CODES.matching(
     r"_ZNSt3_V21[56](generic|system)_categoryEv$", r"_ZSt15future_categoryv$", r"_ZSt17iostream_categoryv$"
 )

@@ -335,20 +335,29 @@ def _strings(call: Call) -> StringAbi:
     return abi_in(call.name) or (CXX11 if call.process.image.mentions(b"__cxx11") else COW)
 
 
-def throw_torch_error(call: Call, text: str, type_name: str = _TORCH_ERROR) -> NoReturn:
-    """Throw a ``c10::Error``."""
+def throw_torch_error(call: Call, text: str, type_name: str = _TORCH_ERROR, *, is_exact: bool = True) -> NoReturn:
+    """Throw a ``c10::Error``.
+
+    :param is_exact: whether the text is what torch says; else nobody knows it
+    """
     exceptions = call.process.exceptions
     thrown = exceptions.new(_ERROR_SIZE)
-    _create_torch_error(call, thrown, text.encode("utf-8", "surrogateescape"), _ERROR_SIZE, type_name)
+    _create_torch_error(
+        call, thrown, text.encode("utf-8", "surrogateescape"), _ERROR_SIZE, type_name, is_exact=is_exact
+    )
     exceptions.throw(call, exceptions.begin(thrown, call.process.bind("_ZTI" + type_name), 0))
     raise AssertionError
 
 
-def _create_torch_error(call: Call, at: int, text: bytes, size: int, type_name: str) -> None:
-    strings = _strings(call)
+def _create_torch_error(call: Call, at: int, text: bytes, size: int, type_name: str, *, is_exact: bool = True) -> None:
+    strings, taint = _strings(call), call.machine.taint
     call.machine.set_word(at, call.process.bind("_ZTV" + type_name) + 16)
+    read = taint.read
+    if not is_exact:
+        call.answer_is_unknown()
     for place in (_MESSAGE_AT, size - _BEHIND_PLAIN_MESSAGE - strings.size):
         strings.create(call.process, at + place, text)
+    taint.read = read
 
 
 @EXCEPTIONS.matching(r"_ZN3c106detail\d+torch(CheckFail|InternalAssertFail)E")
@@ -380,7 +389,13 @@ def _construct_torch_error(call: Call) -> None:
 
 @EXCEPTIONS.matching(r"_ZNK3c10\d+\w+?(4what|22what_without_backtrace)Ev$")
 def _torch_error_text(call: Call) -> int:
-    return call.process.store(_strings(call).read(call.process, call.argument(0) + _MESSAGE_AT) + b"\0")
+    """The message; ``what()`` of a ``c10::Error`` goes on with the functions that had been called, which differ."""
+    text = _strings(call).read(call.process, call.argument(0) + _MESSAGE_AT)
+    place = call.process.store(text + b"\0")
+    if "4what" in call.name:
+        taint = call.machine.taint
+        taint.mark(place + len(text), 1, taint.answer(call.name, call.return_address))
+    return place
 
 
 @EXCEPTIONS.matching(r"_ZN3c10\d+\w*ErrorD[012]Ev")

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import re
 import struct
 import zlib
+from collections.abc import Callable
 from typing import Final, Protocol
 
 from abiscan.emulation.doubles import Doubles, ctype
+from abiscan.emulation.doubles.numbers import parsed
 from abiscan.emulation.emulator import Stop
 from abiscan.emulation.exceptions import ProcessTermination
 from abiscan.emulation.process import Call, EmulatedProcess
+from abiscan.emulation.strings import wide_text
 from abiscan.regex import regex
 
 _TABLES_AT: Final = 104  # in it, behind 13 pointers
@@ -227,7 +231,14 @@ _NUMBER: Final = regex(rb"\s*([+-]?)(0[xX])?([0-9A-Za-z]*)")
 
 @LIBC.named("strtol", "strtoll", "strtoul", "strtoull", "__isoc23_strtol", "__isoc23_strtoul", "atoi", "atol", "atoll")
 def _parse_integer(call: Call) -> int:
-    text = call.machine.text(call.argument(0))
+    return parse_integer(call, call.machine.text(call.argument(0)))
+
+
+def parse_integer(call: Call, text: bytes, width: int = 1) -> int:
+    """The integer at the beginning of a text; where it ends is stored as (text, end, base) say.
+
+    :param width: of a character in memory
+    """
     base = 10 if call.name.startswith("ato") else call.argument(2) & 0xFF
     match = _NUMBER.match(text)
     assert match is not None
@@ -245,7 +256,7 @@ def _parse_integer(call: Call) -> int:
         call.machine.write(call.process.bind("datum errno"), _ERANGE.to_bytes(4, "little"))
         value = _ALL_ONES if "ul" in call.name else (1 << 63) - (sign != b"-")
     if not call.name.startswith("ato") and call.argument(1):
-        call.machine.set_word(call.argument(1), call.argument(0) + (start + count if count else 0))
+        call.machine.set_word(call.argument(1), call.argument(0) + (start + count if count else 0) * width)
     return -value if sign == b"-" else value
 
 
@@ -263,7 +274,14 @@ class _Arguments(Protocol):
         """The next one, a ``double`` or ``long double``."""
 
 
-def _format(call: Call, form: bytes, arguments: _Arguments) -> bytes:
+def _printed_text(call: Call, address: int, *, wide: bool) -> bytes:
+    """What ``%s`` or ``%ls`` prints."""
+    if not address:
+        return b"(null)"
+    return wide_text(call.machine, address).encode("ascii") if wide else call.machine.text(address)
+
+
+def format_text(call: Call, form: bytes, arguments: _Arguments) -> bytes:
     """What ``printf`` makes of its arguments (C11, 7.21.6.1)."""
 
     def convert(match: re.Match[bytes]) -> bytes:
@@ -284,7 +302,7 @@ def _format(call: Call, form: bytes, arguments: _Arguments) -> bytes:
         if kind == b"n":
             raise Stop("a format that stores how long the text is", call.return_address)
         if kind == b"s":
-            text = call.machine.text(value) if value else b"(null)"
+            text = _printed_text(call, value, wide=length == b"l")
             return _padded(text if precision is None else text[: int(precision or b"0")], flags, width)
         if kind == b"c":
             return _padded(bytes((value & 0xFF,)), flags, width)
@@ -332,7 +350,7 @@ def _number(number: int, flags: bytes, width: bytes, precision: bytes | None, ki
 
 def formatted(call: Call, form: int) -> bytes:
     """The text that argument ``form`` describes, of the arguments behind it."""
-    return _format(call, call.machine.text(call.argument(form)), _Passed(call, form + 1))
+    return format_text(call, call.machine.text(call.argument(form)), Passed(call, form + 1))
 
 
 def _long_double(content: bytes) -> float:
@@ -353,7 +371,7 @@ def _long_double(content: bytes) -> float:
 _X87_SIZE: Final = 10
 
 
-class _Passed:
+class Passed:
     """Arguments in registers, then in the stack."""
 
     def __init__(self, call: Call, first: int) -> None:
@@ -362,16 +380,18 @@ class _Passed:
         self._numbers = itertools.count()
 
     def integer(self) -> int:
+        """The next one, an integer or a pointer."""
         return self._call.argument(next(self._integers))
 
     def number(self, *, long: bool) -> float:
+        """The next one, a number."""
         index = next(self._numbers)
         if long or index >= len(self._call.process.arch.number_registers):
             raise Stop("a floating-point number in the stack is printed", self._call.return_address)
         return self._call.number(index)
 
 
-class _Listed:
+class Listed:
     """Arguments of a ``va_list``: those left in registers, then those in the stack.
 
     SysV psABI, figure 3.34: how far in the saved registers it is, of 48 bytes, and of 176 for numbers, where the stack
@@ -392,6 +412,7 @@ class _Listed:
             self._end = self._number_end = 0
 
     def integer(self) -> int:
+        """The next one, an integer or a pointer."""
         if self._offset < self._end:
             self._offset += 8
             return self._machine.word(self._saved + self._offset - 8)
@@ -399,6 +420,7 @@ class _Listed:
         return self._machine.word(self._overflow - 8)
 
     def number(self, *, long: bool) -> float:
+        """The next one, a number."""
         if long and self._is_x86:
             self._overflow = -(-self._overflow // 16) * 16 + 16
             return _long_double(self._machine.read(self._overflow - 16, _X87_SIZE))
@@ -429,8 +451,8 @@ def _print(call: Call) -> int:
 @LIBC.named("vsnprintf", "__vsnprintf_chk")
 def _print_list(call: Call) -> int:
     shift = 2 if "chk" in call.name else 0
-    arguments = _Listed(call, call.argument(3 + shift))
-    text = _format(call, call.machine.text(call.argument(2 + shift)), arguments)
+    arguments = Listed(call, call.argument(3 + shift))
+    text = format_text(call, call.machine.text(call.argument(2 + shift)), arguments)
     return _store_bounded(call, call.argument(0), call.argument(1), text)
 
 
@@ -472,27 +494,25 @@ def _succeed(_: Call) -> int:
     return 0
 
 
-@LIBC.named("pthread_self")
-def _thread(_: Call) -> int:
-    return 1
-
-
 # The system, as an initialiser may look at it: an empty environment on an ordinary machine
 
 
 @LIBC.named("sysconf")
 def _system_value(call: Call) -> int:
-    return {
-        _SC_PAGESIZE: _PAGE_SIZE,
-        _SC_NPROCESSORS_CONF: _PROCESSORS,
-        _SC_NPROCESSORS_ONLN: _PROCESSORS,
-    }.get(call.argument(0) & 0xFFFF_FFFF, _ALL_ONES)
+    number = call.argument(0) & 0xFFFF_FFFF
+    if number == _SC_PAGESIZE:
+        return _PAGE_SIZE
+    call.answer_is_unknown()
+    return _PROCESSORS if number in (_SC_NPROCESSORS_CONF, _SC_NPROCESSORS_ONLN) else _ALL_ONES
 
 
 @LIBC.named("getauxval", "__getauxval")
 def _auxiliary_value(call: Call) -> int:
     """The size of a page, and a processor without optional features."""
-    return _PAGE_SIZE if call.argument(0) == _AT_PAGESZ else 0
+    number = call.argument(0)
+    if number != _AT_PAGESZ and call.process.arch.hidden_result is None:
+        call.answer_is_unknown()
+    return _PAGE_SIZE if number == _AT_PAGESZ else 0
 
 
 @LIBC.named("getpagesize")
@@ -501,7 +521,8 @@ def _page_size(_: Call) -> int:
 
 
 @LIBC.named("_ZNSt6thread20hardware_concurrencyEv", "get_nprocs", "omp_get_max_threads", "omp_get_num_procs")
-def _processors(_: Call) -> int:
+def _processors(call: Call) -> int:
+    call.answer_is_unknown()
     return _PROCESSORS
 
 
@@ -527,8 +548,10 @@ def _errno(call: Call) -> int:
 
 @LIBC.named("getcwd")
 def _directory(call: Call) -> int:
+    """(buffer, size): some folder."""
     buffer = call.argument(0) or call.process.allocate(2)
     call.machine.write(buffer, b"/\0")
+    call.machine.taint.mark(buffer, 2, call.machine.taint.answer(call.name, call.return_address))
     return buffer
 
 
@@ -566,21 +589,6 @@ def _absolute(call: Call) -> int:
     return abs(_signed(call.argument(0), 32 if call.name == "abs" else 64))
 
 
-@LIBC.named("wctob", "btowc")
-def _same_code(call: Call) -> int:
-    """In the C locale, wide characters below 128 are those of ``char``; no other is one."""
-    code = _signed(call.argument(0), 32)
-    return code if 0 <= code < 128 else -1
-
-
-@LIBC.named("wcslen")
-def _wide_length(call: Call) -> int:
-    machine, at, length = call.machine, call.argument(0), 0
-    while machine.read(at + 4 * length, 4) != bytes(4):
-        length += 1
-    return length
-
-
 _STATE_OF_STRTOK: Final = "where strtok goes on"
 
 
@@ -603,6 +611,54 @@ def _next_word(call: Call) -> int:
     return start
 
 
+@LIBC.named("strsep")
+def _separate(call: Call) -> int:
+    """(where the text is, separators)."""
+    machine, holder = call.machine, call.argument(0)
+    start = machine.word(holder)
+    if not start:
+        return 0
+    text, separators = machine.text(start), machine.text(call.argument(1))
+    size = next((at for at, code in enumerate(text) if code in separators), None)
+    if size is not None:
+        machine.write(start + size, b"\0")
+    machine.set_word(holder, 0 if size is None else start + size + 1)
+    return start
+
+
+@LIBC.named("memrchr")
+def _find_last_in_memory(call: Call) -> int:
+    start, size = call.argument(0), _checked(call, call.argument(2))
+    at = (call.machine.read(start, size) if size else b"").rfind(call.argument(1) & 0xFF)
+    return start + at if at >= 0 else 0
+
+
+@LIBC.named("memmem")
+def _find_bytes(call: Call) -> int:
+    """(memory, its size, what is looked for, its size)."""
+    start, size, wanted = call.argument(0), _checked(call, call.argument(1)), _checked(call, call.argument(3))
+    sought = call.machine.read(call.argument(2), wanted) if wanted else b""
+    at = (call.machine.read(start, size) if size else b"").find(sought)
+    return start + at if at >= 0 else 0
+
+
+@LIBC.named("asprintf", "__asprintf_chk", "vasprintf", "__vasprintf_chk")
+def _print_new(call: Call) -> int:
+    """(where the new text goes[, flag], format, arguments)."""
+    at = 1 + ("chk" in call.name)
+    arguments = Listed(call, call.argument(at + 1)) if "vas" in call.name else Passed(call, at + 1)
+    text = format_text(call, call.machine.text(call.argument(at)), arguments)
+    call.machine.set_word(call.argument(0), call.process.store(text + b"\0"))
+    return len(text)
+
+
+@LIBC.named("strncat", "__strncat_chk")
+def _append_text_bounded(call: Call) -> int:
+    end = call.argument(0) + len(call.machine.text(call.argument(0)))
+    call.machine.write(end, call.machine.text(call.argument(1))[: call.argument(2)] + b"\0")
+    return call.argument(0)
+
+
 @LIBC.named("strspn", "strcspn")
 def _span(call: Call) -> int:
     text, characters = call.machine.text(call.argument(0)), call.machine.text(call.argument(1))
@@ -617,48 +673,184 @@ def _first_of(call: Call) -> int:
     return 0 if at is None else call.argument(0) + at
 
 
-_SCANNED: Final = regex(rb"%(\*?)(\d*)(hh|h|ll|l|z|j|t)?([diuxXsc%n])|\s+|.", re.DOTALL)
-_SCANNED_NUMBERS: Final = {b"d": (rb"[+-]?\d+", 10), b"i": (rb"[+-]?(?:0[xX][0-9a-fA-F]+|\d+)", 0), b"u": (rb"\d+", 10)}
-_HEXADECIMAL: Final = (rb"(?:0[xX])?[0-9a-fA-F]+", 16)
+_SCANNED: Final = regex(rb"%(\*?)(\d*)(hh|h|ll|l|L|z|j|t)?([diouxXsceEfFgGaAn%]|\[\^?\]?[^\]]*\])|\s+|.", re.DOTALL)
+_SCANNED_NUMBERS: Final = {
+    b"d": (rb"[+-]?\d+", 10),
+    b"i": (rb"[+-]?(?:0[xX][0-9a-fA-F]+|\d+)", 0),
+    b"o": (rb"[+-]?[0-7]+", 8),
+    b"u": (rb"[+-]?\d+", 10),
+    b"x": (rb"[+-]?(?:0[xX])?[0-9a-fA-F]+", 16),
+}
 
 
 @LIBC.named("sscanf", "__isoc99_sscanf", "__isoc23_sscanf")
 def _scan(call: Call) -> int:
-    """What ``scanf`` reads of integers, characters and words (C11, 7.21.6.2)."""
+    """What ``scanf`` reads (C11, 7.21.6.2)."""
     text, form = call.machine.text(call.argument(0)), call.machine.text(call.argument(1))
     at, count, targets = 0, 0, itertools.count(2)
     for match in _SCANNED.finditer(form):
         kept, width, length, kind = not match[1], match[2], match[3], match[4]
-        if kind not in (b"c", b"%", b"n") or kind is None:
-            at += len(text[at:]) - len(text[at:].lstrip()) if kind or match[0].isspace() else 0
+        if (kind or match[0].isspace()) and (kind not in (b"c", b"n") and not (kind or b"").startswith(b"[")):
+            at += len(text[at:]) - len(text[at:].lstrip())
         if kind is None and match[0].isspace():
             continue
         if kind is None or kind == b"%":
+            if match[0] == b"%":
+                raise Stop("a format of scanf that is not known here", call.return_address)
             expected = kind or match[0]
             if text[at : at + 1] != expected:
-                break
+                return count if count or at < len(text) else -1
             at += 1
             continue
         if kind == b"n":
             call.machine.write(call.argument(next(targets)), at.to_bytes(4, "little"))
             continue
-        pattern, base = _SCANNED_NUMBERS.get(kind, _HEXADECIMAL if kind in b"xX" else (rb"\S+", 0))
         rest = text[at : at + int(width)] if width else text[at:]
-        found = re.match(rb"." if kind == b"c" else pattern, rest, re.DOTALL)
-        if found is None:
-            return count if count or rest else -1
-        at += found.end()
-        if not kept:
-            continue
-        target = call.argument(next(targets))
-        if kind in b"sc":
-            call.machine.write(target, found[0] + (b"\0" if kind == b"s" else b""))
-        else:
-            size = _BITS.get(length, 64) // 8
-            value = int(found[0], base) & ((1 << 8 * size) - 1)
-            call.machine.write(target, value.to_bytes(size, "little"))
-        count += 1
+        size = _scanned(kind, rest, width)
+        if not size:
+            return count if count or at < len(text) else -1
+        at += size
+        if kept:
+            _store_scanned(call, call.argument(next(targets)), rest[:size], kind, length)
+            count += 1
     return count
+
+
+def _scanned(kind: bytes, rest: bytes, width: bytes) -> int:
+    """How many characters a conversion takes."""
+    if kind in b"eEfFgGaA":
+        return parsed(rest)[1]
+    if kind == b"c":
+        size = int(width or b"1")
+        return size if len(rest) >= size else 0
+    if kind.startswith(b"["):
+        pattern = rb"[^%s]+" % _set_of(kind[2:-1]) if kind.startswith(b"[^") else rb"[%s]+" % _set_of(kind[1:-1])
+    else:
+        pattern, _ = _SCANNED_NUMBERS.get(kind.lower(), (rb"\S+", 0))
+    found = re.match(pattern, rest, re.DOTALL)
+    return found.end() if found else 0
+
+
+def _set_of(characters: bytes) -> bytes:
+    """The characters of a set, as a regular expression has them: a range is one in both."""
+    return re.sub(rb"[\[\]\\^]", lambda match: b"\\" + match[0], characters)
+
+
+def _store_scanned(call: Call, target: int, part: bytes, kind: bytes, length: bytes | None) -> None:
+    if kind in b"eEfFgGaA":
+        if length == b"L":
+            raise Stop("a long double that scanf reads", call.return_address)
+        call.machine.write(target, call.packed(parsed(part)[0], 64 if length == b"l" else 32))
+    elif kind == b"c":
+        call.machine.write(target, part)
+    elif kind == b"s" or kind.startswith(b"["):
+        call.machine.write(target, part + b"\0")
+    else:
+        size = _BITS.get(length, 64) // 8
+        base = _SCANNED_NUMBERS[kind.lower()][1]
+        digits = part.lstrip(b"+-")
+        if not base:
+            base = 16 if digits.lower().startswith(b"0x") else 8 if digits.startswith(b"0") else 10
+        value = int(digits, base) * (-1 if part.startswith(b"-") else 1)
+        call.machine.write(target, (value & ((1 << 8 * size) - 1)).to_bytes(size, "little"))
+
+
+# Sorting and searching
+
+
+def _order_of(call: Call, compare: int) -> Callable[[bytes, bytes], int]:
+    """The order that a function of the code tells, of two places that it is given."""
+    places: list[int] = []
+
+    def order(first: bytes, second: bytes) -> int:
+        if not places:
+            places.extend(call.process.allocate(len(first)) for _ in range(2))
+        for place, content in zip(places, (first, second), strict=True):
+            call.machine.write(place, content)
+        return _signed(call.machine.call(compare, *places) & 0xFFFF_FFFF, 32)
+
+    return order
+
+
+@LIBC.named("qsort")
+def _sort(call: Call) -> None:
+    """(elements, number, size, comparison); glibc's is a stable one, as long as there is memory."""
+    start, count, size, compare = (call.argument(index) for index in range(4))
+    content = call.machine.read(start, _checked(call, count * size)) if count and size else b""
+    elements = [bytes(content[at : at + size]) for at in range(0, len(content), size or 1)]
+    order = functools.cmp_to_key(_order_of(call, compare))
+    ordered: list[bytes] = sorted(elements, key=order)
+    call.machine.write(start, b"".join(ordered))
+
+
+@LIBC.named("bsearch")
+def _search(call: Call) -> int:
+    """(what is looked for, elements, number, size, comparison)."""
+    wanted, start, count, size, compare = (call.argument(index) for index in range(5))
+    low, high = 0, count
+    while low < high:
+        middle = (low + high) // 2
+        found = _signed(call.machine.call(compare, wanted, start + middle * size) & 0xFFFF_FFFF, 32)
+        if not found:
+            return start + middle * size
+        low, high = (middle + 1, high) if found > 0 else (low, middle)
+    return 0
+
+
+# What is printed is lost; how long it is may matter
+
+
+@LIBC.named("printf", "__printf_chk", "fprintf", "__fprintf_chk", "dprintf", "__dprintf_chk")
+def _print_away(call: Call) -> int:
+    return len(formatted(call, int("fprintf" in call.name or "dprintf" in call.name) + ("chk" in call.name)))
+
+
+@LIBC.named("vprintf", "__vprintf_chk", "vfprintf", "__vfprintf_chk")
+def _print_list_away(call: Call) -> int:
+    at = int("vfprintf" in call.name) + ("chk" in call.name)
+    return len(format_text(call, call.machine.text(call.argument(at)), Listed(call, call.argument(at + 1))))
+
+
+@LIBC.named("puts", "fputs")
+def _put_text(_: Call) -> int:
+    return 1
+
+
+@LIBC.named("putchar", "fputc", "putc")
+def _put_character(call: Call) -> int:
+    return call.argument(0) & 0xFF
+
+
+@LIBC.named("fwrite")
+def _put_bytes(call: Call) -> int:
+    """(data, size, number, stream): no other stream than those of the console is open."""
+    return call.argument(2)
+
+
+@LIBC.named("fflush")
+def _flush(_: Call) -> int:
+    """What is printed is lost."""
+    return 0
+
+
+# Parts of libgcc: integers of 128 bits
+
+
+def _long_integer(call: Call, index: int, *, signed: bool) -> int:
+    value = call.argument(index) | call.argument(index + 1) << 64
+    return _signed(value, 128) if signed else value
+
+
+@LIBC.named("__divti3", "__modti3", "__udivti3", "__umodti3")
+def _divide_long(call: Call) -> int:
+    signed = not call.name.startswith("__u")
+    first, second = _long_integer(call, 0, signed=signed), _long_integer(call, 2, signed=signed)
+    if not second:
+        raise Stop("division by zero", call.return_address)
+    quotient = abs(first) // abs(second) * (1 if (first < 0) == (second < 0) else -1)
+    value = quotient if "div" in call.name else first - quotient * second
+    call.give_second(value >> 64 & _ALL_ONES)
+    return value & _ALL_ONES
 
 
 # The C++ runtime

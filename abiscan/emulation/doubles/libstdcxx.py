@@ -1,499 +1,25 @@
-"""Doubles of libstdc++: the members of ``std::string`` in both layouts, node-based containers, string streams.
+"""Doubles of libstdc++: node-based containers, hashes, locales and their facets, functions that fail.
 
 What templates inline into an extension runs as it is; only the out-of-line parts need a stand-in. Layouts: libstdc++'s
-bits/basic_string.h, bits/cow_string.h, bits/stl_tree.h, bits/stl_list.h, bits/hashtable_policy.h, <streambuf>.
+bits/stl_tree.h, bits/stl_list.h, bits/hashtable_policy.h, bits/locale_facets.h.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
 from typing import Final
 
 from abiscan.emulation.bucket_counts import FIRST, buckets_for
 from abiscan.emulation.doubles import Doubles, ctype
-from abiscan.emulation.doubles.exceptions import throw
 from abiscan.emulation.emulator import Emulator, Stop
-from abiscan.emulation.process import Call, Double, EmulatedProcess
-from abiscan.emulation.strings import COW, CXX11, EMPTY_REP, REP_SIZE, StringAbi, abi_in
+from abiscan.emulation.process import Call, EmulatedProcess
+from abiscan.emulation.strings import COW, CXX11
 
 LIBSTDCXX: Final = Doubles()
 
-_MOST_RESERVED: Final = 1 << 20  # with the length of a text that is not known
 _NPOS: Final = 0xFFFF_FFFF_FFFF_FFFF
 _MURMUR: Final = 0xC6A4_A793_5BD1_E995
 _FNV: Final = 0x100_0000_01B3
-_CXX11_CLASS: Final = "St7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE"
-
-
-def _spellings(member: str, *, const: bool) -> tuple[str, str]:
-    """Both mangled names of a member of ``std::string``, given as the old layout spells it."""
-    start = "_ZNK" if const else "_ZN"
-    modern = member.replace("RKSaIcE", "RKS3_")
-    for qualifier in ("RK", "O", "R"):
-        modern = modern.replace(f"{qualifier}Ss", f"{qualifier}S4_")
-    return f"{start}Ss{member}", f"{start}{_CXX11_CLASS}{modern}"
-
-
-def _member(*members: str, const: bool = False) -> Callable[[Double], Double]:
-    return LIBSTDCXX.named(*(name for member in members for name in _spellings(member, const=const)))
-
-
-def _constructor(*signatures: str) -> Callable[[Double], Double]:
-    return _member(*(f"C{kind}E{signature}" for kind in "12" for signature in signatures))
-
-
-def _abi(call: Call) -> StringAbi:
-    return abi_in(call.name) or CXX11
-
-
-def _text(call: Call, index: int = 0) -> bytes:
-    """The text of a string."""
-    return _known(call, lambda: _abi(call).read(call.process, call.argument(index)))
-
-
-def _range(call: Call, start: int, size: int) -> bytes:
-    """The text at one argument, with the length in another one."""
-    return _known(
-        call, lambda: call.machine.read(call.argument(start), call.argument(size)) if call.argument(size) else b""
-    )
-
-
-def _known(call: Call, read: Callable[[], bytes]) -> bytes:
-    try:
-        return read()
-    except Stop:
-        if call.process.unknown_text is None:
-            raise
-        return call.process.unknown_text
-
-
-def _set(call: Call, text: bytes, index: int = 0) -> int:
-    _abi(call).create(call.process, call.argument(index), text)
-    return call.argument(index)
-
-
-# Construction and assignment
-
-
-@_constructor("v", "RKSaIcE")
-def _construct_empty(call: Call) -> None:
-    _set(call, b"")
-
-
-@_constructor("PKcRKSaIcE")
-def _construct_from_c(call: Call) -> None:
-    _set(call, call.machine.text(call.argument(1)))
-
-
-LIBSTDCXX.named(f"_ZN{_CXX11_CLASS}C1IS3_EEPKcRKS3_", f"_ZN{_CXX11_CLASS}C2IS3_EEPKcRKS3_")(_construct_from_c)
-
-
-@_constructor("PKcmRKSaIcE")
-def _construct_from_range(call: Call) -> None:
-    _set(call, call.machine.read(call.argument(1), call.argument(2)))
-
-
-@_constructor("RKSs", "OSs")
-def _construct_from_string(call: Call) -> None:
-    text = _text(call, 1)
-    if call.name.endswith(("OS4_", "OSs")):
-        _set(call, b"", 1)
-    _set(call, text)
-
-
-@_constructor("RKSsmm", "RKSsm", "RKSsmRKSaIcE")
-def _construct_from_part(call: Call) -> None:
-    count = call.argument(3) if call.name.endswith("mm") else _NPOS
-    text, at = _text(call, 1), call.argument(2)
-    if at > len(text):
-        what = f"basic_string::basic_string: __pos (which is {at}) > this->size() (which is {len(text)})"
-        throw(call, "St12out_of_range", what)
-    _set(call, text[at:][:count])
-
-
-@_constructor("mcRKSaIcE")
-def _construct_repeated(call: Call) -> None:
-    _set(call, call.repeated(2, 1))
-
-
-@LIBSTDCXX.named(f"_ZN{_CXX11_CLASS}12_M_constructEmc")
-def _construct_in_place(call: Call) -> None:
-    _set(call, call.repeated(2, 1))
-
-
-@LIBSTDCXX.matching(
-    rf"_ZN{_CXX11_CLASS}12?1?[0-9]_M_constructI(PKc|Pc|N9__gnu_cxx)", rf"_ZN{_CXX11_CLASS}12_M_constructILb"
-)
-def _construct_between(call: Call) -> None:
-    first, second = call.argument(1), call.argument(2)
-    size = second if "ILb" in call.name else second - first  # from GCC 15 on: pointer and length
-    _set(call, call.machine.read(first, size) if size else b"")
-
-
-@_member("D1Ev", "D2Ev", "10_M_disposeEv", "10_M_destroyEm", "13shrink_to_fitEv", "4_Rep10_M_disposeERKSaIcE")
-def _nothing(_: Call) -> None:
-    """Memory is never reused, so there is nothing to free."""
-
-
-@_member("6assignERKSs", "aSERKSs", "9_M_assignERKSs", "aSEOSs", "6assignEOSs")
-def _assign(call: Call) -> int:
-    return _set(call, _text(call, 1))
-
-
-@_member("6assignEPKc", "aSEPKc")
-def _assign_c(call: Call) -> int:
-    return _set(call, call.machine.text(call.argument(1)))
-
-
-@_member("6assignEPKcm")
-def _assign_range(call: Call) -> int:
-    return _set(call, call.machine.read(call.argument(1), call.argument(2)) if call.argument(2) else b"")
-
-
-@_member("4swapERSs")
-def _swap(call: Call) -> None:
-    first, second = _text(call), _text(call, 1)
-    _set(call, second)
-    _set(call, first, 1)
-
-
-# Growing and editing
-
-
-@_member("6appendERKSs", "pLERKSs")
-def _append(call: Call) -> int:
-    return _set(call, _text(call) + _text(call, 1))
-
-
-@_member("6appendEPKc", "pLEPKc")
-def _append_c(call: Call) -> int:
-    return _set(call, _text(call) + call.machine.text(call.argument(1)))
-
-
-@_member("6appendEPKcm", "9_M_appendEPKcm")
-def _append_range(call: Call) -> int:
-    return _set(call, _text(call) + _range(call, 1, 2))
-
-
-@_member("6appendEmc")
-def _append_repeated(call: Call) -> int:
-    return _set(call, _text(call) + call.repeated(2, 1))
-
-
-@_member("6appendERKSsmm")
-def _append_part(call: Call) -> int:
-    return _set(call, _text(call) + _text(call, 1)[call.argument(2) :][: call.argument(3)])
-
-
-@_member("5clearEv")
-def _clear(call: Call) -> None:
-    _set(call, b"")
-
-
-@_member("9push_backEc", "pLEc")
-def _push(call: Call) -> int:
-    return _set(call, _text(call) + bytes((call.argument(1) & 0xFF,)))
-
-
-@_member("6insertEmPKc", "6insertEmRKSs", "6insertEmPKcm", "6insertEmRKSsmm")
-def _insert(call: Call) -> int:
-    text, at = _text(call), call.argument(1)
-    if call.name.endswith("PKcm"):
-        added = _range(call, 2, 3)
-    else:
-        added = call.machine.text(call.argument(2)) if call.name.endswith("PKc") else _text(call, 2)
-        if call.name.endswith("mm"):
-            added = added[call.argument(3) :][: call.argument(4)]
-    return _set(call, text[:at] + added + text[at:])
-
-
-@_member("7replaceEmmPKc", "7replaceEmmPKcm", "10_M_replaceEmmPKcm", "7replaceEmmRKSs", "15_M_replace_safeEmmPKcm")
-def _replace(call: Call) -> int:
-    text, at, count = _text(call), call.argument(1), call.argument(2)
-    if call.name.endswith("PKcm"):
-        added = _range(call, 3, 4)
-    else:
-        added = call.machine.text(call.argument(3)) if call.name.endswith("PKc") else _text(call, 3)
-    return _set(call, text[:at] + added + text[at + count :])
-
-
-@_member("14_M_replace_auxEmmmc", "7replaceEmmmc")
-def _replace_repeated(call: Call) -> int:
-    text, at, count = _text(call), call.argument(1), call.argument(2)
-    added = call.repeated(4, 3)
-    return _set(call, text[:at] + added + text[at + count :])
-
-
-@_member("5eraseEmm", "8_M_eraseEmm")
-def _erase(call: Call) -> int:
-    text, at = _text(call), call.argument(1)
-    return _set(call, text[:at] + text[at:][call.argument(2) :])
-
-
-@_member("6resizeEmc", "6resizeEm")
-def _resize(call: Call) -> None:
-    filler = call.argument(2) & 0xFF if call.name.endswith("mc") else 0
-    _set(call, _text(call)[: call.argument(1)].ljust(call.argument(1), bytes((filler,))))
-
-
-@_member("7reserveEm")
-def _reserve(call: Call) -> None:
-    """Space for this many characters: inlined code then writes after the end."""
-    text, capacity = _text(call), call.argument(1)
-    machine = call.machine
-    if capacity > _MOST_RESERVED and call.process.unknown_text is not None:
-        return
-    if _abi(call) is COW:
-        machine.set_word(call.argument(0), COW.new_text(call.process, text, max(capacity, 1)))
-    elif capacity > 15:
-        buffer = call.process.allocate(capacity + 1)
-        machine.write(buffer, text + b"\0")
-        machine.write(call.argument(0), struct.pack("<QQQ", buffer, len(text), capacity))
-
-
-@LIBSTDCXX.named(f"_ZN{_CXX11_CLASS}9_M_createERmm")
-def _create_buffer(call: Call) -> int:
-    """A buffer for at least the capacity in the first argument, twice the old one where that is more."""
-    wanted, old = call.machine.word(call.argument(1)), call.argument(2)
-    capacity = max(wanted, 2 * old) if wanted > old else wanted
-    buffer = call.process.allocate(capacity + 1)
-    call.machine.set_word(call.argument(1), capacity)
-    return buffer
-
-
-@LIBSTDCXX.named(f"_ZN{_CXX11_CLASS}9_M_mutateEmmPKcm")
-def _mutate(call: Call) -> None:
-    text, at, count, added = _text(call), call.argument(1), call.argument(2), call.argument(4)
-    middle = call.machine.read(call.argument(3), added) if call.argument(3) and added else bytes(added)
-    length = call.machine.word(call.argument(0) + 8)
-    new = text[:at] + middle + text[at + count :]
-    buffer = call.process.allocate(2 * len(new) + 32)
-    call.machine.write(buffer, new + b"\0")
-    call.machine.write(call.argument(0), struct.pack("<QQQ", buffer, length, 2 * len(new) + 31))
-
-
-# Looking
-
-
-@_member("7compareEPKc", "7compareERKSs", const=True)
-def _compare(call: Call) -> int:
-    other = call.machine.text(call.argument(1)) if call.name.endswith("PKc") else _text(call, 1)
-    text = _text(call)
-    return (text > other) - (text < other)
-
-
-@_member("4findEPKcmm", "4findEcm", "5rfindEcm", "5rfindEPKcmm", "4findERKSsm", "4findEPKcm", const=True)
-def _find(call: Call) -> int:
-    text, start = _text(call), call.argument(2)
-    if call.name.endswith("cm") and not call.name.endswith("PKcm"):
-        wanted = bytes((call.argument(1) & 0xFF,))
-    elif call.name.endswith("PKcmm"):
-        wanted = call.machine.read(call.argument(1), call.argument(3)) if call.argument(3) else b""
-    else:
-        wanted = call.machine.text(call.argument(1)) if call.name.endswith("PKcm") else _text(call, 1)
-    at = (
-        text.rfind(wanted, 0, min(start, len(text)) + len(wanted)) if "rfind" in call.name else text.find(wanted, start)
-    )
-    return at if at >= 0 else _NPOS
-
-
-@_member(
-    "13find_first_ofEPKcmm", "12find_last_ofEPKcmm", "17find_first_not_ofEPKcmm", "16find_last_not_ofEPKcmm", const=True
-)
-def _find_any(call: Call) -> int:
-    text, start = _text(call), call.argument(2)
-    wanted = call.machine.read(call.argument(1), call.argument(3)) if call.argument(3) else b""
-    places = range(min(start, len(text) - 1), -1, -1) if "_last_" in call.name else range(start, len(text))
-    return next((at for at in places if (text[at] in wanted) != ("_not_" in call.name)), _NPOS)
-
-
-@_member("6substrEmm", const=True)
-def _part(call: Call) -> None:
-    result = call.result
-    text, at = _text(call), call.argument(1)
-    if at > len(text):
-        what = f"basic_string::substr: __pos (which is {at}) > this->size() (which is {len(text)})"
-        throw(call, "St12out_of_range", what)
-    _abi(call).create(call.process, result, text[at:][: call.argument(2)])
-
-
-@_member("5c_strEv", "4dataEv", const=True)
-def _characters(call: Call) -> int:
-    return call.machine.word(call.argument(0))
-
-
-@_member("4sizeEv", "6lengthEv", const=True)
-def _size(call: Call) -> int:
-    return len(_text(call))
-
-
-@_member("5emptyEv", const=True)
-def _is_empty(call: Call) -> int:
-    return int(not _text(call))
-
-
-# The private parts of the present string, which unoptimised code calls one by one.
-
-
-def _private(*members: str) -> Callable[[Double], Double]:
-    return LIBSTDCXX.named(*(f"_ZN{const}{_CXX11_CLASS}{member}" for member in members for const in ("", "K")))
-
-
-@_private("7_M_dataEv", "5beginEv", "6cbeginEv", "5frontEv")
-def _pointer(call: Call) -> int:
-    return call.machine.word(call.argument(0))
-
-
-@_private("4backEv")
-def _last(call: Call) -> int:
-    return sum(call.machine.words(call.argument(0), 2)) - 1
-
-
-@_private("3endEv", "4cendEv")
-def _end(call: Call) -> int:
-    return sum(call.machine.words(call.argument(0), 2))
-
-
-@_private("ixEm", "2atEm")
-def _at(call: Call) -> int:
-    size = len(_text(call))
-    if "2atEm" in call.name and call.argument(1) >= size:
-        text = f"basic_string::at: __n (which is {call.argument(1)}) >= this->size() (which is {size})"
-        throw(call, "St12out_of_range", text)
-    return call.machine.word(call.argument(0)) + call.argument(1)
-
-
-@_private("7_M_dataEPc", "12_Alloc_hiderC1EPcRKS3_", "12_Alloc_hiderC2EPcRKS3_", "12_Alloc_hiderC1EPcOS3_")
-def _set_pointer(call: Call) -> None:
-    call.machine.set_word(call.argument(0), call.argument(1))
-
-
-@_private("9_M_lengthEm")
-def _store_length(call: Call) -> None:
-    call.machine.set_word(call.argument(0) + 8, call.argument(1))
-
-
-@_private("11_M_capacityEm")
-def _store_capacity(call: Call) -> None:
-    call.machine.set_word(call.argument(0) + 16, call.argument(1))
-
-
-@_private("13_M_local_dataEv", "17_M_use_local_dataEv")
-def _local_buffer(call: Call) -> int:
-    return call.argument(0) + 16
-
-
-@_private("11_M_is_localEv")
-def _is_local(call: Call) -> int:
-    return int(call.machine.word(call.argument(0)) == call.argument(0) + 16)
-
-
-@_private("16_M_get_allocatorEv")
-def _allocator(call: Call) -> int:
-    return call.argument(0)
-
-
-@_private("13_M_set_lengthEm")
-def _end_text(call: Call) -> None:
-    call.machine.set_word(call.argument(0) + 8, call.argument(1))
-    call.machine.write(call.machine.word(call.argument(0)) + call.argument(1), b"\0")
-
-
-@_private("7_S_copyEPcPKcm", "7_S_moveEPcPKcm")
-def _copy_part(call: Call) -> None:
-    if call.argument(2):
-        call.machine.write(call.argument(0), call.machine.read(call.argument(1), call.argument(2)))
-
-
-@_private("8capacityEv")
-def _capacity(call: Call) -> int:
-    is_local = call.machine.word(call.argument(0)) == call.argument(0) + 16
-    return 15 if is_local else call.machine.word(call.argument(0) + 16)
-
-
-# The parts of a copy-on-write string
-
-
-@LIBSTDCXX.named("_ZNSs4_Rep9_S_createEmmRKSaIcE")
-def _create_rep(call: Call) -> int:
-    capacity = call.argument(0)
-    if capacity > call.argument(1):
-        capacity = max(capacity, 2 * call.argument(1))
-    rep = call.process.allocate(REP_SIZE + capacity + 1)
-    call.machine.set_word(rep + 8, capacity)
-    return rep
-
-
-@LIBSTDCXX.named("_ZNSs4_Rep26_M_set_length_and_sharableEm")
-def _set_length(call: Call) -> None:
-    rep, length = call.argument(0), call.argument(1)
-    if rep != call.process.bind(EMPTY_REP):
-        call.machine.set_word(rep, length)
-        call.machine.write(rep + 16, bytes(4))
-        call.machine.write(rep + REP_SIZE + length, b"\0")
-
-
-@LIBSTDCXX.named("_ZNSs4_Rep10_M_refdataEv", "_ZNSs4_Rep10_M_refcopyEv", "_ZNSs4_Rep7_M_grabERKSaIcES2_")
-def _rep_text(call: Call) -> int:
-    """The text behind a rep. Sharing it is as good as copying it: nothing here is ever given back."""
-    return call.argument(0) + REP_SIZE
-
-
-@LIBSTDCXX.named("_ZNSs4_Rep8_M_cloneERKSaIcEm")
-def _clone_rep(call: Call) -> int:
-    text = call.machine.read(call.argument(0) + REP_SIZE, call.machine.word(call.argument(0)))
-    return COW.new_text(call.process, text, len(text) + call.argument(2))
-
-
-@LIBSTDCXX.named("_ZNSs12_S_empty_repEv", "_ZNSs4_Rep12_S_empty_repEv")
-def _empty_rep(call: Call) -> int:
-    return call.process.bind(EMPTY_REP)
-
-
-@LIBSTDCXX.named("_ZNSs12_Alloc_hiderC1EPcRKSaIcE", "_ZNSs12_Alloc_hiderC2EPcRKSaIcE")
-def _construct_hider(call: Call) -> None:
-    call.machine.set_word(call.argument(0), call.argument(1))
-
-
-@LIBSTDCXX.matching(r"_ZNSs13_S_copy_charsEPc", rf"_ZN{_CXX11_CLASS}13_S_copy_charsEPc")
-def _copy_characters(call: Call) -> None:
-    first, end = call.argument(1), call.argument(2)
-    if end > first:
-        call.machine.write(call.argument(0), call.machine.read(first, end - first))
-
-
-@LIBSTDCXX.matching(r"_ZNSs12_S_constructI")
-def _construct_text(call: Call) -> int:
-    first, end = call.argument(0), call.argument(1)
-    return COW.new_text(call.process, call.machine.read(first, end - first) if end > first else b"")
-
-
-@LIBSTDCXX.named("_ZNSs12_S_constructEmcRKSaIcE")
-def _construct_repeated_text(call: Call) -> int:
-    return COW.new_text(call.process, call.repeated(1, 0))
-
-
-_REFERENCES: Final = -8  # from the text of a copy-on-write string: their number less one, negative if it is not shared
-
-
-@LIBSTDCXX.named("_ZNSs12_M_leak_hardEv", "_ZNSs7_M_leakEv")
-def _unshare(call: Call) -> None:
-    """A text of its own, marked as not to be shared: code asks twice, for its beginning and for its end."""
-    text = call.machine.word(call.argument(0))
-    count = text + _REFERENCES
-    if text == call.process.bind(EMPTY_REP) + REP_SIZE or int.from_bytes(call.machine.read(count, 4), "little") >> 31:
-        return
-    _set(call, _text(call))
-    call.machine.write(call.machine.word(call.argument(0)) + _REFERENCES, b"\xff" * 4)
-
-
-@LIBSTDCXX.named("_ZNSs9_M_mutateEmmm")
-def _mutate_cow(call: Call) -> None:
-    text, at, count, added = _text(call), call.argument(1), call.argument(2), call.argument(3)
-    _set(call, text[:at] + bytes(added) + text[at + count :])
-
-
 # Red-black trees: color, parent, left, right. Kept ordered but not balanced, which no reader of them notices.
 
 _PARENT, _LEFT, _RIGHT = 8, 16, 24
@@ -822,65 +348,12 @@ def _format_integer(call: Call) -> None:
     CXX11.create(call.process, result, str(value).encode())
 
 
-# std::string_view arguments: (length, characters)
-
-
-@LIBSTDCXX.matching(rf"_ZN{_CXX11_CLASS}17_S_to_string_viewESt17basic_string_view", r"_ZNSs17_S_to_string_viewE")
-def _same_view(call: Call) -> int:
-    length, characters = call.argument(0), call.argument(1)
-    call.give_second(characters)
-    return length
-
-
-@LIBSTDCXX.matching(rf"_ZN{_CXX11_CLASS}12__sv_wrapperC[12]E", r"_ZNSs12__sv_wrapperC[12]E")
-def _wrap_view(call: Call) -> None:
-    call.machine.write(call.argument(0), struct.pack("<QQ", call.argument(1), call.argument(2)))
-
-
-@LIBSTDCXX.matching(rf"_ZN{_CXX11_CLASS}C[12]ENS4_12__sv_wrapperERKS3_", r"_ZNSsC[12]ENSs12__sv_wrapperERKSaIcE")
-def _construct_from_view(call: Call) -> None:
-    """(this, length, characters, allocator)."""
-    _set(call, call.machine.read(call.argument(2), call.argument(1)) if call.argument(1) else b"")
-
-
 @LIBSTDCXX.matching(r"_ZNKSt(7__cxx11)?7collateIcE9transformE")
 def _collated(call: Call) -> None:
     """(this, begin, end): in the classic locale, texts are ordered by their bytes."""
     result, begin, end = call.result, call.argument(1), call.argument(2)
     text = call.machine.read(begin, end - begin) if end > begin else b""
     (CXX11 if "__cxx11" in call.name else COW).create(call.process, result, text)
-
-
-@_member("6assignEmc")
-def _assign_repeated(call: Call) -> int:
-    return _set(call, call.repeated(2, 1))
-
-
-@LIBSTDCXX.matching(rf"_ZNK{_CXX11_CLASS}13get_allocatorEv", r"_ZNKSs13get_allocatorEv")
-def _own_allocator(call: Call) -> None:
-    """An object of an empty class, in memory."""
-    _ = call.result
-
-
-@_private("4dataEv")
-def _own_characters(call: Call) -> int:
-    return call.machine.word(call.argument(0))
-
-
-@LIBSTDCXX.matching(rf"_ZNK{_CXX11_CLASS}7compareEmm", r"_ZNKSs7compareEmm")
-def _compare_part(call: Call) -> int:
-    """(this, position, length, another text[, position, length]): a string, or characters and their number."""
-    text, at = _text(call), call.argument(1)
-    if at > len(text):
-        throw(call, "St12out_of_range", f"basic_string::compare: __pos (which is {at}) > this->size()")
-    part = text[at : at + call.argument(2)]
-    if "PKc" in call.name:
-        other = _range(call, 3, 4) if call.name.endswith("PKcm") else call.machine.text(call.argument(3))
-    else:
-        other = _text(call, 3)
-        if call.name.endswith("mm") and not call.name.endswith("Emm"):
-            other = other[call.argument(4) :][: call.argument(5)]
-    return (part > other) - (part < other)
 
 
 @LIBSTDCXX.named("_ZNSt8__detail15_List_node_base10_M_reverseEv")
@@ -896,3 +369,48 @@ def _reverse(call: Call) -> None:
 
 
 _MOST_NODES: Final = 1 << 20
+
+
+# std::pmr: every resource gives memory that is never taken back
+
+
+@LIBSTDCXX.matching(r"_ZNSt3pmr(20get_default_resource|19new_delete_resource)Ev$")
+def _resource(call: Call) -> int:
+    place = call.process.bind("a resource of memory")
+    call.machine.set_word(place, call.process.bind("_ZTVNSt3pmr a resource of memory") + 16)
+    return place
+
+
+@LIBSTDCXX.matching(r"_ZNSt3pmr2[68](un)?synchronized_pool_resourceC[12]ERKNS_12pool_optionsEPNS_15memory_resourceE")
+def _construct_pool(call: Call) -> None:
+    class_name = call.name[len("_ZN") : call.name.index("C", call.name.index("pool_resource"))]
+    call.machine.set_word(call.argument(0), call.process.bind(f"_ZTVN{class_name}E") + 16)
+
+
+@LIBSTDCXX.named("_ZNSt3pmr25monotonic_buffer_resource13_M_new_bufferEmm")
+def _new_buffer(call: Call) -> None:
+    """(this, size, alignment): virtual pointer, then where the buffer is, and how much is left."""
+    size = max(2 * call.argument(1), 128)
+    buffer = call.process.allocate(size, max(call.argument(2), 16))
+    call.machine.write(call.argument(0) + 8, struct.pack("<QQ", buffer, size))
+
+
+@LIBSTDCXX.named("pmr allocate")
+def _allocate_from(call: Call) -> int:
+    """(this, size, alignment)."""
+    return call.process.allocate(call.argument(1), max(call.argument(2), 16))
+
+
+@LIBSTDCXX.named("pmr is equal")
+def _is_same_resource(call: Call) -> int:
+    return int(call.argument(0) == call.argument(1))
+
+
+@LIBSTDCXX.matching(
+    r"_ZNSt3pmr25monotonic_buffer_resource(18_M_release_buffersEv|D[012]Ev)",
+    r"_ZNSt3pmr15memory_resourceD[012]Ev",
+    r"_ZNSt3pmr2[68](un)?synchronized_pool_resource(7releaseEv|D[012]Ev)",
+    r"pmr (destroy|delete|deallocate)$",
+)
+def _keep_memory(_: Call) -> None:
+    """Memory is never reused."""

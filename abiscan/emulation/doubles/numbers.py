@@ -6,13 +6,16 @@ arithmetic as far as the functions of Python's ``math`` are; what rounds otherwi
 
 from __future__ import annotations
 
+import cmath
 import collections
 import itertools
 import math
+import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
 from abiscan.emulation.doubles import Doubles
+from abiscan.emulation.emulator import Stop
 from abiscan.emulation.process import Call
 from abiscan.regex import regex
 
@@ -148,6 +151,44 @@ def _of_long(call: Call) -> None:
         call.give_long_number(_value(_TWO[name], call.long_number(0), call.long_number(1)))
 
 
+# Complex numbers: both parts in a register of their own each
+
+
+def _times(first: complex, second: complex) -> complex:
+    return first * second
+
+
+def _over(first: complex, second: complex) -> complex:
+    try:
+        return first / second
+    except ZeroDivisionError:
+        return complex(math.nan, math.nan)
+
+
+_OF_COMPLEX: Final[dict[str, Callable[[complex], complex]]] = {
+    name: getattr(cmath, name.removeprefix("c"))
+    for name in ("csqrt", "cexp", "clog", "csin", "ccos", "ctan", "csinh", "ccosh", "ctanh")
+}
+_OF_TWO_COMPLEX: Final[dict[str, Callable[[complex, complex], complex]]] = {
+    "__muldc3": _times,
+    "__divdc3": _over,
+    "cpow": pow,
+}
+
+
+@NUMBERS.named(*_OF_COMPLEX, *_OF_TWO_COMPLEX)
+def _of_complex(call: Call) -> None:
+    first = complex(call.number(0), call.number(1))
+    try:
+        if call.name in _OF_COMPLEX:
+            value = _OF_COMPLEX[call.name](first)
+        else:
+            value = _OF_TWO_COMPLEX[call.name](first, complex(call.number(2), call.number(3)))
+    except (ValueError, OverflowError, ZeroDivisionError) as error:
+        raise Stop(f"{call.name} of a number without a result", call.return_address) from error
+    call.give_numbers(value.real, value.imag)
+
+
 @NUMBERS.named(*_both(_TO_INTEGER))
 def _to_integer(call: Call) -> int:
     name, bits = _stem(call, _TO_INTEGER)
@@ -223,6 +264,80 @@ def _parse(call: Call) -> None:
     if math.isinf(value) and b"i" not in call.machine.text(call.argument(0))[:size].lower():
         call.machine.write(call.process.bind("datum errno"), _ERANGE.to_bytes(4, "little"))
     call.give_number(value, bits)
+
+
+# std::from_chars and std::to_chars (<charconv>): an address, and what went wrong behind it
+
+_INVALID: Final = 22  # EINVAL
+_TOO_LARGE: Final = 75  # EOVERFLOW
+_SCIENTIFIC, _FIXED, _HEXADECIMAL, _GENERAL = 1, 2, 4, 3  # std::chars_format
+_PLAIN_NUMBER: Final = regex(rb"-?(?:(?:\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|inf(?:inity)?|nan(?:\(\w*\))?)", re.IGNORECASE)
+_FLOAT_DIGITS, _DOUBLE_DIGITS = 9, 17  # that tell any value from all others
+
+
+@NUMBERS.matching(r"_ZSt10from_charsPKcS0_R[df]St12chars_format")
+def _from_characters(call: Call) -> int:
+    """(begin, end, target, format): nothing is stored where there is no number."""
+    begin, end, target, form = (call.argument(index) for index in range(4))
+    text = call.machine.read(begin, end - begin) if end > begin else b""
+    form &= _HEXADECIMAL | _GENERAL
+    if form == _HEXADECIMAL:
+        raise Stop("std::from_chars of a hexadecimal number", call.return_address)
+    match = _PLAIN_NUMBER.match(text)
+    if match and match[1] and form == _FIXED:
+        match = _PLAIN_NUMBER.match(text[: match.start(1)])
+    if match is None or (form == _SCIENTIFIC and not match[1]):
+        call.give_second(_INVALID)
+        return begin
+    bits = 32 if "Rf" in call.name else 64
+    value = float(match[0].split(b"(")[0])
+    packed = call.packed(value, bits)
+    is_named = match[0].lstrip(b"-")[:1].isalpha()
+    if not is_named and (math.isinf(value) or (bits == 32 and packed[2:] in (b"\x80\x7f", b"\x80\xff"))):
+        call.give_second(_ERANGE)
+        return begin + match.end()
+    call.machine.write(target, packed)
+    call.give_second(0)
+    return begin + match.end()
+
+
+@NUMBERS.matching(r"_ZSt8to_charsPcS_[df](St12chars_formati?)?$")
+def _to_characters(call: Call) -> int:
+    """(begin, end, number[, format[, precision]])."""
+    begin, end = call.argument(0), call.argument(1)
+    is_float = "PcS_f" in call.name
+    value = call.number(0, 32 if is_float else 64)
+    form = call.argument(2) & (_HEXADECIMAL | _GENERAL) if "format" in call.name else 0
+    if form == _HEXADECIMAL:
+        raise Stop("std::to_chars of a hexadecimal number", call.return_address)
+    if call.name.endswith("formati"):
+        precision = call.argument(3) & 0xFFFF_FFFF
+        kind = {_SCIENTIFIC: "e", _FIXED: "f"}.get(form, "g")
+        text = f"{value:.{6 if precision >> 31 else min(precision, 1 << 10)}{kind}}"
+    else:
+        text = _shortest(value, form, is_float=is_float)
+    if len(text) > end - begin:
+        call.give_second(_TOO_LARGE)
+        return end
+    call.machine.write(begin, text.encode())
+    call.give_second(0)
+    return begin + len(text)
+
+
+def _shortest(value: float, form: int, *, is_float: bool) -> str:
+    """The shortest text from which the same number is read, in a form, or in whichever is shorter."""
+    if math.isinf(value) or math.isnan(value):
+        return f"{'-' if math.copysign(1.0, value) < 0 else ''}{'inf' if math.isinf(value) else 'nan'}"
+    bits = 32 if is_float else 64
+    most = _FLOAT_DIGITS if is_float else _DOUBLE_DIGITS
+    texts = (f"{value:.{digits}e}" for digits in range(most))
+    scientific = next(text for text in texts if Call.packed(float(text), bits) == Call.packed(value, bits))
+    digits, exponent = scientific.split("e")
+    places = max(len(digits.lstrip("-").replace(".", "")) - 1 - int(exponent), 0)
+    fixed = f"{value:.{places}f}"
+    if form == _SCIENTIFIC or (form == _GENERAL and not -4 <= int(exponent) < 6):
+        return scientific
+    return fixed if form or len(fixed) <= len(scientific) else scientific
 
 
 # Random numbers of the C library: the sequence is known from where the code has set its start.

@@ -12,8 +12,9 @@ import struct
 from typing import Final, NoReturn
 
 from abiscan.emulation.doubles import Doubles
-from abiscan.emulation.doubles.error_codes import NO_FILE, category, message
+from abiscan.emulation.doubles.error_codes import NO_FILE, category, message, set_error
 from abiscan.emulation.doubles.exceptions import throw
+from abiscan.emulation.environment import may_exist
 from abiscan.emulation.process import Call
 from abiscan.emulation.strings import CXX11
 from abiscan.regex import regex
@@ -252,11 +253,6 @@ def _fail(call: Call, text: str, path: bytes) -> NoReturn:
     throw(call, _ERROR, shown, struct.pack("<QQQQ", NO_FILE, category(call.process, "generic"), 0, 0))
 
 
-def _set_error(call: Call, at: int) -> None:
-    call.machine.write(at, struct.pack("<I", NO_FILE))
-    call.machine.set_word(at + 8, category(call.process, "generic"))
-
-
 @PATHS.matching(*(rf"_ZNSt10filesystem{len(name)}{name}ERK" for name in _OPERATIONS))
 def _operate(call: Call) -> int:
     """(path, …[, error code])."""
@@ -267,26 +263,49 @@ def _operate(call: Call) -> int:
         _create(call, call.result, b"")
     path = _read(call, 0)
     if not call.name.endswith("RSt10error_code"):
+        if may_exist(path):
+            call.outcome_is_unknown("an exception")
         _fail(call, _OPERATIONS[name], path)
+    if may_exist(path):
+        call.answer_is_unknown()
     count = len(re.findall("NS_7__cxx114path|ES4_|RKS1_", call.name))
-    _set_error(call, call.argument(max(count, 1)))
+    set_error(call, call.argument(max(count, 1)))
     return _FAILED.get(name, 0xFFFF_FFFF_FFFF_FFFF)
 
 
 @PATHS.matching(r"_ZNSt10filesystem(6remove|10remove_all)ERK")
-def _remove(_: Call) -> int:
-    """There is nothing to remove, which is no error."""
+def _remove(call: Call) -> int:
+    """(path[, error code]): there is nothing to remove, which is no error."""
+    if call.name.endswith("RSt10error_code"):
+        call.machine.write(call.argument(1), bytes(4))
+        call.machine.set_word(call.argument(1) + 8, category(call.process, "system"))
+    if may_exist(_read(call, 0)):
+        call.answer_is_unknown()
     return 0
+
+
+@PATHS.matching(r"_ZNSt10filesystem19temp_directory_pathB5cxx11E")
+def _folder_of_temporary_files(call: Call) -> None:
+    """([error code])."""
+    result = call.result
+    if call.name.endswith("RSt10error_code"):
+        call.machine.write(call.argument(0), bytes(4))
+        call.machine.set_word(call.argument(0) + 8, category(call.process, "system"))
+    if any(call.process.environment.get(name) for name in (b"TMPDIR", b"TMP", b"TEMP", b"TEMPDIR")):
+        call.answer_is_unknown()
+    _create(call, result, b"/tmp")
 
 
 @PATHS.matching(_ITERATOR)
 def _open_directory(call: Call) -> None:
     """(this, path, options, error code): an iterator at the end."""
-    error = call.argument(3)
+    error, path = call.argument(3), _read(call, 1)
+    if may_exist(path):
+        call.outcome_is_unknown("an exception" if not error else "a branch")
     if not error:
         text = f"{'recursive ' if 'recursive' in call.name else ''}directory iterator cannot open directory"
-        _fail(call, text, _read(call, 1))
-    _set_error(call, error)
+        _fail(call, text, path)
+    set_error(call, error)
     call.machine.write(call.argument(0), bytes(16))
 
 
@@ -294,11 +313,16 @@ def _open_directory(call: Call) -> None:
     r"_ZNSt10filesystem12current_pathB5cxx11Ev$", r"_ZNSt10filesystem12current_pathB5cxx11ERSt10error_code$"
 )
 def _working_directory(call: Call) -> None:
-    _create(call, call.result, b"/")
+    """Some folder."""
+    result = call.result
+    call.answer_is_unknown()
+    _create(call, result, b"/")
 
 
 @PATHS.matching(r"_ZNSt10filesystem8absoluteERK")
 def _absolute(call: Call) -> None:
     result = call.result
     path = _read(call, 0)
+    if not path.startswith(b"/"):
+        call.answer_is_unknown()
     _create(call, result, path if path.startswith(b"/") else b"/" + path)

@@ -14,10 +14,13 @@ from typing import Final
 
 from abiscan.emulation.doubles import Doubles
 from abiscan.emulation.doubles.calendar import broken_down
+from abiscan.emulation.doubles.error_codes import category
+from abiscan.emulation.doubles.exceptions import throw
 from abiscan.emulation.doubles.libc import real_text
 from abiscan.emulation.doubles.libstdcxx import classic_ctype
 from abiscan.emulation.doubles.numbers import parsed
 from abiscan.emulation.emulator import Stop
+from abiscan.emulation.environment import may_exist
 from abiscan.emulation.process import Call, EmulatedProcess
 from abiscan.emulation.stream_layouts import StreamLayout, layout_of
 from abiscan.emulation.strings import COW, CXX11, StringAbi
@@ -29,7 +32,7 @@ _TRAITS: Final = "IcSt11char_traitsIcE"
 _STRING_STREAM: Final = r"St(7__cxx11)?1[789]basic_([io]?stringstream)IcSt11char_traitsIcESaIcEE"
 _GET_AREA, _PUT_AREA = 8, 32  # in a buffer: three pointers each
 # std::ios_base, then std::basic_ios.
-_PRECISION, _WIDTH, _FLAGS, _STATE, _FILL, _BUFFER = 8, 16, 24, 32, 224, 232  # then std::ctype
+_PRECISION, _WIDTH, _FLAGS, _THROWS, _STATE, _FILL, _BUFFER = 8, 16, 24, 28, 32, 224, 232  # then std::ctype
 _BAD, _EOF, _FAIL = 1, 2, 4
 _MODE, _STRING = 64, 72  # in a std::stringbuf, behind its areas and a locale
 _AT_END, _IN, _OUT = 2, 8, 16  # std::ios_base::openmode
@@ -43,8 +46,8 @@ _FILE_BUFFER: Final = "_ZTVSt13basic_filebufIcSt11char_traitsIcEE"
 _CONSOLE_BUFFER: Final = "_ZTVN9__gnu_cxx18stdio_sync_filebufIcSt11char_traitsIcEEE"
 _XSPUTN, _OVERFLOW = 12 * 8, 13 * 8  # in the virtual table of a buffer
 _BLANKS: Final = b" \t\n\v\f\r"
-_INTEGER: Final = regex(rb"[+-]?\d+")
-_HEXADECIMAL: Final = regex(rb"[+-]?(?:0[xX])?[0-9a-fA-F]+")
+_STREAM_ERROR: Final = 1  # std::io_errc::stream
+_NOWHERE: Final = 0xFFFF_FFFF_FFFF_FFFF
 
 
 def _layout(name: str) -> StreamLayout:
@@ -96,16 +99,35 @@ def _destroy(_: Call) -> None:
 
 @STREAMS.matching(r"_ZNSt1[34]basic_[io]?fstreamIcSt11char_traitsIcEEC[12]E")
 def _construct_file(call: Call) -> None:
-    """No file exists, and none can be made."""
+    """(this[, path, mode]): no file exists, and none can be made, where the system has no folder."""
     this, layout = call.argument(0), _layout(call.name)
     _point(call, this, layout)
-    _start(call, this, layout, state=0 if call.name.endswith("Ev") else _FAIL)
+    is_closed = call.name.endswith("Ev")
+    _start(call, this, layout, state=0 if is_closed else _FAIL)
+    if not is_closed:
+        _leave_unknown(call, this + layout.ios)
+
+
+def _path(call: Call) -> bytes:
+    """The path that a stream is opened for."""
+    if "PKc" in call.name:
+        return call.machine.text(call.argument(1))
+    return (CXX11 if "__cxx11" in call.name else COW).read(call.process, call.argument(1))
+
+
+def _leave_unknown(call: Call, ios: int) -> None:
+    """If there may be a file, whether it was opened is not known."""
+    if may_exist(_path(call)):
+        taint = call.machine.taint
+        taint.mark(ios + _STATE, 4, taint.answer(call.name, call.return_address))
 
 
 @STREAMS.matching(r"_ZNSt1[34]basic_[io]?fstreamIcSt11char_traitsIcEE4openE")
 def _open(call: Call) -> None:
+    """(this, path, mode)."""
     ios = _ios(call, call.argument(0))
     call.machine.write(ios + _STATE, struct.pack("<I", _FAIL))
+    _leave_unknown(call, ios)
 
 
 @STREAMS.matching(
@@ -114,13 +136,18 @@ def _open(call: Call) -> None:
 )
 def _file_buffer(call: Call) -> int:
     """A buffer of a file that is never open, for code that has the constructors of streams inlined."""
+    if "4open" in call.name and may_exist(_path(call)):
+        call.answer_is_unknown()
     if "C1E" in call.name or "C2E" in call.name:
         call.machine.write(call.argument(0), struct.pack("<7Q", call.process.bind(_FILE_BUFFER) + 16, *bytes(6)))
     return 0
 
 
 @STREAMS.matching(r"_ZNK?St1[34]basic_(?:[io]?fstream|filebuf)IcSt11char_traitsIcEE7is_openEv")
-def _is_open(_: Call) -> int:
+def _is_open(call: Call) -> int:
+    """A stream that may have been opened has failed, or has not."""
+    if "fstream" in call.name:
+        call.machine.read(_ios(call, call.argument(0)) + _STATE, 4)
     return 0
 
 
@@ -291,18 +318,29 @@ def _put(call: Call, text: bytes) -> int:
     if _is_console(call, stream):
         return stream
     ios = _ios(call, stream)
+    if _has_failed(call, ios):
+        return stream
     width = call.machine.word(ios + _WIDTH)
     if width:
         fill, flags = call.machine.read(ios + _FILL, 1), _flags(call, ios)
         missing = fill * max(min(width, 1 << 16) - len(text), 0)
         sign = len(text) - len(text.lstrip(b"+-")) if flags & _INTERNAL else 0
+        if flags & _INTERNAL and flags & _HEX and text[:2].lower() == b"0x":
+            sign = 2
         text = text + missing if flags & _LEFT else text[:sign] + missing + text[sign:]
         call.machine.set_word(ios + _WIDTH, 0)
     _append(call, stream, text)
     return stream
 
 
+def _has_failed(call: Call, ios: int) -> bool:
+    """Whether nothing is written any more."""
+    return call.machine.read(ios + _STATE, 4) != bytes(4)
+
+
 def _append(call: Call, stream: int, text: bytes) -> None:
+    if _has_failed(call, _ios(call, stream)):
+        return
     _append_to(call, _buffer(call, stream), text)
 
 
@@ -388,8 +426,8 @@ def _put_string(call: Call) -> int:
 
 @STREAMS.matching(r"_ZSt4endlIc", r"_ZSt5flushIc", r"_ZNSo5flushEv", r"_ZSt4endsIc")
 def _end_line(call: Call) -> int:
-    if "4endlI" in call.name and not _is_console(call, call.argument(0)):
-        _append(call, call.argument(0), b"\n")
+    if "5flush" not in call.name and not _is_console(call, call.argument(0)):
+        _append(call, call.argument(0), b"\n" if "4endlI" in call.name else b"\0")
     return call.argument(0)
 
 
@@ -430,7 +468,8 @@ def _put_number(call: Call) -> int:
 @STREAMS.matching(r"_ZNSolsEe$", r"_ZNSo9_M_insertIeEERSoT_$", r"_ZNSo9_M_insertIPKvEERSoT_$", r"_ZNSolsEPKv$")
 def _put_other(call: Call) -> int:
     """What is on another machine another text: an address, or a number in the stack."""
-    call.answer_is_unknown()
+    if "PKv" not in call.name or call.argument(1):
+        call.answer_is_unknown()
     return _put(call, b"0")
 
 
@@ -534,7 +573,22 @@ def _state(call: Call) -> int:
 @STREAMS.matching(rf"_ZNSt9basic_ios{_TRAITS}E(5clearE|8setstateE)St12_Ios_Iostate")
 def _set_state(call: Call) -> None:
     old = 0 if "5clearE" in call.name else int.from_bytes(call.machine.read(call.argument(0) + _STATE, 4), "little")
-    call.machine.write(call.argument(0) + _STATE, struct.pack("<I", old | call.argument(1) & 0xFF))
+    _set(call, call.argument(0), old | call.argument(1) & 0xFF)
+
+
+def _set(call: Call, ios: int, state: int) -> None:
+    """Set the state of a stream, which throws ``std::ios_base::failure`` if the code has asked for that."""
+    call.machine.write(ios + _STATE, struct.pack("<I", state))
+    if state & int.from_bytes(call.machine.read(ios + _THROWS, 4), "little"):
+        code = struct.pack("<QQ", _STREAM_ERROR, category(call.process, "iostream"))
+        throw(call, "NSt8ios_base7failureB5cxx11E", "basic_ios::clear: iostream error", code)
+
+
+@STREAMS.matching(rf"_ZNSt9basic_ios{_TRAITS}E10exceptionsESt12_Ios_Iostate")
+def _set_what_throws(call: Call) -> None:
+    ios = call.argument(0)
+    call.machine.write(ios + _THROWS, struct.pack("<I", call.argument(1) & 0xFF))
+    _set(call, ios, int.from_bytes(call.machine.read(ios + _STATE, 4), "little"))
 
 
 # Reading
@@ -543,16 +597,28 @@ def _set_state(call: Call) -> None:
 class _Input:
     """What is left of the text of an input stream."""
 
-    def __init__(self, call: Call, stream: int) -> None:
+    def __init__(self, call: Call, stream: int, *, counts: bool = False) -> None:
+        """``counts`` where ``gcount`` tells later what was read."""
         self._call, self._ios = call, _ios(call, stream)
         if _is_console(call, stream):
             raise Stop("the code reads from a stream", call.return_address)
         self._buffer = call.machine.word(self._ios + _BUFFER)
-        begin, self._at, end = call.machine.words(self._buffer + _GET_AREA, 3)
+        table = call.machine.word(self._buffer)
+        if call.process.image_at(table) is not None:
+            raise Stop("the code reads from a buffer of its own", call.return_address)
+        self._begin, self._at, end = call.machine.words(self._buffer + _GET_AREA, 3)
         written = call.machine.word(self._buffer + _PUT_AREA + 8)
-        end = max(end, written) if begin and written >= begin else end
+        end = max(end, written) if self._begin and written >= self._begin else end
         self.text = call.machine.read(self._at, end - self._at) if end > self._at else b""
         self.state = int.from_bytes(call.machine.read(self._ios + _STATE, 4), "little")
+        self._count = stream + 8 if counts else 0
+        if self._count:
+            call.machine.set_word(self._count, 0)
+
+    @property
+    def position(self) -> int:
+        """How far the text is read."""
+        return self._at - self._begin
 
     def skip_blanks(self) -> bytes:
         """The text behind blanks, if the stream skips them."""
@@ -563,27 +629,75 @@ class _Input:
     def take(self, size: int) -> bytes:
         """Read so many bytes."""
         taken, self.text = self.text[:size], self.text[size:]
-        self._at += size
-        self._call.machine.set_word(self._buffer + _GET_AREA + 8, self._at)
+        self._move(self._at + size)
+        if self._count:
+            self._call.machine.set_word(self._count, self._call.machine.word(self._count) + size)
         return taken
 
+    def go_to(self, position: int) -> bool:
+        """Read on at a position, if there is one."""
+        if not 0 <= position <= self.position + len(self.text):
+            return False
+        self._move(self._begin + position)
+        return True
+
+    def _move(self, address: int) -> None:
+        self._at = address
+        self._call.machine.set_word(self._buffer + _GET_AREA + 8, address)
+
+    def width(self) -> int:
+        """How many characters to read at most, which is so once; 0 for any number."""
+        width = self._call.machine.word(self._ios + _WIDTH)
+        self._call.machine.set_word(self._ios + _WIDTH, 0)
+        return width
+
+    def base(self) -> int:
+        """That of the integers that are read; 0 where each tells its own."""
+        flags = _flags(self._call, self._ios) & (_HEX | _OCT | _DEC)
+        return {_HEX: 16, _OCT: 8, 0: 0}.get(flags, 10)
+
+    def clear_end(self) -> None:
+        """The end is not reached any more."""
+        self.state &= ~_EOF
+        self.become(0)
+
     def become(self, state: int) -> None:
-        """Set bits of the state."""
+        """Set bits of the state, and throw where the code wants that."""
         self.state |= state
-        self._call.machine.write(self._ios + _STATE, struct.pack("<I", self.state))
+        _set(self._call, self._ios, self.state)
 
 
-@STREAMS.matching(r"_ZStrsIcSt11char_traitsIcESaIcEERSt13basic_istreamIT_T0_ES7_R(NSt7__cxx1112basic_stringI|SbI)")
+@STREAMS.matching(
+    r"_ZStrsIcSt11char_traitsIcESaIcEERSt13basic_istreamIT_T0_ES7_R(NSt7__cxx1112basic_stringI|SbI)",
+    r"_ZStrsIcSt11char_traitsIcEERSt13basic_istreamIT_T0_ES6_PS3_$",
+)
 def _read_word(call: Call) -> int:
-    abi, given = CXX11 if "__cxx11" in call.name else COW, _Input(call, call.argument(0))
+    """(stream, string), or characters, which end with a zero."""
+    given = _Input(call, call.argument(0))
     if given.state:
         given.become(_FAIL)
         return call.argument(0)
     text = given.skip_blanks()
     size = next((at for at, code in enumerate(text) if code in _BLANKS), len(text))
-    if size:
-        abi.create(call.process, call.argument(1), given.take(size))
-    given.become((0 if size else _FAIL) | (_EOF if not given.text else 0))
+    width, to_string = given.width(), not call.name.endswith("_PS3_")
+    if width:
+        size = min(size, width if to_string else width - 1)
+    word = given.take(size)
+    if not to_string:
+        call.machine.write(call.argument(1), word + b"\0")
+    elif size:
+        (CXX11 if "__cxx11" in call.name else COW).create(call.process, call.argument(1), word)
+    is_cut = width and size == (width if to_string else width - 1)
+    given.become((0 if size else _FAIL) | (_EOF if not given.text and not is_cut else 0))
+    return call.argument(0)
+
+
+@STREAMS.matching(r"_ZSt2wsIcSt11char_traitsIcEERSt13basic_istream")
+def _skip(call: Call) -> int:
+    given = _Input(call, call.argument(0))
+    if not given.state:
+        given.take(len(given.text) - len(given.text.lstrip(_BLANKS)))
+        given.become(_EOF if not given.text else 0)
     return call.argument(0)
 
 
@@ -603,10 +717,38 @@ def _read_line(call: Call) -> int:
     return call.argument(0)
 
 
-_INTEGERS: Final = {"i": 4, "j": 4, "l": 8, "m": 8, "x": 8, "y": 8, "s": 2, "t": 2}
+@STREAMS.matching(r"_ZNSi(7getlineEPcl|3getEPcl)c?$")
+def _read_line_into(call: Call) -> int:
+    """(stream, target, room[, delimiter]): ``getline`` takes the delimiter, too, ``get`` leaves it."""
+    given, target, room = _Input(call, call.argument(0), counts=True), call.argument(1), call.argument(2)
+    end = bytes((call.argument(3) & 0xFF,)) if call.name.endswith("c") else b"\n"
+    if given.state or room <= 0:
+        given.become(_FAIL)
+        return call.argument(0)
+    head, found, _ = given.text.partition(end)
+    part = given.take(min(len(head), room - 1))
+    call.machine.write(target, part + b"\0")
+    state = _FAIL if not part and not found else 0
+    if part == head and found:
+        given.take(int("7getline" in call.name))
+    elif part == head:
+        state |= _EOF
+    elif "7getline" in call.name:
+        state |= _FAIL
+    given.become(state)
+    return call.argument(0)
 
 
-@STREAMS.matching(r"_ZNSirsER[ijlmxyst]$", r"_ZNSi10_M_extractI[ijlmxyst]EERSiRT_$")
+_INTEGERS: Final = {"i": 4, "j": 4, "l": 8, "m": 8, "x": 8, "y": 8, "s": 2, "t": 2, "b": 1}
+_IN_BASE: Final = {
+    0: regex(rb"[+-]?(?:0[xX][0-9a-fA-F]+|0[0-7]*|[1-9]\d*)"),
+    8: regex(rb"[+-]?[0-7]+"),
+    10: regex(rb"[+-]?\d+"),
+    16: regex(rb"[+-]?(?:0[xX])?[0-9a-fA-F]+"),
+}
+
+
+@STREAMS.matching(r"_ZNSirsER[ijlmxystb]$", r"_ZNSi10_M_extractI[ijlmxystb]EERSiRT_$")
 def _read_integer(call: Call) -> int:
     given = _Input(call, call.argument(0))
     kind = call.name[-1] if call.name.startswith("_ZNSirs") else call.name[call.name.index("extractI") + 8]
@@ -614,15 +756,39 @@ def _read_integer(call: Call) -> int:
     if given.state:
         given.become(_FAIL)
         return call.argument(0)
-    is_hexadecimal = _flags(call, _ios(call, call.argument(0))) & _HEX
-    match = (_HEXADECIMAL if is_hexadecimal else _INTEGER).match(given.skip_blanks())
-    value = int(match[0], 16 if is_hexadecimal else 10) if match else 0
+    text = given.skip_blanks()
+    if not text:
+        given.become(_FAIL | _EOF)
+        return call.argument(0)
+    if kind == "b" and _flags(call, _ios(call, call.argument(0))) & _BOOLALPHA:
+        word = next((word for word in (b"true", b"false") if text.startswith(word)), None)
+        if word is None:
+            raise Stop("the code reads a truth value", call.return_address)
+        given.take(len(word))
+        call.machine.write(call.argument(1), bytes((word == b"true",)))
+        given.become(0)
+        return call.argument(0)
+    base = given.base()
+    match = _IN_BASE[base].match(text)
+    value = _value(match[0], base) if match else 0
     given.take(match.end() if match else 0)
     low, high = (-(1 << 8 * size - 1), (1 << 8 * size - 1) - 1) if kind in "ilxs" else (0, (1 << 8 * size) - 1)
+    if kind in "jmyt" and -high <= value < 0:
+        value += high + 1
+    if kind == "b":
+        high = 1
     fits = min(max(value, low), high)
     call.machine.write(call.argument(1), (fits & ((1 << 8 * size) - 1)).to_bytes(size, "little"))
     given.become((0 if match and fits == value else _FAIL) | (_EOF if not given.text else 0))
     return call.argument(0)
+
+
+def _value(digits: bytes, base: int) -> int:
+    """The number of some digits; ``base`` 0 as in C."""
+    plain = digits.lstrip(b"+-").lower()
+    if not base:
+        base = 16 if plain.startswith(b"0x") else 8 if plain.startswith(b"0") else 10
+    return int(plain, base) * (-1 if digits.startswith(b"-") else 1)
 
 
 @STREAMS.matching(r"_ZNSirsER[df]$", r"_ZNSi10_M_extractI[df]EERSiRT_$")
@@ -632,29 +798,34 @@ def _read_number(call: Call) -> int:
     if given.state:
         given.become(_FAIL)
         return call.argument(0)
-    value, size = parsed(given.skip_blanks())
+    text = given.skip_blanks()
+    if not text:
+        given.become(_FAIL | _EOF)
+        return call.argument(0)
+    value, size = parsed(text)
     given.take(size)
     call.machine.write(call.argument(1), call.packed(value, 64 if kind == "d" else 32))
     given.become((0 if size else _FAIL) | (_EOF if not given.text else 0))
     return call.argument(0)
 
 
-@STREAMS.matching(r"_ZStrsIcSt11char_traitsIcEERSt13basic_istreamIT_T0_ES6_RS3_$")
+@STREAMS.matching(r"_ZStrsIcSt11char_traitsIcEERSt13basic_istreamIT_T0_ES6_RS3_$", r"_ZNSi3getERc$")
 def _read_character(call: Call) -> int:
-    given = _Input(call, call.argument(0))
-    text = given.skip_blanks() if not given.state else b""
+    is_plain = call.name.startswith("_ZNSi3get")
+    given = _Input(call, call.argument(0), counts=is_plain)
+    text = b"" if given.state else given.text if is_plain else given.skip_blanks()
     if text:
         call.machine.write(call.argument(1), given.take(1))
     else:
-        given.become(_FAIL | _EOF)
+        given.become(_FAIL | (_EOF if not given.state else 0))
     return call.argument(0)
 
 
 @STREAMS.matching(r"_ZNSi3getEv", r"_ZNSi4peekEv")
 def _get(call: Call) -> int:
-    given = _Input(call, call.argument(0))
+    given = _Input(call, call.argument(0), counts=True)
     if given.state or not given.text:
-        given.become(_EOF | (_FAIL if "get" in call.name else 0))
+        given.become((_EOF if not given.state else 0) | (_FAIL if "get" in call.name or given.state else 0))
         return -1
     code = given.text[0]
     if "get" in call.name:
@@ -662,6 +833,103 @@ def _get(call: Call) -> int:
     return code
 
 
-@STREAMS.matching(r"_ZNSi(10_M_extractI|rsE|3getE|4readE|7getlineE|6ignoreE|5seekgE|5tellgE)", r"_ZSt(rsI|7getlineI)")
+@STREAMS.matching(r"_ZNSi4readEPcl$", r"_ZNSi8readsomeEPcl$")
+def _read_bytes(call: Call) -> int:
+    """(stream, target, number)."""
+    given, size = _Input(call, call.argument(0), counts=True), call.argument(2)
+    if given.state:
+        given.become(_FAIL)
+        return 0 if "8readsome" in call.name else call.argument(0)
+    text = given.take(min(size, len(given.text)))
+    if text:
+        call.machine.write(call.argument(1), text)
+    if "8readsome" in call.name:
+        return len(text)
+    given.become(_FAIL | _EOF if len(text) < size else 0)
+    return call.argument(0)
+
+
+@STREAMS.matching(r"_ZNSi6ignoreE(v|l|li)$")
+def _ignore(call: Call) -> int:
+    """(stream[, number[, delimiter]])."""
+    given = _Input(call, call.argument(0), counts=True)
+    if given.state:
+        given.become(_FAIL)
+        return call.argument(0)
+    most = 1 if call.name.endswith("v") else call.argument(1)
+    end = given.text.find(call.argument(2) & 0xFF) if call.name.endswith("li") else -1
+    size = end + 1 if 0 <= end < most else min(most, len(given.text))
+    given.take(size)
+    given.become(_EOF if size < most and not 0 <= end < most else 0)
+    return call.argument(0)
+
+
+@STREAMS.matching(r"_ZNSi5ungetEv$", r"_ZNSi7putbackEc$")
+def _put_back(call: Call) -> int:
+    given = _Input(call, call.argument(0), counts=True)
+    given.clear_end()
+    if given.state:
+        given.become(_FAIL)
+    elif not given.go_to(given.position - 1):
+        given.become(_BAD)
+    elif "putback" in call.name:
+        at = call.machine.word(_buffer(call, call.argument(0)) + _GET_AREA + 8)
+        call.machine.write(at, bytes((call.argument(1) & 0xFF,)))
+    return call.argument(0)
+
+
+@STREAMS.matching(r"_ZNKSi6gcountEv$")
+def _last_count(call: Call) -> int:
+    return call.machine.word(call.argument(0) + 8)
+
+
+# Positions: std::streampos is an offset, and a state of conversions, which stays zero
+
+
+@STREAMS.matching(r"_ZNSi5tellgEv$", r"_ZNSo5tellpEv$")
+def _tell(call: Call) -> int:
+    stream = call.argument(0)
+    call.give_second(0)
+    if "5tellg" in call.name:
+        given = _Input(call, stream)
+        return _NOWHERE if given.state & (_FAIL | _BAD) else given.position
+    if _is_console(call, stream):
+        raise Stop("the code asks for the position in a stream", call.return_address)
+    if call.machine.read(_ios(call, stream) + _STATE, 1)[0] & (_FAIL | _BAD):
+        return _NOWHERE
+    return _content(call, _buffer(call, stream))[1]
+
+
+@STREAMS.matching(r"_ZNSi5seekgE", r"_ZNSo5seekpE")
+def _seek(call: Call) -> int:
+    """(stream, position), or an offset and what it counts from: the beginning, where it is, or the end."""
+    stream, offset = call.argument(0), call.argument(1)
+    offset -= offset >> 63 << 64
+    from_where = call.argument(2) & 0xFFFF_FFFF if call.name.endswith("Seekdir") else 0
+    if "5seekg" in call.name:
+        given = _Input(call, stream)
+        given.clear_end()
+        start = (0, given.position, given.position + len(given.text))[from_where]
+        if given.state or not given.go_to(start + offset):
+            given.become(_FAIL)
+        return stream
+    if _is_console(call, stream):
+        raise Stop("the code sets the position in a stream", call.return_address)
+    buffer = _buffer(call, stream)
+    text, at = _content(call, buffer)
+    position = (0, at, len(text))[from_where] + offset
+    if not 0 <= position <= len(text):
+        raise Stop("the code sets a position that a stream does not have", call.return_address)
+    begin, _, end = call.machine.words(buffer + _PUT_AREA, 3)
+    get, read, _ = call.machine.words(buffer + _GET_AREA, 3)
+    if not get:  # keeps the end of the text, behind what is written next
+        call.machine.write(buffer + _GET_AREA, struct.pack("<3Q", begin, begin, begin + len(text)))
+    else:
+        call.machine.write(buffer + _GET_AREA, struct.pack("<3Q", get, read, get + len(text)))
+    call.machine.write(buffer + _PUT_AREA, struct.pack("<3Q", begin, begin + position, end))
+    return stream
+
+
+@STREAMS.matching(r"_ZNSi(10_M_extractI|rsE|3getE|4readE|7getlineE|6ignoreE)", r"_ZSt(rsI|7getlineI)")
 def _read_other(call: Call) -> None:
     raise Stop("the code reads from a stream", call.return_address)

@@ -7,8 +7,11 @@ from typing import Final
 
 from abiscan.binary.mangling import demangle_fully
 from abiscan.emulation.doubles import Doubles
+from abiscan.emulation.doubles.error_codes import set_error
 from abiscan.emulation.emulator import Stop
+from abiscan.emulation.environment import OF_A_LOGIN, may_be_loaded, may_exist
 from abiscan.emulation.process import Call
+from abiscan.emulation.strings import CXX11
 
 SYSTEM: Final = Doubles()
 
@@ -18,6 +21,10 @@ _UNAME_FIELD: Final = 65  # glibc, bits/utsname.h
 _UNAME: Final = {0: b"Linux"}
 _UNAME_FIELDS: Final = 6
 _RUN: Final = 16  # in the virtual table of std::thread::_State, behind two destructors
+_CHILD: Final = 1000  # a process
+_KIND, _RECURSIVE, _BUSY = 16, 1, 16  # PTHREAD_MUTEX_RECURSIVE_NP, EBUSY
+_TEXT: Final = ("utf-8", "backslashreplace")
+_LC_CTYPE, _LC_ALL = 0, 6  # glibc, bits/locale.h
 _STATE_OF_NO_FILE: Final = 0xFF | 0xFFFF << 32  # file_status: file_type::not_found, perms::unknown
 
 
@@ -32,8 +39,16 @@ def _fail(call: Call) -> int:
 
 @SYSTEM.named("getenv", "secure_getenv")
 def _variable(call: Call) -> int:
-    value = call.process.environment.get(call.machine.text(call.argument(0)))
-    return call.process.store(value + b"\0") if value is not None else 0
+    """That a variable of the machine is set may be known; its value is not."""
+    name = call.machine.text(call.argument(0))
+    value = call.process.environment.get(name)
+    if value is None:
+        if name in OF_A_LOGIN and name not in call.process.own_variables:
+            call.answer_is_unknown()
+        return 0
+    if name in call.process.own_variables:
+        return call.process.store(value + b"\0")
+    return call.store_unknown(value + b"\0")
 
 
 @SYSTEM.named("setenv")
@@ -41,12 +56,14 @@ def _set_variable(call: Call) -> int:
     name, value = call.machine.text(call.argument(0)), call.machine.text(call.argument(1))
     if call.argument(2) & 0xFFFF_FFFF or name not in call.process.environment:
         call.process.environment[name] = value
+        call.process.own_variables.add(name)
     return 0
 
 
 @SYSTEM.named("putenv")
 def _put_variable(call: Call) -> int:
     name, separator, value = call.machine.text(call.argument(0)).partition(b"=")
+    call.process.own_variables.add(name)
     if separator:
         call.process.environment[name] = value
     else:
@@ -56,35 +73,112 @@ def _put_variable(call: Call) -> int:
 
 @SYSTEM.named("unsetenv")
 def _unset_variable(call: Call) -> int:
-    call.process.environment.pop(call.machine.text(call.argument(0)), None)
+    name = call.machine.text(call.argument(0))
+    call.process.own_variables.add(name)
+    call.process.environment.pop(name, None)
     return 0
 
 
-# Files, of which there are none
+@SYSTEM.named("clearenv")
+def _clear_variables(call: Call) -> int:
+    call.process.own_variables |= OF_A_LOGIN | call.process.environment.keys()
+    call.process.environment.clear()
+    return 0
+
+
+# Files, of which there are none: only in the folders of the system anything may be
 
 
 @SYSTEM.named(
-    *("open", "open64", "openat", "openat64", "access", "faccessat", "euidaccess", "readlink", "chdir", "mkdir"),
-    *("stat", "stat64", "lstat", "lstat64", "fstatat", "fstatat64", "statx", "unlink", "remove", "rename", "truncate"),
-    *("__xstat", "__xstat64", "__lxstat", "__lxstat64"),
+    *("open", "open64", "access", "euidaccess", "readlink", "chdir", "mkdir", "rmdir", "unlink", "remove", "rename"),
+    *("stat", "stat64", "lstat", "lstat64", "truncate"),
 )
-def _no_descriptor(call: Call) -> int:
-    return _fail(call)
+def _no_file(call: Call) -> int:
+    """(path, ...)."""
+    return _find_unknown(call, 0)
 
 
-@SYSTEM.named("dlopen", "dlsym", "dlmopen", "setlocale")
-def _absent(_: Call) -> int:
-    return 0
+@SYSTEM.named(
+    *("openat", "openat64", "faccessat", "fstatat", "fstatat64", "newfstatat", "statx", "unlinkat", "mkdirat"),
+    *("__xstat", "__xstat64", "__lxstat", "__lxstat64", "readlinkat"),
+)
+def _no_file_behind(call: Call) -> int:
+    """(folder or version, path, ...)."""
+    return _find_unknown(call, 1)
 
 
-@SYSTEM.named("fopen", "fopen64", "opendir", "realpath", "popen")
+def _find_unknown(call: Call, index: int) -> int:
+    result = _fail(call)
+    if may_exist(call.machine.text(call.argument(index))):
+        call.answer_is_unknown()
+    return result
+
+
+@SYSTEM.named("fopen", "fopen64", "opendir", "realpath", "canonicalize_file_name", "popen", "freopen", "freopen64")
 def _no_object(call: Call) -> int:
+    path = call.argument(0)
     _fail(call)
+    if call.name == "popen" or (path and may_exist(call.machine.text(path))):
+        call.answer_is_unknown()
     return 0
+
+
+@SYSTEM.matching(r"_ZNSt10filesystem6statusERKNS_7__cxx114pathE", r"_ZNSt10filesystem14symlink_statusERKNS_7__cxx114")
+def _status(call: Call) -> int:
+    """(path[, error code])."""
+    if call.name.endswith("RSt10error_code"):
+        set_error(call, call.argument(1))
+    if may_exist(CXX11.read(call.process, call.argument(0))):
+        call.answer_is_unknown()
+    return _STATE_OF_NO_FILE
+
+
+# Libraries
+
+
+@SYSTEM.named("dlopen", "dlmopen")
+def _open_library(call: Call) -> int:
+    """(name, ...), or (namespace, name, ...)."""
+    name = call.argument(int(call.name == "dlmopen"))
+    if not name:
+        return call.process.bind("handle of the program")
+    if may_be_loaded(call.machine.text(name)):
+        call.answer_is_unknown()
+    return 0
+
+
+@SYSTEM.named("dlsym", "dlvsym")
+def _find_symbol(call: Call) -> int:
+    """(handle, name): what is modelled of the libraries that every process has is there; of others nobody knows."""
+    name = call.machine.text(call.argument(1)).decode(*_TEXT)
+    if call.process.has_double(name):
+        return call.process.bind(name)
+    call.answer_is_unknown()
+    return 0
+
+
+@SYSTEM.named("dlclose")
+def _close_library(_: Call) -> int:
+    """Libraries stay."""
+    return 0
+
+
+@SYSTEM.named("setlocale")
+def _set_locale(call: Call) -> int:
+    """(category, name): Python has set the one of characters to that of the environment, and none else."""
+    category, name = call.argument(0) & 0xFFFF_FFFF, call.argument(1)
+    wanted = call.machine.text(name) if name else None
+    if wanted in (b"C", b"POSIX") or (wanted is None and category not in (_LC_CTYPE, _LC_ALL)):
+        return call.process.store(b"C\0")
+    if wanted:
+        call.answer_is_unknown()
+        return 0
+    return call.store_unknown(b"C.UTF-8\0")
 
 
 @SYSTEM.named("dlerror")
 def _why(call: Call) -> int:
+    call.answer_is_unknown()
     return call.process.store(b"cannot open shared object file: No such file or directory\0")
 
 
@@ -96,11 +190,6 @@ def _which_library(call: Call) -> int:
     call.machine.write(call.argument(1), struct.pack("<4Q", name, call.process.image.base, 0, 0))
     call.machine.taint.read = 0  # that it was found is certain
     return 1
-
-
-@SYSTEM.matching(r"_ZNSt10filesystem6statusERKNS_7__cxx114pathE", r"_ZNSt10filesystem14symlink_statusERKNS_7__cxx114")
-def _status(_: Call) -> int:
-    return _STATE_OF_NO_FILE
 
 
 @SYSTEM.named("uname")
@@ -131,15 +220,68 @@ def _start_thread(call: Call) -> None:
     this, holder = call.argument(0), call.argument(1)
     state = call.machine.word(holder)
     call.machine.set_word(holder, 0)
-    call.machine.set_word(this, call.process.new_thread())
-    call.machine.call(call.machine.word(call.machine.word(state) + _RUN), state, is_thread=True)
+    number = call.process.new_thread()
+    call.machine.set_word(this, number)
+    call.process.run_thread(number, call.machine.word(call.machine.word(state) + _RUN), state)
 
 
 @SYSTEM.named("pthread_create")
 def _create_thread(call: Call) -> int:
     """(thread, attributes, function, argument)."""
-    call.machine.set_word(call.argument(0), call.process.new_thread())
-    call.machine.call(call.argument(2), call.argument(3), is_thread=True)
+    number = call.process.new_thread()
+    call.machine.set_word(call.argument(0), number)
+    call.process.run_thread(number, call.argument(2), call.argument(3))
+    return 0
+
+
+@SYSTEM.named("pthread_join")
+def _join(call: Call) -> int:
+    """(thread, where its result goes)."""
+    if call.argument(1):
+        call.machine.set_word(call.argument(1), call.process.thread_results.get(call.argument(0), 0))
+    return 0
+
+
+@SYSTEM.named("pthread_self")
+def _own_thread(call: Call) -> int:
+    return call.process.thread
+
+
+@SYSTEM.named("fork", "vfork")
+def _fork(call: Call) -> int:
+    """In the parent."""
+    call.answer_is_unknown()
+    return _CHILD
+
+
+# A mutex (bits/struct_mutex.h): how often it is locked, then who has it, and of what kind it is
+
+
+@SYSTEM.named("pthread_mutex_lock", "pthread_mutex_trylock")
+def _lock(call: Call) -> int:
+    mutex, thread = call.argument(0), call.process.thread
+    count, owner = struct.unpack("<I4xI", call.machine.read(mutex, 12))
+    is_recursive = call.machine.byte(mutex + _KIND) & 3 == _RECURSIVE
+    if count and not (is_recursive and owner == thread):
+        if call.name == "pthread_mutex_trylock":
+            return _BUSY
+        raise Stop("the code waits for another thread", call.return_address)
+    call.machine.write(mutex, struct.pack("<I", count + 1))
+    call.machine.write(mutex + 8, struct.pack("<I", thread))
+    return 0
+
+
+@SYSTEM.named("pthread_mutex_unlock")
+def _unlock(call: Call) -> int:
+    mutex = call.argument(0)
+    count = int.from_bytes(call.machine.read(mutex, 4), "little")
+    call.machine.write(mutex, struct.pack("<I", max(count - 1, 0)))
+    return 0
+
+
+@SYSTEM.named("pthread_rwlock_tryrdlock", "pthread_rwlock_trywrlock")
+def _try_to_lock(call: Call) -> int:
+    call.answer_is_unknown()
     return 0
 
 
@@ -148,7 +290,7 @@ def _end_thread(call: Call) -> None:
     call.machine.set_word(call.argument(0), 0)
 
 
-@SYSTEM.named("pthread_join", "pthread_detach", "sched_yield", "usleep", "sleep", "nanosleep", "clock_nanosleep")
+@SYSTEM.named("pthread_detach", "sched_yield", "usleep", "sleep", "nanosleep", "clock_nanosleep")
 def _done(_: Call) -> int:
     return 0
 
@@ -164,7 +306,7 @@ def _done(_: Call) -> int:
     r"_ZNSt6thread6_StateD[012]Ev",
     r"_ZNSt8ios_baseC[12]Ev",
     r"_ZNSt8ios_baseD[012]Ev",
-    r"pthread_(mutex|rwlock)_(try|timed)?(lock|rdlock|wrlock|unlock)$",
+    r"pthread_(mutex_timed|rwlock_(timed)?)(lock|rdlock|wrlock|unlock)$",
 )
 def _nothing(_: Call) -> int:
     """Nothing else runs at the same time that could wait, or be waited for."""

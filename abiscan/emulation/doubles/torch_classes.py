@@ -105,8 +105,10 @@ def _with_defaults(classes: Classes, call: Call) -> None:
 
 @TORCH_CLASSES.matching(api.REGISTER_METHOD)
 def _add_method(classes: Classes, call: Call) -> None:
-    """A ``unique_ptr<Function>``, which is kept with its class."""
-    classes.state.recorder.method(*classes.method_name(call.machine.word(call.argument(0))))
+    """A ``unique_ptr<Function>``, whose object torch keeps: else the caller would destroy it."""
+    holder = call.argument(0)
+    classes.state.recorder.method(*classes.method_name(call.machine.word(holder)))
+    call.machine.set_word(holder, 0)
 
 
 @TORCH_CLASSES.matching(r"_ZN3c109ClassType9addMethodE")

@@ -143,7 +143,12 @@ def _refuse_text(state: TorchState, call: Call, text: str) -> None:
     error = state.syntax_error(text)
     if error is None:
         return
-    if call.process.exceptions.is_caught(call, call.process.bind(f"_ZTI{_REPORT}")):
+    is_caught = call.process.exceptions.is_caught(call, call.process.bind(f"_ZTI{_REPORT}"))
+    if not error:
+        if is_caught:
+            call.outcome_is_unknown("an exception")
+        return
+    if is_caught:
         throw_torch_error(call, error, _REPORT)
     state.recorder.ends_at_torch = True
 
@@ -189,6 +194,11 @@ def _define_with_kernel(state: TorchState, call: Call) -> int:
 @TORCH_LIBRARY.matching(api.IMPLEMENT)
 def _implement(state: TorchState, call: Call) -> int:
     library, name = _library_of(state, call), text_argument(call, 1)
+    namespace, separator, _ = name.rpartition("::")
+    if separator and library.namespace not in (None, namespace):
+        if call.process.exceptions.is_caught(call, call.process.bind("_ZTIN3c105ErrorE")):
+            throw_torch_error(call, f"an implementation of {name} in {library.namespace}", is_exact=False)
+        state.recorder.ends_at_torch = True
     _record_kernel(state, library, name, _read_cpp_function(state, call.argument(2)))
     return call.argument(0)
 
@@ -235,7 +245,8 @@ def _refuse(state: TorchState, call: Call, library: Library, text: str) -> None:
     if not (is_twice or is_elsewhere):
         return
     if call.process.exceptions.is_caught(call, call.process.bind("_ZTIN3c105ErrorE")):
-        throw_torch_error(call, f"Tried to register an operator ({text}) that cannot be registered here")
+        reason = f"Tried to register an operator ({text}) that cannot be registered here"
+        throw_torch_error(call, reason, is_exact=False)
     state.recorder.ends_at_torch = True
 
 

@@ -8,6 +8,7 @@
 #include "links.h"
 #include "measure.h"
 #include "search.h"
+#include "sweep.h"
 
 #include <stdlib.h>
 
@@ -766,7 +767,42 @@ static PyObject *module_instructions(PyObject *module, PyObject *arguments) {
     return list;
 }
 
+/* What the instructions of a function tell about the processor, up to the first one that cannot be measured: where those
+   are that not every processor has, where it is asked, what is called or jumped to, and what data is named. */
+static PyObject *module_sweep(PyObject *module, PyObject *arguments) {
+    const char *bytes = NULL;
+    Py_ssize_t size = 0, at = 0;
+    PyObject *where = NULL, *lists[4] = {NULL, NULL, NULL, NULL};
+    uint64_t address = 0;
+    bool is_fine = true;
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "y#O:sweep", &bytes, &size, &where) || !to_word(where, &address))
+        return NULL;
+    for (int number = 0; number < 4; number++)
+        is_fine &= (lists[number] = PyList_New(0)) != NULL;
+    for (Swept found; is_fine && at < size; at += found.length) {
+        const uint8_t *code = (const uint8_t *)bytes + at;
+        if (!sweep(code, (size_t)(size - at), &found))
+            break;
+        uint64_t place = address + (uint64_t)at + found.length + (uint64_t)(int64_t)found.displacement;
+        if (is_extension(code, (size_t)(size - at)))
+            is_fine &= append(lists[0], PyLong_FromSsize_t(at));
+        if (found.asks)
+            is_fine &= append(lists[1], PyLong_FromSsize_t(at));
+        if (found.leads)
+            is_fine &= append(lists[2], Py_BuildValue("nK", at, (unsigned long long)place));
+        if (found.names_data)
+            is_fine &= append(lists[3], Py_BuildValue("nK", at, (unsigned long long)place));
+    }
+    PyObject *result = is_fine ? Py_BuildValue("OOOOn", lists[0], lists[1], lists[2], lists[3], at) : NULL;
+    for (int number = 0; number < 4; number++)
+        Py_XDECREF(lists[number]);
+    return result;
+}
+
 static PyMethodDef functions[] = {
+    {"sweep", module_sweep, METH_VARARGS,
+     PyDoc_STR("Extensions, questions, (offset, target) of calls, (offset, place) of data, and the end: code, address.")},
     {"data", module_data, METH_VARARGS,
      PyDoc_STR("Data named in code (offset, place, size or -1), number of instructions, end: code, address, most.")},
     {"instructions", module_instructions, METH_VARARGS,

@@ -19,7 +19,7 @@ from abiscan.python.models.namespace import Namespace
 from abiscan.python.values import PythonModule, Scope, thrown
 
 _FOLDER: Final = Path(__file__).resolve().parent.parent / "recipes"
-NAMES: Final = tuple(sorted(path.stem for path in _FOLDER.glob("*.txt")))
+NAMES: Final = tuple(sorted(path.stem for path in _FOLDER.iterdir() if path.suffix == ".txt"))
 """The modules that there is a recipe for."""
 SINCE: Final = {
     "asyncio.Runner": (3, 11), "asyncio.TaskGroup": (3, 11), "contextlib.chdir": (3, 11), "copy.replace": (3, 13),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import click.testing
@@ -452,3 +453,28 @@ def test_a_specifier_means_every_release_that_it_admits() -> None:
     none = run(sample, "--torch", ">=9")
     assert (none.exit_code, none.stdout) == (2, "")
     assert "matches no embedded release" in none.stderr
+
+
+def test_verbose_says_how_long_it_took_and_what_it_looked_at(bad: Path, torch: Path) -> None:
+    size = bad.stat().st_size / 1e6
+    for _ in range(2):  # found out, and kept
+        said = run(bad, "--torch", torch, "-v").stderr
+        found = re.fullmatch(r"abiscan: \d+\.\d s; looked at (\d+) files, (\d+\.\d) MB, above all /.*\n", said)
+        assert found is not None, said
+        assert int(found[1]) >= 2
+        assert float(found[2]) >= round(size, 1)
+    assert run(bad, "--torch", torch).stderr == ""
+
+
+def test_each_finding_names_its_page(bad: Path, torch: Path) -> None:
+    (result,) = json.loads(run(bad, "--torch", torch, "--format", "json").stdout)["results"]
+    pages = [finding["page"] for finding in result["findings"]]
+    assert pages == ["docs/rules/undefined-symbol.md"]
+    assert Path(__file__).resolve().parents[3].joinpath(pages[0]).is_file()
+
+
+def test_a_link_in_a_circle_is_no_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a").symlink_to("b")
+    Path("b").symlink_to("a")
+    assert "abiscan: a: is a symbolic link to b, which leads nowhere" in run("a", "--torch", "2.9.1").stderr

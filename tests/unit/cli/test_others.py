@@ -11,7 +11,7 @@ import abiscan
 from abiscan.cli import main
 from abiscan.findings import Rule
 from abiscan.inputs.session import Session
-from abiscan.rules import RULES
+from abiscan.rules import EVERY_RULE
 
 
 def run(*words: str) -> click.testing.Result:
@@ -77,11 +77,11 @@ def test_the_guard_goes_where_it_is_told(tmp_path: Path) -> None:
 
 def test_explain_lists_all_rules() -> None:
     lines = run("explain").stdout.splitlines()
-    assert [line.split()[0] for line in lines] == [rule.name for rule in RULES]
-    assert all(line.endswith(rule.summary) for line, rule in zip(lines, RULES, strict=True))
+    assert [line.split()[0] for line in lines] == [rule.name for rule in EVERY_RULE]
+    assert all(line.endswith(rule.summary) for line, rule in zip(lines, EVERY_RULE, strict=True))
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+@pytest.mark.parametrize("rule", EVERY_RULE, ids=lambda rule: rule.name)
 def test_explain_shows_the_documentation(rule: Rule) -> None:
     assert run("explain", rule.name).stdout == f"{rule.name}\n\n{rule.documentation}\n"
 

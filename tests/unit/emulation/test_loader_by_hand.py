@@ -309,7 +309,9 @@ def test_names_are_looked_up_in_the_hash_table(buckets: int, imported: tuple[Sym
     behind = (*symbols, Symbol("behind", 0x1800))
     image = Seen(built({HASH_AT: table}, {GNU_HASH: HASH_AT}, behind)).image
     for symbol in NAMED:
-        assert image.find(symbol.name) == (symbol.name, symbol.value, symbol.size, FUNC, True, False)
+        found = image.find(symbol.name)
+        assert found is not None
+        assert tuple(found) == (symbol.name, symbol.value, symbol.size, FUNC, True, False)
         assert image.definition_of(symbol.name) == symbol.value
     for name in ("i", "undefined", "behind", "no", "", "x" * 699):
         assert image.find(name) is None

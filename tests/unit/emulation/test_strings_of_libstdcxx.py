@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import itertools
 import platform
+import re
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +16,8 @@ import pytest
 
 from abiscan.binary.elf import ElfFile
 from abiscan.emulation.doubles import finder
+from abiscan.emulation.doubles.cxx_strings import CXX_STRINGS
 from abiscan.emulation.doubles.libc import LIBC
-from abiscan.emulation.doubles.libstdcxx import LIBSTDCXX
 from abiscan.emulation.emulator import Stop
 from abiscan.emulation.process import EmulatedProcess
 from abiscan.emulation.strings import COW, CXX11, StringAbi, abi_in, abi_of
@@ -25,6 +27,7 @@ CLASSES: Final = {
     CXX11: ("NSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE", "S4_", "S3_"),
     COW: ("NSs", "Ss", "SaIcE"),
 }  # the class, itself in its own signatures, its allocator there
+WIDE: Final = "NSt7__cxx1112basic_stringIwSt11char_traitsIwESaIwEE"
 NPOS: Final = 2**64 - 1
 TEXTS: Final = (b"", b"short", b"exactly 15 char", b"a text of twenty-eight bytes")
 ALLOCATOR: Final = object()
@@ -45,8 +48,8 @@ Argument = int | bytes | Other | object
 class Real:
     """The library in this process."""
 
-    def __init__(self, abi: StringAbi) -> None:
-        self.abi = abi
+    def __init__(self, abi: StringAbi, *, wide: bool = False) -> None:
+        self.abi, self.wide = abi, wide
         self.keep: list[ctypes.Array[ctypes.c_char]] = []
         try:
             self.library = ctypes.CDLL("libstdc++.so.6")
@@ -54,12 +57,12 @@ class Real:
             pytest.skip("needs libstdc++.so.6")
 
     def room(self, content: bytes) -> int:
-        self.keep.append(ctypes.create_string_buffer(content))
+        self.keep.append(ctypes.create_string_buffer(units(content + b"\0", wide=self.wide)))
         return ctypes.addressof(self.keep[-1])
 
     def string(self, text: bytes) -> int:
-        here = self.room(bytes(64))
-        self.call(mangled(self.abi, "C1EPKcmRK{a}"), here, self.room(text), len(text), self.room(b""))
+        here, name = self.room(bytes(64)), mangled(self.abi, "C1EPKcmRK{a}", wide=self.wide)
+        self.call(name, here, self.room(text), len(text), self.room(b""))
         return here
 
     def call(self, name: str, *arguments: int) -> int:
@@ -70,7 +73,7 @@ class Real:
     def text(self, string: int) -> bytes:
         data = self.data(string)
         size = ctypes.c_size_t.from_address(string + 8 if self.abi is CXX11 else data - 24).value
-        return ctypes.string_at(data, size)
+        return ctypes.string_at(data, 4 * size)[::4] if self.wide else ctypes.string_at(data, size)
 
     def data(self, string: int) -> int:
         return ctypes.c_size_t.from_address(string).value
@@ -79,21 +82,31 @@ class Real:
 class Double:
     """The doubles, in an emulated process."""
 
-    def __init__(self, abi: StringAbi, process: EmulatedProcess) -> None:
-        self.abi, self.process = abi, process
+    def __init__(self, abi: StringAbi, process: EmulatedProcess, *, wide: bool = False) -> None:
+        self.abi, self.process, self.wide = abi, process, wide
 
     def room(self, content: bytes) -> int:
-        return self.process.store(content + b"\0")
+        return self.process.store(units(content + b"\0", wide=self.wide))
 
     def string(self, text: bytes) -> int:
         here = self.process.allocate(64)
-        self.abi.create(self.process, here, text)
+        if self.wide:
+            local = len(text) <= 3
+            place = here + 16 if local else self.room(text)
+            self.process.machine.write(here, struct.pack("<3Q", place, len(text), len(text)))
+            if local:
+                self.process.machine.write(place, units(text + b"\0", wide=True))
+        else:
+            self.abi.create(self.process, here, text)
         return here
 
     def call(self, name: str, *arguments: int) -> int:
         return self.process.machine.start(self.process.bind(name), arguments, 100_000)
 
     def text(self, string: int) -> bytes:
+        if self.wide:
+            place, size = self.process.machine.words(string, 2)
+            return self.process.machine.read(place, 4 * size)[::4] if size else b""
         return self.abi.read(self.process, string)
 
     def data(self, string: int) -> int:
@@ -109,7 +122,7 @@ def abi(request: pytest.FixtureRequest) -> StringAbi:
 @pytest.fixture
 def double(abi: StringAbi) -> Iterator[Double]:
     file = ElfFile.open(SAMPLE)
-    process = EmulatedProcess(file, file.facts().machine, finder((LIBC, LIBSTDCXX)), lambda *_: None)
+    process = EmulatedProcess(file, file.facts().machine, finder((LIBC, CXX_STRINGS)), lambda *_: None)
     process.call_limit = 1_000_000
     yield Double(abi, process)
     process.close()
@@ -120,9 +133,17 @@ def real(abi: StringAbi) -> Real:
     return Real(abi)
 
 
-def mangled(abi: StringAbi, member: str) -> str:
+def units(text: bytes, *, wide: bool) -> bytes:
+    """Bytes, or a ``wchar_t`` for each."""
+    return text.decode("latin-1").encode("utf-32-le") if wide else text
+
+
+def mangled(abi: StringAbi, member: str, *, wide: bool = False) -> str:
     """``{s}`` is the string itself, ``{a}`` its allocator; a member that begins with K is const."""
     class_, itself, allocator = CLASSES[abi]
+    if wide:
+        name, _, signature = member.rpartition("E")
+        class_, member = WIDE, f"{name}E{re.sub(r'(?<!{)c', 'w', signature)}"
     const = "K" if member.startswith("K") else ""
     class_ = class_.replace("N", f"N{const}", 1)
     return f"_Z{class_}{member.removeprefix('K').format(s=itself, a=allocator)}"
@@ -141,7 +162,7 @@ def came_of(side: Real | Double, member: str, text: bytes, arguments: tuple[Argu
             passed.append(others[-1])
         else:
             passed.append(side.room(b""))
-    result = side.call(mangled(side.abi, member), this, *passed)
+    result = side.call(mangled(side.abi, member, wide=side.wide), this, *passed)
     meaning: object = None
     if kind == "this":
         meaning = result == this
@@ -169,6 +190,8 @@ def cases(text: bytes) -> Iterator[tuple[str, str, tuple[Argument, ...]]]:
         yield from ((member, "this", (new,)) for member in ("6assignEPKc", "aSEPKc", "6appendEPKc", "pLEPKc"))
         yield from ((member, "this", (new, len(new))) for member in ("6assignEPKcm", "6appendEPKcm"))
         yield "4swapER{s}", "", (Other(new),)
+        yield from ((member, "this", (Other(new),)) for member in ("aSEO{s}", "6assignEO{s}"))
+        yield "6assignERK{s}mm", "this", (Other(new), len(new) // 2, 3)
         yield from (("C1ERK{s}", "", (Other(new),)), ("C1ERK{s}mm", "", (Other(new), len(new) // 2, 3)))
         yield from (("C1EPKc" + "RK{a}", "", (new, ALLOCATOR)), ("C1EPKcmRK{a}", "", (new, len(new) // 2, ALLOCATOR)))
         yield from (("K7compareEPKc", "sign", (new,)), ("K7compareERK{s}", "sign", (Other(new),)))
@@ -176,12 +199,19 @@ def cases(text: bytes) -> Iterator[tuple[str, str, tuple[Argument, ...]]]:
             yield from (("6insertEmPKc", "this", (at, new)), ("6insertEmRK{s}", "this", (at, Other(new))))
             yield "6insertEmPKcm", "this", (at, new, len(new) // 2)
             yield "6insertEmRK{s}mm", "this", (at, Other(new), len(new) // 2, 2)
+            yield from (("6insertEmmc", "this", (at, 3, ord("-"))), ("K4copyEPcmm", "number", (b"." * 40, 2, at)))
+            yield from (("K7compareEmmPKc", "sign", (at, 2, new)), ("K7compareEmmRK{s}", "sign", (at, 9, Other(new))))
+            yield "K7compareEmmRK{s}mm", "sign", (at, 3, Other(new), len(new) // 2, 2)
+            yield "K7compareEmmPKcm", "sign", (at, 3, new, len(new) // 2)
             for count in (0, 2, NPOS):
                 yield "7replaceEmmPKc", "this", (at, count, new)
                 yield "7replaceEmmPKcm", "this", (at, count, new, len(new) // 2)
                 yield "7replaceEmmRK{s}", "this", (at, count, Other(new))
         yield from (("6appendERK{s}mm", "this", (Other(new), len(new) // 2, count)) for count in (0, 2, NPOS))
     yield from (("C1Ev", "", ()), ("C1EmcRK{a}", "", (5, ord("x"), ALLOCATOR)), ("C1ERK{a}", "", (ALLOCATOR,)))
+    yield from (("aSEc", "this", (ord("?"),)), ("6assignEmc", "this", (18, ord("a"))))
+    if text:
+        yield "8pop_backEv", "", ()
     yield from (("9push_backEc", "", (ord("!"),)), ("pLEc", "this", (0xFF,)), ("6appendEmc", "this", (20, ord("+"))))
     yield from (("6resizeEmc", "", (length, ord("."))) for length in (0, 3, 15, 16, 40))
     yield from (("6resizeEm", "", (length,)) for length in (0, 3, 40))
@@ -198,8 +228,10 @@ def cases(text: bytes) -> Iterator[tuple[str, str, tuple[Argument, ...]]]:
         yield from (("K4findEPKcm", "number", (part, at)), ("K4findERK{s}m", "number", (Other(part), at)))
         for name in ("13find_first_of", "12find_last_of", "17find_first_not_of", "16find_last_not_of"):
             yield f"K{name}EPKcmm", "number", (part, at, len(part))
+            yield from ((f"K{name}EPKcm", "number", (part, at)), (f"K{name}ERK{{s}}m", "number", (Other(part), at)))
     for character, at in itertools.product(b"tz ", (0, 1, 4, size, NPOS)):
-        yield from ((f"K{name}Ecm", "number", (character, at)) for name in ("4find", "5rfind"))
+        names = ("4find", "5rfind", "13find_first_of", "12find_last_of", "17find_first_not_of", "16find_last_not_of")
+        yield from ((f"K{name}Ecm", "number", (character, at)) for name in names)
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="needs x86_64 Linux, whose libstdc++ is asked")
@@ -213,6 +245,22 @@ def test_a_member_does_what_libstdcxx_does(real: Real, double: Double, text: byt
             continue
         compared += 1
         assert came_of(double, member, text, arguments, kind) == expected, (member, arguments)
+    assert compared > 300
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="needs x86_64 Linux, whose libstdc++ is asked")
+@pytest.mark.parametrize("abi", [CXX11], indirect=True, ids=["cxx11"])
+@pytest.mark.parametrize("text", TEXTS)
+def test_a_member_of_a_wide_string_does_what_libstdcxx_does(abi: StringAbi, double: Double, text: bytes) -> None:
+    real, own = Real(abi, wide=True), Double(abi, double.process, wide=True)
+    compared = 0
+    for member, kind, arguments in cases(text):
+        try:
+            expected = came_of(real, member, text, arguments, kind)
+        except AttributeError:
+            continue
+        compared += 1
+        assert came_of(own, member, text, arguments, kind) == expected, (member, arguments)
     assert compared > 300
 
 

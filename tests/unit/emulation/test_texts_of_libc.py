@@ -166,15 +166,67 @@ def test_a_map_that_is_larger_than_all_memory_stops(process: EmulatedProcess) ->
         ("sysconf", (83,), 4),  # _SC_NPROCESSORS_CONF
         ("sysconf", (9999,), 2**64 - 1),  # sysconf(3): -1 if the name is invalid
         ("getpagesize", (), 4096),
-        ("open", (0,), 2**64 - 1),  # open(2): -1 on error
-        ("dlopen", (0,), 0),
-        ("fopen", (0,), 0),
     ],
 )
-def test_the_machine_is_ordinary_and_empty(
+def test_the_machine_is_ordinary(
     process: EmulatedProcess, name: str, arguments: tuple[int, ...], expected: int
 ) -> None:
     assert process.machine.start(process.bind(name), arguments, 100_000) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "at", "text", "result", "is_known"),
+    [
+        ("open", 0, b"/none/at/all", 2**64 - 1, True),  # open(2): -1 on error
+        ("open", 0, b"/proc/cpuinfo", 2**64 - 1, False),
+        ("__xstat", 1, b"/none", 2**64 - 1, True),
+        ("__xstat", 1, b"/", 2**64 - 1, False),
+        ("statx", 1, b"..", 2**64 - 1, False),
+        ("fopen", 0, b"none.txt", 0, True),
+        ("fopen", 0, b"/dev/null", 0, False),
+        ("dlopen", 0, b"libnone.so.1", 0, True),
+        ("dlopen", 0, b"libtorch_cpu.so", 0, False),
+        ("dlopen", 0, b"/usr/lib/libnone.so", 0, False),
+        ("dlsym", 1, b"none", 0, False),
+        ("getenv", 0, b"NONE", 0, True),
+        ("getenv", 0, b"LANG", 0, False),
+        ("sysconf", 0, b"", 2**64 - 1, False),
+        ("setlocale", 1, b"xx_YY", 0, False),
+    ],
+)
+def test_of_a_machine_only_what_every_one_has_is_known(
+    process: EmulatedProcess, name: str, at: int, text: bytes, result: int, *, is_known: bool
+) -> None:
+    arguments = [0, 0]
+    arguments[at] = process.store(text + b"\0")
+    assert process.machine.start(process.bind(name), tuple(arguments), 100_000) == result
+    assert bool(process.machine.taint.read) == (not is_known)
+
+
+@pytest.mark.parametrize(("name", "is_set"), [(b"HOME", True), (b"MINE", True), (b"PATH", False)])
+def test_a_variable_of_the_machine_has_a_value_that_nobody_knows(
+    process: EmulatedProcess, name: bytes, *, is_set: bool
+) -> None:
+    def call(function: str, *arguments: bytes) -> int:
+        places = [process.store(argument + b"\0") for argument in arguments]
+        return process.machine.start(process.bind(function), (*places, 1), 100_000)
+
+    if is_set:
+        call("setenv", name, b"own")
+    value = call("getenv", name)
+    taint = process.machine.taint
+    assert not taint.read
+    assert bool(taint.label_of(value, 4)) == (not is_set)
+    assert (process.machine.text(value) == b"own") == is_set
+    call("clearenv")
+    assert call("getenv", name) == 0
+
+
+def test_what_has_a_double_is_found_by_its_name(process: EmulatedProcess) -> None:
+    program = process.machine.start(process.bind("dlopen"), (0,), 100_000)
+    name = process.store(b"strlen\0")
+    found = process.machine.start(process.bind("dlsym"), (program, name), 100_000)
+    assert process.machine.start(found, (name,), 100_000) == len("strlen")
 
 
 @pytest.mark.parametrize("name", ["abort", "exit", "__stack_chk_fail"])

@@ -6,6 +6,7 @@ import dataclasses
 import io
 import os
 import platform
+import re
 import sys
 import tarfile
 import venv
@@ -52,11 +53,26 @@ def handed_over(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     return commands
 
 
+PLAN = re.compile(r"^abiscan: (would change |  [-+] ).*\n", re.MULTILINE)
+
+
+def test_the_whole_plan_is_shown(python: str, index: Path) -> None:
+    size = package_wheel(index, "needs", {}, metadata={"Requires-Dist": "good"}, version="2.0").stat().st_size
+    install(site_of(Path(python).parent.parent), "needs", {}, version="1.0", requires="")
+    words = ["pip", "--python", python, "install", "--upgrade", "needs"]
+    lines = click.testing.CliRunner().invoke(main, words).stderr.splitlines()
+    assert re.fullmatch(r"abiscan: would change 2 packages, \d\.\d kB:", lines[1])
+    assert lines[2] == "abiscan:   - needs 1.0"
+    assert re.fullmatch(rf"abiscan:   \+ needs 2\.0 +{size / 1e3:.1f} kB  asked for", lines[3])
+    assert re.fullmatch(r"abiscan:   \+ good 1\.0 +\d\.\d kB  required by needs 2\.0", lines[4])
+    assert "would change" not in click.testing.CliRunner().invoke(main, [*words, "-q"]).stderr
+
+
 def run(python: str, *words: str, code: int = 0) -> str:
     result = click.testing.CliRunner().invoke(main, ["pip", "--python", python, *words])
     assert result.exit_code == code, result.output
     assert result.stdout == ""
-    first, _, rest = result.stderr.partition("\n")
+    first, _, rest = PLAN.sub("", result.stderr).partition("\n")
     if words[0] != "install" or "--help" in words:
         return result.stderr
     assert first == f"abiscan: environment {Path(python).parent.parent} (--python)"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import shlex
 import subprocess
 from pathlib import Path
@@ -24,6 +25,7 @@ pytestmark = [
 ]
 GONE = uses("_ZN2at4goneEv")
 THREADS = uses("_ZN2at15get_num_threadsEv")
+PLAN = re.compile(r"would change |  [-+] ")
 # sample_binaries/README.md: torch 2.13.0 has at::_ops::align_as no longer; 2.12.1 is the last release with it.
 REMOVED = uses("_ZN2at4_ops8align_as4callERKNS_6TensorES4_")
 
@@ -67,8 +69,10 @@ def refused(python: str, *words: str) -> list[str]:
 
 
 def refusal(python: str, *words: str) -> list[str]:
-    """What is printed, without what is said of the version, and of a torch that would change."""
-    return [line for line in refused(python, *words) if ADVICE not in line and " -> " not in line]
+    """What is printed, without what is said of the version, of a torch that would change, and of other packages."""
+    return [
+        line for line in refused(python, *words) if ADVICE not in line and " -> " not in line and not PLAN.match(line)
+    ]
 
 
 def command(line: str) -> list[str]:
@@ -97,7 +101,9 @@ def test_the_newest_version_that_works_is_found(python: str, index: Path) -> Non
         ("5.0", extension(), "torch>=10"),
     ):
         package_wheel(index, "pkg", {"pkg/_C.so": elf}, version=version, metadata={"Requires-Dist": requires})
-    _, advice, way = refused(python, "pkg==1.0", "--no-deps", "--progress-bar", "off")
+    _, advice, way, count, coming = refused(python, "pkg==1.0", "--no-deps", "--progress-bar", "off")
+    assert count.startswith("would change 1 package, ")
+    assert re.fullmatch(r"  \+ pkg 3\.0 +\d\.\d kB  asked for", coming)
     assert advice == "install pkg==3.0: the newest that works with the torch 9.9.0 you have"
     assert way == f"this works: abiscan pip --python {python} install pkg==3.0 --no-deps --progress-bar off"
     typed(command(way))

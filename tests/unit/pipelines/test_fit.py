@@ -199,10 +199,20 @@ def test_nothing_fits(server: LocalIndex) -> None:
     printed = run(server, "eye>=3", "--torch", "2.7.1")
     assert printed.exit_code == 1
     assert printed.stdout.startswith("no version of eye works with torch 2.7.1+cu126")
+    # The only one that exports what eye 3.0 needs.
+    assert "torch 2.13.0+cu130 would do: use --torch 2.13.0\n" in printed.stdout
+    assert "would do" not in run(server, "eye>=3", "nose<2", "--torch", "2.7.1").stdout
     printed = run(server, "eye>=3", "--torch", "2.7.1", "--format", "json")
     document = json.loads(printed.stdout)
+    assert document["torch_instead"] == "2.13.0+cu130"
     assert (printed.exit_code, document["packages"], document["command"]) == (1, [], None)
     jsonschema.validate(document, schema("fit"), cls=jsonschema.Draft202012Validator)
+
+
+def test_a_platform_that_is_none() -> None:
+    printed = click.testing.CliRunner().invoke(main, ["fit", "eye", "--platform", "foo"])
+    assert printed.exit_code == 2
+    assert "'foo' is not the tag of a platform, such as manylinux_2_28_x86_64" in printed.stderr
 
 
 @pytest.mark.usefixtures("own_cache")

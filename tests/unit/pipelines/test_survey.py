@@ -81,6 +81,17 @@ def test_a_survey_answers_as_check_does(targets: Path, tmp_path: Path) -> None:
     assert (WHEEL.name, "2.13.0") in by_name
 
 
+def test_the_summary_lists_what_works_and_what_does_not(targets: Path, tmp_path: Path) -> None:
+    output = tmp_path / "results.jsonl"
+    words = ["survey", str(targets), "--torch", "2.13.0", "--torch", "2.12.1", "--output", str(output), "--jobs", "1"]
+    printed = CliRunner().invoke(main, words).stdout
+    text = printed.partition("loads\n")[2]
+    assert text.startswith(f"{'':12}1.so on torch 2.12.1-2.13.0\n{'':12}3.so on torch 2.12.1-2.13.0\n")
+    failing = printed.partition("  fails\n")[2].partition("\n")[0]
+    assert failing.startswith(f"{'':12}0.so on torch 2.12.1-2.13.0: ")
+    assert "undefined symbol" in failing
+
+
 def test_what_cannot_be_read_has_an_answer_too(tmp_path: Path) -> None:
     damaged, absent = tmp_path / "damaged.whl", tmp_path / "absent.so"
     damaged.write_bytes(WHEEL.read_bytes()[:1000])

@@ -64,6 +64,7 @@ def test_the_document_word_for_word() -> None:
                         "fix": "mend it",
                         "says": None,
                         "symptom": None,
+                        "page": "docs/rules/a-rule.md",
                     }
                 ],
                 "cpu": None,

@@ -37,6 +37,16 @@ def hardware_of(gpus: Sequence[str], driver: str | None, cpus: Sequence[str] = (
     return Hardware(gpus=tuple(found), driver=own_driver if driver is None else _driver(driver), cpus=processors)
 
 
+def cpu_question(named: Sequence[str]) -> list[tuple[str, list[str]]]:
+    """What an answer depends on that is kept between runs: the processors, by default this one, with their features.
+
+    :raises InputError: one of them is not known
+    """
+    native = native_cpu()
+    cpus = hardware_of((), None, named).cpus or ((native,) if native else ())
+    return [(cpu.name, sorted(cpu.features)) for cpu in cpus]
+
+
 def native_hardware() -> Hardware:
     """The GPUs of this machine, as far as the tools of their drivers list them."""
     natives = native_gpus()

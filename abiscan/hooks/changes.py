@@ -1,0 +1,120 @@
+"""What a plan would change in an environment: which versions, how large, and for whom.
+
+An installer says what it would fetch, but not how large that is, and uv not even who requires it. The index does, as
+far as it answers in a few seconds: nobody waits for a number.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec.structs
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
+from abiscan.errors import InputError
+from abiscan.hooks.fitting import settings_of
+from abiscan.hooks.install import Plan, Planned
+from abiscan.index.client import Index, System
+from abiscan.inputs import disk, interpreter, packages
+from abiscan.inputs.requirement import applying
+from abiscan.inputs.session import Session
+from abiscan.results.changes import PackageChange
+
+_SECONDS: Final = 8.0
+"""How long the index may take to say how large everything is."""
+
+_FOLDER: Final = "wheels"
+
+
+def changes(plan: Plan, torch: str | None, options: Sequence[str], session: Session) -> tuple[PackageChange, ...]:
+    """What a plan would change, in the order of the plan.
+
+    :param torch: the full version of the torch that would be there
+    :param options: where packages come from, as pip spells it
+    """
+    if not plan.packages and not plan.removed:
+        return ()
+    session.progress("asking how large it is")
+    described = dict(_described(plan, options, session))
+    search_path = interpreter.search_path(plan.python)
+    installed = {
+        name: distribution.version
+        for name in (*(canonicalize_name(planned.name) for planned in plan.packages), *plan.removed)
+        if (distribution := packages.find(name, search_path)) is not None
+    }
+    requiring = _requiring([planned for planned, _ in described.values()])
+    coming = [
+        PackageChange(
+            name=planned.name,
+            before=installed.get(name),
+            after=torch or planned.version if name == "torch" else planned.version,
+            size=described[name][1],
+            requested=planned.requested,
+            required_by=requiring.get(name, ()),
+        )
+        for planned in plan.packages
+        for name in [canonicalize_name(planned.name)]
+    ]
+    going = [PackageChange(name=name, before=installed.get(name), after=None) for name in sorted(plan.removed)]
+    return (*coming, *going)
+
+
+def _described(
+    plan: Plan, options: Sequence[str], session: Session
+) -> Iterator[tuple[str, tuple[Planned, int | None]]]:
+    """The packages of a plan by canonical name, with what the index says of them: requirements, sizes."""
+    end = time.monotonic() + _SECONDS
+    with contextlib.ExitStack() as stack:
+        index: Index | None = None
+        for planned in plan.packages:
+            known: tuple[Planned, int | None] = planned, None
+            if planned.url is not None and planned.url.startswith("file:"):
+                known = planned, _size_of_file(planned.url)
+            elif time.monotonic() < end:
+                if index is None:
+                    folder = session.folder / _FOLDER
+                    index = Index(settings_of(plan.python, options), _system(plan.python), folder)
+                    stack.enter_context(contextlib.closing(index))
+                with contextlib.suppress(InputError, InvalidRequirement):
+                    known = _of_index(planned, index, end)
+            yield canonicalize_name(planned.name), known
+
+
+def _of_index(planned: Planned, index: Index, end: float) -> tuple[Planned, int | None]:
+    """A package of a plan, with what it requires; and the size of its file.
+
+    :raises InputError: the index cannot be read
+    """
+    url, requires = planned.url, planned.requires
+    if url is None:
+        (candidate, *_) = index.candidates(Requirement(f"{planned.name}=={planned.version}"))
+        if candidate.unfit:
+            return planned, None
+        url, requires = index.origin(candidate)[0], tuple(map(str, index.requirements(candidate)))
+    size = index.web.size(url.partition("#")[0], max(0.1, end - time.monotonic()))
+    return msgspec.structs.replace(planned, requires=requires), size
+
+
+def _size_of_file(url: str) -> int | None:
+    status = disk.file(Path(packages.path_of_url(url)))
+    return status.st_size if status is not None else None
+
+
+def _system(python: str | None) -> System:
+    tag = interpreter.ask(python)[0].tag if python is not None else None
+    return System.of((tag.major, tag.minor) if tag is not None else sys.version_info[:2])
+
+
+def _requiring(packages_of_plan: Sequence[Planned]) -> Mapping[str, tuple[str, ...]]:
+    """For each name, the packages of the plan that require it."""
+    requiring: dict[str, dict[str, None]] = {}
+    for planned in packages_of_plan:
+        for requirement in filter(None, map(applying, planned.requires)):
+            requiring.setdefault(canonicalize_name(requirement.name), {})[str(planned)] = None
+    return {name: tuple(names) for name, names in requiring.items()}

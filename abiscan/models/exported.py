@@ -1,0 +1,119 @@
+"""The graph of an exported program: JSON, whose nodes call operators with named arguments.
+
+All versions of the schema since torch 2.1 have the same outline (``torch/_export/serde/schema.py``), so one reader is
+enough: a graph has nodes, and a node a target and inputs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, Final
+
+from msgspec import Struct
+
+from abiscan.errors import InputError
+from abiscan.models.model import OperatorCall
+from abiscan.regex import regex
+
+_TARGET: Final = regex(
+    r"torch\.ops\.(?P<namespace>\w+)\.(?P<name>\w+)(?:\.(?P<overload>\w+))?",
+)
+_HIGHER_ORDER: Final = "higher_order"
+_FIX: Final = "save the model again: it is damaged, or made to harm"
+_CLASS: Final = regex(r"__torch__\.torch\.classes\.(\w+)\.(\w+)")
+
+
+class Graph(Struct, frozen=True, kw_only=True):
+    """What is known of an exported program's graph."""
+
+    operators: tuple[OperatorCall, ...]
+    schema: tuple[int, ...] | None
+    devices: tuple[str, ...]
+    classes: tuple[str, ...]
+    torch_version: str | None
+    higher_order: tuple[str, ...]
+
+
+def read_graph(data: bytes, subject: str, member: str) -> Graph:
+    """Read a graph.
+
+    :param subject: its name in messages
+    :param member: its name in places
+    :raises InputError: it is not the JSON of an exported program
+    """
+    try:
+        document = json.loads(data)
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise InputError(subject, f"is not the JSON of an exported program: {error}", _FIX) from error
+    if not isinstance(document, dict):
+        raise InputError(subject, "is not the JSON of an exported program", _FIX)
+    operators: list[OperatorCall] = []
+    devices: dict[str, None] = {}
+    classes: dict[str, None] = {}
+    higher: dict[str, None] = {}
+    for node in _objects(document):
+        if isinstance(target := node.get("target"), str) and target.startswith("torch.ops."):
+            call = _call(node, target, member)
+            if call:
+                operators.append(call)
+            elif target.startswith(f"torch.ops.{_HIGHER_ORDER}."):
+                higher[target] = None
+        if isinstance(device := node.get("device"), dict) and isinstance(device.get("type"), str):
+            devices[device["type"]] = None
+        name = node.get("class_fqn")
+        if isinstance(name, str) and (match := _CLASS.fullmatch(name)):
+            classes[f"{match[1]}.{match[2]}"] = None
+    version = document.get("torch_version")
+    return Graph(
+        operators=tuple(operators),
+        schema=_schema(document.get("schema_version")),
+        devices=tuple(devices),
+        classes=tuple(classes),
+        torch_version=version if isinstance(version, str) and version.partition("+")[0][:1].isdigit() else None,
+        higher_order=tuple(higher),
+    )
+
+
+def _objects(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """All objects in it, in the order of the file."""
+    waiting: list[Any] = [document]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, dict):
+            yield item
+            waiting += reversed(item.values())
+        elif isinstance(item, list):
+            waiting += reversed(item)
+
+
+def _call(node: dict[str, Any], target: str, member: str) -> OperatorCall | None:
+    match = _TARGET.fullmatch(target)
+    if match is None or match["namespace"] == _HIGHER_ORDER:
+        return None
+    inputs = node.get("inputs")
+    inputs = [value for value in inputs if isinstance(value, dict)] if isinstance(inputs, list) else []
+    names = [value["name"] for value in inputs if isinstance(value.get("name"), str)]
+    name = node.get("name")
+    overload = match["overload"] or "default"
+    return OperatorCall(
+        operator=f"{match['namespace']}::{match['name']}",
+        overload="" if overload == "default" else overload,
+        positional=0 if len(names) == len(inputs) else None,
+        names=tuple(filter(None, names)),
+        at=f"{member}: {name}" if isinstance(name, str) else member,
+    )
+
+
+def _schema(value: object) -> tuple[int, ...] | None:
+    if isinstance(value, int):
+        return (value,)
+    if isinstance(value, dict) and isinstance(value.get("major"), int) and isinstance(value.get("minor"), int):
+        return value["major"], value["minor"]
+    return None
+
+
+def schema_version(text: bytes) -> tuple[int, ...] | None:
+    """The version in a member ``version``: ``8.7``; None if it is none."""
+    words = text.decode("ascii", "replace").strip().split(".")
+    return tuple(map(int, words)) if all(word.isdecimal() and len(word) < 10 for word in words) else None

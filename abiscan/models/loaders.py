@@ -1,0 +1,64 @@
+"""What the loaders of each release read: recorded from its sources by ``tools/record_loaders.py``."""
+
+from __future__ import annotations
+
+import functools
+import json
+from pathlib import Path
+from typing import Any, Final
+
+from msgspec import Struct
+
+from abiscan.inputs.version import TorchVersion
+
+PATH: Final = Path(__file__).with_name("data") / "loaders.json"
+
+
+class Loaders(Struct, frozen=True, kw_only=True):
+    """What one release reads.
+
+    ``file_format`` and ``bytecode`` are the oldest and the newest version that it reads of PyTorch's archives and of
+    the bytecode of mobile models. ``schema`` is its version of exported programs, ``layouts`` those that
+    ``torch.export.load`` looks for, ``parts`` the members of the flat one that it requires; ``names_layout`` says that
+    it has words of its own for an archive of none of them. ``archive_version`` is that of pt2 archives. ``aoti`` is the
+    call that loads a package of AOTInductor, None if there is none; ``symbols`` are the functions that it asks a
+    model's library for. ``weights_only`` is what ``torch.load`` does by default, ``allowed`` are the Python names that
+    it accepts then.
+    """
+
+    file_format: tuple[int, int] | None = None
+    bytecode: tuple[int, int] | None = None
+    schema: tuple[int, ...] | None = None
+    layouts: tuple[str, ...] = ()
+    names_layout: bool = False
+    parts: tuple[str, ...] = ()
+    archive_version: str | None = None
+    aoti: str | None = None
+    aoti_layouts: tuple[str, ...] = ()
+    symbols: tuple[str, ...] = ()
+    weights_only: bool = False
+    allowed: tuple[str, ...] = ()
+
+
+def loaders_of(version: str | None) -> Loaders | None:
+    """What a release reads; None if it is not recorded.
+
+    :param version: of the torch, with or without the build; None if it is not known
+    """
+    if version is None:
+        return None
+    release = str(TorchVersion(version).of_release)
+    return _converted(release) if release in _table() else None
+
+
+@functools.cache
+def _converted(release: str) -> Loaders:
+    import msgspec
+
+    return msgspec.convert(_table()[release], Loaders)
+
+
+@functools.cache
+def _table() -> dict[str, Any]:
+    table: dict[str, Any] = json.loads(PATH.read_text("utf-8"))
+    return table

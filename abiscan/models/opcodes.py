@@ -1,0 +1,235 @@
+"""What a pickle builds, from its opcodes: nothing is imported, called or built.
+
+The result is made of plain values. Where the unpickler would look up a global or call something, there is a record of
+it instead.
+"""
+
+from __future__ import annotations
+
+import io
+import pickletools
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from msgspec import Struct
+
+from abiscan.errors import InputError
+
+_MAX_OPCODES: Final = 5_000_000
+_MAX_DEPTH: Final = 100_000
+_FIX: Final = "save the model again: it is damaged, or made to harm"
+_MARK: Final = object()
+_CONSTANTS: Final = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
+_WITH_VALUE: Final = frozenset(
+    (
+        *("INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4", "FLOAT", "BINFLOAT"),
+        *("STRING", "BINSTRING", "SHORT_BINSTRING", "UNICODE", "SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8"),
+        *("BINBYTES", "SHORT_BINBYTES", "BINBYTES8", "BYTEARRAY8"),
+    )
+)
+
+
+class GlobalName(Struct, frozen=True):
+    """A class or function that the unpickler would import: ``collections.OrderedDict``."""
+
+    name: str
+
+
+class Called(Struct, frozen=True, eq=False):
+    """What a call during unpickling would return. ``state`` is what it is given afterwards."""
+
+    function: object
+    arguments: object
+    state: list[object]
+
+
+class Persistent(Struct, frozen=True, eq=False):
+    """What is stored outside of the pickle: a storage of a tensor, by its description."""
+
+    description: object
+
+
+class Pickle(Struct, frozen=True, kw_only=True):
+    """What a pickle builds: ``globals`` are all names that it imports, in order; ``end`` is where it ends."""
+
+    value: object
+    globals: tuple[str, ...]
+    end: int
+
+
+def read_pickle(data: bytes, subject: str, start: int = 0) -> Pickle:
+    """Read a pickle.
+
+    :param subject: its name in messages
+    :param start: where it begins in ``data``
+    :raises InputError: it is damaged, or too large
+    """
+    stack: list[Any] = []
+    memo: dict[int, object] = {}
+    names: dict[str, None] = {}
+    stream = io.BytesIO(data)
+    stream.seek(start)
+    try:
+        for number, (opcode, argument, _) in enumerate(pickletools.genops(stream)):
+            if number > _MAX_OPCODES or len(stack) > _MAX_DEPTH:
+                raise InputError(subject, "is a pickle of more instructions than any model's", _FIX)
+            if opcode.name == "STOP":
+                if stack[-1] is _MARK:
+                    raise ValueError("it ends inside of a value")  # noqa: TRY301
+                return Pickle(value=stack[-1], globals=tuple(names), end=stream.tell())
+            _step(opcode.name, argument, stack, memo, names)
+    except (ValueError, IndexError, KeyError, TypeError, AttributeError, RecursionError, MemoryError) as error:
+        raise InputError(subject, f"is a damaged pickle: {error}", _FIX) from error
+    raise InputError(subject, "is a pickle that ends early", _FIX)
+
+
+def _step(name: str, argument: Any, stack: list[Any], memo: dict[int, object], names: dict[str, None]) -> None:
+    """Do what one instruction does to the stack."""
+    if name in _WITH_VALUE:
+        stack.append(argument)
+    elif name in _CONSTANTS:
+        stack.append(_CONSTANTS[name])
+    elif name in _TO_MEMO:
+        memo[len(memo) if name == "MEMOIZE" else int(argument)] = stack[-1]
+    elif name in ("GET", "BINGET", "LONG_BINGET"):
+        stack.append(memo[int(argument)])
+    elif name in ("GLOBAL", "STACK_GLOBAL", "EXT1", "EXT2", "EXT4"):
+        stack.append(_global(name, argument, stack, names))
+    elif name in ("PROTO", "FRAME", "READONLY_BUFFER"):
+        return
+    else:
+        _ON_STACK[name](stack) if name != "PERSID" else stack.append(Persistent(argument))
+
+
+_TO_MEMO: Final = frozenset(("PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE"))
+
+
+def _global(name: str, argument: Any, stack: list[Any], names: dict[str, None]) -> GlobalName:
+    if name == "STACK_GLOBAL":
+        attribute, module = stack.pop(), stack.pop()
+        text = f"{module}.{attribute}"
+    else:
+        text = ".".join(str(argument).split(" ", 1)) if name == "GLOBAL" else f"copyreg extension {argument}"
+    names[text] = None
+    return GlobalName(text)
+
+
+def _marked(stack: list[Any]) -> list[Any]:
+    """What is on the stack above the last mark, which is taken off with it."""
+    position = len(stack) - 1
+    while stack[position] is not _MARK:
+        position -= 1
+        if position < 0:
+            raise ValueError("there is no mark")
+    items = stack[position + 1 :]
+    del stack[position:]
+    return items
+
+
+def _tuple(size: int) -> Any:
+    def build(stack: list[Any]) -> None:
+        items = tuple(stack[len(stack) - size :])
+        if len(items) != size:
+            raise ValueError("the stack is too short")
+        del stack[len(stack) - size :]
+        stack.append(items)
+
+    return build
+
+
+def _appends(stack: list[Any]) -> None:
+    items = _marked(stack)
+    if isinstance(stack[-1], list):
+        stack[-1] += items
+    elif isinstance(stack[-1], Called):
+        stack[-1].state.append(items)
+
+
+def _append(stack: list[Any]) -> None:
+    item = stack.pop()
+    if isinstance(stack[-1], list):
+        stack[-1].append(item)
+    elif isinstance(stack[-1], Called):
+        stack[-1].state.append([item])
+
+
+class Pairs(list[tuple[object, object]]):
+    """A dictionary, as the pairs that are put in: keys need not be hashable here."""
+
+
+def _pairs(items: Sequence[object]) -> Iterator[tuple[object, object]]:
+    return zip(items[::2], items[1::2], strict=True)
+
+
+def _put(target: object, pairs: list[tuple[object, object]]) -> None:
+    if isinstance(target, Pairs):
+        target += pairs
+    elif isinstance(target, Called):
+        target.state.append(Pairs(pairs))
+
+
+def _set_items(stack: list[Any]) -> None:
+    items = _marked(stack)
+    _put(stack[-1], list(_pairs(items)))
+
+
+def _set_item(stack: list[Any]) -> None:
+    value, key = stack.pop(), stack.pop()
+    _put(stack[-1], [(key, value)])
+
+
+def _call(stack: list[Any]) -> None:
+    arguments, function = stack.pop(), stack.pop()
+    stack.append(Called(function, arguments, []))
+
+
+def _call_with_names(stack: list[Any]) -> None:
+    names, arguments, function = stack.pop(), stack.pop(), stack.pop()
+    stack.append(Called(function, (arguments, names), []))
+
+
+def _instance(stack: list[Any]) -> None:
+    items = _marked(stack)
+    stack.append(Called(items[0] if items else None, tuple(items[1:]), []))
+
+
+def _build(stack: list[Any]) -> None:
+    state = stack.pop()
+    if isinstance(stack[-1], Called):
+        stack[-1].state.append(state)
+
+
+def _persistent(stack: list[Any]) -> None:
+    stack.append(Persistent(stack.pop()))
+
+
+_ON_STACK: Final = {
+    "MARK": lambda stack: stack.append(_MARK),
+    "POP": list.pop,
+    "POP_MARK": _marked,
+    "DUP": lambda stack: stack.append(stack[-1]),
+    "EMPTY_TUPLE": lambda stack: stack.append(()),
+    "TUPLE": lambda stack: stack.append(tuple(_marked(stack))),
+    "TUPLE1": _tuple(1),
+    "TUPLE2": _tuple(2),
+    "TUPLE3": _tuple(3),
+    "EMPTY_LIST": lambda stack: stack.append([]),
+    "LIST": lambda stack: stack.append(_marked(stack)),
+    "APPEND": _append,
+    "APPENDS": _appends,
+    "EMPTY_DICT": lambda stack: stack.append(Pairs()),
+    "DICT": lambda stack: stack.append(Pairs(_pairs(_marked(stack)))),
+    "SETITEM": _set_item,
+    "SETITEMS": _set_items,
+    "EMPTY_SET": lambda stack: stack.append([]),
+    "ADDITEMS": _appends,
+    "FROZENSET": lambda stack: stack.append(tuple(_marked(stack))),
+    "REDUCE": _call,
+    "NEWOBJ": _call,
+    "NEWOBJ_EX": _call_with_names,
+    "INST": _instance,
+    "OBJ": _instance,
+    "BUILD": _build,
+    "BINPERSID": _persistent,
+    "NEXT_BUFFER": lambda stack: stack.append(b""),
+}

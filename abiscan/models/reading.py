@@ -1,0 +1,313 @@
+"""From a model's file to what is known of it."""
+
+from __future__ import annotations
+
+import json
+import posixpath
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from abiscan.errors import InputError
+from abiscan.inputs import disk
+from abiscan.inputs.files import unreadable
+from abiscan.inputs.model_archive import PICKLE_MAGIC, ModelArchive
+from abiscan.models import exported, torchscript
+from abiscan.models.model import Layout, ModelFormat, OperatorCall, SavedModel
+from abiscan.models.opcodes import Called, GlobalName, Persistent, Pickle, read_pickle
+
+_FIX: Final = "pass a file of torch.jit.save, torch.export.save, torch.save or aoti_compile_and_package"
+_DAMAGED: Final = "save the model again: members that belong to it are missing"
+_AOTI: Final = "data/aotinductor/"
+_LEGACY_READ: Final = 64 << 20
+_MAX_METADATA: Final = 1 << 20
+_SIZES: Final = {
+    **dict.fromkeys(("DoubleStorage", "LongStorage", "ComplexFloatStorage"), 8),
+    **dict.fromkeys(("FloatStorage", "IntStorage"), 4),
+    **dict.fromkeys(("HalfStorage", "BFloat16Storage", "ShortStorage"), 2),
+    **dict.fromkeys(("CharStorage", "ByteStorage", "BoolStorage", "UntypedStorage"), 1),
+    "ComplexDoubleStorage": 16,
+}
+"""The bytes of an element of each storage; of an untyped one, the number of elements is that of bytes."""
+
+
+def read_model(path: Path) -> SavedModel:
+    """Read a saved model.
+
+    :raises InputError: it is none, is damaged, or incomplete
+    """
+    try:
+        with disk.opened(path) as stream:
+            head = stream.read(len(PICKLE_MAGIC))
+            if head == PICKLE_MAGIC:
+                return _legacy(head + stream.read(_LEGACY_READ), str(path))
+    except OSError as error:
+        raise unreadable(path, error) from error
+    return read_archive(ModelArchive(path))
+
+
+def read_archive(archive: ModelArchive) -> SavedModel:
+    """Read the archive of a saved model.
+
+    :raises InputError: as for ``read_model``
+    """
+    names = tuple(archive.sizes)
+    root = _root(names)
+    inside = {name.removeprefix(root): name for name in names if name.startswith(root)}
+    rooted = bool(root)
+    if any(name.startswith(_AOTI) for name in inside):
+        model = _aoti(archive, inside)
+    elif "archive_format" in inside or "serialized_exported_program.json" in inside:
+        model = _exported(archive, inside)
+    elif any(name.startswith("code/") for name in inside) and "constants.pkl" in inside:
+        model = _torchscript(archive, inside)
+    elif "data.pkl" in inside and "version" in inside:
+        model = _saved(archive, inside)
+    else:
+        raise InputError(str(archive.path), "is a zip archive, and not one of a model that torch saves", _FIX)
+    from msgspec.structs import replace
+
+    return replace(model, members=names, root=root.rstrip("/") if rooted else "")
+
+
+def _root(names: Sequence[str]) -> str:
+    """The folder that all members are below, as PyTorch's archives have one; empty if there is none."""
+    first = {name.partition("/")[0] for name in names}
+    root = f"{next(iter(first))}/" if len(first) == 1 and all("/" in name for name in names) else ""
+    return "" if root in ("data/", "code/") else root
+
+
+def _number(archive: ModelArchive, inside: dict[str, str], *names: str) -> int | None:
+    """The number in the first of some members that there is."""
+    for name in names:
+        if name in inside:
+            text = archive.head(inside[name], 16).decode("ascii", "replace").strip()
+            if not text.isdecimal():
+                raise InputError(f"{archive.path}!{inside[name]}", f"is no version: {text!r}", _DAMAGED)
+            return int(text)
+    return None
+
+
+def _aoti(archive: ModelArchive, inside: dict[str, str]) -> SavedModel:
+    own = [name for name in inside if name.startswith(_AOTI)]
+    models = tuple(dict.fromkeys(name.removeprefix(_AOTI).partition("/")[0] for name in own))
+    metadata: dict[str, str] = {}
+    operators: list[OperatorCall] = []
+    gaps: list[str] = []
+    for name in own:
+        if name.endswith("_metadata.json"):
+            metadata = {**_metadata(archive, inside[name]), **metadata}
+    for model in models:
+        files = [name for name in own if name.startswith(f"{_AOTI}{model}/")]
+        libraries = [name for name in files if name.endswith(".so")]
+        for library in libraries:
+            nodes = f"{library.removesuffix('.so')}.json"
+            if nodes in inside:
+                operators += _external_calls(archive, inside[nodes])
+        if not libraries:
+            gaps.append(f"{model}: torch compiles its C++ code when it loads it, which is not done here")
+    return SavedModel(
+        format=ModelFormat.AOTI,
+        layout=Layout.ROOTED if "archive_format" in inside else Layout.FLAT,
+        file_version=_number(archive, inside, ".data/version"),
+        archive_version=_text(archive, inside, "archive_version"),
+        models=models,
+        operators=tuple(operators),
+        metadata=metadata,
+        devices=tuple(filter(None, [metadata.get("AOTI_DEVICE_KEY")])),
+        gaps=tuple(gaps),
+    )
+
+
+def _text(archive: ModelArchive, inside: dict[str, str], name: str) -> str | None:
+    return archive.head(inside[name], 64).decode("utf-8", "replace").strip() if name in inside else None
+
+
+def _metadata(archive: ModelArchive, name: str) -> dict[str, str]:
+    subject = f"{archive.path}!{name}"
+    try:
+        document = json.loads(archive.head(name, _MAX_METADATA))
+    except (ValueError, RecursionError) as error:
+        raise InputError(subject, f"is not JSON: {error}", _DAMAGED) from error
+    if not isinstance(document, dict):
+        raise InputError(subject, "is not the metadata of a model", _DAMAGED)
+    return {key: value for key, value in document.items() if isinstance(value, str)}
+
+
+def _external_calls(archive: ModelArchive, name: str) -> Iterator[OperatorCall]:
+    """The operators that the library calls by name: those without a function in the C shim."""
+    graph = json.loads(archive.content(name) or b"{}")
+    for node in graph.get("nodes", ()) if isinstance(graph, dict) else ():
+        inner = node.get("node") if isinstance(node, dict) else None
+        target = inner.get("target") if isinstance(inner, dict) else None
+        if isinstance(target, str):
+            operator, _, overload = target.removeprefix("torch.ops.").partition(".")
+            if "::" not in operator and overload:  # torch.ops.aten.name.overload
+                operator, _, overload = f"{operator}::{overload}".partition(".")
+            yield OperatorCall(
+                operator=operator, overload="" if overload == "default" else overload, positional=None, at=name
+            )
+
+
+def _exported(archive: ModelArchive, inside: dict[str, str]) -> SavedModel:
+    flat = "archive_format" not in inside
+    graphs = [name for name in inside if _is_graph(name, flat=flat)]
+    if not graphs:
+        raise InputError(str(archive.path), "has no graph: models/NAME.json is missing", _DAMAGED)
+    read = [exported.read_graph(archive.content(inside[name]), f"{archive.path}!{name}", name) for name in graphs]
+    if flat:
+        _require(archive, inside, ("version",))
+        schema = exported.schema_version(archive.head(inside["version"], 64))
+    else:
+        schema = read[0].schema
+        _check_weights(archive, inside)
+    of_higher = dict.fromkeys(name for graph in read for name in graph.higher_order)
+    return SavedModel(
+        format=ModelFormat.EXPORT,
+        layout=Layout.FLAT if flat else Layout.ROOTED,
+        file_version=None if flat else _number(archive, inside, ".data/version"),
+        schema=schema,
+        archive_version=_text(archive, inside, "archive_version"),
+        models=tuple(posixpath.basename(name).removesuffix(".json") for name in graphs) if not flat else ("model",),
+        operators=tuple(call for graph in read for call in graph.operators),
+        classes=tuple(dict.fromkeys(name for graph in read for name in graph.classes)),
+        devices=tuple(dict.fromkeys(name for graph in read for name in graph.devices)),
+        saved_by=next((graph.torch_version for graph in read if graph.torch_version), None),
+        gaps=tuple(f"what {name} does with its functions is not followed" for name in of_higher),
+    )
+
+
+def _is_graph(name: str, *, flat: bool) -> bool:
+    if flat:
+        return name == "serialized_exported_program.json"
+    return name.startswith("models/") and name.endswith(".json") and name.count("/") == 1
+
+
+def _require(archive: ModelArchive, inside: dict[str, str], names: Sequence[str]) -> None:
+    for name in names:
+        if name not in inside:
+            raise InputError(f"{archive.path}!{name}", "is missing", _DAMAGED)
+
+
+def _check_weights(archive: ModelArchive, inside: dict[str, str]) -> None:
+    """Compare the members with what the configurations of weights and constants list.
+
+    :raises InputError: one is missing
+    """
+    for name, folder in tuple((name, posixpath.dirname(name)) for name in inside if name.endswith("s_config.json")):
+        if folder not in ("data/weights", "data/constants"):
+            continue
+        document = _config(archive, inside[name])
+        for entry in document.values():
+            file = entry.get("path_name") if isinstance(entry, dict) else None
+            if isinstance(file, str) and f"{folder}/{file}" not in inside:
+                raise InputError(f"{archive.path}!{folder}/{file}", "is missing, and listed by the model", _DAMAGED)
+
+
+def _config(archive: ModelArchive, name: str) -> dict[str, object]:
+    try:
+        document = json.loads(archive.content(name))
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{archive.path}!{name}", f"is not JSON: {error}", _DAMAGED) from error
+    config = document.get("config") if isinstance(document, dict) else None
+    return config if isinstance(config, dict) else {}
+
+
+def _torchscript(archive: ModelArchive, inside: dict[str, str]) -> SavedModel:
+    _require(archive, inside, ("data.pkl",))
+    calls: list[OperatorCall] = []
+    classes: dict[str, None] = {}
+    gaps: list[str] = []
+    for name, member in inside.items():
+        if name.startswith("code/") and name.endswith(".py"):
+            source = archive.content(member).decode("utf-8", "replace")
+            of_file, parsed = torchscript.calls_in(source, name)
+            calls += of_file
+            classes |= dict.fromkeys(torchscript.classes_in(source))
+            if not parsed:
+                gaps.append(f"{name} does not parse: the arguments of the calls in it are not known")
+    pickles = [_pickle(archive, inside[name]) for name in ("data.pkl", "constants.pkl")]
+    for pickle in pickles:
+        _check_storages(archive, inside, pickle)
+    names = tuple(dict.fromkeys(name for pickle in pickles for name in pickle.globals))
+    bytecode = None
+    if "bytecode.pkl" in inside:
+        built = _pickle(archive, inside["bytecode.pkl"]).value
+        if isinstance(built, tuple) and built and isinstance(built[0], int):
+            bytecode = built[0]
+        calls += torchscript.mobile_calls(built, "bytecode.pkl")
+    return SavedModel(
+        format=ModelFormat.TORCHSCRIPT,
+        layout=Layout.MOBILE if "bytecode.pkl" in inside else Layout.TORCHSCRIPT,
+        file_version=_number(archive, inside, ".data/version", "version"),
+        bytecode_version=bytecode,
+        operators=tuple(calls),
+        classes=tuple(classes),
+        globals=names,
+        devices=_devices(pickles),
+        gaps=tuple(gaps),
+    )
+
+
+def _pickle(archive: ModelArchive, name: str) -> Pickle:
+    return read_pickle(archive.content(name), f"{archive.path}!{name}")
+
+
+def _storages(pickle: Pickle) -> Iterator[tuple[object, ...]]:
+    """The descriptions of the storages in a pickle: ``("storage", class, key, device, size)``."""
+    waiting, seen = [pickle.value], set[int]()
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, Persistent):
+            if isinstance(item.description, tuple) and len(item.description) >= 5 and item.description[0] == "storage":
+                yield item.description
+        elif isinstance(item, Called | tuple | list) and id(item) not in seen:
+            seen.add(id(item))
+            waiting += (item.function, item.arguments, item.state) if isinstance(item, Called) else item
+
+
+def _devices(pickles: Sequence[Pickle]) -> tuple[str, ...]:
+    devices = (description[3] for pickle in pickles for description in _storages(pickle))
+    return tuple(dict.fromkeys(name for name in devices if isinstance(name, str)))
+
+
+def _check_storages(archive: ModelArchive, inside: dict[str, str], pickle: Pickle) -> None:
+    """Compare the members that hold the storages with what the pickle says of them.
+
+    :raises InputError: one is missing, or too short
+    """
+    for _, kind, key, _, size, *_ in _storages(pickle):
+        places = (f"data/{key}", f"tensors/{key}", f"constants/{key}", str(key))
+        place = next((place for place in places if place in inside), None)
+        if place is None:
+            raise InputError(f"{archive.path}!data/{key}", "is missing, and the model has a tensor in it", _DAMAGED)
+        element = _SIZES.get(kind.name.rpartition(".")[2]) if isinstance(kind, GlobalName) else None
+        if element and isinstance(size, int) and archive.sizes[inside[place]] < size * element:
+            problem = f"has {archive.sizes[inside[place]]} bytes, and the model has {size * element} in it"
+            raise InputError(f"{archive.path}!{inside[place]}", problem, _DAMAGED)
+
+
+def _saved(archive: ModelArchive, inside: dict[str, str]) -> SavedModel:
+    pickle = _pickle(archive, inside["data.pkl"])
+    _check_storages(archive, inside, pickle)
+    return SavedModel(
+        format=ModelFormat.PICKLE,
+        layout=Layout.ZIP,
+        file_version=_number(archive, inside, ".data/version", "version"),
+        globals=pickle.globals,
+        devices=_devices([pickle]),
+    )
+
+
+def _legacy(data: bytes, subject: str) -> SavedModel:
+    """Read the pickles one after the other: a magic number, a version, the system, the object, the storages' keys."""
+    position, names = 0, dict[str, None]()
+    pickles: list[Pickle] = []
+    for _ in range(5):
+        pickle = read_pickle(data, subject, position)
+        position = pickle.end
+        names |= dict.fromkeys(pickle.globals)
+        pickles.append(pickle)
+    return SavedModel(
+        format=ModelFormat.PICKLE, layout=Layout.LEGACY, globals=tuple(names), devices=_devices(pickles[3:4])
+    )

@@ -1,0 +1,1220 @@
+"""Whether the body of a module does nothing that matters: judged by the forms in its skeleton.
+
+A body is passed over only if each of its statements has one of the forms here, which neither load a library nor raise:
+definitions, names for what is imported, texts and numbers, calls of code of other packages, and calls of functions of
+the package that do no more than that. Every other body is run.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, Protocol
+
+from msgspec import Struct, field
+
+from abiscan.python.dynamic_names import absolute
+from abiscan.python.nodes import children, walk
+
+_DEPTH: Final = 4
+_STEPS: Final = 12
+_BUILTINS: Final = frozenset(dir(builtins))
+_OF_MODULES: Final = frozenset({"__name__", "__file__", "__doc__", "__package__", "__spec__", "__loader__", "__path__"})
+_MAKE_PLAIN: Final = {
+    "dict": "dict", "list": "list", "set": "set", "tuple": "tuple", "frozenset": "set", "str": "text", "bool": "number",
+    "object": "object", "property": "object", "staticmethod": "object", "classmethod": "object", "len": "number",
+    "isinstance": "number", "callable": "number", "hasattr": "number", "print": "none", "range": "items",
+    "enumerate": "pairs", "zip": "items", "id": "number",
+}  # fmt: skip
+"""Built-in functions that are harmless for plain values, and what they give."""
+_NO_BASES: Final = frozenset({"bool", "range", "slice", "memoryview", "NotImplemented", "Ellipsis"})
+_ACTING_BUILTINS: Final = frozenset({
+    "compile", "eval", "exec", "exit", "globals", "input", "locals", "next", "open", "quit", "setattr", "vars",
+    "__import__",
+})  # fmt: skip
+_METHODS: Final = frozenset({
+    "add", "append", "copy", "endswith", "extend", "get", "items", "join", "keys", "lower", "lstrip", "replace",
+    "rstrip", "setdefault", "split", "splitlines", "startswith", "strip", "title", "update", "upper", "values",
+})  # fmt: skip
+"""Methods of texts and containers that raise nothing."""
+_CALLING: Final = frozenset({
+    "asyncio", "bisect", "collections", "concurrent", "contextlib", "copy", "heapq", "itertools", "operator",
+    "threading", "timeit", "types", "weakref",
+})  # fmt: skip
+"""Modules whose functions call those that they are given."""
+_DECIDING: Final = ("os.environ[", "sys.modules", "sys.meta_path", "sys.path", "importlib", "runpy", "json.", "ast.",
+                    "struct.", "functools.reduce", "functools.singledispatch", "warnings.simplefilter",
+                    "warnings.filterwarnings", "os._exit", "sys.exit")  # fmt: skip
+"""Of other packages, what may raise here, or changes what other code does."""
+
+
+_OF_MEMBERS: Final = ("__init__", "__new__", "_generate_next_value_", "_missing_", "__set_name__")
+"""What an enumeration calls as it makes its members."""
+
+
+class Code(Protocol):
+    """A package's code, as far as it is asked here."""
+
+    @property
+    def risky(self) -> frozenset[bytes]:
+        """The functions, by bare name, that load or register something."""
+        ...
+
+    @property
+    def acting(self) -> frozenset[str]:
+        """The functions and methods, by bare name, whose own code loads or registers something, or calls such."""
+        ...
+
+    def skeleton(self, path: str) -> ast.Module | None:
+        """A source without the bodies of functions."""
+        ...
+
+    def function(self, path: str, names: tuple[str, ...]) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+        """A function or method of a source, with its body."""
+        ...
+
+    def acts(self, node: ast.AST) -> bool:
+        """Whether code loads or registers something, or imports a module of the package."""
+        ...
+
+    def module_file(self, name: str) -> tuple[str | None, bool]:
+        """The source of a module, None if there is none, and whether the package has such a module."""
+        ...
+
+
+class _Acts(Exception):  # noqa: N818 - it ends a look, it is no error
+    """A body has a form that may matter."""
+
+
+class _Foreign(Struct, frozen=True):
+    """Something of another package, or that it made; its name as far as it is known."""
+
+    name: str = ""
+
+
+class _Plain(Struct, frozen=True):
+    """A text, a number or a container of such."""
+
+    kind: str
+
+
+class _Builtin(Struct, frozen=True):
+    name: str
+
+
+class _Method(Struct, frozen=True):
+    """A harmless method of a plain value."""
+
+
+class _Module(Struct, frozen=True):
+    """A module of the package."""
+
+    name: str
+
+
+class _Defined(Struct, frozen=True):
+    """A function or a class of the package; the path to it inside its file."""
+
+    file: str
+    path: tuple[str, ...]
+    node: Any
+
+
+class _Object(Struct, frozen=True):
+    """What code of the package made; of which class, if that is known."""
+
+    cls: _Defined | None = None
+
+
+_Value = _Foreign | _Plain | _Builtin | _Method | _Module | _Defined | _Object
+FOREIGN: Final = _Foreign()
+_OBJECTS: Final = _Plain("objects")
+"""A container with objects of the package."""
+
+
+class _Names(Struct, kw_only=True):
+    """What a module binds, by name: an import (module, name), or the node that binds it."""
+
+    package: str
+    imports: dict[str, tuple[str, str | None]] = field(default_factory=dict)
+    nodes: dict[str, ast.AST] = field(default_factory=dict)
+    stars: list[str] = field(default_factory=list)
+
+
+class BodyJudge:
+    """Judges the bodies of a package's modules."""
+
+    def __init__(self, code: Code) -> None:
+        self._code = code
+        self._names: dict[str, _Names | None] = {}
+        self._quiet: dict[tuple[str, tuple[str, ...], bool], bool] = {}
+
+    def is_harmless(self, file: str) -> bool:
+        """Whether running the body of a module neither loads nor raises anything, nor changes what others do."""
+        tree = self._code.skeleton(file)
+        if tree is None:
+            return False
+        try:
+            _Body(self, file).run(tree.body)
+        except (_Acts, RecursionError):
+            return False
+        return True
+
+    # ---- names of other modules
+
+    def names(self, file: str) -> _Names | None:
+        """What a module binds, None if that cannot be told."""
+        if file not in self._names:
+            tree = self._code.skeleton(file)
+            self._names[file] = None if tree is None else _names_in(tree, package_of(file))
+        return self._names[file]
+
+    def member(self, module: str, name: str, depth: int = _STEPS) -> _Value | None:
+        """What a name of a module of the package, or of another one, stands for; None if it has none."""
+        file, is_own = self._code.module_file(module)
+        if not is_own:
+            return _Foreign(f"{module}.{name}")
+        if self._code.module_file(f"{module}.{name}")[1]:
+            return _Module(f"{module}.{name}")
+        if file is None:  # a folder
+            return None
+        if not file.endswith(".py"):
+            return FOREIGN
+        names = self.names(file)
+        if names is None or depth < 0:
+            return None
+        return self.in_file(file, names, name, depth)
+
+    def in_file(self, file: str, names: _Names, name: str, depth: int = _STEPS) -> _Value | None:
+        """What a name stands for in a file, None if nothing there binds it."""
+        if name in names.imports:
+            module, taken = names.imports[name]
+            return self.module(module) if taken is None else self.member(module, taken, depth - 1)
+        node = names.nodes.get(name)
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
+            return self._as_decorated(_Defined(file, (name,), node), names)
+        if node is not None:
+            return _value_of(node)
+        for star in names.stars:
+            there = self.member(star, name, depth - 1) if depth > 0 else None
+            if there is not None:
+                return there
+        return FOREIGN if name in _OF_MODULES else None
+
+    def _as_decorated(self, defined: _Defined, names: _Names) -> _Value:
+        """A function or class, unless a decorator of the package may put something else in its place."""
+        for node in getattr(defined.node, "decorator_list", ()):
+            decorator = self._root(node, defined.file, names)
+            if isinstance(decorator, (_Foreign, _Builtin)):
+                continue
+            if not isinstance(defined.node, ast.ClassDef) or not isinstance(decorator, _Defined):
+                return _Object()
+            if isinstance(decorator.node, ast.ClassDef) or not self.is_quiet(decorator):
+                return _Object()
+        return defined
+
+    def makes_no_descriptor(self, call: ast.Call, cls: _Defined) -> bool:
+        """Whether what a call in the body of a class gives is surely itself where it is taken from the class."""
+        names = self.names(cls.file)
+        made = None if names is None else self._root(call.func, cls.file, names)
+        if isinstance(made, _Defined):
+            classes = self.lineage(made) if isinstance(made.node, ast.ClassDef) else None
+            return classes is not None and self.method(classes, "__get__") is None
+        return isinstance(made, (_Foreign, _Builtin))
+
+    def _root(self, node: ast.expr, file: str, names: _Names) -> _Value | None:
+        plain = node.func if isinstance(node, ast.Call) else node
+        value = self._named(plain, file, names)
+        while value is None and isinstance(plain, (ast.Attribute, ast.Call)):
+            plain = plain.func if isinstance(plain, ast.Call) else plain.value
+            owner = self._named(plain, file, names)
+            value = owner if isinstance(owner, (_Foreign, _Builtin)) else None
+        return value
+
+    def module(self, name: str) -> _Value:
+        """A module."""
+        return _Module(name) if self._code.module_file(name)[1] else _Foreign(name)
+
+    def public(self, module: str, depth: int = _STEPS) -> dict[str, _Value] | None:
+        """The names that ``import *`` takes from a module, None if they are not known."""
+        file, is_own = self._code.module_file(module)
+        names = self.names(file) if is_own and file is not None and file.endswith(".py") else None
+        if names is None or file is None or depth < 0:
+            return None
+        found: dict[str, _Value] = {}
+        for star in names.stars:
+            of_star = self.public(star, depth - 1)
+            if of_star is None:
+                return None
+            found |= of_star
+        for name in (*names.imports, *names.nodes):
+            found[name] = self.in_file(file, names, name) or FOREIGN
+        return found
+
+    # ---- functions and classes
+
+    def is_quiet(self, defined: _Defined, *, made: bool = False, depth: int = _DEPTH) -> bool:
+        """Whether calling a function does nothing that matters.
+
+        :param made: whether what it returns is called, too
+        """
+        key = defined.file, defined.path, made
+        if key not in self._quiet:
+            self._quiet[key] = True  # for those that call each other
+            self._quiet[key] = depth > 0 and self._is_quiet(defined, made, depth)
+        return self._quiet[key]
+
+    def _is_quiet(self, defined: _Defined, made: bool, depth: int) -> bool:  # noqa: FBT001
+        names = self.names(defined.file)
+        is_lambda = isinstance(defined.node, ast.Lambda)
+        node = defined.node if is_lambda else self._code.function(defined.file, defined.path)
+        if names is None or not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            return False
+        if isinstance(node, ast.AsyncFunctionDef) or _yields(node):
+            return True
+        return not self._code.acts(node) and not self._acts_in(node, defined.file, names, made, depth)
+
+    def _acts_in(self, function: Any, file: str, names: _Names, made: bool, depth: int) -> bool:  # noqa: FBT001
+        body = function.body if isinstance(function.body, list) else [function.body]
+        if _may_be_unbound(function) or (getattr(function, "name", "") == "__init__" and _returns(body)):
+            return True
+        inside = {node.name: node for node in body if isinstance(node, ast.FunctionDef)}
+        for node in _executed(body):
+            if isinstance(node, (ast.Raise, ast.Assert, ast.Await, ast.Delete)):
+                return True
+            if isinstance(node, (ast.With, ast.AsyncWith)) and not self._enters_foreign(file, names, node):
+                return True
+            if not isinstance(node, ast.Call):
+                continue
+            name = getattr(node.func, "id", None)
+            if isinstance(node.func, ast.Attribute):
+                if node.func.attr in self._code.acting:
+                    return True
+            elif name is None or name in _ACTING_BUILTINS:
+                return True
+            elif name in inside:
+                if self._acts_in(inside[name], file, names, False, depth - 1):  # noqa: FBT003
+                    return True
+            elif not self._may_call(file, names, name, depth):
+                return True
+        return made and any(self._acts_in(one, file, names, False, depth - 1) for one in inside.values())  # noqa: FBT003
+
+    def _enters_foreign(self, file: str, names: _Names, node: ast.With | ast.AsyncWith) -> bool:
+        made = (getattr(item.context_expr, "func", item.context_expr) for item in node.items)
+        return all(isinstance(self._named(manager, file, names), (_Foreign, _Builtin)) for manager in made)
+
+    def _may_call(self, file: str, names: _Names, name: str, depth: int) -> bool:
+        value = self.in_file(file, names, name)
+        if isinstance(value, _Defined):
+            if isinstance(value.node, ast.ClassDef):
+                return self.makes_quietly(value, depth=depth - 1)
+            return self.is_quiet(value, depth=depth - 1)
+        return isinstance(value, _Foreign) or (value is None and name in _BUILTINS)
+
+    def bases(self, defined: _Defined) -> Iterator[_Value | None]:
+        """What a class derives from."""
+        names = self.names(defined.file)
+        for base in defined.node.bases:
+            plain = base.value if isinstance(base, ast.Subscript) else base
+            yield None if names is None else self._named(plain, defined.file, names)
+
+    def _named(self, node: ast.expr, file: str, names: _Names) -> _Value | None:
+        if isinstance(node, ast.Name):
+            value = self.in_file(file, names, node.id)
+            return _Builtin(node.id) if value is None and node.id in _BUILTINS else value
+        if isinstance(node, ast.Attribute):
+            owner = self._named(node.value, file, names)
+            if isinstance(owner, _Module):
+                return self.member(owner.name, node.attr)
+            return FOREIGN if isinstance(owner, _Foreign) else None
+        return None
+
+    def lineage(self, defined: _Defined, depth: int = _STEPS) -> list[_Defined] | None:
+        """A class and those of the package that it derives from; None if not all are known."""
+        classes = [defined]
+        for base in self.bases(defined):
+            if base is None or isinstance(base, (_Object, _Plain, _Module)) or depth < 0:
+                return None
+            if isinstance(base, _Defined):
+                further = self.lineage(base, depth - 1) if isinstance(base.node, ast.ClassDef) else None
+                if further is None:
+                    return None
+                classes += further
+        return classes
+
+    def has_foreign_base(self, classes: Iterable[_Defined]) -> bool:
+        """Whether one of some classes derives from one of another package."""
+        return any(isinstance(base, _Foreign) for cls in classes for base in self.bases(cls))
+
+    def method(self, classes: Sequence[_Defined], name: str) -> _Defined | None:
+        """The method of that name, of the first class that has one."""
+        for cls in classes:
+            for node in cls.node.body:
+                if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == name:
+                    return _Defined(cls.file, (*cls.path, name), node)
+        return None
+
+    def metaclasses(self, classes: Iterable[_Defined]) -> Iterator[_Value | None]:
+        """The metaclasses that some classes name."""
+        for cls in classes:
+            names = self.names(cls.file)
+            for keyword in cls.node.keywords:
+                if keyword.arg == "metaclass":
+                    yield None if names is None else self._named(keyword.value, cls.file, names)
+
+    def derives_quietly(self, defined: _Defined) -> bool:
+        """Whether nothing that matters runs as a class is derived from one."""
+        classes = self.lineage(defined)
+        if classes is None:
+            return False
+        hooks = [self.method(classes, "__init_subclass__")]
+        quiet = all(map(self.is_quiet_metaclass, self.metaclasses(classes)))
+        return quiet and all(hook is None or self.is_quiet(hook) for hook in hooks)
+
+    def is_quiet_metaclass(self, value: _Value | None) -> bool:
+        """Whether nothing that matters runs as a class of a metaclass is made."""
+        classes = self._metaclass(value)
+        if classes is None:
+            return False
+        hooks = (self.method(classes, name) for name in ("__new__", "__init__", "__prepare__", "__setattr__"))
+        return all(hook is None or self.is_quiet(hook) for hook in hooks)
+
+    def _metaclass(self, value: _Value | None) -> list[_Defined] | None:
+        if isinstance(value, (_Foreign, _Builtin)):
+            return []
+        return self.lineage(value) if isinstance(value, _Defined) and isinstance(value.node, ast.ClassDef) else None
+
+    def is_risky(self, function: str) -> bool:
+        """Whether a function of that name loads or registers something."""
+        return function.encode() in self._code.risky
+
+    @functools.cached_property
+    def decisions_act(self) -> bool:
+        """Whether asking an object of the package whether it is true may load something."""
+        return not self._code.acting.isdisjoint({"__bool__", "__len__"})
+
+    def may_act(self, value: _Object) -> bool:
+        """Whether a method of an object may load or register something."""
+        classes = None if value.cls is None else self.lineage(value.cls)
+        return classes is None or any(
+            isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name in self._code.acting
+            for cls in classes
+            for node in cls.node.body
+        )
+
+    def makes_quietly(self, defined: _Defined, call: ast.Call | None = None, *, depth: int = _DEPTH) -> bool:
+        """Whether making an object of a class does nothing that matters.
+
+        :param call: the call, whose arguments must fit
+        """
+        classes = self.lineage(defined)
+        if classes is None or depth < 0 or _is_abstract(classes):
+            return False
+        if any(above is None or above for above in map(self._metaclass, self.metaclasses(classes))):
+            return False
+        methods = [self.method(classes, name) for name in ("__new__", "__init__", "__post_init__")]
+        if call is not None and not self._fits_class(classes, methods, call):
+            return False
+        return all(method is None or self.is_quiet(method, depth=depth - 1) for method in methods)
+
+    def _fits_class(self, classes: Sequence[_Defined], methods: list[_Defined | None], call: ast.Call) -> bool:
+        given = next((method for method in methods[:2] if method is not None), None)
+        if given is not None:
+            return self.fits(given, call, 1)
+        if self.has_foreign_base(classes):
+            return True
+        if any(map(_is_dataclass, classes)):
+            return len(classes) == 1 and _fits_fields(classes[0].node, call)
+        return not call.args and not call.keywords
+
+    def fits(self, defined: _Defined, call: ast.Call, bound: int) -> bool:
+        """Whether the arguments of a call are such as a function takes."""
+        is_lambda = isinstance(defined.node, ast.Lambda)
+        node = defined.node if is_lambda else self._code.function(defined.file, defined.path)
+        return _fits(getattr(node, "args", None), call, bound)
+
+
+class _Body:
+    """One look at the body of a module, in the order of its statements."""
+
+    def __init__(self, judge: BodyJudge, file: str) -> None:
+        self.judge, self.file = judge, file
+        self.package = package_of(file)
+        self.scopes: list[dict[str, _Value]] = [{}]
+        self.path: tuple[str, ...] = ()
+        self.is_open = False
+        """Whether names may be bound that are not known."""
+
+    # ---- statements
+
+    def run(self, body: Iterable[ast.stmt]) -> None:
+        """Look at statements; raise ``_Acts`` at one that may matter."""
+        for node in body:
+            method = _STATEMENTS.get(type(node))
+            if method is None:
+                raise _Acts
+            method(self, node)
+
+    def bind(self, name: str, value: _Value) -> None:
+        """A name stands for a value from now on."""
+        self.scopes[-1][name] = value
+
+    def _nothing(self, node: ast.stmt) -> None:
+        """It does nothing."""
+
+    def _expression(self, node: ast.Expr) -> None:
+        self.value(node.value)
+
+    def _import(self, node: ast.Import) -> None:
+        for alias in node.names:
+            name = alias.name if alias.asname else alias.name.partition(".")[0]
+            self.bind(alias.asname or name, self.judge.module(name))
+
+    def _import_from(self, node: ast.ImportFrom) -> None:
+        module = absolute(self.package, "." * node.level + (node.module or ""))
+        if module == "__future__":
+            return
+        for alias in node.names:
+            if alias.name == "*":
+                self._import_all(module)
+                continue
+            value = self.judge.member(module, alias.name)
+            if value is None:
+                raise _Acts
+            self.bind(alias.asname or alias.name, value)
+
+    def _import_all(self, module: str) -> None:
+        names = self.judge.public(module)
+        if names is None:
+            self.is_open = True
+        else:
+            self.scopes[-1].update(names)
+
+    def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        args = node.args
+        for default in (*args.defaults, *args.kw_defaults):
+            if default is not None:
+                self.value(default)
+        annotated = (*args.posonlyargs, *args.args, args.vararg, *args.kwonlyargs, args.kwarg)
+        for annotation in (*(one.annotation for one in annotated if one is not None), node.returns):
+            self._annotation(annotation)
+        defined = _Defined(self.file, (*self.path, node.name), node)
+        self.bind(node.name, self._decorated(node.decorator_list, defined))
+
+    def _annotation(self, node: ast.expr | None) -> None:
+        if isinstance(node, (ast.Name, ast.Constant)) or node is None:
+            return
+        if any(isinstance(one, (ast.Call, ast.NamedExpr)) for one in walk(node)):
+            raise _Acts
+
+    def _decorated(self, decorators: Sequence[ast.expr], defined: _Defined) -> _Value:
+        value: _Value = defined
+        for node in reversed(decorators):
+            decorator, made = self._decorator(node)
+            if decorator == _Builtin("property"):
+                value = _Foreign("property")
+                continue
+            if isinstance(decorator, (_Foreign, _Builtin)):
+                continue
+            is_function = isinstance(decorator, _Defined) and not isinstance(decorator.node, ast.ClassDef)
+            if not isinstance(decorator, _Defined) or not is_function or not self.judge.is_quiet(decorator, made=made):
+                raise _Acts
+            value = _Object()
+        return value
+
+    def _decorator(self, node: ast.expr) -> tuple[_Value, bool]:
+        if isinstance(node, ast.Call):
+            function = self.value(node.func)
+            if isinstance(function, _Defined) and not isinstance(function.node, ast.ClassDef):
+                self._arguments(node)
+                if not self.judge.fits(function, node, 0):
+                    raise _Acts
+                return function, True
+        return self.value(node), False
+
+    def _class(self, node: ast.ClassDef) -> None:
+        bases = [self.value(base) for base in node.bases]
+        for base in bases:
+            if isinstance(base, _Foreign) or (isinstance(base, _Builtin) and base.name not in _NO_BASES):
+                continue
+            is_class = isinstance(base, _Defined) and isinstance(base.node, ast.ClassDef)
+            if not isinstance(base, _Defined) or not is_class or not self.judge.derives_quietly(base):
+                raise _Acts
+        if sum(isinstance(base, _Builtin) for base in bases) > 1:
+            raise _Acts
+        for keyword in node.keywords:
+            value = self.value(keyword.value)
+            if keyword.arg != "metaclass" and not any(isinstance(base, _Foreign) for base in bases):
+                raise _Acts
+            if keyword.arg == "metaclass" and not self.judge.is_quiet_metaclass(value):
+                raise _Acts
+        defined = _Defined(self.file, (*self.path, node.name), node)
+        if any(isinstance(base, _Foreign) and _is_enum(base.name) for base in bases):
+            methods = (self.judge.method([defined], name) for name in _OF_MEMBERS)
+            if not all(method is None or self.judge.is_quiet(method) for method in methods):
+                raise _Acts
+        self._class_body(node)
+        if _is_dataclass(defined) and not _may_be_dataclass(node):
+            raise _Acts
+        self.bind(node.name, self._decorated(node.decorator_list, defined))
+
+    def _class_body(self, node: ast.ClassDef) -> None:
+        around, self.path = self.path, (*self.path, node.name)
+        self.scopes.append({})
+        self.run(node.body)
+        names = self.scopes.pop()
+        self.path = around
+        for value in names.values():
+            if isinstance(value, _Object):
+                classes = None if value.cls is None else self.judge.lineage(value.cls)
+                if classes is None and value.cls is not None:
+                    raise _Acts
+                if self.judge.method(classes or (), "__set_name__") is not None:
+                    raise _Acts
+
+    def _assignment(self, node: ast.Assign) -> None:
+        value = self.value(node.value)
+        for target in node.targets:
+            self._assign(target, value, node.value)
+
+    def _assign(self, target: ast.expr, value: _Value, node: ast.expr | None) -> None:
+        if isinstance(target, ast.Name):
+            self.bind(target.id, value)
+        elif isinstance(target, (ast.Tuple, ast.List)):
+            self._unpack(target, value, node)
+        elif isinstance(target, ast.Attribute):
+            self._set_attribute(target)
+        elif isinstance(target, ast.Subscript):
+            owner = self.value(target.value)
+            self.value(target.slice)
+            if isinstance(owner, _Foreign) and not _decides(f"{owner.name}["):
+                return
+            if owner != _Plain("dict") or not _is_hashable(target.slice):
+                raise _Acts
+        else:
+            raise _Acts
+
+    def _unpack(self, target: ast.Tuple | ast.List, value: _Value, node: ast.expr | None) -> None:
+        if isinstance(node, (ast.Tuple, ast.List)) and not any(
+            isinstance(one, ast.Starred) for one in (*node.elts, *target.elts)
+        ):
+            if len(node.elts) != len(target.elts):
+                raise _Acts
+            for inner, element in zip(target.elts, node.elts, strict=True):
+                self._assign(inner, self.value(element), element)
+        elif isinstance(value, _Foreign) or value == _Plain("pair"):
+            for inner in target.elts:
+                self._assign(inner.value if isinstance(inner, ast.Starred) else inner, value, None)
+        else:
+            raise _Acts
+
+    def _set_attribute(self, target: ast.Attribute) -> None:
+        owner = self.value(target.value)
+        if isinstance(owner, _Foreign):
+            if owner.name.partition(".")[0] in {"sys", "builtins", "os"}:
+                raise _Acts
+            return
+        if not isinstance(owner, _Defined) or owner.file != self.file:
+            raise _Acts
+        if isinstance(owner.node, ast.ClassDef):
+            classes = self.judge.lineage(owner)
+            if classes is None or any(True for _ in self.judge.metaclasses(classes)):
+                raise _Acts
+
+    def _annotated(self, node: ast.AnnAssign) -> None:
+        self._annotation(node.annotation)
+        if node.value is not None:
+            self._assign(node.target, self.value(node.value), node.value)
+
+    def _augmented(self, node: ast.AugAssign) -> None:
+        if not isinstance(node.target, ast.Name):
+            raise _Acts
+        load = ast.Name(id=node.target.id, ctx=ast.Load())
+        self.bind(node.target.id, self._operated(self.value(load), node.op, self.value(node.value), node.value))
+
+    def _delete(self, node: ast.Delete) -> None:
+        for target in node.targets:
+            if not isinstance(target, ast.Name) or self.scopes[-1].pop(target.id, None) is None:
+                raise _Acts
+
+    def _if(self, node: ast.If) -> None:
+        if getattr(node.test, "id", getattr(node.test, "attr", None)) != "TYPE_CHECKING":
+            self._truth(node.test)
+        self.run(node.body)
+        self.run(node.orelse)
+
+    def _truth(self, node: ast.expr) -> None:
+        self._decide(self.value(node))
+
+    def _decide(self, value: _Value) -> None:
+        """It is asked whether a value is true."""
+        if isinstance(value, _Object) and (value.cls is not None or self.judge.decisions_act):
+            raise _Acts
+
+    def _try(self, node: ast.Try) -> None:
+        self.run(node.body)
+        for handler in node.handlers:
+            if handler.type is not None:
+                self.value(handler.type)
+            if handler.name:
+                self.bind(handler.name, FOREIGN)
+            self.run(handler.body)
+        self.run(node.orelse)
+        self.run(node.finalbody)
+
+    def _with(self, node: ast.With) -> None:
+        for item in node.items:
+            value = self.value(item.context_expr)
+            if not isinstance(value, _Foreign):
+                raise _Acts
+            if item.optional_vars is not None:
+                self._assign(item.optional_vars, value, None)
+        self.run(node.body)
+
+    def _for(self, node: ast.For) -> None:
+        self._assign(node.target, self._item(node.iter), None)
+        if any(isinstance(one, ast.Subscript) and isinstance(one.ctx, ast.Store) for one in walk(node)):
+            raise _Acts
+        self.run(node.body)
+        self.run(node.orelse)
+
+    def _item(self, node: ast.expr) -> _Value:
+        """What iterating over an expression gives."""
+        value = self.value(node)
+        if isinstance(value, _Foreign):
+            return FOREIGN
+        if not isinstance(value, _Plain) or value.kind in {"number", "none", "object", "any", "objects"}:
+            raise _Acts
+        return _Plain("pair" if value.kind == "pairs" else "any")
+
+    # ---- expressions
+
+    def value(self, node: ast.expr) -> _Value:
+        """What an expression gives; raise ``_Acts`` if evaluating it may matter."""
+        method = _EXPRESSIONS.get(type(node))
+        if method is None:
+            raise _Acts
+        return method(self, node)
+
+    def _constant(self, node: ast.Constant) -> _Value:
+        return _KINDS.get(type(node.value), _Plain("none"))
+
+    def _name(self, node: ast.Name) -> _Value:
+        for scope in reversed(self.scopes):
+            if node.id in scope:
+                return scope[node.id]
+        if node.id in _OF_MODULES:
+            return _Plain("text")
+        if node.id in _BUILTINS:
+            return _Builtin(node.id)
+        if self.is_open or (node.id in {"__qualname__", "__module__"} and self.path):
+            return FOREIGN
+        raise _Acts
+
+    def _attribute(self, node: ast.Attribute) -> _Value:
+        owner = self.value(node.value)
+        if isinstance(owner, _Foreign):
+            name = f"{owner.name}.{node.attr}"
+            if _decides(name):
+                raise _Acts
+            return _Foreign(name)
+        if isinstance(owner, _Module):
+            value = self.judge.member(owner.name, node.attr)
+            if value is None:
+                raise _Acts
+            return value
+        if isinstance(owner, _Plain) and node.attr in _METHODS and owner.kind not in {"number", "none", "object"}:
+            return _Plain("pairs") if node.attr == "items" else _Method()
+        if isinstance(owner, _Builtin) and hasattr(getattr(builtins, owner.name), node.attr):
+            return FOREIGN
+        if isinstance(owner, _Defined):
+            return self._of_defined(owner, node.attr)
+        raise _Acts
+
+    def _of_defined(self, owner: _Defined, name: str) -> _Value:  # noqa: C901
+        if name in {"__name__", "__doc__", "__qualname__", "__module__"}:
+            return _Plain("text")
+        if not isinstance(owner.node, ast.ClassDef):
+            if getattr(owner.node, "decorator_list", ()):
+                return FOREIGN  # what the decorator made has it
+            raise _Acts
+        classes = self.judge.lineage(owner)
+        if classes is None:
+            raise _Acts
+        method = self.judge.method(classes, name)
+        if method is not None and not method.node.decorator_list:
+            return method
+        if method is not None:
+            names = {getattr(one, "id", None) for one in method.node.decorator_list}
+            if names <= {"staticmethod", "classmethod"}:
+                return method
+        for cls in classes:
+            for node in cls.node.body:
+                bound = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+                if any(getattr(target, "id", None) == name for target in bound):
+                    value = getattr(node, "value", None)
+                    if value is None or (
+                        isinstance(value, ast.Call) and not self.judge.makes_no_descriptor(value, cls)
+                    ):
+                        raise _Acts
+                    return _Object(owner) if self.judge.has_foreign_base(classes) else _value_of(value)
+        if self.judge.has_foreign_base(classes) and not any(True for _ in self.judge.metaclasses(classes)):
+            return FOREIGN
+        raise _Acts
+
+    def _call(self, node: ast.Call) -> _Value:
+        function = self.value(node.func)
+        values = self._arguments(node)
+        if isinstance(function, _Foreign):
+            self._hand_over(function, values)
+            return _Foreign(f"{function.name}()")
+        if isinstance(function, _Builtin):
+            return self._call_builtin(function.name, node, values)
+        if isinstance(function, _Method):
+            return _Plain("any")
+        if isinstance(function, _Plain) and function.kind == "pairs":
+            return function
+        if not isinstance(function, _Defined):
+            raise _Acts
+        if isinstance(function.node, ast.ClassDef):
+            if not self.judge.makes_quietly(function, node):
+                raise _Acts
+            return _Object(function)
+        bound = 0 if len(function.path) == 1 or isinstance(function.node, ast.Lambda) else self._bound(function)
+        if not self.judge.is_quiet(function) or not self.judge.fits(function, node, bound):
+            raise _Acts
+        return _Object()
+
+    def _bound(self, method: _Defined) -> int:
+        names = {getattr(one, "id", None) for one in method.node.decorator_list}
+        return 1 if "classmethod" in names else 0
+
+    def _hand_over(self, function: _Foreign, values: Iterable[_Value]) -> None:
+        """Code of another package gets values: what it calls must not matter."""
+        calls = function.name.partition(".")[0] in _CALLING
+        for value in values:
+            if isinstance(value, _Defined):
+                if self.judge.is_risky(value.path[-1]):
+                    raise _Acts
+                if calls and not isinstance(value.node, ast.ClassDef) and not self.judge.is_quiet(value):
+                    raise _Acts
+            elif (isinstance(value, _Object) and (calls or self.judge.may_act(value))) or (calls and value == _OBJECTS):
+                raise _Acts
+
+    def _arguments(self, node: ast.Call) -> list[_Value]:
+        values = [self.value(one) for one in node.args]
+        for keyword in node.keywords:
+            value = self.value(keyword.value)
+            if keyword.arg is None and not (isinstance(value, _Foreign) or value == _Plain("dict")):
+                raise _Acts
+            values.append(value)
+        return values
+
+    def _call_builtin(self, name: str, node: ast.Call, values: Sequence[_Value]) -> _Value:  # noqa: C901
+        is_plain = all(isinstance(value, (_Plain, _Foreign, _Builtin)) and value != _OBJECTS for value in values)
+        cls = getattr(builtins, name)
+        if isinstance(cls, type) and issubclass(cls, BaseException):
+            return FOREIGN
+        if name in {"property", "staticmethod", "classmethod"}:
+            return FOREIGN
+        if name in {"isinstance", "callable", "id"}:
+            if any(isinstance(value, _Defined) and not self._is_plain_class(value) for value in values):
+                raise _Acts
+            return _Plain("number")
+        if name == "getattr" and len(values) == 3 and isinstance(values[0], _Foreign):
+            return FOREIGN
+        if name == "super" and not values:
+            return FOREIGN
+        if name == "type" and len(values) == 1:
+            return FOREIGN
+        if name in {"int", "float"} and values and all(isinstance(value, _Foreign) for value in values):
+            return FOREIGN
+        if name == "float" and len(node.args) == 1 and isinstance(node.args[0], ast.Constant):
+            if isinstance(node.args[0].value, (int, float)) or node.args[0].value in {"inf", "-inf", "nan"}:
+                return _Plain("number")
+            raise _Acts
+        numbers = any(isinstance(value, _Plain) and value.kind in {"number", "none", "any"} for value in values)
+        iterates = name not in {"str", "bool", "object", "print", "hasattr", "len", "range"}
+        if name not in _MAKE_PLAIN or not is_plain or (iterates and numbers) or (name == "len" and numbers):
+            raise _Acts
+        if name == "range" and not all(isinstance(one, ast.Constant) and one.value for one in node.args):
+            raise _Acts
+        if (name == "zip" and node.keywords) or (name == "object" and values):
+            raise _Acts
+        return _Plain(_MAKE_PLAIN[name])
+
+    def _is_plain_class(self, value: _Defined) -> bool:
+        """Whether no metaclass of the package decides what a class does."""
+        classes = self.judge.lineage(value) if isinstance(value.node, ast.ClassDef) else None
+        return classes is not None and not any(isinstance(one, _Defined) for one in self.judge.metaclasses(classes))
+
+    def _subscript(self, node: ast.Subscript) -> _Value:
+        owner = self.value(node.value)
+        self.value(node.slice)
+        if isinstance(owner, _Foreign) and not _decides(f"{owner.name}["):
+            return _Foreign(f"{owner.name}[]")
+        if isinstance(owner, _Builtin) and hasattr(getattr(builtins, owner.name), "__class_getitem__"):
+            return FOREIGN
+        if isinstance(owner, _Defined) and isinstance(owner.node, ast.ClassDef):
+            classes = self.judge.lineage(owner)
+            if (
+                classes is not None
+                and self.judge.has_foreign_base(classes)
+                and self.judge.method(classes, "__class_getitem__") is None
+                and not any(isinstance(one, _Defined) for one in self.judge.metaclasses(classes))
+            ):
+                return owner
+        raise _Acts
+
+    def _binary(self, node: ast.BinOp) -> _Value:
+        return self._operated(self.value(node.left), node.op, self.value(node.right), node.right)
+
+    def _operated(self, left: _Value, op: ast.operator, right: _Value, node: ast.expr) -> _Value:
+        if isinstance(left, _Plain) and isinstance(right, _Plain):
+            if left.kind == right.kind == "number":
+                divides = isinstance(op, (ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.LShift, ast.RShift, ast.MatMult))
+                if divides and not (isinstance(node, ast.Constant) and isinstance(node.value, int) and node.value > 0):
+                    raise _Acts
+                return left
+            if left.kind == right.kind and left.kind in {"text", "list", "tuple"} and isinstance(op, ast.Add):
+                return left
+            if left.kind == right.kind and left.kind in {"set", "dict"} and isinstance(op, ast.BitOr):
+                return left
+            raise _Acts
+        for value in (left, right):
+            is_class = isinstance(value, _Defined) and isinstance(value.node, ast.ClassDef)
+            is_type = (isinstance(value, _Builtin) or is_class or value == _Plain("none")) and isinstance(op, ast.BitOr)
+            if not isinstance(value, _Foreign) and not is_type:
+                if isinstance(value, _Plain) and _Foreign in {type(left), type(right)}:
+                    continue
+                raise _Acts
+        return FOREIGN
+
+    def _both(self, node: ast.BoolOp) -> _Value:
+        values = [self.value(one) for one in node.values]
+        for value in values:
+            self._decide(value)
+        if any(isinstance(value, (_Object, _Defined, _Module)) for value in values):
+            return _Object()
+        return values[0] if len(set(values)) == 1 else FOREIGN
+
+    def _compare(self, node: ast.Compare) -> _Value:
+        values = [self.value(one) for one in (node.left, *node.comparators)]
+        if all(isinstance(op, (ast.Is, ast.IsNot)) for op in node.ops):
+            return _Plain("number")
+        if any(isinstance(value, (_Object, _Defined, _Module)) for value in values):
+            raise _Acts
+        kinds = {value.kind for value in values if isinstance(value, _Plain)}
+        if any(isinstance(op, (ast.Lt, ast.LtE, ast.Gt, ast.GtE)) for op in node.ops) and (
+            len(kinds) > 1 or kinds & {"dict", "none", "any", "object"}
+        ):
+            raise _Acts
+        looks_up = any(isinstance(op, (ast.In, ast.NotIn)) for op in node.ops)
+        if looks_up and kinds and not kinds <= {"list", "tuple", "dict", "set", "text"}:
+            raise _Acts
+        return _Plain("number")
+
+    def _unary(self, node: ast.UnaryOp) -> _Value:
+        value = self.value(node.operand)
+        self._decide(value)
+        if not isinstance(node.op, ast.Not) and value != _Plain("number") and not isinstance(value, _Foreign):
+            raise _Acts
+        return _Plain("number")
+
+    def _either(self, node: ast.IfExp) -> _Value:
+        self._truth(node.test)
+        values = self.value(node.body), self.value(node.orelse)
+        if any(isinstance(value, (_Object, _Defined, _Module)) for value in values) and values[0] != values[1]:
+            return _Object()
+        return values[0] if values[0] == values[1] else FOREIGN
+
+    def _elements(self, node: ast.List | ast.Tuple | ast.Set) -> _Value:
+        values = [self.value(one) for one in node.elts]
+        if any(isinstance(value, _Object) or value == _OBJECTS for value in values):
+            if isinstance(node, ast.Set):
+                raise _Acts
+            return _OBJECTS
+        if isinstance(node, ast.Set) and not all(map(_is_hashable, node.elts)):
+            raise _Acts
+        return _Plain({ast.List: "list", ast.Tuple: "tuple", ast.Set: "set"}[type(node)])
+
+    def _starred(self, node: ast.Starred) -> _Value:
+        value = self.value(node.value)
+        if not isinstance(value, _Foreign) and getattr(value, "kind", None) not in {"list", "tuple", "set", "dict"}:
+            raise _Acts
+        return value
+
+    def _dict(self, node: ast.Dict) -> _Value:
+        kind = _Plain("dict")
+        for key, item in zip(node.keys, node.values, strict=True):
+            value = self.value(item)
+            if key is None:
+                if not isinstance(value, _Foreign) and value != _Plain("dict"):
+                    raise _Acts
+            else:
+                if isinstance(self.value(key), _Object) or not _is_hashable(key):
+                    raise _Acts
+            if isinstance(value, _Object) or value == _OBJECTS:
+                kind = _OBJECTS
+        return kind
+
+    def _text(self, node: ast.JoinedStr) -> _Value:
+        for part in node.values:
+            if isinstance(part, ast.FormattedValue):
+                value = self.value(part.value)
+                if not isinstance(value, (_Plain, _Foreign)) or (
+                    part.format_spec is not None and isinstance(value, _Plain)
+                ):
+                    raise _Acts
+        return _Plain("text")
+
+    def _lambda(self, node: ast.Lambda) -> _Value:
+        for default in (*node.args.defaults, *node.args.kw_defaults):
+            if default is not None:
+                self.value(default)
+        return _Defined(self.file, ("<lambda>", f"{node.lineno}", f"{node.col_offset}"), node)
+
+    def _comprehension(self, node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp) -> _Value:
+        self.scopes.append({})
+        for generator in node.generators:
+            if generator.is_async:
+                raise _Acts
+            self._assign(generator.target, self._item(generator.iter), None)
+            for test in generator.ifs:
+                self._truth(test)
+        results = (node.key, node.value) if isinstance(node, ast.DictComp) else (node.elt,)
+        for result in results:
+            self.value(result)
+        self.scopes.pop()
+        kinds = {ast.ListComp: "list", ast.SetComp: "set", ast.DictComp: "dict", ast.GeneratorExp: "items"}
+        return _Plain(kinds[type(node)])
+
+    def _slice(self, node: ast.Slice) -> _Value:
+        for part in (node.lower, node.upper, node.step):
+            if part is not None:
+                self.value(part)
+        return _Plain("object")
+
+
+_KINDS: Final = {
+    str: _Plain("text"), bytes: _Plain("bytes"), int: _Plain("number"), float: _Plain("number"),
+    bool: _Plain("number"), type(None): _Plain("none"),
+}  # fmt: skip
+_STATEMENTS: Final[Mapping[type[ast.stmt], Callable[[_Body, Any], None]]] = {
+    ast.Pass: _Body._nothing,
+    ast.Global: _Body._nothing,
+    ast.Expr: _Body._expression,
+    ast.Import: _Body._import,
+    ast.ImportFrom: _Body._import_from,
+    ast.FunctionDef: _Body._function,
+    ast.AsyncFunctionDef: _Body._function,
+    ast.ClassDef: _Body._class,
+    ast.Assign: _Body._assignment,
+    ast.AnnAssign: _Body._annotated,
+    ast.AugAssign: _Body._augmented,
+    ast.Delete: _Body._delete,
+    ast.If: _Body._if,
+    ast.Try: _Body._try,
+    ast.With: _Body._with,
+    ast.For: _Body._for,
+}
+_EXPRESSIONS: Final[Mapping[type[ast.expr], Callable[[_Body, Any], _Value]]] = {
+    ast.Constant: _Body._constant,
+    ast.Name: _Body._name,
+    ast.Attribute: _Body._attribute,
+    ast.Call: _Body._call,
+    ast.Subscript: _Body._subscript,
+    ast.BinOp: _Body._binary,
+    ast.BoolOp: _Body._both,
+    ast.Compare: _Body._compare,
+    ast.UnaryOp: _Body._unary,
+    ast.IfExp: _Body._either,
+    ast.List: _Body._elements,
+    ast.Tuple: _Body._elements,
+    ast.Set: _Body._elements,
+    ast.Starred: _Body._starred,
+    ast.Dict: _Body._dict,
+    ast.JoinedStr: _Body._text,
+    ast.Lambda: _Body._lambda,
+    ast.ListComp: _Body._comprehension,
+    ast.SetComp: _Body._comprehension,
+    ast.DictComp: _Body._comprehension,
+    ast.GeneratorExp: _Body._comprehension,
+    ast.Slice: _Body._slice,
+}
+
+
+def package_of(file: str) -> str:
+    """The package that relative imports of a module start from."""
+    name = file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    return name if file.endswith("/__init__.py") else name.rpartition(".")[0]
+
+
+def _is_enum(name: str) -> bool:
+    return name.rpartition(".")[2].endswith(("Enum", "Flag"))
+
+
+def _decides(name: str) -> bool:
+    return name.startswith(_DECIDING) and not "importlib.util.find_spec".startswith(name)
+
+
+def _is_hashable(node: ast.expr) -> bool:
+    return not isinstance(node, (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp))
+
+
+def _names_in(tree: ast.Module, package: str) -> _Names:
+    names = _Names(package=package)
+    waiting: list[ast.AST] = list(reversed(tree.body))
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                name = alias.name if alias.asname else alias.name.partition(".")[0]
+                names.imports[alias.asname or name] = name, None
+        elif isinstance(node, ast.ImportFrom):
+            module = absolute(package, "." * node.level + (node.module or ""))
+            for alias in node.names:
+                if alias.name == "*":
+                    names.stars.append(module)
+                else:
+                    names.imports[alias.asname or alias.name] = module, alias.name
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            names.nodes[node.name] = node
+            names.imports.pop(node.name, None)
+        elif isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.For, ast.With)):
+            for target in _targets(node):
+                names.nodes[target] = getattr(node, "value", None) or node
+                names.imports.pop(target, None)
+        if isinstance(node, (ast.If, ast.Try, ast.For, ast.With, ast.While, ast.ExceptHandler)):
+            waiting.extend(reversed(children(node)))
+    return names
+
+
+def _targets(node: ast.AST) -> Iterator[str]:
+    targets = getattr(node, "targets", None) or [getattr(node, "target", None)]
+    targets += [item.optional_vars for item in getattr(node, "items", ())]
+    for target in targets:
+        if target is not None:
+            yield from (one.id for one in walk(target) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store))
+
+
+def _value_of(node: ast.AST) -> _Value:
+    """What another module binds to a name, as far as a look at the expression tells."""
+    if isinstance(node, ast.Constant):
+        return _KINDS.get(type(node.value), _Plain("none"))
+    kinds: dict[type[ast.AST], str] = {ast.List: "list", ast.Tuple: "tuple", ast.Dict: "dict", ast.Set: "set",
+                                       ast.JoinedStr: "text"}  # fmt: skip
+    kind = kinds.get(type(node))
+    return _Object() if kind is None else _Plain(kind)
+
+
+def _fits(args: ast.arguments | None, call: ast.Call, bound: int) -> bool:
+    """Whether the arguments of a call are such as a function takes, ``bound`` of which are given already."""
+    if args is None or any(isinstance(one, ast.Starred) for one in call.args):
+        return args is not None
+    positional = [one.arg for one in (*args.posonlyargs, *args.args)][bound:]
+    if len(call.args) > len(positional) and args.vararg is None:
+        return False
+    given = {*positional[: len(call.args)]}
+    names = {*positional, *(one.arg for one in args.kwonlyargs)}
+    for keyword in call.keywords:
+        if keyword.arg is None:
+            return True
+        if keyword.arg in given or (keyword.arg not in names and args.kwarg is None):
+            return False
+        given.add(keyword.arg)
+    required = positional[: len(positional) - len(args.defaults)] if args.defaults else positional
+    alone = [one.arg for one, default in zip(args.kwonlyargs, args.kw_defaults, strict=True) if default is None]
+    return given.issuperset((*required, *alone))
+
+
+def _mentions(node: ast.AST, word: str) -> bool:
+    """Whether a name in an expression contains a word."""
+    return any(word in getattr(one, "id", "") or word in getattr(one, "attr", "") for one in walk(node))
+
+
+def _is_dataclass(cls: _Defined) -> bool:
+    return any(_mentions(one, "dataclass") for one in cls.node.decorator_list)
+
+
+def _fields(node: ast.ClassDef) -> list[ast.AnnAssign]:
+    return [one for one in node.body if isinstance(one, ast.AnnAssign) and not _mentions(one.annotation, "ClassVar")]
+
+
+def _may_be_dataclass(node: ast.ClassDef) -> bool:
+    """Whether a class makes a dataclass for certain: no default that can change, nor one before a field without."""
+    values = [one.value for one in _fields(node)]
+    if any(isinstance(value, (ast.List, ast.Dict, ast.Set)) for value in values):
+        return False
+    if not node.bases and not any(isinstance(one, ast.Call) for one in node.decorator_list):
+        given = [value is not None for value in values]
+        return given == sorted(given)
+    return bool(node.decorator_list)
+
+
+def _fits_fields(node: ast.ClassDef, call: ast.Call) -> bool:
+    fields = _fields(node)
+    if any(isinstance(one.value, ast.Call) for one in fields):
+        return False  # init=False, default_factory, …
+    args = ast.arguments(
+        posonlyargs=[],
+        args=[ast.arg(arg=one.target.id) for one in fields if isinstance(one.target, ast.Name)],
+        vararg=None,
+        kwonlyargs=[],
+        kw_defaults=[],
+        kwarg=None,
+        defaults=[one.value for one in fields if one.value is not None],
+    )
+    return _fits(args, call, 0)
+
+
+def _is_abstract(classes: Iterable[_Defined]) -> bool:
+    return any(
+        _mentions(decorator, "abstract")
+        for cls in classes
+        for node in cls.node.body
+        for decorator in getattr(node, "decorator_list", ())
+    )
+
+
+def _returns(body: list[ast.stmt]) -> bool:
+    return any(isinstance(node, ast.Return) and node.value is not None for node in _executed(body))
+
+
+def _may_be_unbound(function: Any) -> bool:
+    """Whether a function uses one of its variables where it need not be bound yet: further up than it binds it."""
+    stored: dict[str, tuple[int, int]] = {}
+    loaded: dict[str, tuple[int, int]] = {}
+    given = {one.arg for one in walk(function.args) if isinstance(one, ast.arg)}
+    for node in _executed(function.body):
+        if isinstance(node, (ast.Global, ast.Nonlocal)):
+            given.update(node.names)
+        elif isinstance(node, ast.Name) and node.id not in given:
+            places = stored if isinstance(node.ctx, ast.Store) else loaded
+            place = node.lineno, node.col_offset
+            places[node.id] = min(places.get(node.id, place), place)
+    return any(loaded[name][0] < stored[name][0] for name in stored.keys() & loaded.keys())
+
+
+def _yields(function: ast.AST) -> bool:
+    return any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in _executed(getattr(function, "body", [])))
+
+
+def _executed(body: object) -> Iterator[ast.AST]:
+    """The nodes that run as a function is called: functions inside it apart, and what a double entry is refused by."""
+    waiting: list[ast.AST] = list(body) if isinstance(body, list) else [body] if isinstance(body, ast.AST) else []
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            continue
+        if isinstance(node, ast.If) and _is_membership(node.test):
+            waiting.extend([node.test, *(one for one in (*node.body, *node.orelse) if not isinstance(one, ast.Raise))])
+            continue
+        waiting.extend(children(node))
+
+
+def _is_membership(test: ast.expr) -> bool:
+    return isinstance(test, ast.Compare) and isinstance(test.ops[0], (ast.In, ast.NotIn))

@@ -1,0 +1,101 @@
+"""The skeleton of a module: its source without the bodies of functions, which is parsed in a fraction of the time."""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from collections.abc import Sequence
+from typing import Final
+
+from abiscan.regex import regex
+
+_INSIDE: Final = rb"[^()]*(?:\([^()]*(?:\([^()]*(?:\([^()]*\)[^()]*)*\)[^()]*)*\)[^()]*)*"
+_FUNCTION: Final = regex(
+    # from the start of a line to the colon that ends the header, and all lines that are indented deeper
+    rb"\n([ \t]*)((?:async[ \t]+)?def[ \t]+\w+)[ \t]*(\(" + _INSIDE + rb"\)[^:\n]*:)[ \t]*(?:#[^\n]*)?"
+    rb"(?:\n(?:\1[ \t]+[^\n]*|[ \t]*(?=\n)|[ \t]*#[^\n]*))+"
+)
+_EVALUATED: Final = regex(rb"\w[ \t\n]*\(|=[ \t\n]*(?!None\b|True\b|False\b)[A-Za-z_\[{]|:=")
+"""What shows that evaluating the header of a function may do more than bind names: a call, or a name as a default."""
+_BEFORE_FORMAT: Final = regex(rb"(?:^|\W)(?:[fF][rR]?|[rR][fF])\Z")
+
+
+def skeleton(source: bytes) -> ast.Module | None:
+    """Return the syntax tree of a source in which functions do nothing and long texts are empty.
+
+    None if it cannot be made: the source is no Python, or quotes stand in comments.
+    """
+    data = _without_texts(b"\n" + source.replace(b"\r\n", b"\n"))
+    if data is None:
+        return None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(_FUNCTION.sub(_without_body, data))
+    except (SyntaxError, ValueError, RecursionError, MemoryError, LookupError):
+        return None
+
+
+def function_in(source: bytes, path: Sequence[str]) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+    """Return a function or method, by the names of the classes that it is in and its own, without parsing the rest.
+
+    The last one of that name, without its decorators; None if it was not found.
+    """
+    data = _without_texts(b"\n" + source.replace(b"\r\n", b"\n"))
+    if data is None:
+        return None
+    *classes, name = (re.escape(part.encode()) for part in path)
+    indent = b""
+    for cls in classes:
+        block = _last(data, rb"\n([ \t]*)class[ \t]+" + cls + rb"\b")
+        if block is None:
+            return None
+        data = block[1][block[1].find(b"\n", 1) :]
+    block = _last(data, rb"\n([ \t]*)(?:async[ \t]+)?def[ \t]+" + name + rb"\b")
+    if block is None:
+        return None
+    indent, text = block
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(b"if 1:" + text if indent else text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError, LookupError):
+        return None
+    node = tree.body[0].body[0] if isinstance(tree.body[0], ast.If) else tree.body[0]
+    return node if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) else None
+
+
+def _last(data: bytes, header: bytes) -> tuple[bytes, bytes] | None:
+    """The last block with a header that is indented least: its indentation, and its lines."""
+    matches = list(re.finditer(header, data))
+    if not matches:
+        return None
+    match = min(reversed(matches), key=lambda one: len(one[1]))
+    deeper = re.compile(
+        rb"[^\n]*(?:\n(?:%b[ \t]+[^\n]*|[ \t]*(?=\n|\Z)|[ \t]*#[^\n]*|%b[)\]}][^\n]*))*" % (match[1], match[1])
+    )
+    block = deeper.match(data, match.start() + 1)
+    return match[1], b"\n" + (block[0] if block else b"")
+
+
+def _without_body(match: re.Match[bytes]) -> bytes:
+    indent, name, header = match.groups()
+    return b"\n%b%b%b pass" % (indent, name, header if _EVALUATED.search(header) else b"():")
+
+
+def _without_texts(data: bytes) -> bytes | None:
+    """The source without what is inside of triple quotes, formatted texts apart."""
+    for quotes, other in ((b'"""', b"'''"), (b"'''", b'"""')):
+        if quotes not in data:
+            continue
+        parts = data.split(quotes)
+        if len(parts) % 2 == 0:
+            return None
+        if other in data and any(part.count(other) % 2 for part in parts):
+            return data  # one kind stands inside of the other
+        for number in range(1, len(parts), 2):
+            if not _BEFORE_FORMAT.search(parts[number - 1][-3:]):
+                parts[number] = b""
+        data = quotes.join(parts)
+    return data

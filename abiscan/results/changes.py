@@ -1,0 +1,71 @@
+"""What an installation would change, package by package."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from abiscan.words import listed, plural
+
+
+class PackageChange(Struct, frozen=True, kw_only=True):
+    """One package that an installation would add, replace or remove.
+
+    ``before`` and ``after`` are versions, None if it is not there; ``size`` is that of the file that would be fetched,
+    None if nobody says; ``requested`` says whether the user asked for it, ``required_by`` which packages do.
+    """
+
+    name: str
+    before: str | None
+    after: str | None
+    size: int | None = None
+    requested: bool = False
+    required_by: tuple[str, ...] = ()
+
+    @property
+    def why(self) -> str:
+        """Why it is needed; empty if that is not known."""
+        if self.requested:
+            return "asked for"
+        return f"required by {listed(self.required_by, 2)}" if self.required_by else ""
+
+
+def change_lines(changes: Sequence[PackageChange]) -> list[str]:
+    """Return a line with numbers, then one for what would go (``-``) and one for what would come (``+``)."""
+    if not changes:
+        return []
+    names = [f"{change.name} {change.after}" for change in changes if change.after is not None]
+    width = max(map(len, names), default=0)
+    known = [change.size for change in changes if change.size is not None]
+    least = "at least " if len(known) < len(names) else ""
+    sizes = f", {least}{_megabytes(sum(known))}" if known else ""
+    lines = [f"would change {plural(len(changes), 'package')}{sizes}:"]
+    for change in changes:
+        if change.before is not None:
+            lines.append(f"  - {change.name} {change.before}")
+        if change.after is not None:
+            size = f"{_megabytes(change.size):>10}" if change.size is not None else ""
+            parts = [f"  + {f'{change.name} {change.after}':{width}}", f"{size:10}", change.why]
+            lines.append("  ".join(parts).rstrip())
+    return lines
+
+
+def changes_document(changes: Sequence[PackageChange]) -> list[dict[str, Any]]:
+    """The JSON array of changes."""
+    return [
+        {
+            "name": change.name,
+            "before": change.before,
+            "after": change.after,
+            "size": change.size,
+            "requested": change.requested,
+            "required_by": list(change.required_by),
+        }
+        for change in changes
+    ]
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:.1f} MB" if size >= 50_000 else f"{size / 1e3:.1f} kB"

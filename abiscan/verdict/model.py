@@ -1,0 +1,517 @@
+"""The verdict on a saved model: what the loader of one torch says about it, its libraries, and its operators."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from abiscan.binary.elf import Machine
+from abiscan.dispatch import torchscript
+from abiscan.extension.examined import ExaminedTarget
+from abiscan.findings import Effect, Evidence, Finding
+from abiscan.gpu.devices import Hardware
+from abiscan.inputs import system
+from abiscan.models.calls import UPGRADED, fits
+from abiscan.models.compatibility import (
+    RUN,
+    Refusal,
+    load_call,
+    missing_functions,
+    own_globals,
+    refusals,
+    refused_pickle,
+)
+from abiscan.models.loaders import Loaders, loaders_of
+from abiscan.models.model import Layout, ModelFormat, OperatorCall, SavedModel
+from abiscan.models.namespaces import PACKAGES
+from abiscan.models.reading import read_model
+from abiscan.python.model import HowLoaded
+from abiscan.results.check import Result
+from abiscan.results.model import ModelOperator, ModelResult, OperatorState
+from abiscan.results.package import ImportFailure, PackageResult, PackageVerdict, UsedLibrary
+from abiscan.results.verdict import How, Verdict
+from abiscan.torches import embedded, embedded_operators
+from abiscan.torches.model import TorchRelease
+from abiscan.torches.torch import Torch
+from abiscan.words import listed
+
+_PRIM: Final = "prim"
+_NEWEST_ARCHIVE: Final = 10  # in which torch replaces no operator by an older one
+_ISA: Final = {
+    "AVX2": ("avx2", "fma"),
+    "AVX512": ("avx512f", "avx512dq", "avx512vl", "avx512bw"),
+    "AVX512_VNNI": ("avx512vnni",),
+    "AMX": ("amx-tile", "amx-int8"),
+}
+"""The features of a processor that torch compiles for, by its words for them (``torch/_inductor/cpu_vec_isa.py``)."""
+
+
+class Brought(Struct, frozen=True, kw_only=True):
+    """What one package brings: schemas of operators by name, custom classes, and why it does not load, if so.
+
+    Of an operator that Python code defines, the schema is None.
+    """
+
+    package: str
+    operators: Mapping[str, str | None]
+    classes: frozenset[str]
+    error: str | None = None
+    gaps: tuple[str, ...] = ()
+
+
+Providers = Callable[[frozenset[str]], Sequence[Brought]]
+"""The packages that may bring operators of some namespaces."""
+
+
+@functools.lru_cache(maxsize=64)
+def _read(path: str, _version: str) -> SavedModel:
+    return read_model(Path(path))
+
+
+def saved_model(target: ExaminedTarget) -> SavedModel:
+    """The model that a target is.
+
+    :raises InputError: it is none, damaged, or incomplete
+    """
+    from abiscan.inputs.files import DiskFile
+
+    path = Path(target.target.name)
+    if not target.target.is_model:
+        return SavedModel(format=ModelFormat.AOTI, layout=Layout.LIBRARY)
+    return _read(str(path), DiskFile(path).fingerprint())
+
+
+def model_result(
+    target: ExaminedTarget, torch: Torch, results: Sequence[Result], providers: Providers, hardware: Hardware
+) -> PackageResult:
+    """The verdict on a model.
+
+    :param results: those of its libraries
+    :raises InputError: it cannot be read
+    """
+    return _Judgement(target, torch, results, providers, hardware).result()
+
+
+class _Judgement:
+    """A model on a torch."""
+
+    def __init__(
+        self,
+        target: ExaminedTarget,
+        torch: Torch,
+        results: Sequence[Result],
+        providers: Providers,
+        hardware: Hardware,
+    ) -> None:
+        self._target = target
+        self._torch = torch.for_linux()
+        self._results = results
+        self._providers = providers
+        self._hardware = hardware
+        self._model = saved_model(target)
+        self._release: TorchRelease = self._torch.release_for(_machine(self._model, target, torch), or_like=True)
+        self._name = str(self._release)
+        self._loaders = loaders_of(self._release.judged_as or self._release.build)
+        self._gaps: list[str] = list(self._model.gaps)
+
+    def result(self) -> PackageResult:
+        """The verdict, with everything that is known."""
+        model, loaders = self._model, self._loaders
+        call = load_call(model, loaders)
+        found = [*self._refusals()]
+        operators = tuple(self._operators())
+        found += [*self._of_operators(operators, call), *self._of_classes(call)]
+        failing = [result for result in self._results if result.verdict is Verdict.FAILS]
+        error, fails_at = self._error(found, failing, call)
+        findings = [*map(self._finding, found), *self._of_processors()]
+        warnings = tuple(self._warnings())
+        if warnings:
+            findings.append(self._of_warnings(warnings))
+        verdict = self._verdict(error, operators)
+        return PackageResult(
+            target=self._target.target.name,
+            name=Path(self._target.target.name).name,
+            version=None,
+            torch=self._release.version and str(self._release.version),
+            torch_build=self._release.build,
+            module=None,
+            verdict=verdict,
+            error=error,
+            built_for=_built_for(self._target),
+            libraries=tuple(_library(result) for result in self._results),
+            gaps=tuple(dict.fromkeys(self._gaps)) if verdict is not PackageVerdict.IMPORT_FAILS else (),
+            own_findings=tuple(findings),
+            model=ModelResult(
+                format=model.format,
+                saved_by=model.saved_by,
+                fails_at=fails_at,
+                operators=operators,
+                classes=model.classes,
+                devices=model.devices,
+                warnings=warnings,
+            ),
+        )
+
+    def _refusals(self) -> Iterator[Refusal]:
+        if self._loaders is None:
+            self._gaps.append(f"which layouts and versions {self._name} reads is not recorded")
+            return
+        yield from refusals(self._model, self._loaders, self._name)
+        if self._model.format is ModelFormat.PICKLE:
+            refused = refused_pickle(self._model, self._loaders, self._name)
+            if refused:
+                yield refused
+            elif own := own_globals(self._model):
+                self._gaps.append(f"it needs {listed(own)}, which are in no torch")
+        if self._model.format is ModelFormat.AOTI:
+            yield from self._of_functions(self._loaders)
+            yield from self._of_device()
+
+    def _of_functions(self, loaders: Loaders) -> Iterator[Refusal]:
+        """What torch looks up in the libraries of a package (``model_container_runner.cpp``)."""
+        for extension, required, _ in self._functions(loaders):
+            if required:
+                yield Refusal(
+                    rule="model-lacks-function",
+                    call=load_call(self._model, loaders),
+                    exception="RuntimeError",
+                    message=f"Error in dlsym: ?: undefined symbol: {required[0]}",
+                    why=f"{extension} does not have {listed(required)}, for which {self._name} asks",
+                    fix="compile the model again with the torch that will load it",
+                    exact=False,
+                    evidence=tuple(required),
+                )
+
+    def _functions(self, loaders: Loaders) -> Iterator[tuple[str, list[str], list[str]]]:
+        version = self._release.torch_version
+        if version is None:
+            return
+        for extension in self._target.extensions:
+            exports = {name for name in loaders.symbols if extension.facts.symbols.find(name)}
+            yield extension.name, *missing_functions(exports, loaders, version)
+
+    def _of_device(self) -> Iterator[Refusal]:
+        device = self._model.metadata.get("AOTI_DEVICE_KEY", "")
+        if device in ("cuda", "xpu", "mps") and (self._release.build or "").endswith("+cpu"):
+            yield Refusal(
+                rule="model-not-readable",
+                call=load_call(self._model, self._loaders),
+                exception="RuntimeError",
+                message=f"Unsupported device found: {device}",
+                why=f"the model was compiled for {device}, and {self._name} is a build for the CPU",
+                fix=f"use a build of torch for {device}, or compile the model for the CPU",
+                exact=False,
+            )
+
+    def _warnings(self) -> Iterator[str]:
+        """What torch prints as it loads the model, and goes on."""
+        if self._model.format is not ModelFormat.AOTI or self._loaders is None:
+            return
+        for _, required, optional in self._functions(self._loaders):
+            if not required:
+                yield from (f"could not dlsym {name}" for name in optional)
+
+    def _of_warnings(self, warnings: Sequence[str]) -> Finding:
+        names = [warning.rpartition(" ")[2] for warning in warnings]
+        return Finding(
+            rule="model-lacks-function",
+            effect=Effect.NOTE,
+            message=f"{self._name} looks for functions that the model does not have, and goes on: {listed(names)}",
+            evidence=tuple(Evidence(subject=name) for name in names),
+            fix="no action needed, unless you update the model's constants; else compile it again",
+            says=warnings[0],
+        )
+
+    # Operators and classes
+
+    def _operators(self) -> Iterator[ModelOperator]:
+        calls: dict[str, list[OperatorCall]] = {}
+        for call in self._model.operators:
+            calls.setdefault(call.name, []).append(call)
+        yield from (self._operator(name, of_name) for name, of_name in calls.items())
+
+    @functools.cached_property
+    def _bases(self) -> dict[str, list[str]]:
+        """The names of torch's operators with overloads, by those without."""
+        bases: dict[str, list[str]] = {}
+        for name in self._torch.operator_names(self._release):
+            bases.setdefault(name.partition(".")[0], []).append(name)
+        return bases
+
+    @functools.cached_property
+    def _schemas(self) -> Mapping[str, str | None]:
+        """The schemas of torch's operators that the model calls."""
+        names = [name for call in self._model.operators for name in self._bases.get(call.operator, ())]
+        operators = self._torch.operators_of(self._release, names).operators
+        return {name: operators[name].schema for name in names if name in operators}
+
+    @functools.cached_property
+    def _brought(self) -> Sequence[Brought]:
+        """The packages that may bring what torch does not have."""
+        namespaces = {call.operator.partition("::")[0] for call in self._model.operators}
+        classes = {name.partition(".")[0] for name in self._model.classes}
+        own = {name.partition("::")[0] for name in self._bases} | {_PRIM}
+        return self._providers(frozenset((namespaces | classes) - own))
+
+    def _operator(self, name: str, calls: Sequence[OperatorCall]) -> ModelOperator:
+        base, at = calls[0].operator, calls[0].at
+        found = functools.partial(ModelOperator, name=name, at=at)
+        if own := self._bases.get(base):
+            overloads = own if calls[0].overload is None else [one for one in own if one == name]
+            if not overloads:
+                script = self._model.format is ModelFormat.TORCHSCRIPT and torchscript.may_have(name)
+                return found(state=OperatorState.OK if script else OperatorState.MISSING)
+            misfits = [call for call in calls if not any(fits(call, self._schemas.get(one)) for one in overloads)]
+            return found(state=self._of_misfits(base, misfits))
+        namespace = base.partition("::")[0]
+        if namespace == _PRIM or torchscript.may_have(base):
+            return found(state=OperatorState.OK)
+        for brought in self._brought:
+            schemas = [brought.operators[one] for one in brought.operators if _is_overload(one, name, calls[0])]
+            if schemas:
+                if brought.error:
+                    return found(state=OperatorState.MISSING, brought_by=brought.package)
+                fitting = all(any(fits(call, schema) for schema in schemas) for call in calls)
+                state = OperatorState.OK if fitting else OperatorState.CHANGED
+                return found(state=state, brought_by=brought.package)
+        state = OperatorState.MISSING
+        package = PACKAGES.get(namespace)
+        doubts = [gap for brought in self._brought for gap in brought.gaps]
+        if doubts:
+            self._gaps += [f"whether there is {name}: {doubt}" for doubt in doubts]
+            state = OperatorState.UNKNOWN
+        elif namespace == "aten" and not _is_of_other_release(base):
+            self._gaps.append(f"whether there is {name}: no release has it in its dispatcher")
+            state = OperatorState.UNKNOWN
+        return found(state=state, brought_by=package)
+
+    def _of_misfits(self, base: str, misfits: Sequence[OperatorCall]) -> OperatorState:
+        """What a call means that no overload of this torch takes.
+
+        TorchScript has overloads that no dispatcher knows: only if the call fits on another release, it is a change.
+        """
+        if not misfits:
+            return OperatorState.OK
+        if base in UPGRADED and (self._model.file_version or 0) < _NEWEST_ARCHIVE:
+            return OperatorState.OK
+        if any(_fits_elsewhere(base, call, self._release.machine) for call in misfits):
+            return OperatorState.CHANGED
+        if self._model.format is ModelFormat.TORCHSCRIPT and base.startswith("aten::"):
+            return OperatorState.OK
+        self._gaps.append(f"whether {base} takes the arguments that the model passes at {misfits[0].at}")
+        return OperatorState.UNKNOWN
+
+    def _of_operators(self, operators: Sequence[ModelOperator], call: str) -> Iterator[Refusal]:
+        missing = [operator for operator in operators if operator.state is OperatorState.MISSING]
+        changed = [operator for operator in operators if operator.state is OperatorState.CHANGED]
+        if missing:
+            names = [operator.name for operator in missing]
+            exception, message, exact = self._missing_message(missing[0])
+            yield Refusal(
+                rule="model-operator-missing",
+                call=call,
+                exception=exception,
+                message=message,
+                why=f"it calls {listed(names)}, which {self._whom(missing)} not have",
+                fix=self._fix(missing),
+                exact=exact,
+                evidence=tuple(
+                    f"{operator.name} ({operator.at})" if operator.at else operator.name for operator in missing
+                ),
+            )
+        if changed:
+            names = [operator.name for operator in changed]
+            yield Refusal(
+                rule="model-operator-changed",
+                call=call,
+                exception="RuntimeError",
+                message="Arguments for call are not valid.\nThe following variants are available:\n?",
+                why=f"it calls {listed(names)} with arguments that {self._name} does not take",
+                fix="save the model with the torch that will load it",
+                exact=False,
+                evidence=tuple(f"{operator.name} ({operator.at})" for operator in changed),
+            )
+
+    def _whom(self, missing: Sequence[ModelOperator]) -> str:
+        given = [brought.package for brought in self._brought if not brought.error]
+        own = all(operator.name.startswith("aten::") for operator in missing)
+        return f"{self._name} does" if own or not given else f"neither {self._name} nor {listed(given)} does"
+
+    def _fix(self, missing: Sequence[ModelOperator]) -> str:
+        packages = list(dict.fromkeys(one.brought_by for one in missing if one.brought_by))
+        broken = {brought.package: brought.error for brought in self._brought if brought.error}
+        for package in packages:
+            if package in broken:
+                return f"install a {package} that loads on {self._name}: this one says {broken[package]}"
+        if packages:
+            return f"import {listed(packages)} before, and pass it as a further target to check both"
+        if all(operator.name.startswith("aten::") for operator in missing):
+            return "use a torch that has it, or save the model with the torch that will load it"
+        return "import the package that defines it before, and pass it as a further target to check both"
+
+    def _missing_message(self, operator: ModelOperator) -> tuple[str, str, bool]:
+        """What torch raises for an operator that is not there: the exception, the text, whether that is all of it."""
+        base, _, overload = operator.name.partition(".")
+        if self._model.layout is Layout.MOBILE:
+            return "RuntimeError", f"Following ops cannot be found: ['{operator.name}']?", False
+        if self._model.format is ModelFormat.TORCHSCRIPT:
+            text = f"\nUnknown builtin op: {base}.\n"
+            return "RuntimeError", f"{text}Could not find any similar ops to {base}. ?", False
+        if self._model.format is ModelFormat.AOTI:
+            return "RuntimeError", f"Could not find schema for {base}.{overload}", False
+        if self._model.layout is Layout.FLAT:
+            target = f"torch.ops.{base.replace('::', '.')}.{overload or 'default'}"
+            return "SerializeError", f"Failed deserializing node Node(target='{target}', ?", False
+        if self._loaders and self._loaders.names_layout:
+            return "RuntimeError", _DESERIALIZING, True
+        return "KeyError", "\"There is no item named 'version' in the archive\"", True
+
+    def _of_classes(self, call: str) -> Iterator[Refusal]:
+        if not self._model.classes:
+            return
+        own = self._torch.operators_of(self._release, ()).classes
+        given = {name for brought in self._brought if not brought.error for name in brought.classes}
+        missing = [name for name in self._model.classes if name not in own and name not in given]
+        if missing:
+            packages = [PACKAGES[name] for name in (one.partition(".")[0] for one in missing) if name in PACKAGES]
+            yield Refusal(
+                rule="model-operator-missing",
+                call=call,
+                exception="RuntimeError",
+                message=f"\nUnknown type name '__torch__.torch.classes.{missing[0]}':\n?",
+                why=f"it needs the custom classes {listed(missing)}, which {self._name} does not have",
+                fix=f"import {listed(packages) or 'the package that registers them'} before",
+                exact=False,
+                evidence=tuple(missing),
+            )
+
+    # The verdict
+
+    def _error(
+        self, found: Sequence[Refusal], failing: Sequence[Result], call: str
+    ) -> tuple[ImportFailure | None, str | None]:
+        """The first error, and the call that raises it."""
+        layout = [refusal for refusal in found if refusal.rule in ("model-not-readable", "model-pickles-classes")]
+        if layout or not failing:
+            refusal = next(iter((*layout, *found)), None)
+            if refusal is None:
+                return None, None
+            cause = None if refusal.exception == "RuntimeError" and not refusal.exact else refusal.why
+            return _failure(refusal.exception, refusal.message, cause or refusal.why, exact=refusal.exact), refusal.call
+        error = failing[0].predicted_error
+        text = str(error) if error else ""
+        if error is not None and error.how is How.ABORTS:
+            return (
+                ImportFailure(how=How.ABORTS, exception=None, message=text, file=None, line=None, cause=None),
+                call,
+            )
+        return _failure("RuntimeError", f"Error in dlopen: {text}", text, exact=False), call
+
+    def _verdict(self, error: ImportFailure | None, operators: Sequence[ModelOperator]) -> PackageVerdict:
+        if error:
+            return PackageVerdict.IMPORT_FAILS
+        if any(result.verdict is Verdict.CORRUPTS for result in self._results):
+            return PackageVerdict.CORRUPTS
+        unknown = any(operator.state is OperatorState.UNKNOWN for operator in operators)
+        if unknown or self._gaps or any(result.verdict is Verdict.UNKNOWN for result in self._results):
+            return PackageVerdict.UNKNOWN
+        return PackageVerdict.WORKS
+
+    def _finding(self, refusal: Refusal) -> Finding:
+        return Finding(
+            rule=refusal.rule,
+            effect=Effect.LOAD_FAILS,
+            message=f"{Path(self._target.target.name).name}: {refusal.why}",
+            evidence=tuple(Evidence(subject=subject) for subject in refusal.evidence),
+            fix=refusal.fix,
+            says=f"{refusal.exception}: {refusal.message.strip()}",
+        )
+
+    def _of_processors(self) -> Iterator[Finding]:
+        """Processors that lack what AOTInductor has compiled for, where the package says what that is."""
+        words = self._model.metadata.get("AOTI_CPU_ISA", "").split()
+        features = tuple(feature for word in words for feature in _ISA.get(word, ()))
+        for cpu in self._hardware.cpus:
+            lacking = cpu.lacks(features)
+            if lacking and cpu.machine is self._release.machine:
+                yield Finding(
+                    rule="cpu-too-old",
+                    effect=Effect.ABORTS,
+                    message=f"the model was compiled for {listed(words)}; {cpu.name} lacks {listed(lacking)}",
+                    evidence=tuple(Evidence(subject=feature) for feature in lacking),
+                    fix="compile the model on a processor like the one that will run it",
+                    says="Illegal instruction (core dumped)",
+                    symptom=f"{RUN} ends the process",
+                )
+
+
+_DESERIALIZING: Final = (
+    "We ran into an error when deserializing the saved file. Please check the warnings above for possible errors. "
+)
+
+
+def _failure(exception: str, message: str, cause: str | None, *, exact: bool) -> ImportFailure:
+    return ImportFailure(
+        how=How.RAISES, exception=exception, message=message, file=None, line=None, cause=cause, exact=exact
+    )
+
+
+def _machine(model: SavedModel, target: ExaminedTarget, torch: Torch) -> Machine:
+    """The machine that a model is for; for one without machine code, this one."""
+    named = model.metadata.get("AOTI_MACHINE")
+    candidates = (
+        *(extension.facts.machine for extension in target.extensions),
+        *(machine for machine in Machine if machine.value == named),
+        *(machine for machine in Machine if machine is system.machine() and _has_build(torch, machine)),
+        Machine.X86_64,
+    )
+    return candidates[0]
+
+
+def _has_build(torch: Torch, machine: Machine) -> bool:
+    return torch.build is None or embedded.has_build(torch.build, machine)
+
+
+def _built_for(target: ExaminedTarget) -> tuple[str, ...]:
+    found = {extension.path: target.origins[extension.path].releases for extension in target.extensions}
+    return tuple(map(str, next(iter(found.values()), ()))) if len(set(found.values())) == 1 else ()
+
+
+def _library(result: Result) -> UsedLibrary:
+    return UsedLibrary(
+        path=result.path,
+        loaded_at=None,
+        how=HowLoaded.IMPORT,
+        used=True,
+        verdict=result.verdict,
+        file=result.path,
+        error=str(result.predicted_error) if result.predicted_error else None,
+    )
+
+
+def _is_overload(candidate: str, name: str, call: OperatorCall) -> bool:
+    return candidate.partition(".")[0] == call.operator if call.overload is None else candidate == name
+
+
+@functools.lru_cache(maxsize=1)
+def _all_bases() -> frozenset[str]:
+    return frozenset(name.partition(".")[0] for name in embedded_operators.table().all_names)
+
+
+def _is_of_other_release(base: str) -> bool:
+    """Whether any release has an operator in its dispatcher."""
+    return base in _all_bases()
+
+
+def _fits_elsewhere(base: str, call: OperatorCall, machine: Machine) -> bool:
+    """Whether an operator takes a call on any release."""
+    names = [name for name in embedded_operators.table().all_names if name.partition(".")[0] == base]
+    for version in reversed(embedded.versions(machine)):
+        operators = embedded_operators.operators(str(version), machine, names).operators
+        if any(fits(call, operators[name].schema) for name in names if name in operators):
+            return True
+    return False

@@ -1,0 +1,88 @@
+"""The packages that bring operators to a model: the other targets, and those that are installed beside the torch."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
+
+from abiscan.errors import InputError
+from abiscan.extension.examined import ExaminedTarget
+from abiscan.findings import Rule
+from abiscan.inputs import packages
+from abiscan.inputs.kinds import TargetKind
+from abiscan.inputs.sources import Source, name_of
+from abiscan.models.namespaces import PACKAGES
+from abiscan.results.check import Result
+from abiscan.results.verdict import Verdict
+from abiscan.torches.torch import Torch
+from abiscan.verdict.model import Brought
+
+
+class Targets(Protocol):
+    """The other targets on several torches: ``Bench`` has them."""
+
+    def target(self, source: Source, name: str | None = None) -> ExaminedTarget:
+        """A target, placed next to a torch."""
+
+    def judge(self, source: Source, name: str, rules: Sequence[Rule]) -> tuple[Result, ...]:
+        """The results for its extensions."""
+
+    def definitions(self, source: Source, name: str) -> Mapping[str, str]:
+        """The operators that its Python code defines."""
+
+
+class ModelProviders:
+    """What the packages beside a model bring on one torch.
+
+    :param sources: the other targets
+    :param name: of the torch
+    """
+
+    def __init__(self, bench: Targets, sources: Sequence[Source], name: str, torch: Torch) -> None:
+        self._bench = bench
+        self._sources = sources
+        self._name = name
+        self._torch = torch
+
+    def __call__(self, namespaces: frozenset[str]) -> Sequence[Brought]:
+        """The packages that may bring operators of some namespaces: the given ones, then those installed."""
+        given = [brought for source in self._sources if (brought := self._brought(source)) is not None]
+        have = {operator.partition("::")[0] for brought in given for operator in brought.operators}
+        absent = {PACKAGES[namespace] for namespace in namespaces - have if namespace in PACKAGES}
+        return [*given, *(filter(None, map(self._brought, self._installed(absent))))]
+
+    def _installed(self, names: set[str]) -> Iterator[Source]:
+        """The packages of some names that are installed beside the torch."""
+        if self._torch.here:
+            site = posixpath.dirname(self._torch.package)
+            found = (packages.find(name, [site]) for name in sorted(names))
+            yield from (distribution for distribution in found if distribution is not None)
+
+    def _brought(self, source: Source) -> Brought | None:
+        """What a package brings; None for another model, and for what cannot be read: its own turn says so."""
+        try:
+            target = self._bench.target(source, self._name)
+            if target.target.kind is TargetKind.MODEL:
+                return None
+            results = self._bench.judge(source, self._name, ())
+            defined = self._bench.definitions(source, self._name)
+        except InputError:
+            return None
+        loads = {result.path for result in results if result.verdict is not Verdict.FAILS}
+        operators: dict[str, str | None] = dict.fromkeys(defined)
+        classes: set[str] = set()
+        gaps: list[str] = []
+        for extension in target.extensions:
+            registrations = extension.inventory.registrations
+            operators |= {operator.name: operator.schema for operator in registrations.operators}
+            classes |= {entry.name for entry in registrations.classes}
+            gaps += [str(gap) for gap in registrations.gaps] if extension.path in loads else []
+        failing = [result for result in results if result.verdict is Verdict.FAILS]
+        return Brought(
+            package=target.target.package.name if target.target.package else posixpath.basename(name_of(source)),
+            operators=operators,
+            classes=frozenset(classes),
+            error=str(failing[0].predicted_error) if failing and not loads else None,
+            gaps=tuple(gaps) if not operators else (),
+        )

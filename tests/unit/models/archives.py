@@ -1,0 +1,61 @@
+"""Archives of models, made by hand: as torch writes them, and as nobody should."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+CODE: Final = """class M(Module):
+  __parameters__ = []
+  __buffers__ = []
+  def forward(self: __torch__.M,
+    x: Tensor) -> Tensor:
+    return {expression}
+"""
+
+
+def write(path: Path, members: Mapping[str, bytes | str], *, root: str = "m", deflated: bool = False) -> Path:
+    """A zip archive whose members are below a folder."""
+    how = zipfile.ZIP_DEFLATED if deflated else zipfile.ZIP_STORED
+    with zipfile.ZipFile(path, "w", how) as archive:
+        for name, content in members.items():
+            archive.writestr(f"{root}/{name}" if root else name, content)
+    return path
+
+
+def script(path: Path, expression: str = "torch.relu(x)", **more: Any) -> Path:
+    """A TorchScript archive with one expression."""
+    empty = pickle.dumps((), protocol=2)
+    code = CODE.format(expression=expression)
+    members: dict[str, Any] = {"data.pkl": empty, "code/__torch__.py": code, "constants.pkl": empty, "version": "3\n"}
+    return write(path, {**members, **more})
+
+
+def graph(*targets: str, schema: tuple[int, int] = (8, 8), inputs: tuple[str, ...] = ("self",)) -> str:
+    """The JSON of an exported program whose nodes call operators."""
+    nodes: list[Any] = [
+        {"target": target, "inputs": [{"name": name, "arg": {"as_tensor": {"name": "x"}}} for name in inputs]}
+        for target in targets
+    ]
+    version = {"major": schema[0], "minor": schema[1]}
+    return json.dumps({"graph_module": {"graph": {"nodes": nodes}}, "schema_version": version})
+
+
+def exported(path: Path, *targets: str, version: str = "0", **more: bytes | str) -> Path:
+    """An exported program in the layout from 2.8 on."""
+    config = json.dumps({"config": {}})
+    members: dict[str, bytes | str] = {"archive_format": "pt2", "archive_version": version, ".data/version": "6\n"}
+    members |= {"models/model.json": graph(*targets), "data/weights/model_weights_config.json": config}
+    return write(path, {**members, **more})
+
+
+def flat(path: Path, *targets: str, version: str = "8.7", without: str = "") -> Path:
+    """An exported program in the layout up to 2.7."""
+    parts = ("serialized_state_dict.pt", "serialized_constants.pt", "serialized_example_inputs.pt")
+    members: dict[str, bytes | str] = {"version": version, "serialized_exported_program.json": graph(*targets)}
+    members |= {part: b"" for part in parts if part != without}
+    return write(path, members, root="")
