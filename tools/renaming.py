@@ -3,7 +3,7 @@
 Both syntax trees are walked in parallel. Docstrings, those of attributes too, count as absent. Local variables may be
 renamed if no two of a scope become one, and each use means the same variable as before (alpha-equivalence). What other
 modules see (functions, classes, module variables, methods, fields, parameters) may be renamed where it is defined; then
-an attribute, a keyword or an import may change in the same way, and no other. That the right one of two attributes with
+an attribute, a keyword, an import, or in tests a text may change in the same way, and no other. That the right one of two attributes with
 the same name was renamed, and that none was forgotten, is for the type checker to tell.
 """
 
@@ -137,8 +137,14 @@ class _Walk(Struct):
     def _compare_value(self, old: ast.AST, new: ast.AST, first: object, second: object, scope: _Scope) -> None:
         if isinstance(first, ast.AST) and isinstance(second, ast.AST):
             self.compare(first, second, scope)
+        elif isinstance(first, str) and isinstance(second, str) and first != second and self._may_name(first, second):
+            self.comparison.uses.setdefault((first, second), self._place(new))
         elif type(first) is not type(second) or first != second:
             self._differ(old, new, f"{first!r} became {second!r}")
+
+    def _may_name(self, first: str, second: str) -> bool:
+        """Tell whether two texts may be names, as a test passes them to ``monkeypatch.setattr``."""
+        return self.path.startswith("tests/") and first.isidentifier() and second.isidentifier()
 
     def _compare_names(self, old: ast.AST, new: ast.AST, names: tuple[list[str], list[str]], scope: _Scope) -> None:
         if len(names[0]) != len(names[1]):

@@ -131,15 +131,13 @@ def find_delegates(table: DispatchTable, backend: str, names: Iterable[str]) -> 
             continue
         # Parsing takes much longer than the rest, so only the few that it depends on are parsed.
         out_variants = (
-            name_of_base
-            for name_of_base in by_base[_base_name(name)]
-            if name_of_base != name and _has_out(operators[name_of_base])
+            variant for variant in by_base[_base_name(name)] if variant != name and _has_out(operators[variant])
         )
         inputs = _inputs_of(operators[name].schema)
         same = (
-            name_of_base
-            for name_of_base in out_variants
-            if inputs is not None and _inputs_of(operators[name_of_base].schema) == inputs
+            variant
+            for variant in out_variants
+            if inputs is not None and _inputs_of(operators[variant].schema) == inputs
         )
         if (callee := next(same, None)) is not None:
             delegated[name] = callee

@@ -15,7 +15,7 @@ from abiscan.dispatch.operators import Operators
 from abiscan.dispatch.table import DispatchTable
 from abiscan.emulation.model import Registrations
 from abiscan.errors import InputError
-from abiscan.extension.backend import meant_backend, newest_core, registry
+from abiscan.extension.backend import keys_in_registry, meant_backend, newest_core
 from abiscan.extension.examined import ExaminedTarget
 from abiscan.extension.inventory import Inventory
 from abiscan.gpu.devices import Gpu, Hardware
@@ -152,7 +152,7 @@ def _built_for(inventories: Sequence[Inventory]) -> tuple[TorchVersion, ...]:
 
 def _own_name(source: Source, registered: Iterable[Registrations]) -> str | None:
     """The name that the target gives PrivateUse1: in its code, or in the ``__init__.py`` of a package."""
-    names = {str(key) for key in registry(registered, "privateuse1-backend") if key is not None}
+    names = {str(key) for key in keys_in_registry(registered, "privateuse1-backend") if key is not None}
     names |= {match[1] for text in _modules(source) for match in _RENAMES.finditer(text)}
     return names.pop() if len(names) == 1 else None
 

@@ -17,7 +17,7 @@ from abiscan.cpu.needs import CpuAtLoad, CpuNeeds
 from abiscan.cpu.processors import Cpu, native_cpu
 from abiscan.cpu.torches import torch_needs
 from abiscan.errors import InputError
-from abiscan.extension.drift import drifts
+from abiscan.extension.drift import find_drifts
 from abiscan.extension.examined import ExaminedExtension, ExaminedTarget
 from abiscan.findings import Effect, Finding, Rule
 from abiscan.gpu.devices import Gpu, Hardware
@@ -266,7 +266,7 @@ class Judge:
         drifting: tuple[LayoutDrift, ...] = ()
         if resolution is not None and resolution.error is None:
             layouts = setting.torch.layouts(release)
-            drifting = drifts(examined, self._files, resolution, registering, layouts)
+            drifting = find_drifts(examined, self._files, resolution, registering, layouts)
         crashes = predict_crash(drifting, release.version)
         cpu, cpus = self._cpu_needs(examined, resolution, registering), self._cpus
         illegal = next(iter(illegal_instructions(cpu, cpus)), None)

@@ -352,7 +352,7 @@ class _Loads:
         from abiscan.emulation.model import NotRun
         from abiscan.extension import operator_results
 
-        found = operator_results.result(
+        found = operator_results.compute_result(
             moment.registrants.values(), operator, self._setting.release.torch_version, self._results
         )
         return NoResult(reason=found.reason) if isinstance(found, NotRun) else found
@@ -395,10 +395,10 @@ class _Loads:
 
     def _registrants(self, examined: ExaminedExtension, linkage: Linkage) -> Iterator[tuple[str, OperatorProvider]]:
         if linkage.resolution and linkage.registering:
-            from abiscan.extension.operator_results import registrants  # needs the emulator
+            from abiscan.extension.operator_results import list_providers  # needs the emulator
 
             source, closure = examined.extension.source, linkage.resolution.closure
-            yield from registrants(source, closure, linkage.registering, self._files)
+            yield from list_providers(source, closure, linkage.registering, self._files)
 
     def _attempt(self, location: str, linkage: Linkage, loader: LoadedBy, moment: _Moment) -> LoadAttempt:
         path = self._inside(location)

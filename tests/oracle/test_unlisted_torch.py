@@ -169,14 +169,14 @@ def test_other_files_without_headers(make: Make, cache: Path, monkeypatch: pytes
 def hide_acceptance(monkeypatch: pytest.MonkeyPatch) -> None:
     hide_identity(monkeypatch)
     older = {minor: answers for minor, answers in acceptance._read_answers().items() if minor < (2, 12)}
-    monkeypatch.setattr(acceptance, "_answers", lambda: older)
+    monkeypatch.setattr(acceptance, "_read_answers", lambda: older)
 
 
 def hide_crossing(monkeypatch: pytest.MonkeyPatch) -> None:
     hide_identity(monkeypatch)
     _, *rows = stable._read_lines()
     older = [["seen", "2.9.1"], *([kind, since if since == "2.7" else "-"] for kind, since in rows)]
-    monkeypatch.setattr(stable, "_lines", lambda: older)
+    monkeypatch.setattr(stable, "_read_lines", lambda: older)
     monkeypatch.setattr(stable, "_crossing_since", stable._crossing_since.__wrapped__)
 
 

@@ -95,7 +95,7 @@ def _workload(data: bytes) -> None:
 def _page(data: bytes) -> None:
     kind = index_page.JSON if data.lstrip().startswith((b"{", b"[")) else "text/html"
     with contextlib.suppress(ValueError):  # it is no page, which the index reports
-        index_page.bounded("https://x/simple/x/", kind, data)
+        index_page.bound_page("https://x/simple/x/", kind, data)
 
 
 def _answer(data: bytes) -> None:
