@@ -66,6 +66,6 @@ def raise_together(errors: Sequence[AbiscanError]) -> None:
         raise errors[0]
     if errors:
         together = AbiscanError("\n".join(dict.fromkeys(map(str, errors))))
-        # The most definite answer wins: 2 is an error, 3 says that something is unknown.
+        # Of 2, which is an error, and 3, which says that something is unknown, 2 is the more definite.
         together.exit_code = min(error.exit_code for error in errors)
         raise together from errors[0]

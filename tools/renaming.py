@@ -3,8 +3,8 @@
 Both syntax trees are walked in parallel. Docstrings, those of attributes too, count as absent. Local variables may be
 renamed if no two of a scope become one, and each use means the same variable as before (alpha-equivalence). What other
 modules see (functions, classes, module variables, methods, fields, parameters) may be renamed where it is defined; then
-an attribute, a keyword, an import, or in tests a text may change in the same way, and no other. That the right one of two attributes with
-the same name was renamed, and that none was forgotten, is for the type checker to tell.
+an attribute, a keyword, an import, or in tests a text may change in the same way, and no other. That the right one of
+two attributes with the same name was renamed, and that none was forgotten, is for the type checker to tell.
 """
 
 from __future__ import annotations

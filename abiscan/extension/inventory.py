@@ -75,7 +75,7 @@ def recover_inventory(
     for clue in origin.clues:
         _log.debug("%s: %s: %s", extension.path, clue.seen, span(clue.releases))
     _log.debug("%s: built for %s", extension.path, span(origin.releases))
-    # The newest release that fits is the likeliest: packages are built for the torch of their day.
+    # The newest release that fits is the likeliest.
     assumed = (origin.releases or embedded.versions())[-1]
     return Inventory(
         machine=facts.machine,
@@ -101,6 +101,7 @@ def recover_registrations(
         _log.debug("recovers what %s registers", source.name)
         return drop_contradictions(recover(source.open(), facts, tail, find_syntax_error))
 
+    # The key has all that the result depends on: the bytes, and the size of c10::Argument.
     return (
         recover_anew()
         if folder is None

@@ -245,6 +245,7 @@ class Replayer(Struct, kw_only=True):
     def _libraries_of(self, examined: ExaminedExtension, resolution: Resolution) -> Iterator[Registrant]:
         """Yield the libraries with registrations that an extension brings along, in initialisation order."""
         built_for = examined.inventory.built_for
+        # Initialisers run in the order of relocation: dependencies first (_dl_init).
         for module in relocation_order(resolution.closure):
             if module is resolution.closure.modules[0] or module.facts is None or is_torch_library(module.name):
                 continue

@@ -104,6 +104,7 @@ def _read_configuration(python: str | None) -> dict[str, str]:
     except (InputError, OSError, subprocess.SubprocessError):
         return {}
     values: dict[str, dict[str, str]] = {section: {} for section in _SECTIONS}
+    # pip prints each value as Python does, with quotes.
     for line in done.stdout.splitlines():
         name, _, value = line.partition("=")
         section, _, key = name.rpartition(".")
@@ -193,6 +194,7 @@ def _older_platforms(platform: str) -> Iterator[str]:
         yield platform
         return
     newest, machine = int(match[1]), match[2]
+    # The oldest is manylinux_2_5 (PEP 600).
     for glibc in range(newest, 4, -1):
         yield f"manylinux_2_{glibc}_{machine}"
         if glibc in _LEGACY:
@@ -379,7 +381,7 @@ class Index:
         page = self.web.get(link.dist_info_link.normalized, largest=_LARGEST_METADATA)
         if page.is_error:
             return None
-        # PEP 714 gives the hash of the file; without one, the server is trusted as for everything else.
+        # PEP 658 lets the index state the hash of the file; without one, the server is trusted as for everything else.
         stated = link.dist_info_metadata.get("sha256") if isinstance(link.dist_info_metadata, dict) else None
         if stated and hashlib.sha256(page.content).hexdigest() != stated:
             problem = "is not the file that the index describes: its hash differs"

@@ -458,6 +458,7 @@ class RemoteFile(io.RawIOBase):
         start, last, size = map(int, match.groups()) if match else (0, 0, 0)
         if not start <= last < size:
             raise self._make_error(f"the server sent a wrong Content-Range: {response.headers.get('Content-Range')}")
+        # Content-Range names the last byte; ranges end after it here.
         return start, last + 1, size
 
     def _too_large(self) -> UnreachableError:
@@ -481,6 +482,7 @@ def _headers_for(part: str | None) -> dict[str, str]:
 def _key_of(url: str, sha256: str | None) -> str:
     """Return what tells files apart: the address without credentials and signatures, and the stated hash."""
     parts = urlsplit(url)
+    # With a hash, the query of a URL does not matter: signatures change. Without one, it may select the file.
     address = url if sha256 is None else f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
     return hashlib.sha256(json.dumps([address, sha256]).encode()).hexdigest()
 

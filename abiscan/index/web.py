@@ -369,4 +369,5 @@ def _without_credentials(url: str) -> str:
 def _asked_to_wait(response: httpx2.Response, pause: float) -> float:
     """Return how many seconds a server asks to wait (RFC 9110, ``Retry-After``), within reason."""
     asked = response.headers.get("Retry-After", "")
+    # Retry-After may be a date as well, which counts as nothing.
     return min(float(asked), _LONGEST_WAIT_SECONDS) if asked.isdigit() else pause
