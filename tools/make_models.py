@@ -13,8 +13,12 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import shutil
+import subprocess
 import sys
+import tempfile
 import warnings
+import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -76,8 +80,8 @@ class Boxes(nn.Module):
     def forward(self, boxes: torch.Tensor, scores: torch.Tensor, image: torch.Tensor) -> torch.Tensor:
         """Run it."""
         kept = torch.ops.torchvision.nms(boxes, scores, 0.5)
-        rois = torch.cat([torch.zeros([len(kept), 1]), boxes[kept]], dim=1)
-        return torch.ops.torchvision.roi_align(image, rois, 1.0, 2, 2, 2, False)  # type: ignore[no-any-return]  # noqa: FBT003
+        rois, aligned = torch.cat([torch.zeros([len(kept), 1]), boxes[kept]], dim=1), False
+        return torch.ops.torchvision.roi_align(image, rois, 1.0, 2, 2, 2, aligned)  # type: ignore[no-any-return]
 
 
 class Sound(nn.Module):
@@ -119,7 +123,7 @@ def savers(*, compiled: bool) -> dict[str, Saver]:
     if compiled:
         inductor = importlib.import_module("torch._inductor")
         exported = _exported(small, (x,))
-        files["aoti.pt2"] = lambda path: inductor.aoti_compile_and_package(exported, package_path=path)
+        files["aoti.pt2"] = lambda path: strip(Path(inductor.aoti_compile_and_package(exported, package_path=path)))
     return files
 
 
@@ -138,6 +142,24 @@ def _exported(module: nn.Module, arguments: tuple[Any, ...]) -> Any:
     for node in program.graph.nodes:
         node.meta.pop("stack_trace", None)
     return program
+
+
+def strip(package: Path) -> None:
+    """Take out of a package what is for debuggers, five sixths of its library, and the commands that compiled it."""
+    with zipfile.ZipFile(package) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    for name in [name for name in members if name.endswith(".so")]:
+        with tempfile.TemporaryDirectory() as folder:
+            library = Path(folder, "model.so")
+            library.write_bytes(members[name])
+            subprocess.run([shutil.which("strip") or "strip", library], check=True)
+            members[name] = library.read_bytes()
+    for name in [name for name in members if name.endswith(".cpp")]:
+        lines = members[name].splitlines(keepends=True)
+        members[name] = b"".join(line for line in lines if not line.startswith(b"// "))
+    with zipfile.ZipFile(package, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(zipfile.ZipInfo(name), content)
 
 
 def _has(package: str) -> bool:

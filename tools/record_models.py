@@ -4,8 +4,9 @@
 
 A folder of models is one that ``tools/make_models.py`` wrote, named after the torch that did. TORCH is the folder that
 an unpacked torch lies in, STUBS one that ``tools.stub_libraries`` made; without ``--torch``, it is the torch of this
-Python. Every file is loaded by the call that its kind is for, in a process of its torch, and then run. A line has the
-file's folder and name, the torch, the call that fails and what it raises, or null.
+Python. ``--import torchvision`` imports that first, from ``PYTHONPATH``, and a line then has it ``with`` its version.
+Every file is loaded by the call that its kind is for, in a process of its torch, and then run. A line has the file's
+folder and name, the torch, the call that fails and what it raises, or null.
 """
 
 from __future__ import annotations
@@ -19,18 +20,21 @@ from pathlib import Path
 from typing import Final
 
 _PROGRAM: Final = r'''
-import importlib, json, sys, warnings
+import importlib, importlib.metadata, json, sys, warnings
 warnings.simplefilter("ignore")
 import torch
 x = torch.ones(2, 4)
-ARGUMENTS = {"several.pt": (x, 2), "sound.pt": (torch.ones(1, 8), torch.ones(1, 3))}
+ARGUMENTS = {"several.pt": (x, 2), "sound.pt": (torch.ones(1, 1, 8), torch.ones(1, 3))}
 boxes = torch.tensor([[0.0, 0.0, 4.0, 4.0], [1.0, 1.0, 3.0, 3.0]])
 ARGUMENTS["boxes.pt"] = ARGUMENTS["boxes.pt2"] = (boxes, torch.tensor([0.9, 0.8]), torch.ones(1, 1, 8, 8))
 def aoti_loader():
-    if hasattr(torch._inductor, "aoti_load_package"):
-        return "torch._inductor.aoti_load_package", torch._inductor.aoti_load_package
-    from torch._inductor.package import load_package
-    return "torch._inductor.package.load_package", lambda path: load_package(path, "cpu")
+    try:
+        from torch._inductor.package import load_package
+    except ImportError:
+        load_package = None
+    if load_package and not hasattr(torch._inductor, "aoti_load_package"):
+        return "torch._inductor.package.load_package", lambda path: load_package(path, "cpu")
+    return "torch._inductor.aoti_load_package", lambda path: torch._inductor.aoti_load_package(path)
 def loaded(path, name):
     """The call that loads it, and what that returns."""
     if name.startswith("aoti"):
@@ -54,7 +58,11 @@ def loaded(path, name):
     if callable(model):
         yield "run"
         model(*ARGUMENTS.get(name, (x,)))
-for path in sys.argv[1:]:
+imported = {}
+for name in filter(None, sys.argv[1].split(",")):
+    importlib.import_module(name)
+    imported["with"] = f"{name}-{importlib.metadata.version(name)}"
+for path in sys.argv[2:]:
     name = path.rpartition("/")[2]
     error, call = None, None
     try:
@@ -63,24 +71,28 @@ for path in sys.argv[1:]:
     except BaseException as raised:
         error = {"call": call, "exception": type(raised).__name__, "message": str(raised)}
     model = "/".join(path.split("/")[-2:])
-    print("RECORD", json.dumps({"model": model, "torch": torch.__version__, "error": error}), flush=True)
+    print("RECORD", json.dumps({"model": model, "torch": torch.__version__, **imported, "error": error}), flush=True)
 '''
 
 
-def record(models: list[Path], torch: str | None) -> list[str]:
+def record(models: list[Path], torch: str | None, package: str) -> list[str]:
     """The lines for all models of some folders on one torch.
 
     :param torch: the folder that it lies in, and that of the stand-ins, after a colon; None for that of this Python
+    :param package: one that is imported first, from ``PYTHONPATH``; empty for none
     """
     files = [path for folder in models for path in sorted(folder.iterdir())]
     paths = [str(path) for path in files if path.suffix in (".pt", ".pt2", ".ptl")]
     environment = dict(os.environ)
     if torch:
         folder, _, stubs = torch.partition(":")
-        environment |= {"PYTHONPATH": folder, "LD_LIBRARY_PATH": stubs}
+        environment |= {
+            "PYTHONPATH": os.pathsep.join([folder, *filter(None, [os.environ.get("PYTHONPATH")])]),
+            "LD_LIBRARY_PATH": stubs,
+        }
     lines: list[str] = []
     while len(lines) < len(paths):
-        command = [sys.executable, "-c", _PROGRAM, *paths[len(lines) :]]
+        command = [sys.executable, "-c", _PROGRAM, package, *paths[len(lines) :]]
         ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         new = [line.removeprefix("RECORD ") for line in ended.stdout.splitlines() if line.startswith("RECORD ")]
         lines += new
@@ -99,10 +111,11 @@ def main() -> int:
     parser.add_argument("output", type=Path)
     parser.add_argument("models", nargs="+", type=Path)
     parser.add_argument("--torch", action="append", default=[], metavar="TORCH[:STUBS]")
+    parser.add_argument("--import", dest="package", default="", metavar="NAME", help="a package to import first")
     arguments = parser.parse_args()
     with arguments.output.open("w", encoding="utf-8") as output:
         for torch in arguments.torch or [None]:
-            for line in record(arguments.models, torch):
+            for line in record(arguments.models, torch, arguments.package):
                 output.write(f"{line}\n")
             print(torch or "this torch", flush=True)
     return 0

@@ -27,10 +27,13 @@ _Answer = TypeVar("_Answer")
 
 _SUFFIX: Final = ".answer"
 _FORMAT: Final = "2"
+_LARGEST_HASHED: Final = 1 << 30
+"""A target beyond this size, as a model with weights may be, counts as another one if it was replaced."""
+
 _READERS: Final = ("capstone-", "icicle_emu-", "lief-", "packaging-")
 """The packages that decide what abiscan reads in a file, by the names of their metadata."""
 
-_OF_CONTENT: Final[computed.Kind[Any]] = computed.Kind(
+_OF_CONTENT: Final[computed.KeptKind[Any]] = computed.KeptKind(
     suffix=".content",
     version=3,
     encode=lambda value: frozen.dumps(value).encode(),
@@ -65,7 +68,8 @@ def answer(folder: Path, question: Sequence[object], find: Callable[[], _Answer]
         with contextlib.suppress(OSError, TypeError):
             text = frozen.dumps(result)
             paths = [name for name in map(str, map(Path, targets)) if isinstance(record.seen["file"].get(name), list)]
-            _write_answer(path, record.seen, {name: disk.sha256(name) for name in paths if disk.is_file(name)}, text)
+            hashed = [name for name in paths if disk.is_file(name) and Path(name).stat().st_size <= _LARGEST_HASHED]
+            _write_answer(path, record.seen, {name: disk.sha256(name) for name in hashed}, text)
             kept.delete_oldest(folder)
     return result
 

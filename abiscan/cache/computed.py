@@ -21,7 +21,7 @@ UNREADABLE: Final = (
 """Raised by the reading of a file that is absent, damaged, or written by another version."""
 
 
-class Kind(Struct, Generic[_Value], frozen=True, kw_only=True):
+class KeptKind(Struct, Generic[_Value], frozen=True, kw_only=True):
     """A kind of value, and how it becomes bytes and a value again.
 
     :ivar suffix: of its files
@@ -36,7 +36,7 @@ class Kind(Struct, Generic[_Value], frozen=True, kw_only=True):
     decode: Callable[[bytes], _Value]
 
 
-def get_or_compute(folder: Path, kind: Kind[_Value], identity: str, compute: Callable[[], _Value]) -> _Value:
+def get_or_compute(folder: Path, kind: KeptKind[_Value], identity: str, compute: Callable[[], _Value]) -> _Value:
     """Return the value that an earlier run has kept, or compute and keep it.
 
     A file that cannot be read is made anew. One that cannot be written is not: the next run computes the value again.

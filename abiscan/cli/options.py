@@ -140,6 +140,11 @@ def index_options(command: _Command) -> _Command:
         no_index: bool,
         **parameters: Any,
     ) -> Any:
+        for place in find_links:
+            if "://" not in place and not Path(place).exists():
+                raise click.BadParameter(
+                    f"{place} does not exist; pass a folder, a page or a URL", param_hint="--find-links"
+                )
         index = IndexOptions(
             index_url=index_url, extra_index_urls=extra_index_url, find_links=find_links, no_index=no_index
         )

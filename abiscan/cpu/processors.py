@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import platform
@@ -44,6 +45,14 @@ _LINUX: Final = {
         "fphp": "fp16",
         "crc32": "crc",
     },
+}
+_NEWER_AVX512: Final = frozenset(
+    ("vbmi2", "vnni", "bitalg", "vpopcntdq", "4vnniw", "4fmaps", "vp2intersect", "bf16", "fp16")
+)
+# What every processor has, as far as programs may look at it.
+_BASELINE_FLAGS: Final = {
+    Machine.X86_64: "fpu tsc msr cx8 cmov mmx fxsr sse sse2 syscall nx lm",
+    Machine.AARCH64: "fp asimd",
 }
 _AMX: Final = re.compile(r"amx_(\w+)")
 
@@ -91,6 +100,34 @@ def native_cpu() -> Cpu | None:
     if machine is None or flags is None or os.name != "posix":
         return None
     return Cpu(name=NATIVE, machine=machine, features=frozenset(_feature(machine, flag) for flag in flags[1].split()))
+
+
+def cpuinfo(cpu: Cpu) -> str:
+    """What ``/proc/cpuinfo`` has of a processor that decides anything: its features, as Linux names them."""
+    if cpu.name == NATIVE:
+        with contextlib.suppress(OSError), _CPUINFO.open(encoding="utf-8", errors="replace") as stream:
+            return stream.read(_FIRST_PROCESSOR)
+    linux = {feature: flag for flag, feature in _LINUX[cpu.machine].items()}
+    flags = [*_BASELINE_FLAGS[cpu.machine].split()]
+    flags += sorted(linux.get(feature) or _flag(feature) for feature in cpu.features)
+    title = "flags\t\t" if cpu.machine is Machine.X86_64 else "Features\t"
+    return f"processor\t: 0\n{title}: {' '.join(flags)}\n\n"
+
+
+def _flag(feature: str) -> str:
+    """What Linux calls a feature of x86-64: the newer ones of AVX-512 have an underscore."""
+    name = feature.removeprefix("avx512")
+    is_newer = name != feature and name in _NEWER_AVX512
+    return f"avx512_{name}" if is_newer else feature.replace("-", "_")
+
+
+def capability(cpu: Cpu) -> str | None:
+    """``torch.backends.cpu.get_cpu_capability()``: ATen/native/DispatchStub.cpp; None if that is not known."""
+    if cpu.machine is not Machine.X86_64:
+        return None
+    if not cpu.lacks(("avx512vl", "avx512bw", "avx512dq", "fma")):
+        return "AVX512"
+    return "DEFAULT" if cpu.lacks(("avx2", "fma")) else "AVX2"
 
 
 def _feature(machine: Machine, flag: str) -> str:

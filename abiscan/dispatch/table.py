@@ -145,7 +145,7 @@ class DispatchTable(Struct, frozen=True, dict=True):
         return fallbacks
 
     def sources(self, operator: str) -> Mapping[str, EntrySource]:
-        """The sources of all entries of an operator, by key, in torch's order."""
+        """Return the sources of all entries of an operator, by key, in torch's order."""
         # They depend on nothing but the keys that have a kernel, which are the same for most operators.
         registered = self.kernels.get(operator, {})
         keys = frozenset(registered)

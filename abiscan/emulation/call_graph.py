@@ -8,11 +8,12 @@ stripping leaves alone.
 
 from __future__ import annotations
 
+import itertools
 import re
 import struct
 import sys
 from array import array
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple, Protocol, TypeVar
@@ -54,6 +55,7 @@ _RELATIVE: Final = tuple(
 _SHORT_JUMP: Final = regex(rb"\xeb(.)", re.DOTALL)  # what assemblers make of a jump to a function nearby
 _STUB: Final = regex(rb"\xff\x25(....)", re.DOTALL)  # jmp [rip + displacement]
 _STUB_SIZE: Final = 16
+_SMALLEST_STUB: Final = 8  # of .plt.got
 _BEFORE_STUB: Final = (0, 1, 4, 5)  # endbr64 and a bnd prefix
 _DISPLACEMENT: Final = struct.Struct("<i")
 # adrp x16, page; ldr x17, [x16, #offset]
@@ -87,13 +89,15 @@ class CalledFunctions:
         self._links = (
             _links_in_c(image, self._functions.starts) if machine is Machine.X86_64 else None
         ) or _LinksInPython(image, machine, self._known)
-        stubs = list(self._stubs_x86_64() if machine is Machine.X86_64 else self._stubs_aarch64())
-        for stub, slot in stubs:
+        is_x86_64 = machine is Machine.X86_64
+        jumps = list(self._jumps_x86_64() if is_x86_64 else self._jumps_aarch64())
+        befores = _BEFORE_STUB if is_x86_64 else _BEFORE_STUB_AARCH64
+        self.stubs: Final = {jump - before: slot for (jump, slot), before in itertools.product(jumps, befores)}
+        """Where calls of stubs lead, and the slot through which each jumps."""
+        for stub, slot in self.stubs.items():
             if stub >= 0:
                 self._links.add_stub(stub, slot)
-        self._linkage = self._linkage_tables(stub for stub, _ in stubs)
-        self.stubs: Final = dict(stubs)
-        """Where calls of stubs lead, and the slot through which each jumps."""
+        self._linkage = self._linkage_tables(jumps)
         self._next: dict[int, Leads] = {}
         for segment in self._code:
             image.file.let_go(segment.offset, segment.offset + segment.file_size)
@@ -117,25 +121,34 @@ class CalledFunctions:
     def _has_slot(self, slot: int) -> bool:
         return 0 <= slot < _HIGHEST and self._links.has_slot(slot)
 
-    def _linkage_tables(self, stubs: Iterable[int]) -> frozenset[int]:
-        """The procedure linkage tables, each of which looks like one function that jumps to all others."""
-        counts = Counter(map(self._functions.containing, stubs))
+    def _linkage_tables(self, jumps: Iterable[tuple[int, int]]) -> frozenset[int]:
+        """The procedure linkage tables, each of which looks like one function that jumps to all others.
+
+        Its jumps lie whole stubs apart from each other. A function that ends in jumps through slots (``-fno-plt``) has
+        one of them, or some at any distance.
+        """
+        within: dict[int, list[int]] = {}
+        for jump, _ in jumps:
+            if (start := self._functions.containing(jump)) is not None:
+                within.setdefault(start, []).append(jump % _SMALLEST_STUB)
         return frozenset(
             start
-            for start, count in counts.items()
-            if start is not None and count * _STUB_SIZE >= (self._functions.end_of(start) - start) // 2
+            for start, places in within.items()
+            if len(places) > 1
+            and len(set(places)) == 1
+            and 2 * len(places) * _STUB_SIZE >= self._functions.end_of(start) - start
         )
 
-    def _stubs_x86_64(self) -> Iterator[tuple[int, int]]:
-        """Where calls of a stub may lead, and the slot through which it jumps."""
+    def _jumps_x86_64(self) -> Iterator[tuple[int, int]]:
+        """The jumps through slots, each with its slot: those of stubs, and others."""
         for segment in self._code:
             data = self._image.file.data[segment.offset : segment.offset + segment.file_size]
             for match in _STUB.finditer(data):
                 slot = segment.address + match.end() + _DISPLACEMENT.unpack(match[1])[0]
                 if self._has_slot(slot):
-                    yield from ((segment.address + match.start() - before, slot) for before in _BEFORE_STUB)
+                    yield segment.address + match.start(), slot
 
-    def _stubs_aarch64(self) -> Iterator[tuple[int, int]]:
+    def _jumps_aarch64(self) -> Iterator[tuple[int, int]]:
         for segment in self._code:
             data = self._image.file.data[segment.offset : segment.offset + segment.file_size]
             for match in _STUB_AARCH64.finditer(data):
@@ -145,7 +158,7 @@ class CalledFunctions:
                 page, load = struct.unpack_from("<II", data, match.start())
                 slot = page_of(page, here) + (load >> 10 & 0xFFF) * 8
                 if self._has_slot(slot):
-                    yield from ((here - before, slot) for before in _BEFORE_STUB_AARCH64)
+                    yield here, slot
 
 
 class _Links(Protocol):

@@ -72,6 +72,14 @@ _KEEPS: Final = regex(r"_ZN[KR]*(5torch|3c10|2at)|aoti_torch|torch_|_?Py|__(cuda
 # What is there in every process with torch and Python.
 _OF_EVERY_PROCESS: Final = regex(r"_Z|_?Py|_?_?pthread_|__cxa_|_Unwind_|__(?:cuda|hip)|aoti_|torch_|c10_")
 _WORD_SIZE: Final = 8
+# The virtual functions of std::basic_streambuf, in their order.
+_OF_STRING_BUFFERS: Final = tuple(
+    f"stringbuf {member}"
+    for member in (
+        *("destroy", "delete", "imbue", "setbuf", "seekoff", "seekpos", "sync", "showmanyc", "xsgetn", "underflow"),
+        *("uflow", "pbackfail", "xsputn", "overflow"),
+    )
+)
 _DOUBLE: Final = 64  # bits
 _STREAM_TABLE: Final = 24
 
@@ -405,9 +413,12 @@ class EmulatedProcess:
                 f"_ZNK{inner}22what_without_backtraceEv",
             )
             self.machine.write(slot, struct.pack("<6Q", 0, self.bind("_ZTI" + name[4:]), *map(self.bind, members)))
+        elif name.startswith(("_ZTVNSt7__cxx1115basic_stringbufIc", "_ZTVSt15basic_stringbufIc")):
+            functions = [0, self.bind("_ZTI" + name[4:]), *map(self.bind, _OF_STRING_BUFFERS)]
+            self.machine.write(slot, struct.pack(f"<{len(functions)}Q", *functions))
         elif name.startswith("_ZTVNSt3pmr"):  # two destructors, then these
-            members = tuple(f"pmr {member}" for member in ("destroy", "delete", "allocate", "deallocate", "is equal"))
-            self.machine.write(slot, struct.pack("<7Q", 0, self.bind("_ZTI" + name[4:]), *map(self.bind, members)))
+            of_resources = (f"pmr {what}" for what in ("destroy", "delete", "allocate", "deallocate", "is equal"))
+            self.machine.write(slot, struct.pack("<7Q", 0, self.bind("_ZTI" + name[4:]), *map(self.bind, of_resources)))
         elif name.startswith("_ZTV"):
             functions = [0, self.bind("_ZTI" + name[4:])]
             functions += [self.bind("virtual function of " + name)] * _VTABLE_FUNCTIONS
@@ -534,6 +545,12 @@ class Call:
         """Something is decided here and now by what is not known."""
         taint = self.machine.taint
         taint.decide(taint.answer(self.name, self.return_address), self.return_address, how)
+
+    def decide_by_what_was_read(self) -> None:
+        """What has been read decides what is done, which need not show in what is written."""
+        taint = self.machine.taint
+        taint.decide(taint.read, self.return_address, "what is read")
+        taint.read = 0
 
     def store_unknown(self, data: bytes) -> int:
         """The address of a fresh copy of ``data``, which is known to be there, while its content is not."""

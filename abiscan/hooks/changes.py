@@ -32,11 +32,14 @@ _SECONDS: Final = 8.0
 _FOLDER: Final = "wheels"
 
 
-def changes(plan: Plan, torch: str | None, options: Sequence[str], session: Session) -> tuple[PackageChange, ...]:
+def changes(
+    plan: Plan, torch: str | None, options: Sequence[str], session: Session, *, torch_alone: bool = False
+) -> tuple[PackageChange, ...]:
     """What a plan would change, in the order of the plan.
 
     :param torch: the full version of the torch that would be there
     :param options: where packages come from, as pip spells it
+    :param torch_alone: whether the plan leaves out what torch requires
     """
     if not plan.packages and not plan.removed:
         return ()
@@ -57,6 +60,7 @@ def changes(plan: Plan, torch: str | None, options: Sequence[str], session: Sess
             size=described[name][1],
             requested=planned.requested,
             required_by=requiring.get(name, ()),
+            alone=torch_alone and name == "torch",
         )
         for planned in plan.packages
         for name in [canonicalize_name(planned.name)]

@@ -303,7 +303,8 @@ class _Search:
         inspection = self._inspected(plan, names) if plan is not None else None
         if plan is None or inspection is None or inspection.problems:
             return None
-        made = changes(plan, inspection.torch, self._installer.index_options(pinned), self._session)
+        options, alone = self._installer.index_options(pinned), self._installer.downloads_to_plan
+        made = changes(plan, inspection.torch, options, self._session, torch_alone=alone)
         return msgspec.structs.replace(self._solution(words, pinned, pins.get("torch")), changes=made)
 
     def _staying(self, words: Sequence[str], names: Iterable[str]) -> dict[str, str]:

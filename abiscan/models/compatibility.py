@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from abiscan.inputs.version import TorchVersion
 from abiscan.models.loaders import Loaders
-from abiscan.models.model import Layout, ModelFormat, SavedModel
+from abiscan.models.model import ModelFormat, ModelLayout, SavedModel
 from abiscan.words import listed
 
 LOAD_EXPORTED: Final = "torch.export.load"
@@ -76,9 +76,9 @@ class Refusal(Struct, frozen=True, kw_only=True):
 
 def load_call(model: SavedModel, loaders: Loaders | None) -> str:
     """The call that loads a model."""
-    if model.layout is Layout.LIBRARY:
+    if model.layout is ModelLayout.LIBRARY:
         return LOAD_LIBRARY
-    if model.layout is Layout.MOBILE:
+    if model.layout is ModelLayout.MOBILE:
         return LOAD_MOBILE
     if model.format is ModelFormat.AOTI:
         return (loaders.aoti if loaders else None) or LOAD_AOTI
@@ -93,9 +93,9 @@ def refusals(model: SavedModel, loaders: Loaders, release: str) -> Iterator[Refu
     yield from _file_version(model, loaders, release)
     if model.format is ModelFormat.EXPORT:
         yield from _exported(model, loaders, release)
-    elif model.format is ModelFormat.AOTI and model.layout is not Layout.LIBRARY:
+    elif model.format is ModelFormat.AOTI and model.layout is not ModelLayout.LIBRARY:
         yield from _aoti(model, loaders, release)
-    elif model.layout is Layout.MOBILE:
+    elif model.layout is ModelLayout.MOBILE:
         yield from _mobile(model, loaders, release)
 
 
@@ -107,7 +107,7 @@ def _refusal(call: str, exception: str, message: str, why: str, fix: str, *, exa
 
 def _file_version(model: SavedModel, loaders: Loaders, release: str) -> Iterator[Refusal]:
     """PyTorch's archives have a version (``caffe2/serialize/inline_container.cc``)."""
-    through_reader = model.format is ModelFormat.TORCHSCRIPT or model.layout is Layout.ZIP
+    through_reader = model.format is ModelFormat.TORCHSCRIPT or model.layout is ModelLayout.ZIP
     if not through_reader or model.file_version is None or loaders.file_format is None:
         return
     oldest, newest = loaders.file_format
@@ -141,7 +141,7 @@ def _exported(model: SavedModel, loaders: Loaders, release: str) -> Iterator[Ref
         message = "module 'torch' has no attribute 'export'"
         why = f"{release} has no torch.export.load, which is there from 2.1 on"
         yield _refusal(LOAD_EXPORTED, "AttributeError", message, why, "use a newer torch")
-    elif model.layout is Layout.ROOTED:
+    elif model.layout is ModelLayout.ROOTED:
         yield from _rooted(model, loaders, release)
     else:
         yield from _flat(model, loaders, release)
@@ -222,9 +222,9 @@ def _aoti(model: SavedModel, loaders: Loaders, release: str) -> Iterator[Refusal
     fix = "compile the model again with the torch that will load it"
     if loaders.aoti is None:
         why = f"{release} reads no packages of AOTInductor, which are there from 2.5 on"
-        message = "No module named 'torch._inductor.package'"
-        yield _refusal(LOAD_AOTI, "ModuleNotFoundError", message, why, fix)
-    elif model.layout is Layout.ROOTED and "pt2" not in loaders.aoti_layouts:
+        message = "module 'torch._inductor' has no attribute 'aoti_load_package'"
+        yield _refusal(LOAD_AOTI, "AttributeError", message, why, fix)
+    elif model.layout is ModelLayout.ROOTED and "pt2" not in loaders.aoti_layouts:
         why = f"the archive has the layout that torch writes from 2.8 on, {release} reads the one before"
         takes_libraries = loaders.aoti == LOAD_AOTI
         names = " ".join(model.members)
@@ -234,9 +234,11 @@ def _aoti(model: SavedModel, loaders: Loaders, release: str) -> Iterator[Refusal
             else "Unable to find file with suffix .cpp"
         )
         yield _refusal(loaders.aoti, "RuntimeError", message, why, fix)
-    elif loaders.aoti != LOAD_AOTI and not any(name.endswith(".cpp") for name in model.members):
-        why = f"{release} compiles the C++ code of a model itself, and the package has none"
-        yield _refusal(loaders.aoti, "RuntimeError", "Unable to find file with suffix .cpp", why, fix)
+    elif loaders.aoti != LOAD_AOTI:
+        for suffix in (".cpp", ".o"):
+            if not any(name.endswith(suffix) for name in model.members):
+                why = f"{release} compiles the C++ code of a model itself, and the package has no file {suffix}"
+                yield _refusal(loaders.aoti, "RuntimeError", f"Unable to find file with suffix {suffix}", why, fix)
 
 
 def _mobile(model: SavedModel, loaders: Loaders, release: str) -> Iterator[Refusal]:

@@ -34,7 +34,7 @@ _WORDS = {
 }
 
 
-class Layout(enum.Enum):
+class ModelLayout(enum.Enum):
     """How the members of an archive are arranged."""
 
     FLAT = "flat"
@@ -88,7 +88,7 @@ class SavedModel(Struct, frozen=True, kw_only=True):
     """
 
     format: ModelFormat
-    layout: Layout
+    layout: ModelLayout
     file_version: int | None = None
     bytecode_version: int | None = None
     schema: tuple[int, ...] | None = None

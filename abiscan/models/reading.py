@@ -13,7 +13,7 @@ from abiscan.inputs import disk
 from abiscan.inputs.files import unreadable
 from abiscan.inputs.model_archive import PICKLE_MAGIC, ModelArchive
 from abiscan.models import exported, torchscript
-from abiscan.models.model import Layout, ModelFormat, OperatorCall, SavedModel
+from abiscan.models.model import ModelFormat, ModelLayout, OperatorCall, SavedModel
 from abiscan.models.opcodes import Called, GlobalName, Persistent, Pickle, read_pickle
 
 _FIX: Final = "pass a file of torch.jit.save, torch.export.save, torch.save or aoti_compile_and_package"
@@ -56,7 +56,7 @@ def read_archive(archive: ModelArchive) -> SavedModel:
     inside = {name.removeprefix(root): name for name in names if name.startswith(root)}
     rooted = bool(root)
     if any(name.startswith(_AOTI) for name in inside):
-        model = _aoti(archive, inside)
+        model = _aoti(archive, inside, ModelLayout.ROOTED if rooted else ModelLayout.FLAT)
     elif "archive_format" in inside or "serialized_exported_program.json" in inside:
         model = _exported(archive, inside)
     elif any(name.startswith("code/") for name in inside) and "constants.pkl" in inside:
@@ -88,7 +88,7 @@ def _number(archive: ModelArchive, inside: dict[str, str], *names: str) -> int |
     return None
 
 
-def _aoti(archive: ModelArchive, inside: dict[str, str]) -> SavedModel:
+def _aoti(archive: ModelArchive, inside: dict[str, str], layout: ModelLayout) -> SavedModel:
     own = [name for name in inside if name.startswith(_AOTI)]
     models = tuple(dict.fromkeys(name.removeprefix(_AOTI).partition("/")[0] for name in own))
     metadata: dict[str, str] = {}
@@ -108,7 +108,7 @@ def _aoti(archive: ModelArchive, inside: dict[str, str]) -> SavedModel:
             gaps.append(f"{model}: torch compiles its C++ code when it loads it, which is not done here")
     return SavedModel(
         format=ModelFormat.AOTI,
-        layout=Layout.ROOTED if "archive_format" in inside else Layout.FLAT,
+        layout=layout,
         file_version=_number(archive, inside, ".data/version"),
         archive_version=_text(archive, inside, "archive_version"),
         models=models,
@@ -164,7 +164,7 @@ def _exported(archive: ModelArchive, inside: dict[str, str]) -> SavedModel:
     of_higher = dict.fromkeys(name for graph in read for name in graph.higher_order)
     return SavedModel(
         format=ModelFormat.EXPORT,
-        layout=Layout.FLAT if flat else Layout.ROOTED,
+        layout=ModelLayout.FLAT if flat else ModelLayout.ROOTED,
         file_version=None if flat else _number(archive, inside, ".data/version"),
         schema=schema,
         archive_version=_text(archive, inside, "archive_version"),
@@ -238,7 +238,7 @@ def _torchscript(archive: ModelArchive, inside: dict[str, str]) -> SavedModel:
         calls += torchscript.mobile_calls(built, "bytecode.pkl")
     return SavedModel(
         format=ModelFormat.TORCHSCRIPT,
-        layout=Layout.MOBILE if "bytecode.pkl" in inside else Layout.TORCHSCRIPT,
+        layout=ModelLayout.MOBILE if "bytecode.pkl" in inside else ModelLayout.TORCHSCRIPT,
         file_version=_number(archive, inside, ".data/version", "version"),
         bytecode_version=bytecode,
         operators=tuple(calls),
@@ -292,7 +292,7 @@ def _saved(archive: ModelArchive, inside: dict[str, str]) -> SavedModel:
     _check_storages(archive, inside, pickle)
     return SavedModel(
         format=ModelFormat.PICKLE,
-        layout=Layout.ZIP,
+        layout=ModelLayout.ZIP,
         file_version=_number(archive, inside, ".data/version", "version"),
         globals=pickle.globals,
         devices=_devices([pickle]),
@@ -309,5 +309,5 @@ def _legacy(data: bytes, subject: str) -> SavedModel:
         names |= dict.fromkeys(pickle.globals)
         pickles.append(pickle)
     return SavedModel(
-        format=ModelFormat.PICKLE, layout=Layout.LEGACY, globals=tuple(names), devices=_devices(pickles[3:4])
+        format=ModelFormat.PICKLE, layout=ModelLayout.LEGACY, globals=tuple(names), devices=_devices(pickles[3:4])
     )

@@ -21,6 +21,7 @@ from msgspec import Struct
 from abiscan.binary.beginning import DynamicNames, names_at_beginning
 from abiscan.binary.elf import Machine
 from abiscan.binary.ownership import is_torch_symbol
+from abiscan.cpu.processors import Cpu
 from abiscan.errors import InputError
 from abiscan.inputs import package_files
 from abiscan.inputs.files import Wheel, WheelMember, installed_path
@@ -252,6 +253,7 @@ class _World(Struct, kw_only=True):
     lacking: _Lacking
     cxx11_abi: bool | Answer = Answer.UNKNOWN
     torch_names: TorchNames | None = None
+    cpu: Cpu | None = None
     others_load: bool = True
 
     def load(self, path: str | None, loader: LoadedBy) -> Raised | Answer | None:

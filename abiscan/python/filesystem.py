@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import posixpath
 from pathlib import Path, PurePath
+from typing import Final
 
+from abiscan.cpu.processors import cpuinfo
 from abiscan.inputs import disk
 from abiscan.python.hosts import HostMethod
 from abiscan.python.iteration import Lazy
 from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Native
 from abiscan.python.operations import attempt, described
+from abiscan.python.systems import LINUX
 from abiscan.python.values import NotKnown, Why, concrete, thrown
 
+CPUINFO: Final = "/proc/cpuinfo"
 _OF_A_CHECKOUT = frozenset({".git", "_skbuild", "CMakeLists.txt", "csrc", "pyproject.toml", "setup.cfg", "setup.py"})
 """What is beside a package in its developers' folder, and not where packages are installed."""
 
@@ -31,6 +35,8 @@ def exists(machine: PythonMachine, path: object, kind: str = "any") -> object:
     if text is not None and inside is None and is_of_torch(machine, text):
         return {"any": disk.exists, "file": disk.is_file, "folder": disk.is_dir}[kind](Path(text))
     if inside is None or text is None:
+        if text_of_processor(machine, path) is not None:
+            return kind != "folder"
         return NotKnown(f"{described(path)} exists", Why.ENVIRONMENT)
     is_file, is_folder = inside in machine.files.members, inside in machine.files.folders
     found = {"any": is_file or is_folder, "file": is_file, "folder": is_folder}[kind]
@@ -113,8 +119,19 @@ def _at_home(machine: PythonMachine, path: PurePath) -> object:
     return NotKnown(f"{described(path)}.expanduser()", Why.ENVIRONMENT) if place is None else type(path)(place)
 
 
+def text_of_processor(machine: PythonMachine, path: object) -> str | None:
+    """The text of ``/proc/cpuinfo``; None for other files, and if the processor is not known."""
+    if as_text(path) != CPUINFO or machine.files.system is not LINUX:
+        return None
+    told = machine.world.tells("its processor", lambda world: cpuinfo(world.cpu) if world.cpu else None)
+    return told if isinstance(told, str) else None
+
+
 def read_text(machine: PythonMachine, path: object) -> object:
-    """The text of a file of the package."""
+    """The text of a file of the package, or of what Linux says of the processor."""
+    of_processor = text_of_processor(machine, path)
+    if of_processor is not None:
+        return of_processor
     text = as_text(path)
     inside = None if text is None else machine.files.inside(text)
     if inside is None or inside not in machine.files.members:

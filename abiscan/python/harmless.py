@@ -31,8 +31,7 @@ _MAKE_PLAIN: Final = {
 """Built-in functions that are harmless for plain values, and what they give."""
 _NO_BASES: Final = frozenset({"bool", "range", "slice", "memoryview", "NotImplemented", "Ellipsis"})
 _ACTING_BUILTINS: Final = frozenset({
-    "compile", "eval", "exec", "exit", "globals", "input", "locals", "next", "open", "quit", "setattr", "vars",
-    "__import__",
+    "compile", "eval", "exec", "exit", "globals", "input", "locals", "next", "open", "quit", "vars", "__import__",
 })  # fmt: skip
 _METHODS: Final = frozenset({
     "add", "append", "copy", "endswith", "extend", "get", "items", "join", "keys", "lower", "lstrip", "replace",
@@ -194,7 +193,7 @@ class BodyJudge:
             return self.module(module) if taken is None else self.member(module, taken, depth - 1)
         node = names.nodes.get(name)
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
-            return self._as_decorated(_Defined(file, (name,), node), names)
+            return self._as_decorated(_Defined(file, (getattr(node, "name", name),), node), names)
         if node is not None:
             return _value_of(node)
         for star in names.stars:
@@ -274,9 +273,10 @@ class BodyJudge:
             return False
         if isinstance(node, ast.AsyncFunctionDef) or _yields(node):
             return True
-        return not self._code.acts(node) and not self._acts_in(node, defined.file, names, made, depth)
+        return not self._code.acts(node) and not self._acts_in(node, defined, names, made, depth)
 
-    def _acts_in(self, function: Any, file: str, names: _Names, made: bool, depth: int) -> bool:  # noqa: FBT001
+    def _acts_in(self, function: Any, defined: _Defined, names: _Names, made: bool, depth: int) -> bool:  # noqa: FBT001
+        file = defined.file
         body = function.body if isinstance(function.body, list) else [function.body]
         if _may_be_unbound(function) or (getattr(function, "name", "") == "__init__" and _returns(body)):
             return True
@@ -290,16 +290,26 @@ class BodyJudge:
                 continue
             name = getattr(node.func, "id", None)
             if isinstance(node.func, ast.Attribute):
-                if node.func.attr in self._code.acting:
+                if node.func.attr in self._code.acting and not self._is_quiet_above(node.func, defined, names, depth):
                     return True
             elif name is None or name in _ACTING_BUILTINS:
                 return True
             elif name in inside:
-                if self._acts_in(inside[name], file, names, False, depth - 1):  # noqa: FBT003
+                if self._acts_in(inside[name], defined, names, False, depth - 1):  # noqa: FBT003
                     return True
             elif not self._may_call(file, names, name, depth):
                 return True
-        return made and any(self._acts_in(one, file, names, False, depth - 1) for one in inside.values())  # noqa: FBT003
+        return made and any(self._acts_in(one, defined, names, False, depth - 1) for one in inside.values())  # noqa: FBT003
+
+    def _is_quiet_above(self, called: ast.Attribute, defined: _Defined, names: _Names, depth: int) -> bool:
+        """Whether a method is one of ``super()``, and that does nothing that matters."""
+        is_super = isinstance(called.value, ast.Call) and getattr(called.value.func, "id", None) == "super"
+        cls = self.in_file(defined.file, names, defined.path[0]) if is_super and len(defined.path) == 2 else None
+        classes = self.lineage(cls) if isinstance(cls, _Defined) and isinstance(cls.node, ast.ClassDef) else None
+        if classes is None:
+            return False
+        method = self.method(classes[1:], called.attr)
+        return method is None or self.is_quiet(method, depth=depth - 1)
 
     def _enters_foreign(self, file: str, names: _Names, node: ast.With | ast.AsyncWith) -> bool:
         made = (getattr(item.context_expr, "func", item.context_expr) for item in node.items)
@@ -518,10 +528,14 @@ class _Body:
                 continue
             if isinstance(decorator, (_Foreign, _Builtin)):
                 continue
-            is_function = isinstance(decorator, _Defined) and not isinstance(decorator.node, ast.ClassDef)
-            if not isinstance(decorator, _Defined) or not is_function or not self.judge.is_quiet(decorator, made=made):
+            if not isinstance(decorator, _Defined):
                 raise _Acts
-            value = _Object()
+            is_class = isinstance(decorator.node, ast.ClassDef)
+            quiet = self.judge.makes_quietly(decorator) if is_class else self.judge.is_quiet(decorator, made=made)
+            if not quiet:
+                raise _Acts
+            # A decorator of a class nearly always returns the class.
+            value = value if isinstance(defined.node, ast.ClassDef) else _Object(decorator if is_class else None)
         return value
 
     def _decorator(self, node: ast.expr) -> tuple[_Value, bool]:
@@ -1084,12 +1098,27 @@ def _names_in(tree: ast.Module, package: str) -> _Names:
             names.nodes[node.name] = node
             names.imports.pop(node.name, None)
         elif isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.For, ast.With)):
+            value = getattr(node, "value", None) or node
             for target in _targets(node):
-                names.nodes[target] = getattr(node, "value", None) or node
-                names.imports.pop(target, None)
+                if not (isinstance(value, ast.Name) and _rename(names, target, value.id)):
+                    names.nodes[target] = value
+                    names.imports.pop(target, None)
         if isinstance(node, (ast.If, ast.Try, ast.For, ast.With, ast.While, ast.ExceptHandler)):
             waiting.extend(reversed(children(node)))
     return names
+
+
+def _rename(names: _Names, new: str, old: str) -> bool:
+    """Bind what a name stands for to another one, too; False if the module has not bound it."""
+    if old in names.nodes:
+        names.nodes[new] = names.nodes[old]
+        names.imports.pop(new, None)
+    elif old in names.imports:
+        names.imports[new] = names.imports[old]
+        names.nodes.pop(new, None)
+    else:
+        return False
+    return True
 
 
 def _targets(node: ast.AST) -> Iterator[str]:

@@ -11,6 +11,7 @@ from typing import Final, Protocol
 
 from msgspec import Struct, field
 
+from abiscan.cpu.processors import Cpu
 from abiscan.python.torch_names import TorchNames
 
 
@@ -105,6 +106,11 @@ class World(Protocol):
     @property
     def machine(self) -> str:
         """``platform.machine()``."""
+        ...
+
+    @property
+    def cpu(self) -> Cpu | None:
+        """The processor, None if it is not known."""
         ...
 
     @property

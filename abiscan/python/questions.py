@@ -15,6 +15,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from abiscan.cpu.processors import Cpu
 from abiscan.python.model import Answer, LoadedBy, NoResult, Raised, World, in_words
 from abiscan.python.torch_names import TorchNames
 
@@ -126,6 +127,10 @@ class _Quoting:
         return self._world.cuda
 
     @property
+    def cpu(self) -> Cpu | None:
+        return self._world.cpu
+
+    @property
     def cxx11_abi(self) -> bool | Answer:
         return self._world.cxx11_abi
 
@@ -196,6 +201,11 @@ class AskedWorld:
     def python(self) -> tuple[int, int] | Answer:
         """The version of the interpreter."""
         return self._ask("python", lambda world: world.python)  # type: ignore[return-value]
+
+    @property
+    def cpu(self) -> Cpu | None:
+        """The processor, None if it is not known."""
+        return self._ask("cpu", lambda world: world.cpu)  # type: ignore[return-value]
 
     @property
     def machine(self) -> str:

@@ -43,6 +43,7 @@ class _Beside:
         self.python, self.machine = world.python, world.machine
         self.cxx11_abi: bool | Answer = Answer.UNKNOWN
         self.torch_names: TorchNames | None = None
+        self.cpu = world.cpu
 
     def load(self, path: str | None, loader: LoadedBy) -> Raised | Answer | None:
         """Nobody asks: see ``Willing``."""

@@ -101,6 +101,9 @@ def _target(anchor: str, rows: Sequence[Row], matrix: Matrix) -> Iterator[str]:
     for gpu_row in matrix.gpus or ():
         if gpu_row.target == target:
             yield from _gpus(gpu_row)
+    for row in matrix.rows:
+        if row.target == target and row.cpu:
+            yield f"<p><code>{_text(row.path)}</code> needs {_text(row.cpu)} to load</p>"
     for row, known in zip(shown, anchors, strict=True):
         if isinstance(row, Row):
             yield _origin(row)

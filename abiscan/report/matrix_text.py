@@ -65,7 +65,12 @@ def _target(matrix: Matrix, target: str, width: int, *, verbose: bool) -> Iterat
     shown: list[Row | PackageRow] = [*([package] if package else []), *(rows if verbose or not package else [])]
     yield from _tables(shown, matrix.columns, width)
     yield Text(f"  {clean(advice(matrix, target, shown[0].declared))}")
-    yield from (*_stable(matrix, target), *_cuda(matrix, target), *_all_gpus(matrix, target, verbose=verbose))
+    yield from (
+        *_stable(matrix, target),
+        *_cuda(matrix, target),
+        *_cpu(rows),
+        *_all_gpus(matrix, target, verbose=verbose),
+    )
     if verbose:
         yield from (line for row in shown for line in _causes(row))
 
@@ -93,6 +98,17 @@ def _cuda(matrix: Matrix, target: str) -> Iterator[Text]:
         known = [release for releases in by_version.values() for release in releases]
         words = (f"CUDA {version}: torch {ranges(names, known)}" for version, names in by_version.items())
         yield Text(f"  {'; '.join(words)}")
+
+
+def _cpu(rows: Sequence[Row]) -> Iterator[Text]:
+    """What the files need of the processor to be loaded, as far as it was read; those that need the same together."""
+    needed: dict[str, list[str]] = {}
+    for row in rows:
+        if row.cpu:
+            needed.setdefault(row.cpu, []).append(row.path)
+    for cpu, paths in needed.items():
+        which = "" if len(paths) == len(rows) else f": {listed(paths)}"
+        yield Text(f"  needs {cpu} to load{clean(which)}")
 
 
 def _all_gpus(matrix: Matrix, target: str, *, verbose: bool) -> Iterator[Text]:

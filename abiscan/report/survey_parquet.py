@@ -36,6 +36,7 @@ def write(entries: Iterable[SurveyEntry], file: IO[bytes], name: str) -> None:
         "exception": text,
         "says": text,
         "rules": pa.list_(text),
+        "cpu": text,
     }
     schema = pa.schema(list(columns.items()))
     with parquet.ParquetWriter(file, schema) as table:

@@ -14,7 +14,8 @@ class PackageChange(Struct, frozen=True, kw_only=True):
     """One package that an installation would add, replace or remove.
 
     ``before`` and ``after`` are versions, None if it is not there; ``size`` is that of the file that would be fetched,
-    None if nobody says; ``requested`` says whether the user asked for it, ``required_by`` which packages do.
+    None if nobody says; ``requested`` says whether the user asked for it, ``required_by`` which packages do. ``alone``
+    means that what it requires in turn is not among the changes, although it may be installed, too.
     """
 
     name: str
@@ -23,6 +24,7 @@ class PackageChange(Struct, frozen=True, kw_only=True):
     size: int | None = None
     requested: bool = False
     required_by: tuple[str, ...] = ()
+    alone: bool = False
 
     @property
     def why(self) -> str:
@@ -39,7 +41,7 @@ def change_lines(changes: Sequence[PackageChange]) -> list[str]:
     names = [f"{change.name} {change.after}" for change in changes if change.after is not None]
     width = max(map(len, names), default=0)
     known = [change.size for change in changes if change.size is not None]
-    least = "at least " if len(known) < len(names) else ""
+    least = "at least " if len(known) < len(names) or any(change.alone for change in changes) else ""
     sizes = f", {least}{_megabytes(sum(known))}" if known else ""
     lines = [f"would change {plural(len(changes), 'package')}{sizes}:"]
     for change in changes:
@@ -47,7 +49,8 @@ def change_lines(changes: Sequence[PackageChange]) -> list[str]:
             lines.append(f"  - {change.name} {change.before}")
         if change.after is not None:
             size = f"{_megabytes(change.size):>10}" if change.size is not None else ""
-            parts = [f"  + {f'{change.name} {change.after}':{width}}", f"{size:10}", change.why]
+            more = " (and what it requires)" if change.alone else ""
+            parts = [f"  + {f'{change.name} {change.after}':{width}}", f"{size:10}", change.why + more]
             lines.append("  ".join(parts).rstrip())
     return lines
 
@@ -62,6 +65,7 @@ def changes_document(changes: Sequence[PackageChange]) -> list[dict[str, Any]]:
             "size": change.size,
             "requested": change.requested,
             "required_by": list(change.required_by),
+            "alone": change.alone,
         }
         for change in changes
     ]

@@ -33,6 +33,12 @@ class Row(Struct, frozen=True, kw_only=True):
     declared: str | None
     results: Mapping[str, Result]
 
+    @property
+    def cpu(self) -> str | None:
+        """What its load needs of the processor: ``x86-64-v3``; None if that is nothing, or was not read."""
+        needs = (result.cpu.summary for result in self.results.values() if result.cpu)
+        return next(filter(None, needs), None)
+
 
 class PackageRow(Struct, frozen=True, kw_only=True):
     """One package on all releases: as for ``Row``."""
@@ -302,6 +308,7 @@ def _row(row: Row) -> dict[str, Any]:
             for clue in row.built_for.clues
         ],
         "declared": row.declared,
+        "cpu": row.cpu,
         "releases": {release: _cell(result) for release, result in row.results.items()},
     }
 

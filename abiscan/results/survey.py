@@ -11,6 +11,8 @@ from typing import Any, Final
 from msgspec import Struct
 
 import abiscan
+from abiscan.binary.elf import Machine
+from abiscan.cpu.needs import summary
 from abiscan.findings import Effect
 from abiscan.results.check import Report
 from abiscan.results.verdict import Verdict
@@ -80,7 +82,10 @@ class SurveyResult(Struct, frozen=True, kw_only=True):
 
 
 class SurveyEntry(Struct, frozen=True, kw_only=True):
-    """What a summary shows of one line. ``rules`` are those with a harmful finding, ``says`` what users see first."""
+    """What a summary shows of one line. ``rules`` are those with a harmful finding, ``says`` what users see first.
+
+    ``cpu`` is what extensions need of the processor to be loaded; None if they need nothing, or it was not read.
+    """
 
     target: str
     sha256: str | None
@@ -92,6 +97,7 @@ class SurveyEntry(Struct, frozen=True, kw_only=True):
     exception: str | None
     says: str | None
     rules: tuple[str, ...]
+    cpu: str | None = None
 
     @classmethod
     def read(cls, line: str) -> SurveyEntry:
@@ -116,6 +122,7 @@ class SurveyEntry(Struct, frozen=True, kw_only=True):
                 exception=error.get("exception"),
                 says=_says(fields),
                 rules=tuple(dict.fromkeys(_rules(fields))),
+                cpu=_cpu(fields),
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError("it is no line of a survey") from error
@@ -129,6 +136,13 @@ def _says(fields: Mapping[str, Any]) -> str | None:
         return first_line(error.get("cause") or error.get("message") or "") or next(iter(package["gaps"]), None)
     errors = (result["predicted_error"] for result in fields["results"])
     return next((first_line(error["message"]) for error in errors if error), None)
+
+
+def _cpu(fields: Mapping[str, Any]) -> str | None:
+    needs = [result["cpu"] for result in fields["results"] if result.get("cpu")]
+    features = tuple(sorted({feature for each in needs for feature in each["load"]}))
+    machine = Machine.X86_64 if any(each["level"] for each in needs) else Machine.AARCH64
+    return summary(machine, features) or None
 
 
 def _rules(fields: Mapping[str, Any]) -> Iterator[str]:

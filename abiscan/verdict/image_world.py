@@ -16,6 +16,7 @@ import msgspec.structs
 
 from abiscan.binary.elf import Machine
 from abiscan.binary.image import ImageSystem
+from abiscan.cpu.processors import Cpu
 from abiscan.inputs.image_files import ImageFile, users_of_torch
 from abiscan.inputs.package_files import Package
 from abiscan.inputs.sources import Target
@@ -55,6 +56,7 @@ class ImageWorld:
         self._torch = torch.images(first.system, machine_of(first, torch))
         self.build = self._torch.build
         self.release_number = number_of(self.build) if self.build else None
+        self.cpu: Cpu | None = None
         self.torch_version: str | Answer = self.build or Answer.UNKNOWN
         self.cuda = _cuda(self._torch, self._system)
         self.cxx11_abi: bool | Answer = Answer.UNKNOWN

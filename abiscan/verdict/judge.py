@@ -31,7 +31,7 @@ from abiscan.inputs.sources import Target, needs_torch
 from abiscan.inputs.version import number_of
 from abiscan.linkage.declaration import Declaration
 from abiscan.linkage.first_error import first_error
-from abiscan.linkage.illegal_instruction import illegal_instructions
+from abiscan.linkage.illegal_instruction import IllegalInstruction, illegal_instructions
 from abiscan.linkage.layout_drift import LayoutDrift, predict_crash
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.model import Absence, LoadError, Process, Resolution
@@ -300,6 +300,11 @@ class Judge:
         native = native_cpu() if self.torch.here and not self._hardware.cpus else None
         return self._hardware.cpus or ((native,) if native else ())
 
+    @property
+    def cpu(self) -> Cpu | None:
+        """The processor that everything runs on; None if there are several, or none is known."""
+        return self._cpus[0] if len(self._cpus) == 1 else None
+
     def _cpu_needs(
         self, examined: ExaminedExtension, resolution: Resolution | None, registering: Registering | None
     ) -> CpuNeeds | None:
@@ -314,6 +319,25 @@ class Judge:
             registered = {**registering.bundled, examined.name: registering.own} if registering else {}
             files = {name: CpuAtLoad(uses=found.cpu) for name, found in registered.items()}
             return CpuNeeds(machine=machine, files=files)
+        files = self._cpu_of_files(examined.owner, machine, resolution)
+        return CpuNeeds(machine=machine, files=files, operators=examined.operator_needs if registering else {})
+
+    def illegal(
+        self, owner: ExaminedTarget, machine: Machine, resolution: Resolution, *, imported: bool
+    ) -> IllegalInstruction | None:
+        """Where the load of a library ends that does not use torch, on the processors that the user names.
+
+        :param owner: the target that it is from
+        :param imported: whether Python imports it
+        """
+        if not self._hardware.cpus or resolution.error is not None:
+            return None
+        needs = CpuNeeds(machine=machine, files=self._cpu_of_files(owner, machine, resolution))
+        ends = illegal_instructions(needs, self._hardware.cpus)
+        return next((end for end in ends if imported or not end.in_module), None)
+
+    def _cpu_of_files(self, owner: ExaminedTarget, machine: Machine, resolution: Resolution) -> dict[str, CpuAtLoad]:
+        """What each file of a load needs of the processor, but for torch and the system."""
         ignored = (self.torch.package, *system.library_folders(machine))
         files = {}
         for module in relocation_order(resolution.closure):
@@ -321,8 +345,8 @@ class Judge:
             if module.facts is None or source is None or posixpath.dirname(module.path).startswith(ignored):
                 continue
             identity = (module.path, source.fingerprint())
-            files[module.name] = examined.owner.cpu_of_library(identity, source, module.facts)
-        return CpuNeeds(machine=machine, files=files, operators=examined.operator_needs if registering else {})
+            files[module.name] = owner.cpu_of_library(identity, source, module.facts)
+        return files
 
     def _on_gpus(self, examined: ExaminedExtension, release: TorchRelease) -> _OnGpus:
         """What the GPUs run of an extension that has code for GPUs of their maker, and whether they run torch's own."""

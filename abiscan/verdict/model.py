@@ -13,7 +13,9 @@ from abiscan.binary.elf import Machine
 from abiscan.dispatch import torchscript
 from abiscan.extension.examined import ExaminedTarget
 from abiscan.findings import Effect, Evidence, Finding
+from abiscan.gpu.compatibility import fits_gpu
 from abiscan.gpu.devices import Hardware
+from abiscan.gpu.model import CodeKind, Entry
 from abiscan.inputs import system
 from abiscan.models.calls import UPGRADED, fits
 from abiscan.models.compatibility import (
@@ -26,7 +28,7 @@ from abiscan.models.compatibility import (
     refused_pickle,
 )
 from abiscan.models.loaders import Loaders, loaders_of
-from abiscan.models.model import Layout, ModelFormat, OperatorCall, SavedModel
+from abiscan.models.model import ModelFormat, ModelLayout, OperatorCall, SavedModel
 from abiscan.models.namespaces import PACKAGES
 from abiscan.models.reading import read_model
 from abiscan.python.model import HowLoaded
@@ -41,13 +43,6 @@ from abiscan.words import listed
 
 _PRIM: Final = "prim"
 _NEWEST_ARCHIVE: Final = 10  # in which torch replaces no operator by an older one
-_ISA: Final = {
-    "AVX2": ("avx2", "fma"),
-    "AVX512": ("avx512f", "avx512dq", "avx512vl", "avx512bw"),
-    "AVX512_VNNI": ("avx512vnni",),
-    "AMX": ("amx-tile", "amx-int8"),
-}
-"""The features of a processor that torch compiles for, by its words for them (``torch/_inductor/cpu_vec_isa.py``)."""
 
 
 class Brought(Struct, frozen=True, kw_only=True):
@@ -81,7 +76,7 @@ def saved_model(target: ExaminedTarget) -> SavedModel:
 
     path = Path(target.target.name)
     if not target.target.is_model:
-        return SavedModel(format=ModelFormat.AOTI, layout=Layout.LIBRARY)
+        return SavedModel(format=ModelFormat.AOTI, layout=ModelLayout.LIBRARY)
     return _read(str(path), DiskFile(path).fingerprint())
 
 
@@ -127,7 +122,10 @@ class _Judgement:
         found += [*self._of_operators(operators, call), *self._of_classes(call)]
         failing = [result for result in self._results if result.verdict is Verdict.FAILS]
         error, fails_at = self._error(found, failing, call)
-        findings = [*map(self._finding, found), *self._of_processors()]
+        processors = list(self._of_processors())
+        findings = [*map(self._finding, found), *processors, *self._of_gpus()]
+        if error is None and any(finding.effect is Effect.ABORTS for finding in processors):
+            error, fails_at = _ILLEGAL_INSTRUCTION, RUN
         warnings = tuple(self._warnings())
         if warnings:
             findings.append(self._of_warnings(warnings))
@@ -316,7 +314,7 @@ class _Judgement:
                 call=call,
                 exception=exception,
                 message=message,
-                why=f"it calls {listed(names)}, which {self._whom(missing)} not have",
+                why=f"it calls {listed(names)}, which {self._whom(missing)}",
                 fix=self._fix(missing),
                 exact=exact,
                 evidence=tuple(
@@ -339,7 +337,7 @@ class _Judgement:
     def _whom(self, missing: Sequence[ModelOperator]) -> str:
         given = [brought.package for brought in self._brought if not brought.error]
         own = all(operator.name.startswith("aten::") for operator in missing)
-        return f"{self._name} does" if own or not given else f"neither {self._name} nor {listed(given)} does"
+        return f"{self._name} does not have" if own or not given else f"neither {self._name} nor {listed(given)} has"
 
     def _fix(self, missing: Sequence[ModelOperator]) -> str:
         packages = list(dict.fromkeys(one.brought_by for one in missing if one.brought_by))
@@ -347,6 +345,8 @@ class _Judgement:
         for package in packages:
             if package in broken:
                 return f"install a {package} that loads on {self._name}: this one says {broken[package]}"
+        if given := [brought.package for brought in self._brought if brought.package in packages]:
+            return f"install a version of {listed(given)} that has it, or save the model with this one"
         if packages:
             return f"import {listed(packages)} before, and pass it as a further target to check both"
         if all(operator.name.startswith("aten::") for operator in missing):
@@ -356,14 +356,14 @@ class _Judgement:
     def _missing_message(self, operator: ModelOperator) -> tuple[str, str, bool]:
         """What torch raises for an operator that is not there: the exception, the text, whether that is all of it."""
         base, _, overload = operator.name.partition(".")
-        if self._model.layout is Layout.MOBILE:
+        if self._model.layout is ModelLayout.MOBILE:
             return "RuntimeError", f"Following ops cannot be found: ['{operator.name}']?", False
         if self._model.format is ModelFormat.TORCHSCRIPT:
             text = f"\nUnknown builtin op: {base}.\n"
             return "RuntimeError", f"{text}Could not find any similar ops to {base}. ?", False
         if self._model.format is ModelFormat.AOTI:
             return "RuntimeError", f"Could not find schema for {base}.{overload}", False
-        if self._model.layout is Layout.FLAT:
+        if self._model.layout is ModelLayout.FLAT:
             target = f"torch.ops.{base.replace('::', '.')}.{overload or 'default'}"
             return "SerializeError", f"Failed deserializing node Node(target='{target}', ?", False
         if self._loaders and self._loaders.names_layout:
@@ -432,23 +432,56 @@ class _Judgement:
         )
 
     def _of_processors(self) -> Iterator[Finding]:
-        """Processors that lack what AOTInductor has compiled for, where the package says what that is."""
-        words = self._model.metadata.get("AOTI_CPU_ISA", "").split()
-        features = tuple(feature for word in words for feature in _ISA.get(word, ()))
-        for cpu in self._hardware.cpus:
-            lacking = cpu.lacks(features)
-            if lacking and cpu.machine is self._release.machine:
+        """Processors that lack what the code of a compiled model uses, whose functions the first run calls."""
+        if self._model.format is not ModelFormat.AOTI or not self._hardware.cpus:
+            return
+        from abiscan.emulation.whole_code import features_in  # few runs ask for it
+
+        for extension in self._target.extensions:
+            used = features_in(extension.extension.source.open())
+            for cpu in self._hardware.cpus:
+                lacking = cpu.lacks(used) if cpu.machine is extension.facts.machine else ()
+                if lacking:
+                    certain = any(feature in _CERTAIN for feature in lacking)
+                    yield Finding(
+                        rule="cpu-too-old",
+                        effect=Effect.ABORTS if certain else Effect.NOTE,
+                        message=f"the code of the model uses {listed(lacking)}; {cpu.name} lacks that",
+                        evidence=tuple(
+                            Evidence(
+                                subject=feature, readable=f"{feature} at {used[feature]:#x}", object=extension.name
+                            )
+                            for feature in lacking
+                        ),
+                        fix="compile the model on a processor like the one that will run it",
+                        says="Illegal instruction (core dumped)" if certain else None,
+                        symptom=f"{RUN} ends the process" if certain else None,
+                    )
+
+    def _of_gpus(self) -> Iterator[Finding]:
+        """GPUs that do not run the code of a package, which AOTInductor compiles for the GPU at hand."""
+        capability = self._model.metadata.get("AOTI_COMPUTE_CAPABILITY", "")
+        if not capability.isdecimal() or len(capability) > _DIGITS:
+            return
+        code = Entry(kind=CodeKind.CUBIN, architecture=int(capability))
+        for gpu in self._hardware.gpus:
+            if not fits_gpu(code, gpu):
                 yield Finding(
-                    rule="cpu-too-old",
-                    effect=Effect.ABORTS,
-                    message=f"the model was compiled for {listed(words)}; {cpu.name} lacks {listed(lacking)}",
-                    evidence=tuple(Evidence(subject=feature) for feature in lacking),
-                    fix="compile the model on a processor like the one that will run it",
-                    says="Illegal instruction (core dumped)",
-                    symptom=f"{RUN} ends the process",
+                    rule="no-kernel-image",
+                    effect=Effect.CALL_FAILS,
+                    message=f"the model was compiled for {code.target}, which {gpu} does not run",
+                    evidence=(Evidence(subject=code.target),),
+                    fix=f"compile the model on a GPU like {gpu}",
                 )
 
 
+_DIGITS: Final = 3
+_CERTAIN: Final = ("avx", "avx2", "fma", "avx512f", "sve")
+"""The features that a compiler uses in any loop, where others are for particular types."""
+
+_ILLEGAL_INSTRUCTION: Final = ImportFailure(
+    how=How.ABORTS, exception=None, message="Illegal instruction", file=None, line=None, cause=None
+)
 _DESERIALIZING: Final = (
     "We ran into an error when deserializing the saved file. Please check the warnings above for possible errors. "
 )

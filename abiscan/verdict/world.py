@@ -124,6 +124,7 @@ class PackageWorld:
         self.torch_version, self.cuda = torch_versions(judge.torch, setting.release.build, files)
         self.python = _python(judge, target)
         self.machine = setting.release.machine.value
+        self.cpu = judge.cpu
         self._files = files
         folder = Path(judge.torch.package)
         self._folder = folder if judge.torch.here and disk.is_dir(folder) else None
@@ -242,6 +243,7 @@ class _Loads:
         self._examined = {extension.extension.location: extension for extension in target.extensions}
         self._siblings = target.target.siblings
         self._package = package
+        self._target = target
         self._results = target.operator_results
 
     @functools.cached_property
@@ -277,7 +279,7 @@ class _Loads:
         if (path, loader) not in moment.after:
             examined = self._examined.get(location)
             if examined is None:
-                attempt, then = self._library(moment, location, path), moment
+                attempt, then = self._library(moment, location, path, loader), moment
             else:
                 attempt, then = self._extension(moment, examined, loader)
             if attempt.words is None and attempt.is_known:
@@ -414,14 +416,18 @@ class _Loads:
             return msgspec.structs.replace(found, words=found.problem)
         return LoadAttempt(path=path, words=error.message, aborts=error.aborts, exact=error.exact, needs=found.needs)
 
-    def _library(self, moment: _Moment, location: str, path: str) -> LoadAttempt:
+    def _library(self, moment: _Moment, location: str, path: str, loader: LoadedBy) -> LoadAttempt:
         """The load of a library that does not use torch."""
         if self._files.object_at(location) is None:
             if self._files.source(location) is not None:
                 return LoadAttempt(path=path, words=None, unreadable=True)
             return LoadAttempt(path=path, words=f"{path}: {NO_SUCH_FILE}")
-        opened = self._setting.loader.open(moment.process, location)
-        return self._found(path, location, resolve_load(moment.process, opened), moment)
+        resolution = resolve_load(moment.process, self._setting.loader.open(moment.process, location))
+        found = self._found(path, location, resolution, moment)
+        machine, imported = self._setting.release.machine, loader is LoadedBy.IMPORT
+        if found.words is None and (end := self._judge.illegal(self._target, machine, resolution, imported=imported)):
+            return LoadAttempt(path=path, words=end.error.message, aborts=True, needs=found.needs)
+        return found
 
     def _found(self, path: str, location: str, resolution: Resolution, moment: _Moment) -> LoadAttempt:
         """What ``ld.so`` finds wrong.
@@ -512,6 +518,10 @@ def _defined(registrations: Iterable[Registrations], loader: LoadedBy) -> set[st
 
 def _error_of_dlopen(linkage: Linkage) -> LoadError | None:
     """What goes wrong in the initialisers if nothing is imported: the static ones alone run."""
+    if not linkage.fails_before_registering and (
+        end := next((end for end in linkage.illegal if not end.in_module), None)
+    ):
+        return end.error
     if crashes := predict_crash(linkage.drifts, linkage.release.version):
         return crashes
     if linkage.fails_before_registering:

@@ -2,12 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
 import pytest
 
+from abiscan import emulation
+from abiscan.binary.elf import ElfFile, Machine
 from abiscan.dispatch.operators import Operators
+from abiscan.emulation import torch_libraries
 from abiscan.inputs import interpreter
 from abiscan.inputs.files import Files
 from abiscan.torches import from_libs
+
+
+@pytest.fixture(autouse=True, scope="session")
+def recovered_once() -> Iterator[None]:
+    """What the libraries of a torch register is recovered once in a process of tests, wherever they are linked from.
+
+    Whoever patches where the names of the keys are from gets what is recovered with the patch.
+    """
+
+    recover_torch = emulation.recover_torch
+    known: dict[object, emulation.TorchRegistrations] = {}
+
+    def recover_once(files: Mapping[str, ElfFile], machine: Machine) -> emulation.TorchRegistrations:
+        paths = {name: Path(file.subject).resolve() for name, file in files.items()}
+        if not all(path.is_file() for path in paths.values()):  # but in a wheel
+            return recover_torch(files, machine)
+        versions = ((name, path, path.stat().st_size, path.stat().st_mtime_ns) for name, path in paths.items())
+        key = machine, torch_libraries._TorchProcess.keys, *versions
+        if key not in known:
+            known[key] = recover_torch(files, machine)
+        return known[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(emulation, "recover_torch", recover_once)
+        yield
 
 
 @pytest.fixture(scope="session")

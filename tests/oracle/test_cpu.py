@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import platform
+import shutil
+import subprocess
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,12 +16,15 @@ import pytest
 import abiscan
 from abiscan.binary.elf import Machine
 from abiscan.cpu.instructions import features_of
-from abiscan.cpu.processors import cpu, level_of
+from abiscan.cpu.processors import cpu, level_of, names
 from abiscan.cpu.torches import torch_needs
 from abiscan.errors import InputError
 from abiscan.findings import Effect
 from abiscan.results.check import Result
+from abiscan.results.package import PackageVerdict
+from abiscan.results.survey import SurveyEntry
 from abiscan.results.verdict import Verdict
+from tests.fakes import wheel
 
 DATA: Final = Path(__file__).parent.parent / "data" / "cpu"
 SIGILL: Final = 4
@@ -122,6 +128,27 @@ def test_operators_behind_a_question(operators: Path) -> None:
     assert {name for name in document if "asks_" in name} == asked.keys() - {"cpu_uses::uses_then_asks"}
 
 
+def test_a_matrix_says_what_its_rows_need(folder: Path) -> None:
+    document = json.loads(
+        abiscan.matrix([folder / "avx2.so", folder / "plain.so"], "2.12.0", cpus=["haswell"]).to_json()
+    )
+    assert [row["cpu"] for row in document["results"]] == ["x86-64-v3", None]
+
+
+def test_a_survey_says_what_targets_need() -> None:
+    needs = [{"load": ["avx2"], "level": "x86-64-v3"}, {"load": ["amx-tile"], "level": "x86-64"}, None]
+    line: dict[str, object] = {
+        "version": 1,
+        "tool": {"name": "abiscan", "version": abiscan.__version__},
+        **dict.fromkeys(("target", "torch", "verdict"), "some"),
+        **dict.fromkeys(("sha256", "package", "unchecked")),
+        "exit_code": 0,
+        "results": [{"path": "a.so", "predicted_error": None, "findings": [], "cpu": each} for each in needs],
+    }
+    assert SurveyEntry.read(json.dumps(line)).cpu == "x86-64-v3 and amx-tile"
+    assert SurveyEntry.read(json.dumps({**line, "results": []})).cpu is None
+
+
 def test_an_unknown_processor_is_an_error(folder: Path) -> None:
     with pytest.raises(InputError, match="is not a processor that abiscan knows"):
         abiscan.check(folder / "plain.so", "2.13.0", cpus=["haswel"])
@@ -150,6 +177,42 @@ def test_models(name: str, has: set[str], lacks: set[str]) -> None:
     assert known is not None
     assert has <= known.features
     assert not lacks & known.features
+
+
+MACROS: Final = {
+    "bmi1": "BMI",
+    "sahf": "LAHF_SAHF",
+    "sse4.1": "SSE4_1",
+    "sse4.2": "SSE4_2",
+    "rdrnd": "RDRND",
+    "cmpxchg16b": "",  # which GCC does not tell
+}
+GCC_DIFFERS: Final = {
+    "btver1": {"xsave"},  # LLVM has it from btver2 on
+    "sapphirerapids": {"avx512vp2intersect"},  # only in GCC before 13
+}
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None or Machine.X86_64.value != platform.machine(), reason="needs gcc")
+def test_models_of_x86_are_those_of_compilers() -> None:
+    models = [known for name in names() if (known := cpu(name)) is not None and known.machine is Machine.X86_64]
+    macros = {
+        feature: f"__{MACROS.get(feature, feature.upper().replace('-', '_'))}__"
+        for model in models
+        for feature in model.features
+    }
+    compared = 0
+    for model in models:
+        command = ["gcc", f"-march={model.name}", "-dM", "-E", "-x", "c", "/dev/null"]
+        listed = subprocess.run(command, capture_output=True, text=True, check=False)
+        if listed.returncode:
+            continue  # this GCC does not have it, or not by that name
+        compared += 1
+        defined = {line.split()[1] for line in listed.stdout.splitlines()}
+        of_gcc = {feature for feature, macro in macros.items() if macro in defined}
+        assert of_gcc - model.features == GCC_DIFFERS.get(model.name, set()) & of_gcc, model.name
+        assert model.features - of_gcc <= {"cmpxchg16b", "aes"}, model.name
+    assert compared > 20
 
 
 def test_levels() -> None:
@@ -201,3 +264,43 @@ def test_features_of_instructions(code: str, features: tuple[str, ...]) -> None:
 )
 def test_features_of_instructions_of_aarch64(word: int, features: tuple[str, ...]) -> None:
     assert features_of(Machine.AARCH64, word.to_bytes(4, "little")) == features
+
+
+CHOOSES: Final = """
+import os
+import torch
+
+def has_avx2():
+    with open("/proc/cpuinfo") as stream:
+        return any(line.startswith("flags") and "avx2" in line.split() for line in stream)
+
+name = "_fast.so" if has_avx2() is RIGHT else "_slow.so"
+torch.ops.load_library(os.path.join(os.path.dirname(__file__), name))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+def test_what_python_loads_only_on_newer_processors_counts_only_there(tmp_path: Path) -> None:
+    fast = '__attribute__((constructor)) static void f(void) { asm volatile("vpaddd %ymm0, %ymm0, %ymm0"); }'
+    libraries = {}
+    for name, text in {"libtorch_cpu": "int torch;", "_fast": fast, "_slow": "int slow;"}.items():
+        needs = () if name == "libtorch_cpu" else ("-Wl,--no-as-needed", f"-L{tmp_path}", "-ltorch_cpu")
+        command = ["gcc", "-x", "c", "-", "-shared", "-fPIC", "-o", tmp_path / f"{name}.so", *needs]
+        subprocess.run(command, input=text, text=True, check=True)
+        libraries[name] = (tmp_path / f"{name}.so").read_bytes()
+
+    def verdict(right: bool, name: str) -> PackageVerdict:
+        members = {
+            "pkg/__init__.py": CHOOSES.replace("RIGHT", str(right)).encode(),
+            **{f"pkg/{name}.so": libraries[name] for name in ("_fast", "_slow")},
+            "pkg-1.0.dist-info/METADATA": b"Metadata-Version: 2.1\nName: pkg\nVersion: 1.0\nRequires-Dist: torch\n",
+            "pkg-1.0.dist-info/WHEEL": b"Wheel-Version: 1.0\nTag: cp311-cp311-linux_x86_64\n",
+        }
+        target = wheel(tmp_path / "pkg-1.0-cp311-cp311-linux_x86_64.whl", members)
+        (package,) = abiscan.check(target, "2.13.0", cpus=[name]).packages
+        return package.verdict
+
+    assert verdict(right=True, name="sandybridge") is verdict(right=True, name="haswell") is PackageVerdict.WORKS
+    assert verdict(right=False, name="sandybridge") is PackageVerdict.IMPORT_FAILS
+    assert verdict(right=False, name="haswell") is PackageVerdict.WORKS

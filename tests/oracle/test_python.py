@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from abiscan.cpu.processors import Cpu
 from abiscan.inputs import interpreter
 from abiscan.python.installed import Surroundings
 from abiscan.python.model import Answer, LoadedBy, NoResult, Raised, Registers, Told
@@ -61,6 +62,7 @@ class RecordedWorld:
         self.python: tuple[int, int] | Answer = (3, 11)
         self.machine = "x86_64"
         self.cxx11_abi: bool | Answer = True
+        self.cpu: Cpu | None = None
         self.torch_names: TorchNames | None = None
         self._errors = {load["path"]: load.get("error") for load in record["loads"]}
         self._operators = {name for name in record["operators"] if name not in record["registered"]}

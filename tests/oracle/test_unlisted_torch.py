@@ -6,6 +6,7 @@ must give the same answers; where something is unknown about them, the answer mu
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import shutil
 import sys
@@ -63,24 +64,25 @@ Make = Callable[..., Path]
 Hide = Callable[[], None]
 
 
-@pytest.fixture
-def make(tmp_path: Path) -> Make:
-    """Makes a torch of the files of the installed one, with another version, without some of its folders."""
+def made(folder: Path, version: str, without: tuple[str, ...] = ()) -> Path:
+    """A torch of the files of the installed one, with another version, without some of its folders."""
+    spec = importlib.util.find_spec("torch")
+    assert spec is not None
+    assert spec.submodule_search_locations
+    real = Path(spec.submodule_search_locations[0])
+    package = folder / "torch"
+    package.mkdir(parents=True)
+    for path in real.iterdir():
+        if path.name not in ("version.py", *without):
+            (package / path.name).symlink_to(path)
+    (package / "version.py").write_text(f"__version__ = '{version}'\n", "utf-8")
+    return package
 
-    def make(version: str, without: tuple[str, ...] = ()) -> Path:
-        spec = importlib.util.find_spec("torch")
-        assert spec is not None
-        assert spec.submodule_search_locations
-        real = Path(spec.submodule_search_locations[0])
-        package = tmp_path / version / "torch"
-        package.mkdir(parents=True)
-        for path in real.iterdir():
-            if path.name not in ("version.py", *without):
-                (package / path.name).symlink_to(path)
-        (package / "version.py").write_text(f"__version__ = '{version}'\n", "utf-8")
-        return package
 
-    return make
+@pytest.fixture(scope="module")
+def make(tmp_path_factory: pytest.TempPathFactory) -> Make:
+    """Makes each torch once, in a folder of its own: no test writes to it, and what is kept of its headers stands."""
+    return functools.cache(lambda *of: made(tmp_path_factory.mktemp("torch"), *of))
 
 
 @pytest.fixture(autouse=True)
@@ -157,7 +159,7 @@ def test_other_files_with_the_same_headers(
 
 def test_other_files_without_headers(make: Make, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hide_identity(monkeypatch)
-    found = results(make("2.16.0", without=("include",)), cache, DRIFTING)
+    found = results(make("2.16.0", ("include",)), cache, DRIFTING)
     for sample, result in found.items():
         assert {rule for gap in result.gaps for rule in gap.rules} == {"layout-drift", "vtable-drift"}, sample
         assert Report(results=(result,)).exit_code(Effect.ABORTS, strict=True) == 1
@@ -302,10 +304,10 @@ def test_what_torch_reworded_is_found_in_its_libraries(id_: str, old: MinorVersi
 
 
 @pytest.fixture
-def changed(make: Make, monkeypatch: pytest.MonkeyPatch) -> Path:
+def changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A torch with a new member in ``torch::CppFunction``, which every registration passes."""
     hide_identity(monkeypatch)
-    package = make("2.16.0", without=("include",))
+    package = made(tmp_path, "2.16.0", ("include",))
     shutil.copytree((package / "lib").resolve().parent / "include", package / "include")
     header = package / "include/torch/library.h"
     text = header.read_text("utf-8")

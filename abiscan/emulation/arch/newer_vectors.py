@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable, Sequence
-from fractions import Fraction
 from typing import Final
 
 from abiscan.emulation.arch.lanes import (
@@ -312,6 +311,8 @@ def converted(sources: Bytes, size: int, source: str, target: str) -> bytes:
 
 def _fused(code: str, a: float, b: float, c: float) -> float:
     """``a * b + c``, rounded once."""
+    from fractions import Fraction  # takes longer to import than all of this
+
     exact = Fraction(a) * Fraction(b) + Fraction(c)
     if exact == 0 or (code == _SINGLE and abs(exact) < _LEAST_SINGLE) or abs(exact) < 2**-1022:
         if a * b + c == 0 == exact:

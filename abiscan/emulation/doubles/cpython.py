@@ -199,11 +199,23 @@ def _definition(call: Call) -> int:
     return call.argument(0)
 
 
+# How often the thread has taken the lock of the interpreter: ``PyThreadState.gilstate_counter``.
+_COUNTER_OFFSETS: Final = {
+    **dict.fromkeys(("3.7", "3.8", "3.9", "3.10"), 160),
+    **dict.fromkeys(("3.6", "3.11", "3.13"), 136),
+    "3.12": 120,
+}
+
+
 @CPYTHON.matching(r"_?PyThreadState_(Get|UncheckedGet|GetUnchecked|Swap)$", r"PyGILState_GetThisThreadState$")
 def _thread(call: Call) -> int:
     """The one thread; the third word of a thread leads to its interpreter (Include/cpython/pystate.h)."""
     thread = call.process.bind("state of a thread")
-    call.machine.set_word(thread + _INTERPRETER_OFFSET, call.process.bind("state of the interpreter"))
+    if not call.machine.word(thread + _INTERPRETER_OFFSET):
+        call.machine.set_word(thread + _INTERPRETER_OFFSET, call.process.bind("state of the interpreter"))
+        counter = _COUNTER_OFFSETS.get(call.process.python_version)
+        if counter is not None:
+            call.machine.write(thread + counter, struct.pack("<i", 1))
     return thread
 
 
@@ -255,7 +267,15 @@ def _default(call: Call) -> int:
     return call.process.items.setdefault(call.argument(0), {}).setdefault(_key(call, 1), call.argument(2))
 
 
-@CPYTHON.matching(r"PyObject_(SetAttr|SetItem|HasAttr)", r"PyModule_Add(Object|ObjectRef)$")
+@CPYTHON.named("PyObject_SetItem")
+def _set_entry(call: Call) -> int | None:
+    """Of a dictionary, or of anything else, whose attributes stand for its entries."""
+    if call.machine.word(call.argument(0) + 8) == call.process.bind("PyDict_Type"):
+        return _set_item(call)
+    return _set_attribute(call)
+
+
+@CPYTHON.matching(r"PyObject_(SetAttr|HasAttr)", r"PyModule_Add(Object|ObjectRef)$")
 def _set_attribute(call: Call) -> int:
     attributes = call.process.attributes.setdefault(call.argument(0), {})
     key = call.machine.text(call.argument(1)) if "Module" in call.name else _key(call, 1)
@@ -355,6 +375,43 @@ def _sequence(call: Call) -> int:
     if call.name == "PyList_New":
         call.machine.set_word(instance + _ITEMS_AT, process.allocate(8 * max(count, 1)))
     return instance
+
+
+@CPYTHON.named("PyList_Append", "PyList_Insert")
+def _extend(call: Call) -> int:
+    """(list[, position], item)."""
+    machine, target = call.machine, call.argument(0)
+    count, items = machine.word(target + _HEAD_SIZE), machine.word(target + _ITEMS_AT)
+    old = list(machine.words(items, count)) if 0 < count <= _MOST_ITEMS and items else []
+    is_insert = call.name == "PyList_Insert"
+    old.insert(min(call.argument(1), len(old)) if is_insert else len(old), call.argument(1 + is_insert))
+    machine.set_word(target + _HEAD_SIZE, len(old))
+    machine.set_word(target + _ITEMS_AT, call.process.store(struct.pack(f"<{len(old)}Q", *old)))
+    return 0
+
+
+@CPYTHON.named("PyList_GetItem", "PyTuple_GetItem", "PyList_SetItem", "PyTuple_SetItem")
+def _item(call: Call) -> int:
+    """(list or tuple, position[, item]); a fresh object where code has set none."""
+    machine, target, position = call.machine, call.argument(0), call.argument(1)
+    if position >= machine.word(target + _HEAD_SIZE):
+        return 0 if "Get" in call.name else -1
+    items = machine.word(target + _ITEMS_AT) if "List" in call.name else target + _ITEMS_AT
+    if "Set" in call.name:
+        machine.set_word(items + 8 * position, call.argument(2))
+        return 0
+    return machine.word(items + 8 * position) or new_object(call.process)
+
+
+@CPYTHON.matching(r"Py(Object|Sequence|List|Tuple|Dict|Mapping)_(Size|Length)$")
+def _size(call: Call) -> int:
+    """Of a list or tuple, which has it behind its head, or of what a dictionary was given."""
+    process, target = call.process, call.argument(0)
+    if target in process.items:
+        return len(process.items[target])
+    type_object = call.machine.word(target + 8)
+    is_sequence = type_object in (process.bind("PyList_Type"), process.bind("PyTuple_Type"))
+    return call.machine.word(target + _HEAD_SIZE) if is_sequence else 0
 
 
 @CPYTHON.matching(_ZERO)

@@ -345,6 +345,28 @@ def _replace(call: Call) -> int:
     return _set(call, text[:at] + added + text[at:][count:])
 
 
+_ITERATOR: Final = r"N9__gnu_cxx17__normal_iteratorIPK?[cw]S4_EE"
+
+
+@CXX_STRINGS.matching(rf"_ZN{_PRESENT}6insertE{_ITERATOR}[cw]$")
+def _insert_at(call: Call) -> int:
+    """(this, iterator, character): the iterator to it."""
+    text = _text(call)
+    at = (call.argument(1) - call.machine.word(call.argument(0))) // _width(call)
+    _set(call, text[:at] + _unit(call, 2) + text[at:])
+    return call.machine.word(call.argument(0)) + at * _width(call)
+
+
+@CXX_STRINGS.matching(rf"_ZN{_PRESENT}5eraseE{_ITERATOR}(S\w_)?$")
+def _erase_at(call: Call) -> int:
+    """(this, iterator[, iterator]): the iterator behind what was erased."""
+    text, begin = _text(call), call.machine.word(call.argument(0))
+    at = (call.argument(1) - begin) // _width(call)
+    end = at + 1 if call.name.endswith("EE") else (call.argument(2) - begin) // _width(call)
+    _set(call, text[:at] + text[end:])
+    return call.machine.word(call.argument(0)) + at * _width(call)
+
+
 @_member("14_M_replace_auxEmmmc", "7replaceEmmmc")
 def _replace_repeated(call: Call) -> int:
     text, at, count = _text(call), call.argument(1), call.argument(2)
@@ -529,6 +551,14 @@ def _last(call: Call) -> int:
 def _end(call: Call) -> int:
     begin, size = call.machine.words(call.argument(0), 2)
     return begin + size * _width(call)
+
+
+@_private("6rbeginEv", "7crbeginEv", "4rendEv", "5crendEv")
+def _reverse(call: Call) -> None:
+    """An iterator in memory, which leads to the character before it."""
+    result = call.result
+    begin, size = call.machine.words(call.argument(0), 2)
+    call.machine.set_word(result, begin + (size * _width(call) if "begin" in call.name else 0))
 
 
 @_private("ixEm", "2atEm")

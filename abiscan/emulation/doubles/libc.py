@@ -9,7 +9,7 @@ import re
 import struct
 import zlib
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from abiscan.emulation.doubles import Doubles, ctype
 from abiscan.emulation.doubles.numbers import parsed
@@ -77,6 +77,15 @@ def _find_in_memory(call: Call) -> int:
     start, size = call.argument(0), _checked(call, call.argument(2))
     at = (call.machine.read(start, size) if size else b"").find(call.argument(1) & 0xFF)
     return start + at if at >= 0 else 0
+
+
+@LIBC.named("rawmemchr")
+def _find_surely(call: Call) -> int:
+    text = call.machine.text(call.argument(0)) + b"\0"
+    at = text.find(call.argument(1) & 0xFF)
+    if at < 0:
+        raise Stop("a character that rawmemchr does not find", call.return_address)
+    return call.argument(0) + at
 
 
 @LIBC.named("malloc", "valloc", "_Znwm", "_Znam", "_ZnwmRKSt9nothrow_t", "_ZnamRKSt9nothrow_t")
@@ -687,6 +696,7 @@ _SCANNED_NUMBERS: Final = {
 def _scan(call: Call) -> int:
     """What ``scanf`` reads (C11, 7.21.6.2)."""
     text, form = call.machine.text(call.argument(0)), call.machine.text(call.argument(1))
+    call.decide_by_what_was_read()
     at, count, targets = 0, 0, itertools.count(2)
     for match in _SCANNED.finditer(form):
         kept, width, length, kind = not match[1], match[2], match[3], match[4]
@@ -777,10 +787,10 @@ def _sort(call: Call) -> None:
     """(elements, number, size, comparison); glibc's is a stable one, as long as there is memory."""
     start, count, size, compare = (call.argument(index) for index in range(4))
     content = call.machine.read(start, _checked(call, count * size)) if count and size else b""
-    elements = [bytes(content[at : at + size]) for at in range(0, len(content), size or 1)]
-    order = functools.cmp_to_key(_order_of(call, compare))
-    ordered: list[bytes] = sorted(elements, key=order)
-    call.machine.write(start, b"".join(ordered))
+    elements = [content[at : at + size] for at in range(0, len(content), size or 1)]
+    key: Callable[[bytes], Any] = functools.cmp_to_key(_order_of(call, compare))
+    elements.sort(key=key)
+    call.machine.write(start, b"".join(elements))
 
 
 @LIBC.named("bsearch")

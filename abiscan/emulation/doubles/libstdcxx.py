@@ -260,6 +260,10 @@ def _classic_locale(process: EmulatedProcess) -> int:
 
 @LIBSTDCXX.matching(r"_ZNSt6localeC[12]E", r"_ZNSt6localeaSERKS_")
 def _construct_locale(call: Call) -> int:
+    """(this[, name or another one, ...]): whether a machine has another locale than the classic one is not known."""
+    at = {"_ZNSt6localeC1EPKc": 1, "_ZNSt6localeC2EPKc": 1}.get(call.name, 2 if "PKc" in call.name else 0)
+    if at and call.machine.text(call.argument(at)) not in (b"C", b"POSIX"):
+        call.outcome_is_unknown("an exception")
     call.machine.set_word(call.argument(0), _classic_locale(call.process))
     return call.argument(0)
 
@@ -369,6 +373,19 @@ def _reverse(call: Call) -> None:
 
 
 _MOST_NODES: Final = 1 << 20
+
+
+# The locale of the process is the classic one, as Python leaves it: the C++ library has its own
+
+
+@LIBSTDCXX.matching(r"_ZNKSt6locale4name(B5cxx11)?Ev$")
+def _name_of_locale(call: Call) -> None:
+    (CXX11 if "cxx11" in call.name else COW).create(call.process, call.result, b"C")
+
+
+@LIBSTDCXX.named("_ZNKSt6localeeqERKS_")
+def _is_same_locale(call: Call) -> int:
+    return int(call.machine.word(call.argument(0)) == call.machine.word(call.argument(1)))
 
 
 # std::pmr: every resource gives memory that is never taken back

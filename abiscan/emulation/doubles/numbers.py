@@ -280,6 +280,7 @@ def _from_characters(call: Call) -> int:
     """(begin, end, target, format): nothing is stored where there is no number."""
     begin, end, target, form = (call.argument(index) for index in range(4))
     text = call.machine.read(begin, end - begin) if end > begin else b""
+    call.decide_by_what_was_read()
     form &= _HEXADECIMAL | _GENERAL
     if form == _HEXADECIMAL:
         raise Stop("std::from_chars of a hexadecimal number", call.return_address)

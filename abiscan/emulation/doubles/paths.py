@@ -199,6 +199,33 @@ def _remove_name(call: Call) -> int:
     return call.argument(0)
 
 
+@PATHS.named(f"_Z{_PATH}16replace_filenameERKS1_")
+def _replace_name(call: Call) -> int:
+    head, separator, _ = _read(call, 0).rpartition(b"/")
+    _create(call, call.argument(0), head + separator + _read(call, 1))
+    return call.argument(0)
+
+
+@PATHS.named(f"_Z{_CONST}18lexically_relativeERKS1_", f"_Z{_CONST}19lexically_proximateERKS1_")
+def _relative_to(call: Call) -> None:
+    """C++17, [fs.path.gen]: empty where there is no way, or then the path itself."""
+    result = call.result
+    own, base = _read(call, 0), _read(call, 1)
+    text = b""
+    if own.startswith(b"/") == base.startswith(b"/"):
+        first, second = ([part for part, _, _ in _components(path)] for path in (own, base))
+        same = 0
+        while same < min(len(first), len(second)) and first[same] == second[same]:
+            same += 1
+        rest = second[same:]
+        up = sum(1 if part not in (b"", b".", b"..") else -1 if part == b".." else 0 for part in rest)
+        if up == 0 and not [part for part in first[same:] if part]:
+            text = b"."
+        elif up >= 0:
+            text = b"/".join((*[b".."] * up, *first[same:]))
+    _create(call, result, text or (own if "proximate" in call.name else b""))
+
+
 @PATHS.named(f"_Z{_PATH}17replace_extensionERKS1_")
 def _replace_extension(call: Call) -> int:
     text, other = _read(call, 0), _read(call, 1)

@@ -35,7 +35,7 @@ _GET_AREA, _PUT_AREA = 8, 32  # in a buffer: three pointers each
 _PRECISION, _WIDTH, _FLAGS, _THROWS, _STATE, _FILL, _BUFFER = 8, 16, 24, 28, 32, 224, 232  # then std::ctype
 _BAD, _EOF, _FAIL = 1, 2, 4
 _MODE, _STRING = 64, 72  # in a std::stringbuf, behind its areas and a locale
-_AT_END, _IN, _OUT = 2, 8, 16  # std::ios_base::openmode
+_APPENDS, _AT_END, _IN, _OUT = 1, 2, 8, 16  # std::ios_base::openmode
 _BOOLALPHA, _DEC, _FIXED, _HEX, _INTERNAL, _LEFT, _OCT = 0x1, 0x2, 0x4, 0x8, 0x10, 0x20, 0x40
 _SCIENTIFIC, _SHOWBASE, _SHOWPOINT, _SHOWPOS, _SKIPWS, _UPPERCASE = 0x100, 0x200, 0x400, 0x800, 0x1000, 0x4000
 _STRING_BUFFERS: Final = {
@@ -47,6 +47,7 @@ _CONSOLE_BUFFER: Final = "_ZTVN9__gnu_cxx18stdio_sync_filebufIcSt11char_traitsIc
 _XSPUTN, _OVERFLOW = 12 * 8, 13 * 8  # in the virtual table of a buffer
 _BLANKS: Final = b" \t\n\v\f\r"
 _STREAM_ERROR: Final = 1  # std::io_errc::stream
+_NO_CHARACTER: Final = 0xFFFF_FFFF
 _NOWHERE: Final = 0xFFFF_FFFF_FFFF_FFFF
 
 
@@ -89,6 +90,11 @@ def _construct(call: Call) -> None:
     _point(call, this, layout)
     _start(call, this, layout)
     at_end = text and call.argument(2) & _AT_END
+    mode = call.argument(2 if given else 1) & 0xFF if "Ios_Openmode" in call.name else 0
+    own_mode = _IN if "_istringstream" in call.name else _OUT if "_ostringstream" in call.name else 0
+    buffer = this + layout.buffer
+    call.machine.set_word(buffer + _MODE, mode | own_mode or _IN | _OUT)
+    abi.create(call.process, buffer + _STRING, text)
     _set_text(call, this + layout.buffer, text, len(text) if at_end else 0, reads=layout.output != 0)
 
 
@@ -381,6 +387,114 @@ def _rest_of_buffer(_: Call) -> int:
     return 0
 
 
+# What a buffer does for its stream, which unoptimised code calls: in its areas, then by its virtual functions
+
+_STREAM_BUFFER: Final = "_ZNSt15basic_streambufIcSt11char_traitsIcEE"
+_XSGETN, _UNDERFLOW, _UFLOW = 8 * 8, 9 * 8, 10 * 8
+
+
+def _virtual(call: Call, place: int, *arguments: int) -> int:
+    buffer = call.argument(0)
+    return call.machine.call(call.machine.word(call.machine.word(buffer) + place), buffer, *arguments)
+
+
+@STREAMS.named(f"{_STREAM_BUFFER}5sputcEc")
+def _put_into_area(call: Call) -> int:
+    buffer, code = call.argument(0), call.argument(1) & 0xFF
+    at, end = call.machine.words(buffer + _PUT_AREA + 8, 2)
+    if at >= end:
+        return _virtual(call, _OVERFLOW, code)
+    call.machine.write(at, bytes((code,)))
+    call.machine.set_word(buffer + _PUT_AREA + 8, at + 1)
+    return code
+
+
+@STREAMS.named(f"{_STREAM_BUFFER}5sputnEPKcl")
+def _put_text(call: Call) -> int:
+    return _virtual(call, _XSPUTN, call.argument(1), call.argument(2))
+
+
+@STREAMS.named(f"{_STREAM_BUFFER}5sgetnEPcl")
+def _get_text(call: Call) -> int:
+    return _virtual(call, _XSGETN, call.argument(1), call.argument(2))
+
+
+@STREAMS.named(f"{_STREAM_BUFFER}5sgetcEv", f"{_STREAM_BUFFER}6sbumpcEv", f"{_STREAM_BUFFER}6snextcEv")
+def _get_from_area(call: Call) -> int:
+    """The character here, and ``sbumpc`` goes on behind it; ``snextc`` goes on first."""
+    buffer, machine = call.argument(0), call.machine
+
+    def take(*, goes_on: bool) -> int:
+        at, end = machine.words(buffer + _GET_AREA + 8, 2)
+        if at >= end:
+            return machine.call(machine.word(machine.word(buffer) + (_UFLOW if goes_on else _UNDERFLOW)), buffer)
+        machine.set_word(buffer + _GET_AREA + 8, at + goes_on)
+        return machine.byte(at)
+
+    if "6snextc" not in call.name:
+        return take(goes_on="6sbumpc" in call.name)
+    skipped = take(goes_on=True) & 0xFFFF_FFFF
+    return take(goes_on=False) if skipped != _NO_CHARACTER else -1
+
+
+# The virtual functions of a std::stringbuf, which inlined code calls where its areas have an end
+
+
+@STREAMS.named("stringbuf overflow")
+def _overflow(call: Call) -> int:
+    """(buffer, character or EOF)."""
+    code = call.argument(1) & 0xFFFF_FFFF
+    if code == _NO_CHARACTER:
+        return 0
+    _append_to(call, call.argument(0), bytes((code & 0xFF,)))
+    return code & 0xFF
+
+
+@STREAMS.named("stringbuf xsputn")
+def _put_many(call: Call) -> int:
+    """(buffer, characters, their number)."""
+    if call.argument(2):
+        _append_to(call, call.argument(0), call.machine.read(call.argument(1), call.argument(2)))
+    return call.argument(2)
+
+
+@STREAMS.named("stringbuf underflow", "stringbuf uflow")
+def _refill(call: Call) -> int:
+    """The next character, which may have been written since, or EOF; ``uflow`` takes it."""
+    buffer = call.argument(0)
+    begin, at, _ = call.machine.words(buffer + _GET_AREA, 3)
+    end = call.machine.word(buffer + _PUT_AREA + 8)
+    if not begin or at >= end:
+        return -1
+    call.machine.set_word(buffer + _GET_AREA + 16, end)
+    if "uflow" in call.name:
+        call.machine.set_word(buffer + _GET_AREA + 8, at + 1)
+    return call.machine.byte(at)
+
+
+@STREAMS.named("stringbuf xsgetn")
+def _get_many(call: Call) -> int:
+    """(buffer, target, number)."""
+    begin, at, end = call.machine.words(call.argument(0) + _GET_AREA, 3)
+    end = max(end, call.machine.word(call.argument(0) + _PUT_AREA + 8)) if begin else at
+    size = min(call.argument(2), end - at)
+    if size:
+        call.machine.write(call.argument(1), call.machine.read(at, size))
+        call.machine.set_word(call.argument(0) + _GET_AREA + 8, at + size)
+    return size
+
+
+@STREAMS.named("stringbuf sync", "stringbuf imbue", "stringbuf showmanyc", "stringbuf destroy", "stringbuf delete")
+def _nothing_left(_: Call) -> int:
+    """A text needs no writing, and memory is never reused."""
+    return 0
+
+
+@STREAMS.matching(r"stringbuf (setbuf|seekoff|seekpos|pbackfail)$")
+def _not_of_buffer(call: Call) -> None:
+    raise Stop("the code moves in a buffer", call.return_address)
+
+
 def _flags(call: Call, ios: int) -> int:
     return int.from_bytes(call.machine.read(ios + _FLAGS, 4), "little")
 
@@ -536,7 +650,19 @@ def _replace(call: Call) -> None:
 @STREAMS.matching(r"_ZNSt(7__cxx11)?15basic_stringbufIcSt11char_traitsIcESaIcEE7_M_syncEPcmm")
 def _synchronise(call: Call) -> None:
     """(this, characters, read position, write position): sets the areas as the mode says (bits/sstream.tcc)."""
-    buffer, begin, read, written = map(call.argument, range(4))
+    _set_areas(call, *map(call.argument, range(4)))
+
+
+@STREAMS.matching(r"_ZNSt(7__cxx11)?15basic_stringbufIcSt11char_traitsIcESaIcEE17_M_stringbuf_initESt13_Ios_Openmode")
+def _begin_anew(call: Call) -> None:
+    """(this, mode): with the text in the buffer's own string."""
+    buffer, mode = call.argument(0), call.argument(1) & 0xFFFF_FFFF
+    call.machine.write(buffer + _MODE, struct.pack("<I", mode))
+    text = _abi(call).read(call.process, buffer + _STRING)
+    _set_areas(call, buffer, call.machine.word(buffer + _STRING), 0, len(text) if mode & (_AT_END | _APPENDS) else 0)
+
+
+def _set_areas(call: Call, buffer: int, begin: int, read: int, written: int) -> None:
     mode = call.machine.word(buffer + _MODE) & 0xFFFF_FFFF
     end = begin + len(_abi(call).read(call.process, buffer + _STRING))
     if mode & _IN:
@@ -611,6 +737,7 @@ class _Input:
         end = max(end, written) if self._begin and written >= self._begin else end
         self.text = call.machine.read(self._at, end - self._at) if end > self._at else b""
         self.state = int.from_bytes(call.machine.read(self._ios + _STATE, 4), "little")
+        call.decide_by_what_was_read()
         self._count = stream + 8 if counts else 0
         if self._count:
             call.machine.set_word(self._count, 0)

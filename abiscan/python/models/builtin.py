@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from abiscan.errors import InputError
 from abiscan.python import attributes, special
-from abiscan.python.filesystem import as_text, exists, read_text
+from abiscan.python.filesystem import as_text, exists, read_text, text_of_processor
 from abiscan.python.hosts import sort_values
 from abiscan.python.iteration import GeneratorObject, Lazy
 from abiscan.python.machine import PythonMachine
@@ -405,7 +405,7 @@ def _callable(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
 
 
 class OpenFile(Modelled):
-    """A file of the package that is open for reading."""
+    """A file of the package that is open for reading, or what Linux says of the processor."""
 
     __slots__ = ("path",)
 
@@ -462,6 +462,8 @@ def _open(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     path, mode = special.path(machine, argument(args, kwargs, 0, "file")), argument(args, kwargs, 1, "mode", "r")
     known = as_text(path)
     inside = None if known is None else machine.files.inside(known)
+    if mode in {"r", "rt"} and text_of_processor(machine, known) is not None:
+        return OpenFile(known)
     if known is None or inside is None or mode not in {"r", "rt", "rb"}:
         if isinstance(mode, str) and mode.startswith("r"):
             _look_for(machine, path)

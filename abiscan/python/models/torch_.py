@@ -10,7 +10,7 @@ from abiscan.python import loading
 from abiscan.python.machine import PythonMachine
 from abiscan.python.model import Answer, LoadedBy
 from abiscan.python.modelled import Modelled, Native
-from abiscan.python.models import torch_builds
+from abiscan.python.models import processor, torch_builds
 from abiscan.python.models.namespace import Args, Kwargs, argument, has_cuda, has_version
 from abiscan.python.models.torch_module import TorchModule
 from abiscan.python.operators import OperatorValue, exists
@@ -243,6 +243,7 @@ def _loads_backends(version: str | Answer) -> bool:
 
 
 MODELS: dict[str, Callable[[PythonMachine], object]] = {
+    **processor.MODELS,
     **torch_builds.MODELS,
     "torch": _torch,
     "torch.cuda": _cuda,

@@ -121,6 +121,8 @@ __attribute__((noinline)) static void leaf(void) { x = 1; }
 void calls_one(void) { one(); x = 2; }
 void calls_two(void) { two(); x = 2; }
 void calls_three(void) { three(); x = 2; }
+void short_one(void) { leaf(); one(); }
+void short_two(int which) { leaf(); if (which) one(); else two(); }
 void long_one(void) { leaf(); x = 2; x = 3; x = 4; x = 5; x = 6; x = 7; x = 8; x = 9; one(); }
 """
 
@@ -140,6 +142,9 @@ def test_a_table_of_stubs_leads_nowhere_by_itself(tmp_path: Path, flags: list[st
         assert {each for _, function in reached for each in called.led_to(function).imports} == {name}
     assert at["leaf"] in called.led_to(at["long_one"]).functions
     assert called.led_to(at["long_one"]).imports == {"one"}
+    for name, imports in (("short_one", {"one"}), ("short_two", {"one", "two"})):
+        assert at["leaf"] in called.led_to(at[name]).functions
+        assert called.led_to(at[name]).imports == imports
 
 
 FIRST = """

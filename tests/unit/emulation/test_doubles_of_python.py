@@ -306,7 +306,7 @@ def test_a_constructor_makes_what_it_is_named_after(process: EmulatedProcess, na
     assert type_of(process, call(process, name, 0)) == kind
 
 
-@pytest.mark.parametrize(("name", "answer"), [("Py_IsInitialized", 1), ("PyObject_Not", 0), ("PyList_Append", 0)])
+@pytest.mark.parametrize(("name", "answer"), [("Py_IsInitialized", 1), ("PyObject_Not", 0), ("PyErr_WarnEx", 0)])
 def test_yes_and_success(process: EmulatedProcess, name: str, answer: int) -> None:
     assert call(process, name, 0, 0) == answer
 
@@ -339,3 +339,29 @@ def test_the_functions_that_the_importer_calls(tmp_path: Path) -> None:
     assert module_functions(process, 0) == []
     assert len(module_functions(process, at["nonsense"])) == 32  # so many are looked at
     process.close()
+
+
+def test_a_list_has_what_is_appended_and_inserted(process: EmulatedProcess) -> None:
+    first, second = process.allocate(16), process.allocate(16)
+    items = call(process, "PyList_New", 0)
+    assert call(process, "PyList_Append", items, first) == 0
+    assert call(process, "PyList_Insert", items, 0, second) == 0
+    assert call(process, "PyList_Size", items) == call(process, "PyObject_Size", items) == 2
+    assert [call(process, "PyList_GetItem", items, index) for index in (0, 1, 2)] == [second, first, 0]
+    assert call(process, "PyList_SetItem", items, 1, second) == 0
+    assert call(process, "PyList_GetItem", items, 1) == second
+
+
+def test_a_dictionary_contains_what_was_set_in_it(process: EmulatedProcess) -> None:
+    entries = call(process, "PyDict_New")
+    key, other = (call(process, "PyUnicode_FromString", process.store(text)) for text in (b"key\0", b"other\0"))
+    assert call(process, "PyObject_SetItem", entries, key, key) == 0
+    assert call(process, "PyDict_Contains", entries, key) == 1
+    assert call(process, "PyDict_Contains", entries, other) == 0
+    assert call(process, "PyDict_Size", entries) == 1
+
+
+def test_a_thread_has_taken_the_lock_of_the_interpreter(process: EmulatedProcess) -> None:
+    """``PyThreadState.gilstate_counter``, which pybind11 counts down again: CPython 3.11 has it at 136."""
+    process.python_version = "3.11"
+    assert process.machine.word(call(process, "PyThreadState_Get") + 136) & 0xFFFF_FFFF == 1

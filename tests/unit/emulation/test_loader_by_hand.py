@@ -311,7 +311,7 @@ def test_names_are_looked_up_in_the_hash_table(buckets: int, imported: tuple[Sym
     for symbol in NAMED:
         found = image.find(symbol.name)
         assert found is not None
-        assert tuple(found) == (symbol.name, symbol.value, symbol.size, FUNC, True, False)
+        assert tuple(found) == (symbol.name, symbol.value, symbol.size, FUNC, True, False, False)
         assert image.definition_of(symbol.name) == symbol.value
     for name in ("i", "undefined", "behind", "no", "", "x" * 699):
         assert image.find(name) is None

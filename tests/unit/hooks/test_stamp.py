@@ -20,6 +20,7 @@ import pytest
 
 from abiscan.cli import main
 from abiscan.hooks import guard
+from abiscan.inputs import interpreter
 from tests import live_torch
 from tests.elf_builder import Elf, exports, uses
 from tests.fakes import SAMPLES, extension, package_wheel, torch_package
@@ -171,8 +172,14 @@ def unpacked(tmp_path: Path, data: bytes, built_for: Path | str, init: str = INI
 
 
 def python(folder: Path, code: str, switch: str = "", *words: str) -> subprocess.CompletedProcess[str]:
+    """Run code in a process in which torch is imported already."""
+    return live_torch.run(code, *words, cwd=folder, env={"PATH": "", "ABISCAN_GUARD": switch})
+
+
+def cold_python(folder: Path, code: str, switch: str = "") -> subprocess.CompletedProcess[str]:
+    """Run code in a Python that has to import torch."""
     return subprocess.run(
-        [sys.executable, "-c", code, *words],
+        [sys.executable, "-c", code],
         cwd=folder,
         env={"PATH": "", "ABISCAN_GUARD": switch},
         capture_output=True,
@@ -183,8 +190,10 @@ def python(folder: Path, code: str, switch: str = "", *words: str) -> subprocess
 
 @pytest.fixture
 def installed_torch() -> Path:
-    torch = pytest.importorskip("torch")
-    return Path(torch.__file__).parent
+    torch = interpreter.installed_torch()
+    if torch is None:
+        pytest.skip("needs torch")
+    return torch
 
 
 @pytest.mark.slow
@@ -195,7 +204,7 @@ def test_the_right_torch_costs_next_to_nothing(tmp_path: Path, installed_torch: 
     found = json.loads((folder / STAMP).read_text("utf-8"))
     assert found["operators"] == {f"aten::{name}": f"aten::{name}(Tensor self) -> Tensor" for name in ("sinh", "tanh")}
     assert list(found["keys"]) == ["CPU"]
-    runs = [python(folder, TIMED, "details") for _ in range(2)]
+    runs = [cold_python(folder, TIMED, "details") for _ in range(2)]
     assert {(done.returncode, done.stderr.count("could not check")) for done in runs} == {(0, 0)}
     # 10 ms, where Python and torch take 1.5 s to start.
     assert min(float(done.stdout) for done in runs) < 0.03
@@ -208,7 +217,7 @@ def test_the_wrong_torch_is_one_line(tmp_path: Path) -> None:
     # sample_binaries/README.md: align_as is no longer in torch 2.13.0, in 2.6.0 it was.
     gone = "_ZN2at4_ops8align_as4callERKNS_6TensorES4_"
     folder = unpacked(tmp_path, extension(undefined=uses(gone)).build(), "2.6.0")
-    done = python(folder, "import pkg")
+    done = cold_python(folder, "import pkg")
     assert done.returncode == 1
     (line,) = (line for line in done.stderr.splitlines() if line.startswith("ImportError"))
     assert line.startswith(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import http.server
 import random
 import subprocess
 import sys
+import threading
 import time
 import zipfile
 from collections.abc import Iterator
@@ -16,7 +18,7 @@ from abiscan.errors import InputError
 from abiscan.index.remote import RemoteFile, delete_oldest_files
 from abiscan.index.web import Web
 from abiscan.inputs.files import Wheel
-from tests.index_server import LocalIndex, _hash, serving
+from tests.index_server import LocalIndex, _hash, listening, serving
 
 NAME = "big-1.0-py3-none-any.whl"
 
@@ -244,3 +246,31 @@ def test_the_cache_has_a_limit(tmp_path: Path) -> None:
         data.with_suffix(".parts").touch()
     delete_oldest_files(tmp_path, limit=250_000)
     assert len(list(tmp_path.glob("*.data"))) == len(list(tmp_path.glob("*.parts"))) == 2
+
+
+OVER = threading.Event()
+LENGTHS = {"/known": "1234", "/nonsense": "12 GB", "/endless": "9" * 30, "/stuck": "7"}
+
+
+class Sizes(http.server.BaseHTTPRequestHandler):
+    """Says how large files are; or nothing at all, for longer than anybody waits."""
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name in the base class
+        """Say nothing."""
+
+    def do_HEAD(self) -> None:
+        if self.path == "/stuck":
+            OVER.wait(5)
+        self.send_response(200 if self.path in LENGTHS else 404)
+        self.send_header("Content-Length", LENGTHS.get(self.path, "99"))
+        self.end_headers()
+
+
+def test_the_size_of_a_file_as_a_server_states_it(tmp_path: Path) -> None:
+    with listening(Sizes, OVER) as url:
+        web = Web(tmp_path, pause=0.0)
+        assert web.size(f"{url}/known", 5.0) == 1234
+        assert [web.size(f"{url}/{name}", 5.0) for name in ("nonsense", "endless", "absent")] == [None] * 3
+        assert web.size(f"{url}/stuck", 0.3) is None, "nobody waits for a number"
+        assert web.size("file:///etc/passwd", 5.0) is None
+        assert Web(tmp_path, offline=True).size(f"{url}/known", 5.0) is None

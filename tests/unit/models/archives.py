@@ -27,12 +27,12 @@ def write(path: Path, members: Mapping[str, bytes | str], *, root: str = "m", de
     return path
 
 
-def script(path: Path, expression: str = "torch.relu(x)", **more: Any) -> Path:
+def script(path: Path, expression: str = "torch.relu(x)", **more: bytes | str) -> Path:
     """A TorchScript archive with one expression."""
     empty = pickle.dumps((), protocol=2)
-    code = CODE.format(expression=expression)
-    members: dict[str, Any] = {"data.pkl": empty, "code/__torch__.py": code, "constants.pkl": empty, "version": "3\n"}
-    return write(path, {**members, **more})
+    members: dict[str, bytes | str] = {"data.pkl": empty, "constants.pkl": empty}
+    members["code/__torch__.py"] = CODE.format(expression=expression)
+    return write(path, {**members, "version": "3\n", **more})
 
 
 def graph(*targets: str, schema: tuple[int, int] = (8, 8), inputs: tuple[str, ...] = ("self",)) -> str:

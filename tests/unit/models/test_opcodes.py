@@ -6,7 +6,7 @@ import collections
 import fractions
 import pickle
 import pickletools
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -88,7 +88,8 @@ def test_a_persistent_id_is_kept() -> None:
 
     stream = io.BytesIO()
     Pickler(stream, 2).dump([Kept("0")])
-    (value,) = cast("list[object]", read_pickle(stream.getvalue(), "p").value)
+    read: Any = read_pickle(stream.getvalue(), "p").value
+    (value,) = read
     assert isinstance(value, Persistent)
     assert value.description == ("storage", "cpu", "0")
 

@@ -11,18 +11,19 @@ import struct
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from abiscan.errors import InputError
-from abiscan.models.model import Layout, ModelFormat
+from abiscan.models.model import ModelFormat, ModelLayout
 from abiscan.models.reading import read_model
 from tests.unit.models.archives import CODE, exported, flat, graph, script, write
 
 
 def test_torchscript_calls_with_arguments(tmp_path: Path) -> None:
     model = read_model(script(tmp_path / "m.pt", 'ops.torchvision.nms(torch.add(x, 1, alpha=2), "torch.no(1)", 0.5)'))
-    assert (model.format, model.layout, model.file_version) == (ModelFormat.TORCHSCRIPT, Layout.TORCHSCRIPT, 3)
+    assert (model.format, model.layout, model.file_version) == (ModelFormat.TORCHSCRIPT, ModelLayout.TORCHSCRIPT, 3)
     calls = {call.name: (call.positional, call.names, call.at) for call in model.operators}
     assert calls == {
         "torchvision::nms": (3, (), "code/__torch__.py:6"),
@@ -47,8 +48,13 @@ def test_custom_classes(tmp_path: Path) -> None:
 def test_an_exported_program_of_each_layout(tmp_path: Path) -> None:
     new = read_model(exported(tmp_path / "new.pt2", "torch.ops.aten.add.Tensor", "torch.ops.ns.op.default"))
     old = read_model(flat(tmp_path / "old.pt2", "torch.ops.aten.add.Tensor"))
-    assert (new.format, new.layout, new.schema, new.archive_version) == (ModelFormat.EXPORT, Layout.ROOTED, (8, 8), "0")
-    assert (old.format, old.layout, old.schema) == (ModelFormat.EXPORT, Layout.FLAT, (8, 7))
+    assert (new.format, new.layout, new.schema, new.archive_version) == (
+        ModelFormat.EXPORT,
+        ModelLayout.ROOTED,
+        (8, 8),
+        "0",
+    )
+    assert (old.format, old.layout, old.schema) == (ModelFormat.EXPORT, ModelLayout.FLAT, (8, 7))
     assert [call.name for call in new.operators] == ["aten::add.Tensor", "ns::op"]
     assert new.operators[0].names == ("self",)
 
@@ -79,6 +85,25 @@ def test_weights_are_compared_with_their_sizes(tmp_path: Path) -> None:
         read_model(without)
 
 
+def test_weights_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    open_member = zipfile.ZipFile.open
+
+    def noted(archive: zipfile.ZipFile, info: zipfile.ZipInfo, *words: Any) -> Any:
+        opened.append(info.filename)
+        return open_member(archive, info, *words)
+
+    torch_script = write(tmp_path / "m.pt", {"data.pkl": storage(4), "data/0": bytes(16), "version": "3\n"})
+    config = json.dumps({"config": {"w": {"path_name": "weight_0"}}})
+    weights: dict[str, Any] = {"data/weights/model_weights_config.json": config, "data/weights/weight_0": bytes(16)}
+    program = exported(tmp_path / "m.pt2", **weights)
+    monkeypatch.setattr(zipfile.ZipFile, "open", noted)
+    for model in (torch_script, program):
+        read_model(model)
+    assert {"m/data.pkl", "m/models/model.json"} < set(opened)
+    assert not {"m/data/0", "m/data/weights/weight_0"} & set(opened)
+
+
 def test_a_weight_that_the_configuration_lists_must_be_there(tmp_path: Path) -> None:
     config = json.dumps({"config": {"w": {"path_name": "weight_0"}}})
     file = exported(tmp_path / "m.pt2", **{"data/weights/model_weights_config.json": config})
@@ -93,7 +118,7 @@ def test_the_pickle_of_torch_before_1_6(tmp_path: Path) -> None:
         pickle.dump(value, stream, protocol=2)
     file.write_bytes(stream.getvalue() + os.urandom(64))
     model = read_model(file)
-    assert (model.format, model.layout) == (ModelFormat.PICKLE, Layout.LEGACY)
+    assert (model.format, model.layout) == (ModelFormat.PICKLE, ModelLayout.LEGACY)
 
 
 def _truncated(path: Path) -> None:
@@ -157,7 +182,7 @@ HOSTILE: dict[str, tuple[Callable[[Path], object], str]] = {
     "link": (_link, "is a symbolic link"),
     "100 GB": (_huge, "claims|lies outside"),
     "no version": (lambda path: script(path, version="three"), "is no version: 'three'"),
-    "no pickle": (lambda path: script(path, "torch.relu(x)", **{"data.pkl": b"not a pickle"}), "is a .*pickle"),
+    "no pickle": (lambda path: script(path, **{"data.pkl": "not a pickle"}), "is a .*pickle"),
     "no json": (lambda path: exported(path, **{"models/model.json": "{"}), "is not the JSON"),
     "a list": (lambda path: exported(path, **{"models/model.json": "[]"}), "is not the JSON"),
     "deep": (lambda path: exported(path, **{"models/model.json": "[" * 100_000}), "is not the JSON"),

@@ -209,6 +209,14 @@ def test_nothing_fits(server: LocalIndex) -> None:
     jsonschema.validate(document, schema("fit"), cls=jsonschema.Draft202012Validator)
 
 
+@pytest.mark.parametrize("command", ["fit eye", "check eye==1.0", "matrix eye --versions all", "doctor"])
+def test_links_that_are_not_there(command: str, tmp_path: Path) -> None:
+    words = [*command.split(), "--no-index", "--find-links", str(tmp_path / "absent")]
+    printed = click.testing.CliRunner().invoke(main, words)
+    assert printed.exit_code == 2
+    assert f"Invalid value for --find-links: {tmp_path / 'absent'} does not exist" in printed.stderr
+
+
 def test_a_platform_that_is_none() -> None:
     printed = click.testing.CliRunner().invoke(main, ["fit", "eye", "--platform", "foo"])
     assert printed.exit_code == 2

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from abiscan.cpu.processors import Cpu
 from abiscan.python.installed import Surroundings
 from abiscan.python.model import Answer, LoadedBy, NoResult, OtherTorch, Raised, Reading
 from abiscan.python.reading import read
@@ -65,6 +66,7 @@ class FakeWorld:
     python: tuple[int, int] | Answer = (3, 11)
     machine: str = "x86_64"
     torch_names: TorchNames | None = None
+    cpu: Cpu | None = None
     error: Callable[[str], str | Answer | None] = _loads
     operators: frozenset[str] = field(default_factory=frozenset)
     results: Mapping[str, int | bool | str | NoResult | None] = field(default_factory=dict)

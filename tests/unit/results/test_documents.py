@@ -21,10 +21,15 @@ from tests.fakes import SAMPLES
 
 LOADS: Final = str(SAMPLES / "loads" / "loads.so")
 WHEEL: Final = str(SAMPLES / "wheels" / "abiscan_sample-1.0-py3-none-linux_x86_64.whl")
+DETECTOR: Final = str(SAMPLES / "models" / "detector.pt")
+CLASSIFIER: Final = str(SAMPLES / "models" / "classifier.pt2")
 BROKEN: Final = str(SAMPLES / "undefined_symbol_signature" / "undefined_symbol_signature.so")
 # The schema, and the words of a command whose document it describes.
 DOCUMENTS: Final = [
     ("check", ["check", LOADS, BROKEN, WHEEL, "--torch", ">=2.12,<2.14"]),
+    ("check", ["check", DETECTOR, CLASSIFIER, "--torch", "2.7.1"]),
+    ("matrix", ["matrix", DETECTOR, CLASSIFIER, "--torch", "2.7.1", "--torch", "2.13.0"]),
+    ("ops-model", ["ops", DETECTOR]),
     ("matrix", ["matrix", LOADS, "--torch", "2.12.0", "--torch", "2.13.0"]),
     ("coverage", ["coverage", str(SAMPLES / "coverage" / "backend.so"), "--torch", "2.13.0"]),
     ("diff", ["diff", "2.7.0", "2.7.1", "--used-by", LOADS]),
