@@ -13,7 +13,7 @@ from abiscan.binary.elf import Machine
 from abiscan.dispatch import torchscript
 from abiscan.extension.examined import ExaminedTarget
 from abiscan.findings import Effect, Evidence, Finding
-from abiscan.gpu.compatibility import fits as fits_gpu
+from abiscan.gpu.compatibility import fits_gpu
 from abiscan.gpu.devices import Hardware
 from abiscan.gpu.model import CodeKind, Entry
 from abiscan.inputs import system
