@@ -1,4 +1,4 @@
-"""The errors that abiscan raises: every message names the file and the fix."""
+"""Define the errors that abiscan raises: every message names the file and the fix."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from collections.abc import Sequence
 
 
 class AbiscanError(Exception):
-    """Base of every error that a user can fix. ``exit_code`` is explained in ``docs/effects.md``."""
+    """Base of every error that a user can fix.
+
+    :ivar exit_code: what the command ends with: ``docs/effects.md`` explains it
+    """
 
     exit_code = 2
 
@@ -26,7 +29,7 @@ class InputError(AbiscanError):
         self.fix = fix
 
     def __reduce__(self) -> tuple[type[InputError], tuple[str, str, str]]:
-        """What another process makes it from."""
+        """Return what another process makes it from."""
         return type(self), (self.subject, self.problem, self.fix)
 
 
@@ -58,10 +61,11 @@ class UnclearPlanError(InputError):
 
 
 def raise_together(errors: Sequence[AbiscanError]) -> None:
-    """Raise what is wrong with several targets as one error, one line for each; nothing if there are none."""
+    """Raise what is wrong with several targets as one error, one line for each; do nothing if there are none."""
     if len(errors) == 1:
         raise errors[0]
     if errors:
         together = AbiscanError("\n".join(dict.fromkeys(map(str, errors))))
+        # Of 2, which is an error, and 3, which says that something is unknown, 2 is the more definite.
         together.exit_code = min(error.exit_code for error in errors)
         raise together from errors[0]

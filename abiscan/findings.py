@@ -1,4 +1,4 @@
-"""What a rule reports: findings, their effect and their evidence."""
+"""Describe what a rule reports: findings, their effect and their evidence."""
 
 from __future__ import annotations
 
@@ -36,15 +36,17 @@ class Effect(enum.Enum):
 
     @property
     def severity(self) -> int:
-        """Its position in the order above, from 0."""
+        """The position in the order above, from 0."""
         return list(Effect).index(self)
 
 
 class Evidence(Struct, frozen=True, kw_only=True):
     """One piece of evidence for a finding.
 
-    ``subject`` is the symbol, library or version concerned, as the file spells it; ``readable`` the same in readable
-    form; ``object`` the base name of the object it was found in; ``instead`` what was found in its place.
+    :ivar subject: the symbol, library or version concerned, as the file spells it
+    :ivar readable: the same in readable form, None if it is readable already
+    :ivar object: the base name of the object that it is in
+    :ivar instead: what is there in its place, None if nothing
     """
 
     subject: str
@@ -56,8 +58,13 @@ class Evidence(Struct, frozen=True, kw_only=True):
 class Finding(Struct, frozen=True, kw_only=True):
     """One problem, with all its evidence.
 
-    ``says`` is what torch itself says about it, word for word, if it says anything; ``symptom`` is what users see if
-    the package hides the error itself.
+    :ivar rule: the name of the rule that reports it
+    :ivar effect: what it leads to
+    :ivar message: what is wrong, in one sentence
+    :ivar evidence: everything that shows the cause
+    :ivar fix: what to do about it
+    :ivar says: what torch itself says about it, word for word, if it says anything
+    :ivar symptom: what users see if the package hides the error itself
     """
 
     rule: str
@@ -78,9 +85,13 @@ class Documented(Struct, frozen=True, kw_only=True):
 
 
 class Rule(Documented, frozen=True, kw_only=True):
-    """A check of extensions, and its documentation.
+    """A check and its documentation.
 
-    ``needs`` are the data of the torch without which it cannot find everything.
+    :ivar name: as users write it
+    :ivar summary: one line
+    :ivar documentation: the whole text, in Markdown
+    :ivar check: yields the findings of one load
+    :ivar needs: the data of the torch without which it cannot find everything
     """
 
     check: Callable[[Linkage], Iterator[Finding]]
@@ -95,7 +106,7 @@ def page_of(rule: str) -> str:
 def rule(
     name: str, documentation: str | None, check: Callable[[Linkage], Iterator[Finding]], needs: Iterable[TorchData] = ()
 ) -> Rule:
-    """A rule documented by the docstring of its module, whose first line is the summary."""
+    """Make a rule that is documented by the docstring of its module, whose first line is the summary."""
     assert documentation is not None
     text = documentation.strip()
     summary = text.partition("\n")[0]

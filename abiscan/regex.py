@@ -1,4 +1,4 @@
-"""Regular expressions that are compiled when they are first used: a run uses a third of those that it imports."""
+"""Compile regular expressions when they are first used: a run uses a third of those that it imports."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import AnyStr, Final, cast
 
 
 class _Regex:
-    """What stands for a regular expression until one of its methods or attributes is asked for."""
+    """Stand for a regular expression until one of its methods or attributes is asked for."""
 
     def __init__(self, source: str | bytes, flags: int) -> None:
         self._source = source
@@ -20,7 +20,7 @@ class _Regex:
 
 
 def regex(source: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
-    """The regular expression, compiled when it is first used.
+    """Return a regular expression that is compiled when it is first used.
 
     :param flags: those of ``re``
     """

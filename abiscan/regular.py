@@ -1,4 +1,4 @@
-"""Opens regular files and nothing else: a pipe or a device with the name of a library would never end."""
+"""Open regular files and nothing else: a pipe or a device with the name of a library would never end."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0)
 _KINDS: Final = {stat.S_IFIFO: "a pipe", stat.S_IFCHR: "a device", stat.S_IFBLK: "a disk", stat.S_IFSOCK: "a socket"}
 
 
-def opened(path: str | os.PathLike[str], *, own: bool = False, buffering: int = -1) -> BinaryIO:
-    """Return a regular file, open for reading.
+def open_regular(path: str | os.PathLike[str], *, own: bool = False, buffering: int = -1) -> BinaryIO:
+    """Open a regular file for reading.
 
     :param own: whether it must be this user's, and no link
     :raises OSError: it cannot be opened, or is something else
@@ -23,6 +23,7 @@ def opened(path: str | os.PathLike[str], *, own: bool = False, buffering: int = 
     descriptor = os.open(path, _FLAGS | (_NO_LINK if own else 0))
     try:
         require_regular(os.fstat(descriptor), own=own)
+        # What was checked is what is read: the descriptor, not the path, which may be another file by now.
         return open(descriptor, "rb", buffering)  # noqa: PTH123 - a descriptor, which the caller closes
     except BaseException:
         os.close(descriptor)
@@ -30,7 +31,7 @@ def opened(path: str | os.PathLike[str], *, own: bool = False, buffering: int = 
 
 
 def require_regular(status: os.stat_result, *, own: bool = False) -> None:
-    """Refuse what is not a regular file.
+    """Reject what is not a regular file.
 
     :param own: whether it must be this user's
     :raises OSError: it is something else

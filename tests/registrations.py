@@ -17,7 +17,7 @@ from abiscan.dispatch.keys import keys_of
 from abiscan.dispatch.operators import Fallback, Kernel, Operator, Operators, Place, RegistryEntry
 from abiscan.emulation.model import EmulationGap, Library, LibraryKind, Phase, Registrations
 from abiscan.emulation.recorder import Recorder
-from abiscan.extension.replay import Registrant, reactions
+from abiscan.extension.replay import Registrant, find_reactions
 from abiscan.inputs.version import TorchVersion
 from abiscan.linkage.registering import Backend, Registering
 
@@ -132,7 +132,7 @@ def registering(case: Mapping[str, Any], name: str, version: TorchVersion) -> Re
         keys_built_for=keys_of(built_for[-1] if built_for else version),
         keys=keys_of(version),
         operators=has,
-        reactions=tuple(reactions(before, [me], has, keys_of(version), version.minor_version)),
+        reactions=tuple(find_reactions(before, [me], has, keys_of(version), version.minor_version)),
         backend=_backend(case.get("backend"), own, has, version),
     )
 

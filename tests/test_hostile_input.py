@@ -66,7 +66,7 @@ def test_rpath_of_the_program_counts_for_everybody() -> None:
         "/x/ext.so": shared_object(needed=["libstdc++.so.6"]),
     }
     loader = Loader(ObjectsByPath(objects), SearchPath(system=("/lib",)), Machine.X86_64)
-    process = loader.start(("/env/bin/python",), global_libraries=(), libraries=())
+    process = loader.start_process(("/env/bin/python",), global_libraries=(), libraries=())
     assert [m.path for m in loader.open(process, "/x/ext.so").modules] == ["/x/ext.so", "/env/lib/libstdc++.so.6"]
 
 

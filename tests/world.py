@@ -28,7 +28,7 @@ from abiscan.binary.symbols import Definition, SymbolTable
 from abiscan.binary.typeinfo import CxxClass, Slot
 from abiscan.cpu.needs import CpuAtLoad, CpuNeeds, CpuReach, CpuUse
 from abiscan.cpu.processors import Cpu, cpu
-from abiscan.gpu.devices import gpu
+from abiscan.gpu.devices import find_gpu
 from abiscan.gpu.drivers import Driver
 from abiscan.gpu.model import CodeKind, Compression, Container, Entry
 from abiscan.gpu.outcome import outcome_of
@@ -38,9 +38,9 @@ from abiscan.inputs.version import TorchVersion
 from abiscan.linkage.declaration import Declaration, ReleaseOutcome
 from abiscan.linkage.first_error import first_error
 from abiscan.linkage.illegal_instruction import illegal_instructions
-from abiscan.linkage.layout_drift import crash, layout_drift, shared
+from abiscan.linkage.layout_drift import collect_shared, compare_layouts, predict_crash
 from abiscan.linkage.linkage import Linkage
-from abiscan.linkage.resolve import resolve
+from abiscan.linkage.resolve import resolve_load
 from abiscan.linkage.scope import Loader, SearchPath
 from abiscan.torches.model import TorchRelease
 from abiscan.torches.torch_layouts import of_release
@@ -217,12 +217,12 @@ def linkage(case: Mapping[str, Any]) -> Linkage:
         if facts.executable:
             process = loader.for_program((*release.global_libraries, *release.local_libraries))
         else:
-            process = loader.start(
+            process = loader.start_process(
                 (program,) if program else (),
                 global_libraries=release.global_libraries,
                 libraries=release.local_libraries,
             )
-        resolution = resolve(process, loader.open(process, path))
+        resolution = resolve_load(process, loader.open(process, path))
     libraries = {posixpath.basename(path): objects[path] for path in release.libraries}
     replayed = registering(case, posixpath.basename(path), TorchVersion(str(release.version)))
     classes = tuple(
@@ -230,9 +230,9 @@ def linkage(case: Mapping[str, Any]) -> Linkage:
         for name, base, slots in case.get("classes", ())
     )
     origin = tuple(map(TorchVersion, case.get("built_for", ())))
-    sharing = shared(posixpath.basename(path), facts, classes, replayed.own if replayed else None, origin)
+    sharing = collect_shared(posixpath.basename(path), facts, classes, replayed.own if replayed else None, origin)
     drift = (
-        layout_drift(sharing, of_release(str(release.version), facts.machine))
+        compare_layouts(sharing, of_release(str(release.version), facts.machine))
         if resolution and not resolution.error
         else None
     )
@@ -246,7 +246,9 @@ def linkage(case: Mapping[str, Any]) -> Linkage:
         interpreter=interpreter,
         torch_libraries={name: facts for name, facts in libraries.items() if is_torch_library(name)},
         resolution=resolution,
-        error=first_error(path, facts, resolution, interpreter, replayed, crash(drifts, release.version), illegal),
+        error=first_error(
+            path, facts, resolution, interpreter, replayed, predict_crash(drifts, release.version), illegal
+        ),
         requires_torch=metadata_of([case["requires_torch"]], "").requires_torch if "requires_torch" in case else None,
         declaration=_declaration(case.get("declaration")),
         defined_in_python=case.get("defined_in_python", {}),
@@ -280,7 +282,7 @@ def _use(text: str) -> CpuUse:
 
 def _gpu(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Code for GPUs: containers by operator, each a list of targets as ``sm_90a zstd`` or ``compute_80 8.7``."""
-    gpus = tuple(known for name in fields.get("on", ()) if (known := gpu(name)) is not None)
+    gpus = tuple(known for name in fields.get("on", ()) if (known := find_gpu(name)) is not None)
     driver = Driver.parse(fields["driver"]) if "driver" in fields else None
     numbers = itertools.count(0x1000, 16)
     operators = {

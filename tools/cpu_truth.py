@@ -27,7 +27,7 @@ def outcome(library: Path, cpu: str) -> str:
     (result,) = abiscan.check(library, TORCH, cpus=[cpu]).results
     if result.predicted_error and result.predicted_error.signal == SIGILL:
         return "dies"
-    return "unknown" if any(gap.stage == "cpu" for gap in result.gaps) else "lives"
+    return "unknown" if any(gap.stage == "cpu" and gap.decides for gap in result.gaps) else "lives"
 
 
 def main() -> int:

@@ -246,11 +246,11 @@ class Torch:
 def inventory(path: Path) -> dict[str, Any]:
     """What abiscan recovers: ``schemas`` as torch prints them, ``gaps``."""
     from abiscan.binary.elf import ElfFile
-    from abiscan.dispatch.schema import syntax_error
+    from abiscan.dispatch.schema import find_syntax_error
     from abiscan.emulation import Phase, recover
 
     file = ElfFile.open(path)
-    found = recover(file, file.facts(), None, syntax_error)
+    found = recover(file, file.facts(), None, find_syntax_error)
     return {
         "schemas": sorted(
             {

@@ -22,7 +22,7 @@ from abiscan.binary.elf import Machine
 from abiscan.extension.examined import examine
 from abiscan.extension.gpu import ExtensionGpu
 from abiscan.gpu.compatibility import CodeFit
-from abiscan.gpu.devices import gpu
+from abiscan.gpu.devices import find_gpu
 from abiscan.gpu.drivers import Driver
 from abiscan.inputs.session import Session
 from tools.wheels import download
@@ -125,7 +125,7 @@ REPORTS: Final = (
 
 def differences(report: Report, code: ExtensionGpu) -> Iterator[str]:
     """What abiscan says otherwise; nothing if it agrees."""
-    target = gpu(report.gpu)
+    target = find_gpu(report.gpu)
     assert target is not None, report.gpu
     outcome = code.on(target, Driver.parse(report.driver) if report.driver else None)
     if not report.operators and outcome.file.fit is not report.fit:

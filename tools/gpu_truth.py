@@ -38,7 +38,7 @@ from abiscan.binary.elf import ElfFile, Machine
 from abiscan.emulation import recover
 from abiscan.gpu.cuda import Read
 from abiscan.gpu.model import CodeKind, Compression, Container, GpuCode
-from abiscan.gpu.reader import gpu_code
+from abiscan.gpu.reader import read_gpu_code
 from abiscan.inputs.files import DiskFile, random_access
 from tools.wheels import download
 
@@ -226,7 +226,7 @@ def compare(name: str, path: Path, programs: Sequence[str]) -> Compared | None:
             reads.append((offset, data))
             return data
 
-        code = gpu_code(kept, source.size)
+        code = read_gpu_code(kept, source.size)
         by_symbols = kernels_of_plain_code(code, read)
     listing, refused = listed(path, programs)
     if not refused and listing == listing_of(code) == Listing(elf=(), ptx=()):

@@ -34,7 +34,7 @@ from typing import Any, Final
 
 from abiscan.binary.elf import Machine
 from abiscan.binary.ownership import is_cxx_symbol, is_torch_library
-from abiscan.cache.kept import written_whole
+from abiscan.cache.kept import replace_whole
 from abiscan.extension.examined import examine
 from abiscan.inputs import interpreter, system
 from abiscan.inputs.session import Session
@@ -183,7 +183,7 @@ def _with_other_wheels(pair: Pair, folder: Path) -> Path:
     libraries = [library.partition("/") for library in pair.other_wheels]
     together = folder / f"with-{'-'.join(dict.fromkeys(corpus for corpus, _, _ in libraries))}" / alone.name
     if not together.is_file():
-        with written_whole(together) as part:
+        with replace_whole(together) as part:
             shutil.copyfile(alone, part)
             with zipfile.ZipFile(part, "a") as archive:
                 for corpus, _, path in libraries:

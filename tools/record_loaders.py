@@ -21,7 +21,7 @@ import json
 import re
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -141,9 +141,12 @@ def read_folder(package: Path) -> dict[str, Any]:
     return read({name: path.read_text("utf-8") for name, path in paths.items() if path.is_file()})
 
 
-def rewritten(table: Mapping[str, Any], added: Mapping[str, Any]) -> str:
-    """The text of the data file: one line for each release, in order."""
-    full = {**table, **added}
+def rewritten(table: Mapping[str, Any], added: Mapping[str, Any], gone: Collection[str] = ()) -> str:
+    """Return the text of the data file: one line for each release, in order.
+
+    :param gone: the releases that are left out
+    """
+    full = {version: read for version, read in {**table, **added}.items() if version not in gone}
     lines = [f" {json.dumps(version)}: {json.dumps(full[version])}" for version in sorted(full, key=Version)]
     return "{\n" + ",\n".join(lines) + "\n}\n"
 

@@ -18,6 +18,7 @@ that the wheel requires. What only a running torch says is asked of it (``tools.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import subprocess
@@ -26,15 +27,24 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from packaging.version import Version
 
 from abiscan.binary.elf import Machine
 from abiscan.inputs import system
+from abiscan.models import loaders
 from abiscan.torches import embedded, embedded_names, embedded_operators, layout_changes, layouts
 from abiscan.torches.clang import ClangProgram
-from tools import ask_torch, build_python_data, build_stable_data, data_files, record_names, torch_images
+from tools import (
+    ask_torch,
+    build_python_data,
+    build_stable_data,
+    data_files,
+    record_loaders,
+    record_names,
+    torch_images,
+)
 from tools.cuda_headers import cuda_headers
 from tools.data_files import PACKAGE, Build, ClassLayouts, Headers, minor_of
 from tools.read_release import read_build, read_include, read_layouts, unpack
@@ -48,7 +58,7 @@ OUTPUTS: Final = (
     *(TORCHES / name for name in ("assertions.json", "architectures.txt", "headers.bin", "layouts.bin")),
     *(TORCHES / "declarations.bin", DISPATCH / "keys.txt", DISPATCH / "tags.txt", ATEN),
     *(ask_torch.ACCEPTANCE, ask_torch.PYTHON, ask_torch.STABLE_TYPES),
-    *(build_python_data.OUTPUT, build_stable_data.OUTPUT, record_names.OUTPUT),
+    *(build_python_data.OUTPUT, build_stable_data.OUTPUT, record_names.OUTPUT, loaders.PATH),
 )
 """All files that depend on releases of torch."""
 
@@ -67,6 +77,7 @@ class Found:
         self.stable: dict[str, build_stable_data.Headers] = {}
         self.said: dict[str, ask_torch.Said] = {}
         self.names: dict[str, record_names.Names] = {}
+        self.loaders: dict[str, dict[str, Any]] = {}
 
     def read(self, package: Path, machine: Machine, compiler: ClangProgram, cuda: Path | None) -> None:
         """Run all readers over one unpacked torch. Its headers are read for one machine; they are the same for all.
@@ -81,6 +92,7 @@ class Found:
         if release not in self.headers:
             self.headers[release] = _timed("headers", lambda: read_include(package))
             self.stable[release] = build_stable_data.read(package)
+            self.loaders[release] = record_loaders.read_folder(package)
         if machine is Machine.X86_64 and release not in self.names:
             self.names[release] = _timed("names", lambda: record_names.read_folder(package))
         if release not in self.said and _runs_here(release, machine):
@@ -153,6 +165,7 @@ def write(found: Found) -> None:
     _rewrite(ATEN, lambda data: data_files.aten(data.decode(), found.headers).encode())
     ask_torch.put(found.said)
     _rewrite(record_names.OUTPUT, lambda data: record_names.rewritten(data, found.names))
+    _rewrite(loaders.PATH, lambda data: record_loaders.rewritten(json.loads(data), found.loaders).encode())
     build_python_data.write()
     build_stable_data.write(found.stable)
 
@@ -189,6 +202,7 @@ def remove(versions: Iterable[str]) -> None:
     _rewrite(ATEN, lambda data: data_files.aten(data.decode(), {}, operators).encode())
     ask_torch.put({}, gone)
     _rewrite(record_names.OUTPUT, lambda data: record_names.rewritten(data, {}, gone))
+    _rewrite(loaders.PATH, lambda data: record_loaders.rewritten(json.loads(data), {}, gone).encode())
     build_python_data.write()
     build_stable_data.write({})
 

@@ -286,7 +286,7 @@ class ElfFile:
         """
         subject = subject or str(path)
         try:
-            with regular.opened(path) as stream:
+            with regular.open_regular(path) as stream:
                 check_header(stream.read(_EHDR.size), subject)
                 data = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
         except OSError as error:

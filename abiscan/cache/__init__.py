@@ -1,1 +1,1 @@
-"""Keeps what was worked out for later runs: the folder and its limit, and the answers of commands."""
+"""Keep what was computed for later runs: the folder and its limit, and the answers of commands."""

@@ -1,8 +1,10 @@
-"""Answers that are kept: the result of a command, with what the run that found it had looked at; and what is in a file.
+"""Keep answers: the result of a command, with what the run that computed it looked at; and what is in a file.
 
 An answer is given again without looking at anything a second time, as long as the question is the same, abiscan is the
 same, and everything on the record of that run is still as it was: see ``disk``. A target that was replaced by a file
 with the same bytes, as by another download of the same wheel, is still as it was.
+
+The record of what was looked at is that of ``abiscan.inputs.disk``.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ _LARGEST_HASHED: Final = 1 << 30
 _READERS: Final = ("capstone-", "icicle_emu-", "lief-", "packaging-")
 """The packages that decide what abiscan reads in a file, by the names of their metadata."""
 
-_OF_CONTENT: Final[computed.Kind[Any]] = computed.Kind(
+_OF_CONTENT: Final[computed.KeptKind[Any]] = computed.KeptKind(
     suffix=".content",
     version=3,
     encode=lambda value: frozen.dumps(value).encode(),
@@ -40,39 +42,42 @@ _OF_CONTENT: Final[computed.Kind[Any]] = computed.Kind(
 
 
 def answer(folder: Path, question: Sequence[object], find: Callable[[], _Answer], targets: Sequence[str]) -> _Answer:
-    """The answer to a question: the one kept from an earlier run if it holds, else what ``find`` returns.
+    """Answer a question: with what an earlier run has kept, if it still holds, else with what ``find`` returns.
 
     :param folder: where answers are kept
     :param question: everything that decides on the answer, except for what is looked at on this machine
     :param targets: what the question is about: files of which may be replaced by others with the same bytes
     """
-    path = folder / f"{_name(question)}{_SUFFIX}"
+    path = folder / f"{_name_of(question)}{_SUFFIX}"
+    # Whatever is wrong with the file, or has changed since then, ends in the same way: the question is asked anew.
     with contextlib.suppress(*computed.UNREADABLE):
         _decide_anew()
-        seen, contents, text = _read(path)
-        replaced = _replaced(seen, contents)
-        found: _Answer = frozen.loads(text)
+        seen, contents, text = _read_answer(path)
+        replaced = _find_replaced(seen, contents)
+        result: _Answer = frozen.loads(text)
         if replaced:
             seen["file"].update(replaced)
-            _write(path, seen, contents, text)
-        kept.used(path)
+            _write_answer(path, seen, contents, text)
+        kept.note_use(path)
         disk.remember(seen)
-        return found
+        return result
+    # An answer is kept only if nothing that the run looked at has changed in the meantime.
     with disk.recorded() as record:
-        found = find()
+        result = find()
     if record.holds():
         with contextlib.suppress(OSError, TypeError):
-            text = frozen.dumps(found)
+            text = frozen.dumps(result)
             paths = [name for name in map(str, map(Path, targets)) if isinstance(record.seen["file"].get(name), list)]
             hashed = [name for name in paths if disk.is_file(name) and Path(name).stat().st_size <= _LARGEST_HASHED]
-            _write(path, record.seen, {name: disk.sha256(name) for name in hashed}, text)
-            kept.tidy(folder)
-    return found
+            _write_answer(path, record.seen, {name: disk.sha256(name) for name in hashed}, text)
+            kept.delete_oldest(folder)
+    return result
 
 
-def by_content(folder: Path, sha256: str, question: Sequence[object], find: Callable[[], _Answer]) -> _Answer:
-    """The answer to a question about the bytes of one file, wherever it is: the one kept from an earlier run, or else
-    what ``find`` returns, which depends on nothing else.
+def answer_by_content(folder: Path, sha256: str, question: Sequence[object], find: Callable[[], _Answer]) -> _Answer:
+    """Answer a question about the bytes of one file, wherever it is.
+
+    The answer is the one kept from an earlier run, or else what ``find`` returns, which depends on nothing else.
 
     :param folder: where answers are kept
     :param sha256: the hash of the bytes
@@ -80,13 +85,13 @@ def by_content(folder: Path, sha256: str, question: Sequence[object], find: Call
     """
     if tracing.is_on():
         return find()
-    identity = _digest([_reader(), sha256, *question])
+    identity = _hash_words([_fingerprint_reader(), sha256, *question])
     value: _Answer = computed.get_or_compute(folder, _OF_CONTENT, identity, find)
     return value
 
 
 def _decide_anew() -> None:
-    """Use no answer that is kept where somebody wants to see the decisions that lead to it.
+    """Use no kept answer where somebody wants to see the decisions that lead to it.
 
     :raises LookupError: somebody does
     """
@@ -94,8 +99,8 @@ def _decide_anew() -> None:
         raise LookupError("traced")
 
 
-def _replaced(seen: dict[str, dict[str, Any]], contents: Mapping[str, str]) -> dict[str, disk.Seen]:
-    """The files that were replaced by others with the same bytes, as they are now.
+def _find_replaced(seen: dict[str, dict[str, Any]], contents: Mapping[str, str]) -> dict[str, disk.Seen]:
+    """Find the files that were replaced by others with the same bytes; return their present status.
 
     :raises ValueError: something else has changed
     """
@@ -103,43 +108,49 @@ def _replaced(seen: dict[str, dict[str, Any]], contents: Mapping[str, str]) -> d
     replaced = {path: status for path, status in now.items() if path in seen["file"] and seen["file"][path] != status}
     if any(disk.sha256(path) != contents[path] for path in replaced):
         raise ValueError("a target has changed")
+    # Everything else on the record must be as it was, with the files that were replaced taken for the old ones.
     if not disk.stands({**seen, "file": {**seen["file"], **replaced}}):
         raise ValueError("something else has changed")
     return replaced
 
 
-def _read(path: Path) -> tuple[dict[str, dict[str, Any]], dict[str, str], str]:
-    """What was seen, the hashes of the targets, and the answer.
+def _read_answer(path: Path) -> tuple[dict[str, dict[str, Any]], dict[str, str], str]:
+    """Read what was seen, the hashes of the targets, and the answer.
 
     :raises ValueError: (or another built-in error) the file is not there, or not whole
     """
-    head, _, text = zlib.decompress(kept.read(path)).partition(b"\n")
+    head, _, text = zlib.decompress(kept.read_checked(path)).partition(b"\n")
     seen, contents = json.loads(head)
     return seen, contents, text.decode()
 
 
-def _write(path: Path, seen: Mapping[str, Any], contents: Mapping[str, str], text: str) -> None:
+def _write_answer(path: Path, seen: Mapping[str, Any], contents: Mapping[str, str], text: str) -> None:
+    """Keep an answer, with what was seen and the hashes of the targets."""
     head = json.dumps([seen, contents])
-    kept.write(path, zlib.compress(head.encode() + b"\n" + text.encode(), 1))
+    kept.write_checked(path, zlib.compress(head.encode() + b"\n" + text.encode(), 1))
 
 
-def _name(question: Sequence[object]) -> str:
-    return _digest([_FORMAT, _reader(), os.getcwd(), sys.path, sys.executable, *question])  # noqa: PTH109
+def _name_of(question: Sequence[object]) -> str:
+    """Name the file of an answer after everything that decides on it."""
+    # The current folder decides what a relative path means, and the rest what is installed.
+    return _hash_words([_FORMAT, _fingerprint_reader(), os.getcwd(), sys.path, sys.executable, *question])  # noqa: PTH109
 
 
-def _digest(words: Sequence[object]) -> str:
+def _hash_words(words: Sequence[object]) -> str:
+    """Return the hash of some words, short enough for the name of a file."""
     text = json.dumps(words)
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:40]
 
 
 @functools.cache
-def _reader() -> str:
-    """This abiscan, with its data and what it reads files with: every change of one of its files makes another one."""
+def _fingerprint_reader() -> str:
+    """Return a fingerprint of abiscan, its data and its parsers: a change of one of their files changes it."""
     package = Path(__file__).parent.parent
     machine = os.uname().machine if hasattr(os, "uname") else os.environ.get("PROCESSOR_ARCHITECTURE")
     user = os.geteuid() if hasattr(os, "geteuid") else None  # whoever shares the folder sees other files
     here = f"{sys.version} {machine} {user} {package}"
     digest = hashlib.sha256(here.encode("utf-8", "surrogateescape"))
+    # Sizes and times instead of contents: hashing all data would take longer than most answers.
     for folder, subfolders, names in os.walk(package):
         subfolders[:] = sorted(name for name in subfolders if name != "__pycache__")
         for name in sorted(names):

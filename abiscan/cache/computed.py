@@ -1,4 +1,4 @@
-"""Values that take seconds to compute and are kept between runs, each in a file of its own: see ``kept``."""
+"""Keep values that take seconds to compute, each in a file of its own: see ``kept``."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ UNREADABLE: Final = (
 """Raised by the reading of a file that is absent, damaged, or written by another version."""
 
 
-class Kind(Struct, Generic[_Value], frozen=True, kw_only=True):
+class KeptKind(Struct, Generic[_Value], frozen=True, kw_only=True):
     """A kind of value, and how it becomes bytes and a value again.
 
     :ivar suffix: of its files
     :ivar version: raise it when the bytes, or the way in which the value is computed, change
-    :ivar decode: may raise any of ``UNREADABLE``
+    :ivar encode: returns the bytes of a value
+    :ivar decode: returns the value of bytes; may raise any of ``UNREADABLE``
     """
 
     suffix: str
@@ -35,7 +36,7 @@ class Kind(Struct, Generic[_Value], frozen=True, kw_only=True):
     decode: Callable[[bytes], _Value]
 
 
-def get_or_compute(folder: Path, kind: Kind[_Value], identity: str, compute: Callable[[], _Value]) -> _Value:
+def get_or_compute(folder: Path, kind: KeptKind[_Value], identity: str, compute: Callable[[], _Value]) -> _Value:
     """Return the value that an earlier run has kept, or compute and keep it.
 
     A file that cannot be read is made anew. One that cannot be written is not: the next run computes the value again.
@@ -46,11 +47,12 @@ def get_or_compute(folder: Path, kind: Kind[_Value], identity: str, compute: Cal
     """
     path = folder / f"{hashlib.sha256(identity.encode()).hexdigest()[:40]}-v{kind.version}{kind.suffix}"
     with contextlib.suppress(*UNREADABLE):
-        value = kind.decode(zlib.decompress(kept.read(path)))
-        kept.used(path)
+        value = kind.decode(zlib.decompress(kept.read_checked(path)))
+        kept.note_use(path)
         return value
+    # Outside of the suppression: an error in the computation is the caller's.
     value = compute()
     with contextlib.suppress(OSError, TypeError):  # a full disk; a value that has no such bytes
-        kept.write(path, zlib.compress(kind.encode(value), 1))
-        kept.tidy(folder)
+        kept.write_checked(path, zlib.compress(kind.encode(value), 1))
+        kept.delete_oldest(folder)
     return value

@@ -1,4 +1,4 @@
-"""The folder of what is kept between runs: each file is written whole, and together they stay within a limit.
+"""Manage the folder of what is kept between runs: each file is written whole, and together they stay within a limit.
 
 What was not used for the longest time goes first; the time of the last use is the modification time of the file. If the
 folder cannot be written (full disk, read-only home), runs take longer, but results are the same. Each file begins with
@@ -30,28 +30,28 @@ _DAY: Final = 24 * 3600  # the time of the last use need not be exact, and writi
 _ABANDONED: Final = 3600  # a run that writes a file does not take longer
 
 
-def usage(folder: Path) -> tuple[int, int]:
-    """The number of files, and the space that they take, in bytes."""
-    sizes = [_size(file) for file in _files(folder, *_KINDS, _WHEELS)]
+def measure_usage(folder: Path) -> tuple[int, int]:
+    """Return the number of files, and the space that they take, in bytes."""
+    sizes = [_size_of(file) for file in _list_files(folder, *_KINDS, _WHEELS)]
     return len(sizes), sum(sizes)
 
 
-def clear(folder: Path) -> None:
+def delete_all(folder: Path) -> None:
     """Delete everything that is kept.
 
     :raises InputError: a file cannot be deleted
     """
     try:
-        for file in _files(folder, *_KINDS, _WHEELS):
+        for file in _list_files(folder, *_KINDS, _WHEELS):
             file.unlink(missing_ok=True)
     except OSError as error:
         raise InputError(str(folder), f"cannot be cleared: {error.strerror or error}") from error
 
 
-def limit(folder: Path) -> int:
-    """How many bytes are kept at most, without wheels."""
+def read_limit(folder: Path) -> int:
+    """Return how many bytes are kept at most, without wheels."""
     with contextlib.suppress(OSError, ValueError):
-        return int(read(folder / _LIMIT))
+        return int(read_checked(folder / _LIMIT))
     return DEFAULT_LIMIT
 
 
@@ -61,67 +61,71 @@ def set_limit(folder: Path, size: int) -> None:
     :raises InputError: the folder cannot be written
     """
     try:
-        write(folder / _LIMIT, str(size).encode())
+        write_checked(folder / _LIMIT, str(size).encode())
     except OSError as error:
         raise InputError(str(folder), f"cannot be written: {error.strerror or error}") from error
-    tidy(folder)
+    delete_oldest(folder)
 
 
-def tidy(folder: Path) -> None:
+def delete_oldest(folder: Path) -> None:
     """Delete what was not used for the longest time, until the rest is within the limit."""
-    total, most, now = 0, limit(folder), time.time()
+    total, most, now = 0, read_limit(folder), time.time()
     with contextlib.suppress(OSError):
+        # Newest first: once the limit is passed, everything older goes. A part that nobody writes any more goes at any
+        # age.
         for last_use, path, size in sorted(_listed(folder), reverse=True):
             total += size
             if total > most or (path.endswith(".part") and now - last_use > _ABANDONED):
                 Path(path).unlink(missing_ok=True)
 
 
-def used(file: Path) -> None:
+def note_use(file: Path) -> None:
     """Note that a file was used."""
     with contextlib.suppress(OSError):
         if time.time() - _last_use(file) > _DAY:
             os.utime(file)
 
 
-def read(path: Path) -> bytes:
-    """What was written.
+def read_checked(path: Path) -> bytes:
+    """Read what was written.
 
     :raises OSError: there is no file of this user's
     :raises ValueError: it is damaged
     """
-    with regular.opened(path, own=True) as stream:
-        digest, data = stream.read(_DIGEST_SIZE), stream.read()
-    if hashlib.sha256(data).digest() != digest:
+    with regular.open_regular(path, own=True) as stream:
+        digest, content = stream.read(_DIGEST_SIZE), stream.read()
+    if hashlib.sha256(content).digest() != digest:
         raise ValueError(f"{path} is damaged")
-    return data
+    return content
 
 
-def write(path: Path, data: bytes) -> None:
+def write_checked(path: Path, content: bytes) -> None:
     """Write a file whole, or not at all.
 
     :raises OSError: it cannot be written
     """
-    with written_whole(path) as part:
-        part.write_bytes(hashlib.sha256(data).digest() + data)
+    with replace_whole(path) as part:
+        part.write_bytes(hashlib.sha256(content).digest() + content)
 
 
 @contextlib.contextmanager
-def written_whole(path: Path) -> Iterator[Path]:
-    """A temporary file next to ``path`` to write to: it replaces ``path`` at the end, or is deleted after an error."""
+def replace_whole(path: Path) -> Iterator[Path]:
+    """Yield a temporary file next to ``path``: it replaces ``path`` at the end, or is deleted after an error."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, suffix=".part")
     os.close(handle)
     part = Path(name)
     try:
         yield part
+        # Atomic in one folder: a reader sees the old file or the new one, whole.
         part.replace(path)
     except BaseException:
         part.unlink(missing_ok=True)
         raise
 
 
-def _files(folder: Path, *kinds: str) -> list[Path]:
+def _list_files(folder: Path, *kinds: str) -> list[Path]:
+    """List the files of some kinds, sorted by name."""
     return sorted(file for kind in kinds for file in folder.glob(kind)) if folder.is_dir() else []
 
 
@@ -133,22 +137,24 @@ def _listed(folder: Path) -> Iterator[tuple[float, str, int]]:
             if entry.name.endswith(suffixes):
                 with contextlib.suppress(OSError):  # another run may delete it
                     status = entry.stat()
-                    yield status.st_mtime, entry.path, allocated(status)
+                    yield status.st_mtime, entry.path, allocated_size(status)
 
 
-def _size(file: Path) -> int:
+def _size_of(file: Path) -> int:
+    """Return the space that a file takes, 0 if it is gone."""
     with contextlib.suppress(OSError):  # another run may delete it
-        return allocated(file.stat())
+        return allocated_size(file.stat())
     return 0
 
 
-def allocated(status: os.stat_result) -> int:
-    """How much of the disk a file takes: those of wheels are sparse. Windows does not tell."""
+def allocated_size(status: os.stat_result) -> int:
+    """Return how much of the disk a file takes, in bytes: those of wheels are sparse. Windows does not tell."""
     blocks = getattr(status, "st_blocks", None)
     return status.st_size if blocks is None else min(status.st_size, blocks * 512)
 
 
 def _last_use(file: Path) -> float:
+    """Return the time of the last use, in seconds since 1970; 0 if the file is gone."""
     with contextlib.suppress(OSError):
         return file.stat().st_mtime
     return 0

@@ -46,10 +46,10 @@ def cache(*, clear: bool, limit: int | None) -> None:
     with errors_reported():
         if limit is not None:
             kept.set_limit(folder, limit)
-        count, size = kept.usage(folder)
+        count, size = kept.measure_usage(folder)
         if clear:
-            kept.clear(folder)
-    most = kept.limit(folder)
+            kept.delete_all(folder)
+    most = kept.read_limit(folder)
     click.echo(
         f"{'deleted from ' if clear else ''}{folder}: {plural(count, 'file')}, {size / 1e6:.1f} MB"
         f"{'' if clear else f' (limit {most / 1e6:.0f} MB)'}"

@@ -34,8 +34,14 @@ def say(line: str, *, nl: bool = True) -> None:
 
     :param line: or several
     """
-    with contextlib.suppress(OSError):
+    try:
         click.echo(harmless(line), nl=nl, err=True)
+    except OSError:
+        # What is left in the buffer would be written again in the end, and the exit code become 120.
+        with contextlib.suppress(OSError):
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, 2)
+            os.close(nowhere)
 
 
 def harmless(text: str) -> str:

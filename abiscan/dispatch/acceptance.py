@@ -1,4 +1,4 @@
-"""What a release of torch accepts and others reject, as far as only a running torch shows it.
+"""Tell what a release of torch accepts and others reject, as far as only a running torch shows it.
 
 ``data/acceptance.json`` has the answers of some releases, collected by ``tools/build_acceptance_data.py``: the words
 that they read as types in a schema, and the dispatch keys for which they accept a second fallback.
@@ -18,8 +18,9 @@ from abiscan.inputs.version import MinorVersion, TorchVersion
 class Acceptance(Struct, frozen=True, kw_only=True):
     """What one release accepts.
 
-    A fallback for a key of ``repeatable_fallbacks`` is never rejected: it replaces an earlier one or, for a key that
-    does not stand for a backend, torch registers nothing.
+    :ivar type_words: the words that it reads as types in a schema
+    :ivar repeatable_fallbacks: the keys for which it never rejects a fallback: a second one replaces the first or, for
+        a key that does not stand for a backend, torch registers nothing
     """
 
     type_words: frozenset[str]
@@ -27,20 +28,20 @@ class Acceptance(Struct, frozen=True, kw_only=True):
 
 
 def acceptance_of(release: MinorVersion) -> Acceptance:
-    """What a minor version accepts: the answers of its newest release, or of the nearest older minor version."""
-    answers = _answers()
+    """Return what a minor version accepts: the answers of its newest release, or of the nearest older minor version."""
+    answers = _read_answers()
     older = [minor for minor in answers if minor <= release]
     return answers[older[-1] if older else next(iter(answers))]
 
 
 def is_known(release: MinorVersion) -> bool:
     """Whether a release of this very minor version was asked."""
-    return release in _answers()
+    return release in _read_answers()
 
 
 @functools.cache
-def _answers() -> dict[MinorVersion, Acceptance]:
-    """The answers by minor version, oldest first."""
+def _read_answers() -> dict[MinorVersion, Acceptance]:
+    """Read the answers by minor version, oldest first."""
     text = resources.files("abiscan.dispatch").joinpath("data/acceptance.json").read_text("utf-8")
     answers = json.loads(text)
     return {

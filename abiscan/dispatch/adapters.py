@@ -1,4 +1,4 @@
-"""The inputs of the model of the dispatcher: events from an emulated extension, a state from a torch's operators."""
+"""Prepare the inputs of the dispatcher's model: events of an emulated extension, and the state of a torch."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _REPLACES_ITSELF: Final = (2, 15)
 
 
 def events_of(registrations: model.Registrations, keys: DispatchKeys, phase: model.Phase) -> Iterator[Event]:
-    """What an extension registers in one phase, in order, as far as it could be read.
+    """Yield what an extension registers in one phase, in order, as far as it could be read.
 
     :param keys: the keys of the target release, which reads the numbers in the code with its own table
     """
@@ -62,8 +62,8 @@ def events_of(registrations: model.Registrations, keys: DispatchKeys, phase: mod
 def ordered_events_of(
     registrations: model.Registrations, keys: DispatchKeys, phase: model.Phase
 ) -> Iterator[tuple[Event, int]]:
-    """The same, each with its place in the order."""
-    blocks = {library.order: _block(library, keys) for library in registrations.libraries}
+    """Yield the events of one phase, each with its place in the order."""
+    blocks = {library.order: _convert_block(library, keys) for library in registrations.libraries}
     registered: Iterable[_Registered] = (
         *registrations.libraries,
         *(operator for operator in registrations.operators if not operator.jit_only),
@@ -74,15 +74,18 @@ def ordered_events_of(
         *registrations.ends,
     )
     in_phase = (registration for registration in registered if registration.phase is phase)
-    in_order = sorted(in_phase, key=_order)  # definitions before kernels
-    for _, (first, *companions) in itertools.groupby(in_order, _order):
+    # One call of torch's API may register several things with the same place in the order: a definition with its
+    # kernels. ``registered`` lists definitions first and sorting is stable, so the first of a group is what the call
+    # defines.
+    in_order = sorted(in_phase, key=_order_of)  # definitions before kernels
+    for _, (first, *companions) in itertools.groupby(in_order, _order_of):
         kernels = [registration for registration in companions if isinstance(registration, model.RegisteredKernel)]
         if not (isinstance(first, model.RegisteredOperator) and _has_unread_schema(first, kernels)):
-            yield _event(first, kernels, blocks, keys), first.order
+            yield _make_event(first, kernels, blocks, keys), first.order
 
 
 def _has_unread_schema(operator: model.RegisteredOperator, kernels: Iterable[model.RegisteredKernel]) -> bool:
-    """Whether the operator has a schema that could not be read, so that nothing can be said about it.
+    """Tell whether an operator has a schema that could not be read, so that nothing can be said about it.
 
     :param kernels: those that come with the definition; torch refuses one without a C++ type, for it has no schema
     """
@@ -102,15 +105,17 @@ _Registered: TypeAlias = (
 )
 
 
-def _order(registered: _Registered) -> int:
+def _order_of(registered: _Registered) -> int:
+    """Return the place in the order, as a sort key."""
     return registered.order
 
 
-def _block(library: model.Library, keys: DispatchKeys) -> Block:
+def _convert_block(library: model.Library, keys: DispatchKeys) -> Block:
+    """Convert a block of ``torch/library.h``, its dispatch key named as the target names it."""
     return Block(
         kind=_BLOCK_KINDS[library.kind],
         namespace=library.namespace,
-        dispatch_key=_key(library.dispatch_key, keys),
+        dispatch_key=_name_key(library.dispatch_key, keys),
         file=library.file or _NO_FILE,
         line=library.line or 0,
         stable=library.stable,
@@ -118,10 +123,10 @@ def _block(library: model.Library, keys: DispatchKeys) -> Block:
     )
 
 
-def _event(
+def _make_event(
     registered: _Registered, kernels: Sequence[model.RegisteredKernel], blocks: Mapping[int, Block], keys: DispatchKeys
 ) -> Event:
-    """What one call registers: ``registered``, and for a definition the ``kernels`` passed with it."""
+    """Build the event of one call: ``registered``, and for a definition the ``kernels`` passed with it."""
     if isinstance(registered, model.Library):
         return OpenBlock(block=blocks[registered.order])
     if isinstance(registered, model.CustomClass):
@@ -136,60 +141,67 @@ def _event(
         return EndProcess(cause=registered.cause, text=registered.text, place=registered.symbol)
     block = None if registered.library is None else blocks[registered.library]
     if isinstance(registered, model.RegisteredFallback):
-        key = _key(registered.dispatch_key, keys)
+        key = _name_key(registered.dispatch_key, keys)
         return FallBack(block=block, kernel=CppFunction(dispatch_key=_unless_of_block(key, block)))
     if isinstance(registered, model.RegisteredOperator):
-        cpp_functions = tuple(_kernel(kernel, keys, block) for kernel in kernels)
+        cpp_functions = tuple(_convert_kernel(kernel, keys, block) for kernel in kernels)
         alias = None if registered.alias_analysis is None else ALIAS_ANALYSIS[registered.alias_analysis]
         text = registered.name if registered.inferred or registered.schema is None else registered.schema
+        # RegisterOperators has no blocks: up to 1.5, there is nothing else.
         if block is None:
             return RegisterOperator(text=text, kernels=cpp_functions, alias_analysis=alias)
         kernel = cpp_functions[0] if cpp_functions else None
-        failure = _failure(registered.failure)
-        return Define(block=block, text=_relative(text, block), kernel=kernel, alias_analysis=alias, failure=failure)
-    kernel = _kernel(registered, keys, block)
+        failure = _split_failure(registered.failure)
+        return Define(
+            block=block, text=_without_namespace(text, block), kernel=kernel, alias_analysis=alias, failure=failure
+        )
+    kernel = _convert_kernel(registered, keys, block)
     if block is None:
         return RegisterOperator(text=registered.operator, kernels=(kernel,))
-    name = _relative(registered.operator, block)
-    return Implement(block=block, name=name, kernel=kernel, failure=_failure(registered.failure))
+    name = _without_namespace(registered.operator, block)
+    return Implement(block=block, name=name, kernel=kernel, failure=_split_failure(registered.failure))
 
 
-def _failure(text: str | None) -> FailureText | None:
+def _split_failure(text: str | None) -> FailureText | None:
+    """Split what the code throws at the place where it quotes torch's own text."""
     if text is None:
         return None
     before, quotes, after = text.partition(model.TEXT_OF_TORCH)
     return FailureText(before=before, after=after if quotes else None)
 
 
-def _kernel(kernel: model.RegisteredKernel, keys: DispatchKeys, block: Block | None) -> CppFunction:
+def _convert_kernel(kernel: model.RegisteredKernel, keys: DispatchKeys, block: Block | None) -> CppFunction:
+    """Convert a kernel of the extension to the function that torch is given."""
     return CppFunction(
-        dispatch_key=_unless_of_block(_key(kernel.dispatch_key, keys), block),
+        dispatch_key=_unless_of_block(_name_key(kernel.dispatch_key, keys), block),
         signature=kernel.signature,
         inferred=kernel.inferred_schema,
     )
 
 
 def entry_key(registry: str, key: int | str | None) -> int | str | None:
-    """The key of an entry in one of torch's other registries; for a device, its name."""
+    """Return the key of an entry in one of torch's other registries; for a device, its name."""
     return device_key(key) or key if registry in _OF_DEVICES and isinstance(key, int) else key
 
 
-def _key(key: int | str | None, keys: DispatchKeys) -> str | None:
+def _name_key(key: int | str | None, keys: DispatchKeys) -> str | None:
+    """Name a dispatch key as the target does; return None for what means "no key"."""
     name = keys.name(key) if isinstance(key, int) else key
     return None if name in _NO_KEYS else name
 
 
 def _unless_of_block(key: str | None, block: Block | None) -> str | None:
+    """Drop a key that only repeats the key of its block."""
     return None if block is not None and key == block.dispatch_key else key
 
 
-def _relative(name: str, block: Block) -> str:
-    """The name as it is most likely written in the source: without the namespace of its own block."""
+def _without_namespace(name: str, block: Block) -> str:
+    """Return the name as it is most likely written in the source: without the namespace of its own block."""
     return name.removeprefix(f"{block.namespace}::")
 
 
 def state_of(operators: torch.Operators, release: MinorVersion, names: Collection[str]) -> State:
-    """The state of a torch before an extension registers anything.
+    """Build the state of a torch before an extension registers anything.
 
     :param names: the operators that matter; those that the torch does not have are left out
     """
@@ -206,9 +218,9 @@ def state_of(operators: torch.Operators, release: MinorVersion, names: Collectio
             for name in names
             if name in defined or name in kernels
         },
-        libraries={name: _debug(place.file, place.line) for name, place in operators.namespaces.items()},
+        libraries={name: _debug_text(place.file, place.line) for name, place in operators.namespaces.items()},
         fallbacks={
-            fallback.key: _debug(fallback.file, fallback.line)
+            fallback.key: _debug_text(fallback.file, fallback.line)
             for fallback in operators.fallbacks
             if fallback.key is not None
         },
@@ -222,10 +234,12 @@ def state_of(operators: torch.Operators, release: MinorVersion, names: Collectio
 def _entry_of_torch(
     name: str, operator: torch.Operator | None, kernels: Iterable[torch.Kernel], release: MinorVersion
 ) -> OperatorEntry:
+    """Build the entry of one of torch's own operators from what is recorded of it."""
     stored: dict[str | None, tuple[StoredKernel, ...]] = {}
     first: dict[bool, StoredSignature] = {}
     for kernel in kernels:
-        debug = _debug(kernel.file, kernel.line)
+        debug = _debug_text(kernel.file, kernel.line)
+        # Newest first: the last registration for a key is the one that is called.
         stored[kernel.key] = (StoredKernel(debug=debug, inferred=kernel.schema), *stored.get(kernel.key, ()))
         if kernel.signature is not None and release >= LIBRARIES:
             # A kernel that is passed with the definition has no key, and torch prints it so.
@@ -235,7 +249,7 @@ def _entry_of_torch(
             first.setdefault(sym, StoredSignature(mangled=kernel.signature, dispatch_key=key, debug=debug))
     return OperatorEntry(
         schema=operator.schema if operator else None,
-        debug=_debug(operator.file, operator.line) if operator else "",
+        debug=_debug_text(operator.file, operator.line) if operator else "",
         kernels=stored,
         signature=first.get(False),
         sym_signature=first.get(True),
@@ -243,12 +257,13 @@ def _entry_of_torch(
     )
 
 
-def _debug(file: str | None, line: int | None) -> str:
+def _debug_text(file: str | None, line: int | None) -> str:
+    """Word the place of a registration as torch stores it."""
     return BY_REGISTER_OPERATORS if file is None else f"registered at {file}:{line}"
 
 
 def table_of(release: MinorVersion, operators: torch.Operators, loaded: Iterable[model.Registrations]) -> DispatchTable:
-    """The dispatch table of a torch with extensions loaded, including what they register in any phase.
+    """Build the dispatch table of a torch with extensions loaded, including what they register in any phase.
 
     The torch reads the numbers of dispatch keys in their code with its own table.
 
@@ -258,10 +273,11 @@ def table_of(release: MinorVersion, operators: torch.Operators, loaded: Iterable
     registrations = tuple(loaded)
     no_key = no_key_of(operators)
 
-    def named(key: int | str | None) -> str | None:
-        name = _key(key, keys)
+    def name_of(key: int | str | None) -> str | None:
+        name = _name_key(key, keys)
         return no_key if name is None else name
 
+    # What an extension registers comes after what torch does, and the last kernel for a key is called.
     return DispatchTable(release, operators).with_more(
         (
             torch.Operator(operator.name, operator.schema, (), operator.file, operator.line)
@@ -272,7 +288,7 @@ def table_of(release: MinorVersion, operators: torch.Operators, loaded: Iterable
         (
             torch.Kernel(
                 operator=kernel.operator,
-                key=named(kernel.dispatch_key),
+                key=name_of(kernel.dispatch_key),
                 signature=kernel.signature,
                 schema=kernel.inferred_schema,
                 fallthrough=kernel.fallthrough,
@@ -283,7 +299,7 @@ def table_of(release: MinorVersion, operators: torch.Operators, loaded: Iterable
             for kernel in extension.kernels
         ),
         (
-            torch.Fallback(named(fallback.dispatch_key), fallback.fallthrough, fallback.file, fallback.line)
+            torch.Fallback(name_of(fallback.dispatch_key), fallback.fallthrough, fallback.file, fallback.line)
             for extension in registrations
             for fallback in extension.fallbacks
         ),

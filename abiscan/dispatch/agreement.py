@@ -1,4 +1,4 @@
-"""Whether the two descriptions of a kernel's type agree.
+"""Check whether the two descriptions of a kernel's type agree.
 
 A kernel tells its type twice: as the function type that ``typeid`` names, and as the schema that torch infers. Both
 come out of one template, so where they contradict each other, one of the two was misread, and nothing tells which.
@@ -60,114 +60,127 @@ _GENERATOR: Final = "at::Generator"  # torch makes an optional of it, as of an o
 _CLASS_OF_ANOTHER: Final = regex(r"__torch__\.torch\.classes\.(N3c1013intrusive_ptrI\w+)")
 
 
-def agreeing(found: Registrations) -> Registrations:
-    """What an object registers, without the schemas and types that cannot be right: each of them is a gap."""
-    checked = [_checked(each) for each in found.kernels]
-    unnamed = {each.order: reason for each in found.operators if (reason := _unnamed_class(each.name, each.schema))}
+def drop_contradictions(registrations: Registrations) -> Registrations:
+    """Drop the schemas and types of an object's registrations that cannot be right; each becomes a gap."""
+    checked = [_check_kernel(registered) for registered in registrations.kernels]
+    unnamed = {
+        registered.order: reason
+        for registered in registrations.operators
+        if (reason := _explain_unnamed_class(registered.name, registered.schema))
+    }
     reasons = dict.fromkeys([*unnamed.values(), *(reason for _, reason in checked if reason is not None)])
     if not reasons:
-        return found
+        return registrations
     doubted = {kernel.order for kernel, reason in checked if reason is not None}
     # What the same call defines has its schema from the kernel, unless it is written out.
     unread = {
-        each.order for each in found.operators if each.order in unnamed or (each.inferred and each.order in doubted)
+        registered.order
+        for registered in registrations.operators
+        if registered.order in unnamed or (registered.inferred and registered.order in doubted)
     }
     gaps = (EmulationGap(stage="dispatch", reason=reason, address=None, symbol=None) for reason in reasons)
     return replace(
-        found,
+        registrations,
         kernels=tuple(kernel for kernel, _ in checked),
-        operators=tuple(replace(each, schema=None) if each.order in unread else each for each in found.operators),
-        gaps=(*found.gaps, *gaps),
+        operators=tuple(
+            replace(registered, schema=None) if registered.order in unread else registered
+            for registered in registrations.operators
+        ),
+        gaps=(*registrations.gaps, *gaps),
     )
 
 
-def _checked(kernel: RegisteredKernel) -> tuple[RegisteredKernel, str | None]:
-    """A kernel without those of its types that cannot be right, and why; None if nothing is wrong with them."""
+def _check_kernel(kernel: RegisteredKernel) -> tuple[RegisteredKernel, str | None]:
+    """Drop the types of a kernel that cannot be right, and say why; the reason is None if all are possible."""
     if kernel.inferred_schema is None:
         return kernel, None
-    if reason := _unnamed_class(kernel.operator, kernel.inferred_schema):
+    if reason := _explain_unnamed_class(kernel.operator, kernel.inferred_schema):
         return replace(kernel, inferred_schema=None), reason
     try:
         inferred_schema(kernel.inferred_schema)
     except SchemaError:
         reason = f"the schema inferred for {kernel.operator} cannot be parsed: {kernel.inferred_schema}"
         return replace(kernel, inferred_schema=None), reason
-    difference = kernel.signature and contradiction(kernel.signature, kernel.inferred_schema)
+    difference = kernel.signature and find_contradiction(kernel.signature, kernel.inferred_schema)
     if not difference:
         return kernel, None
     reason = f"the schema inferred for {kernel.operator} contradicts its C++ type: {difference}"
     return replace(kernel, signature=None, inferred_schema=None), reason
 
 
-def _unnamed_class(operator: str, schema: str | None) -> str | None:
-    """Why a schema is not known that names a class of another library; None for any other."""
+def _explain_unnamed_class(operator: str, schema: str | None) -> str | None:
+    """Say why a schema is unknown that names a class of another library; return None for any other schema."""
     match = _CLASS_OF_ANOTHER.search(schema or "")
     if match is None:
         return None
-    _, (held, *_) = _template(demangle_type(match[1]))
+    _, (held, *_) = _split_template(demangle_type(match[1]))
     return f"the schema of {operator} names a class that another library registers: {held}"
 
 
 @functools.lru_cache(maxsize=16_384)
-def contradiction(mangled: str, inferred: str) -> str | None:
-    """What the C++ type of a kernel and the schema that torch infers for it say differently; None if they agree."""
+def find_contradiction(mangled: str, inferred: str) -> str | None:
+    """Say what the C++ type of a kernel and the schema that torch infers for it disagree about; None if nothing."""
     function = Signature.of(demangle_type(mangled))
     if function.parameters is None:
         return None
     schema = inferred_schema(inferred)
-    return _difference("argument", function.parameters, schema.arguments) or _difference(
-        "return", _results(function.name.strip()), schema.returns
+    return _find_difference("argument", function.parameters, schema.arguments) or _find_difference(
+        "return", _split_results(function.name.strip()), schema.returns
     )
 
 
-def _results(cpp: str) -> tuple[str, ...]:
-    name, contained = _template(cpp)
+def _split_results(cpp: str) -> tuple[str, ...]:
+    """Split the result of a C++ function into what it returns: the elements of a tuple, one type, or nothing."""
+    name, contained = _split_template(cpp)
     if name == _TUPLE:
         return contained
     return () if cpp == "void" else (cpp,)
 
 
-def _difference(what: str, cpp: Sequence[str], arguments: Sequence[Argument]) -> str | None:
+def _find_difference(noun: str, cpp: Sequence[str], arguments: Sequence[Argument]) -> str | None:
+    """Compare the C++ types with those of a schema, one by one; return the first difference."""
     if len(cpp) != len(arguments):
-        return f"the number of {what}s is {len(cpp)} in C++, {len(arguments)} in the schema"
-    for number, (mine, its) in enumerate(zip(cpp, arguments, strict=True), 1):
-        if not _agree(mine, its.type):
-            return f"{what} {number} is {mine} in C++, {its.type} in the schema"
+        return f"the number of {noun}s is {len(cpp)} in C++, {len(arguments)} in the schema"
+    for number, (cpp_type, argument) in enumerate(zip(cpp, arguments, strict=True), 1):
+        if not _types_agree(cpp_type, argument.type):
+            return f"{noun} {number} is {cpp_type} in C++, {argument.type} in the schema"
     return None
 
 
-def _agree(cpp: str, type_: Type) -> bool:
+def _types_agree(cpp: str, type_: Type) -> bool:
     """Whether torch may have made the type of the C++ type ``cpp``."""
     cpp = cpp.rstrip(" &").removesuffix(" const")
     if cpp in _VALUES:
         return type_.kind in _VALUES[cpp]
     if cpp == _GENERATOR:
         return type_.kind is TypeKind.OPTIONAL and type_.element.kind is TypeKind.GENERATOR
-    name, contained = _template(cpp)
+    # A template agrees if its kind does, and what it contains.
+    name, contained = _split_template(cpp)
     if name in _OPTIONALS:
-        return type_.kind is TypeKind.OPTIONAL and _agree(contained[0], _optional_of(contained[0], type_))
+        return type_.kind is TypeKind.OPTIONAL and _types_agree(contained[0], _optional_of(contained[0], type_))
     if name in _LISTS:
-        return type_.kind is TypeKind.LIST and _agree(contained[0], type_.element)
+        return type_.kind is TypeKind.LIST and _types_agree(contained[0], type_.element)
     if name == _OPTIONAL_LIST:
         return (
             type_.kind is TypeKind.OPTIONAL
             and type_.element.kind is TypeKind.LIST
-            and _agree(contained[0], type_.element.element)
+            and _types_agree(contained[0], type_.element.element)
         )
     if name in _DICTIONARIES:
-        return type_.kind is TypeKind.DICT and all(map(_agree, contained, type_.contained))
+        return type_.kind is TypeKind.DICT and all(map(_types_agree, contained, type_.contained))
     if name == _TUPLE:
         same_length = len(contained) == len(type_.contained)
-        return type_.kind is TypeKind.TUPLE and same_length and all(map(_agree, contained, type_.contained))
+        return type_.kind is TypeKind.TUPLE and same_length and all(map(_types_agree, contained, type_.contained))
+    # A type that is not listed: nothing is known, so nothing contradicts it.
     return True
 
 
 def _optional_of(cpp: str, type_: Type) -> Type:
-    """What the optional ``type_`` of the C++ type ``cpp`` holds."""
+    """Return what the optional ``type_`` of the C++ type ``cpp`` holds."""
     return type_ if cpp == _GENERATOR else type_.element
 
 
-def _template(cpp: str) -> tuple[str, tuple[str, ...]]:
-    """A class template and its arguments; none for any other type."""
+def _split_template(cpp: str) -> tuple[str, tuple[str, ...]]:
+    """Split a class template from its arguments; any other type has none."""
     name, opening, arguments = cpp.partition("<")
     return (name, split_parameters(arguments[:-1])) if opening and cpp.endswith(">") else (cpp, ())

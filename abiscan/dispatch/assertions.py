@@ -1,4 +1,4 @@
-"""Torch's internal assertions that a registration can violate, and where each is in torch's source.
+"""Find torch's internal assertions that a registration can violate, and where each is in torch's source.
 
 ``TORCH_INTERNAL_ASSERT`` (``c10/util/Exception.h``) makes one string constant of the condition, the file and the line:
 ``dispatch_key.has_value() INTERNAL ASSERT FAILED at "/pytorch/aten/src/ATen/core/library.cpp":293, please report …``.
@@ -29,18 +29,21 @@ UNPLACED: Final = f"{_FAILED}?"
 _LONGEST_PLACE: Final = 4096
 
 
-def places(library: ElfFile) -> dict[str, str]:
-    """Where the assertions are, as torch prints it (``"/pytorch/aten/src/ATen/core/library.cpp":293``), by message id.
+def find_places(library: ElfFile) -> dict[str, str]:
+    """Find where the assertions are, by message id, as torch prints it.
 
-    An assertion that the library does not have is left out. If a file has the same assertion twice, the first one
-    fails first: that of the block, which precedes that of a definition in it.
+    A place is ``"/pytorch/aten/src/ATen/core/library.cpp":293``. An assertion that the library does not have is left
+    out. If a file has the same assertion twice, the first one fails first: that of the block, which precedes that of a
+    definition in it.
     """
-    found = {id_: sorted(_lines(library, *assertion)) for id_, assertion in _ASSERTIONS.items()}
-    return {id_: lines[0][1] for id_, lines in found.items() if lines}
+    lines_by_id = {id_: sorted(_find_lines(library, *assertion)) for id_, assertion in _ASSERTIONS.items()}
+    return {id_: lines[0][1] for id_, lines in lines_by_id.items() if lines}
 
 
-def _lines(library: ElfFile, condition: str, file: str) -> Iterator[tuple[int, str]]:
+def _find_lines(library: ElfFile, condition: str, file: str) -> Iterator[tuple[int, str]]:
+    """Yield each line that has an assertion, with its place as torch prints it."""
     place = re.compile(rb'"[^"\0\n]*/%s":([0-9]+)(?=, )' % re.escape(file.encode()))
+    # The macro pastes string literals together, so the library has condition, file and line as one string.
     for separator in (" ", ""):
         text = f"\0{condition}{separator}{_FAILED}".encode()
         for position in library.find_in_data(text):

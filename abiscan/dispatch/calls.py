@@ -1,4 +1,4 @@
-"""What happens when an operator is called with a tensor of one backend, or looked up by name.
+"""Predict what happens when an operator is called with a tensor of one backend, or looked up by name.
 
 Only the last step is checked: whether there is a kernel for the backend's own key. The steps before it - autograd,
 BackendSelect, autocast - pass the call on. A composite kernel that allocates the result and calls another operator to
@@ -14,7 +14,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from abiscan.dispatch.messages import Message, message
+from abiscan.dispatch.messages import Message, word_message
 from abiscan.dispatch.operators import Kernel, Operator
 from abiscan.dispatch.schema import FunctionSchema, SchemaError
 from abiscan.dispatch.table import AUTOGRAD, NON_FUNCTIONAL, UNDEFINED, DispatchTable, EntrySource
@@ -29,7 +29,11 @@ _TENSOR_ARGUMENT: Final = regex(r"\bTensor\b")
 
 
 class Failure(Struct, frozen=True, kw_only=True):
-    """A call that raises. ``key`` is the key without a kernel: the backend's, or ``Undefined``."""
+    """A call that raises.
+
+    :ivar operator: the operator
+    :ivar key: the key without a kernel: the backend's, or ``Undefined``
+    """
 
     operator: str
     key: str
@@ -43,8 +47,8 @@ def takes_backend(table: DispatchTable, operator: Operator) -> bool:
     return table.entry(operator.name, BACKEND_SELECT).source is EntrySource.KERNEL
 
 
-def failure(table: DispatchTable, operator: str, backend: str) -> Failure | None:
-    """Why a call with only a tensor of ``backend`` raises, None if there is a kernel."""
+def find_failure(table: DispatchTable, operator: str, backend: str) -> Failure | None:
+    """Find out why a call with only a tensor of ``backend`` raises; return None if there is a kernel."""
     entry = table.entry(operator, backend)
     if entry.is_fallthrough:  # no other key is left
         undefined = table.entry(operator, UNDEFINED)
@@ -61,6 +65,7 @@ def is_done_by_autograd(table: DispatchTable, operator: str, backend: str) -> bo
     """
     if not table.backend_keys.isdisjoint(table.kernels.get(operator, {})):
         return False
+    # The autograd key that runs before the backend's kernels: its own, or AutogradOther.
     for key in table.aliases.get(AUTOGRAD, ()):
         source, kernel = table.entry(operator, key)
         if (
@@ -73,25 +78,27 @@ def is_done_by_autograd(table: DispatchTable, operator: str, backend: str) -> bo
 
 
 def failure_message(table: DispatchTable, failed: Failure, backend_name: str | None = None) -> Message:
-    """The message of torch: the reason and the available backends, without the row of the table that 1.7 on appends.
+    """Word the message of torch: the reason and the available backends.
+
+    The row of the table that 1.7 on appends is left out.
 
     :param backend_name: the backend's own name, if it has renamed PrivateUse1
     """
-    key = table.printed(failed.key)
+    key = table.printed_key(failed.key)
     if backend_name and key.endswith(PRIVATE_USE):
         key = key.removesuffix(PRIVATE_USE) + backend_name
     check = "K7" if failed.key == UNDEFINED else "K6"
-    raised = message(
-        check, table.release, name=failed.operator, key=key, keys=_available(table, failed.operator), table=""
+    raised = word_message(
+        check, table.release, name=failed.operator, key=key, keys=_list_available(table, failed.operator), table=""
     )
     return replace(raised, text=raised.text.rstrip())
 
 
-def _available(table: DispatchTable, operator: str) -> str:
-    """The keys that have an entry. Up to 1.6, torch names only those with a kernel for this operator."""
+def _list_available(table: DispatchTable, operator: str) -> str:
+    """List the keys that have an entry. Up to 1.6, torch names only those with a kernel for this operator."""
     names_all = table.release >= _NAMES_ALL
     keys = [
-        table.printed(key)
+        table.printed_key(key)
         for key, source in table.sources(operator).items()
         if key != UNDEFINED and (source is not EntrySource.MISSING if names_all else source is EntrySource.KERNEL)
     ]
@@ -99,16 +106,16 @@ def _available(table: DispatchTable, operator: str) -> str:
 
 
 def lookup_message(release: MinorVersion, operator: str, *, implemented: bool) -> Message:
-    """The message of torch when an operator that it does not have is looked up (``findSchemaOrThrow``).
+    """Word the message of torch when an operator that it does not have is looked up (``findSchemaOrThrow``).
 
     :param implemented: whether a kernel is registered for it anyway
     """
     name = operator if "." in operator.rpartition("::")[2] else f"{operator}."
-    return message("S2" if implemented else "S1", release, name=name)
+    return word_message("S2" if implemented else "S1", release, name=name)
 
 
-def delegates(table: DispatchTable, backend: str, names: Iterable[str]) -> dict[str, str]:
-    """The operators among ``names`` whose composite kernel delegates to another operator, with that operator.
+def find_delegates(table: DispatchTable, backend: str, names: Iterable[str]) -> dict[str, str]:
+    """Find the operators among ``names`` whose composite kernel delegates to another operator, with that operator.
 
     These are torch's structured operators: the kernel of ``tanh`` and of ``tanh_`` for every backend allocates the
     result and calls ``tanh.out``, which each backend must have.
@@ -116,34 +123,41 @@ def delegates(table: DispatchTable, backend: str, names: Iterable[str]) -> dict[
     operators = table.operators.operators
     by_base: dict[str, list[str]] = {}
     for name in operators:
-        by_base.setdefault(_base(name), []).append(name)
+        by_base.setdefault(_base_name(name), []).append(name)
     delegated = {}
     for name in names:
         kernel = table.entry(name, backend).registration
         if not isinstance(kernel, Kernel) or kernel.key != NON_FUNCTIONAL or name not in operators:
             continue
         # Parsing takes much longer than the rest, so only the few that it depends on are parsed.
-        others = (each for each in by_base[_base(name)] if each != name and _has_out(operators[each]))
-        inputs = _inputs(operators[name].schema)
-        same = (each for each in others if inputs is not None and _inputs(operators[each].schema) == inputs)
-        if (other := next(same, None)) is not None:
-            delegated[name] = other
+        out_variants = (
+            variant for variant in by_base[_base_name(name)] if variant != name and _has_out(operators[variant])
+        )
+        inputs = _inputs_of(operators[name].schema)
+        same = (
+            variant
+            for variant in out_variants
+            if inputs is not None and _inputs_of(operators[variant].schema) == inputs
+        )
+        if (callee := next(same, None)) is not None:
+            delegated[name] = callee
     return delegated
 
 
-def _base(name: str) -> str:
-    """The name without its overload, and without the trailing underscore of an in-place operator."""
+def _base_name(name: str) -> str:
+    """Strip a name of its overload, and of the trailing underscore of an in-place operator."""
     return name.partition(".")[0].removesuffix("_")
 
 
 def _has_out(operator: Operator) -> bool:
+    """Tell whether an operator writes to an argument after the ``*``, as out variants do."""
     return operator.schema is not None and "!" in operator.schema.partition("*, ")[2].partition(" -> ")[0]
 
 
 # Most schemas are the same in the release that an extension was built for.
 @functools.lru_cache(maxsize=4096)
-def _inputs(schema: str | None) -> tuple[tuple[str, str], ...] | None:
-    """The arguments that are not outputs, by name and type; None if the schema cannot be parsed."""
+def _inputs_of(schema: str | None) -> tuple[tuple[str, str], ...] | None:
+    """Return the arguments that are not outputs, by name and type; None if the schema cannot be parsed."""
     if schema is None:
         return None
     try:

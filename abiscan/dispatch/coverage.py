@@ -1,4 +1,4 @@
-"""Which operators a backend cannot run on a torch. Pure: computed from a dispatch table with all registrations."""
+"""Find the operators that a backend cannot run on a torch, from a dispatch table with all registrations."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from abiscan.dispatch.calls import delegates, failure, failure_message, takes_backend
+from abiscan.dispatch.calls import failure_message, find_delegates, find_failure, takes_backend
 from abiscan.dispatch.keys import DispatchKeys
 from abiscan.dispatch.operators import Operators
 from abiscan.dispatch.table import AUTOGRAD_OTHER, DispatchTable, EntrySource
@@ -52,12 +52,17 @@ _PYTHON_META: Final = (1, 13)
 
 
 class MissingKernel(Struct, frozen=True, kw_only=True):
-    """An operator that raises. ``message`` is torch's message, without the table that it appends from 1.7 on.
+    """An operator that raises.
 
-    ``core`` means that it is in torch's core set, ``general`` that the CPU has a kernel, so it is not specific to one
-    kind of device or layout. ``reached_from`` are operators for which torch has a kernel for every backend that calls
-    this one: they raise the same error. ``exact`` is false if a part of the message is unknown. The message is empty
-    where nobody wants it.
+    :ivar operator: the operator
+    :ivar key: the key without a kernel
+    :ivar message: torch's message, without the table that it appends from 1.7 on
+    :ivar exact: false if a part of the message is unknown
+    :ivar essential: whether a backend can do nothing without it
+    :ivar core: whether it is in torch's core set
+    :ivar general: whether the CPU has a kernel, so that it is not specific to one kind of device or layout
+    :ivar reached_from: operators for which torch has a kernel for every backend that calls this one: they raise the
+        same error
     """
 
     operator: str
@@ -78,9 +83,12 @@ class MissingKernel(Struct, frozen=True, kw_only=True):
 class Coverage(Struct, frozen=True, kw_only=True):
     """The operators of a torch, for one backend.
 
-    ``served`` counts the operators that run, by the source of their kernel; ``missing`` are sorted by use;
-    ``ambiguous`` have both a composite kernel and one of a backend without an autograd key of its own, and raise too.
-    ``unknown`` were requested, but this torch does not have them.
+    :ivar backend: the dispatch key of the backend
+    :ivar served: how many operators run, by the source of their kernel
+    :ivar missing: those that raise, sorted by use
+    :ivar ambiguous: operators with both a composite kernel and one of a backend without an autograd key of its own:
+        they raise, too
+    :ivar unknown: names that were requested, but that this torch does not have
     """
 
     backend: str
@@ -90,7 +98,7 @@ class Coverage(Struct, frozen=True, kw_only=True):
     unknown: tuple[str, ...]
 
 
-def cover(
+def measure_coverage(
     table: DispatchTable,
     backend: str,
     core: frozenset[str],
@@ -100,7 +108,7 @@ def cover(
     python_known: bool = False,
     worded: bool = True,
 ) -> Coverage:
-    """What a tensor of ``backend`` alone can do.
+    """Find out what a tensor of ``backend`` alone can do.
 
     :param core: torch's core operators
     :param names: only these, and what they reach; a name without overload stands for all overloads
@@ -109,16 +117,18 @@ def cover(
     :param worded: whether the messages of missing kernels are wanted, which take longer than the rest; else empty
     """
     operators = table.operators.operators
-    requested = _asked(operators, names)
+    requested = _select_operators(operators, names)
     considered = [name for name in requested if name in operators and takes_backend(table, operators[name])]
-    reached = delegates(table, backend, considered)
+    # An operator whose kernel only calls another one is served by torch, but fails in that other: both are looked at,
+    # and the failure is counted once, for the operator without a kernel.
+    reached = find_delegates(table, backend, considered)
     callers: dict[str, list[str]] = {}
     for caller, callee in reached.items():
         callers.setdefault(callee, []).append(caller)
     served: Counter[EntrySource] = Counter()
     missing, ambiguous = [], []
     for name in dict.fromkeys((*considered, *callers)):
-        failed = failure(table, name, backend)
+        failed = find_failure(table, name, backend)
         if failed is None:
             if _is_ambiguous(table, name, backend):
                 ambiguous.append(name)
@@ -127,6 +137,8 @@ def cover(
                 served[EntrySource.AUTOGRAD if source is EntrySource.MISSING else source] += 1
             continue
         raised = failure_message(table, failed, backend_name) if worded else None
+        # From 1.13 on, Python code registers Meta kernels: without them, the list of backends in the message is not
+        # complete.
         complete = python_known or table.release < _PYTHON_META
         complete = complete or table.entry(name, _META).source is not EntrySource.MISSING
         missing.append(
@@ -137,7 +149,7 @@ def cover(
                 exact=(raised is None or raised.exact) and complete,
                 essential=name in ESSENTIAL and not (name in _COPIES and base_of(backend) in _COPIED),
                 core=not core.isdisjoint((name, *callers.get(name, ()))),
-                general=table.entry(name, _reference(table)).source is not EntrySource.MISSING,
+                general=table.entry(name, _reference_key(table)).source is not EntrySource.MISSING,
                 reached_from=tuple(sorted(callers.get(name, ()))),
             )
         )
@@ -150,7 +162,8 @@ def cover(
     )
 
 
-def _asked(operators: Mapping[str, object], names: Collection[str] | None) -> list[str]:
+def _select_operators(operators: Mapping[str, object], names: Collection[str] | None) -> list[str]:
+    """Return the operators that are meant by names: all if None, and all overloads of a name without overload."""
     if names is None:
         return list(operators)
     overloads: dict[str, list[str]] = {}
@@ -160,34 +173,35 @@ def _asked(operators: Mapping[str, object], names: Collection[str] | None) -> li
     return list(dict.fromkeys(itertools.chain.from_iterable(matches)))
 
 
-def _reference(table: DispatchTable) -> str:
+def _reference_key(table: DispatchTable) -> str:
+    """Return the key of the CPU, as this release names it."""
     return next((key for key in table.keys if base_of(key) == _REFERENCE), _REFERENCE)
 
 
 def _is_ambiguous(table: DispatchTable, name: str, backend: str) -> bool:
-    """Whether an autograd entry before the backend's kernel raises: the backend has no autograd key of its own."""
+    """Tell whether an autograd entry before the backend's kernel raises: the backend has no autograd key of its own."""
     is_other = backend in table.backends_of(AUTOGRAD_OTHER)
     return is_other and table.entry(name, AUTOGRAD_OTHER).source is EntrySource.AMBIGUOUS
 
 
 def base_of(key: str) -> str:
-    """A key without the suffix that only old releases add to its name."""
+    """Strip a key of the suffix that only old releases add to its name."""
     for suffix in _OLD_SUFFIXES:
         key = key.removesuffix(suffix)
     return key
 
 
-def key_in(keys: Iterable[str], wanted: str) -> str | None:
-    """The key of a release that another release, or the user, calls ``wanted``; None if it has none."""
+def key_in(keys: Iterable[str], requested: str) -> str | None:
+    """Find the key of a release that another release, or the user, calls ``wanted``; return None if it has none."""
     names = {base_of(key).lower(): key for key in keys}
-    same = next((group for group in _RENAMED if base_of(wanted) in group), {base_of(wanted)})
+    same = next((group for group in _RENAMED if base_of(requested) in group), {base_of(requested)})
     return next((names[name.lower()] for name in sorted(same) if name.lower() in names), None)
 
 
 def backend_of(
     keys: Iterable[int | str | None], readings: Iterable[DispatchKeys], devices: Collection[str] = ()
 ) -> tuple[str, DispatchKeys] | None:
-    """The backend that most kernels are for, and the keys in which it is; None if they are for no backend.
+    """Find the backend that most kernels are for, and the keys in which it is; return None if they are for no backend.
 
     There are several readings of the numbers if an extension may have been built for several releases. A backend for
     which the extension also registers a device guard is preferred; then the one with the most kernels for a device,
@@ -198,6 +212,7 @@ def backend_of(
     """
     numbers = Counter(keys)
     best: tuple[tuple[bool, int], str, DispatchKeys] | None = None
+    # Later readings win among equals (>=): the newest release is the likeliest.
     for reading in readings:
         for key, count in numbers.items():
             name = reading.name(key) if isinstance(key, int) else key
@@ -210,10 +225,10 @@ def backend_of(
 
 
 def device_key(number: int) -> str | None:
-    """The key of a device type by its number (``c10/core/DeviceType.h``, the same in every release)."""
+    """Return the key of a device type by its number (``c10/core/DeviceType.h``, the same in every release)."""
     return _DEVICE_TYPES.get(number)
 
 
 def core_operators(operators: Operators) -> frozenset[str]:
-    """The operators that torch tags as its core set; empty for releases without tags."""
+    """Return the operators that torch tags as its core set; empty for releases without tags."""
     return frozenset(name for name, operator in operators.operators.items() if "core" in operator.tags)

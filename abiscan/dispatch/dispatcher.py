@@ -1,13 +1,12 @@
-"""A model of ``c10::Dispatcher`` while operators are registered: every check that torch makes, in its order.
+"""Model ``c10::Dispatcher`` while operators are registered: every check that torch makes, in its order.
 
 ``replay`` takes what is already registered and what an extension registers, in order. It returns how torch reacts, up
-to the first registration that throws, and what torch would reject after that. Sources, all in
-``aten/src/ATen/core``: ``library.cpp``, ``dispatch/{Dispatcher, OperatorEntry}.cpp``,
-``op_registration/{op_registration, infer_schema}.cpp``.
+to the first registration that throws, and what torch would reject after that. Sources, all in ``aten/src/ATen/core``:
+``library.cpp``, ``dispatch/{Dispatcher, OperatorEntry}.cpp``, ``op_registration/{op_registration, infer_schema}.cpp``.
 
-How releases differ: 1.4 and 1.5 only have ``RegisterOperators``, and compare no C++ types. 1.6 added
-``TORCH_LIBRARY`` and these comparisons. Up to 1.7, an operator may be defined again with an equal schema; from 1.8 on,
-not at all. 1.13 added SymInt, and with it a second C++ type for each operator. From 2.1 on, torch warns only once.
+How releases differ: 1.4 and 1.5 only have ``RegisterOperators``, and compare no C++ types. 1.6 added ``TORCH_LIBRARY``
+and these comparisons. Up to 1.7, an operator may be defined again with an equal schema; from 1.8 on, not at all. 1.13
+added SymInt, and with it a second C++ type for each operator. From 2.1 on, torch warns only once.
 
 Not modelled: assertions on torch's own bookkeeping, a second interpreter in the process.
 """
@@ -39,17 +38,17 @@ from abiscan.dispatch.events import (
 )
 from abiscan.dispatch.inference import (
     SYMINT,
-    difference,
+    find_schema_difference,
     has_symint,
     inferred_for,
     inferred_schema,
-    named_nothing,
-    parsed,
+    parse_accepted,
     read_definition,
+    without_name,
     without_symint,
 )
 from abiscan.dispatch.keys import keys_of_minor, newest_minor
-from abiscan.dispatch.messages import OF_THE_CODE, UNKNOWN_KEY, Message, has_message, message
+from abiscan.dispatch.messages import OF_THE_CODE, UNKNOWN_KEY, Message, has_message, word_message
 from abiscan.dispatch.outcomes import FATAL, Outcome, OutcomeKind, RefusalError, Replay
 from abiscan.dispatch.registries import RegistryEntries
 from abiscan.dispatch.schema import TYPE_ADVICE, FunctionSchema, OperatorName
@@ -81,8 +80,8 @@ _NO_DEBUG: Final = "no debug info"
 _UNKNOWN: Final = "?"
 
 
-def replay(state: State, events: Iterable[Event], release: MinorVersion) -> Replay:
-    """How a release of torch, with ``state`` registered, reacts to ``events``.
+def replay_events(state: State, events: Iterable[Event], release: MinorVersion) -> Replay:
+    """Replay how a release of torch, with ``state`` registered, reacts to ``events``.
 
     :param release: 1.4 or newer
     """
@@ -94,14 +93,14 @@ def replay(state: State, events: Iterable[Event], release: MinorVersion) -> Repl
             break
     else:
         run.find_dead()
-    outcomes, after = tuple(run.outcomes), run.state()
+    outcomes, after = tuple(run.outcomes), run.snapshot()
     return Replay(
-        outcomes=outcomes, state=after, behind=tuple(run.go_on(outcomes[-1], remaining)) if run.failed else ()
+        outcomes=outcomes, state=after, behind=tuple(run.replay_rest(outcomes[-1], remaining)) if run.failed else ()
     )
 
 
 class _Run:
-    """A running dispatcher: the initial state and the changes since then."""
+    """Run a dispatcher: the initial state and the changes since then."""
 
     def __init__(self, state: State, release: MinorVersion) -> None:
         self._release = release
@@ -117,7 +116,8 @@ class _Run:
         self.failed = False
         self._unopened: dict[int, RefusalError] = {}  # of the stable ABI, which does not look whether a block opened
 
-    def state(self) -> State:
+    def snapshot(self) -> State:
+        """Return the present state, as a value of its own."""
         return State(
             operators=dict(self._operators),
             libraries=dict(self._libraries),
@@ -130,16 +130,18 @@ class _Run:
         )
 
     def register(self, event: Event) -> None:
+        """Register one event; note torch's exception, if it throws."""
         try:
-            self._apply(event)
+            self._apply_event(event)
         except RefusalError as error:
+            # The stable ABI does not look whether a block opened: what is registered in it fails later.
             if isinstance(event, OpenBlock) and event.block.stable:
                 self._unopened[id(event.block)] = error
                 return
             self.failed = True
             self.outcomes.append(error.outcome_of(event))
 
-    def _apply(self, event: Event) -> None:  # noqa: C901 - one case for each kind of event
+    def _apply_event(self, event: Event) -> None:  # noqa: C901 - one case for each kind of event
         """Do what torch does, and what the code of the stable ABI makes of it.
 
         :raises RefusalError: the load ends there
@@ -150,11 +152,11 @@ class _Run:
         try:
             match event:
                 case OpenBlock():
-                    self._open(event.block)
+                    self._open_block(event.block)
                 case Define():
-                    self._define(event)
+                    self._define_operator(event)
                 case Implement():
-                    self._implement(event)
+                    self._implement_operator(event)
                 case FallBack():
                     self._fall_back(event)
                 case RegisterOperator():
@@ -166,7 +168,8 @@ class _Run:
                 case Enter():
                     self.outcomes.extend(self._registries.enter(event))
                 case EndProcess():
-                    self._end(event)
+                    self._end_process(event)
+        # The stable ABI catches torch's exception at its C boundary, and its headers throw one of their own.
         except RefusalError as error:
             if block is None or not block.stable:
                 raise
@@ -174,35 +177,41 @@ class _Run:
             raise error.said_by(_CALLS_OF_C[type(event)], failure, quotes=block.quotes) from None
 
     @staticmethod
-    def _end(event: EndProcess) -> None:
+    def _end_process(event: EndProcess) -> None:
+        """End the process, as the code does by itself."""
         raise RefusalError(Message(id=OF_THE_CODE, text=event.text), event.place or event.cause)
 
-    def go_on(self, refused: Outcome, events: Iterable[Event]) -> Iterator[Outcome]:
-        """What else torch rejects, each subject once: the kernels of a rejected operator count as part of it.
+    def replay_rest(self, refused: Outcome, events: Iterable[Event]) -> Iterator[Outcome]:
+        """Yield what else torch rejects, each subject once: the kernels of a rejected operator count as part of it.
 
         If a block is rejected, the contents of the blocks of its namespace are skipped.
         """
-        reported = {_thing(refused)}
+        # Invariant: no event after the failure really happens. Each is replayed as if what was rejected before had been
+        # left out, so a subject that was rejected is not reported twice.
+        reported = {_subject_key(refused)}
         for event in events:
-            if isinstance(event, Define | Implement | FallBack) and ("OpenBlock", _namespace(event)) in reported:
+            if isinstance(event, Define | Implement | FallBack) and ("OpenBlock", _namespace_of(event)) in reported:
                 continue
             self.outcomes.clear()
             self.register(event)
             for outcome in self.outcomes:
-                if outcome.kind in FATAL and _thing(outcome) not in reported:
-                    reported.add(_thing(outcome))
+                if outcome.kind in FATAL and _subject_key(outcome) not in reported:
+                    reported.add(_subject_key(outcome))
                     yield outcome
 
     def find_dead(self) -> None:
+        """Note the kernels of operators that nobody defines."""
         for name, event in self._implemented.items():
             if self._operators[name].schema is None:
                 self.outcomes.append(Outcome(event=event, kind=OutcomeKind.DEAD, message=None, subject=name))
 
     # What library.cpp checks
 
-    def _open(self, block: Block) -> None:
+    def _open_block(self, block: Block) -> None:
+        """Open a block (the constructor of ``Library``, and ``Dispatcher::registerLibrary``)."""
         if block.stable and block.dispatch_key is not None:
             self._check_key(block, block.dispatch_key)
+        # Only TORCH_LIBRARY claims its namespace; fragments share it, and IMPL blocks need none.
         if block.kind is BlockKind.IMPL:
             return
         if block.kind is BlockKind.DEF:
@@ -210,7 +219,7 @@ class _Run:
                 self._throw_in(block, "L1b", "_")
             if block.namespace in self._libraries:
                 previous = self._libraries[block.namespace]
-                self._throw(
+                self._throw_message(
                     "N1",
                     block.namespace,
                     new=block.debug,
@@ -226,16 +235,17 @@ class _Run:
             self._throw_in(block, "L2", block.namespace)
 
     def _check_key(self, block: Block, key: str) -> None:
-        """Keys of the stable ABI are texts, which torch reads (``c10::parseDispatchKey``)."""
+        """Check a key of the stable ABI, which is a text that torch parses (``c10::parseDispatchKey``)."""
         keys = keys_of_minor(self._release)
         if key not in keys.names.values() and self._release <= newest_minor():
             thrown = Message(id=UNKNOWN_KEY, text=f"could not parse dispatch key: {key}")
             raise RefusalError(thrown, block.namespace or "_", new=key)
 
-    def _define(self, event: Define) -> None:
+    def _define_operator(self, event: Define) -> None:
+        """Define an operator (``Library::_def``), with the kernel that is passed along, if any."""
         block, kernel = event.block, event.kernel
         # The overload of def() that takes a kernel leaves parseSchemaOrName its default.
-        declaration = self._parse(event.text, with_typevars=kernel is not None or self._release < _NO_TYPEVARS)
+        declaration = self._parse_text(event.text, with_typevars=kernel is not None or self._release < _NO_TYPEVARS)
         if isinstance(declaration, OperatorName):
             if kernel is None:
                 self._throw_text(declaration, "Tried to parse a function schema but only the operator name was given")
@@ -246,23 +256,25 @@ class _Run:
             schema, alias = declaration, event.alias_analysis or _FROM_SCHEMA
         if block.kind is BlockKind.IMPL or block.namespace is None:
             self._throw_in(block, "L3", str(schema.name), operator=schema.name)
+        # A definition may repeat the namespace of its block, but name no different one.
         namespace = schema.name.namespace
         # 1.6 does not even accept the block's own namespace.
         if namespace and (namespace != block.namespace or self._release == LIBRARIES):
             equal = int(namespace == block.namespace)  # which 1.6 prints first, by mistake
             self._throw_in(block, "L4", str(schema.name), given=namespace, namespace=block.namespace, equal=equal)
         schema = replace(schema, name=replace(schema.name, namespace=block.namespace))
-        self._register_def(schema, block.debug, alias)
+        self._register_definition(schema, block.debug, alias)
         if kernel is not None:
             key = kernel.dispatch_key or block.dispatch_key
-            self._register_impl(event, str(schema.name), key, kernel, kernel.debug or block.debug)
+            self._register_kernel(event, str(schema.name), key, kernel, kernel.debug or block.debug)
 
-    def _implement(self, event: Implement) -> None:
+    def _implement_operator(self, event: Implement) -> None:
+        """Register a kernel for an operator (``Library::_impl``), which need not be defined yet."""
         block, kernel = event.block, event.kernel
         try:
             name = OperatorName.parse(event.name)
         except SchemaError as error:
-            raise self._unreadable(event.name, error) from error
+            raise self._parse_error(event.name, error) from error
         if name.namespace and name.namespace != block.namespace:
             # For the wildcard block, torch prints a namespace that does not exist.
             self._throw_in(
@@ -277,11 +289,13 @@ class _Run:
             self._throw_in(
                 block, "L7", str(name), operator=event.name, given=kernel.dispatch_key, key=block.dispatch_key
             )
+        # A wildcard block takes the namespace from the name; any other block adds its own.
         name = replace(name, namespace=block.namespace or name.namespace)
         key = kernel.dispatch_key or block.dispatch_key
-        self._register_impl(event, str(name), key, kernel, kernel.debug or block.debug)
+        self._register_kernel(event, str(name), key, kernel, kernel.debug or block.debug)
 
     def _fall_back(self, event: FallBack) -> None:
+        """Register a kernel for all operators of a key (``Library::_fallback``)."""
         block = event.block
         key = event.kernel.dispatch_key or (block.dispatch_key if block else None)
         debug = event.kernel.debug or (block.debug if block else "")
@@ -292,54 +306,63 @@ class _Run:
                 self._throw_in(block, "L9", block.namespace or "_")
             if block.namespace is not None:
                 self._throw_in(block, "L10", key, namespace=block.namespace, key=key)
+        # An alias is registered for each key that it stands for, in order, so the first conflict throws.
         for runtime_key in self._runtime_keys(key or _UNKNOWN):
             self._register_fallback(event, runtime_key, debug)
 
     # What op_registration.cpp checks
 
     def _register_operator(self, event: RegisterOperator) -> None:
-        declaration = self._parse(event.text, with_typevars=True)
+        """Register an operator by ``RegisterOperators`` (``checkSchemaAndRegisterOp_``): all checks come first."""
+        declaration = self._parse_text(event.text, with_typevars=True)
         schema = (
-            self._inferred_from(declaration, event.kernels) if isinstance(declaration, OperatorName) else declaration
+            self._infer_schema(declaration, event.kernels) if isinstance(declaration, OperatorName) else declaration
         )
         name = str(schema.name)
         if self._release < LIBRARIES and not isinstance(declaration, OperatorName):
             for kernel in event.kernels:
                 self._check_against_inferred(schema, kernel)
         self._check_alias_analysis(declaration, schema, event.alias_analysis)
+        # Two kernels of one call must not have the same key (checkNoDuplicateKernels_).
         keys = [kernel.dispatch_key for kernel in event.kernels]
         repeated_key = next((key for index, key in enumerate(keys) if key in keys[:index]), _UNKNOWN)
         if repeated_key is None:
-            self._throw("R4", name, schema=self._print(schema))
+            self._throw_message("R4", name, schema=self._print_schema(schema))
         if repeated_key != _UNKNOWN:
-            self._throw("R3", name, key=repeated_key, schema=self._print(schema))
-        self._register_def(schema, BY_REGISTER_OPERATORS, event.alias_analysis)
+            self._throw_message("R3", name, key=repeated_key, schema=self._print_schema(schema))
+        self._register_definition(schema, BY_REGISTER_OPERATORS, event.alias_analysis)
         for kernel in event.kernels:
-            self._register_impl(event, name, kernel.dispatch_key, kernel, BY_REGISTER_OPERATORS)
+            self._register_kernel(event, name, kernel.dispatch_key, kernel, BY_REGISTER_OPERATORS)
 
-    def _inferred_from(self, name: OperatorName, kernels: tuple[CppFunction, ...]) -> FunctionSchema:
+    def _infer_schema(self, name: OperatorName, kernels: tuple[CppFunction, ...]) -> FunctionSchema:
+        """Infer the schema of an operator that is registered by name; all of its kernels must agree up to 1.5."""
         if not kernels:
-            self._throw("R5", str(name), name=name)
+            self._throw_message("R5", str(name), name=name)
         inferred = [inferred_for(kernel.inferred, name) for kernel in kernels if kernel.inferred is not None]
         if not inferred:
-            self._throw("R6", str(name), name=name)
-        schema, *others = inferred
+            self._throw_message("R6", str(name), name=name)
+        schema, *further_schemas = inferred
         if has_message("R7", self._release):
-            for other in others:
-                reason = difference(schema, other, self._release)
+            for further_schema in further_schemas:
+                reason = find_schema_difference(schema, further_schema, self._release)
                 if reason is not None:
-                    first, second = (self._print(named_nothing(each)) for each in (schema, other))
-                    self._throw("R7", str(name), new=second, old=first, first=first, second=second, reason=reason)
+                    first, second = (
+                        self._print_schema(without_name(inferred_one)) for inferred_one in (schema, further_schema)
+                    )
+                    self._throw_message(
+                        "R7", str(name), new=second, old=first, first=first, second=second, reason=reason
+                    )
         return schema
 
     def _check_against_inferred(self, schema: FunctionSchema, kernel: CppFunction) -> None:
+        """Compare a written schema with the one that torch infers from a kernel's type (up to 1.5)."""
         if kernel.inferred is None:
             return
         inferred = inferred_schema(kernel.inferred)
-        reason = difference(schema, inferred, self._release)
+        reason = find_schema_difference(schema, inferred, self._release)
         if reason is not None:
-            expected, inferred_text = self._print(schema), self._print(inferred)
-            self._throw(
+            expected, inferred_text = self._print_schema(schema), self._print_schema(inferred)
+            self._throw_message(
                 "R8",
                 str(schema.name),
                 new=inferred_text,
@@ -352,29 +375,33 @@ class _Run:
     def _check_alias_analysis(
         self, declaration: OperatorName | FunctionSchema, schema: FunctionSchema, alias: str | None
     ) -> None:
+        """Check that the alias analysis fits the way in which the schema is given."""
         if isinstance(declaration, OperatorName) and alias == _FROM_SCHEMA:
-            self._throw("R9", str(schema.name), schema=self._print(schema))
+            self._throw_message("R9", str(schema.name), schema=self._print_schema(schema))
         annotated = any(argument.alias is not None for argument in (*schema.arguments, *schema.returns))
         if annotated and alias != _FROM_SCHEMA and has_message("R10", self._release):
-            self._throw("R10", str(schema.name), schema=self._print(schema))
+            self._throw_message("R10", str(schema.name), schema=self._print_schema(schema))
 
     def _register_class(self, name: str) -> None:
+        """Register a custom class (``registerCustomClass``); one whose existing classes are unknown is accepted."""
         if self._classes is None:
             return
         if name in self._classes:
-            self._throw("C1", name, name=f"__torch__.torch.classes.{name}")
+            self._throw_message("C1", name, name=f"__torch__.torch.classes.{name}")
         self._classes |= {name}
 
     # What Dispatcher.cpp checks
 
-    def _register_def(self, schema: FunctionSchema, debug: str, alias: str | None) -> None:
+    def _register_definition(self, schema: FunctionSchema, debug: str, alias: str | None) -> None:
+        """Store a schema (``Dispatcher::registerDef``)."""
         name = str(schema.name)
-        entry = self._entry(name)
+        entry = self._entry_for(name)
         if entry.schema is not None:
-            old = parsed(entry.schema)
+            old = parse_accepted(entry.schema)
+            # Up to 1.7, an equal definition is welcome, unless both say how they alias, and differently.
             if self._release >= _ONE_DEFINITION or schema != old:
-                new_text, old_text = self._print(schema), self._print(old)
-                self._throw(
+                new_text, old_text = self._print_schema(schema), self._print_schema(old)
+                self._throw_message(
                     "D1" if self._release >= _ONE_DEFINITION else "D2",
                     name,
                     new=new_text,
@@ -387,19 +414,20 @@ class _Run:
             elif alias is not None and alias != entry.alias_analysis:
                 self._throw_alias_analysis(schema, debug, alias, entry)
             return
+        # Kernels may come before the definition: OperatorEntry::registerSchema checks them now.
         for kernels in entry.kernels.values():
             for kernel in kernels:
                 if kernel.inferred is not None:
                     self._check_schema(schema, debug, None, kernel.inferred, kernel.debug)
         if self._release >= LIBRARIES and len(schema.arguments) > _MOST_ARGUMENTS:
-            self._throw("K11", name, count=len(schema.arguments))
+            self._throw_message("K11", name, count=len(schema.arguments))
         self._operators[name] = replace(entry, schema=str(schema), debug=debug, alias_analysis=alias)
 
     def _throw_alias_analysis(self, schema: FunctionSchema, debug: str, alias: str, entry: OperatorEntry) -> NoReturn:
         """Reject a definition with an equal schema but a different alias analysis kind."""
-        new, old = self._print(schema), self._print(parsed(entry.schema or ""))
+        new, old = self._print_schema(schema), self._print_schema(parse_accepted(entry.schema or ""))
         check = next(check for check in ("D3", "D4", "D5") if has_message(check, self._release))
-        self._throw(
+        self._throw_message(
             check,
             str(schema.name),
             new=new,
@@ -411,26 +439,29 @@ class _Run:
             debug=debug,
         )
 
-    def _register_impl(self, event: Event, name: str, key: str | None, kernel: CppFunction, debug: str) -> None:
-        entry = self._entry(name)
+    def _register_kernel(self, event: Event, name: str, key: str | None, kernel: CppFunction, debug: str) -> None:
+        """Store a kernel (``OperatorEntry::registerKernel``), once its C++ type and its schema are checked."""
+        entry = self._entry_for(name)
         if self._release >= LIBRARIES:
             entry = self._check_signature(name, entry, key, kernel, debug)
             if entry.schema is not None and kernel.inferred is not None:
-                self._check_schema(parsed(entry.schema), entry.debug, kernel.signature, kernel.inferred, debug)
-        slot = self._slot(key)
+                self._check_schema(parse_accepted(entry.schema), entry.debug, kernel.signature, kernel.inferred, debug)
+        slot = self._slot_of(key)
         existing = entry.kernels.get(slot, ())
         if existing:
-            self._override(event, name, entry, key, existing[0], debug)
+            self._replace_kernel(event, name, entry, key, existing[0], debug)
+        # Newest first, as in the list of AnnotatedKernels: the front is called, the others come back if it goes.
         stored = StoredKernel(debug=debug, inferred=kernel.inferred)
         self._operators[name] = replace(entry, kernels={**entry.kernels, slot: (stored, *existing)})
         self._implemented.setdefault(name, event)
 
     def _register_fallback(self, event: Event, key: str, debug: str) -> None:
+        """Store a fallback for one runtime key (``Dispatcher::registerFallback``)."""
         previous = self._fallbacks.get(key)
         if previous is not None:
             for check in ("F1", "F2"):
                 if has_message(check, self._release) and key not in acceptance_of(self._release).repeatable_fallbacks:
-                    self._throw(check, key, new=debug, old=previous, key=key, debug=debug, previous=previous)
+                    self._throw_message(check, key, new=debug, old=previous, key=key, debug=debug, previous=previous)
             self.outcomes.append(
                 Outcome(event=event, kind=OutcomeKind.OVERRIDES, message=None, subject=key, new=debug, old=previous)
             )
@@ -441,10 +472,13 @@ class _Run:
     def _check_signature(
         self, name: str, entry: OperatorEntry, key: str | None, kernel: CppFunction, debug: str
     ) -> OperatorEntry:
+        """Compare the C++ type of a kernel with that of the operator's first; the first one is remembered."""
         if kernel.signature is None:
             return entry
+        # Kernels with SymInt and those without are remembered apart (sym_cpp_signature_).
         sym = self._release >= SYMINT and signature.takes_symint(kernel.signature)
         stored = entry.sym_signature if sym else entry.signature
+        # Of torch's own kernels, a running torch does not tell the C++ types.
         if stored is None and not entry.signatures_known:
             self._guess_signature(name, entry, key, kernel, debug)
             return entry
@@ -453,25 +487,25 @@ class _Run:
             return replace(entry, sym_signature=stored) if sym else replace(entry, signature=stored)
         if stored.mangled != kernel.signature:
             self._throw_signatures(
-                name, entry, key, kernel.signature, debug, old=signature.printed(stored.mangled), stored=stored
+                name, entry, key, kernel.signature, debug, old=signature.printed_type(stored.mangled), stored=stored
             )
         return entry
 
     def _guess_signature(
         self, name: str, entry: OperatorEntry, key: str | None, kernel: CppFunction, debug: str
     ) -> None:
-        """If torch's own C++ types are unknown: kernels with different schemas have different types."""
+        """Compare schemas where torch's own C++ types are unknown: if they differ, so do the types."""
         if kernel.inferred is None or kernel.signature is None:
             return
         new_schema = inferred_schema(kernel.inferred)
-        for other in (
+        for existing_schema in (
             inferred_schema(stored.inferred)
             for stored_kernels in entry.kernels.values()
             for stored in stored_kernels
             if stored.inferred
         ):
-            same_slot = has_symint(new_schema) == has_symint(other) or self._release < SYMINT
-            if same_slot and difference(other, new_schema, self._release) is not None:
+            same_slot = has_symint(new_schema) == has_symint(existing_schema) or self._release < SYMINT
+            if same_slot and find_schema_difference(existing_schema, new_schema, self._release) is not None:
                 self._throw_signatures(name, entry, key, kernel.signature, debug, old=_UNKNOWN, stored=None)
 
     def _throw_signatures(
@@ -485,8 +519,9 @@ class _Run:
         old: str,
         stored: StoredSignature | None,
     ) -> NoReturn:
-        new = signature.printed(mangled)
-        self._throw(
+        """Throw the error for two kernels of different C++ types."""
+        new = signature.printed_type(mangled)
+        self._throw_message(
             "K1",
             name,
             new=new,
@@ -504,17 +539,19 @@ class _Run:
     def _check_schema(
         self, schema: FunctionSchema, schema_debug: str, mangled: str | None, inferred_text: str, debug: str
     ) -> None:
+        """Compare the schema that torch infers from a kernel's type with the operator's own."""
         if self._release < LIBRARIES:
             return
         inferred = inferred_schema(inferred_text)
         with_symint = signature.takes_symint(mangled) if mangled is not None else has_symint(inferred)
+        # A kernel without SymInt is compared with the schema in which each SymInt is an int.
         expected = schema if with_symint else without_symint(schema)
-        reason = difference(expected, inferred, self._release)
+        reason = find_schema_difference(expected, inferred, self._release)
         if reason is not None:
             if self._release >= _SYMINT_NOTE and not with_symint and has_symint(inferred):
                 reason += _BY_VALUE
-            new, old = self._print(inferred), self._print(expected)
-            self._throw(
+            new, old = self._print_schema(inferred), self._print_schema(expected)
+            self._throw_message(
                 "K2",
                 str(schema.name),
                 new=new,
@@ -527,10 +564,12 @@ class _Run:
                 reason=reason,
             )
 
-    def _override(
+    def _replace_kernel(
         self, event: Event, name: str, entry: OperatorEntry, key: str | None, replaced: StoredKernel, debug: str
     ) -> None:
+        """Note that a kernel replaces another one, with torch's warning, unless torch has already printed one."""
         once = self._release >= _WARNS_ONCE
+        # Since these releases, torch does not warn of replaced kernels for Meta and MTIA.
         silent = (
             (once and self._warned)
             or (key == "Meta" and self._release >= _SILENT_META)
@@ -543,7 +582,7 @@ class _Run:
             is_known = first is not None or entry.signatures_known
             previous = first.debug if first else _NO_DEBUG if is_known else _UNKNOWN
             check = "K3b" if key is None and has_message("K3b", self._release) else "K3"
-            warning = message(
+            warning = word_message(
                 check,
                 self._release,
                 exact=is_known or self._release < _ONE_DEFINITION,
@@ -563,56 +602,64 @@ class _Run:
 
     # What the checks share
 
-    def _entry(self, name: str) -> OperatorEntry:
+    def _entry_for(self, name: str) -> OperatorEntry:
+        """Return the entry of an operator; an empty one if nothing was registered for it."""
         return self._operators.get(name, OperatorEntry())
 
-    def _slot(self, key: str | None) -> str | None:
+    def _slot_of(self, key: str | None) -> str | None:
+        """Return the key under which a kernel is stored: from 1.8 on, "no key" is an alias key."""
         if key is None and self._release >= _NO_CATCH_ALL:
             return "Math" if self._release < (1, 9) else "CompositeImplicitAutograd"
         return key
 
     def _runtime_keys(self, key: str) -> list[str]:
-        """The keys that an alias stands for, in torch's order. Only ``Autograd`` is known."""
+        """Return the keys that an alias stands for, in torch's order. Only ``Autograd`` is known."""
         if key != "Autograd" or self._release < _ONE_DEFINITION:
             return [key]
         names = keys_of_minor(self._release).names
         functionality = ("Autograd", "AutogradFunctionality")
         return [name for _, name in sorted(names.items()) if name.startswith("Autograd") and name not in functionality]
 
-    def _parse(self, text: str, *, with_typevars: bool) -> OperatorName | FunctionSchema:
+    def _parse_text(self, text: str, *, with_typevars: bool) -> OperatorName | FunctionSchema:
+        """Parse a schema or a name, as strictly as this release."""
         try:
             return read_definition(
                 text, strict=True, release=self._release, allow_typevars=with_typevars, classes=self._classes
             )
         except SchemaError as error:
-            raise self._unreadable(text, error) from error
+            raise self._parse_error(text, error) from error
 
-    def _unreadable(self, text: str, error: SchemaError) -> RefusalError:
+    def _parse_error(self, text: str, error: SchemaError) -> RefusalError:
+        """Build the error for a text that torch cannot parse."""
         text_of_torch = str(error).rstrip("\n")  # which older releases end in, and only those show that quote it
         ending = str(error)[len(text_of_torch) :]
         if self._release < _TYPE_ADVICE:
             text_of_torch = text_of_torch.replace(TYPE_ADVICE, "")
         return RefusalError(
-            message("G1", self._release, problem=text_of_torch), text, problem=error.problem, ending=ending
+            word_message("G1", self._release, problem=text_of_torch), text, problem=error.problem, ending=ending
         )
 
-    def _print(self, schema: FunctionSchema) -> str:
+    def _print_schema(self, schema: FunctionSchema) -> str:
+        """Print a schema as this release does."""
         return schema.printed_by(self._release)
 
     def _operator_text(self, name: str, entry: OperatorEntry) -> str:
-        return name if entry.schema is None else self._print(parsed(entry.schema))
+        """Return what a message calls an operator: its schema, or its name if it has none."""
+        return name if entry.schema is None else self._print_schema(parse_accepted(entry.schema))
 
     def _throw_in(self, block: Block, check: str, subject: str, **values: object) -> NoReturn:
+        """Throw an error that names the block in which it happens."""
         # 1.6 prints the number of the kind.
         kind = block.kind.value if self._release > LIBRARIES else list(BlockKind).index(block.kind)
         file, line, place = block.file, block.line, self._assertions.get(check)
-        thrown = message(check, self._release, exact=True, place=place, kind=kind, file=file, line=line, **values)
+        thrown = word_message(check, self._release, exact=True, place=place, kind=kind, file=file, line=line, **values)
         raise RefusalError(thrown, subject)
 
     def _throw_text(self, name: OperatorName, problem: str) -> NoReturn:
-        raise RefusalError(message("G1", self._release, problem=problem), str(name), problem=problem)
+        """Throw the error for a text that is a name, but no schema."""
+        raise RefusalError(word_message("G1", self._release, problem=problem), str(name), problem=problem)
 
-    def _throw(
+    def _throw_message(
         self,
         check: str,
         subject: str,
@@ -622,13 +669,14 @@ class _Run:
         exact: bool = True,
         **values: object,
     ) -> NoReturn:
+        """Throw an error in the words of this release."""
         place = self._assertions.get(check)
-        thrown = message(check, self._release, exact=exact, place=place, new=new, old=old, **values)
+        thrown = word_message(check, self._release, exact=exact, place=place, new=new, old=old, **values)
         raise RefusalError(thrown, subject, new, old)
 
 
-def _thing(outcome: Outcome) -> tuple[str, str]:
-    """The subject of an outcome: its kind and its name."""
+def _subject_key(outcome: Outcome) -> tuple[str, str]:
+    """Return the subject of an outcome: its kind and its name."""
     event = outcome.event
     if isinstance(event, Enter):
         return event.registry, outcome.subject
@@ -637,10 +685,11 @@ def _thing(outcome: Outcome) -> tuple[str, str]:
     return type(event).__name__, outcome.subject
 
 
-def _namespace(event: Define | Implement | FallBack) -> str | None:
-    """The namespace of the block that an event is in, as in the outcome of opening that block."""
+def _namespace_of(event: Define | Implement | FallBack) -> str | None:
+    """Return the namespace of the block that an event is in, as in the outcome of opening that block."""
     return (event.block.namespace or "_") if event.block else None
 
 
 def _key_text(key: str | None) -> str:
+    """Word a key as messages do."""
     return "(catch all)" if key is None else key

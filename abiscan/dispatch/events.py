@@ -1,7 +1,7 @@
-"""What is registered, call by call: the events that a dispatcher sees, in the terms of ``torch/library.h``.
+"""Describe what is registered, call by call: the events that a dispatcher sees, in the terms of ``torch/library.h``.
 
-Dispatch keys are names here, as the release names them; None is "no key", which torch up to 1.7 calls the catch-all.
-An event is equal only to itself: registering the same thing twice makes two events.
+Dispatch keys are names here, as the release names them; None is "no key", which torch up to 1.7 calls the catch-all. An
+event is equal only to itself: registering the same thing twice makes two events.
 """
 
 from __future__ import annotations
@@ -21,9 +21,15 @@ class BlockKind(enum.Enum):
 
 
 class Block(Struct, frozen=True, kw_only=True):
-    """One block of ``torch/library.h``; ``namespace`` is None for the wildcard ``_``.
+    """One block of ``torch/library.h`` or of ``torch/csrc/stable/library.h``.
 
-    ``stable`` is one of ``torch/csrc/stable/library.h``, whose own messages quote torch's if it ``quotes``.
+    :ivar kind: its macro
+    :ivar namespace: None for the wildcard ``_``
+    :ivar dispatch_key: the key of an IMPL block, None if it has none
+    :ivar file: the source file, as the compiler recorded it
+    :ivar line: the line in it
+    :ivar stable: whether it is one of the stable ABI
+    :ivar quotes: whether the stable ABI's own messages quote torch's
     """
 
     kind: BlockKind
@@ -41,10 +47,12 @@ class Block(Struct, frozen=True, kw_only=True):
 
 
 class CppFunction(Struct, frozen=True, kw_only=True):
-    """A function that is being registered. ``dispatch_key`` is its own key, besides that of its block.
+    """A function that is being registered.
 
-    ``signature`` and ``inferred`` are None for functions without a C++ type: boxed functions and fallthroughs.
-    ``debug`` is the text that ``CppFunction::debug`` sets instead of the block's.
+    :ivar dispatch_key: its own key, besides that of its block
+    :ivar signature: its mangled C++ type; None for boxed functions and fallthroughs
+    :ivar inferred: the schema that torch infers from that type; None where the type is
+    :ivar debug: the text that ``CppFunction::debug`` sets instead of the block's
     """
 
     dispatch_key: str | None = None
@@ -54,13 +62,17 @@ class CppFunction(Struct, frozen=True, kw_only=True):
 
 
 class FailureText(Struct, frozen=True, kw_only=True):
-    """What the code of the stable ABI says if torch refuses: its own words, around torch's where it quotes them."""
+    """What the code of the stable ABI says if torch rejects a registration.
+
+    :ivar before: its own words, before torch's
+    :ivar after: its own words after torch's; None if it does not quote torch
+    """
 
     before: str
     after: str | None = None
 
-    def quoting(self, text: str) -> str:
-        """The whole text, where torch says ``text``."""
+    def quote(self, text: str) -> str:
+        """Return the whole text, where torch says ``text``."""
         return self.before if self.after is None else self.before + text + self.after
 
 
@@ -71,9 +83,13 @@ class OpenBlock(Struct, frozen=True, kw_only=True, eq=False):
 
 
 class Define(Struct, frozen=True, kw_only=True, eq=False):
-    """``m.def(text)``, or ``m.def(text, kernel)``; ``text`` is a schema, or possibly a name if there is a kernel.
+    """``m.def(text)``, or ``m.def(text, kernel)``.
 
-    ``alias_analysis`` is that of ``torch::schema(text, …)``. ``failure`` is what the code throws if this fails.
+    :ivar block: the block that it is in
+    :ivar text: a schema, or possibly a name if there is a kernel
+    :ivar kernel: the kernel that is passed with the definition, if any
+    :ivar alias_analysis: that of ``torch::schema(text, …)``
+    :ivar failure: what the code throws if this fails
     """
 
     block: Block
@@ -120,9 +136,11 @@ class NameBackend(Struct, frozen=True, kw_only=True, eq=False):
 
 
 class Enter(Struct, frozen=True, kw_only=True, eq=False):
-    """An entry in one of torch's other registries. ``key`` is the name of the device if it is for one.
+    """An entry in one of torch's other registries.
 
-    ``priority`` is that in a ``c10::Registry``, or of an allocator; None if there is none.
+    :ivar registry: the registry
+    :ivar key: the name of the device if it is for one
+    :ivar priority: that in a ``c10::Registry``, or of an allocator; None if there is none
     """
 
     registry: str
@@ -131,7 +149,12 @@ class Enter(Struct, frozen=True, kw_only=True, eq=False):
 
 
 class EndProcess(Struct, frozen=True, kw_only=True, eq=False):
-    """The code ends the process by itself: ``cause`` says how, ``text`` what it says; ``place`` is the function."""
+    """The code ends the process by itself.
+
+    :ivar cause: how
+    :ivar text: what it says
+    :ivar place: the function that does it, None if unknown
+    """
 
     cause: str
     text: str

@@ -1,4 +1,4 @@
-"""The schemas that torch infers from C++ types, and how they compare with written schemas.
+"""Infer schemas from C++ types as torch does, and compare them with written schemas.
 
 Sources: ``op_registration/infer_schema.cpp``, ``function_schema.h`` in ``aten/src/ATen/core``.
 """
@@ -27,30 +27,30 @@ read_definition: Final = _remembered(parse_name_or_schema)
 
 
 @_remembered
-def parsed(schema: str) -> FunctionSchema:
-    """The schema of a definition that was accepted."""
+def parse_accepted(schema: str) -> FunctionSchema:
+    """Parse the schema of a definition that was accepted."""
     return FunctionSchema.parse(schema)
 
 
 @_remembered
 def inferred_schema(text: str) -> FunctionSchema:
-    """The schema that torch infers from a C++ type, without a name."""
-    return named_nothing(FunctionSchema.parse(f"_{text}"))
+    """Parse the schema that torch infers from a C++ type; it has no name."""
+    return without_name(FunctionSchema.parse(f"_{text}"))
 
 
-def named_nothing(schema: FunctionSchema) -> FunctionSchema:
-    """The schema without its name."""
+def without_name(schema: FunctionSchema) -> FunctionSchema:
+    """Return the schema without its name."""
     return replace(schema, name=OperatorName(name=""))
 
 
 def inferred_for(text: str, name: OperatorName) -> FunctionSchema:
-    """The inferred schema with the name under which the kernel is registered."""
+    """Return the inferred schema with the name under which the kernel is registered."""
     return replace(inferred_schema(text), name=name)
 
 
 @_remembered
 def classes_in(text: str, release: MinorVersion) -> frozenset[str]:
-    """The custom classes that the schema of a definition names, as ``ns.Name``; none where it cannot be read."""
+    """Collect the custom classes that the schema of a definition names, as ``ns.Name``; none if it cannot be read."""
     try:
         schema = read_definition(text, strict=True, release=release, allow_typevars=True, classes=None)
     except SchemaError:
@@ -58,13 +58,13 @@ def classes_in(text: str, release: MinorVersion) -> frozenset[str]:
     if isinstance(schema, OperatorName):
         return frozenset()
     types = [argument.type for argument in (*schema.arguments, *schema.returns)]
-    found: set[str] = set()
+    names: set[str] = set()
     while types:
         type_ = types.pop()
         types += type_.contained
         if type_.kind is TypeKind.CLASS:
-            found.add(type_.name.removeprefix("__torch__.torch.classes."))
-    return frozenset(found)
+            names.add(type_.name.removeprefix("__torch__.torch.classes."))
+    return frozenset(names)
 
 
 _SYMINT_TYPES: Final = frozenset(
@@ -79,19 +79,23 @@ def has_symint(schema: FunctionSchema) -> bool:
 
 
 def without_symint(schema: FunctionSchema) -> FunctionSchema:
-    """The schema for a kernel without SymInt (``cloneWithRealTypes`` of function_schema.h). Returns keep theirs."""
+    """Return the schema for a kernel without SymInt (``cloneWithRealTypes`` of function_schema.h).
 
-    def plain(argument: Argument) -> Argument:
+    Returns keep theirs.
+    """
+
+    def without_sym(argument: Argument) -> Argument:
         return replace(argument, type=argument.type.fake) if argument.type in _SYMINT_TYPES else argument
 
-    return replace(schema, arguments=tuple(plain(argument) for argument in schema.arguments))
+    return replace(schema, arguments=tuple(without_sym(argument) for argument in schema.arguments))
 
 
-def difference(first: FunctionSchema, second: FunctionSchema, release: MinorVersion) -> str | None:
-    """The difference between two schemas, ignoring names, defaults and alias annotations; None if there is none.
+def find_schema_difference(first: FunctionSchema, second: FunctionSchema, release: MinorVersion) -> str | None:
+    """Return the difference between two schemas, ignoring names, defaults and alias annotations; None if there is none.
 
-    ``findSchemaDifferences`` of infer_schema.cpp.
+    This is ``findSchemaDifferences`` of infer_schema.cpp.
     """
+    # Numbers come first, then types from left to right, those of the arguments before those of the returns.
     end = "." if release >= _REASONS_END else ""
     counts = len(first.arguments), len(second.arguments)
     if counts[0] != counts[1]:
@@ -102,13 +106,14 @@ def difference(first: FunctionSchema, second: FunctionSchema, release: MinorVers
         ("argument", zip(first.arguments, second.arguments, strict=True)),
         ("return", zip(first.returns, second.returns, strict=True)),
     ):
-        for number, (argument, other) in enumerate(pairs, 1):
-            types = _compared(argument.type, release), _compared(other.type, release)
+        for number, (argument, counterpart) in enumerate(pairs, 1):
+            types = _compared_type(argument.type, release), _compared_type(counterpart.type, release)
             if types[0] != types[1]:
                 texts = [type_.printed_by(release) for type_ in types]
                 return f"Type mismatch in {noun} {number}: {texts[0]} vs {texts[1]}{end}"
     return None
 
 
-def _compared(type_: Type, release: MinorVersion) -> Type:
+def _compared_type(type_: Type, release: MinorVersion) -> Type:
+    """Return the type that a release compares: before SymInt, the real one."""
     return type_ if release >= SYMINT else type_.fake

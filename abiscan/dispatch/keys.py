@@ -1,4 +1,4 @@
-"""Dispatch keys: the meaning of a number in the machine code of an extension.
+"""Name dispatch keys: the meaning of a number in the machine code of an extension.
 
 An extension contains the numbers of the torch whose headers it was compiled with, and they change every few releases.
 ``data/keys.txt`` has the keys of each minor version as that torch names them (``c10::toString``); it is made by
@@ -26,18 +26,24 @@ _FUNCTIONALITIES: Final = (1, 12)  # since when keys are numbered by functionali
 
 
 class DispatchKeys(Struct, frozen=True, kw_only=True):
-    """The keys of one minor version: ``names`` by number."""
+    """The keys of one minor version.
+
+    :ivar minor: the minor version
+    :ivar names: the names by number
+    """
 
     minor: MinorVersion
     names: Mapping[int, str]
 
     def name(self, number: int) -> str:
-        """The name of a key; ``Unknown(<number>)`` for a number that this torch does not have.
+        """Return the name of a key; ``Unknown(<number>)`` for a number that this torch does not have.
 
         The number before the first backend of a functionality is no key, but torch names it: ``QuantizedUndefined``.
         """
         if (name := self.names.get(number)) is not None:
             return name
+        # From 1.12 on, the keys of a functionality are consecutive, one for each backend: the number before the first
+        # one stands for no backend (c10/core/DispatchKey.h).
         functionality, first, _ = self.names.get(number + 1, "").partition(_FIRST_BACKEND)
         has_backends = bool(functionality and first) and self.minor >= _FUNCTIONALITIES
         return functionality + _NO_BACKEND if has_backends else f"{_UNNAMED}({number})"
@@ -48,13 +54,13 @@ class DispatchKeys(Struct, frozen=True, kw_only=True):
 
 
 def unnamed_number(name: str) -> int | None:
-    """The number in the result of ``DispatchKeys.name`` for a key without a name; None for a real name."""
+    """Return the number in the result of ``DispatchKeys.name`` for a key without a name; None for a real name."""
     match = _UNNAMED_KEY.fullmatch(name)
     return int(match[1]) if match else None
 
 
 def keys_of(version: Version) -> DispatchKeys:
-    """The keys of a release: those of its minor version, or of the nearest older known one.
+    """Return the keys of a release: those of its minor version, or of the nearest older known one.
 
     :param version: 1.4 or newer; an older one gets the keys of 1.4
     """
@@ -62,20 +68,20 @@ def keys_of(version: Version) -> DispatchKeys:
 
 
 def keys_of_minor(version: MinorVersion) -> DispatchKeys:
-    """The keys of a minor version, or of the nearest older known one."""
-    tables = _tables()
+    """Return the keys of a minor version, or of the nearest older known one."""
+    tables = _read_tables()
     candidates = [keys for minor, keys in tables.items() if minor <= version]
     return candidates[-1] if candidates else next(iter(tables.values()))
 
 
 def newest_minor() -> MinorVersion:
-    """The newest minor version whose keys are known."""
-    return max(_tables())
+    """Return the newest minor version whose keys are known."""
+    return max(_read_tables())
 
 
 @functools.cache
-def _tables() -> dict[MinorVersion, DispatchKeys]:
-    """The keys of each minor version, oldest first."""
+def _read_tables() -> dict[MinorVersion, DispatchKeys]:
+    """Read the keys of each minor version, oldest first."""
     tables: dict[MinorVersion, DispatchKeys] = {}
     text = resources.files("abiscan.dispatch").joinpath("data/keys.txt").read_text("utf-8")
     for line in text.splitlines():

@@ -17,7 +17,12 @@ from abiscan.inputs.version import MinorVersion
 
 
 class Message(Struct, frozen=True, kw_only=True):
-    """What torch prints. ``exact`` is false if a part of it is unknown, such as the place of an assertion."""
+    """What torch prints.
+
+    :ivar id: the check that prints it
+    :ivar text: the text
+    :ivar exact: false if a part of it is unknown, such as the place of an assertion
+    """
 
     id: str
     text: str
@@ -32,7 +37,14 @@ UNKNOWN_KEY: Final = "key"
 
 
 class Template(Struct, frozen=True, kw_only=True):
-    """One wording, used from release ``first`` to ``last``; None is the newest. ``text`` is for ``str.format``."""
+    """One wording.
+
+    :ivar id: the check that prints it
+    :ivar first: the first release that words it so
+    :ivar last: the last one, None for the newest
+    :ivar text: the wording, for ``str.format``
+    :ivar exact: false if torch prints more than that, or something else at times
+    """
 
     id: str
     first: MinorVersion
@@ -41,14 +53,14 @@ class Template(Struct, frozen=True, kw_only=True):
     exact: bool = True
 
     def holds_for(self, release: MinorVersion) -> bool:
-        """Whether this release uses this wording."""
+        """Whether a release uses this wording."""
         return self.first <= release and (self.last is None or release <= self.last)
 
 
-def message(
+def word_message(
     id_: str, release: MinorVersion, *, exact: bool = True, place: str | None = None, **values: object
 ) -> Message:
-    """A message as a release words it.
+    """Word a message as a release does.
 
     :param exact: whether all values are known
     :param place: the file and line of the internal assertion that fails, None if there is none or it is unknown
@@ -68,6 +80,7 @@ def has_message(id_: str, release: MinorVersion) -> bool:
 
 
 def _between(first: MinorVersion, last: MinorVersion | None, id_: str, text: str, *, exact: bool = True) -> Template:
+    """Make the template of one wording for a range of releases."""
     return Template(id=id_, first=first, last=last, text=text, exact=exact)
 
 

@@ -1,4 +1,4 @@
-"""The contents of torch's dispatcher: operators, kernels, fallbacks, dispatch keys."""
+"""Describe the contents of torch's dispatcher: operators, kernels, fallbacks, dispatch keys."""
 
 from __future__ import annotations
 
@@ -9,9 +9,13 @@ from msgspec import Struct, field
 
 
 class Operator(NamedTuple):
-    """An operator. ``schema`` is its text as it was registered, None if it could not be read.
+    """An operator.
 
-    ``file`` and ``line`` are those of the ``TORCH_LIBRARY`` block, as the compiler recorded them.
+    :ivar name: with its overload after a dot, if it has one
+    :ivar schema: its text as it was registered, None if it could not be read
+    :ivar tags: the names of its tags
+    :ivar file: the source file of the ``TORCH_LIBRARY`` block, as the compiler recorded it
+    :ivar line: the line in it
     """
 
     name: str
@@ -22,10 +26,15 @@ class Operator(NamedTuple):
 
 
 class Kernel(NamedTuple):
-    """A kernel of ``operator`` for ``key``; None is the catch-all of torch up to 1.7.
+    """A kernel.
 
-    ``signature`` is the C++ function type, mangled; ``schema`` what torch infers from it. Both are None for a boxed
-    kernel.
+    :ivar operator: the operator that it is for
+    :ivar key: the dispatch key; None is the catch-all of torch up to 1.7
+    :ivar signature: the C++ function type, mangled; None for a boxed kernel
+    :ivar schema: what torch infers from that type; None for a boxed kernel
+    :ivar fallthrough: whether torch goes on to the next key
+    :ivar file: the source file of the registration, as the compiler recorded it
+    :ivar line: the line in it
     """
 
     operator: str
@@ -62,7 +71,11 @@ class RegistryEntry(NamedTuple):
 
 
 class Rewording(NamedTuple):
-    """A part of a message as releases have it, and what a torch has instead."""
+    """A part of a message as releases have it, and what a torch has instead.
+
+    :ivar was: the part in the releases
+    :ivar now: the similar text of this torch
+    """
 
     was: str
     now: str
@@ -75,16 +88,22 @@ TAGS: Final = "tags"
 class Operators(Struct, frozen=True, kw_only=True):
     """The dispatcher of a torch after its libraries are loaded.
 
-    The kernels of an operator are in registration order. If there are several for one operator and key, the last one is
-    called. ``namespaces`` are those with a ``TORCH_LIBRARY`` block, by name; ``classes`` are the custom classes, as
-    ``ns.Name``; a running torch reports neither. ``keys`` are the names of the dispatch keys by number, ``aliases``
-    those that stand for several others. ``gaps`` says what could not be read, one line each. ``entries`` are those of
-    torch's other registries, None if unknown: ``embedded_registries`` has those of embedded builds. ``build`` is the
-    full version of the embedded build that these are the operators of, None if they were read. ``assertions`` says
-    where torch's internal assertions are in its source, by the id of the message: see ``abiscan.dispatch.assertions``.
-    ``unworded`` are the ids of messages that torch's libraries do not have, ``reworded`` the parts that they have in
-    other words, by id; both are empty for an embedded build. ``assumed`` is what its files do not tell, and was taken
-    from the nearest older release: ``KEYS``, ``TAGS``.
+    :ivar operators: the operators by name
+    :ivar kernels: in registration order; of several for one operator and key, the last one is called
+    :ivar fallbacks: the kernels for all operators of a key
+    :ivar namespaces: where the ``TORCH_LIBRARY`` block of each namespace is; a running torch does not report it
+    :ivar classes: the custom classes, as ``ns.Name``; a running torch does not report them
+    :ivar keys: the names of the dispatch keys by number
+    :ivar aliases: the keys that stand for several others, with those
+    :ivar gaps: what could not be read, one line each
+    :ivar entries: those of torch's other registries, None if unknown: ``embedded_registries`` has those of embedded
+        builds
+    :ivar build: the full version of the embedded build that these are the operators of, None if they were read
+    :ivar assertions: where torch's internal assertions are in its source, by message id: see
+        ``abiscan.dispatch.assertions``
+    :ivar unworded: the ids of messages that torch's libraries do not have; empty for an embedded build
+    :ivar reworded: the parts that they have in other words, by id; empty for an embedded build
+    :ivar assumed: what its files do not tell, and was taken from the nearest older release: ``KEYS``, ``TAGS``
     """
 
     operators: Mapping[str, Operator]

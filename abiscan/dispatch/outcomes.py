@@ -1,4 +1,4 @@
-"""The outcomes of registrations: how torch reacts to each one that it does not simply accept."""
+"""Describe the outcomes of registrations: how torch reacts to each one that it does not simply accept."""
 
 from __future__ import annotations
 
@@ -41,9 +41,14 @@ FATAL: Final = (OutcomeKind.RAISES, OutcomeKind.EXITS, OutcomeKind.CRASHES)
 class Outcome(Struct, frozen=True, kw_only=True):
     """The outcome of one event.
 
-    ``subject`` is the operator, namespace, dispatch key or class concerned. ``new`` and ``old`` are what conflicts: two
-    schemas (D1, D2, K2, R7, R8), two C++ types (K1), or where the two were registered; None if there is no conflict.
-    ``problem`` says briefly what is wrong with a schema that cannot be parsed.
+    :ivar event: the event
+    :ivar kind: how torch reacts
+    :ivar message: what it prints, None if nothing
+    :ivar subject: the operator, namespace, dispatch key or class concerned
+    :ivar new: what conflicts with ``old``: a schema (D1, D2, K2, R7, R8), a C++ type (K1), or where it was registered;
+        None if there is no conflict
+    :ivar old: the same of what is there already
+    :ivar problem: what is wrong with a schema that cannot be parsed, in brief
     """
 
     event: Event
@@ -56,9 +61,11 @@ class Outcome(Struct, frozen=True, kw_only=True):
 
 
 class Replay(Struct, frozen=True, kw_only=True):
-    """The outcomes of a sequence of events, and the state after it.
+    """The outcomes of a sequence of events.
 
-    ``behind`` is what torch would reject next if the registration that it rejects were left out, in event order.
+    :ivar outcomes: in event order, up to the first that throws
+    :ivar state: the state after it
+    :ivar behind: what torch would reject next if the registration that it rejects were left out, in event order
     """
 
     outcomes: tuple[Outcome, ...]
@@ -72,7 +79,7 @@ class Replay(Struct, frozen=True, kw_only=True):
 
 
 class RefusalError(Exception):
-    """torch throws or ends the process: everything about that except the event."""
+    """Say that torch throws or ends the process, and everything about that except the event."""
 
     def __init__(
         self,
@@ -90,25 +97,25 @@ class RefusalError(Exception):
         self._kind, self._problem = kind, problem
 
     def without_text(self) -> RefusalError:
-        """The same, where nobody looks at what torch says, and what comes of it is used all the same."""
+        """Return the refusal of a call whose result nobody checks, so that the process crashes later."""
         silent = msgspec.structs.replace(self._thrown, text="")
         return RefusalError(silent, self._subject, self._new, self._old, OutcomeKind.CRASHES, self._problem)
 
     def said_by(self, call: str, failure: FailureText | None, *, quotes: bool) -> RefusalError:
-        """The same as the extension says it that has called ``call`` of the C interface, somewhere in its headers."""
+        """Return the refusal as the headers of the stable ABI word it after the failure of ``call``."""
         exact = self._thrown.exact and failure is not None
         if failure is None:
             place = f"{call} API call failed at ?/library.h, line ?"
             failure = (
                 FailureText(before="", after=f" (originally from {place})") if quotes else FailureText(before=place)
             )
-        said = msgspec.structs.replace(
-            self._thrown, text=failure.quoting(self._thrown.text + self._ending), exact=exact
+        wording = msgspec.structs.replace(
+            self._thrown, text=failure.quote(self._thrown.text + self._ending), exact=exact
         )
-        return RefusalError(said, self._subject, self._new, self._old, self._kind, self._problem)
+        return RefusalError(wording, self._subject, self._new, self._old, self._kind, self._problem)
 
     def outcome_of(self, event: Event) -> Outcome:
-        """The outcome of the rejected event."""
+        """Return the outcome of the rejected event."""
         return Outcome(
             event=event,
             kind=self._kind,

@@ -1,4 +1,4 @@
-"""torch's other registries: those for backends, and every ``c10::Registry``.
+"""Model torch's other registries: those for backends, and every ``c10::Registry``.
 
 Sources: ``c10/util/Registry.h``, ``c10/core/{DeviceType, StorageImpl, AllocatorConfig}.cpp``,
 ``ATen/detail/PrivateUse1HooksInterface.cpp``, ``ATen/core/GeneratorForPrivateuseone.cpp``,
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from abiscan.dispatch.events import Enter
-from abiscan.dispatch.messages import Message, has_message, message
+from abiscan.dispatch.messages import Message, has_message, word_message
 from abiscan.dispatch.outcomes import Outcome, OutcomeKind, RefusalError
 from abiscan.dispatch.state import State
 from abiscan.inputs.version import MinorVersion
@@ -38,17 +38,17 @@ class RegistryEntries:
         self._release = release
 
     def name_backend(self, name: str) -> None:
-        """``c10::register_privateuse1_backend``.
+        """Rename the PrivateUse1 backend (``c10::register_privateuse1_backend``).
 
         :raises RefusalError: it already has a different name
         """
         if self.backend not in (None, name):
-            refusal = message("C5", self._release, new=name, old=self.backend, name=self.backend)
+            refusal = word_message("C5", self._release, new=name, old=self.backend, name=self.backend)
             raise RefusalError(refusal, name, name, self.backend)
         self.backend = name
 
     def enter(self, event: Enter) -> Iterator[Outcome]:
-        """Add an entry; yields the outcome if there already is one.
+        """Add an entry; yield the outcome if there already is one.
 
         :raises RefusalError: torch rejects it
         """
@@ -63,26 +63,28 @@ class RegistryEntries:
         elif refusal is not None:
             self._refuse(refusal, event, subject)
         else:
-            yield from self._meet(event, subject, existing)
+            yield from self._add_second(event, subject, existing)
 
     def _refuse(self, check: str, event: Enter, subject: str) -> None:
         """Reject an entry, in a release that checks for it."""
         if has_message(check, self._release):
             device = (self.backend or _PRIVATE_USE_NAME).lower()
-            raise RefusalError(message(check, self._release, key=event.key, device=device), subject)
+            raise RefusalError(word_message(check, self._release, key=event.key, device=device), subject)
 
-    def _meet(self, event: Enter, subject: str, existing: int) -> Iterator[Outcome]:
-        """A second entry where the higher priority wins; two with the same priority end the process."""
+    def _add_second(self, event: Enter, subject: str, existing: int) -> Iterator[Outcome]:
+        """Add a second entry: the higher priority wins, and two with the same priority end the process."""
         replaced = event.registry in _REPLACED
         if not replaced and event.priority is None:
             return  # some other table: how its code handles a second entry is unknown
+        # c10/util/Registry.h: a higher priority replaces the entry, a lower one is skipped, and two equal ones print a
+        # message and call exit(1).
         if not replaced and event.priority == existing:
-            raise RefusalError(message("C4", self._release, key=event.key), subject, kind=OutcomeKind.EXITS)
+            raise RefusalError(word_message("C4", self._release, key=event.key), subject, kind=OutcomeKind.EXITS)
         warning: Message | None = None
         if (event.priority or 0) >= existing:
             self.entries[event.registry, event.key] = event.priority or 0
             kind = OutcomeKind.OVERRIDES
         else:
             kind = OutcomeKind.SKIPS
-            warning = None if replaced else message("C4b", self._release, key=event.key)
+            warning = None if replaced else word_message("C4b", self._release, key=event.key)
         yield Outcome(event=event, kind=kind, message=warning, subject=subject)

@@ -1,4 +1,4 @@
-"""The operator schema language of torch: parse, print, compare.
+"""Parse, print and compare schemas: torch's language for the types of operators.
 
     aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor
 
@@ -27,8 +27,8 @@ from abiscan.dispatch.schema_defaults import (
     Device,
     NoDefault,
     Scalar,
-    identity,
-    printed_default,
+    comparison_key,
+    print_default,
 )
 from abiscan.dispatch.schema_lexer import INVALID, SchemaError
 from abiscan.dispatch.schema_types import (
@@ -39,9 +39,9 @@ from abiscan.dispatch.schema_types import (
     TENSOR,
     Type,
     TypeKind,
+    build_union,
     list_of,
-    optional,
-    union,
+    make_optional,
 )
 from abiscan.inputs.version import MinorVersion
 
@@ -83,11 +83,12 @@ _WIDEST_UNION: Final = 50  # members, which are compared pairwise
 
 
 class _ByKey:
-    """What is compared by a key that is made of its fields."""
+    """Compare by a key that is made of the fields."""
 
     __slots__ = ()
 
     def _key(self) -> tuple[object, ...]:
+        """Return what is compared and hashed."""
         raise NotImplementedError
 
     def __eq__(self, other: object) -> bool:
@@ -102,7 +103,10 @@ class _ByKey:
 class AliasInfo(_ByKey, Struct, frozen=True, kw_only=True, eq=False):
     """The annotation of a type: ``(a! -> a|b)``. Sets are in the order in which they were written.
 
-    ``contained`` are the annotations of the elements of a list, whose own sets may then be empty.
+    :ivar is_write: whether the operator writes to the value
+    :ivar before: the alias sets of the value before the call
+    :ivar after: those after the call
+    :ivar contained: the annotations of the elements of a list, whose own sets may then be empty
     """
 
     is_write: bool = False
@@ -122,7 +126,15 @@ class AliasInfo(_ByKey, Struct, frozen=True, kw_only=True, eq=False):
 
 
 class Argument(_ByKey, Struct, frozen=True, kw_only=True, eq=False):
-    """An argument or a return. ``size`` is the N of ``int[N]``."""
+    """An argument or a return.
+
+    :ivar name: empty for most returns
+    :ivar type: the type, without ``size`` and ``alias``
+    :ivar size: the N of ``int[N]``, None if there is none
+    :ivar default: ``NO_DEFAULT`` for an argument that must be passed
+    :ivar kwarg_only: whether it comes after the ``*``
+    :ivar alias: the annotation, None if there is none
+    """
 
     name: str
     type: Type
@@ -143,36 +155,38 @@ class Argument(_ByKey, Struct, frozen=True, kw_only=True, eq=False):
 
     def is_backward_compatible_with(self, old: Argument) -> bool:
         """Whether it can be called where ``old`` was declared."""
-        return self._same_role(old) and old.type.compared.is_subtype_of(self.type.compared)
+        return self._has_same_role(old) and old.type.compared.is_subtype_of(self.type.compared)
 
     def is_forward_compatible_with(self, old: Argument) -> bool:
         """Whether ``old`` accepts what its callers pass."""
         return (
-            self._same_role(old)
+            self._has_same_role(old)
             and self.type.compared.is_subtype_of(old.type.compared)
             and (old.has_default or not self.has_default)
         )
 
-    def _same_role(self, old: Argument) -> bool:
+    def _has_same_role(self, old: Argument) -> bool:
+        """Tell what both directions of compatibility require: the same name, size, annotation and default."""
         return (
             self.name == old.name
             and self.size == old.size
             and self.alias == old.alias
             and (old.kwarg_only or not self.kwarg_only)
-            and (not old.has_default or identity(self.default) == identity(old.default))
+            and (not old.has_default or comparison_key(self.default) == comparison_key(old.default))
         )
 
     def _key(self) -> tuple[object, ...]:
-        return self.name, self.type.compared, self.size, identity(self.default), self.kwarg_only, self.alias
+        return self.name, self.type.compared, self.size, comparison_key(self.default), self.kwarg_only, self.alias
 
     def printed_by(self, release: MinorVersion) -> str:
-        """The argument as a release of torch prints it."""
+        """Print the argument as a release of torch does."""
         type_, suffix = self.type, ""
         if release < PRINTS_AS_WRITTEN:
             type_ = type_.fake
         whole = type_
         if type_.kind is TypeKind.OPTIONAL:
             type_, suffix = type_.element, "?"
+        # operator<< prints the annotation between a type and its ?, and the size inside the brackets.
         if type_.kind is TypeKind.LIST:
             size = "" if self.size is None or (suffix and release < _SIZES_OPTIONAL_LISTS) else self.size
             elements = ""
@@ -187,7 +201,7 @@ class Argument(_ByKey, Struct, frozen=True, kw_only=True, eq=False):
         if self.name:
             text += f" {self.name}"
         if self.default is not NO_DEFAULT:
-            text += f"={printed_default(self.default, whole, release)}"
+            text += f"={print_default(self.default, whole, release)}"
         return text
 
     def __str__(self) -> str:
@@ -195,7 +209,12 @@ class Argument(_ByKey, Struct, frozen=True, kw_only=True, eq=False):
 
 
 class OperatorName(Struct, frozen=True, kw_only=True):
-    """The name of an operator: ``aten::add.Tensor``. ``namespace`` and ``overload`` can be empty."""
+    """The name of an operator: ``aten::add.Tensor``.
+
+    :ivar namespace: may be empty
+    :ivar name: the name itself
+    :ivar overload: may be empty
+    """
 
     namespace: str = ""
     name: str
@@ -219,10 +238,12 @@ class OperatorName(Struct, frozen=True, kw_only=True):
 
 
 class Difference(Struct, frozen=True, kw_only=True):
-    """The first difference between two schemas: ``place`` is ``argument 9 'include_last_offset'``, for example.
+    """The first difference between two schemas.
 
-    ``what`` is the property that differs there, in a word; ``first`` and ``second`` are its two values, or empty where
-    one schema has nothing at that place.
+    :ivar place: ``argument 9 'include_last_offset'``, for example
+    :ivar what: the property that differs there, in a word
+    :ivar first: its value in the first schema, empty if that has nothing there
+    :ivar second: its value in the second schema, empty if that has nothing there
     """
 
     place: str
@@ -237,7 +258,15 @@ class Difference(Struct, frozen=True, kw_only=True):
 
 
 class FunctionSchema(_ByKey, Struct, frozen=True, kw_only=True, eq=False):
-    """The schema of an operator. ``text`` is what it was parsed from; it is ignored in comparisons."""
+    """The schema of an operator.
+
+    :ivar name: the name of the operator
+    :ivar arguments: in order, outputs included
+    :ivar returns: in order
+    :ivar is_vararg: whether more arguments may follow
+    :ivar is_varret: whether more returns may follow
+    :ivar text: what it was parsed from; ignored in comparisons
+    """
 
     name: OperatorName
     arguments: tuple[Argument, ...]
@@ -272,7 +301,7 @@ class FunctionSchema(_ByKey, Struct, frozen=True, kw_only=True, eq=False):
         return self.name, self.arguments, self.returns, self.is_vararg, self.is_varret
 
     def printed_by(self, release: MinorVersion) -> str:
-        """The schema as a release of torch prints it, in messages for example."""
+        """Print the schema as a release of torch does, in messages for example."""
         arguments = []
         starred = False
         for argument in self.arguments:
@@ -294,7 +323,7 @@ class FunctionSchema(_ByKey, Struct, frozen=True, kw_only=True, eq=False):
 
     def is_backward_compatible_with(self, old: FunctionSchema) -> bool:
         """Whether every call made for ``old`` is also a call of this schema."""
-        if not self._same_shape(old) or len(self.arguments) < len(old.arguments):
+        if not self._has_same_shape(old) or len(self.arguments) < len(old.arguments):
             return False
         # Return types may become narrower, so here the old return has to accept the new one.
         if not all(
@@ -302,6 +331,8 @@ class FunctionSchema(_ByKey, Struct, frozen=True, kw_only=True, eq=False):
             for new_return, old_return in zip(self.returns, old.returns, strict=True)
         ):
             return False
+        # FunctionSchema::isBackwardCompatibleWith: new inputs stand between the old inputs and the outputs, and need
+        # defaults; outputs may only be added at the end.
         old_outs, new_outs = old._first_out(), self._first_out()
         if not all(
             new_argument.is_backward_compatible_with(old_argument)
@@ -317,7 +348,7 @@ class FunctionSchema(_ByKey, Struct, frozen=True, kw_only=True, eq=False):
 
     def is_forward_compatible_with(self, old: FunctionSchema) -> bool:
         """Whether calls made for this schema, without its new arguments, are calls of ``old``."""
-        if not self._same_shape(old):
+        if not self._has_same_shape(old):
             return False
         old_outs, new_outs = old._first_out(), self._first_out()
         outs, outs_of_old = self.arguments[new_outs:], old.arguments[old_outs:]
@@ -333,7 +364,8 @@ class FunctionSchema(_ByKey, Struct, frozen=True, kw_only=True, eq=False):
             new_out.is_forward_compatible_with(old_out) for new_out, old_out in zip(outs, outs_of_old, strict=True)
         )
 
-    def _same_shape(self, old: FunctionSchema) -> bool:
+    def _has_same_shape(self, old: FunctionSchema) -> bool:
+        """Tell whether two schemas have the same name and number of returns."""
         return (
             self.name == old.name
             and self.is_vararg == old.is_vararg
@@ -342,15 +374,16 @@ class FunctionSchema(_ByKey, Struct, frozen=True, kw_only=True, eq=False):
         )
 
     def _first_out(self) -> int:
+        """Return the index of the first output that the caller provides; the number of arguments if there is none."""
         return next((index for index, argument in enumerate(self.arguments) if argument.is_out), len(self.arguments))
 
-    def first_difference(self, other: FunctionSchema) -> Difference | None:
-        """The first difference between the two from left to right, None if they are equal."""
-        if self.name != other.name:
-            return Difference(place="the operator", what="name", first=str(self.name), second=str(other.name))
+    def first_difference(self, counterpart: FunctionSchema) -> Difference | None:
+        """Return the first difference between the two from left to right, None if they are equal."""
+        if self.name != counterpart.name:
+            return Difference(place="the operator", what="name", first=str(self.name), second=str(counterpart.name))
         for place, own_values, other_values in (
-            ("argument", self.arguments, other.arguments),
-            ("return", self.returns, other.returns),
+            ("argument", self.arguments, counterpart.arguments),
+            ("return", self.returns, counterpart.returns),
         ):
             for index, (first, second) in enumerate(zip_longest(own_values, other_values), 1):
                 if first == second:
@@ -363,10 +396,12 @@ class FunctionSchema(_ByKey, Struct, frozen=True, kw_only=True, eq=False):
                         first=str(first or ""),
                         second=str(second or ""),
                     )
-                return _difference(f"{place} {index}" + (f" '{first.name}'" if first.name else ""), first, second)
+                return _describe_difference(
+                    f"{place} {index}" + (f" '{first.name}'" if first.name else ""), first, second
+                )
         for place, in_first, in_second in (
-            ("the variable arguments", self.is_vararg, other.is_vararg),
-            ("the variable returns", self.is_varret, other.is_varret),
+            ("the variable arguments", self.is_vararg, counterpart.is_vararg),
+            ("the variable returns", self.is_varret, counterpart.is_varret),
         ):
             if in_first != in_second:
                 return Difference(
@@ -375,26 +410,28 @@ class FunctionSchema(_ByKey, Struct, frozen=True, kw_only=True, eq=False):
         return None
 
 
-def _difference(place: str, first: Argument, second: Argument) -> Difference:
-    def values(argument: Argument) -> Iterator[tuple[str, object, str]]:
+def _describe_difference(place: str, first: Argument, second: Argument) -> Difference:
+    """Describe the first property in which two arguments differ."""
+
+    def properties_of(argument: Argument) -> Iterator[tuple[str, object, str]]:
         yield "name", argument.name, argument.name or "none"
         yield "type", argument.type.compared, str(argument.type)
         yield "size", argument.size, "none" if argument.size is None else str(argument.size)
         yield "alias annotation", argument.alias, "none" if argument.alias is None else str(argument.alias)
-        printed = "none" if argument.default is NO_DEFAULT else printed_default(argument.default, argument.type, NEWEST)
-        yield "default", identity(argument.default), printed
+        printed = "none" if argument.default is NO_DEFAULT else print_default(argument.default, argument.type, NEWEST)
+        yield "default", comparison_key(argument.default), printed
         yield "position", argument.kwarg_only, "keyword-only" if argument.kwarg_only else "positional"
 
-    what, first_text, second_text = next(
-        (what, first_text, second_text)
-        for (what, first_value, first_text), (_, second_value, second_text) in zip(
-            values(first), values(second), strict=True
+    noun, first_text, second_text = next(
+        (noun, first_text, second_text)
+        for (noun, first_value, first_text), (_, second_value, second_text) in zip(
+            properties_of(first), properties_of(second), strict=True
         )
         if first_value != second_value
     )
-    if what == "alias annotation" and first_text == second_text:  # only the elements of the list differ
+    if noun == "alias annotation" and first_text == second_text:  # only the elements of the list differ
         first_text, second_text = str(first), str(second)
-    return Difference(place=place, what=what, first=first_text, second=second_text)
+    return Difference(place=place, what=noun, first=first_text, second=second_text)
 
 
 def parse_name_or_schema(
@@ -415,7 +452,7 @@ def parse_name_or_schema(
     """
     allow_typevars = allow_typevars or text.startswith(("aten::", "prim::"))
     words = acceptance_of(release).type_words if strict else None
-    return _Parser(text, words=words, allow_typevars=allow_typevars, classes=classes).declaration()
+    return _Parser(text, words=words, allow_typevars=allow_typevars, classes=classes).read_declaration()
 
 
 # How torch's words for a syntax error begin. Which types it knows, in contrast, depends on the release.
@@ -427,8 +464,8 @@ def is_of_syntax(problem: str) -> bool:
     return problem.startswith(_OF_SYNTAX)
 
 
-def syntax_error(text: str) -> str | None:
-    """What torch says of a text that no release reads as a schema or a name.
+def find_syntax_error(text: str) -> str | None:
+    """Return what torch says of a text that no release reads as a schema or a name; None for any other.
 
     Empty where some release may read it that knows other types, None where all do.
     """
@@ -461,7 +498,7 @@ _DICT_KEYS: Final = (
 
 
 class _Parser(DefaultReader):
-    """Reads one schema; the methods are named after those of torch's parsers."""
+    """Read one schema; the methods are named after those of torch's parsers."""
 
     __slots__ = ("_allow_typevars", "_classes", "_fresh", "_nesting", "_words")
 
@@ -475,7 +512,8 @@ class _Parser(DefaultReader):
         self._nesting = 0
         self._fresh = 0  # the number of sets that ``Tensor!`` has created
 
-    def declaration(self) -> OperatorName | FunctionSchema:
+    def read_declaration(self) -> OperatorName | FunctionSchema:
+        """Read the whole text: a name, or a schema."""
         name = self._name()
         parsed: OperatorName | FunctionSchema = name
         if self._kind() == "(":
@@ -485,6 +523,7 @@ class _Parser(DefaultReader):
         return parsed
 
     def _name(self) -> OperatorName:
+        """Read the name of an operator (``parseName``)."""
         namespace, name, overload = "", self._expect("ident"), ""
         if self._next_if(":"):
             self._expect(":")
@@ -496,6 +535,7 @@ class _Parser(DefaultReader):
         return OperatorName(namespace=namespace, name=name, overload=overload)
 
     def _schema(self, name: OperatorName) -> FunctionSchema:
+        """Read what follows the name (``parseDeclaration``)."""
         arguments: list[Argument] = []
         kwarg_only = is_vararg = False
         for _ in self._list("(", ")"):
@@ -534,6 +574,7 @@ class _Parser(DefaultReader):
         return schema
 
     def _check_order(self, schema: FunctionSchema) -> None:
+        """Reject a positional argument without a default after one with a default; torch lets lists pass."""
         seen_default = False
         for argument in schema.arguments:
             if argument.has_default:
@@ -544,6 +585,7 @@ class _Parser(DefaultReader):
                 )
 
     def _argument(self, *, kwarg_only: bool) -> Argument:
+        """Read an argument: type, size, annotation, name, default."""
         type_, alias, size = self._argument_type()
         name = self._expect("ident")
         default: Default | Literal[NoDefault.NO_DEFAULT] = NO_DEFAULT
@@ -552,11 +594,13 @@ class _Parser(DefaultReader):
         return Argument(name=name, type=type_, size=size, default=default, kwarg_only=kwarg_only, alias=alias)
 
     def _return(self) -> Argument:
+        """Read a return, which may have a name."""
         type_, alias, size = self._argument_type()
         name = self._expect("ident") if self._kind() == "ident" else ""
         return Argument(name=name, type=type_, size=size, alias=alias)
 
     def _argument_type(self) -> tuple[Type, AliasInfo | None, int | None]:
+        """Read the type of an argument with its annotation and size."""
         type_, alias = self._type()
         if not self._next_if("["):
             return type_, alias if alias is not None and (alias.before or alias.contained) else None, None
@@ -569,6 +613,7 @@ class _Parser(DefaultReader):
         return type_, alias, size
 
     def _type(self) -> tuple[Type, AliasInfo | None]:
+        """Read a type with its suffixes (``SchemaTypeParser::parseType``)."""
         type_, alias = self._unsuffixed_type()
         for _ in range(_DEEPEST):  # so many suffixes make it too deep
             if self._kind() == "[" and self._kinds[self._at + 1] == "]":
@@ -586,7 +631,8 @@ class _Parser(DefaultReader):
         return type_, alias
 
     def _inner_type(self) -> Type:
-        """A nested type as torch stores it: without annotations, and with ``int`` for ``SymInt``."""
+        """Read a nested type as torch stores it: without annotations, and with ``int`` for ``SymInt``."""
+        # The limit is ours: torch recurses as far as its stack goes.
         self._nesting += 1
         if self._nesting > _DEEPEST:
             raise self._refusal("types are nested too deeply")
@@ -595,6 +641,7 @@ class _Parser(DefaultReader):
         return type_.fake
 
     def _unsuffixed_type(self) -> tuple[Type, AliasInfo | None]:
+        """Read a type without its suffixes: a tuple, a word, a class, or a word with types in parentheses."""
         if self._kind() == "(":
             members = [self._inner_type() for _ in self._list("(", ")")]
             return Type(kind=TypeKind.TUPLE, contained=tuple(members)), None
@@ -610,6 +657,7 @@ class _Parser(DefaultReader):
         return self._base_type(word), self._alias()
 
     def _parametrised(self, kind: TypeKind) -> tuple[Type, AliasInfo | None]:
+        """Read the types in parentheses after a word."""
         count = _PARAMETERS[kind.value]
         self._expect("(")
         members = [self._inner_type()]
@@ -619,6 +667,7 @@ class _Parser(DefaultReader):
         self._expect(")")
         type_ = Type(kind=kind, contained=tuple(members))
         if kind is TypeKind.DICT:
+            # The annotation is read before the check, as in torch: an error in it comes first.
             alias = self._alias()
             if members[0].kind not in _DICT_KEYS:
                 raise self._refusal(
@@ -630,13 +679,14 @@ class _Parser(DefaultReader):
             if len(members) > _WIDEST_UNION:
                 raise self._refusal("the union has too many members")
             alias = self._alias()
-            type_ = union(type_.contained)
+            type_ = build_union(type_.contained)
             if type_.kind not in (TypeKind.UNION, TypeKind.OPTIONAL):
                 raise self._single_member(tuple(members), type_)
             return type_, alias
         return type_, None
 
     def _single_member(self, members: tuple[Type, ...], left: Type) -> SchemaError:
+        """Build the error for a union whose members turn out to be one type."""
         listed = "".join(f"{type_}{',' if index else ''} " for index, type_ in enumerate(members))
         return self._refusal(
             f"After type unification was performed, the Union with the original types {{{listed}}} has the single type "
@@ -644,11 +694,13 @@ class _Parser(DefaultReader):
         )
 
     def _optional(self, element: Type) -> Type:
+        """Make a type optional; ``None?`` is an error."""
         if element.kind is TypeKind.NONE:
             raise self._single_member((element, element), element)
-        return optional(element)
+        return make_optional(element)
 
     def _class(self) -> Type:
+        """Read the name of a custom class, which must be registered."""
         for expected in ("torch", "classes"):
             self._expect(".")
             word = self._expect("ident")
@@ -664,7 +716,9 @@ class _Parser(DefaultReader):
         return Type(kind=TypeKind.CLASS, name=f"__torch__.torch.classes.{name}")
 
     def _base_type(self, word: str) -> Type:
+        """Read a word that is a type, as this release knows it, or a type variable."""
         span = self._last_span()
+        # parseBaseType takes a dotted name as one word, so that the error names all of it.
         while self._kind() == "." and self._kinds[self._at + 1] in ("ident", INVALID):
             self._expect(".")
             word = f"{word}.{self._expect('ident')}"
@@ -693,6 +747,7 @@ class _Parser(DefaultReader):
         )
 
     def _alias(self) -> AliasInfo | None:
+        """Read an annotation, if there is one (``parseAliasAnnotation``)."""
         if self._next_if("!"):
             fresh = f"${self._fresh}"
             self._fresh += 1
@@ -710,6 +765,7 @@ class _Parser(DefaultReader):
         return AliasInfo(is_write=is_write, before=before, after=after)
 
     def _alias_sets(self) -> tuple[str, ...]:
+        """Read the names of alias sets, separated by ``|``."""
         sets: dict[str, None] = {}
         while True:
             if self._next_if("*"):
@@ -720,6 +776,7 @@ class _Parser(DefaultReader):
                 return tuple(sets)
 
     def _alias_of_list(self, elements: AliasInfo | None) -> AliasInfo | None:
+        """Combine the annotation of a list with that of its elements."""
         alias = self._alias()
         if elements is None:
             return alias

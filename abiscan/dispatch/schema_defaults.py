@@ -1,4 +1,4 @@
-"""The default values of arguments: how they are stored, printed by each release of torch, and parsed.
+"""Store, print and parse the default values of arguments, as each release of torch does.
 
 Sources: ``operator<<`` of ``IValue`` and ``Argument``, ``c10/util/StringUtil.h``, ``parseDefaultValue`` and
 ``parseConstantList`` in ``torch/csrc/jit/frontend/function_schema_parser.cpp``.
@@ -44,43 +44,45 @@ Scalar: TypeAlias = bool | int | float | complex | str | Device | None
 Default: TypeAlias = Scalar | tuple[Scalar, ...]
 
 
-def identity(default: Default | Literal[NoDefault.NO_DEFAULT]) -> object:
-    """The value by which a default is compared."""
+def comparison_key(default: Default | Literal[NoDefault.NO_DEFAULT]) -> object:
+    """Return the value by which a default is compared."""
     # torch distinguishes 1, 1. and True, Python does not.
     if isinstance(default, tuple):
         return tuple((type(item), item) for item in default)
     return type(default), default
 
 
-def printed_default(default: Default, type_: Type, release: MinorVersion) -> str:
-    """A default as a release prints it."""
+def print_default(default: Default, type_: Type, release: MinorVersion) -> str:
+    """Print a default as a release does."""
     if isinstance(default, tuple):
         # Only int, not SymInt, and from two values on.
         folds = release >= PRINTS_AS_WRITTEN and type_.kind is TypeKind.LIST and type_.element == INT
         if folds and len(default) > 1 and len(set(default)) == 1:
             return str(default[0])
-        return f"[{', '.join([_printed_scalar(item) for item in default])}]"
+        return f"[{', '.join([_print_scalar(item) for item in default])}]"
     if isinstance(default, str):
         quotes = type_.kind is TypeKind.STRING or (
             release >= _QUOTES_OPTIONAL_STRINGS
             and type_.kind is TypeKind.OPTIONAL
             and type_.element.kind is TypeKind.STRING
         )
-        return _quoted(default) if quotes else default
-    return _printed_scalar(default)
+        return _quote(default) if quotes else default
+    return _print_scalar(default)
 
 
-def _printed_scalar(value: Scalar) -> str:
+def _print_scalar(value: Scalar) -> str:
+    """Print a single value."""
     match value:
         case float():
-            return _printed_float(value)
+            return _print_float(value)
         case complex():
             sign = "+" if value.imag >= 0 else "-"
-            return f"{_printed_float(value.real)}{sign}{_printed_float(abs(value.imag))}j"
+            return f"{_print_float(value.real)}{sign}{_print_float(abs(value.imag))}j"
     return str(value)
 
 
-def _printed_float(value: float) -> str:
+def _print_float(value: float) -> str:
+    """Print a floating-point number as torch does: ``1.`` for a whole one."""
     # operator<< of IValue: a value that fits an int64_t is printed as one, with a point; otherwise with 17 digits.
     if -(2.0**63) <= value < 2.0**63 and value == int(value):
         return f"{int(value)}."
@@ -101,8 +103,8 @@ _ESCAPES: Final = {
 }
 
 
-def _quoted(text: str) -> str:
-    """A string as ``printQuotedString`` of c10/util/StringUtil.h writes it."""
+def _quote(text: str) -> str:
+    """Quote a string as ``printQuotedString`` of c10/util/StringUtil.h does."""
     parts = []
     for byte in text.encode("utf-8", "surrogateescape"):
         character = chr(byte)
@@ -111,17 +113,20 @@ def _quoted(text: str) -> str:
         elif 0x1F < byte < 0x7F:
             parts.append(character)
         else:
-            parts.append(_octal(byte))
+            parts.append(_escape_octal(byte))
     return f'"{"".join(parts)}"'
 
 
-def _octal(byte: int) -> str:
+def _escape_octal(byte: int) -> str:
+    """Print a byte as torch's octal escape, with its error for bytes from 0x80 on."""
     # The digits are made from a char, signed on x86_64: bytes from 0x80 on have "digits" below "0". -61 is ``\0)+``.
-    rest, sign = (byte, 1) if byte < 0x80 else (0x100 - byte, -1)
-    return "\\" + "".join(chr(ord("0") + sign * digit) for digit in (rest // 64, rest // 8 % 8, rest % 8))
+    magnitude, sign = (byte, 1) if byte < 0x80 else (0x100 - byte, -1)
+    return "\\" + "".join(
+        chr(ord("0") + sign * digit) for digit in (magnitude // 64, magnitude // 8 % 8, magnitude % 8)
+    )
 
 
-_BYTE_OF_OCTAL: Final = {_octal(byte): byte for byte in range(0x80, 0x100)}
+_BYTE_OF_OCTAL: Final = {_escape_octal(byte): byte for byte in range(0x80, 0x100)}
 
 
 _DTYPES: Final = {
@@ -234,6 +239,7 @@ class DefaultReader(Tokens):
     __slots__ = ()
 
     def _default_value(self, type_: Type, size: int | None) -> Default:
+        """Read the default of an argument of a type (``parseDefaultValue``)."""
         span = self._spans[self._at]
         match type_.fake.kind:
             case TypeKind.TENSOR | TypeKind.GENERATOR | TypeKind.QUANTIZER:
@@ -256,17 +262,20 @@ class DefaultReader(Tokens):
         raise self._fault("unexpected type, file a bug report", span)
 
     def _list_default(self, element: Type, size: int | None) -> Default:
+        """Read the default of a list: values in brackets, or one value that a list of fixed size repeats."""
         span = self._spans[self._at]
+        # A word can only be None here (parseTensorDefault), which is a token of its own: so this is always an error.
         if self._kind() == "ident":
             self._expect("None")
         folded = not self._strict and element == INT and self._kind() in ("number", "-")
+        # int[2] x=1 is [1, 1]: a single value is repeated as often as the size says.
         if self._kind() != "[" and (size is not None or folded):
             value = self._constant(element)
             # torch prints [1, 1] of an int[] as 1 too; the number of repetitions is lost.
             count = 2 if size is None else size
             if not 0 <= count <= _LONGEST_REPEAT:
                 raise self._refusal("cannot create std::vector larger than max_size()", span)
-            return self._converted([value] * count, element, span)
+            return self._check_elements([value] * count, element, span)
         self._expect("[")
         values: list[Scalar] = []
         if self._kind() != "]":
@@ -274,9 +283,10 @@ class DefaultReader(Tokens):
             while self._next_if(","):
                 values.append(self._constant(element))
         self._expect("]")
-        return self._converted(values, element, span)
+        return self._check_elements(values, element, span)
 
-    def _converted(self, values: list[Scalar], element: Type, span: Span) -> tuple[Scalar, ...]:
+    def _check_elements(self, values: list[Scalar], element: Type, span: Span) -> tuple[Scalar, ...]:
+        """Check that all values of a list have the type of its elements (``convertToList``)."""
         expected_type = _LIST_VALUES.get(element.fake.kind)
         if expected_type is None:
             raise self._fault("lists are only supported for float, int and complex types", span)
@@ -292,6 +302,7 @@ class DefaultReader(Tokens):
         return tuple(values)
 
     def _device(self) -> Device:
+        """Read a device, in quotes or, as torch prints it, without."""
         span = self._spans[self._at]
         if self._is_unquoted_device():
             return Device(self._unquoted_device())
@@ -311,16 +322,19 @@ class DefaultReader(Tokens):
         return Device(f"{name}:{(int(index) + 128) % 256 - 128}")  # DeviceIndex is an int8_t
 
     def _is_unquoted_device(self) -> bool:
+        """Tell whether a device follows without quotes, which torch prints but does not read."""
         start, end = self._spans[self._at]
         return not self._strict and self._kind() == "ident" and self._text[start:end] in _DEVICE_TYPES.split(", ")
 
     def _unquoted_device(self) -> str:
+        """Read a device without quotes: ``cuda:1``."""
         text = self._expect("ident")
         if self._next_if(":"):
             text += ":" + ("-" if self._next_if("-") else "") + self._expect("number")
         return text
 
     def _constant(self, type_: Type) -> Scalar:
+        """Read a single value (``parseSingleConstant``)."""
         kind = self._kind()
         span = self._spans[self._at]
         if kind in _CONSTANTS:
@@ -338,11 +352,13 @@ class DefaultReader(Tokens):
             return complex(self._to_float(number), self._to_float(self._next() + self._expect("number")))
         if type_.kind is TypeKind.COMPLEX or "j" in number:
             return complex(0.0, self._to_float(number[:-1]))
+        # The text decides as much as the type: 1e5 is a double even for an int, and 1E5 is the integer 1 (stoll).
         if type_.kind is TypeKind.FLOAT or "." in number or "e" in number:
             return self._to_float(number)
         return self._to_integer(number)
 
     def _named_constant(self, type_: Type) -> Scalar:
+        """Read a name that stands for a value: of a dtype, a layout, a reduction."""
         if type_.kind is TypeKind.OPTIONAL and type_.element.kind is TypeKind.DEVICE and self._is_unquoted_device():
             return self._unquoted_device()
         word = self._expect("ident")
@@ -354,14 +370,14 @@ class DefaultReader(Tokens):
         raise self._fault("invalid numeric default value")
 
     def _to_integer(self, number: str) -> int:
-        """``std::stoll``: text after the first integer is ignored, so ``1E5`` is 1 and ``0x10`` is 0."""
+        """Convert as ``std::stoll``: text after the first integer is ignored, so ``1E5`` is 1 and ``0x10`` is 0."""
         matched = _LEADING_INTEGER.match(number)
         if matched is None or len(matched[0]) > _LONGEST_INTEGER or not -(2**63) <= int(matched[0]) < 2**63:
             raise self._refusal("stoll", self._last_span())
         return int(matched[0])
 
     def _to_float(self, number: str) -> float:
-        """``std::stod``, which rejects values that are too large or too small for a normal double."""
+        """Convert as ``std::stod``, which rejects values that are too large or too small for a normal double."""
         matched = _LEADING_FLOAT.match(number)
         if matched is None:
             raise self._refusal("stod", self._last_span())
@@ -377,12 +393,13 @@ class DefaultReader(Tokens):
         return value
 
     def _string(self, literal: str, span: Span) -> str:
+        """Read the contents of a string literal, with its escapes."""
         quotes = 3 if literal[:3] in ("'" * 3, '"' * 3) else 1
         content = literal[quotes:-quotes]
         if "\\" not in content:
             return content
 
-        def unescaped(match: re.Match[str]) -> str:
+        def unescape(match: re.Match[str]) -> str:
             byte = int(match["octal"] or "400", 8)
             if match["signed"] and not self._strict:
                 byte = _BYTE_OF_OCTAL.get(match[0], byte)
@@ -403,5 +420,5 @@ class DefaultReader(Tokens):
             )
 
         # Escapes stand for bytes, so the result is assembled from bytes.
-        content = _ESCAPED.sub(unescaped, content.encode("utf-8", "surrogateescape").decode("latin-1"))
+        content = _ESCAPED.sub(unescape, content.encode("utf-8", "surrogateescape").decode("latin-1"))
         return content.encode("latin-1").decode("utf-8", "surrogateescape")

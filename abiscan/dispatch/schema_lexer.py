@@ -1,4 +1,4 @@
-"""The tokens of a schema, and torch's messages for unexpected ones.
+"""Split a schema into tokens, with torch's messages for unexpected ones.
 
 Schemas share the lexer of TorchScript, a Python-like language: see ``torch/csrc/jit/frontend/lexer.h``. So there are
 keywords and comments, and newlines matter outside brackets. Errors show the source as ``source_range.cpp`` does.
@@ -96,17 +96,21 @@ class Tokens:
         self._at = 0
         if not text.isascii():
             self._check_encoding()
-        self._lex()
+        self._split_tokens()
 
     def _check_encoding(self) -> None:
+        """Reject a text that has no bytes: a lone surrogate that stands for none."""
         try:
             self._text.encode("utf-8", "surrogateescape")
         except UnicodeEncodeError as error:
             problem = "the schema is no text"
             raise SchemaError(problem, problem=problem, position=error.start) from None
 
-    def _lex(self) -> None:
+    def _split_tokens(self) -> None:
+        """Split the whole text. An invalid token is the last one."""
         text = self._text
+        # Invariant: ``position`` is where the next token or the blanks before it begin, ``last`` is where the last one
+        # ended, and ``nesting`` counts open brackets.
         kinds, spans = self._kinds, self._spans
         nesting = 0
         first = _INDENT.match(text)
@@ -138,7 +142,7 @@ class Tokens:
                     indent = _INDENT.match(text, end)
                     assert indent is not None
                     end = indent.end()
-                    if not self._indent(indents, indent.start("indent"), end):
+                    if not self._add_indent(indents, indent.start("indent"), end):
                         return
                     last = end
                 position = end
@@ -147,8 +151,10 @@ class Tokens:
             spans.append(span)
             position = last = end
 
-    def _indent(self, indents: list[int], start: int, end: int) -> bool:
-        """Add the tokens for the beginning of a line; False if torch throws while it determines them."""
+    def _add_indent(self, indents: list[int], start: int, end: int) -> bool:
+        """Add the tokens for the beginning of a line; return False if torch throws while it determines them."""
+        # As in Python, a deeper line opens a block, and a shallower one closes blocks until one is as deep. torch calls
+        # the end of the text a line of the first one's depth.
         width = indents[0] if end == len(self._text) else end - start
         kinds = ["newline"]
         if width > indents[-1]:
@@ -164,23 +170,28 @@ class Tokens:
         return bool(indents)
 
     def _kind(self) -> str:
+        """Return the kind of the current token."""
         return self._kinds[self._at]
 
     def _last_span(self) -> Span:
+        """Return the place of the token that was read last."""
         return self._spans[self._at - 1]
 
     def _next_if(self, kind: str) -> bool:
+        """Read the current token if it is of a kind; tell whether it was."""
         if self._kinds[self._at] != kind:
             return False
         self._at += 1
         return True
 
     def _next(self) -> str:
+        """Read the current token; return its text."""
         start, end = self._spans[self._at]
         self._at += 1
         return self._text[start:end]
 
     def _expect(self, kind: str) -> str:
+        """Read a token of a kind; anything else is an error."""
         if self._kinds[self._at] != kind:
             raise self._unexpected(kind)
         return self._next()
@@ -195,22 +206,25 @@ class Tokens:
         self._expect(end)
 
     def _unexpected(self, kind: str) -> SchemaError:
+        """Build the error for a token of the wrong kind."""
         problem = f"expected {kind} but found '{self._kind()}'"
         return self._error(problem, self._spans[self._at], f"{problem} here:\n")
 
     def _fault(self, problem: str, span: Span | None = None, advice: str = "") -> SchemaError:
-        """An error that torch reports with its place (``ErrorReport``), by default the current token.
+        """Build an error that torch reports with its place (``ErrorReport``), by default the current token.
 
         :param advice: what torch adds to the problem
         """
         return self._error(problem, span or self._spans[self._at], f"\n{problem}{advice}:\n")
 
     def _refusal(self, problem: str, span: Span | None = None) -> SchemaError:
-        """An error that torch reports without its place (``TORCH_CHECK``, and exceptions of the C++ library)."""
+        """Build an error that torch reports without its place (``TORCH_CHECK``, and exceptions of the C++ library)."""
         return self._error(problem, span or self._spans[self._at], None)
 
     def _error(self, problem: str, span: Span, before_source: str | None) -> SchemaError:
+        """Build an error; if the current token is invalid, torch has noticed that first."""
         kind = self._kind()
+        # torch's lexer is one token ahead, so it meets an invalid token before its parser rejects the one before.
         if kind.startswith(INVALID):
             span = self._spans[self._at]
             problem, before_source = kind, f"{kind}:\n"
@@ -220,22 +234,24 @@ class Tokens:
                 assert blanks is not None
                 problem = f"expected a valid token but found '{_first_byte(self._text[span[0]])}'"
                 before_source, span = f"{problem} here:\n", (blanks.end(), blanks.end() + 1)
-        message = problem if before_source is None else before_source + _highlighted(self._text, span)
+        message = problem if before_source is None else before_source + _highlight(self._text, span)
         return SchemaError(message.partition("\0")[0], problem=problem.strip(), position=span[0])
 
 
-def _bytes(text: str) -> bytes:
+def _encode(text: str) -> bytes:
+    """Encode a text; bytes that are no text keep their values."""
     return text.encode("utf-8", "surrogateescape")
 
 
 def _first_byte(character: str) -> str:
-    """What torch shows of a character that is no token, since it reads bytes; the message ends before a NUL."""
-    return _bytes(character)[:1].decode("utf-8", "backslashreplace")
+    """Return what torch shows of a character that is no token, since it reads bytes; the message ends before a NUL."""
+    return _encode(character)[:1].decode("utf-8", "backslashreplace")
 
 
-def _highlighted(text: str, span: Span) -> str:
-    """The lines around a place in the text, which is underlined: torch counts bytes, and blanks as C does."""
+def _highlight(text: str, span: Span) -> str:
+    """Show the lines around a place in the text, and underline it: torch counts bytes, and blanks as C does."""
     start, end = span
+    # SourceRange::print_with_context of source_range.cpp, in its order: what is all of the text is not underlined.
     if end - start == len(text):
         return text
     line_begin = text.rfind("\n", 0, start) + 1
@@ -247,13 +263,13 @@ def _highlighted(text: str, span: Span) -> str:
     for _ in range(_CONTEXT):
         after = text.find("\n", last + 1)
         last = len(text) if after < 0 else after
-    excerpt, rest = text[first:start], start
+    excerpt, tail_start = text[first:start], start
     if start < end:
         excerpt += f"{text[start:line_end]}\n"
-        rest = line_end + 1
+        tail_start = line_end + 1
         if text[start:end].strip(_C_BLANKS):
             # A single character that is not ASCII is no token, so only its first byte is in question.
-            size = len(_bytes(text[start:end])) if end - start > 1 else 1
-            excerpt += f"{' ' * len(_bytes(text[line_begin:start]))}{'~' * size} <--- HERE\n"
-    tail = text[rest:last]
+            size = len(_encode(text[start:end])) if end - start > 1 else 1
+            excerpt += f"{' ' * len(_encode(text[line_begin:start]))}{'~' * size} <--- HERE\n"
+    tail = text[tail_start:last]
     return excerpt + tail + ("\n" if tail and not tail.endswith("\n") else "")

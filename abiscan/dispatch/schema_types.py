@@ -1,4 +1,4 @@
-"""The types that a schema can contain, as torch defines them: ``aten/src/ATen/core/{jit_type.h, union_type.cpp}``."""
+"""Define the types that a schema can contain, as torch does: ``aten/src/ATen/core/{jit_type.h, union_type.cpp}``."""
 
 from __future__ import annotations
 
@@ -66,9 +66,11 @@ _PLAIN_INTEGERS: Final = (TypeKind.SYM_INT, TypeKind.SCALAR_TYPE, TypeKind.LAYOU
 
 
 class Type(Struct, frozen=True, kw_only=True):
-    """A type, as a tree: ``contained`` are the element of a list, key and value of a dict, the members of a union.
+    """A type, as a tree.
 
-    ``name`` is that of a type variable (``t``) or of a class (``__torch__.torch.classes.ns.Name``).
+    :ivar kind: its kind
+    :ivar name: that of a type variable (``t``) or of a class (``__torch__.torch.classes.ns.Name``)
+    :ivar contained: the element of a list, key and value of a dict, the members of a union
     """
 
     kind: TypeKind
@@ -102,45 +104,48 @@ class Type(Struct, frozen=True, kw_only=True):
         return self._with(tuple(type_.compared for type_ in self.contained)) if self.contained else self.fake
 
     def _with(self, contained: tuple[Type, ...]) -> Type:
+        """Return the same type with other types inside."""
         return self if contained == self.contained else Type(kind=self.kind, name=self.name, contained=contained)
 
-    def is_subtype_of(self, other: Type) -> bool:
-        """Whether a value of this type is accepted as ``other`` (``isSubtypeOfExt``).
+    def is_subtype_of(self, supertype: Type) -> bool:
+        """Whether a value of this type is accepted as ``supertype`` (``isSubtypeOfExt``).
 
         Both types must be ``compared`` types.
         """
+        # A union is a subtype if each member is. An optional is a union with None, but torch compares it by its
+        # element, so the order of these cases matters.
         if self.kind is TypeKind.UNION:
             return all(
-                any(own_type.is_subtype_of(other_type) for other_type in other.alternatives())
+                any(own_type.is_subtype_of(other_type) for other_type in supertype.alternatives())
                 for own_type in self.contained
             )
         if self.kind is TypeKind.OPTIONAL:
-            if other.kind is TypeKind.OPTIONAL:
-                return self.element.is_subtype_of(other.element)
-            if other.kind is TypeKind.UNION:
-                return NONE in other.contained and self.element.is_subtype_of(other)
-        if self == other or other.kind is TypeKind.ANY:
+            if supertype.kind is TypeKind.OPTIONAL:
+                return self.element.is_subtype_of(supertype.element)
+            if supertype.kind is TypeKind.UNION:
+                return NONE in supertype.contained and self.element.is_subtype_of(supertype)
+        if self == supertype or supertype.kind is TypeKind.ANY:
             return True
-        if other.kind is TypeKind.OPTIONAL:
-            return self.kind is TypeKind.NONE or self.is_subtype_of(other.element)
-        if other.kind is TypeKind.UNION:
-            holds_numbers = set(other.contained) >= set(_NUMBERS)
-            return any(self.is_subtype_of(other_type) for other_type in other.contained) or (
+        if supertype.kind is TypeKind.OPTIONAL:
+            return self.kind is TypeKind.NONE or self.is_subtype_of(supertype.element)
+        if supertype.kind is TypeKind.UNION:
+            holds_numbers = set(supertype.contained) >= set(_NUMBERS)
+            return any(self.is_subtype_of(other_type) for other_type in supertype.contained) or (
                 self.kind is TypeKind.NUMBER and holds_numbers
             )
-        if other.kind is TypeKind.NUMBER:
+        if supertype.kind is TypeKind.NUMBER:
             return self.kind in (TypeKind.INT, TypeKind.FLOAT, TypeKind.COMPLEX)
-        if other.kind is TypeKind.ANY_CLASS:
+        if supertype.kind is TypeKind.ANY_CLASS:
             return self.kind is TypeKind.CLASS
-        if self.kind is other.kind and self.kind in (TypeKind.TUPLE, TypeKind.FUTURE, TypeKind.AWAIT):
-            return len(self.contained) == len(other.contained) and all(
+        if self.kind is supertype.kind and self.kind in (TypeKind.TUPLE, TypeKind.FUTURE, TypeKind.AWAIT):
+            return len(self.contained) == len(supertype.contained) and all(
                 own_type.is_subtype_of(other_type)
-                for own_type, other_type in zip(self.contained, other.contained, strict=True)
+                for own_type, other_type in zip(self.contained, supertype.contained, strict=True)
             )
         return False
 
     def alternatives(self) -> tuple[Type, ...]:
-        """All types that a value can have."""
+        """Return all types that a value can have."""
         match self.kind:
             case TypeKind.UNION:
                 return self.contained
@@ -151,7 +156,7 @@ class Type(Struct, frozen=True, kw_only=True):
         return (self,)
 
     def printed_by(self, release: MinorVersion) -> str:
-        """The type as a release of torch prints it."""
+        """Print the type as a release of torch does."""
         match self.kind:
             case TypeKind.LIST:
                 return f"{self.element.printed_by(release)}[]"
@@ -160,7 +165,7 @@ class Type(Struct, frozen=True, kw_only=True):
             case TypeKind.TUPLE:
                 return f"({', '.join([type_.printed_by(release) for type_ in self.contained])})"
             case TypeKind.UNION:
-                return _printed_union(self.contained, release)
+                return _print_union(self.contained, release)
             case TypeKind.VAR | TypeKind.CLASS:
                 return self.name
             case TypeKind.NONE:
@@ -175,7 +180,8 @@ class Type(Struct, frozen=True, kw_only=True):
         return self.printed_by(NEWEST)
 
 
-def _printed_union(members: tuple[Type, ...], release: MinorVersion) -> str:
+def _print_union(members: tuple[Type, ...], release: MinorVersion) -> str:
+    """Print a union as ``UnionType::unionStr`` does."""
     # Like UnionType::unionStr: numbers are printed as Scalar, at the end, and leave a comma if they came first.
     has_number = set(members) >= set(_NUMBERS)
     parts = []
@@ -212,13 +218,13 @@ _NUMBERS: Final = (FLOAT, COMPLEX, INT)
 
 @functools.lru_cache(maxsize=4096)
 def list_of(element: Type) -> Type:
-    """The type of a list."""
+    """Make the type of a list."""
     return Type(kind=TypeKind.LIST, contained=(element,))
 
 
 @functools.lru_cache(maxsize=4096)
-def optional(element: Type) -> Type:
-    """The optional type of a type other than None."""
+def make_optional(element: Type) -> Type:
+    """Make the optional type of a type other than None."""
     # OptionalType is a union with None, and unions are flat: ``Tensor??`` is ``Tensor?``.
     if element.kind is TypeKind.OPTIONAL:
         if element.element.kind is not TypeKind.NUMBER:
@@ -226,36 +232,38 @@ def optional(element: Type) -> Type:
         return Type(kind=TypeKind.OPTIONAL, contained=(Type(kind=TypeKind.UNION, contained=_NUMBERS),))
     if element.kind is TypeKind.UNION:
         if element.contained == _NUMBERS:
-            return optional(ATOMS[TypeKind.NUMBER])
+            return make_optional(ATOMS[TypeKind.NUMBER])
         if NONE in element.contained:
             without_none = tuple(type_ for type_ in element.contained if type_ != NONE)
-            return optional(Type(kind=TypeKind.UNION, contained=without_none))
+            return make_optional(Type(kind=TypeKind.UNION, contained=without_none))
     return Type(kind=TypeKind.OPTIONAL, contained=(element,))
 
 
-def union(members: tuple[Type, ...]) -> Type:
-    """The union as torch builds it: flat, without members that another member covers, sorted.
+def build_union(members: tuple[Type, ...]) -> Type:
+    """Build a union as torch does: flat, without members that another member covers, sorted.
 
     It may turn out to be an optional, and something else if no more than one member is left.
     """
+    # Invariant: no member of ``uncovered`` covers another one.
     uncovered: list[Type] = []
     for type_ in (single for member in members for single in member.alternatives()):
-        if not any(_covers(other, type_) for other in uncovered):
-            uncovered = [other for other in uncovered if not _covers(type_, other)]
+        if not any(_covers(member_kept, type_) for member_kept in uncovered):
+            uncovered = [member_kept for member_kept in uncovered if not _covers(type_, member_kept)]
             uncovered.append(type_)
     uncovered.sort(key=lambda type_: (_ORDER[type_.kind], str(type_)))
     if len(uncovered) == 1:
         return uncovered[0]
-    others = tuple(type_ for type_ in uncovered if type_ != NONE)
-    if len(others) < len(uncovered):
-        if len(others) == 1:
-            return optional(others[0])
-        if others == _NUMBERS:
-            return optional(ATOMS[TypeKind.NUMBER])
+    members_but_none = tuple(type_ for type_ in uncovered if type_ != NONE)
+    if len(members_but_none) < len(uncovered):
+        if len(members_but_none) == 1:
+            return make_optional(members_but_none[0])
+        if members_but_none == _NUMBERS:
+            return make_optional(ATOMS[TypeKind.NUMBER])
     return Type(kind=TypeKind.UNION, contained=tuple(uncovered))
 
 
 def _covers(wide: Type, narrow: Type) -> bool:
+    """Tell whether every value of one type is also a value of another."""
     # None remains a separate member next to Any, see filterDuplicateSubtypes in union_type.cpp.
     wide, narrow = wide.compared, narrow.compared
     return wide == narrow or (NONE not in (wide, narrow) and narrow.is_subtype_of(wide))

@@ -1,4 +1,4 @@
-"""The C++ type of a kernel, as the dispatcher stores and prints it (``ATen/core/dispatch/CppSignature.h``).
+"""Print and classify the C++ type of a kernel as the dispatcher does (``ATen/core/dispatch/CppSignature.h``).
 
 Types are mangled function types, ``FN2at6TensorERKS0_E``, as ``typeid`` names them. torch compares only these names. A
 leading ``DispatchKeySet`` is removed before ``typeid`` is called, so no such name contains it.
@@ -22,8 +22,8 @@ _SYMINT_TYPES: Final = frozenset(
 )
 
 
-def printed(mangled: str) -> str:
-    """The type as torch prints it: ``at::Tensor (at::Tensor const&)``."""
+def printed_type(mangled: str) -> str:
+    """Return the type as torch prints it: ``at::Tensor (at::Tensor const&)``."""
     # torch uses the demangler of the C++ runtime, which puts a space between closing brackets of templates.
     text = demangle_type(mangled)
     while ">>" in text:

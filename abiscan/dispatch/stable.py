@@ -1,4 +1,4 @@
-"""What crosses LibTorch's stable ABI: the values of a call, one ``StableIValue`` of 64 bits for each.
+"""Tell what crosses LibTorch's stable ABI: the values of a call, one ``StableIValue`` of 64 bits for each.
 
 Sources: ``from_ivalue`` and ``to_ivalue`` in ``torch/csrc/shim_common.cpp``. Kernels of the stable ABI get their
 arguments through the first and return their results through the second; calls by name go the other way. Both convert as
@@ -28,8 +28,10 @@ _FROM_KERNEL: Final = "Not yet supported conversion from StableIValue to IValue 
 class Uncrossable(Struct, frozen=True, kw_only=True):
     """A value of a schema whose type does not cross.
 
-    ``place`` is the name of the argument, or ``result``; ``always`` tells that every call fails: None, and an empty
-    list, cross whatever they might have contained. ``message`` is what torch says.
+    :ivar place: the name of the argument, or ``result``
+    :ivar type: the part of its type that does not cross
+    :ivar always: whether every call fails: None, and an empty list, cross whatever they might have contained
+    :ivar message: what torch says
     """
 
     place: str
@@ -38,21 +40,22 @@ class Uncrossable(Struct, frozen=True, kw_only=True):
     message: str
 
 
-def of_kernel(schema: FunctionSchema, release: MinorVersion) -> Uncrossable | None:
-    """What a kernel of the stable ABI cannot get or return; of several values, the one that torch checks first."""
+def uncrossable_of_kernel(schema: FunctionSchema, release: MinorVersion) -> Uncrossable | None:
+    """Find what a kernel of the stable ABI cannot get or return; of several values, the one that torch checks first."""
     # torch takes the arguments off its stack from the last to the first.
-    return _first([*reversed(schema.arguments)], schema.returns, release, _TO_KERNEL, _FROM_KERNEL)
+    return _first_uncrossable([*reversed(schema.arguments)], schema.returns, release, _TO_KERNEL, _FROM_KERNEL)
 
 
-def of_call(schema: FunctionSchema, release: MinorVersion) -> Uncrossable | None:
-    """What a call by name cannot pass or get back."""
-    return _first(schema.arguments, schema.returns, release, _FROM_KERNEL, _TO_KERNEL)
+def uncrossable_of_call(schema: FunctionSchema, release: MinorVersion) -> Uncrossable | None:
+    """Find what a call by name cannot pass or get back."""
+    return _first_uncrossable(schema.arguments, schema.returns, release, _FROM_KERNEL, _TO_KERNEL)
 
 
-def _first(
+def _first_uncrossable(
     arguments: Sequence[Argument], returns: Sequence[Argument], release: MinorVersion, there: str, back: str
 ) -> Uncrossable | None:
-    found = [
+    """Return the first value that never crosses; if all may cross at times, the first of these."""
+    candidates = [
         Uncrossable(place=place, type=argument.type, always=always, message=f"{prefix}{inner}")
         for values, prefix in ((arguments, there), (returns, back))
         for argument in values
@@ -60,11 +63,11 @@ def _first(
         if (crossing := _not_crossing(argument.type, release))
         for inner, always in [crossing]
     ]
-    return next((value for value in found if value.always), found[0] if found else None)
+    return next((value for value in candidates if value.always), candidates[0] if candidates else None)
 
 
 def _not_crossing(type_: Type, release: MinorVersion) -> tuple[Type, bool] | None:
-    """The part of a type that does not cross, and whether every value has that part."""
+    """Return the part of a type that does not cross, and whether every value has it; None if all of it crosses."""
     since = _crossing_since().get(type_.kind)
     if since is None or since > release:
         return type_, True
@@ -76,26 +79,29 @@ def _not_crossing(type_: Type, release: MinorVersion) -> tuple[Type, bool] | Non
 
 def is_known(release: MinorVersion) -> bool:
     """Whether a torch as new as this was seen: what does not cross in older ones may cross in it."""
-    return release <= TorchVersion(_lines()[0][-1]).minor_version
+    return release <= TorchVersion(_read_lines()[0][-1]).minor_version
 
 
 @functools.cache
 def _crossing_since() -> Mapping[TypeKind, MinorVersion]:
-    """The release since which a kind of type crosses; those that never do are absent."""
-    versions = {kind: tuple(map(int, since.split("."))) for kind, since in _lines()[1:] if since != "-"}
+    """Read the release since which a kind of type crosses; those that never do are absent."""
+    versions = {kind: tuple(map(int, since.split("."))) for kind, since in _read_lines()[1:] if since != "-"}
     return {TypeKind(kind): (major, minor) for kind, (major, minor) in versions.items()}
 
 
-def _lines() -> list[list[str]]:
+def _read_lines() -> list[list[str]]:
+    """Read the words of each line of the table."""
     text = resources.files("abiscan.dispatch").joinpath("data/stable_types.txt").read_text("utf-8")
     return [line.split() for line in text.splitlines()]
 
 
 def call_mismatch(built_for: FunctionSchema, now: FunctionSchema) -> str | None:
-    """What torch does wrong in a call by name that was compiled for one schema, if the operator has another one.
+    """Say what torch does wrong in a call by name that was compiled for one schema, if the operator has another one.
 
     Values have no types of their own: torch takes what it finds in the caller's array for what the schema says.
     """
+    # The caller's array has room for the arguments or the results, whichever are more: torch reads the first from it
+    # and writes the second to it.
     room = max(len(built_for.arguments), len(built_for.returns))
     if len(now.arguments) > room:
         return f"torch reads {plural(len(now.arguments), 'argument')} from an array of {room}"
@@ -108,7 +114,7 @@ def call_mismatch(built_for: FunctionSchema, now: FunctionSchema) -> str | None:
 
 
 def _as_passed(type_: Type) -> Type:
-    """The type without differences that a ``StableIValue`` does not show."""
+    """Return the type without differences that a ``StableIValue`` does not show."""
     if type_.kind is TypeKind.SYM_INT:
         return INT
     if not type_.contained:

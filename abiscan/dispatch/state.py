@@ -1,4 +1,4 @@
-"""What is registered in a dispatcher: operators with their kernels, libraries, fallbacks, classes.
+"""Describe what is registered in a dispatcher: operators with their kernels, libraries, fallbacks, classes.
 
 Dispatch keys are names here, as the release names them; None is "no key", which torch up to 1.7 calls the catch-all.
 """
@@ -11,7 +11,12 @@ from msgspec import Struct, field
 
 
 class StoredSignature(Struct, frozen=True, kw_only=True):
-    """The C++ type that the kernels of an operator must have: that of the first kernel with a type. It is mangled."""
+    """The C++ type that the kernels of an operator must have: that of the first kernel with a type.
+
+    :ivar mangled: the function type
+    :ivar dispatch_key: the key of that kernel
+    :ivar debug: where it was registered
+    """
 
     mangled: str
     dispatch_key: str | None
@@ -19,18 +24,26 @@ class StoredSignature(Struct, frozen=True, kw_only=True):
 
 
 class StoredKernel(Struct, frozen=True, kw_only=True):
-    """A kernel: where it was registered, and the schema of its C++ type (``(Tensor _0) -> Tensor _0``), if any."""
+    """A kernel.
+
+    :ivar debug: where it was registered
+    :ivar inferred: the schema of its C++ type (``(Tensor _0) -> Tensor _0``), if any
+    """
 
     debug: str
     inferred: str | None
 
 
 class OperatorEntry(Struct, frozen=True, kw_only=True):
-    """One operator. ``schema`` is None for one with kernels but no definition, ``debug`` says where it was defined.
+    """One operator.
 
-    ``alias_analysis`` is the kind in the definition, if any. ``kernels`` are by key, the newest first.
-    ``sym_signature`` is that of kernels with a SymInt, from 1.13 on. Both signatures are missing if
-    ``signatures_known`` is false, as in everything that torch reports about itself.
+    :ivar schema: None for one with kernels but no definition
+    :ivar debug: where it was defined
+    :ivar kernels: by key, the newest first
+    :ivar signature: the C++ type of its kernels
+    :ivar sym_signature: that of kernels with a SymInt, from 1.13 on
+    :ivar signatures_known: if false, both signatures are missing, as in everything that torch reports about itself
+    :ivar alias_analysis: the kind in the definition, if any
     """
 
     schema: str | None = None
@@ -43,12 +56,16 @@ class OperatorEntry(Struct, frozen=True, kw_only=True):
 
 
 class State(Struct, frozen=True, kw_only=True):
-    """What is registered: operators by name, without a trailing dot, and where libraries and fallbacks were registered.
+    """What is registered.
 
-    ``classes`` are the custom classes as ``ns.Name``, None if unknown; ``warned`` means that torch has already issued
-    its only warning about a replaced kernel; ``backend`` is the name that ``PrivateUse1`` was renamed to, if any.
-    ``entries`` are those of torch's other registries, by registry and key, with their priorities, as far as known;
-    ``assertions`` are the places of torch's internal assertions by message id, as far as known.
+    :ivar operators: by name, without a trailing dot
+    :ivar libraries: where the library of each namespace was registered
+    :ivar fallbacks: where the fallback of each key was registered
+    :ivar classes: the custom classes as ``ns.Name``, None if unknown
+    :ivar warned: whether torch has already issued its only warning about a replaced kernel
+    :ivar backend: the name that ``PrivateUse1`` was renamed to, if any
+    :ivar entries: the priorities of entries in torch's other registries, by registry and key, as far as known
+    :ivar assertions: the places of torch's internal assertions by message id, as far as known
     """
 
     operators: Mapping[str, OperatorEntry] = field(default_factory=dict)

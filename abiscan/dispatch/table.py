@@ -1,4 +1,4 @@
-"""The dispatch table: which kernel torch calls for an operator and a dispatch key.
+"""Compute the dispatch table: which kernel torch calls for an operator and a dispatch key.
 
 ``aten/src/ATen/core/dispatch/OperatorEntry.cpp`` computes it from the registrations (``computeDispatchTableEntry``),
 and so does this module, for every release. The last registration for a key wins; otherwise, order does not matter.
@@ -71,7 +71,11 @@ class EntrySource(enum.Enum):
 
 
 class TableEntry(NamedTuple):
-    """One entry. ``registration`` is None if calling it raises: it is missing or ambiguous."""
+    """One entry.
+
+    :ivar source: why it is there
+    :ivar registration: what is called; None if calling it raises, since it is missing or ambiguous
+    """
 
     source: EntrySource
     registration: Kernel | Fallback | None
@@ -86,7 +90,11 @@ _MISSING_ENTRY: Final = TableEntry(EntrySource.MISSING, None)
 
 
 class DispatchTable(Struct, frozen=True, dict=True):
-    """The dispatch table of a torch ``release`` with ``operators`` registered."""
+    """The dispatch table of a torch.
+
+    :ivar release: the release whose rules apply
+    :ivar operators: what is registered
+    """
 
     release: MinorVersion
     operators: Operators
@@ -101,19 +109,19 @@ class DispatchTable(Struct, frozen=True, dict=True):
         """The dispatch keys by number, including those for which this torch itself has no name."""
         if self.release < _SPLIT:
             return {**keys_of_minor(self.release).names, **self.operators.keys}
-        return {**_of_backends(self.operators.keys), **self.operators.keys}
+        return {**_keys_of_backends(self.operators.keys), **self.operators.keys}
 
     @cached_property
     def aliases(self) -> Mapping[str, frozenset[str]]:
         """The runtime keys that each alias key includes."""
         unnamed = [name for name in self.names.values() if name not in self._printable]
         return {
-            alias: members.union(name for name in unnamed if _relative(name) in members)
+            alias: members.union(name for name in unnamed if _first_of_functionality(name) in members)
             for alias, members in self.operators.aliases.items()
         }
 
-    def printed(self, key: str) -> str:
-        """A key as this torch prints it."""
+    def printed_key(self, key: str) -> str:
+        """Return a key as this torch prints it."""
         return key if key in self._printable else UNNAMED
 
     @cached_property
@@ -122,7 +130,7 @@ class DispatchTable(Struct, frozen=True, dict=True):
         kernels: dict[str, dict[str | None, Kernel]] = {}
         for kernel in self.operators.kernels:
             key = kernel.key
-            kernels.setdefault(kernel.operator, {})[key if key is None else self._name(key)] = kernel
+            kernels.setdefault(kernel.operator, {})[key if key is None else self._name_of(key)] = kernel
         return kernels
 
     @cached_property
@@ -131,18 +139,18 @@ class DispatchTable(Struct, frozen=True, dict=True):
         fallbacks: dict[str, Fallback] = {}
         for fallback in self.operators.fallbacks:
             if fallback.key is not None:
-                name = self._name(fallback.key)
+                name = self._name_of(fallback.key)
                 for key in self.aliases.get(name, (name,)):
                     fallbacks[key] = fallback
         return fallbacks
 
     def sources(self, operator: str) -> Mapping[str, EntrySource]:
-        """The sources of all entries of an operator, by key, in torch's order."""
+        """Return the sources of all entries of an operator, by key, in torch's order."""
         # They depend on nothing but the keys that have a kernel, which are the same for most operators.
         registered = self.kernels.get(operator, {})
         keys = frozenset(registered)
         if keys not in self._sources:
-            self._sources[keys] = {key: self._entry(registered, key).source for key in self.keys}
+            self._sources[keys] = {key: self._compute_entry(registered, key).source for key in self.keys}
         return self._sources[keys]
 
     @cached_property
@@ -150,13 +158,13 @@ class DispatchTable(Struct, frozen=True, dict=True):
         return {}
 
     def entry(self, operator: str, key: str) -> TableEntry:
-        """The entry that torch uses for an operator and a runtime key."""
-        return self._entry(self.kernels.get(operator, {}), key)
+        """Compute the entry that torch uses for an operator and a runtime key."""
+        return self._compute_entry(self.kernels.get(operator, {}), key)
 
     def with_more(
         self, operators: Iterable[Operator], kernels: Iterable[Kernel], fallbacks: Iterable[Fallback]
     ) -> DispatchTable:
-        """The table after further registrations."""
+        """Return the table after further registrations."""
         extended = replace(
             self.operators,
             operators={**{operator.name: operator for operator in operators}, **self.operators.operators},
@@ -166,13 +174,16 @@ class DispatchTable(Struct, frozen=True, dict=True):
         return DispatchTable(self.release, extended)
 
     def backends_of(self, autograd_key: str) -> frozenset[str]:
-        """The backends whose kernels an autograd key runs before (``getBackendKeySetFromAutograd``)."""
+        """Return the backends whose kernels an autograd key runs before (``getBackendKeySetFromAutograd``)."""
         return self._backends.get(autograd_key, frozenset())
 
-    def _entry(self, registered: Mapping[str | None, Kernel], key: str) -> TableEntry:
+    def _compute_entry(self, registered: Mapping[str | None, Kernel], key: str) -> TableEntry:
+        """Compute an entry (``computeDispatchTableEntryWithDebug``)."""
+        # In torch's order: a kernel for the key itself, kernels for alias keys, a fallback for the key, the catch-all
+        # (up to 1.7).
         if (direct := registered.get(key)) is not None:
             return TableEntry(EntrySource.KERNEL, direct)
-        if self.release >= _ALIASES and (alias_entry := self._of_alias(registered, key)) is not None:
+        if self.release >= _ALIASES and (alias_entry := self._entry_of_alias(registered, key)) is not None:
             return alias_entry
         if (fallback := self.fallbacks.get(key)) is not None:
             return TableEntry(EntrySource.FALLBACK, fallback)
@@ -180,12 +191,16 @@ class DispatchTable(Struct, frozen=True, dict=True):
             return TableEntry(EntrySource.CATCH_ALL, catch_all)
         return _MISSING_ENTRY
 
-    def _of_alias(self, registered: Mapping[str | None, Kernel], key: str) -> TableEntry | None:
+    def _entry_of_alias(self, registered: Mapping[str | None, Kernel], key: str) -> TableEntry | None:
+        """Find the alias kernel that serves a key; return None if there is none."""
+        # First the composite kernels that say nothing about autograd: they serve backends, and Undefined.
         for alias in (NON_FUNCTIONAL, self._explicit):
             if (kernel := registered.get(alias)) is not None and self._serves(alias, key):
                 return TableEntry(EntrySource.DEFAULT_BACKEND, kernel)
         if (kernel := registered.get(NESTED)) is not None and self._includes(NESTED, key):
             return TableEntry(EntrySource.NESTED, kernel)
+        # The implicit kernel serves an autograd key only if no kernel of its backend, and no explicit one, would be
+        # bypassed: then autograd has to come before that kernel.
         has_backend = self._explicit in registered or not self.backends_of(key).isdisjoint(registered)
         if (kernel := registered.get(self._implicit)) is not None and self._serves(self._implicit, key):
             if key == AUTOGRAD_OTHER and not self._autograd_other.isdisjoint(registered):
@@ -201,16 +216,17 @@ class DispatchTable(Struct, frozen=True, dict=True):
             return TableEntry(EntrySource.BATCHED, kernel)
         return None
 
-    def _name(self, key: str) -> str:
-        """The name of a key that was read as a number because torch itself has no name for it."""
+    def _name_of(self, key: str) -> str:
+        """Return the name of a key that was read as a number because torch itself has no name for it."""
         number = unnamed_number(key)
         return key if number is None else self.names.get(number, key)
 
     def _includes(self, alias: str, key: str) -> bool:
+        """Tell whether an alias stands for a key, among others."""
         return key in self.aliases.get(alias, ())
 
     def _serves(self, alias: str, key: str) -> bool:
-        """Whether a composite kernel serves a key: from 1.8 on, also ``Undefined``, which is in no set of keys."""
+        """Tell whether a composite kernel serves a key: from 1.8 on, also ``Undefined``, which is in no set of keys."""
         return self._includes(alias, key) or (key == UNDEFINED and self.release >= _NO_CATCH_ALL)
 
     @cached_property
@@ -251,30 +267,31 @@ class DispatchTable(Struct, frozen=True, dict=True):
             if key == "AutogradXPU" and self.release < _AUTOGRAD_XPU_WITH_BACKEND:
                 continue
             backend = key.removeprefix(AUTOGRAD)
+            # AutogradNestedTensor runs before the kernels for nested tensors of every backend.
             nested = (name for name in self._named if name.startswith("NestedTensor"))
             backends[key] = frozenset(nested if backend == "NestedTensor" else (backend,))
         return backends
 
 
 def no_key_of(operators: Operators) -> str | None:
-    """The key of a kernel that is registered without one: up to 1.7 None, the catch-all."""
+    """Return the key of a kernel that is registered without one: up to 1.7 None, the catch-all."""
     aliases = operators.aliases
     return _spelling(IMPLICIT, aliases) if _spelling(EXPLICIT, aliases) in aliases else None
 
 
 def runtime_keys(keys: Mapping[int, str], aliases: Mapping[str, frozenset[str]]) -> tuple[str, ...]:
-    """The keys that have entries in the dispatch table, in torch's order: ``Undefined`` first.
+    """Return the keys that have entries in the dispatch table, in torch's order: ``Undefined`` first.
 
     Up to 1.11, that is the order of their numbers. From 1.12 on, a key is a functionality with a backend, and the
     functionalities follow each other, each with all of its backends.
 
     :param keys: names by number
     """
-    return tuple(key for _, key in sorted(_ranked(keys, aliases)))
+    return tuple(key for _, key in sorted(_rank_keys(keys, aliases)))
 
 
-def _of_backends(keys: Mapping[int, str]) -> dict[int, str]:
-    """The keys of all backends in all functionalities: not all of them have a name in 1.12."""
+def _keys_of_backends(keys: Mapping[int, str]) -> dict[int, str]:
+    """Number the keys of all backends in all functionalities: not all of them have a name in 1.12."""
     numbers = {name: number for number, name in keys.items()}
     if _FIRST_BACKEND not in numbers:  # nothing is known of the keys of a damaged torch
         return {}
@@ -289,13 +306,16 @@ def _of_backends(keys: Mapping[int, str]) -> dict[int, str]:
     }
 
 
-def _relative(key: str) -> str:
-    """The key of the same functionality for the first backend: the same aliases include it."""
+def _first_of_functionality(key: str) -> str:
+    """Return the key of the same functionality for the first backend: the same aliases include it."""
     prefixes = [prefix for prefix in _PER_BACKEND.values() if prefix and key.startswith(prefix)]
     return max(prefixes, key=len) + _FIRST_BACKEND if prefixes else key
 
 
-def _ranked(keys: Mapping[int, str], aliases: Mapping[str, frozenset[str]]) -> Iterator[tuple[tuple[int, int], str]]:
+def _rank_keys(keys: Mapping[int, str], aliases: Mapping[str, frozenset[str]]) -> Iterator[tuple[tuple[int, int], str]]:
+    """Yield each key with its rank in torch's order."""
+    # A key of a functionality and a backend ranks by the functionality, then by its own number. The functionality
+    # itself has no entry.
     numbers = {name: number for number, name in keys.items()}
     blocks = {  # the number of a functionality's first backend -> the functionality's own
         numbers[prefix + _FIRST_BACKEND]: numbers[functionality]
@@ -312,5 +332,5 @@ def _ranked(keys: Mapping[int, str], aliases: Mapping[str, frozenset[str]]) -> I
 
 
 def _spelling(names: tuple[str, ...], keys: Iterable[str]) -> str:
-    """The one of the names that a release has; empty if it has none of them."""
+    """Return the name that a release has of several; empty if it has none of them."""
     return next((name for name in names if name in keys), "")

@@ -1,4 +1,4 @@
-"""Tags of operators: the meaning of an ``at::Tag`` number in an extension. Numbers change as names are added.
+"""Name tags of operators: the meaning of an ``at::Tag`` number in an extension. Numbers change as names are added.
 
 ``data/tags.txt`` is made by ``tools/release.py`` from the headers of the releases.
 """
@@ -29,27 +29,28 @@ class Tags(Struct, frozen=True, kw_only=True):
     names: tuple[str, ...]
 
     def name(self, number: int) -> str:
-        """The name of a tag; ``Unknown(<number>)`` for a number that this torch does not have."""
+        """Return the name of a tag; ``Unknown(<number>)`` for a number that this torch does not have."""
         return self.names[number] if 0 <= number < len(self.names) else f"Unknown({number})"
 
 
 def tags_of(version: Version) -> Tags:
-    """The tags of a release; none before 1.13."""
-    candidates = [tags for since, tags in _table() if since <= (version.major, version.minor)]
+    """Return the tags of a release; none before 1.13."""
+    candidates = [tags for since, tags in _read_table() if since <= (version.major, version.minor)]
     return candidates[-1] if candidates else Tags(names=())
 
 
 def tags_in(header: str) -> Tags | None:
-    """The tags in ``core/enum_tag.h``, the header of a torch that enumerates them; None if this is another header."""
-    found = _ENUMERATION.search(header)
-    if found is None:
+    """Read the tags from the header of a torch that enumerates them; return None if this is another header."""
+    enumeration = _ENUMERATION.search(header)
+    if enumeration is None:
         return None
-    words = (word.strip() for word in _COMMENT.sub("", found[1]).split(","))
+    words = (word.strip() for word in _COMMENT.sub("", enumeration[1]).split(","))
     return Tags(names=tuple(filter(None, words)))
 
 
 @functools.cache
-def _table() -> tuple[tuple[MinorVersion, Tags], ...]:
+def _read_table() -> tuple[tuple[MinorVersion, Tags], ...]:
+    """Read the tags of each release that changed them, oldest first."""
     text = resources.files("abiscan.dispatch").joinpath("data/tags.txt").read_text("utf-8")
     lines = (line.split() for line in text.splitlines())
     return tuple((TorchVersion(since).minor_version, Tags(names=tuple(names))) for since, *names in lines)

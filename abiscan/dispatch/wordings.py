@@ -1,4 +1,4 @@
-"""Whether a torch has the messages that releases like it print: their fixed parts are strings in its libraries.
+"""Check whether a torch has the messages that releases like it print: their fixed parts are strings in its libraries.
 
 A part that is in none of them may have been reworded: then a similar string is there that belongs to no known message.
 """
@@ -36,18 +36,19 @@ _COMPARED: Final = 8
 
 
 class Wordings(NamedTuple):
-    """How the messages of a torch differ from those of releases, by id.
+    """How the messages of a torch differ from those of releases.
 
-    ``reworded`` are the parts for which a similar text is there. The messages of ``absent`` cannot be put together: for
-    a part there is none, one text stands for two parts, or it has places for values within.
+    :ivar absent: the ids of messages that cannot be put together: for a part there is no similar text, one text stands
+        for two parts, or it has places for values within
+    :ivar reworded: the parts for which a similar text is there, by id
     """
 
     absent: frozenset[str] = frozenset()
     reworded: Mapping[str, tuple[Rewording, ...]] = {}
 
 
-def compare(libraries: Collection[ElfFile], release: MinorVersion) -> Wordings:
-    """How the messages of a torch differ from those of a release.
+def compare_messages(libraries: Collection[ElfFile], release: MinorVersion) -> Wordings:
+    """Compare the messages of a torch with those of a release.
 
     :param libraries: those of torch that have messages
     """
@@ -56,47 +57,60 @@ def compare(libraries: Collection[ElfFile], release: MinorVersion) -> Wordings:
         for template in TEMPLATES
         if template.holds_for(release) and template.id not in _OF_HEADERS
     }
-    every = "\0".join(literal for of_message in literals.values() for literal in of_message)
-    found = (match[1] for library in libraries for match in library.search_data(_TEXT))
-    texts = {text.decode() for text in found if b" " in text.strip()}
-    beginnings = {every[at : at + _BEGINNING] for at in range(len(every))}  # they rule most texts of a library out
+    # A string that is part of no known message may be a reworded one, and only then is it compared: that takes long,
+    # and libraries have very many strings.
+    all_literals = "\0".join(literal for of_message in literals.values() for literal in of_message)
+    matches = (match[1] for library in libraries for match in library.search_data(_TEXT))
+    texts = {text.decode() for text in matches if b" " in text.strip()}
+    beginnings = {
+        all_literals[at : at + _BEGINNING] for at in range(len(all_literals))
+    }  # they rule most texts of a library out
     mentioned = (text for text in texts if text[:_BEGINNING] in beginnings)
-    known = sorted((text for text in mentioned if text in every), key=lambda text: -len(text))
+    unchanged = sorted((text for text in mentioned if text in all_literals), key=lambda text: -len(text))
     lost = {
         id_: parts
         for id_, of_message in literals.items()
-        if (parts := [part for literal in of_message for part in _lost(literal, known, libraries)])
+        if (parts := [part for literal in of_message for part in _missing_parts(literal, unchanged, libraries)])
     }
-    others = texts.difference(known) if lost else frozenset()
+    unexplained = texts.difference(unchanged) if lost else frozenset()
     reworded: dict[str, tuple[Rewording, ...]] = {}
     absent = set()
     for id_, parts in lost.items():
-        similar = [(part, _most_similar(part, others)) for part in parts]
+        similar = [(part, _most_similar(part, unexplained)) for part in parts]
         reworded[id_] = tuple(Rewording(was, now) for was, now in similar if now is not None)
+        # A message can be put together only if there is a text for each part that is lost, and not the same for two.
         different = {now for _, now in similar if now is not None and "{" not in now}
         if len(different) < len(parts):
             absent.add(id_)
     return Wordings(frozenset(absent), {id_: changes for id_, changes in reworded.items() if changes})
 
 
-def _lost(literal: str, known: Sequence[str], libraries: Collection[ElfFile]) -> Iterator[str]:
-    """The parts of a fixed text that no library has: the source puts it together from several strings."""
-    for text in known:
+def _missing_parts(literal: str, unchanged: Sequence[str], libraries: Collection[ElfFile]) -> Iterator[str]:
+    """Yield the parts of a fixed text that no library has: the source puts it together from several strings."""
+    # Longest first: what is left is cut at texts that the library has, and is itself a part of the message.
+    for text in unchanged:
         literal = literal.replace(text, "\0")
     for part in _LINE.findall(literal):
         bare = part.strip(_AROUND)
-        if len(bare) >= _SHORTEST and not _has(libraries, bare.encode()):
+        if len(bare) >= _SHORTEST and not _has_text(libraries, bare.encode()):
             yield part
 
 
-def _has(libraries: Collection[ElfFile], text: bytes) -> bool:
+def _has_text(libraries: Collection[ElfFile], text: bytes) -> bool:
+    """Tell whether a library has a text."""
     return any(next(library.find_in_data(text), None) is not None for library in libraries)
 
 
 def _most_similar(part: str, texts: Collection[str]) -> str | None:
-    words = _words(part)
-    shared = ((len(words & other) / (len(words | other) or 1), text) for text in texts for other in [_words(text)])
-    candidates = sorted((found for found in shared if found[0] >= _WORDS_SHARED), reverse=True)[:_COMPARED]
+    """Find the text that is most likely the part, reworded; return None if none is similar enough."""
+    words = _words_of(part)
+    # SequenceMatcher is slow, so only the texts with the most words in common are compared (Jaccard index).
+    shared = (
+        (len(words & text_words) / (len(words | text_words) or 1), text)
+        for text in texts
+        for text_words in [_words_of(text)]
+    )
+    candidates = sorted((candidate for candidate in shared if candidate[0] >= _WORDS_SHARED), reverse=True)[:_COMPARED]
     ratios = ((difflib.SequenceMatcher(None, part, text, autojunk=False).ratio(), text) for _, text in candidates)
     best, text = max(ratios, default=(0.0, ""))
     kind = "long" if len(part) > _SHORT else "short"
@@ -104,12 +118,13 @@ def _most_similar(part: str, texts: Collection[str]) -> str | None:
     return text if best >= enough else None
 
 
-def _words(text: str) -> frozenset[str]:
+def _words_of(text: str) -> frozenset[str]:
+    """Return the words of a text, in lower case."""
     return frozenset(_WORD.findall(text.lower()))
 
 
-def in_words_of(message: Message, reworded: Mapping[str, Sequence[Rewording]], absent: Collection[str]) -> Message:
-    """A message as a torch words it, as far as that is known."""
+def reword(message: Message, reworded: Mapping[str, Sequence[Rewording]], absent: Collection[str]) -> Message:
+    """Put a message into the words of a torch, as far as they are known."""
     if message.id in absent or message.id not in reworded:
         return message
     text = message.text

@@ -36,6 +36,7 @@ _WRITER: Final = 512  # of one that keeps the answer of another
 _STRUCTURE: Final = 64  # bytes that an answer may have: code is handed its address, and reads from its middle
 _MOST_FUNCTIONS: Final = 1 << 16
 _MOST_CODE: Final = 1 << 26
+_MOST_STEPS: Final = 1 << 19  # functions that are passed, for all operators of a file
 _DEPTH: Final = 3  # of functions that pass an answer on
 _GUARD: Final = "__cxa_guard_acquire"
 # cpuinfo, compilers' own, torch's, oneDNN's, OpenBLAS's: imports whose names say that they tell what the processor has.
@@ -185,6 +186,8 @@ class Reach:
 
     def __init__(self, files: Sequence[ElfFile], machine: Machine) -> None:
         self._objects = [_Object(file, machine) for file in files]
+        self._steps = _MOST_STEPS
+        self._after: dict[Place, tuple[Place, ...]] = {}
         self._names = [posixpath.basename(file.subject) for file in files]
         self._defined: dict[str, Place | None] = {}
         self._questions: dict[Place, int | None] = {}
@@ -198,7 +201,7 @@ class Reach:
         waiting, after = deque[Place]((0, root) for root in roots), deque[Place]()
         left, is_whole = _MOST_CODE, True
         first = next(iter(waiting), (0, 0))[1]
-        while waiting and left > 0:
+        while waiting and left > 0 and len(seen) < self._steps:
             place = waiting.popleft()
             if place in seen:
                 continue
@@ -216,7 +219,7 @@ class Reach:
             if question is not None:
                 called = (self._callee(place[0], target) for at, target in code.calls if at < question)
                 waiting.extend(filter(None, called))
-        while after and left > 0:
+        while after and left > 0 and len(seen) + len(guarded) < self._steps:
             place = after.popleft()
             if place in seen or place in guarded:
                 continue
@@ -225,10 +228,11 @@ class Reach:
             left -= code.size
             behind.update(feature for feature, _ in code.features)
             after.extend(self._next(place))
+        self._steps -= len(seen) + len(guarded)
         return CpuReach(
             uses=tuple(unasked[feature] for feature in sorted(unasked)),
             behind=tuple(sorted(behind - unasked.keys())),
-            is_whole=is_whole and left > 0,
+            is_whole=is_whole and not waiting and not after,
         )
 
     def everything(self) -> frozenset[str] | None:
@@ -259,11 +263,13 @@ class Reach:
         number, start = place
         return self._objects[number].code(start)
 
-    def _next(self, place: Place) -> Iterable[Place]:
-        number, start = place
-        functions, imports = self._objects[number].calls.led_to(start)
-        yield from ((number, target) for target in sorted(functions))
-        yield from filter(None, map(self._definition, sorted(imports)))
+    def _next(self, place: Place) -> tuple[Place, ...]:
+        if place not in self._after:
+            number, start = place
+            functions, imports = self._objects[number].calls.led_to(start)
+            own = ((number, target) for target in sorted(functions))
+            self._after[place] = (*own, *filter(None, map(self._definition, sorted(imports))))
+        return self._after[place]
 
     def _definition(self, name: str) -> Place | None:
         if name not in self._defined:
@@ -377,7 +383,7 @@ def _swept_in_python(code: bytes, address: int) -> _Swept:
         if instruction.mnemonic == "cpuid":
             questions.append(at)
         for operand in instruction.operands:
-            if operand.type == x86.X86_OP_IMM and instruction.bytes[0] in (0xE8, 0xE9):
+            if operand.type == x86.X86_OP_IMM and instruction.opcode[0] in (0xE8, 0xE9):
                 calls.append((at, operand.imm))
             if operand.type == x86.X86_OP_MEM and operand.mem.base == x86.X86_REG_RIP:
                 data.append((at, address + end + operand.mem.disp))

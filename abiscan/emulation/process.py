@@ -225,6 +225,7 @@ class EmulatedProcess:
         if image is not None and image.unknown_words:
             taint = self.machine.taint
             for at, name in image.unknown_words:
+                taint.mark(at, _WORD_SIZE, 0)  # which may have been said of a page that was not there yet
                 taint.mark(at, _WORD_SIZE, taint.answer(ADDRESS_OF + name, at))
             image.unknown_words.clear()
         return True

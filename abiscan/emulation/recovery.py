@@ -614,9 +614,17 @@ class Recovery:
         )
 
     def with_lost(self, gap: EmulationGap, started: int) -> EmulationGap:
-        """A gap with what was lost; a static initialiser may end the process where it registers what was not seen."""
-        lost = self.lost(gap, started)
-        return replace(gap, lost=lost, ends=gap.ends or bool(lost and started in self.in_load))
+        """A gap with what was lost; behind it, a static initialiser that registers may end the process."""
+        ends = gap.ends or (started in self.in_load and self.registers(started))
+        return replace(gap, lost=self.lost(gap, started), ends=ends)
+
+    def registers(self, started: int) -> bool:
+        """Whether a function leads to calls that register, whether or not they were executed."""
+        registering = [site for site in self.sites if api.registered_by(site.target)]
+        if not registering:
+            return False
+        reached = self.functions_reached(started)
+        return any(self.function_of(site) in reached for site in registering)
 
     def lost(self, gap: EmulationGap, started: int) -> tuple[tuple[str, int], ...]:
         """The calls that register in the functions which the one that stopped leads to, and that nothing executed.

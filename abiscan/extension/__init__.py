@@ -1,1 +1,1 @@
-"""One extension, examined: what it was built for, what it registers, and how a given torch reacts."""
+"""Examine one extension: what it was built for, what it registers, and how a given torch reacts."""

@@ -1,4 +1,4 @@
-"""Which backend an extension provides, inferred from what it registers."""
+"""Infer which backend an extension provides from what it registers."""
 
 from __future__ import annotations
 
@@ -23,20 +23,21 @@ _MAKERS: Final = frozenset({"aten::empty.memory_format", "aten::empty_strided"})
 def meant_backend(
     registered: Sequence[Registrations], built_for: Sequence[TorchVersion]
 ) -> tuple[str, DispatchKeys] | None:
-    """The backend that most kernels are for, and the keys of the torch that the extension was built for.
+    """Infer the backend that most kernels are for, and the keys of the torch that the extension was built for.
 
     :param built_for: the releases that the extension may have been built for, oldest first
     """
+    # Without a clue, the numbers are read as the newest release reads them.
     versions = built_for or embedded.versions()[-1:]
     readings = {keys.minor: keys for keys in map(keys_of, versions)}
-    devices = {device_key(key) for key in registry(registered, "device-guard") if isinstance(key, int)}
+    devices = {device_key(key) for key in keys_in_registry(registered, "device-guard") if isinstance(key, int)}
     keys = (kernel.dispatch_key for registrations in registered for kernel in registrations.kernels)
     return backend_of(keys, readings.values(), [device for device in devices if device is not None])
 
 
-def registry(registered: Iterable[Registrations], what: str) -> set[int | str | None]:
-    """The keys of the entries that extensions add to one of torch's other registries."""
-    return {entry.key for registrations in registered for entry in registrations.registries if entry.what == what}
+def keys_in_registry(registered: Iterable[Registrations], name: str) -> set[int | str | None]:
+    """Collect the keys of the entries that extensions add to one of torch's other registries."""
+    return {entry.key for registrations in registered for entry in registrations.registries if entry.what == name}
 
 
 def brought_backend(
@@ -46,7 +47,7 @@ def brought_backend(
     machine: Machine,
     operators_of: Callable[[Collection[str] | None], Operators],
 ) -> Backend | None:
-    """The backend that an extension provides for a torch; None if this torch already has kernels for it.
+    """Find the backend that an extension provides for a torch; return None if this torch already has kernels for it.
 
     :param version: the version of the torch
     :param operators_of: returns the torch's operators with the given names, or all operators for None
@@ -55,11 +56,14 @@ def brought_backend(
     if backend is None or backend[0] in _OF_EVERY_TORCH:
         return None
     built_key, built_keys = backend
+    # Whoever has kernels that create tensors has the backend; without them, no other kernel is ever called.
     makers = operators_of(_MAKERS)  # looking up a few operators is faster than looking up all
+    # The key of the same backend may have another number, and another name, in this torch.
     key = key_in(makers.keys.values(), built_key)
     if key is None or _is_own(makers, key):
         return None
     operators = operators_of(None)
+    # The table before is that of the release whose keys were read, to tell what the new torch has changed.
     before = [release for release in built_for if keys_of(release).minor == built_keys.minor]
     old = embedded_operators.operators(str(before[-1]), machine) if before and version not in before else None
     return Backend(
@@ -73,10 +77,10 @@ def brought_backend(
 
 
 def _is_own(operators: Operators, key: str) -> bool:
-    """Whether a torch can create a tensor on a backend without an extension."""
+    """Tell whether a torch can create a tensor on a backend without an extension."""
     return any(kernel.key == key and kernel.operator in _MAKERS for kernel in operators.kernels)
 
 
 def newest_core(machine: Machine) -> frozenset[str]:
-    """The core operators of the newest release: old releases tag none."""
+    """Return the core operators of the newest release: old releases tag none."""
     return core_operators(embedded_operators.operators(str(embedded.versions(machine)[-1]), machine))

@@ -1,4 +1,4 @@
-"""Which torch an extension was built for, inferred from traces of the build.
+"""Infer which torch an extension was built for from traces of the build.
 
 There are several kinds of clues, each consistent with some releases: the symbols that it imports (it cannot have been
 linked with a release that lacks them), the line numbers of assertions that it inlined from torch's headers, the
@@ -48,7 +48,12 @@ class Kind(enum.Enum):
 
 
 class Clue(Struct, frozen=True, kw_only=True):
-    """One clue: what was ``seen``, and the releases that are consistent with it, oldest first."""
+    """One clue.
+
+    :ivar kind: what it is taken from
+    :ivar seen: what was seen, in words
+    :ivar releases: the releases that are consistent with it, oldest first
+    """
 
     kind: Kind
     seen: str
@@ -56,21 +61,27 @@ class Clue(Struct, frozen=True, kw_only=True):
 
 
 class BuiltFor(Struct, frozen=True, kw_only=True):
-    """The releases that an extension may have been built for, oldest first, and why; empty if unknown."""
+    """The releases that an extension may have been built for, and why.
+
+    :ivar releases: oldest first; empty if unknown
+    :ivar clues: those that narrowed them down
+    """
 
     releases: tuple[TorchVersion, ...]
     clues: tuple[Clue, ...]
 
 
-def built_for(target: Target) -> dict[str, BuiltFor]:
-    """The torch that each extension of a target was built for, by path, as far as can be inferred without emulation."""
+def infer_built_for(target: Target) -> dict[str, BuiltFor]:
+    """Infer the torch that each extension of a target was built for, by path, as far as it shows without emulation."""
     nothing = BuiltFor(releases=(), clues=())
+    # In two steps: first each extension by itself, then with what the others of the package have shown. So no extension
+    # is narrowed by a guess that came from itself.
     alone = {
-        extension.path: _follow(nothing, extension.facts.machine, _own_clues(extension))
+        extension.path: _follow_clues(nothing, extension.facts.machine, _own_clues(extension))
         for extension in target.extensions
     }
     return {
-        extension.path: _follow(
+        extension.path: _follow_clues(
             alone[extension.path],
             extension.facts.machine,
             (*_sibling_clues(target, extension, alone), *_metadata_clues(target.metadata, extension.facts.machine)),
@@ -79,25 +90,28 @@ def built_for(target: Target) -> dict[str, BuiltFor]:
     }
 
 
-def with_keys(known: BuiltFor, used_keys: Sequence[int], machine: Machine) -> BuiltFor:
-    """What an extension was built for, narrowed by the numbers of the dispatch keys that it registers for.
+def with_keys(origin: BuiltFor, used_keys: Sequence[int], machine: Machine) -> BuiltFor:
+    """Narrow what an extension was built for by the numbers of the dispatch keys that it registers for.
 
     A release in which one of these numbers is not a dispatch key is ruled out.
     """
     if not used_keys:
-        return known
+        return origin
+    # A number that is no key in a release would have been a compile error there.
     fitting = tuple(
         version for version in embedded.versions(machine) if all(map(keys_of(version).can_register, used_keys))
     )
     noun = "key" if len(used_keys) == 1 else "keys"
     seen = f"registers for dispatch {noun} {', '.join(map(str, used_keys))}"
-    return _follow(known, machine, [Clue(kind=Kind.DISPATCH_KEYS, seen=seen, releases=fitting)])
+    return _follow_clues(origin, machine, [Clue(kind=Kind.DISPATCH_KEYS, seen=seen, releases=fitting)])
 
 
-def _follow(origin: BuiltFor, machine: Machine, clues: Iterable[Clue]) -> BuiltFor:
-    """What is known, narrowed by each clue that adds information and does not contradict a stronger one."""
+def _follow_clues(origin: BuiltFor, machine: Machine, clues: Iterable[Clue]) -> BuiltFor:
+    """Narrow the releases by each clue that adds information and does not contradict a stronger one."""
     releases, followed = origin.releases, list(origin.clues)
     all_releases = embedded.versions(machine)
+    # Invariant: ``releases`` is consistent with every clue in ``followed``; empty means that there was none yet. The
+    # clues come strongest first.
     for clue in clues:
         open_before = releases or all_releases
         remaining = tuple(version for version in open_before if version in clue.releases)
@@ -116,54 +130,60 @@ _ALWAYS_SHOWN: Final = frozenset({Kind.HEADERS, Kind.IMPORTS, Kind.DISPATCH_KEYS
 
 
 def _own_clues(extension: Extension) -> Iterator[Clue]:
+    """Yield the clues in the extension's own bytes."""
     machine = extension.facts.machine
     lines = dict(filter(None, map(releases_asserting, sorted(extension.assertions))))
-    if agreeing := _agreeing(lines, machine):
+    if agreeing := _best_releases(lines, machine):
         assertions = plural(len(lines), "assertion")
         yield Clue(
             kind=Kind.HEADERS,
-            seen=f"inlines {assertions} from torch's headers, such as {_rarest(lines, agreeing)}",
+            seen=f"inlines {assertions} from torch's headers, such as {_rarest_trace(lines, agreeing)}",
             releases=agreeing,
         )
-    imports = _imports([extension])
-    if agreeing := _agreeing(imports, machine):
-        yield Clue(kind=Kind.IMPORTS, seen=_bounds(imports, agreeing, machine), releases=agreeing)
+    imports = _releases_by_import([extension])
+    if agreeing := _best_releases(imports, machine):
+        yield Clue(kind=Kind.IMPORTS, seen=_describe_bounds(imports, agreeing, machine), releases=agreeing)
 
 
 def releases_exporting_imports(extensions: Sequence[Extension]) -> tuple[TorchVersion, ...]:
-    """The releases that export the torch symbols that some extensions, all for one machine, import, oldest first."""
-    return _agreeing(_imports(extensions), extensions[0].facts.machine)
+    """Return the releases that export all torch symbols that some extensions for one machine import, oldest first."""
+    return _best_releases(_releases_by_import(extensions), extensions[0].facts.machine)
 
 
-def _imports(extensions: Sequence[Extension]) -> dict[str, frozenset[TorchVersion]]:
-    """The torch symbols that extensions import, and the releases that export them."""
+def _releases_by_import(extensions: Sequence[Extension]) -> dict[str, frozenset[TorchVersion]]:
+    """Map the torch symbols that extensions import to the releases that export them."""
     names = {name for extension in extensions for name in extension.facts.imports if is_torch_symbol(name)}
     return {name: embedded.releases_exporting(name, extensions[0].facts.machine) for name in sorted(names)}
 
 
-def _agreeing(traces: Mapping[str, frozenset[TorchVersion]], machine: Machine) -> tuple[TorchVersion, ...]:
-    """The releases that have the most traces, oldest first; empty if every release lacks too many.
+def _best_releases(traces: Mapping[str, frozenset[TorchVersion]], machine: Machine) -> tuple[TorchVersion, ...]:
+    """Return the releases that have the most traces, oldest first; empty if every release lacks too many.
 
     Traces that no release has do not count.
     """
+    # What no release has is the package's own, or from a torch that is not embedded.
     counted = [releases for releases in traces.values() if releases]
     lacking = {version: sum(version not in releases for releases in counted) for version in embedded.versions(machine)}
+    # A few traces may be missing everywhere: a package may define names of torch itself.
     fewest = min(lacking.values(), default=0)
     if not counted or fewest > len(counted) // _TOLERANCE:
         return ()
     return tuple(version for version, number in lacking.items() if number == fewest)
 
 
-def _rarest(traces: Mapping[str, frozenset[TorchVersion]], among: Sequence[TorchVersion]) -> str:
-    """The trace that the fewest releases have, of those that one of ``among`` has."""
+def _rarest_trace(traces: Mapping[str, frozenset[TorchVersion]], among: Sequence[TorchVersion]) -> str:
+    """Return the trace that the fewest releases have, of those that one of ``among`` has."""
     fitting = [name for name, releases in traces.items() if not releases.isdisjoint(among)]
     return min(fitting, key=lambda name: (len(traces[name]), name))
 
 
-def _bounds(imports: Mapping[str, frozenset[TorchVersion]], agreeing: Sequence[TorchVersion], machine: Machine) -> str:
-    """The imported name that is the newest, and the one removed first: they bound the releases in ``agreeing``."""
+def _describe_bounds(
+    imports: Mapping[str, frozenset[TorchVersion]], agreeing: Sequence[TorchVersion], machine: Machine
+) -> str:
+    """Name the newest import, and the one that was removed first: they bound the releases in ``agreeing``."""
     all_releases = embedded.versions(machine)
     exported = {name: releases for name, releases in imports.items() if not releases.isdisjoint(agreeing)}
+    # The two names that a reader can check: one that older releases lack, and one that newer releases have lost.
     oldest, newest = agreeing[0], agreeing[-1]
     # Names that a package defines itself may be missing in these releases.
     first_of, last_of = functools.cache(min), functools.cache(max)  # many names share the same few sets of releases
@@ -181,7 +201,7 @@ def _sibling_clues(target: Target, extension: Extension, origins: Mapping[str, B
     """Clues from the other extensions of the same package."""
     for sibling in target.extensions:
         releases = origins[sibling.path].releases
-        same = sibling.facts.machine is extension.facts.machine and _package(target, sibling) == _package(
+        same = sibling.facts.machine is extension.facts.machine and _package_name(target, sibling) == _package_name(
             target, extension
         )
         if releases and same and sibling is not extension:
@@ -189,7 +209,7 @@ def _sibling_clues(target: Target, extension: Extension, origins: Mapping[str, B
             yield Clue(kind=Kind.SIBLINGS, seen=f"comes with {name}, built for {span(releases)}", releases=releases)
 
 
-def _package(target: Target, extension: Extension) -> str:
+def _package_name(target: Target, extension: Extension) -> str:
     """The unit that was built together: a whole wheel; in a folder, each subfolder."""
     return "" if target.metadata else extension.path.partition("/")[0]
 

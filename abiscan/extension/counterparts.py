@@ -1,4 +1,4 @@
-"""What replaces each C++ symbol of torch if an extension moves to the stable ABI.
+"""Find what replaces a symbol of torch's C++ interface in the stable ABI.
 
 Operators are mapped exactly: by the wrappers in torch's headers, and by whether the types of their schema cross. All
 other symbols are sorted by their names, with the table in ``torches/data/counterparts.txt``.
@@ -17,7 +17,7 @@ from msgspec import Struct
 from abiscan.binary.elf import Machine
 from abiscan.binary.mangling import demangle
 from abiscan.dispatch.schema import FunctionSchema, SchemaError
-from abiscan.dispatch.stable import of_call
+from abiscan.dispatch.stable import uncrossable_of_call
 from abiscan.emulation.aten import operators_behind
 from abiscan.inputs.version import TorchVersion
 from abiscan.torches import embedded, embedded_operators, shims
@@ -55,9 +55,14 @@ class Means(enum.Enum):
 
 
 class Counterpart(Struct, frozen=True, kw_only=True):
-    """What replaces a symbol: its ``group``, how, by what, and since which torch; None for what is unknown.
+    """What replaces a symbol.
 
-    ``headers`` is the release whose headers have it, where it runs on older ones as well.
+    :ivar symbol: the mangled name
+    :ivar group: the kind of function that it is
+    :ivar means: how it is replaced, None if unknown
+    :ivar what: what replaces it, None if nothing or unknown
+    :ivar since: the release that has that first, None if unknown
+    :ivar headers: the first release whose headers have it, where it runs on older ones as well
     """
 
     symbol: str
@@ -81,24 +86,29 @@ class _Pattern(Struct, frozen=True, kw_only=True):
     since: TorchVersion | None
 
 
-def counterpart(symbol: str, machine: Machine) -> Counterpart:
-    """What replaces a mangled name of torch."""
+def find_counterpart(symbol: str, machine: Machine) -> Counterpart:
+    """Find what replaces a mangled name of torch."""
     operators = operators_behind(symbol)
     if operators:
-        return _of_operator(symbol, operators[0], machine)
+        return _counterpart_of_operator(symbol, operators[0], machine)
     name = demangle(symbol)
     parameters = _parameters_at(name)
-    for pattern in _patterns():
-        found = pattern.names.search(name)
-        if found and found.start() < parameters:  # what only its parameters are is no kind of function
+    # The first pattern that matches decides, so the order of the file matters.
+    for pattern in _read_patterns():
+        match = pattern.names.search(name)
+        if match and match.start() < parameters:  # what only its parameters are is no kind of function
             return Counterpart(
                 symbol=symbol, group=pattern.group, means=pattern.means, what=pattern.what, since=pattern.since
             )
     return Counterpart(symbol=symbol, group=UNSORTED, means=None, what=None, since=None)
 
 
-def _of_operator(symbol: str, operator: str, machine: Machine) -> Counterpart:
-    def found(means: Means, what: str | None, since: TorchVersion | None, group: str = _OPERATORS) -> Counterpart:
+def _counterpart_of_operator(symbol: str, operator: str, machine: Machine) -> Counterpart:
+    """Find what replaces an operator: a wrapper, a C function, or a call by name, in this order."""
+
+    def make_counterpart(
+        means: Means, what: str | None, since: TorchVersion | None, group: str = _OPERATORS
+    ) -> Counterpart:
         return Counterpart(symbol=symbol, group=group, means=means, what=what, since=since)
 
     if wrapper := shims.wrapper(operator):
@@ -112,35 +122,39 @@ def _of_operator(symbol: str, operator: str, machine: Machine) -> Counterpart:
         )
     flat = operator.removeprefix("aten::").replace(".", "_")
     if since := shims.exported_since(f"{_SHIM_OF_EVERY_BACKEND}{flat}", machine):
-        return found(Means.SHIM, f"{_SHIM_OF_EVERY_BACKEND}{flat}", since)
+        return make_counterpart(Means.SHIM, f"{_SHIM_OF_EVERY_BACKEND}{flat}", since)
+    # The schema of the newest release: a port is written for it.
     newest = embedded.versions(machine)[-1]
     registered = embedded_operators.operators(str(newest), machine, [operator]).operators.get(operator)
     if registered is None or registered.schema is None:
-        return found(Means.NOTHING, None, None, f"operators that torch {newest} does not have")
+        return make_counterpart(Means.NOTHING, None, None, f"operators that torch {newest} does not have")
     try:
         schema = FunctionSchema.parse(registered.schema, release=newest.minor_version)
     except SchemaError:
-        return found(Means.NOTHING, None, None, UNSORTED)
-    crossing = of_call(schema, newest.minor_version)
+        return make_counterpart(Means.NOTHING, None, None, UNSORTED)
+    # A call by name can pass whatever crosses the ABI; what does not, only a C function of a backend can take.
+    crossing = uncrossable_of_call(schema, newest.minor_version)
     if crossing is None or not crossing.always:
         since = next(
             (
                 version
                 for version in embedded.versions(machine)
-                if version >= _CALLS_BY_NAME and not _fails(schema, version)
+                if version >= _CALLS_BY_NAME and not _always_fails(schema, version)
             ),
             newest,
         )
-        return found(Means.OPERATOR, f"{operator} through torch_call_dispatcher", since)
+        return make_counterpart(Means.OPERATOR, f"{operator} through torch_call_dispatcher", since)
     if since := shims.exported_since(f"{_SHIM_OF_CPU}{flat}", machine):
-        return found(Means.SHIM, f"{_SHIM_OF_CPU}{flat} and its like for other backends", since)
-    return found(Means.NOTHING, None, None, f"operators with a {crossing.type} that does not cross")
+        return make_counterpart(Means.SHIM, f"{_SHIM_OF_CPU}{flat} and its like for other backends", since)
+    return make_counterpart(Means.NOTHING, None, None, f"operators with a {crossing.type} that does not cross")
 
 
 def _parameters_at(name: str) -> int:
-    """Where the parameters of a demangled name begin, outside of template arguments."""
+    """Find where the parameters of a demangled name begin, outside of template arguments."""
     operator = re.search(r"\boperator(\(\)|[^\w(]+)", name)
     depth = 0
+    # Invariant: ``depth`` is the number of open template brackets; those of operator<, operator>> and the like are
+    # skipped.
     for position in range(operator.end() if operator else 0, len(name)):
         character = name[position]
         if character == "(" and not depth and not name.startswith("(anonymous", position):
@@ -149,13 +163,15 @@ def _parameters_at(name: str) -> int:
     return len(name)
 
 
-def _fails(schema: FunctionSchema, version: TorchVersion) -> bool:
-    crossing = of_call(schema, version.minor_version)
+def _always_fails(schema: FunctionSchema, version: TorchVersion) -> bool:
+    """Tell whether every call of an operator by name fails in a release."""
+    crossing = uncrossable_of_call(schema, version.minor_version)
     return crossing is not None and crossing.always
 
 
 @functools.cache
-def _patterns() -> tuple[_Pattern, ...]:
+def _read_patterns() -> tuple[_Pattern, ...]:
+    """Read the patterns of names, in the order in which they are tried."""
     text = resources.files("abiscan.torches").joinpath("data/counterparts.txt").read_text("utf-8")
     lines = (line.split("\t") for line in text.splitlines() if not line.startswith("#"))
     return tuple(

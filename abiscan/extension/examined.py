@@ -1,4 +1,4 @@
-"""A target and its extensions, with everything that is determined once for all torches they are checked on."""
+"""Hold a target and its extensions, with everything that is determined once for all torches they are checked on."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from abiscan.binary.elf import SharedObject
 from abiscan.binary.registration_api import registers
-from abiscan.extension.built_for import BuiltFor, built_for
+from abiscan.extension.built_for import BuiltFor, infer_built_for
 from abiscan.inputs import branches, isolation
 from abiscan.inputs.files import ElfSource
 from abiscan.inputs.session import Session
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from abiscan.emulation.model import NotRun, Registrations
     from abiscan.extension.gpu import ExtensionGpu
     from abiscan.extension.inventory import Inventory
-    from abiscan.linkage.layout_drift import Shared
+    from abiscan.linkage.layout_drift import SharedClasses
 
 _WORTH_SPLITTING: Final = 16 << 20
 """The size of extensions, in bytes, from which on their initialisers take longer than starting processes."""
 
 
 def examine(source: Source, session: Session) -> ExaminedTarget:
-    """A target that is not installed next to a particular torch.
+    """Read a target that is not installed next to a particular torch.
 
     :raises InputError: it cannot be read, or contains nothing that uses torch
     """
@@ -41,7 +41,7 @@ def examine(source: Source, session: Session) -> ExaminedTarget:
 
 
 class ExaminedTarget:
-    """A target.
+    """Hold a target, and what is known of its extensions.
 
     :param target: as it was read next to one torch
     :param twin: the same target next to another torch: what is already known about it is reused
@@ -63,7 +63,7 @@ class ExaminedTarget:
     @functools.cached_property
     def origins(self) -> dict[str, BuiltFor]:
         """What each extension was built for, by path, as far as can be inferred without emulating it."""
-        return built_for(self.target)
+        return infer_built_for(self.target)
 
     def recover(self, jobs: int) -> None:
         """Recover what the extensions register with several processes, if there are enough of them.
@@ -71,51 +71,56 @@ class ExaminedTarget:
         Whoever needs it finds it without this, one extension after the other.
         """
         unknown = [extension for extension in self.extensions if extension.needs_recovery]
-        if jobs < 2 or len(unknown) < 2 or sum(one.extension.source.size for one in unknown) < _WORTH_SPLITTING:
+        if (
+            jobs < 2
+            or len(unknown) < 2
+            or sum(extension_left.extension.source.size for extension_left in unknown) < _WORTH_SPLITTING
+        ):
             return
         from abiscan.emulation import prepare
-        from abiscan.extension.inventory import registrations
+        from abiscan.extension.inventory import recover_registrations
 
         origins = self.origins
+        # Before the processes are started, so that they share what is imported and read.
         for machine in {extension.facts.machine for extension in unknown}:
             prepare(machine)
 
-        def recovered(extension: ExaminedExtension) -> Registrations:
+        def recover_one(extension: ExaminedExtension) -> Registrations:
             built_for = origins[extension.path].releases
-            return registrations(extension.extension.source, extension.facts, built_for, self.folder)
+            return recover_registrations(extension.extension.source, extension.facts, built_for, self.folder)
 
-        for extension, found in branches.in_order(unknown, recovered, lambda _: self.target.name, jobs):
-            extension.recovered = found()
+        for extension, get_result in branches.in_order(unknown, recover_one, lambda _: self.target.name, jobs):
+            extension.recovered = get_result()
 
     def registrations_of_library(
         self, identity: object, source: ElfSource, facts: SharedObject, built_for: Sequence[TorchVersion]
     ) -> Registrations:
-        """What a library that extensions of this target bring along registers.
+        """Return what a library that extensions of this target bring along registers.
 
         :param identity: distinguishes it from other files
         :param built_for: the releases that the extension which brings it along may have been built for
         """
         key = identity, tuple(built_for)  # or else the extension that asks first would decide for the others
         if key not in self._libraries:
-            from abiscan.extension.inventory import registrations
+            from abiscan.extension.inventory import recover_registrations
 
-            self._libraries[key] = registrations(source, facts, built_for, self.folder)
+            self._libraries[key] = recover_registrations(source, facts, built_for, self.folder)
         return self._libraries[key]
 
     def cpu_of_library(self, identity: object, source: ElfSource, facts: SharedObject) -> CpuAtLoad:
-        """What a library needs of the processor while it is loaded.
+        """Return what a library needs of the processor while it is loaded.
 
         :param identity: distinguishes it from other files
         """
         if identity not in self._cpu:
-            from abiscan.extension.inventory import cpu_at_load
+            from abiscan.extension.inventory import find_cpu_at_load
 
-            self._cpu[identity] = cpu_at_load(source, facts, self.folder)
+            self._cpu[identity] = find_cpu_at_load(source, facts, self.folder)
         return self._cpu[identity]
 
 
 class ExaminedExtension:
-    """One extension of a target.
+    """Hold one extension of a target, and what is known of it.
 
     :param twin: the same extension of the same target, next to another torch
     """
@@ -129,7 +134,7 @@ class ExaminedExtension:
         """What it registers, if that was recovered ahead."""
         self._gpu: tuple[ExtensionGpu | None] | tuple[()] = ()  # empty until it is read
         self._operator_needs: dict[str, CpuReach] | None = None
-        self.shared_types: dict[str, Shared] = twin.shared_types if twin else {}
+        self.shared_types: dict[str, SharedClasses] = twin.shared_types if twin else {}
         """Which classes it, and each library that it brings along, share with torch, by path: see ``drift``."""
 
     @property
@@ -160,9 +165,9 @@ class ExaminedExtension:
     @functools.cached_property
     def called_at_start(self) -> tuple[str, ...]:
         """The imported functions that its static initialisers call for certain, in order: found on first access."""
-        from abiscan.extension.inventory import called_at_start
+        from abiscan.extension.inventory import find_called_at_start
 
-        return called_at_start(self.extension.source, self.facts, self.owner.folder)
+        return find_called_at_start(self.extension.source, self.facts, self.owner.folder)
 
     @property
     def needs_recovery(self) -> bool:
@@ -175,14 +180,14 @@ class ExaminedExtension:
         if self._twin:
             return self._twin.gpu
         if not self._gpu:
-            from abiscan.extension.gpu import LinkedLibrary, extension_gpu
+            from abiscan.extension.gpu import LinkedLibrary, read_extension_gpu
 
             inventory = self.inventory if registers(self.facts.imports) else None
             linked = [
                 LinkedLibrary(source=library.source, registrations=functools.partial(self._registrations_of, library))
                 for library in self.target.linked(self.extension)
             ]
-            self._gpu = (extension_gpu(self.extension.source, self.facts, inventory, linked),)
+            self._gpu = (read_extension_gpu(self.extension.source, self.facts, inventory, linked),)
         return self._gpu[0]
 
     @property
@@ -191,16 +196,21 @@ class ExaminedExtension:
         if self._twin:
             return self._twin.operator_needs
         if self._operator_needs is None:
-            from abiscan.extension.operator_needs import operator_needs
+            from abiscan.extension.operator_needs import find_operator_needs
 
             kernels = self.inventory.registrations.kernels if registers(self.facts.imports) else ()
             linked = [library.source for library in self.target.linked(self.extension)] if kernels else []
-            self._operator_needs = operator_needs(self.extension.source, self.facts, kernels, linked)
+            self._operator_needs = find_operator_needs(self.extension.source, self.facts, kernels, linked)
         return self._operator_needs
 
     def _registrations_of(self, library: Extension) -> Registrations:
-        """What a library of the same package registers."""
-        extensions = (one for one in self.owner.extensions if one.extension.location == library.location)
+        """Return what a library of the same package registers."""
+        extensions = (
+            examined_extension
+            for examined_extension in self.owner.extensions
+            if examined_extension.extension.location == library.location
+        )
+        # A library that is an extension of the target itself is recovered once, as that.
         if extension := next(extensions, None):
             return extension.inventory.registrations
         built_for = self.origin.releases
@@ -215,6 +225,6 @@ class ExaminedExtension:
             # The emulator takes longer to import than many checks take.
             from abiscan.extension.inventory import recover_inventory
 
-            known, folder = self.owner.origins[self.path], self.owner.folder
-            self._inventory = recover_inventory(self.extension, known, folder, self.recovered)
+            origin, folder = self.owner.origins[self.path], self.owner.folder
+            self._inventory = recover_inventory(self.extension, origin, folder, self.recovered)
         return self._inventory

@@ -1,4 +1,4 @@
-"""The code for GPUs in one extension: which operator launches which kernels, and what each container has for them."""
+"""Connect operators with code for GPUs: which launches which kernels, and what each container has for them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from abiscan.gpu.devices import Gpu
 from abiscan.gpu.drivers import Driver
 from abiscan.gpu.model import Compression, Container, GpuCode, targets_of
 from abiscan.gpu.outcome import GpuOutcome, outcome_of
-from abiscan.gpu.reader import gpu_code
+from abiscan.gpu.reader import read_gpu_code
 from abiscan.inputs.files import ElfSource, random_access
 from abiscan.words import listed
 
@@ -38,14 +38,22 @@ _LOADERS: Final = {
 
 
 class Stub(NamedTuple):
-    """Where the host's function for a GPU kernel is: 0 for the extension itself, then its libraries in order."""
+    """The place of the host's function for a GPU kernel.
+
+    :ivar number: 0 for the extension itself, then its libraries in order
+    :ivar address: its virtual address there
+    """
 
     number: int
     address: int
 
 
 class LinkedLibrary(Struct, frozen=True, kw_only=True):
-    """A library of the same package, and what recovers the registrations in it."""
+    """A library of the same package.
+
+    :ivar source: its file
+    :ivar registrations: recovers what it registers
+    """
 
     source: ElfSource
     registrations: Callable[[], Registrations]
@@ -54,10 +62,13 @@ class LinkedLibrary(Struct, frozen=True, kw_only=True):
 class ExtensionGpu(Struct, frozen=True, kw_only=True, dict=True):
     """The code for GPUs in one extension, and its kernels.
 
-    ``linked`` has the code in libraries of the same package that the extension needs. ``kernels`` are the registered
-    kernels of all these, by their stubs on the host; ``launches`` has, for each kernel of an operator that launches
-    any, their stubs. ``runtime`` is the major version of the runtime that the extension is linked with, ``driver`` the
-    first driver that runs it. ``gaps`` say what could not be told.
+    :ivar code: that in the extension itself
+    :ivar linked: that in libraries of the same package that the extension needs
+    :ivar kernels: the registered kernels of all these, by their stubs on the host
+    :ivar launches: for each kernel of an operator that launches any, their stubs
+    :ivar runtime: the major version of the runtime that the extension is linked with, None if there is none
+    :ivar driver: the first driver that runs it, None if unknown
+    :ivar gaps: what is unknown, one sentence each
     """
 
     code: GpuCode
@@ -79,17 +90,17 @@ class ExtensionGpu(Struct, frozen=True, kw_only=True, dict=True):
         return self.code.containers or tuple(self._containers.values())
 
     def is_for_maker_of(self, gpu: Gpu) -> bool:
-        """Whether it is code for NVIDIA's or AMD's GPUs as this one is: code for others says nothing about it."""
+        """Tell whether it is code for NVIDIA's or AMD's GPUs as this one is: code for others says nothing about it."""
         entries = itertools.chain.from_iterable(code.entries for code in (self.code, *self.linked))
         return any((entry.gfx is None) == (gpu.gfx is None) for entry in entries)
 
     def containers_of(self, stub: Stub) -> tuple[Container, ...]:
-        """The containers with the code of a GPU kernel."""
+        """Return the containers with the code of a GPU kernel."""
         places = dict.fromkeys((stub.number, kernel.container) for kernel in self.kernels.get(stub, ()))
         return tuple(self._containers[place] for place in places if place in self._containers)
 
     def targets(self, kernel: RegisteredKernel) -> tuple[str, ...] | None:
-        """The targets that a kernel of an operator has code for; None if it launches nothing, as far as is known."""
+        """Return the targets that a kernel of an operator has code for; None if it is not known to launch anything."""
         stubs = self.launches.get(kernel, frozenset())
         return targets_of(container for stub in stubs for container in self.containers_of(stub)) if stubs else None
 
@@ -106,7 +117,7 @@ class ExtensionGpu(Struct, frozen=True, kw_only=True, dict=True):
         return {}
 
     def on(self, gpu: Gpu, driver: Driver | None = None) -> GpuOutcome:
-        """What runs on a GPU.
+        """Tell what runs on a GPU.
 
         :param driver: its driver; None for one that knows everything
         """
@@ -118,13 +129,15 @@ class ExtensionGpu(Struct, frozen=True, kw_only=True, dict=True):
         return self._outcomes[gpu, driver]
 
 
-def extension_gpu(
+def read_extension_gpu(
     source: ElfSource,
     facts: SharedObject,
     inventory: Inventory | None,
     linked: Sequence[LinkedLibrary] = (),
 ) -> ExtensionGpu | None:
-    """The code for GPUs in an extension, and in the libraries that its operators call; None if there is none.
+    """Read the code for GPUs in an extension, and in the libraries that its operators call.
+
+    Return None if there is none.
 
     :param inventory: what the extension registers; None to leave its operators out
     :param linked: the libraries of the same package that it needs, in the order in which they are searched
@@ -137,13 +150,15 @@ def extension_gpu(
     if not any(code.containers or code.gaps for code in codes):
         return None
     kernels: dict[Stub, list[GpuKernel]] = defaultdict(list)
+    # A library without containers has no kernels, so that its registrations need not be recovered.
     for number, code in enumerate(codes) if registrations else ():
-        found = registrations if number == 0 else libraries[number - 1].registrations() if code.containers else None
-        for kernel in found.gpu_kernels if found else ():
+        of_object = registrations if number == 0 else libraries[number - 1].registrations() if code.containers else None
+        for kernel in of_object.gpu_kernels if of_object else ():
             kernels[Stub(number, kernel.stub)].append(kernel)
+    # Following calls takes long, so a library is searched only if some library has code for GPUs.
     searched = libraries if any(code.containers for code in codes[1:]) else ()
     files = [source, *(library.source for library in searched)]
-    reached = _reached(files, facts, registrations.kernels, kernels.keys()) if registrations and kernels else {}
+    reached = _find_launches(files, facts, registrations.kernels, kernels.keys()) if registrations and kernels else {}
     if not reached and not own.containers and not own.gaps:
         return None
     runtimes = map(gpu_library, facts.needed)
@@ -154,29 +169,31 @@ def extension_gpu(
         kernels={stub: tuple(of_stub) for stub, of_stub in kernels.items()},
         launches=reached,
         runtime=runtime.partition(".")[0] if runtime else None,
-        driver=_driver(own, runtime),
-        gaps=(*_gaps(own, facts, registrations), *_unconnected(inventory, reached)),
+        driver=_first_driver(own, runtime),
+        gaps=(*_list_gaps(own, facts, registrations), *_list_unconnected(inventory, reached)),
     )
 
 
 def _code_of(source: ElfSource) -> GpuCode:
+    """Read the containers of a file."""
     with random_access(source) as read:
-        return gpu_code(read, source.size)
+        return read_gpu_code(read, source.size)
 
 
-def _reached(
-    files: Sequence[ElfSource], facts: SharedObject, kernels: Sequence[RegisteredKernel], wanted: Iterable[Stub]
+def _find_launches(
+    files: Sequence[ElfSource], facts: SharedObject, kernels: Sequence[RegisteredKernel], stubs_to_find: Iterable[Stub]
 ) -> dict[RegisteredKernel, frozenset[Stub]]:
+    """Find the stubs that each kernel of an operator reaches through calls."""
     # The graph needs the emulator's loader, which takes long to import.
     from abiscan.emulation.call_graph import reached_functions
 
     functions = [kernel.functions for kernel in kernels]
-    reached = reached_functions([file.open() for file in files], facts.machine, functions, frozenset(wanted))
+    reached = reached_functions([file.open() for file in files], facts.machine, functions, frozenset(stubs_to_find))
     return {kernel: frozenset(map(Stub._make, stubs)) for kernel, stubs in zip(kernels, reached, strict=True) if stubs}
 
 
-def _driver(code: GpuCode, runtime: str | None) -> Driver | None:
-    """The first driver that runs the file at all: its runtime's, and one that knows how its code is compressed."""
+def _first_driver(code: GpuCode, runtime: str | None) -> Driver | None:
+    """Return the first driver that has the file's runtime, and knows how its code is compressed."""
     major = runtime.partition(".")[0] if runtime else str(code.toolkit[0]) if code.toolkit else ""
     is_cuda = any(entry.gfx is None for entry in code.entries)
     needed = [drivers.driver_for_runtime(int(major))] if is_cuda and major.isdigit() else []
@@ -185,8 +202,9 @@ def _driver(code: GpuCode, runtime: str | None) -> Driver | None:
     return max(filter(None, needed), default=None)
 
 
-def _unconnected(inventory: Inventory | None, reached: Collection[RegisteredKernel]) -> Iterable[str]:
-    """A gap for the operators with a kernel for GPUs that launches nothing, as far as is known."""
+def _list_unconnected(inventory: Inventory | None, reached: Collection[RegisteredKernel]) -> Iterable[str]:
+    """Yield a gap for the operators with a kernel for GPUs that launches nothing, as far as is known."""
+    # If no operator is connected, that is one gap of its own, and not one for each.
     if inventory is None or not reached:
         return
     for_gpus = {number for number, name in inventory.keys.names.items() if name in _KEYS}
@@ -200,7 +218,8 @@ def _unconnected(inventory: Inventory | None, reached: Collection[RegisteredKern
         yield f"no kernel was found that {listed(left)} launch: whether they have code for a GPU is not known"
 
 
-def _gaps(code: GpuCode, facts: SharedObject, registrations: Registrations | None) -> Iterable[str]:
+def _list_gaps(code: GpuCode, facts: SharedObject, registrations: Registrations | None) -> Iterable[str]:
+    """Yield what is unknown of the code for GPUs."""
     yield from code.gaps
     for reason, functions in _LOADERS.items():
         if used := next((name for name in functions if name in facts.imports), None):

@@ -1,4 +1,4 @@
-"""What one extension registers, with its numbers named as in the torch that it was built for."""
+"""Take stock of what one extension registers, with its numbers named as in the torch that it was built for."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from msgspec import Struct
 
 from abiscan import emulation
 from abiscan.binary.elf import Machine, SharedObject
-from abiscan.cache.answers import by_content
+from abiscan.cache.answers import answer_by_content
 from abiscan.cpu.needs import CpuAtLoad
-from abiscan.dispatch.agreement import agreeing
+from abiscan.dispatch.agreement import drop_contradictions
 from abiscan.dispatch.keys import DispatchKeys, keys_of
-from abiscan.dispatch.schema import syntax_error
+from abiscan.dispatch.schema import find_syntax_error
 from abiscan.dispatch.tags import Tags, tags_of
 from abiscan.emulation import EmulationGap, Registrations, recover
 from abiscan.extension.built_for import BuiltFor, span, with_keys
@@ -30,8 +30,13 @@ _log = logging.getLogger("abiscan.extension")
 class Inventory(Struct, frozen=True, kw_only=True):
     """What one extension registers.
 
-    ``origin`` is what it was built for; ``keys`` and ``tags`` name the numbers of dispatch keys and tags as in the
-    newest of those releases. ``doubts`` is the gap that this leaves if those releases read the numbers differently.
+    :ivar path: its path inside the target
+    :ivar machine: the machine that it is for
+    :ivar origin: what it was built for
+    :ivar keys: the numbers of dispatch keys, as the newest of those releases names them
+    :ivar tags: the numbers of tags, as the newest of those releases names them
+    :ivar registrations: what it registers
+    :ivar doubts: the gap that is left if those releases read the numbers differently
     """
 
     path: str
@@ -54,7 +59,7 @@ class Inventory(Struct, frozen=True, kw_only=True):
 
 
 def recover_inventory(
-    extension: Extension, known: BuiltFor, folder: Path | None = None, recovered: Registrations | None = None
+    extension: Extension, origin_before: BuiltFor, folder: Path | None = None, recovered: Registrations | None = None
 ) -> Inventory:
     """Recover what an extension registers.
 
@@ -64,12 +69,13 @@ def recover_inventory(
     """
     facts = extension.facts
     if recovered is None:
-        recovered = registrations(extension.source, facts, known.releases, folder)
+        recovered = recover_registrations(extension.source, facts, origin_before.releases, folder)
     used = _used_keys(recovered)
-    origin = with_keys(known, used, facts.machine)
+    origin = with_keys(origin_before, used, facts.machine)
     for clue in origin.clues:
         _log.debug("%s: %s: %s", extension.path, clue.seen, span(clue.releases))
     _log.debug("%s: built for %s", extension.path, span(origin.releases))
+    # The newest release that fits is the likeliest.
     assumed = (origin.releases or embedded.versions())[-1]
     return Inventory(
         machine=facts.machine,
@@ -78,60 +84,69 @@ def recover_inventory(
         keys=keys_of(assumed),
         tags=tags_of(assumed),
         registrations=recovered,
-        doubts=tuple(_doubts(used, origin.releases, assumed)),
+        doubts=tuple(_list_doubts(used, origin.releases, assumed)),
     )
 
 
-def registrations(
+def recover_registrations(
     source: ElfSource, facts: SharedObject, built_for: Sequence[TorchVersion], folder: Path | None = None
 ) -> Registrations:
-    """What an object registers. Types of kernels that cannot be right are gaps, and left out.
+    """Recover what an object registers. Types of kernels that cannot be right are gaps, and left out.
 
     :param folder: where it is kept between runs; None to recover it in any case
     """
     tail = argument_tail(built_for, facts.machine)
 
-    def find() -> Registrations:
+    def recover_anew() -> Registrations:
         _log.debug("recovers what %s registers", source.name)
-        return agreeing(recover(source.open(), facts, tail, syntax_error))
+        return drop_contradictions(recover(source.open(), facts, tail, find_syntax_error))
 
-    return find() if folder is None else by_content(folder, source.sha256(), ["registrations", tail], find)
+    # The key has all that the result depends on: the bytes, and the size of c10::Argument.
+    return (
+        recover_anew()
+        if folder is None
+        else answer_by_content(folder, source.sha256(), ["registrations", tail], recover_anew)
+    )
 
 
-def cpu_at_load(source: ElfSource, facts: SharedObject, folder: Path | None = None) -> CpuAtLoad:
-    """What an object needs of the processor while it is loaded.
+def find_cpu_at_load(source: ElfSource, facts: SharedObject, folder: Path | None = None) -> CpuAtLoad:
+    """Find what an object needs of the processor while it is loaded.
 
     :param folder: where it is kept between runs; None to find it in any case
     """
 
-    def find() -> CpuAtLoad:
+    def find_anew() -> CpuAtLoad:
         _log.debug("finds what %s needs of the processor", source.name)
         return emulation.cpu_at_load(source.open(), facts)
 
-    return find() if folder is None else by_content(folder, source.sha256(), ["cpu"], find)
+    return find_anew() if folder is None else answer_by_content(folder, source.sha256(), ["cpu"], find_anew)
 
 
-def called_at_start(source: ElfSource, facts: SharedObject, folder: Path | None = None) -> tuple[str, ...]:
-    """The imported functions that the static initialisers of an object call for certain, in order.
+def find_called_at_start(source: ElfSource, facts: SharedObject, folder: Path | None = None) -> tuple[str, ...]:
+    """Find the imported functions that the static initialisers of an object call for certain, in order.
 
     :param folder: where it is kept between runs; None to find it in any case
     """
 
-    def find() -> tuple[str, ...]:
+    def find_anew() -> tuple[str, ...]:
         _log.debug("finds what the initialisers of %s call", source.name)
         return emulation.called_at_start(source.open(), facts)
 
-    return find() if folder is None else by_content(folder, source.sha256(), ["called at start"], find)
+    return find_anew() if folder is None else answer_by_content(folder, source.sha256(), ["called at start"], find_anew)
 
 
 def argument_tail(built_for: Sequence[TorchVersion], machine: Machine) -> int | None:
-    """``sizeof(c10::Argument)`` without its name, a string of either ABI; None unless all releases have the same."""
+    """Return ``sizeof(c10::Argument)`` without its name, a string of either ABI.
+
+    The result is None unless it is the same in all releases.
+    """
     layouts = {layout("c10::Argument", str(version), machine) for version in built_for}
     tails = {argument.size - argument.fields[1].offset if argument else None for argument in layouts}
     return tails.pop() if len(tails) == 1 else None
 
 
 def _used_keys(registrations: Registrations) -> list[int]:
+    """List the numbers of the dispatch keys that something is registered for."""
     keys = [
         *(library.dispatch_key for library in registrations.libraries),
         *(kernel.dispatch_key for kernel in registrations.kernels),
@@ -140,13 +155,14 @@ def _used_keys(registrations: Registrations) -> list[int]:
     return sorted({key for key in keys if isinstance(key, int)})
 
 
-def _doubts(used: list[int], built_for: tuple[TorchVersion, ...], assumed: TorchVersion) -> Iterator[EmulationGap]:
-    """A gap if the releases in question have different names for the keys that are used, or none."""
+def _list_doubts(used: list[int], built_for: tuple[TorchVersion, ...], assumed: TorchVersion) -> Iterator[EmulationGap]:
+    """Yield a gap if the releases in question have different names for the keys that are used, or none."""
     nameless = [number for number in used if not keys_of(assumed).can_register(number)]
     if nameless:
         numbers = ", ".join(map(str, nameless))
         reason = f"registers for dispatch key {numbers}, which torch {assumed} does not have"
         yield EmulationGap(stage="keys", reason=reason, address=None, symbol=None)
+    # Different releases do no harm if they name the keys that are used alike.
     readings = {tuple(map(keys_of(version).name, used)) for version in built_for}
     if used and len(readings) != 1:
         if built_for:

@@ -1,4 +1,4 @@
-"""What the operators of one extension may use of the processor when they are called."""
+"""Find what the operators of one extension may use of the processor when they are called."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from abiscan.emulation.model import RegisteredKernel
 from abiscan.inputs.files import ElfSource
 
 
-def operator_needs(
+def find_operator_needs(
     source: ElfSource, facts: SharedObject, kernels: Sequence[RegisteredKernel], linked: Sequence[ElfSource]
 ) -> dict[str, CpuReach]:
-    """What each operator may use: what its kernels reach. Operators of which nothing is known are left out.
+    """Find what each operator may use: what its kernels reach. Operators of which nothing is known are left out.
 
     :param linked: the libraries of the same package that the extension needs, in the order in which they are searched
     """
@@ -28,10 +28,11 @@ def operator_needs(
     for kernel, reach in zip(with_code, reached, strict=True):
         if reach is not None:
             by_operator[kernel.operator].append(reach)
-    return {operator: _together(kernels) for operator, kernels in by_operator.items()}
+    return {operator: _join_reaches(kernels) for operator, kernels in by_operator.items()}
 
 
-def _together(kernels: Sequence[CpuReach]) -> CpuReach:
+def _join_reaches(kernels: Sequence[CpuReach]) -> CpuReach:
+    """Join what the kernels of an operator reach; what one of them uses for certain is no longer behind a question."""
     uses: dict[str, CpuUse] = {}
     for kernel in kernels:
         for use in kernel.uses:

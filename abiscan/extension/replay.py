@@ -1,4 +1,4 @@
-"""How torch reacts to the registrations of extensions: they are recovered, then replayed on its operators.
+"""Replay the registrations of extensions on the operators of a torch, to see how torch reacts.
 
 This module needs the emulator and the model of the dispatcher. Importing these takes longer than checking a small
 extension, so import this module only for an extension that registers something.
@@ -17,7 +17,7 @@ from msgspec import Struct, field
 from abiscan.binary.ownership import is_torch_library
 from abiscan.binary.registration_api import registers
 from abiscan.dispatch.adapters import entry_key, ordered_events_of, state_of
-from abiscan.dispatch.dispatcher import replay
+from abiscan.dispatch.dispatcher import replay_events
 from abiscan.dispatch.events import (
     Define,
     Enter,
@@ -33,7 +33,7 @@ from abiscan.dispatch.keys import DispatchKeys, keys_of
 from abiscan.dispatch.operators import Operators
 from abiscan.dispatch.outcomes import Outcome, OutcomeKind
 from abiscan.dispatch.state import State
-from abiscan.dispatch.wordings import in_words_of
+from abiscan.dispatch.wordings import reword
 from abiscan.emulation import LibraryKind, Phase, Registrations
 from abiscan.extension.backend import brought_backend
 from abiscan.extension.examined import ExaminedExtension
@@ -56,7 +56,14 @@ _CATCHING = frozenset({"__cxa_begin_catch", "PyExc_ImportError"})
 
 
 class Registrant(Struct, frozen=True, kw_only=True):
-    """One object of a process. ``identity`` tells files apart as ``ld.so`` does, regardless of their names."""
+    """One object of a process.
+
+    :ivar name: its base name
+    :ivar identity: what tells files apart as ``ld.so`` does, regardless of their names
+    :ivar registrations: what it registers
+    :ivar phases: when it does, in order
+    :ivar catches: whether its module turns exceptions into an ImportError
+    """
 
     name: str
     identity: object
@@ -64,12 +71,12 @@ class Registrant(Struct, frozen=True, kw_only=True):
     phases: tuple[Phase, ...]
     catches: bool
 
-    def events(self, keys: DispatchKeys) -> Iterator[tuple[Event, Phase]]:
-        """What it registers, as read by the torch with these keys, and when."""
+    def events_by_phase(self, keys: DispatchKeys) -> Iterator[tuple[Event, Phase]]:
+        """Yield what it registers, as read by the torch with these keys, and when."""
         return ((event, phase) for event, phase, _ in self.events_with_doubts(keys))
 
     def events_with_doubts(self, keys: DispatchKeys) -> Iterator[tuple[Event, Phase, bool]]:
-        """The same, and whether an event may be another one in a real process."""
+        """Yield the same, and whether an event may be another one in a real process."""
         first = self.registrations.doubtful_from
         for phase in self.phases:
             for event, order in ordered_events_of(self.registrations, keys, phase):
@@ -104,11 +111,11 @@ class Registrant(Struct, frozen=True, kw_only=True):
         return {operator.name for operator in registered.operators} | {kernel.operator for kernel in registered.kernels}
 
     def conflicts_in(self, outcome: Outcome, keys: DispatchKeys) -> bool:
-        """Whether it made the registration that ``outcome`` conflicts with."""
+        """Tell whether it made the registration that ``outcome`` conflicts with."""
         registered, subject = self.registrations, outcome.subject
         match outcome.event:
             case FallBack():
-                return any(subject == _key(fallback.dispatch_key, keys) for fallback in registered.fallbacks)
+                return any(subject == _name_key(fallback.dispatch_key, keys) for fallback in registered.fallbacks)
             case OpenBlock():
                 definitions = (block for block in registered.libraries if block.kind is LibraryKind.DEF)
                 return any(subject == block.namespace for block in definitions)
@@ -125,12 +132,13 @@ class Registrant(Struct, frozen=True, kw_only=True):
         return any(subject == kernel.operator for kernel in registered.kernels)
 
 
-def _key(key: int | str | None, keys: DispatchKeys) -> str | None:
+def _name_key(key: int | str | None, keys: DispatchKeys) -> str | None:
+    """Name a dispatch key as the torch does."""
     return keys.name(key) if isinstance(key, int) else key
 
 
 class Replayer(Struct, kw_only=True):
-    """Replays what extensions register on one torch.
+    """Replay what extensions register on one torch.
 
     Each extension is loaded into a process of its own, after the extensions that were kept: ``keep`` keeps one for the
     extensions that follow. Other builds of the same package are not among them, unless ``together`` says that what is
@@ -143,7 +151,7 @@ class Replayer(Struct, kw_only=True):
     _kept: list[tuple[str, Registrant]] = field(default_factory=list)  # with the package it comes from
 
     def copy(self) -> Replayer:
-        """One that has the same loaded, to which more can be added."""
+        """Return a replayer that has the same loaded, to which more can be added."""
         return msgspec.structs.replace(self, _kept=list(self._kept))
 
     @property
@@ -152,12 +160,13 @@ class Replayer(Struct, kw_only=True):
         return bool(self._kept)
 
     def replay(self, examined: ExaminedExtension, resolution: Resolution, release: TorchRelease) -> Registering:
-        """How the torch reacts to one extension and the libraries that it brings along."""
+        """Replay one extension and the libraries that it brings along; return how the torch reacts."""
         inventory = examined.inventory
-        objects = self._objects(examined, resolution)
-        before = self._before(examined.target)
+        objects = self._objects_of(examined, resolution)
+        before = self._loaded_before(examined.target)
         loaded = {registrant.identity for registrant in before}
         new = [registrant for registrant in objects if registrant.identity not in loaded]
+        # Only the operators that are concerned are looked up: a torch has thousands.
         names = {name for registrant in (*before, *new) for name in (*registrant.operators, *registrant.lookups)}
         registers_any = any(registrant.registers for registrant in objects)
         operators = self.torch.operators_of(release, names) if registers_any else None
@@ -170,10 +179,11 @@ class Replayer(Struct, kw_only=True):
         registered = [registrant.registrations for registrant in objects]
         built_for, machine = inventory.built_for, release.machine
         unread = (Absence.EXTERNAL, Absence.WITH_TORCH)
+        # A class that a schema names may be registered by a library that was not found: then it is assumed to be.
         is_absent = any(library.absence in unread for library in resolution.closure.missing)
         is_unknown = is_absent or any(registrant.is_unread for registrant in (*before, *new))
         assumed = _assumed_classes(before, new, operators, keys, minor) if is_unknown else frozenset()
-        every_reaction = tuple(reactions(before, new, operators, keys, minor, assumed))
+        every_reaction = tuple(find_reactions(before, new, operators, keys, minor, assumed))
         for reaction in every_reaction:
             _log.debug("%s: %s: %s", reaction.object, reaction.outcome.kind.value, _in_words(reaction))
         return Registering(
@@ -192,9 +202,11 @@ class Replayer(Struct, kw_only=True):
         )
 
     def namespaces(self, examined: ExaminedExtension, resolution: Resolution) -> set[str]:
-        """The namespaces in which an extension, and the libraries that it brings along, define operators."""
-        registered = (registrant.registrations for registrant in self._objects(examined, resolution))
-        return {operator.name.partition("::")[0] for each in registered for operator in each.operators}
+        """Return the namespaces in which an extension, and the libraries that it brings along, define operators."""
+        registered = (registrant.registrations for registrant in self._objects_of(examined, resolution))
+        return {
+            operator.name.partition("::")[0] for registrations in registered for operator in registrations.operators
+        }
 
     def keep(self, examined: ExaminedExtension, resolution: Resolution, registering: Registering) -> None:
         """Keep an extension that loads in the process, for the extensions of other targets.
@@ -204,37 +216,43 @@ class Replayer(Struct, kw_only=True):
         """
         before = [registrant for _, registrant in self._kept]
         loaded = {registrant.identity for registrant in before}
-        new = [registrant for registrant in self._objects(examined, resolution) if registrant.identity not in loaded]
+        new = [registrant for registrant in self._objects_of(examined, resolution) if registrant.identity not in loaded]
         assumed = frozenset(registering.assumed_classes)
-        new_reactions = reactions(before, new, registering.operators, registering.keys, registering.release, assumed)
+        new_reactions = find_reactions(
+            before, new, registering.operators, registering.keys, registering.release, assumed
+        )
         if self.together or not any(reaction.fails and reaction.in_load for reaction in new_reactions):
-            self._kept += ((_package(examined.target), registrant) for registrant in new)
+            self._kept += ((_package_of(examined.target), registrant) for registrant in new)
 
-    def _before(self, target: Target) -> list[Registrant]:
-        """The objects loaded before the extensions of a target: no other build of the same package."""
-        package = None if self.together else _package(target)
+    def _loaded_before(self, target: Target) -> list[Registrant]:
+        """Return the objects loaded before the extensions of a target: no other build of the same package."""
+        package = None if self.together else _package_of(target)
         return [registrant for owner, registrant in self._kept if owner != package]
 
-    def _objects(self, examined: ExaminedExtension, resolution: Resolution) -> list[Registrant]:
-        """The libraries with registrations that an extension brings along, in initialisation order, then itself."""
+    def _objects_of(self, examined: ExaminedExtension, resolution: Resolution) -> list[Registrant]:
+        """Return the libraries with registrations that an extension brings along, as they are initialised, then
+        itself.
+        """
         own = Registrant(
             name=examined.name,
-            identity=_identity(examined.extension.source, examined.extension.location),
+            identity=_identity_of(examined.extension.source, examined.extension.location),
             registrations=examined.inventory.registrations,
             phases=(*_LOADED, Phase.ON_CALL),
             catches=examined.facts.imports >= _CATCHING,
         )
-        return [*self._libraries(examined, resolution), own]
+        return [*self._libraries_of(examined, resolution), own]
 
-    def _libraries(self, examined: ExaminedExtension, resolution: Resolution) -> Iterator[Registrant]:
+    def _libraries_of(self, examined: ExaminedExtension, resolution: Resolution) -> Iterator[Registrant]:
+        """Yield the libraries with registrations that an extension brings along, in initialisation order."""
         built_for = examined.inventory.built_for
+        # Initialisers run in the order of relocation: dependencies first (_dl_init).
         for module in relocation_order(resolution.closure):
             if module is resolution.closure.modules[0] or module.facts is None or is_torch_library(module.name):
                 continue
             source = self.files.source(module.path)
             if source is None or not registers(module.facts.imports):
                 continue
-            identity = _identity(source, module.path)
+            identity = _identity_of(source, module.path)
             yield Registrant(
                 name=module.name,
                 identity=identity,
@@ -245,31 +263,34 @@ class Replayer(Struct, kw_only=True):
 
 
 def _in_words(reaction: Reaction) -> str:
+    """Word a reaction for a trace."""
     message = reaction.outcome.message
     return f"{reaction.outcome.subject}{f': {message.text}' if message else ''} ({reaction.outcome.event})"
 
 
 def _is_defined_beside(examined: ExaminedExtension, reaction: Reaction) -> bool:
-    """Whether another extension of the target defines the operator of a kernel that is otherwise dead."""
+    """Tell whether another extension of the target defines the operator of a kernel that is otherwise dead."""
     if reaction.outcome.kind is not OutcomeKind.DEAD:
         return False
     machine = examined.facts.machine
-    siblings = (other for other in examined.owner.extensions if other is not examined)
-    others = (other for other in siblings if other.facts.machine is machine and registers(other.facts.imports))
+    siblings = (sibling for sibling in examined.owner.extensions if sibling is not examined)
+    sibling_extensions = (
+        sibling for sibling in siblings if sibling.facts.machine is machine and registers(sibling.facts.imports)
+    )
     return any(
         reaction.outcome.subject == operator.name
-        for other in others
-        for operator in other.inventory.registrations.operators
+        for sibling in sibling_extensions
+        for operator in sibling.inventory.registrations.operators
     )
 
 
-def _package(target: Target) -> str:
+def _package_of(target: Target) -> str:
     """Return the package that a target is a build of: the name of an archive's; other targets stand for themselves."""
     return Path(target.name).name.partition("-")[0].lower() if target.kind.is_archive else target.name
 
 
-def _identity(source: ElfSource, path: str) -> object:
-    """The identity of a file for ``ld.so``, which does not go by names."""
+def _identity_of(source: ElfSource, path: str) -> object:
+    """Return the identity of a file for ``ld.so``, which does not go by names."""
     if isinstance(source, DiskFile):
         status = source.path.stat()
         return status.st_dev, status.st_ino
@@ -283,19 +304,20 @@ def _assumed_classes(
     keys: DispatchKeys,
     release: MinorVersion,
 ) -> frozenset[str]:
-    """The custom classes that schemas of ``objects`` name and that nothing at hand registers."""
+    """Return the custom classes that schemas of ``objects`` name and that nothing at hand registers."""
     texts = (
         event.text
         for registrant in objects
-        for event, _ in registrant.events(keys)
+        for event, _ in registrant.events_by_phase(keys)
         if isinstance(event, Define | RegisterOperator)
     )
+    # Assumed rather than missed: a class that is wrongly taken as absent would be a false alarm.
     named = frozenset[str]().union(*(classes_in(text, release) for text in texts))
     registered = {cls.name for registrant in (*before, *objects) for cls in registrant.registrations.classes}
     return named - registered - (operators.classes if operators else frozenset())
 
 
-def reactions(
+def find_reactions(
     before: Sequence[Registrant],
     objects: Sequence[Registrant],
     operators: Operators | None,
@@ -303,7 +325,7 @@ def reactions(
     release: MinorVersion,
     assumed_classes: frozenset[str] = frozenset(),
 ) -> Iterator[Reaction]:
-    """How torch reacts to ``objects``, loaded after ``before``.
+    """Yield how torch reacts to ``objects``, loaded after ``before``.
 
     :param assumed_classes: custom classes that a library registers which could not be read
     """
@@ -311,33 +333,42 @@ def reactions(
     state = state_of(operators, release, names) if operators else State()
     if state.classes is not None:
         state = msgspec.structs.replace(state, classes=state.classes | assumed_classes)
-    kept = [event for registrant in before for event, phase in registrant.events(keys) if phase in _LOADED]
+    # What was loaded before is taken as accepted: its own conflicts were reported with it.
+    kept = [event for registrant in before for event, phase in registrant.events_by_phase(keys) if phase in _LOADED]
     sources = {
         event: (registrant, phase, is_doubtful)
         for registrant in objects
         for event, phase, is_doubtful in registrant.events_with_doubts(keys)
     }
+    # Invariant: events are in the order in which the process would reach them; calls come after the load.
     in_load = [event for event, (_, phase, _) in sources.items() if phase in _LOADED]
     on_call = [event for event, (_, phase, _) in sources.items() if phase not in _LOADED]
-    loading = replay(_after(state, kept, release), in_load, release)
+    loading = replay_events(_state_after(state, kept, release), in_load, release)
     # Definitions with a schema that torch infers and that could not be read: they are no events.
     registrants = (*before, *objects)
     unread = {name for registrant in registrants for name in registrant.operators_without_schema}
     outcomes = [(outcome, False) for outcome in loading.outcomes] + [(outcome, True) for outcome in loading.behind]
     if on_call and loading.failure is None:
         # What is there once the extension is loaded; of the rest, each function is called by itself, or not at all.
-        outcomes += ((outcome, False) for outcome in replay(loading.state, on_call, release).outcomes)
+        outcomes += ((outcome, False) for outcome in replay_events(loading.state, on_call, release).outcomes)
     for outcome, behind in outcomes:
         is_dead = outcome.kind is OutcomeKind.DEAD
         if outcome.event not in sources or (is_dead and (operators is None or outcome.subject in unread)):
             continue
         source, phase, is_doubtful = sources[outcome.event]
-        others = (other for other in (*before, *objects) if other is not source)
+        further_objects = (further_object for further_object in (*before, *objects) if further_object is not source)
         yield Reaction(
             outcome=_in_words_of(outcome, operators),
             object=source.name,
             phase=phase,
-            conflicts_with=next((other.name for other in others if other.conflicts_in(outcome, keys)), None),
+            conflicts_with=next(
+                (
+                    further_object.name
+                    for further_object in further_objects
+                    if further_object.conflicts_in(outcome, keys)
+                ),
+                None,
+            ),
             aborts=_ends_process(outcome, source, phase),
             behind=behind,
             is_doubtful=is_doubtful,
@@ -345,16 +376,16 @@ def reactions(
 
 
 def _in_words_of(outcome: Outcome, operators: Operators | None) -> Outcome:
-    """An outcome with its message as the torch words it."""
+    """Return an outcome with its message as the torch words it."""
     if operators is None or outcome.message is None:
         return outcome
-    message = in_words_of(outcome.message, operators.reworded, operators.unworded)
+    message = reword(outcome.message, operators.reworded, operators.unworded)
     return outcome if message is outcome.message else msgspec.structs.replace(outcome, message=message)
 
 
-def _after(state: State, events: Sequence[Event], release: MinorVersion) -> State:
-    """What is registered after events that torch has accepted, whoever registered the classes that they name."""
-    after = replay(msgspec.structs.replace(state, classes=None), events, release).state
+def _state_after(state: State, events: Sequence[Event], release: MinorVersion) -> State:
+    """Return what is registered after events that torch has accepted, whoever registered the classes that they name."""
+    after = replay_events(msgspec.structs.replace(state, classes=None), events, release).state
     if state.classes is None:
         return after
     registered = {event.name for event in events if isinstance(event, RegisterClass)}
@@ -362,7 +393,7 @@ def _after(state: State, events: Sequence[Event], release: MinorVersion) -> Stat
 
 
 def _ends_process(outcome: Outcome, source: Registrant, phase: Phase) -> bool:
-    """Whether the process ends: torch ends it, or nobody catches what torch throws."""
+    """Tell whether the process ends: torch ends it, or nobody catches what torch throws."""
     if phase is Phase.MODULE_INIT and not source.catches:
         return True
     return phase is Phase.STATIC_INIT or outcome.kind in (OutcomeKind.EXITS, OutcomeKind.CRASHES)

@@ -1,4 +1,4 @@
-"""Whether an extension is stable: whether it takes nothing of torch but the C functions of its stable ABI."""
+"""Tell whether an extension is stable: whether it takes nothing of torch but the C functions of its stable ABI."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from abiscan.binary.elf import Machine, SharedObject
 from abiscan.binary.ownership import gpu_library, is_torch_library, is_torch_symbol, without_version
-from abiscan.extension.counterparts import Counterpart, counterpart
+from abiscan.extension.counterparts import Counterpart, find_counterpart
 from abiscan.inputs.files import ElfSource
 from abiscan.inputs.version import TorchVersion
 from abiscan.torches import embedded, shims
@@ -38,16 +38,24 @@ class Tie(enum.Enum):
 class Stability(Struct, frozen=True, kw_only=True):
     """What ties one extension to releases of torch.
 
-    ``minimum`` is the release from which on all its C functions are exported without a break, ``deciding`` are those
-    that are new in that release; both matter only if it is stable. ``rebuilt`` is the release that the same code would
-    need if it was compiled for an older ``TORCH_TARGET_VERSION``: without what only headers take because the target
-    version has it. ``removed`` are C functions that the newest release lacks, ``looked_up`` those that it looks for at
-    run time and does without. ``target_at_least`` is the lowest target version whose headers declare all of them,
-    ``target_below`` the lowest one with which it would not look for functions at run time. ``promised_until`` are the
-    days on which torch's promise to keep them ends: for the oldest, and for the newest.
-    ``unused`` are needed libraries of torch from which it takes nothing. ``cuda`` is the major version of CUDA that it
-    is linked with, and ``cuda_releases`` are the releases built for it. ``counterparts`` are the symbols of C++, each
-    with what replaces it.
+    :ivar state: what it takes of torch
+    :ivar minimum: the release from which on all its C functions are exported without a break; matters only if it is
+        stable
+    :ivar rebuilt: the release that the same code would need if it was compiled for an older ``TORCH_TARGET_VERSION``:
+        without what only headers take because the target version has it
+    :ivar deciding: the C functions that are new in ``minimum``
+    :ivar functions: all its C functions
+    :ivar looked_up: C functions that it looks for at run time and does without
+    :ivar removed: C functions that the newest release lacks
+    :ivar deprecated: C functions that are deprecated
+    :ivar target_at_least: the lowest target version whose headers declare all of its C functions
+    :ivar target_below: the lowest target version with which it would not look for functions at run time
+    :ivar promised_until: the days on which torch's promise to keep the functions ends: for the oldest, and for the
+        newest
+    :ivar unused: needed libraries of torch from which it takes nothing
+    :ivar cuda: the major version of CUDA that it is linked with, None if there is none
+    :ivar cuda_releases: the releases built for that version
+    :ivar counterparts: the symbols of C++, each with what replaces it
     """
 
     state: Tie
@@ -74,18 +82,18 @@ class Stability(Struct, frozen=True, kw_only=True):
         """
         if self.state is Tie.STABLE:
             return None
-        since = (each.since for each in self.counterparts if each.since)
+        since = (symbol.since for symbol in self.counterparts if symbol.since)
         return max([_FIRST_PORT, *([self.rebuilt] if self.rebuilt else []), *since])
 
     @property
     def port_headers(self) -> TorchVersion | None:
         """The first release whose headers have all that a port would use."""
-        headers = (each.headers for each in self.counterparts if each.headers)
+        headers = (symbol.headers for symbol in self.counterparts if symbol.headers)
         return max([self.after_port, *headers]) if self.after_port else None
 
 
-def ties(facts: SharedObject, siblings: Iterable[SharedObject] = ()) -> tuple[str, ...]:
-    """The symbols of torch that an extension takes beside the C functions of the stable ABI.
+def find_ties(facts: SharedObject, siblings: Iterable[SharedObject] = ()) -> tuple[str, ...]:
+    """List the symbols of torch that an extension takes besides the C functions of the stable ABI.
 
     :param siblings: the libraries that come with it: what they define is not torch's, whatever its name
     """
@@ -94,17 +102,19 @@ def ties(facts: SharedObject, siblings: Iterable[SharedObject] = ()) -> tuple[st
         name
         for name in sorted(facts.imports)
         if is_torch_symbol(name)
+        # A C function of libtorch_python is no part of the stable ABI.
         and not (shims.is_shim(name) and _is_of_stable_abi(name, facts.machine))
         and not any(sibling.symbols.find(name) for sibling in beside)
     )
 
 
-def looked_up(source: ElfSource, facts: SharedObject) -> tuple[str, ...]:
-    """The C functions that an extension looks up by name at run time, so that it does without them.
+def find_looked_up(source: ElfSource, facts: SharedObject) -> tuple[str, ...]:
+    """List the C functions that an extension looks up by name at run time, so that it does without them.
 
     Headers from 2.14 on do so for functions that are newer than the target version (``TORCH_DYNAMIC_VERSION_CALL`` in
     ``torch/csrc/stable/macros.h``). Their names are constants of the extension.
     """
+    # Without dlsym, names among the constants are texts, and nothing is looked up.
     if "dlsym" not in facts.imports:
         return ()
     file = source.open()
@@ -119,27 +129,30 @@ def looked_up(source: ElfSource, facts: SharedObject) -> tuple[str, ...]:
     )
 
 
-def stability(facts: SharedObject, siblings: Iterable[SharedObject] = (), looked_up: tuple[str, ...] = ()) -> Stability:
-    """What ties an extension to releases of torch.
+def describe_stability(
+    facts: SharedObject, siblings: Iterable[SharedObject] = (), looked_up: tuple[str, ...] = ()
+) -> Stability:
+    """Describe what ties an extension to releases of torch.
 
     :param looked_up: see ``looked_up``
     """
     machine = facts.machine
-    tied = ties(facts, siblings)
+    tied = find_ties(facts, siblings)
     functions = tuple(
         name for name in sorted(facts.imports) if shims.is_shim(name) and _is_of_stable_abi(name, machine)
     )
     since = {name: shims.exported_since(name, machine) for name in functions}
-    known = {name: release for name, release in since.items() if release}
-    minimum = max(known.values(), default=None)
-    own = [release for name, release in known.items() if not shims.taken_by_headers(name)]
-    promises = [until for until in map(shims.promised_until, known.values()) if until]
+    available_since = {name: release for name, release in since.items() if release}
+    minimum = max(available_since.values(), default=None)
+    # What only headers take, they take because of the target version: an older one would not.
+    own = [release for name, release in available_since.items() if not shims.taken_by_headers(name)]
+    promises = [until for until in map(shims.promised_until, available_since.values()) if until]
     cuda = next((library.version.partition(".")[0] for library in map(gpu_library, facts.needed) if library), None)
     return Stability(
         state=Tie.STABLE if not tied else Tie.MIXED if functions else Tie.TIED,
         minimum=minimum,
         rebuilt=min(minimum, max([_FIRST_PORT, *own])) if minimum else None,
-        deciding=tuple(name for name, release in known.items() if release == minimum),
+        deciding=tuple(name for name, release in available_since.items() if release == minimum),
         functions=functions,
         looked_up=looked_up,
         removed=tuple(name for name, release in since.items() if release is None),
@@ -147,22 +160,22 @@ def stability(facts: SharedObject, siblings: Iterable[SharedObject] = (), looked
         target_at_least=max(filter(None, map(shims.gate, functions)), default=None),
         target_below=min(filter(None, map(shims.gate, looked_up)), default=None),
         promised_until=(min(promises), max(promises)) if promises else None,
-        unused=_unused(facts),
+        unused=_unused_libraries(facts),
         cuda=cuda,
         cuda_releases=tuple(
             release for release, majors in embedded.cuda_majors(machine).items() if cuda is not None and cuda in majors
         ),
-        counterparts=tuple(counterpart(name, machine) for name in tied),
+        counterparts=tuple(find_counterpart(name, machine) for name in tied),
     )
 
 
 def _is_of_stable_abi(name: str, machine: Machine) -> bool:
-    """Whether the function is one of the libraries that the stable ABI is in."""
+    """Tell whether the function is one of the libraries that the stable ABI is in."""
     return any(library != "libtorch_python.so" for library in embedded.libraries_exporting(name, machine))
 
 
-def _unused(facts: SharedObject) -> tuple[str, ...]:
-    """The needed libraries of torch that have never exported anything that the extension imports."""
+def _unused_libraries(facts: SharedObject) -> tuple[str, ...]:
+    """List the needed libraries of torch that have never exported anything that the extension imports."""
     used = {library for name in facts.imports for library in embedded.libraries_exporting(name, facts.machine)}
     return tuple(
         library

@@ -1,4 +1,4 @@
-"""Which code runs on which GPU, with which driver.
+"""Decide which code runs on which GPU, with which driver.
 
 The rules are those of the CUDA programming guide ("Compute capability and binary compatibility") and of
 ``DEVICE_REQUIREMENT`` in ``torch/cuda/__init__.py``; for AMD, those of ``hipamd/src/hip_fatbin.cpp`` in ROCm's clr.
@@ -59,13 +59,17 @@ class CodeFit(enum.Enum):
 
 
 class Choice(Struct, frozen=True, kw_only=True):
-    """What the runtime chooses for a GPU: how it fits, and the piece of code, None if there is none."""
+    """What the runtime chooses for a GPU.
+
+    :ivar fit: how it gets code
+    :ivar entry: the piece of code, None if there is none
+    """
 
     fit: CodeFit
     entry: Entry | None = None
 
 
-def fits(entry: Entry, gpu: Gpu, toolkit: tuple[int, int] | None = None) -> bool:
+def fits_gpu(entry: Entry, gpu: Gpu, toolkit: tuple[int, int] | None = None) -> bool:
     """Whether a piece of code is for a GPU, whatever the driver.
 
     :param toolkit: the CUDA that compiled it; None if that is not known: then what only a newer one can is assumed
@@ -75,6 +79,8 @@ def fits(entry: Entry, gpu: Gpu, toolkit: tuple[int, int] | None = None) -> bool
     if entry.gfx is not None and gpu.gfx is not None:
         return _fits_hip(entry.gfx, gpu.gfx)
     code = _OLD_NAME.get(entry.architecture, entry.architecture)
+    # CUDA programming guide, "Binary Compatibility": machine code for X.y runs on X.z with z >= y. PTX for X.y is
+    # translated for every capability that is not lower. The suffixes a and f restrict that to one GPU and to a family.
     same_family = gpu.capability // 10 == code // 10 and gpu.capability >= code
     if entry.variant == "a":
         return gpu.capability == code
@@ -86,7 +92,7 @@ def fits(entry: Entry, gpu: Gpu, toolkit: tuple[int, int] | None = None) -> bool
 
 
 def _same_kind_of_board(code: int, capability: int, toolkit: tuple[int, int] | None) -> bool:
-    """Machine code does not run on Jetson if it is for other boards of the same family, nor the reverse."""
+    """Tell whether a GPU is on the kind of board that machine code is for: Jetson and others do not share it."""
     if code in _TEGRA:
         return capability == code
     if capability not in _TEGRA:
@@ -95,28 +101,32 @@ def _same_kind_of_board(code: int, capability: int, toolkit: tuple[int, int] | N
 
 
 def _fits_hip(code: str, gpu: str) -> bool:
-    """Exactly that target, or the generic one of its family; a feature that the code leaves open may be on or off."""
+    """Tell whether AMD's code is for exactly that target, or for the generic one of its family.
+
+    A feature that the code leaves open may be on or off.
+    """
     name, *features = code.split(":")
-    wanted, *of_gpu = gpu.split(":")
+    gpu_name, *of_gpu = gpu.split(":")
     if name == _SPIRV:
         return True
-    if name != wanted and not any(name == generic and wanted in family for generic, family in _GENERIC):
+    if name != gpu_name and not any(name == generic and gpu_name in family for generic, family in _GENERIC):
         return False
-    known = {feature[:-1]: feature[-1] for feature in of_gpu}
-    return all(known.get(feature[:-1], feature[-1]) == feature[-1] for feature in features)
+    gpu_features = {feature[:-1]: feature[-1] for feature in of_gpu}
+    return all(gpu_features.get(feature[:-1], feature[-1]) == feature[-1] for feature in features)
 
 
-def choose(
+def choose_code(
     containers: Iterable[Container], gpu: Gpu, driver: Driver | None = None, toolkit: tuple[int, int] | None = None
 ) -> Choice:
-    """What the runtime takes for a GPU from containers with the same kernel: machine code before PTX, newest first.
+    """Choose what the runtime takes for a GPU from containers with the same kernel: machine code first, newest first.
 
     :param driver: the driver; None for one that knows everything
     """
+    # Invariant: ``best`` is the best of the containers so far, and of equals the first.
     best = Choice(fit=CodeFit.NONE)
     for container in containers:
         if not container.relocatable:
-            choice = _choose(container, gpu, driver, toolkit)
+            choice = _choose_entry(container, gpu, driver, toolkit)
             if _ORDER.index(choice.fit) < _ORDER.index(best.fit):
                 best = choice
     return best
@@ -125,18 +135,21 @@ def choose(
 _ORDER: Final = tuple(CodeFit)
 
 
-def _choose(container: Container, gpu: Gpu, driver: Driver | None, toolkit: tuple[int, int] | None) -> Choice:
-    fitting = [entry for entry in container.entries if fits(entry, gpu, toolkit)]
+def _choose_entry(container: Container, gpu: Gpu, driver: Driver | None, toolkit: tuple[int, int] | None) -> Choice:
+    """Choose a piece of code from one container."""
+    fitting = [entry for entry in container.entries if fits_gpu(entry, gpu, toolkit)]
+    # Machine code is preferred even to newer PTX: the driver translates only if it finds none.
     for kind in (CodeKind.HIP, CodeKind.CUBIN, CodeKind.PTX):
         of_kind = [entry for entry in fitting if entry.kind is kind]
         if of_kind:
             # That for the GPU itself before that for its family, and the newest before older ones.
             entry = max(of_kind, key=lambda entry: (entry.architecture, entry.variant == "a", entry.variant == "f"))
-            return Choice(fit=_fit(entry, driver), entry=entry)
+            return Choice(fit=_fit_of_driver(entry, driver), entry=entry)
     return Choice(fit=CodeFit.NONE)
 
 
-def _fit(entry: Entry, driver: Driver | None) -> CodeFit:
+def _fit_of_driver(entry: Entry, driver: Driver | None) -> CodeFit:
+    """Tell what a driver makes of a piece of code that is for the GPU."""
     native = CodeFit.JIT if entry.kind is CodeKind.PTX else CodeFit.NATIVE
     if driver is None or entry.kind is CodeKind.HIP:
         return native

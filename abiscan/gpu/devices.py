@@ -1,4 +1,4 @@
-"""GPUs, by the names that people use for them."""
+"""Look GPUs up by the names that people use for them."""
 
 from __future__ import annotations
 
@@ -126,9 +126,11 @@ _MAKERS: Final = ("NVIDIA ", "GEFORCE ", "TESLA ", "AMD ", "INSTINCT ", "RADEON 
 
 
 class Gpu(Struct, frozen=True, kw_only=True):
-    """A GPU: NVIDIA's by its compute capability (120 for 12.0), AMD's by its target (``gfx942``).
+    """A GPU.
 
-    ``name`` is what the user wrote.
+    :ivar name: what the user wrote
+    :ivar capability: the compute capability of NVIDIA's (120 for 12.0), 0 for AMD's
+    :ivar gfx: the target of AMD's (``gfx942``), None for NVIDIA's
     """
 
     name: str
@@ -146,25 +148,30 @@ class Gpu(Struct, frozen=True, kw_only=True):
         return self.target if plain else f"{self.name} ({self.target})"
 
 
-def gpu(text: str) -> Gpu | None:
-    """The GPU that a text names: ``12.1``, ``sm_121``, ``RTX 5090``, ``gfx942``; None if it is not known."""
+def find_gpu(text: str) -> Gpu | None:
+    """Look up the GPU that a text names: ``12.1``, ``sm_121``, ``RTX 5090``, ``gfx942``.
+
+    Return None if it is unknown.
+    """
     text = " ".join(text.split())
     if _GFX.fullmatch(text):
         return Gpu(name=text, gfx=text.lower())
+    # 12.0 is 120: the last digit is the minor version of the compute capability.
     if match := _CAPABILITY.fullmatch(text):
         return Gpu(name=text, capability=int(match[1]) * 10 + int(match[2]))
-    known = _OF_NAME.get(_bare(text))
-    if isinstance(known, str):
-        return Gpu(name=text, gfx=known)
-    return Gpu(name=text, capability=known) if known else None
+    model = _OF_NAME.get(_strip_name(text))
+    if isinstance(model, str):
+        return Gpu(name=text, gfx=model)
+    return Gpu(name=text, capability=model) if model else None
 
 
-def _bare(text: str) -> str:
-    """A name without its maker, and without what says nothing about the architecture: memory, form, edition."""
+def _strip_name(text: str) -> str:
+    """Strip a name of its maker, and of what says nothing about the architecture: memory, form, edition."""
     name = text.upper().replace("-", " ")
     name = re.sub(r" ?[0-9]+ ?GB\b.*", "", name)
     for maker in _MAKERS:
         name = name.removeprefix(maker)
+    # Suffixes come in any order and number, so until none is left; but a name that is in the table keeps its own.
     changed = True
     while changed:
         changed = False
@@ -175,7 +182,12 @@ def _bare(text: str) -> str:
 
 
 class Hardware(Struct, frozen=True, kw_only=True):
-    """What an extension will run on: GPUs, the version of their driver, None if that is not known, and processors."""
+    """What an extension will run on.
+
+    :ivar gpus: the GPUs
+    :ivar driver: the version of their driver, None if unknown
+    :ivar cpus: the processors
+    """
 
     gpus: tuple[Gpu, ...] = ()
     driver: Driver | None = None

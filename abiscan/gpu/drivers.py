@@ -1,4 +1,4 @@
-"""Which driver knows which code, on Linux.
+"""Tell which driver knows which code, on Linux.
 
 CUDA's release notes, table 3, and its page on minor version compatibility; PTX versions as in ``cuda-bindings``
 (``cuda.bindings.utils``).
@@ -18,7 +18,7 @@ class Driver(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Driver | None:
-        """The version in a text; None if it is none."""
+        """Parse a version; return None if the text is none."""
         parts = text.split(".")
         if not 1 <= len(parts) <= 3 or not all(part.isascii() and part.isdigit() and len(part) < 6 for part in parts):
             return None
@@ -69,25 +69,27 @@ ZSTD: Final = Driver(550, 54, 14)
 
 
 def cuda_of_ptx(version: tuple[int, int]) -> tuple[int, int] | None:
-    """The CUDA that introduced a version of PTX."""
+    """Return the CUDA that introduced a version of PTX; None if that is unknown."""
     return _PTX[version][0] if version in _PTX else None
 
 
 def driver_for_ptx(version: tuple[int, int]) -> Driver | None:
-    """The first driver that knows a version of PTX; None if that is not known."""
+    """Return the first driver that knows a version of PTX; None if that is unknown."""
     return _PTX[version][1] if version in _PTX else None
 
 
 def knows_ptx(driver: Driver, version: tuple[int, int]) -> bool | None:
-    """Whether a driver translates a version of PTX; None if that is not known."""
+    """Whether a driver translates a version of PTX; None if that is unknown."""
     first = driver_for_ptx(version)
     if first is not None:
         return driver >= first
+    # What is older than the table, every driver of the table knows; what is newer, no driver of the table does, but one
+    # that came out since then may.
     if version < min(_PTX):
         return True
     return False if driver < _NEWEST_KNOWN else None
 
 
 def driver_for_runtime(major: int) -> Driver | None:
-    """The first driver that runs programs of a major version of CUDA."""
+    """Return the first driver that runs programs of a major version of CUDA; None if that is unknown."""
     return _OF_MAJOR.get(major)

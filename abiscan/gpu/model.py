@@ -1,4 +1,4 @@
-"""The terms: containers of code for GPUs, and the code in them."""
+"""Define the terms: containers of code for GPUs, and the code in them."""
 
 from __future__ import annotations
 
@@ -35,10 +35,14 @@ class Compression(enum.Enum):
 class Entry(Struct, frozen=True, kw_only=True):
     """One piece of code in a container.
 
-    ``architecture`` is 90 for ``sm_90`` and ``compute_90``, and ``variant`` the letter after it: ``a`` for code that
-    only runs on that GPU, ``f`` for code for its family. ``gfx`` is the target of AMD's code (``gfx90a:xnack-``), for
-    which ``architecture`` is 0. ``ptx_isa`` is the version of PTX. ``size`` is that in the file; ``offset`` is where
-    in the file the code itself begins.
+    :ivar kind: what it is
+    :ivar architecture: 90 for ``sm_90`` and ``compute_90``, 0 for AMD's code
+    :ivar variant: the letter after the architecture: ``a`` for code that only runs on that GPU, ``f`` for its family
+    :ivar gfx: the target of AMD's code (``gfx90a:xnack-``), None for NVIDIA's
+    :ivar ptx_isa: the version of PTX, None for machine code
+    :ivar compression: how it is compressed
+    :ivar size: its bytes in the file
+    :ivar offset: where in the file the code itself begins
     """
 
     kind: CodeKind
@@ -62,8 +66,10 @@ class Entry(Struct, frozen=True, kw_only=True):
 class Container(Struct, frozen=True, kw_only=True):
     """A container, at an address of the object.
 
-    Relocatable ones are input of the device linker; no GPU runs them. ``unknown`` are the numbers of kinds of code that
-    are in it, but not known.
+    :ivar address: its virtual address
+    :ivar entries: the code in it
+    :ivar relocatable: whether it is input of the device linker, which no GPU runs
+    :ivar unknown: the numbers of kinds of code that are in it, but not known
     """
 
     address: int
@@ -73,9 +79,11 @@ class Container(Struct, frozen=True, kw_only=True):
 
 
 class GpuCode(Struct, frozen=True, kw_only=True):
-    """All containers of one object, in the order of the file.
+    """All containers of one object.
 
-    ``toolkit`` is the newest version of CUDA that the code itself names; ``gaps`` say what could not be read.
+    :ivar containers: in the order of the file
+    :ivar toolkit: the newest version of CUDA that the code itself names, None if it names none
+    :ivar gaps: what could not be read, one sentence each
     """
 
     containers: tuple[Container, ...] = ()
@@ -94,7 +102,7 @@ class GpuCode(Struct, frozen=True, kw_only=True):
 
 
 def targets_of(containers: Iterable[Container]) -> tuple[str, ...]:
-    """The names of the targets that GPUs run, in order of architecture."""
+    """Return the names of the targets that GPUs run, in order of architecture."""
     entries = {
         entry.target: entry
         for container in containers

@@ -1,4 +1,4 @@
-"""What a GPU runs of an extension, operator by operator."""
+"""Tell what a GPU runs of an extension, operator by operator."""
 
 from __future__ import annotations
 
@@ -7,17 +7,21 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from abiscan.gpu.compatibility import Choice, CodeFit, choose
+from abiscan.gpu.compatibility import Choice, CodeFit, choose_code
 from abiscan.gpu.devices import Gpu
 from abiscan.gpu.drivers import Driver
 from abiscan.gpu.model import Container
 
 
 class GpuOutcome(Struct, frozen=True, kw_only=True):
-    """What one GPU runs of an extension: for each operator the GPU kernels that it launches, and all containers.
+    """What one GPU runs of an extension.
 
-    ``driver`` is None for one that knows everything; ``code`` has the containers of each operator, ``every`` all that
-    a GPU could run.
+    :ivar gpu: the GPU
+    :ivar driver: its driver, None for one that knows everything
+    :ivar operators: for each operator, what the runtime chooses for each kernel that it launches
+    :ivar containers: what the runtime chooses from each container by itself
+    :ivar code: the containers of each operator
+    :ivar every: all containers that a GPU could run
     """
 
     gpu: Gpu
@@ -31,7 +35,7 @@ class GpuOutcome(Struct, frozen=True, kw_only=True):
     def failing(self) -> dict[str, Choice]:
         """The operators none of whose kernels run, with the best that the runtime finds for them."""
         return {
-            operator: best(choices)
+            operator: best_of(choices)
             for operator, choices in self.operators.items()
             if not any(choice.fit.runs for choice in choices)
         }
@@ -45,13 +49,13 @@ class GpuOutcome(Struct, frozen=True, kw_only=True):
     @property
     def translated(self) -> dict[str, Choice]:
         """The operators whose kernels run, but none of them without translation by the driver."""
-        bests = {operator: best(choices) for operator, choices in self.operators.items()}
+        bests = {operator: best_of(choices) for operator, choices in self.operators.items()}
         return {operator: choice for operator, choice in bests.items() if choice.fit is CodeFit.JIT}
 
     @property
     def file(self) -> Choice:
         """The best of all containers: if even that does not run, nothing in the file does."""
-        return best(self.containers)
+        return best_of(self.containers)
 
 
 def outcome_of(
@@ -61,26 +65,27 @@ def outcome_of(
     gpu: Gpu,
     driver: Driver | None,
 ) -> GpuOutcome:
-    """What a GPU runs.
+    """Choose the code that a GPU runs, for each operator and for the whole file.
 
     :param operators: for each operator, the containers of each kernel that it launches
     :param containers: all of the extension
     :param toolkit: the CUDA that compiled them, None if that is not known
     """
-    known: dict[tuple[int, ...], Choice] = {}
+    choices: dict[tuple[int, ...], Choice] = {}
 
-    def choice(same: tuple[Container, ...]) -> Choice:
+    # Many kernels are in the same containers: each group is looked at once.
+    def choose_once(same: tuple[Container, ...]) -> Choice:
         key = tuple(map(id, same))  # addresses are those of several objects
-        if key not in known:
-            known[key] = choose(same, gpu, driver, toolkit)
-        return known[key]
+        if key not in choices:
+            choices[key] = choose_code(same, gpu, driver, toolkit)
+        return choices[key]
 
     runnable = tuple(container for container in containers if container.entries and not container.relocatable)
     return GpuOutcome(
         gpu=gpu,
         driver=driver,
-        operators={operator: tuple(map(choice, kernels)) for operator, kernels in operators.items()},
-        containers=tuple(choice((container,)) for container in runnable),
+        operators={operator: tuple(map(choose_once, kernels)) for operator, kernels in operators.items()},
+        containers=tuple(choose_once((container,)) for container in runnable),
         code={
             operator: tuple(dict.fromkeys(itertools.chain.from_iterable(kernels)))
             for operator, kernels in operators.items()
@@ -89,6 +94,6 @@ def outcome_of(
     )
 
 
-def best(choices: Iterable[Choice]) -> Choice:
-    """The best of some choices."""
+def best_of(choices: Iterable[Choice]) -> Choice:
+    """Return the choice that fits best."""
     return min(choices, key=lambda choice: list(CodeFit).index(choice.fit), default=Choice(fit=CodeFit.NONE))

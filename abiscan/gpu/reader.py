@@ -1,4 +1,4 @@
-"""From an object to its code for GPUs: finds the sections, and reads only headers in them."""
+"""Find the code for GPUs in an object: its sections, and only headers in them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,13 @@ _MOST_CUBINS: Final = 8
 
 
 class Section(NamedTuple):
-    """A section of an ELF file."""
+    """A section of an ELF file.
+
+    :ivar name: its name
+    :ivar address: its virtual address
+    :ivar offset: where it begins in the file
+    :ivar size: its bytes in the file
+    """
 
     name: bytes
     address: int
@@ -30,8 +36,8 @@ class Section(NamedTuple):
     size: int
 
 
-def gpu_code(read: Read, size: int) -> GpuCode:
-    """The code for GPUs in an object.
+def read_gpu_code(read: Read, size: int) -> GpuCode:
+    """Read the code for GPUs in an object.
 
     Nothing in the file raises: what cannot be read is a gap.
 
@@ -40,21 +46,25 @@ def gpu_code(read: Read, size: int) -> GpuCode:
     """
     containers: list[Container] = []
     gaps: list[str] = []
-    every = {section.name: section for section in _sections(read, 0, size)}
+    sections = {section.name: section for section in _read_sections(read, 0, size)}
+    # nvcc puts code that GPUs run into .nv_fatbin, and code for the device linker into __nv_relfatbin.
     for name, is_relocatable in ((b".nv_fatbin", False), (b"__nv_relfatbin", True)):
-        if section := every.get(name):
-            found = cuda.containers(read, section.offset, section.size, section.address, relocatable=is_relocatable)
-            _collect(found, containers, gaps)
-    if section := every.get(b".hip_fatbin"):
-        _collect(hip.containers(read, section.offset, section.size, section.address), containers, gaps)
+        if section := sections.get(name):
+            cuda_containers = cuda.read_containers(
+                read, section.offset, section.size, section.address, relocatable=is_relocatable
+            )
+            _collect_containers(cuda_containers, containers, gaps)
+    if section := sections.get(b".hip_fatbin"):
+        _collect_containers(hip.read_bundles(read, section.offset, section.size, section.address), containers, gaps)
     if unknown := sorted({number for container in containers for number in container.unknown}):
         gaps.append(f"has code of unknown kinds: {listed(map(hex, unknown))}")
-    return GpuCode(containers=tuple(containers), toolkit=_toolkit(read, containers), gaps=tuple(gaps))
+    return GpuCode(containers=tuple(containers), toolkit=_find_toolkit(read, containers), gaps=tuple(gaps))
 
 
-def _collect(found: Iterator[Container], containers: list[Container], gaps: list[str]) -> None:
+def _collect_containers(readable: Iterator[Container], containers: list[Container], gaps: list[str]) -> None:
+    """Add what can be read of some containers; the first that cannot is a gap."""
     try:
-        containers.extend(found)
+        containers.extend(readable)
     except Damaged as error:
         gaps.append(f"damaged: {error}; code for GPUs after it was not read")
     except hip.NoZstd:
@@ -63,33 +73,35 @@ def _collect(found: Iterator[Container], containers: list[Container], gaps: list
         )
 
 
-def _sections(read: Read, start: int, size: int) -> list[Section]:
-    """The sections of the ELF file at an offset; none if it has no table of them, or a damaged one."""
+def _read_sections(read: Read, start: int, size: int) -> list[Section]:
+    """Read the sections of the ELF file at an offset; none if it has no table of them, or a damaged one."""
     head = read(start, 64)
     if len(head) < 64 or not head.startswith(b"\x7fELF\x02\x01"):
         return []
-    table, each, count, names_at = *struct.unpack_from("<Q", head, 40), *struct.unpack_from("<HHH", head, 58)
-    if each != _SECTION.size or not 0 < count <= _MOST_SECTIONS or table + count * each > size:
+    # ELF gABI, "ELF Header": e_shoff is at 40; e_shentsize, e_shnum and e_shstrndx are at 58.
+    table, row_size, count, names_at = *struct.unpack_from("<Q", head, 40), *struct.unpack_from("<HHH", head, 58)
+    if row_size != _SECTION.size or not 0 < count <= _MOST_SECTIONS or table + count * row_size > size:
         return []
-    data = read(start + table, count * each)
-    if len(data) < count * each or names_at >= count:
+    table_bytes = read(start + table, count * row_size)
+    if len(table_bytes) < count * row_size or names_at >= count:
         return []
-    rows = list(_SECTION.iter_unpack(data))
+    rows = list(_SECTION.iter_unpack(table_bytes))
     names = read(start + rows[names_at][4], min(rows[names_at][5], _LONGEST_NAMES))
     return [
-        Section(_text(names, name), address, start + offset, length)
+        Section(_name_at(names, name), address, start + offset, length)
         for name, kind, _, address, offset, length, *_ in rows
         if kind != _NO_BITS and offset + length <= size
     ]
 
 
-def _text(names: bytes, at: int) -> bytes:
+def _name_at(names: bytes, at: int) -> bytes:
+    """Read a name from a table of strings; empty if it does not end."""
     end = names.find(b"\0", at)
     return names[at:end] if 0 <= at < end else b""
 
 
-def _toolkit(read: Read, containers: list[Container]) -> tuple[int, int] | None:
-    """The newest version of CUDA that PTX or machine code names; plain machine code of a few containers is enough."""
+def _find_toolkit(read: Read, containers: list[Container]) -> tuple[int, int] | None:
+    """Return the newest version of CUDA that PTX or machine code names; a few pieces of machine code are enough."""
     versions = []
     plain = 0
     for container in containers:
@@ -104,14 +116,16 @@ def _toolkit(read: Read, containers: list[Container]) -> tuple[int, int] | None:
 
 
 def _toolkit_of_cubin(read: Read, start: int, size: int) -> tuple[int, int] | None:
+    """Read the version of CUDA that machine code names; return None if it names none."""
     head = read(start, 64)
     if len(head) < 64 or not head.startswith(b"\x7fELF") or int.from_bytes(head[18:20], "little") != _CUDA_MACHINE:
         return None
     version = int.from_bytes(head[20:24], "little")
+    # e_version has the version of CUDA, 124 for 12.4, in files of this ABI version.
     if head[8] == 7 and 60 <= version < 1000:  # EI_ABIVERSION; later ones have a note instead
         return divmod(version, 10)
-    note = next((section for section in _sections(read, start, size) if section.name == _TOOLKIT_NOTE), None)
+    note = next((section for section in _read_sections(read, start, size) if section.name == _TOOLKIT_NOTE), None)
     text = read(note.offset, min(note.size, 1 << 12)) if note else b""
-    _, found, rest = text.partition(b", release ")
-    major, _, minor = rest.partition(b",")[0].partition(b".")
-    return (int(major), int(minor)) if found and major.isdigit() and minor.isdigit() else None
+    _, separator, release = text.partition(b", release ")
+    major, _, minor = release.partition(b",")[0].partition(b".")
+    return (int(major), int(minor)) if separator and major.isdigit() and minor.isdigit() else None

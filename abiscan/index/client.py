@@ -1,4 +1,4 @@
-"""The wheels of a package on the user's indexes, newest first, and their metadata, asked for as pip asks.
+"""Ask the user's indexes for the wheels of a package, newest first, and for their metadata, as pip asks.
 
 pip says what its settings are; unearth reads the pages of the indexes (PEP 503, PEP 691); packaging knows which tags
 fit which system. The metadata come from the index if it has them (PEP 658), otherwise from the wheel, read in place.
@@ -32,7 +32,7 @@ from abiscan.binary.elf import Machine
 from abiscan.binary.image import ImageSystem
 from abiscan.errors import InputError, UnreachableError
 from abiscan.index import index_page
-from abiscan.index.remote import RemoteFile, sound_hash, tidy
+from abiscan.index.remote import RemoteFile, delete_oldest_files, sound_hash
 from abiscan.index.web import Web, page_of
 from abiscan.inputs import disk, packages, programs
 from abiscan.inputs.files import Wheel
@@ -58,7 +58,15 @@ _LONGEST_SPECIFIER: Final = 1_000
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    """What pip is configured to do about indexes."""
+    """What pip is configured to do about indexes.
+
+    :ivar index_urls: the indexes, the main one first
+    :ivar find_links: folders and pages that list wheels
+    :ivar trusted_hosts: the hosts that may be asked without valid certificates
+    :ivar constraints: files that restrict versions
+    :ivar certificates: a file or a folder of certificates, None for the default
+    :ivar proxy: the address of a proxy, None if there is none
+    """
 
     index_urls: tuple[str, ...] = ()
     find_links: tuple[str, ...] = ()
@@ -69,57 +77,64 @@ class Settings(Struct, frozen=True, kw_only=True):
 
 
 def settings_of_pip(python: str | None, options: IndexOptions = FROM_SETTINGS) -> Settings:
-    """The settings of an interpreter's pip, the defaults if it has none, as options change them.
+    """Read the settings of an interpreter's pip, the defaults if it has none, as options change them.
 
     ``no-index`` leaves out all of them, as for pip.
     """
-    known = _configuration(python)
-    no_index = options.no_index or known.get("no-index", "").lower() in ("1", "true", "yes", "on")
-    default = known.get("index-url") or PackageFinder().sources[0]["url"]
-    urls = [options.index_url or default, *known.get("extra-index-url", "").split(), *options.extra_index_urls]
-    links = [*known.get("find-links", "").split(), *options.find_links]
+    configured = _read_configuration(python)
+    no_index = options.no_index or configured.get("no-index", "").lower() in ("1", "true", "yes", "on")
+    default = configured.get("index-url") or PackageFinder().sources[0]["url"]
+    urls = [options.index_url or default, *configured.get("extra-index-url", "").split(), *options.extra_index_urls]
+    links = [*configured.get("find-links", "").split(), *options.find_links]
     return Settings(
         index_urls=() if no_index else tuple(dict.fromkeys(urls)),
         find_links=tuple(link for link in links if "://" in link or Path(link).exists()),
-        trusted_hosts=tuple(known.get("trusted-host", "").split()),
-        constraints=tuple(file for file in known.get("constraint", "").split() if file != os.devnull),
-        certificates=known.get("cert"),
-        proxy=known.get("proxy"),
+        trusted_hosts=tuple(configured.get("trusted-host", "").split()),
+        constraints=tuple(file for file in configured.get("constraint", "").split() if file != os.devnull),
+        certificates=configured.get("cert"),
+        proxy=configured.get("proxy"),
     )
 
 
-def _configuration(python: str | None) -> dict[str, str]:
+def _read_configuration(python: str | None) -> dict[str, str]:
+    """Ask pip for its configuration; return nothing if it does not answer."""
     try:
         command = [*packages.pip(python), "config", "list"]
         done = programs.run(command, capture_output=True, timeout=_PIP_SECONDS, check=True)
     except (InputError, OSError, subprocess.SubprocessError):
         return {}
-    found: dict[str, dict[str, str]] = {section: {} for section in _SECTIONS}
+    values: dict[str, dict[str, str]] = {section: {} for section in _SECTIONS}
+    # pip prints each value as Python does, with quotes.
     for line in done.stdout.splitlines():
         name, _, value = line.partition("=")
         section, _, key = name.rpartition(".")
-        if section in found:
+        if section in values:
             try:
-                found[section][key] = str(ast.literal_eval(value))
+                values[section][key] = str(ast.literal_eval(value))
             except (ValueError, SyntaxError):
                 continue
-    return {key: value for section in _SECTIONS for key, value in found[section].items()}
+    # Later sections override earlier ones: the environment, then the command, then all commands.
+    return {key: value for section in _SECTIONS for key, value in values[section].items()}
 
 
 class System(Struct, frozen=True, kw_only=True):
-    """The Python and the platforms that wheels are looked for."""
+    """The Python and the platforms that wheels are looked for.
+
+    :ivar python: major and minor version
+    :ivar platforms: the tags of platforms, the newest first
+    """
 
     python: tuple[int, int]
     platforms: tuple[str, ...]
 
     @classmethod
     def of(cls, python: tuple[int, int] | None = None, platform: str | None = None) -> System:
-        """That of the user, or another one.
+        """Return the user's system, or another one.
 
         :param python: ``(3, 12)``
         :param platform: ``manylinux_2_28_aarch64``, ``win_amd64``; it includes older systems of the kind
         """
-        platforms = _older(platform) if platform else tags.platform_tags()
+        platforms = _older_platforms(platform) if platform else tags.platform_tags()
         return cls(python=python or sys.version_info[:2], platforms=tuple(platforms))
 
     @property
@@ -141,6 +156,7 @@ class System(Struct, frozen=True, kw_only=True):
     @property
     def environment(self) -> dict[str, str]:
         """For environment markers."""
+        # PEP 508, "Environment Markers"; what no requirement of wheels asks for is left empty.
         version = ".".join(map(str, self.python))
         return {
             "platform_machine": "",
@@ -161,12 +177,15 @@ class System(Struct, frozen=True, kw_only=True):
 
 @functools.lru_cache(maxsize=8)
 def _tags_of(python: tuple[int, int], platforms: tuple[str, ...]) -> dict[tags.Tag, int]:
+    """Rank the tags of wheels that fit: the best has the lowest number."""
     interpreter = f"cp{python[0]}{python[1]}"
     ordered = (*tags.cpython_tags(python, platforms=platforms), *tags.compatible_tags(python, interpreter, platforms))
+    # Reversed, so that of a tag that is listed twice, the better rank stays.
     return {tag: number for number, tag in reversed(list(enumerate(ordered)))}
 
 
-def _older(platform: str) -> Iterator[str]:
+def _older_platforms(platform: str) -> Iterator[str]:
+    """Yield a platform, and older ones of its kind: what runs there runs here, too (PEP 600)."""
     match = _MANYLINUX.fullmatch(platform)
     if mac := _MACOSX.fullmatch(platform):
         yield from tags.mac_platforms((int(mac[1]), int(mac[2])), mac[3])
@@ -175,6 +194,7 @@ def _older(platform: str) -> Iterator[str]:
         yield platform
         return
     newest, machine = int(match[1]), match[2]
+    # The oldest is manylinux_2_5 (PEP 600).
     for glibc in range(newest, 4, -1):
         yield f"manylinux_2_{glibc}_{machine}"
         if glibc in _LEGACY:
@@ -185,8 +205,10 @@ def _older(platform: str) -> Iterator[str]:
 class Candidate(Struct, frozen=True, kw_only=True):
     """A version of a package on an index.
 
-    ``wheel`` is the name of the file that pip would choose; ``unfit`` says why pip would choose none, and is empty if
-    it would.
+    :ivar name: the name of the package
+    :ivar version: the version
+    :ivar wheel: the name of the file that pip would choose, empty if it would choose none
+    :ivar unfit: why pip would choose none, empty if it would
     """
 
     name: str
@@ -199,7 +221,7 @@ class Candidate(Struct, frozen=True, kw_only=True):
 
 
 class Index:
-    """The user's indexes.
+    """Ask the user's indexes.
 
     :param folder: of the cache
     """
@@ -221,10 +243,10 @@ class Index:
         self._requirements: dict[Candidate, tuple[Requirement, ...]] = {}
         self._links: dict[Candidate, Link] = {}
         self._files: dict[Candidate, IO[bytes]] = {}
-        tidy(folder)
+        delete_oldest_files(folder)
 
     def _finder_of(self, *, only_binary: Sequence[str]) -> PackageFinder:
-        """What finds packages, all of them or those that are wheels."""
+        """Make what finds packages, all of them or those that are wheels."""
         return PackageFinder(
             cast("Fetcher", _Pages(self.web)),  # its responses are those of httpx2, as those of unearth's own client
             index_urls=self.settings.index_urls,
@@ -239,7 +261,7 @@ class Index:
         self.web.close()
         for file in self._files.values():
             file.close()
-        tidy(self._folder)
+        delete_oldest_files(self._folder)
 
     @property
     def bytes_read(self) -> int:
@@ -247,32 +269,36 @@ class Index:
         return self.web.bytes_read
 
     def candidates(self, requirement: Requirement) -> tuple[Candidate, ...]:
-        """The versions of a package that a requirement admits, newest first; pre-releases only if they are asked for.
+        """List the versions of a package that a requirement admits, newest first.
+
+        Pre-releases are listed only if they are asked for.
 
         :raises InputError: the index cannot be read, or does not have the package
         """
         name, specifier = canonicalize_name(requirement.name), requirement.specifier
-        exact = any(one.operator in ("==", "===") for one in specifier)
+        # PEP 592: a version that was yanked is only installed by its very number.
+        exact = any(clause.operator in ("==", "===") for clause in specifier)
         links: dict[Version, list[Link]] = {}
-        for package in _packages(self._finder, name, allow_yanked=exact):
+        for package in _list_packages(self._finder, name, allow_yanked=exact):
             if package.version is not None:
                 links.setdefault(Version(package.version), []).append(package.link)
         if not links:
-            if _packages(self._finder_of(only_binary=()), name, allow_yanked=True):
+            if _list_packages(self._finder_of(only_binary=()), name, allow_yanked=True):
                 problem = "has no wheel on the index, only source code, in which nothing is compiled yet"
                 fix = f"build a wheel for your torch: pip wheel --no-deps --no-build-isolation {name}"
                 raise InputError(name, problem, fix)
             raise InputError(name, "is not on the index", "check the name and the index settings")
         admitted = [version for version in links if specifier.contains(version, prereleases=True)]
+        # PEP 440: pre-releases are left out, unless they are all there is.
         if not specifier.prereleases and any(not version.is_prerelease for version in admitted):
             admitted = [version for version in admitted if not version.is_prerelease]
         if not admitted:
             newest = max(links)
             raise InputError(str(requirement), "no version on the index satisfies it", f"the newest there is {newest}")
-        return tuple(self._best(name, version, links[version]) for version in sorted(admitted, reverse=True))
+        return tuple(self._choose_wheel(name, version, links[version]) for version in sorted(admitted, reverse=True))
 
-    def _best(self, name: str, version: Version, links: Iterable[Link]) -> Candidate:
-        """The wheel that pip would choose of a version."""
+    def _choose_wheel(self, name: str, version: Version, links: Iterable[Link]) -> Candidate:
+        """Choose the wheel of a version that pip would choose."""
         fitting: list[tuple[int, Link]] = []
         unfit = f"has no wheel for {self.system}"
         for link in links:
@@ -284,6 +310,7 @@ class Index:
                 continue
             if not priorities:
                 continue
+            # What is wrong with the last wheel is said of the version if none fits.
             if not _is_sound(link):
                 unfit = "is described wrongly by the index"
                 continue
@@ -299,43 +326,45 @@ class Index:
         return candidate
 
     def _admits_python(self, requires: str | None) -> bool:
+        """Tell whether a wheel's Requires-Python admits the Python of this system."""
         try:
             return SpecifierSet(requires or "").contains(".".join(map(str, self.system.python)), prereleases=True)
         except InvalidSpecifier:
             return True  # as pip decides
 
     def requirements(self, candidate: Candidate) -> tuple[Requirement, ...]:
-        """What a version requires on this system, without extras.
+        """Return what a version requires on this system, without extras.
 
         :raises InputError: its metadata cannot be read
         """
         if candidate not in self._requirements:
-            found = (applying(line, self.system.environment) for line in self._requires(candidate))
-            self._requirements[candidate] = tuple(filter(None, found))
+            applicable = (applying(line, self.system.environment) for line in self._read_requirements(candidate))
+            self._requirements[candidate] = tuple(filter(None, applicable))
         return self._requirements[candidate]
 
     def metadata(self, candidate: Candidate) -> Metadata:
-        """What a version requires of torch.
+        """Return what a version requires of torch.
 
         :raises InputError: its metadata cannot be read
         """
-        return metadata_of(self._requires(candidate), str(candidate.version), candidate.wheel)
+        return metadata_of(self._read_requirements(candidate), str(candidate.version), candidate.wheel)
 
     def wheel(self, candidate: Candidate) -> RemoteWheel:
-        """The wheel of a version, to be read in place."""
-        return RemoteWheel(path=Path(candidate.wheel), stream=functools.partial(self._open, candidate))
+        """Return the wheel of a version, to be read in place."""
+        return RemoteWheel(path=Path(candidate.wheel), stream=functools.partial(self._open_once, candidate))
 
     def origin(self, candidate: Candidate) -> tuple[str, str | None]:
-        """Where the wheel of a version is, and its SHA-256 as far as the index states it: which bytes it has."""
+        """Return where the wheel of a version is, and its SHA-256 as far as the index states it: which bytes it has."""
         link = self._links[candidate]
         return link.url_without_fragment, sound_hash((link.hash_option or {}).get("sha256", [None])[0])
 
     def size(self, candidate: Candidate) -> int:
-        """The size of the wheel of a version, in bytes."""
-        stream = self._open(candidate)
+        """Return the size of the wheel of a version, in bytes."""
+        stream = self._open_once(candidate)
         return stream.seek(0, io.SEEK_END)
 
-    def _requires(self, candidate: Candidate) -> tuple[str, ...]:
+    def _read_requirements(self, candidate: Candidate) -> tuple[str, ...]:
+        """Read the Requires-Dist lines of a version, once: from the index if it has them, else from the wheel."""
         if candidate not in self._metadata:
             if len(self._metadata) >= _MOST_READ:
                 problem = f"more than {_MOST_READ:,} versions would have to be looked at"
@@ -345,13 +374,14 @@ class Index:
         return self._metadata[candidate]
 
     def _metadata_of_index(self, candidate: Candidate) -> bytes | None:
-        """The METADATA file that the index has beside the wheel (PEP 658); None if it has none."""
+        """Download the METADATA file that the index has next to the wheel (PEP 658); return None if it has none."""
         link = self._links[candidate]
         if not link.dist_info_metadata or link.dist_info_link is None:
             return None
         page = self.web.get(link.dist_info_link.normalized, largest=_LARGEST_METADATA)
         if page.is_error:
             return None
+        # PEP 658 lets the index state the hash of the file; without one, the server is trusted as for everything else.
         stated = link.dist_info_metadata.get("sha256") if isinstance(link.dist_info_metadata, dict) else None
         if stated and hashlib.sha256(page.content).hexdigest() != stated:
             problem = "is not the file that the index describes: its hash differs"
@@ -359,21 +389,23 @@ class Index:
         return page.content
 
     def _metadata_of_wheel(self, candidate: Candidate) -> bytes:
-        wheel = Wheel(Path(candidate.wheel), self._open(candidate))
+        """Read the METADATA file inside the wheel."""
+        wheel = Wheel(Path(candidate.wheel), self._open_once(candidate))
         name = next(filter(_METADATA.fullmatch, wheel.names()), None)
         if name is None:
             raise InputError(candidate.wheel, "has no metadata", "the wheel is damaged")
         return wheel.content(name, _LARGEST_METADATA)
 
-    def _open(self, candidate: Candidate) -> IO[bytes]:
+    def _open_once(self, candidate: Candidate) -> IO[bytes]:
+        """Open the wheel of a version, once; note on the record what decides on its bytes."""
         link, (url, sha256) = self._links[candidate], self.origin(candidate)
         if link.is_file:
-            disk.file(_path(link))
+            disk.file(_path_of(link))
         elif sha256 is None:
             disk.look_once()  # another day, there may be another file
         if candidate not in self._files:
             if link.is_file:
-                self._files[candidate] = _opened(_path(link))
+                self._files[candidate] = _open_file(_path_of(link))
             else:
                 remote = RemoteFile(self.web, url, sha256, self._folder)
                 self._files[candidate] = cast("IO[bytes]", remote)  # a raw file is one that zipfile can read
@@ -381,27 +413,28 @@ class Index:
 
 
 class _Pages:
-    """What unearth reads of the pages of indexes: nothing beyond the limits of ``index_page``."""
+    """Give unearth the pages of indexes: nothing beyond the limits of ``index_page``."""
 
     def __init__(self, web: Web) -> None:
         self.iter_secure_origins, self.head, self.get_stream = web.iter_secure_origins, web.head, web.get_stream
         self._web = web
 
     def get(self, url: str, *, headers: Mapping[str, str] | None = None) -> httpx2.Response:
-        """A page, as JSON whatever it is on the index."""
+        """Get a page, as JSON whatever it is on the index."""
         page = self._web.get(url, headers=headers)
         kind = page.headers.get("Content-Type", "")
         if page.is_error or not kind.lower().startswith(index_page.KINDS):
             return page
-        content = index_page.bounded(str(page.url), kind, page.content)
+        content = index_page.bound_page(str(page.url), kind, page.content)
         return page_of(page.status_code, str(page.url), index_page.JSON, content)
 
 
 def _is_sound(link: Link) -> bool:
-    """Whether what an index says of a file has the types of PEP 691, and it names no file of this machine.
+    """Tell whether what an index says of a file has the types of PEP 691, and names no file of this machine.
 
     unearth does not verify that.
     """
+    # A page of the web must not make this machine open one of its own files.
     requires, hashes = link.requires_python, link.hashes
     return (
         isinstance(requires, str | None)
@@ -411,26 +444,29 @@ def _is_sound(link: Link) -> bool:
     )
 
 
-def _path(link: Link) -> Path:
+def _path_of(link: Link) -> Path:
+    """Return the path of a link to a file."""
     try:
         return link.file_path
     except ValueError as error:
-        raise _unreadable(link.url, error) from error
+        raise _unreadable_error(link.url, error) from error
 
 
-def _opened(path: Path) -> IO[bytes]:
+def _open_file(path: Path) -> IO[bytes]:
+    """Open a file that the user's settings name."""
     try:
-        return regular.opened(path)
+        return regular.open_regular(path)
     except (OSError, ValueError) as error:
-        raise _unreadable(str(path), error) from error
+        raise _unreadable_error(str(path), error) from error
 
 
-def _unreadable(name: str, error: Exception) -> InputError:
+def _unreadable_error(name: str, error: Exception) -> InputError:
+    """Make the error for a file that cannot be read."""
     return InputError(name, f"cannot be read: {error}", "check the index settings")
 
 
-def _packages(finder: PackageFinder, name: str, *, allow_yanked: bool) -> Sequence[Package]:
-    """What an index has of a package.
+def _list_packages(finder: PackageFinder, name: str, *, allow_yanked: bool) -> Sequence[Package]:
+    """List what an index has of a package.
 
     :raises UnreachableError: its page cannot be read
     """

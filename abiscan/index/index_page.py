@@ -1,4 +1,4 @@
-"""The page of a package on an index, within limits: what is beyond them does not reach the parsers of others.
+"""Reduce the page of a package on an index to its limits: what is beyond them does not reach the parsers of others.
 
 A page of HTML (PEP 503) becomes one of JSON (PEP 691), for the same reason: each anchor is read by itself, and takes
 time in proportion to its length.
@@ -38,8 +38,8 @@ _CHARSET: Final = regex(r"charset=\"?(iso-8859-1|latin-?1|windows-1252)", re.IGN
 _FIX: Final = "check the index settings"
 
 
-def bounded(url: str, kind: str, content: bytes) -> bytes:
-    """The page as JSON, without the files whose names nothing can have.
+def bound_page(url: str, kind: str, content: bytes) -> bytes:
+    """Return the page as JSON, without the files whose names nothing can have.
 
     :param url: of the page, without credentials in messages
     :param kind: its type, as the server states it
@@ -47,27 +47,30 @@ def bounded(url: str, kind: str, content: bytes) -> bytes:
     :raises ValueError: it is no such page
     """
     if kind.lower().startswith(JSON):
+        # Counted before it is parsed: parsing takes far more memory than the text.
         if content.count(b"{") > 4 * MOST_FILES or content.count(b",") > _VALUES_OF_A_FILE * MOST_FILES:
-            raise _too_many(url)
+            raise _too_many_error(url)
         document = json.loads(content)
         if not isinstance(document, dict) or not isinstance(document.get("files", []), list):
             raise ValueError("it is no page of files")
     else:
+        # Latin-1 has a character for each byte; what states nothing is taken as UTF-8.
         text = content.decode("latin-1" if _CHARSET.search(kind) else "utf-8")
-        document = {"files": list(_files(url, text))}
+        document = {"files": list(_read_anchors(url, text))}
     files = document.get("files", [])
     if len(files) > MOST_FILES:
-        raise _too_many(url)
+        raise _too_many_error(url)
     return json.dumps({"files": [file for file in files if _can_be(file)]}).encode()
 
 
-def _too_many(url: str) -> InputError:
+def _too_many_error(url: str) -> InputError:
+    """Make the error for a page that lists too many files."""
     host = urlsplit(url).hostname or url
     return UnreachableError(host, f"the page of the package lists more than {MOST_FILES:,} files", _FIX)
 
 
 def _can_be(file: Any) -> bool:
-    """Whether a file can have its name, and can be for as many systems as that says."""
+    """Tell whether a file can have its name, and can be for as many systems as that says."""
     if isinstance(file, dict):
         file.pop("upload-time", None)  # says nothing here, and may be no time
         if isinstance(url := file.get("url"), str):
@@ -77,30 +80,32 @@ def _can_be(file: Any) -> bool:
     return True
 
 
-def _files(url: str, text: str) -> Iterator[dict[str, Any]]:
-    """The files that a page of HTML names."""
+def _read_anchors(url: str, text: str) -> Iterator[dict[str, Any]]:
+    """Yield the files that a page of HTML names."""
     base = _BASE.search(text)
-    root = urljoin(url, _attributes(base[1]).get("href", "")) if base else url
+    root = urljoin(url, _read_attributes(base[1]).get("href", "")) if base else url
     for number, anchor in enumerate(_ANCHOR.split(text)[1:], 1):
         if number > MOST_FILES:
-            raise _too_many(url)
+            raise _too_many_error(url)
+        # Each anchor is cut before it is searched, so that a page takes time in proportion to its length.
         start = anchor[:_LONGEST_ANCHOR]
         end = _END_OF_TAG.match(start)
-        given = _attributes(start[: end.end()] if end else "")
-        if href := given.get("href"):
-            name, stated, digest = given.get("data-core-metadata", given.get("data-dist-info-metadata", "")).partition(
-                "="
-            )
+        attributes = _read_attributes(start[: end.end()] if end else "")
+        if href := attributes.get("href"):
+            name, stated, digest = attributes.get(
+                "data-core-metadata", attributes.get("data-dist-info-metadata", "")
+            ).partition("=")
             yield {
                 "url": urljoin(root, href),
-                "requires-python": given.get("data-requires-python"),
-                "yanked": given.get("data-yanked", False) or "data-yanked" in given,
+                "requires-python": attributes.get("data-requires-python"),
+                "yanked": attributes.get("data-yanked", False) or "data-yanked" in attributes,
                 "core-metadata": {name: digest} if stated else bool(name),
             }
 
 
-def _attributes(tag: str) -> dict[str, str]:
-    found: dict[str, str] = {}
+def _read_attributes(tag: str) -> dict[str, str]:
+    """Read the attributes of a tag; of two with the same name, the first counts, as in HTML."""
+    attributes: dict[str, str] = {}
     for match in _ATTRIBUTE.finditer(tag):
-        found.setdefault(match[1].lower(), html.unescape(match[2] or match[3] or match[4] or ""))
-    return found
+        attributes.setdefault(match[1].lower(), html.unescape(match[2] or match[3] or match[4] or ""))
+    return attributes

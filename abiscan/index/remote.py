@@ -1,4 +1,4 @@
-"""Files on a server, read in place over HTTP ranges, and kept in a cache of limited size.
+"""Read files on a server in place, over HTTP ranges, and keep what was read in a cache of limited size.
 
 What was read stays in a sparse file; a list of its parts that are there, with their hashes, is appended to only after
 they were written. So an interrupted run is continued by the next one, and a part that is damaged is read again. The two
@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 import httpx2
 
 from abiscan import regular
-from abiscan.cache.kept import allocated
+from abiscan.cache.kept import allocated_size
 from abiscan.errors import InputError, UnreachableError
 from abiscan.index.web import Web
 from abiscan.regex import regex
@@ -63,7 +63,7 @@ _AGAIN: Final = "run it again; if that does not help, the server is at fault"
 
 
 def sound_hash(stated: object) -> str | None:
-    """A SHA-256 as an index states it, in lower case; None if it is none, or cannot be that of anything."""
+    """Return a SHA-256 as an index states it, in lower case; None if it is none, or cannot be that of anything."""
     text = stated.lower() if isinstance(stated, str) else ""
     return text if _SHA256.fullmatch(text) and text.strip("0") else None
 
@@ -77,11 +77,12 @@ class RemoteFile(io.RawIOBase):
 
     def __init__(self, web: Web, url: str, sha256: str | None, folder: Path) -> None:
         super().__init__()
+        # Two lists of parts: what this run has received or checked, and what an earlier run says is there.
         self._web = web
         self._url = url
         self._sha256 = sound_hash(sha256)
         self.name = url.rpartition("/")[2].partition("#")[0]
-        key = _key(url, self._sha256)
+        key = _key_of(url, self._sha256)
         self._folder, self._data_path = folder, folder / f"{key}.data"
         self._parts_path: Path | None = folder / f"{key}.parts"  # None for a temporary file
         self._position = 0
@@ -91,28 +92,28 @@ class RemoteFile(io.RawIOBase):
         self._parts: list[tuple[int, int]] = []  # what is there, and sound
         self._next = 0  # where a sequential reader goes on
         self._ahead = _BLOCK
-        self._data = self._opened()
+        self._data = self._open_data()
 
-    def _opened(self) -> IO[bytes]:
-        """The file of the cache, or a temporary one."""
+    def _open_data(self) -> IO[bytes]:
+        """Open the file of the cache, or a temporary one."""
         if self._parts_path is None:
-            return self._temporary()
+            return self._open_temporary()
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            data = os.fdopen(os.open(self._data_path, _DATA, 0o600), "r+b", buffering=0)
+            data_file = os.fdopen(os.open(self._data_path, _DATA, 0o600), "r+b", buffering=0)
             try:
-                regular.require_regular(os.fstat(data.fileno()), own=True)
+                regular.require_regular(os.fstat(data_file.fileno()), own=True)
                 os.utime(self._data_path)  # the time of its last use
                 self._read_parts()
             except BaseException:
-                data.close()
+                data_file.close()
                 raise
         except OSError:
-            return self._temporary()
-        return data
+            return self._open_temporary()
+        return data_file
 
-    def _temporary(self) -> IO[bytes]:
-        """A file that goes with this process.
+    def _open_temporary(self) -> IO[bytes]:
+        """Make a file that goes with this process.
 
         :raises InputError: it cannot be made, either
         """
@@ -120,12 +121,13 @@ class RemoteFile(io.RawIOBase):
         try:
             return tempfile.TemporaryFile(buffering=0)
         except OSError as error:
-            raise _unwritable(error) from error
+            raise _unwritable_error(error) from error
 
     def _read_parts(self) -> None:
+        """Read the list of parts that earlier runs have noted; they are checked when they are used."""
         assert self._parts_path is not None
         try:
-            with regular.opened(self._parts_path, own=True) as stream:
+            with regular.open_regular(self._parts_path, own=True) as stream:
                 lines = stream.read().decode("ascii", "replace").splitlines()
         except FileNotFoundError:
             lines = []
@@ -135,25 +137,26 @@ class RemoteFile(io.RawIOBase):
                 check, _, text = line.partition(" ")
                 if check != _check_of(text):
                     continue
-                known = json.loads(text)
-                if isinstance(known, dict):
-                    self._size, self._tag = int(known["size"]), known["tag"]
+                noted = json.loads(text)
+                if isinstance(noted, dict):
+                    self._size, self._tag = int(noted["size"]), noted["tag"]
                 else:
-                    start, end, digest = known
+                    start, end, digest = noted
                     self._kept.append((int(start), int(end), str(digest)))
+        # A list that contradicts itself is worth nothing.
         if not 0 <= self._size <= _LARGEST or any(not 0 <= start < end <= self._size for start, end, _ in self._kept):
             self._kept, self._size = [], -1
 
     def readable(self) -> bool:
-        """It is."""
+        """Return true, as ``io`` asks."""
         return True
 
     def seekable(self) -> bool:
-        """It is."""
+        """Return true, as ``io`` asks."""
         return True
 
     def tell(self) -> int:
-        """The position."""
+        """Return the position."""
         return self._position
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
@@ -166,7 +169,7 @@ class RemoteFile(io.RawIOBase):
     def size(self) -> int:
         """Its size in bytes."""
         if self._size < 0:
-            self._begin()
+            self._fetch_end()
         return self._size
 
     @property
@@ -175,27 +178,28 @@ class RemoteFile(io.RawIOBase):
         return min(max(self.size // _BLOCKS, _BLOCK), _LARGEST_BLOCK)
 
     def read(self, size: int = -1, /) -> bytes:
-        """Up to ``size`` bytes; fewer only at the end."""
+        """Read up to ``size`` bytes; fewer only at the end."""
         end = self.size if size < 0 else min(self._position + size, self.size)
         if end <= self._position:
             return b""
-        self._require(self._position, end)
-        data = self._there(self._position, end)
-        if len(data) != end - self._position:
-            self._forget()
+        self._require_bytes(self._position, end)
+        content = self._read_cached(self._position, end)
+        if len(content) != end - self._position:
+            self._start_over()
             raise InputError(self.name, "was changed in the cache while it was read", "run it again")
         self._position = end
-        return data
+        return content
 
     def prefetch(self, parts: Iterable[tuple[int, int]]) -> None:
-        """Have these parts, by their starts and ends: in few requests, and of what is elsewhere nothing."""
-        wanted = [gap for start, end in sorted(parts) for gap in self._lacking(start, min(end, self.size))]
+        """Fetch these parts, by their starts and ends: in few requests, and nothing that is in the cache."""
+        gaps = [gap for start, end in sorted(parts) for gap in self._list_lacking(start, min(end, self.size))]
         joined: list[tuple[int, int]] = []
-        for start, end in wanted:
+        # Invariant: ``joined`` is in order, and its parts are further apart than a request is worth.
+        for start, end in gaps:
             first, last = joined.pop() if joined and start - joined[-1][1] < _APART else (start, end)
             joined.append((first, max(last, end)))
         for start, end in joined:
-            self._missing(start, end)
+            self._fetch_missing(start, end)
 
     def close(self) -> None:
         """Close the file of the cache."""
@@ -203,71 +207,81 @@ class RemoteFile(io.RawIOBase):
             self._data.close()
         super().close()
 
-    def _begin(self) -> None:
-        """The size and the end of the file; or all of it."""
-        with self._web.get_stream(self._url, headers=_asking(f"bytes=-{_TAIL}")) as response:
+    def _fetch_end(self) -> None:
+        """Ask for the size and the end of the file; take all of it where the server knows no ranges."""
+        with self._web.get_stream(self._url, headers=_headers_for(f"bytes=-{_TAIL}")) as response:
             if response.status_code == httpx2.codes.PARTIAL_CONTENT:
+                # RFC 9110, 14.1.2: a suffix range asks for the last bytes, whatever the size is.
                 start, end, size = self._range_of(response)
                 if end != size:
-                    raise self._error(f"the server sent the bytes from {start} to {end} instead of the last ones")
-                self._know(size, response.headers.get("ETag"))
+                    raise self._make_error(f"the server sent the bytes from {start} to {end} instead of the last ones")
+                self._note_size(size, response.headers.get("ETag"))
                 with contextlib.suppress(_BrokenOffError):  # what is still missing is asked for again
-                    self._receive(response, start, end)
+                    self._receive_range(response, start, end)
                 if size <= _SMALL:
-                    self._missing(0, size)
+                    self._fetch_missing(0, size)
                 return
             if response.status_code == httpx2.codes.OK:
                 self._receive_whole(response)
                 return
-        with self._web.get_stream(self._url, headers=_asking(None)) as response:
+        # Neither: the range was refused, so the file is asked for without one.
+        with self._web.get_stream(self._url, headers=_headers_for(None)) as response:
             if response.status_code != httpx2.codes.OK:
-                raise self._error(f"the server answers {response.status_code}: {response.reason_phrase}")
+                raise self._make_error(f"the server answers {response.status_code}: {response.reason_phrase}")
             self._receive_whole(response)
 
-    def _require(self, start: int, end: int) -> None:
-        """Have these bytes in the cache, and some more if they are read one after the other."""
-        gap = next(iter(self._gaps(start, end)), None) and next(iter(self._lacking(start, end)), None)
+    def _require_bytes(self, start: int, end: int) -> None:
+        """Fetch these bytes unless they are there, and some more if they are read one after the other."""
+        gap = next(iter(self._find_gaps(start, end)), None) and next(iter(self._list_lacking(start, end)), None)
         if gap is None:
             return
+        # A reader that goes on where it stopped gets twice as much each time.
         self._ahead = min(2 * self._ahead, _LONGEST) if gap[0] == self._next else self._block
-        self._missing(gap[0], min(self._size, max(end, gap[0] + self._ahead)))
+        self._fetch_missing(gap[0], min(self._size, max(end, gap[0] + self._ahead)))
         self._next = self._parts[bisect.bisect_right(self._parts, (gap[0], self._size + 1)) - 1][1]
 
-    def _missing(self, start: int, end: int) -> None:
-        for first, last in self._lacking(start, end):
+    def _fetch_missing(self, start: int, end: int) -> None:
+        """Fetch what is missing of these bytes; a body that ends early is continued."""
+        for first, last in self._list_lacking(start, end):
+            # Each attempt begins where the last one broke off.
             for left in reversed(range(_TRIES)):
-                here = next(self._gaps(first, last), None)
+                here = next(self._find_gaps(first, last), None)
                 if here is None:
                     break
                 try:
-                    self._fetch(*here)
+                    self._fetch_range(*here)
                 except _BrokenOffError as error:
                     if not left:
-                        raise self._error(str(error)) from error
+                        raise self._make_error(str(error)) from error
 
-    def _fetch(self, start: int, end: int) -> None:
-        with self._web.get_stream(self._url, headers=_asking(f"bytes={start}-{end - 1}")) as response:
+    def _fetch_range(self, start: int, end: int) -> None:
+        """Fetch these bytes in one request."""
+        with self._web.get_stream(self._url, headers=_headers_for(f"bytes={start}-{end - 1}")) as response:
             if response.status_code == httpx2.codes.OK:  # it changed its mind about ranges
                 self._receive_whole(response)
                 return
             if response.status_code != httpx2.codes.PARTIAL_CONTENT:
-                raise self._error(f"the server answers {response.status_code}: {response.reason_phrase}")
-            got = self._range_of(response)
-            if got[2] != self._size or response.headers.get("ETag") != self._tag:
-                self._forget()
-                raise self._error("has changed on the server while it was read")
-            if got[0] != start or got[1] > end:
-                raise self._error(f"the server sent the bytes from {got[0]} to {got[1]} instead of {start} to {end}")
-            self._receive(response, start, got[1])
+                raise self._make_error(f"the server answers {response.status_code}: {response.reason_phrase}")
+            sent = self._range_of(response)
+            # A different size or tag is a different file: nothing of the old one may be mixed with it.
+            if sent[2] != self._size or response.headers.get("ETag") != self._tag:
+                self._start_over()
+                raise self._make_error("has changed on the server while it was read")
+            if sent[0] != start or sent[1] > end:
+                raise self._make_error(
+                    f"the server sent the bytes from {sent[0]} to {sent[1]} instead of {start} to {end}"
+                )
+            self._receive_range(response, start, sent[1])
 
-    def _receive(self, response: httpx2.Response, start: int, end: int) -> None:
+    def _receive_range(self, response: httpx2.Response, start: int, end: int) -> None:
         """Keep the body of a response, which is these bytes of the file.
 
         :raises _BrokenOffError: it is shorter; what came is kept
         """
         self._check_encoding(response)
+        # Invariant: what is before ``at`` is written, and what is before ``noted`` is on the list of parts, too.
         at, noted, broken = start, start, None
-        parts = self._web.received(response, self._url)
+        parts = self._web.receive_body(response, self._url)
         while True:
             try:
                 part = next(parts, None)
@@ -277,13 +291,13 @@ class RemoteFile(io.RawIOBase):
             if part is None:
                 break
             if at + len(part) > end:
-                raise self._error("the server sent more than it said")
-            self._write(at, part, noted)
+                raise self._make_error("the server sent more than it said")
+            self._write_part(at, part, noted)
             at += len(part)
             if at - noted >= _NOTED and at < end:  # in case the run is killed
-                self._have(noted, at)
+                self._note_part(noted, at)
                 noted = at
-        self._have(noted, at)
+        self._note_part(noted, at)
         if broken is not None:
             raise _BrokenOffError(broken.problem) from broken
         if at != end:
@@ -292,41 +306,43 @@ class RemoteFile(io.RawIOBase):
     def _receive_whole(self, response: httpx2.Response) -> None:
         """Keep a body that is the whole file; what cannot be continued does not stay."""
         self._check_encoding(response)
-        self._forget()
+        self._start_over()
         try:
             self._receive_all(response)
         except BaseException:
-            self._forget()
+            self._start_over()
             raise
 
     def _receive_all(self, response: httpx2.Response) -> None:
+        """Write the body, then note its size and its parts: before that, nothing of it counts."""
         stated = response.headers.get("Content-Length", "")
         at = 0
-        for part in self._web.received(response, self._url):
+        for part in self._web.receive_body(response, self._url):
             if at + len(part) > _LARGEST:
                 raise self._too_large()
-            self._write(at, part, 0)
+            self._write_part(at, part, 0)
             at += len(part)
         if stated.isdigit() and int(stated) != at:
-            raise self._error(f"the server sent {at} bytes instead of {stated}")
-        self._know(at, response.headers.get("ETag"))
+            raise self._make_error(f"the server sent {at} bytes instead of {stated}")
+        self._note_size(at, response.headers.get("ETag"))
         for start in range(0, at, _NOTED):
-            self._have(start, min(start + _NOTED, at))
+            self._note_part(start, min(start + _NOTED, at))
 
     def _check_encoding(self, response: httpx2.Response) -> None:
+        """Reject a body that is encoded: a range of it is no range of the file."""
         encoding = response.headers.get("Content-Encoding", "identity")
         if encoding.lower() != "identity":
-            raise self._error(f"the server sent it encoded with {encoding}, which was not asked for")
+            raise self._make_error(f"the server sent it encoded with {encoding}, which was not asked for")
 
-    def _there(self, start: int, end: int) -> bytes:
-        """These bytes of the file of the cache; fewer if it is shorter."""
+    def _read_cached(self, start: int, end: int) -> bytes:
+        """Read these bytes of the file of the cache; fewer if it is shorter."""
         try:
             self._data.seek(start)
             return self._data.read(end - start)
         except OSError:
             return b""
 
-    def _write(self, at: int, part: bytes, since: int) -> None:
+    def _write_part(self, at: int, part: bytes, since: int) -> None:
         """Write a part of the file; where the cache takes no more, go on in a temporary file.
 
         :param since: where what has just been received begins, and is not noted yet
@@ -335,44 +351,50 @@ class RemoteFile(io.RawIOBase):
             _write_all(self._data, at, part)
         except OSError as error:
             if self._parts_path is None:
-                raise _unwritable(error) from error
+                raise _unwritable_error(error) from error
+            # The disk is full: what this run has read so far moves to a temporary file, which may be elsewhere.
             with self._data as cached:
                 parts = [*self._parts, (since, at)]
                 self._kept = []
-                self._delete()
-                self._data = self._temporary()
+                self._delete_cached()
+                self._data = self._open_temporary()
                 try:
                     for start, end in parts:
                         cached.seek(start)
                         for here in range(start, end, _NOTED):
                             _write_all(self._data, here, cached.read(min(_NOTED, end - here)))
                     _write_all(self._data, at, part)
-                except OSError as another:
-                    raise _unwritable(another) from another
+                except OSError as copy_error:
+                    raise _unwritable_error(copy_error) from copy_error
 
-    def _know(self, size: int, tag: str | None) -> None:
+    def _note_size(self, size: int, tag: str | None) -> None:
+        """Note the size of the file, and the tag of this version of it."""
         if size > _LARGEST:
             raise self._too_large()
         self._size, self._tag = size, tag
-        self._note({"size": size, "tag": tag})
+        self._append_line({"size": size, "tag": tag})
 
-    def _have(self, start: int, end: int) -> None:
+    def _note_part(self, start: int, end: int) -> None:
+        """Note a part that is written; once the file is complete, check its hash."""
         if start < end:
-            self._add(start, end)
-            self._note([start, end, hashlib.sha256(self._there(start, end)).hexdigest()])
-        known = sum(stop - begin for begin, stop, _ in self._kept) + sum(stop - begin for begin, stop in self._parts)
-        if self._sha256 is not None and known >= self._size and not self._lacking(0, self._size):
+            self._add_part(start, end)
+            self._append_line([start, end, hashlib.sha256(self._read_cached(start, end)).hexdigest()])
+        bytes_there = sum(stop - begin for begin, stop, _ in self._kept) + sum(
+            stop - begin for begin, stop in self._parts
+        )
+        if self._sha256 is not None and bytes_there >= self._size and not self._list_lacking(0, self._size):
+            # Complete: only now can the hash be compared that the index states for the whole file.
             digest = hashlib.sha256()
             for at in range(0, self._size, _NOTED):
-                digest.update(self._there(at, min(at + _NOTED, self._size)))
+                digest.update(self._read_cached(at, min(at + _NOTED, self._size)))
             if digest.hexdigest() != self._sha256:
-                self._forget()
-                raise self._error("is not the file that the index describes: its hash differs")
+                self._start_over()
+                raise self._make_error("is not the file that the index describes: its hash differs")
 
-    def _note(self, what: object) -> None:
+    def _append_line(self, entry: object) -> None:
         """Add a line to the list of parts; one that is not whole is read as none."""
         if self._parts_path is not None:
-            text = json.dumps(what)
+            text = json.dumps(entry)
             with contextlib.suppress(OSError):
                 descriptor = os.open(self._parts_path, _DATA | os.O_APPEND, 0o600)
                 try:
@@ -381,40 +403,45 @@ class RemoteFile(io.RawIOBase):
                 finally:
                     os.close(descriptor)
 
-    def _forget(self) -> None:
+    def _start_over(self) -> None:
         """Begin again: what is there is not, or no longer, of this file."""
         self._parts, self._kept, self._size, self._tag = [], [], -1, None
         self._data.close()
-        self._delete()  # another run may read the same file: it goes on with what it has open
-        self._data = self._opened()
+        self._delete_cached()  # another run may read the same file: it goes on with what it has open
+        self._data = self._open_data()
 
-    def _delete(self) -> None:
+    def _delete_cached(self) -> None:
         """Delete what is in the cache."""
         if self._parts_path is not None:
             for path in (self._parts_path, self._data_path):
                 with contextlib.suppress(OSError):
                     path.unlink(missing_ok=True)
 
-    def _lacking(self, start: int, end: int) -> list[tuple[int, int]]:
-        """What of these bytes is to be read, once what an earlier run has kept of them is checked."""
-        wanted = list(self._gaps(start, end))
-        if wanted and self._kept:
-            touched = [part for part in self._kept if any(part[0] < last and part[1] > first for first, last in wanted)]
+    def _list_lacking(self, start: int, end: int) -> list[tuple[int, int]]:
+        """List what of these bytes is to be read, once what an earlier run has kept of them is checked."""
+        gaps = list(self._find_gaps(start, end))
+        if gaps and self._kept:
+            # Checked only now: hashing all that is kept would take longer than what is needed of it.
+            touched = [part for part in self._kept if any(part[0] < last and part[1] > first for first, last in gaps)]
             self._kept = [part for part in self._kept if part not in touched] if touched else self._kept
             for first, last, digest in touched:
-                if hashlib.sha256(self._there(first, last)).hexdigest() == digest:
-                    self._add(first, last)
-            wanted = list(self._gaps(start, end))
-        return wanted
+                if hashlib.sha256(self._read_cached(first, last)).hexdigest() == digest:
+                    self._add_part(first, last)
+            gaps = list(self._find_gaps(start, end))
+        return gaps
 
-    def _add(self, start: int, end: int) -> None:
+    def _add_part(self, start: int, end: int) -> None:
+        """Add a part to those that are there, joined with those that it touches."""
         kept = [part for part in self._parts if part[1] < start or part[0] > end]
         touched = [part for part in self._parts if part not in kept]
         merged = (min([start, *(part[0] for part in touched)]), max([end, *(part[1] for part in touched)]))
+        # Invariant: the parts are in order, and no two of them touch.
         bisect.insort(kept, merged)
         self._parts = kept
 
-    def _gaps(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+    def _find_gaps(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """Yield what is not there of these bytes, in order."""
+        # Invariant: what is before ``start`` is there, or was yielded.
         for first, last in list(self._parts):
             if first >= end:
                 break
@@ -426,16 +453,20 @@ class RemoteFile(io.RawIOBase):
             yield start, end
 
     def _range_of(self, response: httpx2.Response) -> tuple[int, int, int]:
+        """Read the range that a response says it has: start, end, size of the file."""
         match = _RANGE.fullmatch(response.headers.get("Content-Range", ""))
         start, last, size = map(int, match.groups()) if match else (0, 0, 0)
         if not start <= last < size:
-            raise self._error(f"the server sent a wrong Content-Range: {response.headers.get('Content-Range')}")
+            raise self._make_error(f"the server sent a wrong Content-Range: {response.headers.get('Content-Range')}")
+        # Content-Range names the last byte; ranges end after it here.
         return start, last + 1, size
 
     def _too_large(self) -> UnreachableError:
-        return self._error(f"is larger than any wheel ({_LARGEST >> 30} GiB)")
+        """Make the error for a file that no index should have."""
+        return self._make_error(f"is larger than any wheel ({_LARGEST >> 30} GiB)")
 
-    def _error(self, problem: str) -> UnreachableError:
+    def _make_error(self, problem: str) -> UnreachableError:
+        """Make an error about this file."""
         return UnreachableError(self.name, problem, _AGAIN)
 
 
@@ -443,18 +474,21 @@ class _BrokenOffError(Exception):
     """A body ended early."""
 
 
-def _asking(part: str | None) -> dict[str, str]:
+def _headers_for(part: str | None) -> dict[str, str]:
+    """Return the headers of a request for a part, or for all of it."""
     return {"Accept-Encoding": "identity", **({"Range": part} if part else {})}
 
 
-def _key(url: str, sha256: str | None) -> str:
-    """What tells files apart: the address without credentials and signatures, and the hash that is stated there."""
+def _key_of(url: str, sha256: str | None) -> str:
+    """Return what tells files apart: the address without credentials and signatures, and the stated hash."""
     parts = urlsplit(url)
+    # With a hash, the query of a URL does not matter: signatures change. Without one, it may select the file.
     address = url if sha256 is None else f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
     return hashlib.sha256(json.dumps([address, sha256]).encode()).hexdigest()
 
 
 def _check_of(text: str) -> str:
+    """Return the checksum of a line in the list of parts."""
     return f"{zlib.crc32(text.encode()):08x}"
 
 
@@ -466,18 +500,20 @@ def _write_all(file: IO[bytes], at: int, part: bytes) -> None:
         view = view[file.write(view) :]
 
 
-def _unwritable(error: OSError) -> InputError:
+def _unwritable_error(error: OSError) -> InputError:
+    """Make the error for a disk that takes nothing more."""
     problem = f"cannot be written: {error.strerror or error}"
     return InputError("the folder for temporary files", problem, "free some space, or name another folder in TMPDIR")
 
 
-def tidy(folder: Path, limit: int = CACHE_BYTES) -> None:
+def delete_oldest_files(folder: Path, limit: int = CACHE_BYTES) -> None:
     """Delete what was not used for the longest time, until the cache is within its limit."""
     with contextlib.suppress(OSError):
         files = [*folder.glob("*.data"), *folder.glob("*.page")]
         total = 0
+        # Newest first: once the limit is passed, everything older goes.
         for file in sorted(files, key=lambda file: file.lstat().st_mtime, reverse=True):
-            total += allocated(file.lstat())
+            total += allocated_size(file.lstat())
             if total > limit:
                 file.unlink(missing_ok=True)
                 file.with_suffix(".parts").unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Pages and parts of files from package indexes, over HTTP: credentials, retries, limits, what was read before.
+"""Get pages and parts of files from package indexes, over HTTP: credentials, retries, limits, what was read before.
 
 The client and its credentials (URL, netrc, keyring) are those of unearth. Pages are kept in a folder, so a run can be
 repeated offline.
@@ -52,10 +52,9 @@ _AGAIN: Final = "run it again: it resumes where it stopped"
 
 
 class Web:
-    """Access to package indexes.
+    """Access package indexes.
 
-    ``bytes_read`` counts what was received, as it was sent.
-
+    :ivar bytes_read: what was received, as it was sent
     :param folder: where pages are kept
     :param index_urls: whose credentials are used
     :param offline: whether to use only what is kept
@@ -88,7 +87,7 @@ class Web:
         logging.getLogger("unearth").setLevel(logging.ERROR)
         self._client = PyPIClient(
             trusted_hosts=trusted_hosts,
-            verify=_trusting(verify) if verify else True,
+            verify=_trust_certificates(verify) if verify else True,
             timeout=_TIMEOUT_SECONDS,
             follow_redirects=True,
             proxy=proxy,
@@ -103,11 +102,11 @@ class Web:
         self._client.close()
 
     def iter_secure_origins(self) -> Iterable[tuple[str, str, str]]:
-        """The origins that may be asked without TLS, for unearth."""
+        """Return the origins that may be asked without TLS, for unearth."""
         return self._client.iter_secure_origins()
 
     def head(self, url: str, *, headers: Mapping[str, str] | None = None) -> httpx2.Response:
-        """The headers of a page, for unearth."""
+        """Get the headers of a page, for unearth."""
         with self.get_stream(url, headers=headers) as response:
             return response
 
@@ -115,7 +114,7 @@ class Web:
         """The size of a file, as the server states it; None if it does not, or not in time."""
         if self.offline or not url.lower().startswith(tuple(f"{scheme}:" for scheme in _SCHEMES)):
             return None
-        with self._watched(most_seconds):
+        with self._watch_request(most_seconds):
             try:
                 response = self._client.request("HEAD", url, extensions={"trace": self._note_socket})
             except (httpx2.HTTPError, httpx2.InvalidURL, UnreachableError):
@@ -126,59 +125,61 @@ class Web:
     def get(
         self, url: str, *, headers: Mapping[str, str] | None = None, largest: int = LARGEST_PAGE
     ) -> httpx2.Response:
-        """A whole page, or the server's "not found"; offline, as it was when it was last read.
+        """Get a whole page, or the server's "not found"; offline, as it was when it was last read.
 
         :param largest: the size beyond which it is given up
         :raises UnreachableError: it cannot be had
         """
         if url.startswith("file:"):
-            return _of_disk(url, largest)
+            return _page_on_disk(url, largest)
         path = self._folder / f"{hashlib.sha256(url.encode('utf-8', 'backslashreplace')).hexdigest()}.page"
         if self.offline:
-            return _kept(path, url)
+            return _read_kept_page(path, url)
         with self.get_stream(url, headers={"Accept-Encoding": "gzip", **(headers or {})}) as response:
             encoding = response.headers.get("Content-Encoding", "").lower()
             if encoding not in _ENCODINGS:
                 problem = f"the server sent it encoded with {encoding}, which was not asked for"
-                raise UnreachableError(_shown(url), problem, _SETTINGS)
+                raise UnreachableError(_without_credentials(url), problem, _SETTINGS)
             parts, size = [], 0
-            for part in self.received(response, url):
+            for part in self.receive_body(response, url):
                 parts.append(part)
                 size += len(part)
                 if size > largest:
-                    raise _too_large(url, largest)
+                    raise _too_large_error(url, largest)
         content = b"".join(parts)
         kind = response.headers.get("Content-Type", "")
         head = {"status": response.status_code, "url": str(response.url), "type": kind}
+        # For --offline; a page that cannot be kept is no reason to fail.
         with contextlib.suppress(OSError):
-            kept.write(path, json.dumps(head).encode() + b"\n" + content)
+            kept.write_checked(path, json.dumps(head).encode() + b"\n" + content)
         return page_of(response.status_code, str(response.url), kind, content)
 
     @contextlib.contextmanager
     def get_stream(self, url: str, *, headers: Mapping[str, str] | None = None) -> Iterator[httpx2.Response]:
-        """The response to one request, its body unread; a passing failure is tried again.
+        """Yield the response to one request, its body unread; a passing failure is tried again.
 
         :raises UnreachableError: there is no such URL, or the server cannot be reached, or refuses; not for 404 and 416
         """
         if self.offline:
-            raise _offline(url)
+            raise _offline_error(url)
         if not url.lower().startswith(tuple(f"{scheme}:" for scheme in _SCHEMES)):
-            raise UnreachableError(_shown(url), "is not an address of the web", _SETTINGS)
+            raise UnreachableError(_without_credentials(url), "is not an address of the web", _SETTINGS)
         with contextlib.ExitStack() as stack:
+            # Each attempt has a watch and a connection of its own, which the stack closes before the next one.
             for left in reversed(range(_TRIES)):
-                stack.enter_context(self._watched())
+                stack.enter_context(self._watch_request())
                 try:
                     response = stack.enter_context(
                         self._client.stream("GET", url, headers=headers, extensions={"trace": self._note_socket})
                     )
                 except httpx2.InvalidURL as error:
-                    raise UnreachableError(_shown(url), f"is not a URL: {error}", _SETTINGS) from error
+                    raise UnreachableError(_without_credentials(url), f"is not a URL: {error}", _SETTINGS) from error
                 except httpx2.HTTPError as error:
                     self._raise_if_given_up(url, error)
                     if not left:
                         problem = f"cannot be reached: {error or type(error).__name__}"
                         raise UnreachableError(
-                            _shown(url), problem, "check the network and the index settings"
+                            _without_credentials(url), problem, "check the network and the index settings"
                         ) from error
                     stack.close()
                     time.sleep(self._pause)
@@ -189,33 +190,34 @@ class Web:
                 stack.close()
             status = response.status_code
             if status >= 400 and status not in (404, 416):
-                said = _REFUSED.get(status, response.reason_phrase)
-                raise UnreachableError(_shown(url), f"the server answers {status}: {said}", _SETTINGS)
+                reason = _REFUSED.get(status, response.reason_phrase)
+                raise UnreachableError(_without_credentials(url), f"the server answers {status}: {reason}", _SETTINGS)
             yield response
 
-    def received(self, response: httpx2.Response, url: str) -> Iterator[bytes]:
-        """The body of a response, counted.
+    def receive_body(self, response: httpx2.Response, url: str) -> Iterator[bytes]:
+        """Yield the body of a response, and count it.
 
         :raises UnreachableError: the connection breaks, or is too slow to be of use
         """
         before = 0
         try:
             for part in response.iter_bytes():
+                # Counted as sent, before it is decompressed: that is what the network costs.
                 here = response.num_bytes_downloaded
                 self.bytes_read += here - before
                 before = here
                 if self._watch is not None:
-                    self._watch.received(here)
+                    self._watch.note_received(here)
                 self._raise_if_given_up(url)
                 yield part
         except httpx2.HTTPError as error:
             self._raise_if_given_up(url, error)
             problem = f"the transfer broke off: {error or type(error).__name__}"
-            raise UnreachableError(_shown(url), problem, _AGAIN) from error
+            raise UnreachableError(_without_credentials(url), problem, _AGAIN) from error
         self._raise_if_given_up(url)
 
     @contextlib.contextmanager
-    def _watched(self, most_seconds: float | None = None) -> Iterator[None]:
+    def _watch_request(self, most_seconds: float | None = None) -> Iterator[None]:
         """Give up the server that is asked in the meantime if it takes too long."""
         began = time.monotonic()
         left = self._most_seconds - self._waited
@@ -224,25 +226,29 @@ class Web:
         try:
             yield
         finally:
-            self._watch.end()
+            self._watch.stop()
             self._waited += time.monotonic() - began
 
     def _raise_if_given_up(self, url: str, error: Exception | None = None) -> None:
+        """Raise that the server was given up, if it was: otherwise, the error would be that of a closed connection."""
         if self._watch is not None and (problem := self._watch.given_up):
-            raise UnreachableError(_shown(url), problem, _AGAIN) from error
+            raise UnreachableError(_without_credentials(url), problem, _AGAIN) from error
 
     def _note_socket(self, event: str, info: Mapping[str, Any]) -> None:
-        """Know the connections, to be able to end them (an extension of the client, called at each of its steps)."""
+        """Remember the connections, to be able to end them.
+
+        This is an extension of the client, called at each of its steps.
+        """
         if event.endswith(".complete") and hasattr(stream := info.get("return_value"), "get_extra_info"):
-            self._sockets = {known for known in self._sockets if known.fileno() >= 0}
-            if isinstance(its := stream.get_extra_info("socket"), socket.socket):  # type: ignore[union-attr]
-                self._sockets.add(its)
+            self._sockets = {open_socket for open_socket in self._sockets if open_socket.fileno() >= 0}
+            if isinstance(connection := stream.get_extra_info("socket"), socket.socket):  # type: ignore[union-attr]
+                self._sockets.add(connection)
                 if self._watch is not None:
                     self._watch.sockets = self._sockets
 
 
 class _Watch:
-    """Ends the connections if a request does not get on: reading a header takes as long as the server likes.
+    """End the connections if a request does not get on: reading a header takes as long as the server likes.
 
     :param sockets: of the client, of which one is in use
     :param patience: the seconds in which some progress must be made
@@ -257,30 +263,32 @@ class _Watch:
         self._end = self._began + most
         self._bytes = self._bytes_before = 0
         self._over = threading.Event()
-        threading.Thread(target=self._run, daemon=True).start()
+        threading.Thread(target=self._watch_until_end, daemon=True).start()
 
-    def received(self, size: int) -> None:
+    def note_received(self, size: int) -> None:
         """Note how much of the body has come so far."""
         self._bytes = size
         now = time.monotonic()
         if size - self._bytes_before >= _LEAST:
             self._since, self._bytes_before = now, size
 
-    def end(self) -> None:
+    def stop(self) -> None:
         """Watch no longer."""
         self._over.set()
 
-    def _run(self) -> None:
+    def _watch_until_end(self) -> None:
+        """Wait for the end, or until the server is given up."""
         while not self._over.wait(max(_TICK, min(self._since + self._patience, self._end) - time.monotonic())):
+            # A thread of its own, since the client waits inside a system call, however little arrives.
             now = time.monotonic()
             if not self.given_up and now >= self._end:
                 self.given_up = "the servers took too long in all, and were given up"
             elif not self.given_up and now >= self._since + self._patience:
                 sent = self._bytes - self._bytes_before
                 self.given_up = f"the server sent {sent} bytes in {now - self._since:.0f} s, and was given up"
-            for its in tuple(self.sockets) if self.given_up else ():  # again and again: one may only be made now
+            for connection in tuple(self.sockets) if self.given_up else ():  # again and again: one may only be made now
                 with contextlib.suppress(OSError):
-                    socket.socket.shutdown(its, socket.SHUT_RDWR)
+                    socket.socket.shutdown(connection, socket.SHUT_RDWR)
 
 
 def _stay_on_the_web(response: httpx2.Response) -> None:
@@ -297,8 +305,8 @@ def _stay_on_the_web(response: httpx2.Response) -> None:
             raise httpx2.UnsupportedProtocol("the server redirects to what is not on the web")
 
 
-def _trusting(certificates: str) -> ssl.SSLContext:
-    """What trusts the certificates in a file or a folder."""
+def _trust_certificates(certificates: str) -> ssl.SSLContext:
+    """Make what trusts the certificates in a file or a folder."""
     try:
         if Path(certificates).is_dir():
             return ssl.create_default_context(capath=certificates)
@@ -307,8 +315,8 @@ def _trusting(certificates: str) -> ssl.SSLContext:
         raise InputError(certificates, f"cannot be read: {error.strerror or error}", "check pip config list") from error
 
 
-def _of_disk(url: str, largest: int) -> httpx2.Response:
-    """A page in a folder of the user's."""
+def _page_on_disk(url: str, largest: int) -> httpx2.Response:
+    """Read a page in a folder of the user's."""
     try:
         with disk.opened(path := Path(path_of_url(url))) as stream:
             content = stream.read(largest + 1)
@@ -316,46 +324,50 @@ def _of_disk(url: str, largest: int) -> httpx2.Response:
         return page_of(404, url, "text/html", b"")
     except (OSError, ValueError) as error:
         problem = f"cannot be read: {getattr(error, 'strerror', None) or error}"
-        raise UnreachableError(_shown(url), problem, _SETTINGS) from error
+        raise UnreachableError(_without_credentials(url), problem, _SETTINGS) from error
     if len(content) > largest:
-        raise _too_large(url, largest)
+        raise _too_large_error(url, largest)
     return page_of(200, url, "text/html" if path.suffix in (".html", ".htm") else "text/plain", content)
 
 
-def _too_large(url: str, largest: int) -> UnreachableError:
+def _too_large_error(url: str, largest: int) -> UnreachableError:
+    """Make the error for a page that is too large."""
     problem = f"is larger than {largest >> 20} MiB, which no page of an index needs"
-    return UnreachableError(_shown(url), problem, _SETTINGS)
+    return UnreachableError(_without_credentials(url), problem, _SETTINGS)
 
 
-def _kept(file: Path, url: str) -> httpx2.Response:
+def _read_kept_page(file: Path, url: str) -> httpx2.Response:
+    """Read a page as it was when it was last read."""
     try:
-        head, _, content = kept.read(file).partition(b"\n")
-        known = json.loads(head)
-        return page_of(known["status"], known["url"], known["type"], content)
+        head, _, content = kept.read_checked(file).partition(b"\n")
+        head_fields = json.loads(head)
+        return page_of(head_fields["status"], head_fields["url"], head_fields["type"], content)
     except (OSError, ValueError, KeyError, TypeError, httpx2.InvalidURL) as error:
-        raise _offline(url) from error
+        raise _offline_error(url) from error
 
 
 def page_of(status: int, url: str, kind: str, content: bytes) -> httpx2.Response:
-    """A response with this content."""
+    """Make a response with this content."""
     request = httpx2.Request("GET", url)
     return httpx2.Response(status, headers={"Content-Type": kind}, content=content, request=request)
 
 
-def _offline(url: str) -> UnreachableError:
+def _offline_error(url: str) -> UnreachableError:
+    """Make the error for a page that was never read."""
     return UnreachableError(
-        _shown(url), "has not been read before, and may not be read now", "run it without --offline"
+        _without_credentials(url), "has not been read before, and may not be read now", "run it without --offline"
     )
 
 
-def _shown(url: str) -> str:
-    """A URL without credentials."""
-    start, middle, rest = url.partition("://")
-    host, slash, path = rest.partition("/")
+def _without_credentials(url: str) -> str:
+    """Return a URL without credentials."""
+    start, middle, after_scheme = url.partition("://")
+    host, slash, path = after_scheme.partition("/")
     return f"{start}{middle}{host.rpartition('@')[2]}{slash}{path}"
 
 
 def _asked_to_wait(response: httpx2.Response, pause: float) -> float:
-    """How long a server asks to wait (RFC 9110, ``Retry-After`` in seconds), within reason."""
+    """Return how many seconds a server asks to wait (RFC 9110, ``Retry-After``), within reason."""
     asked = response.headers.get("Retry-After", "")
+    # Retry-After may be a date as well, which counts as nothing.
     return min(float(asked), _LONGEST_WAIT_SECONDS) if asked.isdigit() else pause

@@ -67,7 +67,7 @@ def check(path: Path) -> None:
         if place.status is not None and place.is_file:
             if not os.access(place.path, os.W_OK):
                 raise PermissionError(errno.EACCES, _READ_ONLY)
-            with contextlib.suppress(PermissionError), regular.opened(place.path) as stream:
+            with contextlib.suppress(PermissionError), regular.open_regular(place.path) as stream:
                 if stream.read(4).startswith(_INPUTS):
                     problem = "is a library or an archive, which the output would replace"
                     raise InputError(str(path), problem, "name another file")

@@ -143,7 +143,7 @@ def opened(path: StrPath, *, buffering: int = -1) -> BinaryIO:
     :raises OSError: it cannot be opened, or is no regular file
     """
     _look("file", path)
-    return regular.opened(path, buffering=buffering)
+    return regular.open_regular(path, buffering=buffering)
 
 
 def sha256(path: StrPath) -> str:

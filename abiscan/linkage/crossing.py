@@ -3,41 +3,53 @@
 from __future__ import annotations
 
 from abiscan.dispatch.schema import FunctionSchema, SchemaError
-from abiscan.dispatch.stable import Uncrossable, of_call, of_kernel
+from abiscan.dispatch.stable import Uncrossable, uncrossable_of_call, uncrossable_of_kernel
 from abiscan.inputs.version import MinorVersion
 from abiscan.linkage.registering import Registering
 
 
 def uncrossable_kernels(registering: Registering) -> dict[str, Uncrossable]:
-    """What the extension's own kernels cannot get or return, by operator."""
-    schemas, release = _schemas(registering), registering.release
+    """Find the extension's own kernels that cannot be called through the stable ABI.
+
+    :returns: the first value that cannot cross it, by operator
+    """
+    schemas, release = _schemas_by_operator(registering), registering.release
     names = dict.fromkeys(kernel.operator for kernel in registering.own.kernels if kernel.stable)
     return {
         name: value
         for name in names
-        if (schema := _parsed(schemas.get(name), release)) and (value := of_kernel(schema, release))
+        if (schema := _parse_schema(schemas.get(name), release)) and (value := uncrossable_of_kernel(schema, release))
     }
 
 
 def uncrossable_calls(registering: Registering) -> dict[str, Uncrossable]:
-    """What the extension's calls by name cannot pass or get back, by operator; only where every call raises."""
-    schemas, release = _schemas(registering), registering.release
+    """Find the extension's calls by name whose values cannot cross the stable ABI.
+
+    Only calls that raise whatever their arguments are count.
+
+    :returns: the first value that cannot cross it, by operator
+    """
+    schemas, release = _schemas_by_operator(registering), registering.release
     names = dict.fromkeys(lookup.operator for lookup in registering.own.lookups if lookup.is_stable_call)
     return {
         name: value
         for name in names
-        if (schema := _parsed(schemas.get(name), release)) and (value := of_call(schema, release)) and value.always
+        if (schema := _parse_schema(schemas.get(name), release))
+        and (value := uncrossable_of_call(schema, release))
+        and value.always
     }
 
 
-def _schemas(registering: Registering) -> dict[str, str | None]:
+def _schemas_by_operator(registering: Registering) -> dict[str, str | None]:
+    """Map each operator to its schema; a definition of the load hides torch's own."""
     loaded = (registering.own, *registering.bundled.values())
-    defined = {operator.name: operator.schema for each in loaded for operator in each.operators}
+    defined = {operator.name: operator.schema for registrations in loaded for operator in registrations.operators}
     of_torch = registering.operators.operators if registering.operators else {}
     return {**{name: operator.schema for name, operator in of_torch.items()}, **defined}
 
 
-def _parsed(schema: str | None, release: MinorVersion) -> FunctionSchema | None:
+def _parse_schema(schema: str | None, release: MinorVersion) -> FunctionSchema | None:
+    """Parse a schema as a release does; return None if there is none, or that release rejects it."""
     try:
         return FunctionSchema.parse(schema, release=release) if schema else None
     except SchemaError:

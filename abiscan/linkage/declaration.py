@@ -6,9 +6,12 @@ from msgspec import Struct
 
 
 class ReleaseOutcome(Struct, frozen=True, kw_only=True):
-    """One release: whether the metadata admit it, and whether the extension, and the whole wheel, load and work there.
+    """What happens with a wheel on one release of torch.
 
-    ``error`` is the first problem with the extension, None if there is none.
+    :ivar release: the release
+    :ivar admitted: whether the metadata of the wheel admit it
+    :ivar error: the first problem with the extension, None if it loads
+    :ivar wheel_works: whether all extensions of the wheel load and work there
     """
 
     release: str
@@ -18,10 +21,12 @@ class ReleaseOutcome(Struct, frozen=True, kw_only=True):
 
 
 class Declaration(Struct, frozen=True, kw_only=True):
-    """A torch requirement and its outcome for each release, oldest first.
+    """A torch requirement and its outcome for each release.
 
-    ``requirement`` is None if the metadata do not require torch; ``suggestion`` is the requirement that admits exactly
-    the releases on which the whole wheel works, None if it works on none.
+    :ivar requirement: None if the metadata do not require torch
+    :ivar outcomes: oldest release first
+    :ivar suggestion: the requirement that admits exactly the releases on which the whole wheel works; None if it works
+        on none
     """
 
     requirement: str | None

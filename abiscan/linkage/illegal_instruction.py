@@ -16,7 +16,12 @@ SIGNAL: Final = 4  # SIGILL on Linux, of all architectures
 
 
 class IllegalInstruction(Struct, frozen=True, kw_only=True):
-    """A load ends at the first of ``uses``, in the file ``object``: on ``cpu``. ``in_module`` as for those."""
+    """The end of a load at an instruction that a processor does not have.
+
+    :ivar cpu: the processor
+    :ivar object: the base name of the file with the instruction
+    :ivar uses: the places of that file where the processor would stop; the load ends at the first
+    """
 
     cpu: Cpu
     object: str
@@ -29,12 +34,12 @@ class IllegalInstruction(Struct, frozen=True, kw_only=True):
 
     @property
     def error(self) -> LoadError:
-        """What is seen of it."""
+        """The error as a shell or a parent process sees it: a signal."""
         return LoadError(object=None, message=MESSAGE, aborts=True, signal=SIGNAL)
 
 
 def illegal_instructions(needs: CpuNeeds | None, cpus: Sequence[Cpu]) -> tuple[IllegalInstruction, ...]:
-    """Where loads end on the processors that lack what they need, one for each processor and file."""
+    """Find where the load ends on processors that lack what it needs: one place for each processor and file."""
     return tuple(
         IllegalInstruction(cpu=cpu, object=name, uses=tuple(uses))
         for cpu in cpus

@@ -16,22 +16,24 @@ _NO_MODULE = "The specified module could not be found"
 _NO_PROCEDURE = "The specified procedure could not be found"
 
 
-def error_text(file: ImageFile, found: ImageLoad, *, imported: bool | None = None) -> str:
-    """The text of the first error. A ``?`` stands for a folder.
+def error_text(file: ImageFile, image_load: ImageLoad, *, imported: bool | None = None) -> str:
+    """Format the first error as Python prints it. A ``?`` stands for a folder.
 
     :param imported: whether it is imported, and not loaded by ``ctypes``; by default, its name decides
     """
     if file.system is ImageSystem.MACOS:
-        return _of_macos(file, found)
-    return _of_windows(file, found, imported=file.name.lower().endswith(".pyd") if imported is None else imported)
+        return _format_macos_error(file, image_load)
+    return _format_windows_error(
+        file, image_load, imported=file.name.lower().endswith(".pyd") if imported is None else imported
+    )
 
 
-def _of_windows(file: ImageFile, found: ImageLoad, *, imported: bool) -> str:
-    """The loader maps all libraries before it binds a name."""
+def _format_windows_error(file: ImageFile, image_load: ImageLoad, *, imported: bool) -> str:
+    """Format an error of Windows, whose loader maps all libraries before it binds a name."""
     if imported:
         module = file.name.partition(".")[0]
-        return f"DLL load failed while importing {module}: {_NO_MODULE if found.libraries else _NO_PROCEDURE}."
-    if found.libraries:
+        return f"DLL load failed while importing {module}: {_NO_MODULE if image_load.libraries else _NO_PROCEDURE}."
+    if image_load.libraries:
         return (
             f"Could not find module '?\\{file.name}' (or one of its dependencies). Try using the full path with "
             "constructor syntax."
@@ -39,13 +41,14 @@ def _of_windows(file: ImageFile, found: ImageLoad, *, imported: bool) -> str:
     return f"[WinError 127] {_NO_PROCEDURE}"
 
 
-def _of_macos(file: ImageFile, found: ImageLoad) -> str:
-    if found.libraries:
-        first = found.libraries[0]
+def _format_macos_error(file: ImageFile, image_load: ImageLoad) -> str:
+    """Format an error of dyld, which reports the first library or symbol that it does not find."""
+    if image_load.libraries:
+        first = image_load.libraries[0]
         return (
             f"dlopen(?/{file.name}, 0x0002): Library not loaded: {first.name}\n  Referenced from: ?/{first.needed_by}"
         )
-    name = found.names[0]
+    name = image_load.names[0]
     if name.library is None:
         return f"dlopen(?/{file.name}, 0x0002): symbol not found in flat namespace '{name.name}'"
     return (

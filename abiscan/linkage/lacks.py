@@ -1,4 +1,4 @@
-"""What is not known about a torch, where that matters for an extension."""
+"""Say what is unknown about a torch, where that matters for an extension."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ class TorchData(enum.Enum):
 class Lack(Struct, frozen=True, kw_only=True):
     """Data of a torch that an extension depends on and that are unknown.
 
-    ``decides`` means that the load fails or not depending on them.
+    :ivar data: which of its data
+    :ivar reason: a sentence that says what is unknown, and why that matters
+    :ivar decides: whether it depends on them if the load fails
     """
 
     data: TorchData
@@ -53,7 +55,7 @@ class Lack(Struct, frozen=True, kw_only=True):
 def lacks_of(
     torch: str, release: TorchVersion | None, drifts: Sequence[LayoutDrift], registering: Registering | None
 ) -> Iterator[Lack]:
-    """What is unknown about a torch, of all that matters for one extension.
+    """Yield what is unknown about a torch, of all that matters for one extension.
 
     :param torch: the name of the torch
     :param release: its release, None if that is unknown
@@ -81,12 +83,12 @@ def lacks_of(
     if perhaps := _perhaps_in_python(release, registering):
         reason = f"what Python code of {torch} registers is not recorded: it may define {listed(perhaps)}"
         yield Lack(data=TorchData.OPERATORS, reason=reason, decides=False)
-    yield from _assumed(torch, registering, operators)
+    yield from _list_assumptions(torch, registering, operators)
     message = registering.failure.outcome.message if registering.failure else None
     if message is not None and operators.build is None and assertions.UNPLACED in message.text:
         reason = f"where {torch} checks this is not known: in the predicted error, a ? stands for the file and line"
         yield Lack(data=TorchData.OPERATORS, reason=reason, decides=False)
-    if message is not None and (lack := _wording(torch, message, operators)):
+    if message is not None and (lack := _doubt_wording(torch, message, operators)):
         yield Lack(data=TorchData.OPERATORS, reason=lack, decides=False)
     if operators.entries is None and registering.filled:
         names = ", ".join(registering.filled)
@@ -94,8 +96,8 @@ def lacks_of(
         yield Lack(data=TorchData.ENTRIES, reason=reason, decides=True)
 
 
-def _wording(torch: str, message: Message, operators: Operators) -> str | None:
-    """What is unknown about the text of the predicted error."""
+def _doubt_wording(torch: str, message: Message, operators: Operators) -> str | None:
+    """Say what is unknown about the text of the predicted error; return None if nothing is."""
     changes = operators.reworded.get(message.id, ())
     similar = "; ".join(f'"{now.strip()}" instead of "{was.strip()}"' for was, now in changes)
     if message.id in operators.unworded:
@@ -106,17 +108,17 @@ def _wording(torch: str, message: Message, operators: Operators) -> str | None:
     return None
 
 
-def _assumed(torch: str, registering: Registering, operators: Operators) -> Iterator[Lack]:
-    """What was taken from an older release because the torch is newer than the tables, or its files do not tell it."""
+def _list_assumptions(torch: str, registering: Registering, operators: Operators) -> Iterator[Lack]:
+    """Yield what was taken from an older release, for a torch that is newer than the tables or does not tell it."""
     older = f"is not known, and was taken to be as in torch {'.'.join(map(str, newest_minor()))}"
-    if KEYS in operators.assumed and any(isinstance(key, int) for key in _keys(registering)):
+    if KEYS in operators.assumed and any(isinstance(key, int) for key in _keys_used(registering)):
         reason = f"which number stands for which dispatch key in {torch} {older}"
         yield Lack(data=TorchData.OPERATORS, reason=reason, decides=True)
     if TAGS in operators.assumed and registering.backend is not None:
         reason = f"which operators of {torch} are core {older}"
         yield Lack(data=TorchData.OPERATORS, reason=reason, decides=False)
     if not acceptance.is_known(registering.release):
-        fallbacks, words = _accepted(registering)
+        fallbacks, words = _subjects_of_acceptance(registering)
         if fallbacks:
             reason = f"whether {torch} accepts a second fallback for {listed(fallbacks)} {older}"
             yield Lack(data=TorchData.OPERATORS, reason=reason, decides=True)
@@ -131,15 +133,19 @@ def _assumed(torch: str, registering: Registering, operators: Operators) -> Iter
         yield Lack(data=TorchData.OPERATORS, reason=reason, decides=False)
 
 
-def _keys(registering: Registering) -> Iterator[int | str | None]:
+def _keys_used(registering: Registering) -> Iterator[int | str | None]:
+    """Yield the dispatch keys of all registrations of the load; a number is a key whose name depends on the release."""
     for registrations in (registering.own, *registering.bundled.values()):
         yield from (kernel.dispatch_key for kernel in registrations.kernels)
         yield from (fallback.dispatch_key for fallback in registrations.fallbacks)
         yield from (block.dispatch_key for block in registrations.libraries)
 
 
-def _accepted(registering: Registering) -> tuple[list[str], list[str]]:
-    """The keys of second fallbacks, and the schemas that are refused because of a word that is no type."""
+def _subjects_of_acceptance(registering: Registering) -> tuple[list[str], list[str]]:
+    """Collect what another release might decide differently.
+
+    These are the keys of second fallbacks, and the words in rejected schemas that are no type.
+    """
     outcomes = [reaction.outcome for reaction in registering.reactions]
     fallbacks = [outcome.subject for outcome in outcomes if _is_second_fallback(outcome)]
     words = [outcome.subject for outcome in outcomes if outcome.problem == UNKNOWN_TYPE]
@@ -147,14 +153,15 @@ def _accepted(registering: Registering) -> tuple[list[str], list[str]]:
 
 
 def _is_second_fallback(outcome: Outcome) -> bool:
+    """Tell whether a fallback replaces one that is there, or is rejected for it (the messages F1 and F2)."""
     if outcome.kind is OutcomeKind.OVERRIDES:
         return isinstance(outcome.event, FallBack)
     return outcome.message is not None and outcome.message.id in ("F1", "F2")
 
 
 def _perhaps_in_python(release: TorchVersion | None, registering: Registering) -> list[str]:
-    """The operators that kernels are for, that no library defines, and that Python code of the torch may define."""
-    dead = [one.outcome.subject for one in registering.reactions if one.outcome.kind is OutcomeKind.DEAD]
+    """List operators that have kernels, but no definition in any library: Python code of the torch may define them."""
+    dead = [reaction.outcome.subject for reaction in registering.reactions if reaction.outcome.kind is OutcomeKind.DEAD]
     if not dead or embedded_python.definitions(release) is not None:
         return []
     return list(dict.fromkeys(name for name in dead if name.partition("::")[0] in embedded_python.namespaces()))

@@ -1,4 +1,4 @@
-"""Classes that an extension shares with torch, but that had a different layout when it was compiled.
+"""Find classes that an extension shares with torch, but that had a different layout when it was compiled.
 
 No symbol shows this: everything resolves, but one side writes where the other does not read, or past the end of an
 object that the other has allocated.
@@ -18,7 +18,7 @@ from abiscan.binary.mangling import demangle_type
 from abiscan.binary.ownership import is_torch_symbol
 from abiscan.inputs.version import TorchVersion
 from abiscan.linkage.model import LoadError
-from abiscan.linkage.shared_types import Touch, TypeUse, touches
+from abiscan.linkage.shared_types import Touch, TypeUse, find_touches
 from abiscan.regex import regex
 from abiscan.torches import embedded, layouts, string_abi
 from abiscan.torches.layout_changes import LayoutChange, SlotChange, change_between, method, slots_between
@@ -56,7 +56,12 @@ class Certainty(enum.Enum):
 
 
 class TypeDrift(Struct, frozen=True, kw_only=True):
-    """A class that the extension shares with torch, with a different layout in this torch."""
+    """A class that the extension shares with torch, with a different layout in this torch.
+
+    :ivar change: both layouts, and how they differ
+    :ivar certainty: when that is harmful
+    :ivar touches: where the extension shares the class
+    """
 
     change: LayoutChange
     certainty: Certainty
@@ -64,10 +69,12 @@ class TypeDrift(Struct, frozen=True, kw_only=True):
 
 
 class TableDrift(Struct, frozen=True, kw_only=True):
-    """A class of torch, the base of ``derived``, with other functions in the slots of its vtable in this torch.
+    """A class of torch whose vtable has other functions in its slots in this torch.
 
-    ``misplaced`` are slots in which the extension's vtables have a different function than torch calls; ``missing`` are
-    those past the end of its vtables.
+    :ivar base: the class
+    :ivar derived: the extension's classes that derive from it
+    :ivar misplaced: slots in which the extension's vtables have a different function than torch calls
+    :ivar missing: slots past the end of the extension's vtables
     """
 
     base: str
@@ -77,14 +84,22 @@ class TableDrift(Struct, frozen=True, kw_only=True):
 
 
 class LayoutDrift(Struct, frozen=True, kw_only=True):
-    """All differences for one object, ``name``, built for the torch ``built_for``.
+    """All differences between the layouts of one object and those of this torch.
 
-    ``doubts`` are classes that may differ, depending on which of ``candidates`` the object was built for. ``unknown``
-    are the shared classes whose layout in this torch is unknown, ``unknown_at_load`` those of them that are passed with
-    registrations while the object is loaded. If this torch is not embedded, ``basis`` says why its layouts are those of
-    releases, and ``compared`` has the classes for which this matters, each with such a release. ``compiled`` are those
-    that a compiler laid out from its headers; ``why_unknown`` says why it did not. ``uncompared`` are shared classes
-    with a ``std::string`` in them, of an object that was compiled with another one than the releases that are known.
+    :ivar name: the base name of the object
+    :ivar built_for: the likeliest release that it was built for, the newest of ``candidates``
+    :ivar candidates: the releases that it may have been built for, oldest first
+    :ivar types: the classes whose layout differs, whichever of the candidates it was built for
+    :ivar tables: the classes whose vtable differs
+    :ivar doubts: classes that may differ, depending on which candidate it was built for
+    :ivar unknown: the shared classes whose layout in this torch is unknown
+    :ivar unknown_at_load: those of them that are passed with registrations while the object is loaded
+    :ivar why_unknown: why no compiler laid out the unknown classes from torch's headers; None if there is no reason
+    :ivar basis: why its layouts are those of releases, if this torch is not embedded; else None
+    :ivar compared: with a basis, the classes for which this matters, each with the release that stands in
+    :ivar compiled: the classes that a compiler laid out from torch's headers
+    :ivar uncompared: shared classes with a ``std::string`` in them, if the object was compiled with a ``std::string``
+        that no known build of those releases has
     """
 
     name: str
@@ -107,12 +122,16 @@ class LayoutDrift(Struct, frozen=True, kw_only=True):
         return tuple(drift for drift in self.types if drift.certainty is Certainty.AT_LOAD)
 
 
-class Shared(Struct, frozen=True, kw_only=True):
+class SharedClasses(Struct, frozen=True, kw_only=True):
     """One object that is loaded, and the classes that it shares with any torch.
 
-    ``touches`` are the places where it shares a class, by class; ``registrations`` are None for an object that
-    registers nothing; ``candidates`` are the releases that it may have been built for, oldest first; ``cxx11`` is its
-    ``std::string``, None if that is unknown.
+    :ivar name: the base name of the object
+    :ivar machine: the machine that it is for
+    :ivar classes: the classes whose type information it contains
+    :ivar touches: the places where it shares a class, by class
+    :ivar registrations: what it registers; None for an object that registers nothing
+    :ivar candidates: the releases that it may have been built for, oldest first
+    :ivar cxx11: whether its ``std::string`` is that of C++11; None if that is unknown
     """
 
     name: str
@@ -124,21 +143,21 @@ class Shared(Struct, frozen=True, kw_only=True):
     cxx11: bool | None = None
 
 
-def shared(
+def collect_shared(
     name: str,
     facts: SharedObject,
     classes: tuple[CxxClass, ...],
     registrations: Registrations | None,
     candidates: tuple[TorchVersion, ...],
-) -> Shared:
-    """The classes that an object shares with torch.
+) -> SharedClasses:
+    """Collect the classes that an object shares with torch.
 
     :param classes: the classes whose type information it contains
     """
     touches_by_type: dict[str, list[Touch]] = defaultdict(list)
-    for touch in touches(filter(is_torch_symbol, sorted(facts.imports)), _functions(facts), classes):
+    for touch in find_touches(filter(is_torch_symbol, sorted(facts.imports)), _torch_functions(facts), classes):
         touches_by_type[touch.type].append(touch)
-    return Shared(
+    return SharedClasses(
         name=name,
         machine=facts.machine,
         classes=classes,
@@ -149,23 +168,27 @@ def shared(
     )
 
 
-def layout_drift(shared: Shared, target: TorchLayouts) -> LayoutDrift | None:
-    """The differences between the torch that an object was built for and another; None if it shares no class.
+def compare_layouts(shared: SharedClasses, target: TorchLayouts) -> LayoutDrift | None:
+    """Compare the torch that an object was built for with another; return None if it shares no class.
 
     If it is unknown what the object was built for, so is how the classes were laid out that registrations pass.
 
     :param target: the layouts of the other torch
     """
     machine = shared.machine
-    candidates = _fitting(
+    # Each candidate is read as if it were the one that the object was built for. What differs in all of these readings
+    # is certain; what differs in some of them is a doubt.
+    candidates = _matching_releases(
         shared, [str(release) for release in shared.candidates if layouts.is_known(str(release), machine)]
     )
     if not candidates:
         passed = tuple(name for name in CROSSING if _passed_at_load(shared, name))
-        return _undecided(shared, passed) if passed else None
-    uncompared = tuple(_uncompared(shared, candidates, target))
-    readings = [_types(shared, candidate, target, uncompared) for candidate in candidates]
-    unknown = sorted(_unknown(shared, candidates[-1], target), key=lambda name: not _passed_at_load(shared, name))
+        return _drift_of_unknown_build(shared, passed) if passed else None
+    uncompared = tuple(_classes_uncompared(shared, candidates, target))
+    readings = [_drifts_of_types(shared, candidate, target, uncompared) for candidate in candidates]
+    unknown = sorted(
+        _classes_unknown(shared, candidates[-1], target), key=lambda name: not _passed_at_load(shared, name)
+    )
     # Only differences from every release that it may have been built for are certain; the newest is the likeliest.
     certain = {name for name in readings[-1] if all(name in reading for reading in readings)}
     harmful = {name for reading in readings for name, drift in reading.items() if drift.certainty in _HARMFUL}
@@ -174,19 +197,20 @@ def layout_drift(shared: Shared, target: TorchLayouts) -> LayoutDrift | None:
         built_for=candidates[-1],
         candidates=tuple(candidates),
         types=tuple(drift for name, drift in sorted(readings[-1].items()) if name in certain),
-        tables=tuple(_tables(shared, candidates, target)),
+        tables=tuple(_drifts_of_tables(shared, candidates, target)),
         doubts=tuple(sorted(harmful - certain)),
         unknown=tuple(unknown),
         unknown_at_load=tuple(name for name in (*unknown, *uncompared) if _passed_at_load(shared, name)),
         why_unknown=next((why for name in unknown if (why := target.gap_of(name))), None),
         basis=target.basis,
-        compared=tuple(_compared(shared, candidates[-1], target)) if target.basis else (),
-        compiled=tuple(_compiled(shared, candidates[-1], target)),
+        compared=tuple(_classes_compared(shared, candidates[-1], target)) if target.basis else (),
+        compiled=tuple(_classes_compiled(shared, candidates[-1], target)),
         uncompared=uncompared,
     )
 
 
-def _undecided(shared: Shared, passed: tuple[str, ...]) -> LayoutDrift:
+def _drift_of_unknown_build(shared: SharedClasses, passed: tuple[str, ...]) -> LayoutDrift:
+    """Return the drift of an object of which it is unknown what it was built for."""
     return LayoutDrift(
         name=shared.name,
         built_for="(unknown)",
@@ -199,16 +223,16 @@ def _undecided(shared: Shared, passed: tuple[str, ...]) -> LayoutDrift:
     )
 
 
-def _compared(shared: Shared, built_for: str, target: TorchLayouts) -> Iterator[tuple[str, str]]:
-    """The classes whose layout in ``target`` is known from a release, with that release."""
+def _classes_compared(shared: SharedClasses, built_for: str, target: TorchLayouts) -> Iterator[tuple[str, str]]:
+    """Yield the classes whose layout in ``target`` is known from a release, with that release."""
     for name in sorted(shared.touches):
         release = target.release_of(name)
         if release is not None and layouts.layout(name, built_for, shared.machine) is not None:
             yield name, release
 
 
-def _compiled(shared: Shared, built_for: str, target: TorchLayouts) -> Iterator[str]:
-    """The classes whose layout in ``target`` was read from its headers."""
+def _classes_compiled(shared: SharedClasses, built_for: str, target: TorchLayouts) -> Iterator[str]:
+    """Yield the classes whose layout in ``target`` was read from its headers."""
     for name in sorted(shared.touches):
         if (
             target.release_of(name) is None
@@ -218,15 +242,15 @@ def _compiled(shared: Shared, built_for: str, target: TorchLayouts) -> Iterator[
             yield name
 
 
-def _unknown(shared: Shared, built_for: str, target: TorchLayouts) -> Iterator[str]:
-    """The classes that an object shares with torch, bases of its own among them, whose layout there is unknown."""
+def _classes_unknown(shared: SharedClasses, built_for: str, target: TorchLayouts) -> Iterator[str]:
+    """Yield the shared classes, bases of the object's own among them, whose layout in ``target`` is unknown."""
     for name in sorted(shared.touches):
         if target.source_of(name) is None and layouts.layout(name, built_for, shared.machine) is not None:
             yield name
 
 
-def _uncompared(shared: Shared, candidates: Sequence[str], target: TorchLayouts) -> Iterator[str]:
-    """The classes with a ``std::string``, if no release that the object may be built for has the object's.
+def _classes_uncompared(shared: SharedClasses, candidates: Sequence[str], target: TorchLayouts) -> Iterator[str]:
+    """Yield the classes with a ``std::string``, if no release that the object may be built for has the object's.
 
     With the string of another torch, it does not load there anyway.
     """
@@ -237,6 +261,7 @@ def _uncompared(shared: Shared, candidates: Sequence[str], target: TorchLayouts)
 
 
 def _holds_string(name: str, release: str, machine: Machine, seen: frozenset[str] = frozenset()) -> bool:
+    """Tell whether an object of a class has a ``std::string`` inside, and not behind a pointer."""
     layout = layouts.layout(name, release, machine) if name not in seen else None
     if layout is None:
         return False
@@ -249,37 +274,42 @@ def _holds_string(name: str, release: str, machine: Machine, seen: frozenset[str
     )
 
 
-def _passed_at_load(shared: Shared, name: str) -> bool:
-    ways = {touch.use for touch in shared.touches.get(name, ())}
-    return name in CROSSING and bool(ways & {*_PASSES}) and _crosses_at_load(name, shared.registrations)
+def _passed_at_load(shared: SharedClasses, name: str) -> bool:
+    """Tell whether objects of a class are passed to torch while the object is loaded."""
+    uses = {touch.use for touch in shared.touches.get(name, ())}
+    return name in CROSSING and bool(uses & {*_PASSES}) and _crosses_at_load(name, shared.registrations)
 
 
 _HARMFUL: Final = (Certainty.AT_LOAD, Certainty.ON_USE)
 
 
-def _functions(facts: SharedObject) -> Iterable[str]:
+def _torch_functions(facts: SharedObject) -> Iterable[str]:
+    """List the torch functions that an object defines: inline code of headers, compiled into it."""
+    # Itanium C++ ABI, <nested-name>: N [<CV-qualifiers>] [<ref-qualifier>] <prefix>; K is const, R and O are & and &&.
     prefixes = ("_ZN2at", "_ZNK2at", "_ZN3c10", "_ZNK3c10", "_ZN5torch", "_ZNK5torch", "_ZNKR3c10", "_ZNO3c10")
     return sorted({name for prefix in prefixes for name in facts.symbols.starting_with(prefix)})
 
 
-def _fitting(shared: Shared, candidates: Sequence[str]) -> list[str]:
-    """The releases that match the object's own virtual tables and the objects it creates; all if none match."""
+def _matching_releases(shared: SharedClasses, candidates: Sequence[str]) -> list[str]:
+    """Keep the releases that match the object's own vtables and the objects that it creates; keep all if none match."""
     machine, debug_offset = shared.machine, shared.registrations.debug_at if shared.registrations else None
     fitting = [
         release
         for release in candidates
-        if all(_agrees(cxx_class, release, machine) for cxx_class in shared.classes)
+        if all(_matches_vtable(cxx_class, release, machine) for cxx_class in shared.classes)
         and debug_offset in (None, _debug_at(release, machine))
     ]
     return fitting or list(candidates)
 
 
 def _debug_at(release: str, machine: Machine) -> int | None:
+    """Return the offset of ``torch::CppFunction::debug_`` in a release, in bytes; None if that is unknown."""
     function = layouts.layout("torch::CppFunction", release, machine)
     return next((field.offset for field in function.fields if field.name == "debug_"), None) if function else None
 
 
-def _agrees(cxx_class: CxxClass, release: str, machine: Machine) -> bool:
+def _matches_vtable(cxx_class: CxxClass, release: str, machine: Machine) -> bool:
+    """Tell whether a class of the object has torch's functions in the slots that a release has them in."""
     # Only of its primary base are there functions in the primary table, and which base that is depends on the others.
     for name in map(demangle_type, (cxx_class.name, *cxx_class.bases)):
         expected = layouts.vtable(name, release, machine)
@@ -292,20 +322,25 @@ def _agrees(cxx_class: CxxClass, release: str, machine: Machine) -> bool:
 
 
 def _method_of(symbol: str | None, class_: str) -> str | None:
-    """The name of the function if a symbol is a member function of a class, but not a destructor."""
+    """Return the name of the member function that a symbol is; None if it is a destructor, or of another class."""
     if symbol is None:
         return None
     parts = class_.split("::")
+    # Itanium C++ ABI: a <source-name> is its length in decimal, then the identifier. Destructors are D0 to D2 instead,
+    # so they have no digits here.
     encoded = "".join(f"{len(part)}{part}" for part in parts)
     for prefix in (f"_ZN{encoded}", f"_ZNK{encoded}"):
-        rest = symbol.removeprefix(prefix)
-        digits = len(rest) - len(rest.lstrip("0123456789"))
-        if rest != symbol and digits:
-            return rest[digits : digits + int(rest[:digits])]
+        encoded_name = symbol.removeprefix(prefix)
+        digits = len(encoded_name) - len(encoded_name.lstrip("0123456789"))
+        if encoded_name != symbol and digits:
+            return encoded_name[digits : digits + int(encoded_name[:digits])]
     return None
 
 
-def _types(shared: Shared, built_for: str, target: TorchLayouts, uncompared: Collection[str]) -> dict[str, TypeDrift]:
+def _drifts_of_types(
+    shared: SharedClasses, built_for: str, target: TorchLayouts, uncompared: Collection[str]
+) -> dict[str, TypeDrift]:
+    """Compare the layout of each shared class in a release with that in ``target``: the drifts by class."""
     drifts = {}
     for name, class_touches in shared.touches.items():
         if name in uncompared:
@@ -314,28 +349,31 @@ def _types(shared: Shared, built_for: str, target: TorchLayouts, uncompared: Col
         change = change_between(name, ReleaseLayouts(built_for, shared.machine), source) if source else None
         if change is None or not (change.moved or change.resized):
             continue
-        certainty = _certainty(change, class_touches, shared.registrations)
+        certainty = _decide_certainty(change, class_touches, shared.registrations)
         if certainty is not None:
             drifts[name] = TypeDrift(change=change, certainty=certainty, touches=class_touches)
     return drifts
 
 
-def _certainty(
+def _decide_certainty(
     change: LayoutChange, class_touches: Sequence[Touch], registrations: Registrations | None
 ) -> Certainty | None:
-    ways = {touch.use for touch in class_touches}
-    if change.name in CROSSING and ways & {*_PASSES} and _crosses_at_load(change.name, registrations):
+    """Decide when a change of layout is harmful, from the way the object uses the class; return None if never."""
+    uses = {touch.use for touch in class_touches}
+    if change.name in CROSSING and uses & {*_PASSES} and _crosses_at_load(change.name, registrations):
         return Certainty.AT_LOAD
     # An object that only the extension's own code creates and uses has one layout.
-    if ways & {*_ALLOCATES} - ({TypeUse.ELEMENTS} if not change.resized else set()):
+    if uses & {*_ALLOCATES} - ({TypeUse.ELEMENTS} if not change.resized else set()):
         return Certainty.ON_USE
-    if TypeUse.HAS_STRUCTOR in ways and ways & {*_PASSES}:
+    # The extension compiled the constructor in, so it lays objects out itself; that harms once torch gets one.
+    if TypeUse.HAS_STRUCTOR in uses and uses & {*_PASSES}:
         return Certainty.ON_USE
     # If a class only grew, code that gets a pointer to it is not affected.
     return Certainty.POSSIBLE if change.moved else None
 
 
 def _crosses_at_load(name: str, registrations: Registrations | None) -> bool:
+    """Tell whether a registration while the object is loaded passes an object of a class to torch."""
     if registrations is None:
         return False
     # With the stable ABI, torch creates the object itself.
@@ -349,12 +387,15 @@ def _crosses_at_load(name: str, registrations: Registrations | None) -> bool:
     return any(registration.phase.value != "on-call" for registration in kinds[name])
 
 
-def _tables(shared: Shared, candidates: Sequence[str], target: TorchLayouts) -> Iterable[TableDrift]:
+def _drifts_of_tables(shared: SharedClasses, candidates: Sequence[str], target: TorchLayouts) -> Iterable[TableDrift]:
+    """Yield the bases whose vtable differs between the release of every candidate and ``target``."""
     machine = shared.machine
     derived: dict[str, list[CxxClass]] = defaultdict(list)
     for cxx_class in shared.classes:
         # A torch class that is defined in a header is not the extension's own, even if its table is in the extension.
         if cxx_class.slots and layouts.layout(demangle_type(cxx_class.name), candidates[-1], machine) is None:
+            # Itanium C++ ABI, 2.5 ("Virtual Table Layout"): the primary vtable of a class starts with the slots of its
+            # primary base, here taken to be its first.
             for base in cxx_class.bases[:1]:
                 derived[demangle_type(base)].append(cxx_class)
     for base, classes in sorted(derived.items()):
@@ -370,8 +411,13 @@ def _tables(shared: Shared, candidates: Sequence[str], target: TorchLayouts) -> 
             )
 
 
-def crash(drifts: Iterable[LayoutDrift], target: str | None) -> LoadError | None:
-    """The error of a load that passes objects with a different layout: undefined, so the message only says why."""
+def predict_crash(drifts: Iterable[LayoutDrift], target: str | None) -> LoadError | None:
+    """Predict the error of a load that passes objects with a different layout; return None if nothing is passed.
+
+    The behaviour is undefined, so the message only says why; return None if nothing is passed.
+
+    The behaviour is undefined, so the message only says why.
+    """
     for drift in drifts:
         for type_drift in drift.at_load:
             change = type_drift.change

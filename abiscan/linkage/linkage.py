@@ -32,21 +32,31 @@ if TYPE_CHECKING:
 class Linkage(Struct, frozen=True, kw_only=True, dict=True):
     """One load, analysed.
 
-    ``name`` is the base name of the extension; ``torch_libraries`` are all libraries of the torch by base name, loaded
-    or not, ``siblings`` those next to the extension; ``resolution`` is None if the extension is built for a different
-    machine, so there is nothing to resolve; ``here`` says whether libraries were looked for on this system (for a
-    release number they are not). ``registering`` has the registrations with torch, None if there are none;
-    ``explained`` says whether rules look for what the torch has in place of what it lacks; ``declaration`` is what the
-    metadata declare, if that is checked; ``package`` is the name of the package that it is in, and ``wheel`` the file
-    name of its wheel, empty if unknown.
-    ``defined_in_python`` are the operators that the package's Python code
-    defines, and where: ``pkg/ops.py:16``. ``drifts`` say which class layouts differ from those that the extension, or a
-    library that it brings along, was compiled with. ``gpus`` say what each GPU that the user named runs of the
-    extension, ``gpu_gaps`` what could not be told about that; ``torch_runs`` whether torch itself has code for
-    them, as far as that is known. ``built_for`` are the releases that the extension may have been built for, oldest
-    first; empty if that is unknown. ``only_beside`` are libraries next to a single file that no search path leads to.
-    ``cpu`` is what the load needs of the processor, None if nothing was emulated, and ``cpus`` are the processors that
-    it is compared with; ``torch_cpu`` has the features that torch itself needs, as far as that is known.
+    :ivar name: the base name of the extension
+    :ivar facts: what its file says
+    :ivar release: the torch that it is loaded into
+    :ivar interpreter: the Python that imports it, None if unknown
+    :ivar torch_libraries: all libraries of the torch by base name, loaded or not
+    :ivar resolution: None if the extension is built for a different machine, so there is nothing to resolve
+    :ivar error: the error that ends the load, None if it succeeds
+    :ivar requires_torch: what the metadata of its package require, None if nothing or unknown
+    :ivar siblings: the libraries next to the extension, by base name
+    :ivar here: whether libraries were looked for on this system; for a release number they are not
+    :ivar registering: the registrations with torch, None if there are none
+    :ivar explained: whether rules look for what the torch has in place of what it lacks
+    :ivar declaration: what the metadata declare, if that is checked
+    :ivar defined_in_python: where the package's Python code defines an operator, by operator: ``pkg/ops.py:16``
+    :ivar drifts: the class layouts that differ from those that the extension, or a library that it brings along, was
+        compiled with
+    :ivar package: the name of the package that it is in, empty if unknown
+    :ivar wheel: the file name of its wheel, empty if unknown
+    :ivar gpus: what each GPU that the user named runs of the extension
+    :ivar gpu_gaps: what is unknown about that
+    :ivar torch_runs: whether torch itself has code for those GPUs, as far as that is known
+    :ivar built_for: the releases that the extension may have been built for, oldest first; empty if unknown
+    :ivar cpu: what the load needs of the processor, None if nothing was emulated
+    :ivar cpus: the processors that this is compared with
+    :ivar only_beside: libraries next to a single file that no search path leads to
     """
 
     name: str
@@ -77,7 +87,7 @@ class Linkage(Struct, frozen=True, kw_only=True, dict=True):
 
     @functools.cached_property
     def illegal(self) -> tuple[IllegalInstruction, ...]:
-        """Where loads end on processors that lack what they need."""
+        """The places where loads end on processors that lack what they need."""
         return illegal_instructions(self.cpu, self.cpus)
 
     @property

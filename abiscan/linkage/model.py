@@ -13,8 +13,10 @@ from abiscan.binary.elf import Reference, SharedObject, SymbolVersion
 class Module(Struct, frozen=True, kw_only=True, eq=False):
     """An object in the process (a ``link_map``). Compared by identity, as ``ld.so`` does.
 
-    ``facts`` is None for a library that was not found and is assumed to exist at run time, with unknown contents.
-    ``loader`` is the module whose ``needed`` entry loaded this one; its RPATH applies too.
+    :ivar path: where it was found
+    :ivar facts: what its file says; None for a library that was not found and is assumed to exist at run time, with
+        unknown contents
+    :ivar loader: the module whose ``needed`` entry loaded this one; its RPATH applies too
     """
 
     path: str
@@ -30,11 +32,12 @@ class Module(Struct, frozen=True, kw_only=True, eq=False):
 class Process(Struct, frozen=True, kw_only=True, eq=False):
     """What is mapped before the extension: the interpreter, then the libraries that ``import torch`` loads.
 
-    ``modules`` are in load order; ``global_scope`` are those whose symbols every later object sees; ``names`` are the
-    names by which a ``needed`` entry finds a module without a search. ``has_python`` is False if the interpreter is
-    not available, so the symbols that it would define are unknown. With ``for_program``, what is loaded is a program
-    with its libraries: they alone are its scope, calls are bound when they are first made, and ``modules`` are the
-    libraries of torch that it may need.
+    :ivar has_python: whether the interpreter is available; if not, the symbols that it would define are unknown
+    :ivar for_program: whether a program is loaded with its libraries: they alone are its scope, calls are bound when
+        they are first made, and ``modules`` are the libraries of torch that it may need
+    :ivar modules: all modules, in load order
+    :ivar global_scope: those whose symbols every later object sees
+    :ivar names: the modules by the names under which a ``needed`` entry finds them without a search
     """
 
     has_python: bool
@@ -70,7 +73,10 @@ class Absence(enum.Enum):
 class MissingLibrary(Struct, frozen=True, kw_only=True):
     """A ``needed`` entry for which no file was found.
 
-    ``instead`` is the other version of it that torch needs; None if there is none.
+    :ivar name: the entry
+    :ivar needed_by: the module that has it
+    :ivar absence: why no file was found
+    :ivar instead: the other version of the library that torch needs, None if there is none
     """
 
     name: str
@@ -90,10 +96,12 @@ class MissingLibrary(Struct, frozen=True, kw_only=True):
 
 
 class Closure(Struct, frozen=True, kw_only=True, eq=False):
-    """The modules that one ``dlopen`` reaches, breadth-first; ``modules[0]`` is its argument.
+    """The modules that one ``dlopen`` reaches.
 
-    ``new`` are those that were not in the process before, in the same order. ``needed`` maps each new module to the
-    modules of its ``needed`` entries.
+    :ivar modules: breadth-first; the first is the argument of ``dlopen``
+    :ivar new: those that were not in the process before, in the same order
+    :ivar needed: for each new module, the modules of its ``needed`` entries
+    :ivar missing: the entries for which no file was found, in the order of the search
     """
 
     modules: tuple[Module, ...]
@@ -103,7 +111,12 @@ class Closure(Struct, frozen=True, kw_only=True, eq=False):
 
 
 class MissingVersion(Struct, frozen=True, kw_only=True):
-    """A symbol version that ``module`` needs from ``provider``, which does not define it."""
+    """A symbol version that a library does not define.
+
+    :ivar module: the module that needs it
+    :ivar provider: the library that it needs it from
+    :ivar version: the version
+    """
 
     module: Module
     provider: Module
@@ -111,9 +124,15 @@ class MissingVersion(Struct, frozen=True, kw_only=True):
 
 
 class ResizedCopy(Struct, frozen=True, kw_only=True):
-    """Data that ``module``, a program, copies into itself, and that is larger in ``provider`` than when it was linked.
+    """Data that a program copies into itself, and that are larger in the library than when the program was linked.
 
     The library uses the copy as well, beyond its end.
+
+    :ivar module: the program
+    :ivar provider: the library
+    :ivar name: the symbol
+    :ivar size: the bytes that the program reserves
+    :ivar provided: the bytes that the library has
     """
 
     module: Module
@@ -124,9 +143,11 @@ class ResizedCopy(Struct, frozen=True, kw_only=True):
 
 
 class UndefinedSymbol(Struct, frozen=True, kw_only=True):
-    """A reference of ``module`` that nothing in its scope defines.
+    """A reference that nothing in its scope defines.
 
-    ``lazy`` means that it is looked up when the function is first called, and not before.
+    :ivar module: the module that refers
+    :ivar reference: what it refers to
+    :ivar lazy: whether it is looked up when the function is first called, and not before
     """
 
     module: Module
@@ -135,10 +156,13 @@ class UndefinedSymbol(Struct, frozen=True, kw_only=True):
 
 
 class LoadError(Struct, frozen=True, kw_only=True):
-    """The error of a load: ``object`` is the base name that the text begins with, if it begins with one.
+    """The error of a load.
 
-    ``aborts`` means that the process ends, with ``signal`` where that is known; ``exact`` is false if a part of the
-    text is unknown; a ``?`` replaces that part.
+    :ivar object: the base name that the text begins with, None if it begins with none
+    :ivar message: the text after that
+    :ivar aborts: whether the process ends
+    :ivar exact: false if a part of the text is unknown; a ``?`` replaces that part
+    :ivar signal: the number of the signal that ends the process, None if unknown
     """
 
     object: str | None
@@ -151,8 +175,13 @@ class LoadError(Struct, frozen=True, kw_only=True):
 class Resolution(Struct, frozen=True, kw_only=True):
     """Every problem of one load, and the error that comes first.
 
-    ``unchecked`` are the references, of any module, that a library which was not found is expected to define.
-    ``call_error`` is the error of the first call that ends a program which starts, in the order of its linkage table.
+    :ivar closure: what the load maps
+    :ivar missing_versions: symbol versions that no library defines, in the order of the check
+    :ivar undefined: references that nothing defines, in the order of relocation
+    :ivar unchecked: the references, of any module, that a library which was not found is expected to define
+    :ivar error: the error that ends the load, None if it succeeds
+    :ivar call_error: the error of the first call, in the order of its linkage table, that ends a program which starts
+    :ivar resized: the copies of data that are too small
     """
 
     closure: Closure

@@ -1,4 +1,7 @@
-"""What ``import`` does besides ``dlopen``: it goes by file names, and pybind11 modules check the Python version."""
+"""Model what ``import`` does besides ``dlopen``.
+
+The importer goes by file names, and pybind11 modules check the version of Python.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,15 @@ from abiscan.linkage.model import LoadError
 
 
 def expected_tag(name: str, facts: SharedObject) -> PythonTag | None:
-    """The Python that a module is for by its file name; None if it is for any, or if the file is not a module."""
+    """Read from its file name which Python a module is for; return None if it is for any, or is not a module.
+
+    Return None if it is for any, or the file is not a module.
+    """
     return PythonTag.of_file(name) if facts.python_modules else None
 
 
 def compiled_for(facts: SharedObject, interpreter: Interpreter) -> str | None:
-    """The Python version that a pybind11 module was compiled for (``3.12``), as far as its strings show it.
+    """Return the Python version that a pybind11 module was compiled for (``3.12``), as far as its strings show it.
 
     ``PyInit_*`` of such a module compares a literal with ``Py_GetVersion()``; the literal is one of the module's
     strings. If there are several candidates, one that matches the interpreter is taken.
@@ -29,7 +35,7 @@ def compiled_for(facts: SharedObject, interpreter: Interpreter) -> str | None:
 
 
 def import_error(path: str, facts: SharedObject, interpreter: Interpreter | None) -> LoadError | None:
-    """The error that ``import`` raises for a module that ``dlopen`` accepts; None if there is none, or no module.
+    """Predict the error that ``import`` raises for a module that ``dlopen`` accepts; return None if it raises none.
 
     The messages are those of pybind11 (``PYBIND11_CHECK_PYTHON_VERSION``) and of ``importlib``.
     """

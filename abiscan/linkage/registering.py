@@ -1,4 +1,4 @@
-"""What an extension registers with torch while loading, and how torch reacts."""
+"""Describe what an extension registers with torch while loading, and how torch reacts."""
 
 from __future__ import annotations
 
@@ -20,11 +20,15 @@ if TYPE_CHECKING:
 class Reaction(Struct, frozen=True, kw_only=True):
     """How torch reacts to one registration that it does not simply accept.
 
-    ``object`` is the base name of the object that registers, ``phase`` is when it does. ``conflicts_with`` is the base
-    name of the object whose registration it conflicts with, None if that is torch or the object itself. ``aborts``
-    means that the process ends: torch ends it, or nobody catches torch's exception. ``behind`` means that the load only
-    gets this far once something that torch rejects earlier is fixed. ``is_doubtful`` means that something was decided
-    before it that is not known: the registration may be another one in a real process, or none.
+    :ivar outcome: the reaction itself
+    :ivar object: the base name of the object that registers
+    :ivar phase: when it registers
+    :ivar conflicts_with: the base name of the object whose registration it conflicts with; None if that is torch or the
+        object itself
+    :ivar aborts: whether the process ends: torch ends it, or nobody catches torch's exception
+    :ivar behind: whether the load only gets this far once something that torch rejects earlier is fixed
+    :ivar is_doubtful: whether something unknown was decided before it: in a real process, the registration may be
+        another one, or none
     """
 
     outcome: Outcome
@@ -69,9 +73,12 @@ class Reaction(Struct, frozen=True, kw_only=True):
 class Backend(Struct, frozen=True, kw_only=True):
     """A backend that an extension provides for a torch without kernels for it.
 
-    ``key`` is its dispatch key in that torch. ``table`` is the dispatch table of all operators with the extension
-    loaded, ``before`` that of the release it was built for, None if unknown, and ``before_key`` its key in that
-    release. ``core`` is torch's core set of operators.
+    :ivar key: its dispatch key in that torch
+    :ivar table: the dispatch table of all operators with the extension loaded
+    :ivar before: that of the release it was built for, None if unknown
+    :ivar before_key: its dispatch key in that release
+    :ivar before_version: that release, None if unknown
+    :ivar core: torch's core set of operators
     """
 
     key: str
@@ -85,14 +92,18 @@ class Backend(Struct, frozen=True, kw_only=True):
 class Registering(Struct, frozen=True, kw_only=True):
     """The registrations of one load.
 
-    ``own`` are those of the extension, ``bundled`` those of the libraries that it brings along, by base name, in
-    initialisation order. ``built_for`` are the releases that the extension may have been built for, oldest first;
-    ``keys_built_for`` names the numbers of dispatch keys as the newest of them does, with ``doubts`` if the others name
-    them differently; ``keys`` names them as the target does. ``operators`` are the target's own operators, None if they
-    are not available. ``reactions`` are those of the target, in order, up to the one that stops the load; then those
-    that would follow, which are marked ``behind``. ``assumed_classes`` are custom classes that schemas name and nothing
-    readable registers, where something was not readable. ``backend`` is None if the extension provides none, or if not
-    all operators of the target are available.
+    :ivar own: those of the extension
+    :ivar bundled: those of the libraries that it brings along, by base name, in initialisation order
+    :ivar built_for: the releases that the extension may have been built for, oldest first
+    :ivar keys_built_for: the numbers of dispatch keys, as the newest of these releases names them
+    :ivar keys: the same, as the target names them
+    :ivar operators: the target's own operators, None if they are not available
+    :ivar reactions: those of the target, in order, up to the one that stops the load; then those that would follow,
+        which are marked ``behind``
+    :ivar doubts: where the releases it may be built for name numbers of dispatch keys differently
+    :ivar assumed_classes: custom classes that schemas name and nothing readable registers, where something was not
+        readable
+    :ivar backend: None if the extension provides none, or not all operators of the target are available
     """
 
     own: Registrations

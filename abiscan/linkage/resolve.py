@@ -1,8 +1,8 @@
-"""What fails in a load, and what fails first: the second half of ``dlopen(RTLD_NOW)``.
+"""Decide what fails in a load, and what fails first: the second half of ``dlopen(RTLD_NOW)``.
 
-Thousands of recorded failures confirm the order: the first library that cannot be found ends the search; then
-symbol versions are checked, object by object in search order; then objects are relocated, dependencies before
-dependents, and in one object the first unresolved relocation is the one named.
+Thousands of recorded failures confirm the order: the first library that cannot be found ends the search; then symbol
+versions are checked, object by object in search order; then objects are relocated, dependencies before dependents, and
+in one object the first unresolved relocation is the one named.
 """
 
 from __future__ import annotations
@@ -44,14 +44,16 @@ _LIBPYTHON: Final = "libpython"
 NO_SUCH_FILE: Final = "cannot open shared object file: No such file or directory"
 
 
-def resolve(process: Process, closure: Closure, resolver: Resolver | None = None) -> Resolution:
-    """Check one load to the end.
+def resolve_load(process: Process, closure: Closure, resolver: Resolver | None = None) -> Resolution:
+    """Check one load to the end: versions, symbols, copies of data, and the error that comes first.
 
     :param process: the process before the load
     :param closure: what ``Loader.open`` mapped in addition
     :param resolver: remembers earlier loads
     """
     resolver = resolver or Resolver()
+    # The scope of a lookup (glibc, _dl_lookup_symbol_x): the global one first, then that of the load itself,
+    # breadth-first. Who defines a symbol twice does not matter here, only whether somebody does.
     scope = tuple(dict.fromkeys((*process.global_scope, *closure.modules)))
     versions = tuple(_missing_versions(process, closure))
     undefined: list[UndefinedSymbol] = []
@@ -61,7 +63,8 @@ def resolve(process: Process, closure: Closure, resolver: Resolver | None = None
     if process.for_program:  # it has the Python that it is linked with, and no other
         has_python = not any(name.startswith(_LIBPYTHON) for name in absent)
     for module in relocation_order(closure):
-        nowhere, elsewhere = resolver.unresolved(module, scope, absent, has_python=has_python)
+        nowhere, elsewhere = resolver.split_unresolved(module, scope, absent, has_python=has_python)
+        # A program binds calls lazily (RTLD_LAZY), so a function that is missing shows when it is called.
         lazy = _bound_lazily(module) if process.for_program else frozenset()
         undefined += (
             UndefinedSymbol(module=module, reference=reference, lazy=reference in lazy) for reference in nowhere
@@ -72,7 +75,7 @@ def resolve(process: Process, closure: Closure, resolver: Resolver | None = None
     call_error = _symbol_error(first_call) if first_call else None
     if process.for_program:
         program = closure.modules[0]
-        error, call_error = (_of_program(program, own) if own else None for own in (error, call_error))
+        error, call_error = (_error_of_program(program, own) if own else None for own in (error, call_error))
     resolution = Resolution(
         closure=closure,
         missing_versions=versions,
@@ -80,10 +83,10 @@ def resolve(process: Process, closure: Closure, resolver: Resolver | None = None
         unchecked=tuple(unchecked),
         error=error,
         call_error=call_error,
-        resized=tuple(_resized(closure)) if process.for_program else (),
+        resized=tuple(_find_resized(closure)) if process.for_program else (),
     )
     if _log.isEnabledFor(logging.DEBUG):
-        for decision in _decisions(process, scope, resolution):
+        for decision in _describe_decisions(process, scope, resolution):
             _log.debug(decision)
     return resolution
 
@@ -101,14 +104,14 @@ def ended_at_start(resolution: Resolution, called: Iterable[str]) -> Resolution:
     if first is None:
         return resolution
     bound = (replace(symbol, lazy=False) if symbol is first else symbol for symbol in resolution.undefined)
-    error = _of_program(program, _symbol_error(first))
+    error = _error_of_program(program, _symbol_error(first))
     if _log.isEnabledFor(logging.DEBUG):
         _log.debug("%s: an initialiser calls %s, which is undefined", program.name, first.reference.name)
     return replace(resolution, undefined=tuple(bound), error=error, call_error=None)
 
 
-def _decisions(process: Process, scope: Sequence[Module], resolution: Resolution) -> Iterator[str]:
-    """What the loader does in a load, step by step."""
+def _describe_decisions(process: Process, scope: Sequence[Module], resolution: Resolution) -> Iterator[str]:
+    """Describe what the loader does in a load, step by step, for a trace."""
     closure = resolution.closure
     for module in process.modules:
         yield f"already loaded: {module.path}{'' if module.facts else ', which is assumed to exist'}"
@@ -123,7 +126,9 @@ def _decisions(process: Process, scope: Sequence[Module], resolution: Resolution
     nowhere = {(symbol.module, symbol.reference) for symbol in resolution.undefined}
     for module in relocation_order(closure):
         for reference in module.facts.references if module.facts else ():
-            providers = (other for other in scope if other.facts and _satisfied(reference, other.facts))
+            providers = (
+                candidate for candidate in scope if candidate.facts and _is_satisfied(reference, candidate.facts)
+            )
             if provider := next(providers, None):
                 place = provider.name
             elif (module, reference) in nowhere:
@@ -137,14 +142,14 @@ def _decisions(process: Process, scope: Sequence[Module], resolution: Resolution
 
 
 def _bound_lazily(module: Module) -> frozenset[Reference]:
-    """The references of a module that are looked up when they are first called."""
+    """Return the references of a module that are looked up when they are first called."""
     if module.facts is None or module.facts.eager is None:
         return frozenset()
     return frozenset(module.facts.references[module.facts.eager :])
 
 
-def _resized(closure: Closure) -> Iterator[ResizedCopy]:
-    """The copies of data that are too small (glibc, R_X86_64_COPY in ``elf_machine_rela``)."""
+def _find_resized(closure: Closure) -> Iterator[ResizedCopy]:
+    """Yield the copies of data that are too small (glibc, R_X86_64_COPY in ``elf_machine_rela``)."""
     program, *libraries = closure.modules
     copies = program.facts.copies if program.facts else {}
     for name, size in copies.items():
@@ -154,11 +159,15 @@ def _resized(closure: Closure) -> Iterator[ResizedCopy]:
                 provided = max(definition.size for definition in definitions)
                 if provided > size:
                     yield ResizedCopy(module=program, provider=library, name=name, size=size, provided=provided)
+                # The first definition in search order is the one that is copied; later ones are never looked at.
                 break
 
 
-def _of_program(program: Module, error: LoadError) -> LoadError:
-    """An error of ``ld.so`` as a program prints it that ends with it (glibc, ``fatal_error`` in ``dl-catch.c``)."""
+def _error_of_program(program: Module, error: LoadError) -> LoadError:
+    """Format an error of ``ld.so`` as a program prints it that ends with it.
+
+    The source is ``fatal_error`` in glibc's ``dl-catch.c``.
+    """
     name = f"./{program.name}"
     if error.object is None:
         message = f"{name}: error while loading shared libraries: {error.message}"
@@ -170,11 +179,12 @@ def _of_program(program: Module, error: LoadError) -> LoadError:
 
 
 def relocation_order(closure: Closure) -> tuple[Module, ...]:
-    """The new modules as ``ld.so`` relocates them: dependencies first.
+    """Return the new modules as ``ld.so`` relocates them: dependencies first.
 
     glibc 2.35 and later: depth-first from the last module of the breadth-first list, reverse postorder, with the root
     moved to the front; then relocated from the back (``dl-sort-maps.c``, ``_dl_sort_maps_dfs``).
     """
+    # Invariant: a module is in ``finished`` once all that it needs and that was not visited before is there.
     finished: dict[Module, None] = {}
     visited: set[Module] = set()
     needed = {**closure.needed, closure.modules[0]: ()}  # unknown to ld.so until the order is determined (dl-deps.c)
@@ -192,21 +202,25 @@ def relocation_order(closure: Closure) -> tuple[Module, ...]:
             else:
                 finished[module] = None
                 stack.pop()
+    # glibc relocates the list from the back, so the root, which _dl_map_object_deps keeps at the front, comes last.
     root = closure.modules[0]
     new = set(closure.new)
     order = [module for module in finished if module in new and module is not root]
     return (*order, root) if root in new else tuple(order)
 
 
-def binds(reference: Reference, definition: Definition, rivals: Iterable[Definition]) -> bool:
+def binds_to(reference: Reference, definition: Definition, rivals: Iterable[Definition]) -> bool:
     """Whether ``definition`` satisfies ``reference`` (glibc, ``check_match`` in ``dl-lookup.c``).
 
     :param rivals: all definitions of that name in the same object
     """
     if reference.version is not None:
+        # A reference with a version takes a definition without one, unless it is hidden (VERSYM_HIDDEN).
         if definition.version is None:
             return not definition.hidden
         return definition.version == reference.version.name
+    # A reference without a version takes the base version: 0 is local, 1 global, 2 the first that the library defines.
+    # Of later ones, it takes the default, if that is the only candidate.
     if definition.version_index < 3:
         return True
     return not definition.hidden and sum(not rival.hidden for rival in rivals) == 1
@@ -223,10 +237,10 @@ class Resolver:
         self._left: dict[tuple[int, ...], tuple[list[SharedObject], list[Reference]]] = {}
         self._split: dict[tuple[int, frozenset[str], bool], tuple[list[Reference], list[Reference]]] = {}
 
-    def unresolved(
+    def split_unresolved(
         self, module: Module, scope: Iterable[Module], absent: frozenset[str], *, has_python: bool
     ) -> tuple[list[Reference], list[Reference]]:
-        """The strong references of a module that nothing in the scope satisfies, in their order.
+        """Split the strong references of a module that nothing in the scope satisfies into undefined and possible ones.
 
         :param absent: the libraries that were not found, and are assumed to exist
         :param has_python: whether the interpreter is in the scope
@@ -234,14 +248,17 @@ class Resolver:
         """
         if module.facts is None:
             return [], []
+        # Libraries of embedded releases share one table of names with a column of bits for each build: one lookup
+        # answers for all libraries of a torch. The others are asked one by one.
         columns: dict[NameTable, int] = {}
         single: list[SharedObject] = []
-        for facts in (other.facts for other in scope):
+        for facts in (provider.facts for provider in scope):
             if facts and isinstance(facts.symbols, ColumnSymbols):
                 columns[facts.symbols.table] = columns.get(facts.symbols.table, 0) | 1 << facts.symbols.column
             elif facts:
                 single.append(facts)
-        candidates = self._without(module.facts, single)
+        candidates = self._left_by(module.facts, single)
+        # The list is kept in ``_left`` as long as this object lives, so that its id stays its own.
         key = id(candidates), absent, has_python
         if key not in self._split:
             parts: tuple[list[Reference], list[Reference]] = ([], [])
@@ -255,7 +272,8 @@ class Resolver:
             elsewhere = [reference for reference in elsewhere if not table.columns(reference.name) & mask]
         return nowhere, elsewhere
 
-    def _without(self, facts: SharedObject, providers: list[SharedObject]) -> list[Reference]:
+    def _left_by(self, facts: SharedObject, providers: list[SharedObject]) -> list[Reference]:
+        """Return the strong references of an object that it does not satisfy itself, and none of the providers does."""
         objects = [facts, *providers]
         key = tuple(map(id, objects))
         if key not in self._left:
@@ -265,15 +283,16 @@ class Resolver:
                 unsatisfied = [
                     reference
                     for reference in unsatisfied
-                    if reference.name in own or not _satisfied(reference, provider)
+                    if reference.name in own or not _is_satisfied(reference, provider)
                 ]
             self._left[key] = objects, unsatisfied  # keeping the objects keeps their ids unique
         return self._left[key][1]
 
 
-def _satisfied(reference: Reference, provider: SharedObject) -> bool:
+def _is_satisfied(reference: Reference, provider: SharedObject) -> bool:
+    """Tell whether an object has a definition that a reference binds to."""
     definitions = provider.symbols.find(reference.name)
-    return any(binds(reference, definition, definitions) for definition in definitions)
+    return any(binds_to(reference, definition, definitions) for definition in definitions)
 
 
 def _may_be_elsewhere(reference: Reference, absent: frozenset[str], *, has_python: bool) -> bool:
@@ -289,6 +308,9 @@ def _may_be_elsewhere(reference: Reference, absent: frozenset[str], *, has_pytho
 
 
 def _missing_versions(process: Process, closure: Closure) -> Iterable[MissingVersion]:
+    """Yield the symbol versions that the new modules need and that their libraries do not define."""
+    # A need names its library by SONAME (vn_file of Elf64_Verneed, LSB Core, "Symbol Versioning"), which need not be
+    # the name of a file.
     by_name = {**process.names}
     for module in closure.modules:
         by_name[module.name] = module
@@ -307,6 +329,7 @@ def _missing_versions(process: Process, closure: Closure) -> Iterable[MissingVer
 def _first_error(
     closure: Closure, versions: tuple[MissingVersion, ...], undefined: list[UndefinedSymbol]
 ) -> LoadError | None:
+    """Choose the error at which ``ld.so`` stops, in the order of its work: libraries, versions, relocations."""
     for missing in closure.missing:
         if missing.stops:
             return LoadError(object=None, message=f"{missing.name}: {NO_SUCH_FILE}")
@@ -324,6 +347,7 @@ def _first_error(
 
 
 def _symbol_error(symbol: UndefinedSymbol) -> LoadError:
+    """Word the error for an undefined symbol, named after the object that needs it."""
     return LoadError(object=symbol.module.name, message=symbol_message(symbol.reference))
 
 
@@ -343,11 +367,11 @@ def refused_packing(closure: Closure) -> Iterator[Module]:
 
 
 def version_message(missing: MissingVersion) -> str:
-    """The message of ``ld.so`` for a missing version, after the path of the library that lacks it."""
+    """Word the message of ``ld.so`` for a missing version, after the path of the library that lacks it."""
     return f"version `{missing.version.name}' not found (required by {missing.module.path})"
 
 
 def symbol_message(reference: Reference) -> str:
-    """The message of ``ld.so`` for an undefined symbol, after the path of the object that needs it."""
+    """Word the message of ``ld.so`` for an undefined symbol, after the path of the object that needs it."""
     version = f", version {reference.version.name}" if reference.version else ""
     return f"{_UNDEFINED}{reference.name}{version}"

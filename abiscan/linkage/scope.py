@@ -1,4 +1,7 @@
-"""Which objects a load maps, and from where: the first half of ``dlopen`` (glibc, ``dl-load.c`` and ``dl-deps.c``)."""
+"""Decide which objects a load maps, and from where: the first half of ``dlopen``.
+
+The model is glibc's ``dl-load.c`` and ``dl-deps.c``.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +22,11 @@ class Objects(Protocol):
     """The files that the loader can see."""
 
     def object_at(self, path: str) -> SharedObject | None:
-        """The ELF object at ``path``, None if there is none, or it cannot be mapped."""
+        """Return the ELF object at ``path``; None if there is none, or it cannot be mapped."""
 
 
-def _nowhere(_: str) -> None:
-    """No package has any library."""
+def _find_nowhere(_: str) -> None:
+    """Find nothing: no package has any library."""
 
 
 class SearchPath(Struct, frozen=True, kw_only=True):
@@ -44,12 +47,12 @@ class SearchPath(Struct, frozen=True, kw_only=True):
     torch: Mapping[str, str] = field(default_factory=dict)
     system: tuple[str, ...] = ()
     native: bool = True
-    others: Callable[[str], str | None] = _nowhere
+    others: Callable[[str], str | None] = _find_nowhere
     own_cuda: bool = False
 
 
 class Loader:
-    """Maps objects into a process, searching for them as ``ld.so`` does.
+    """Map objects into a process, searching for them as ``ld.so`` does.
 
     :param machine: the machine of the process; files for another one are skipped
     """
@@ -60,13 +63,16 @@ class Loader:
         self._machine = machine
 
     def without_siblings(self) -> Loader:
-        """One that finds a library of the same wheel only if a search path leads to it, or if it is loaded already."""
+        """Return a loader that does not look for the libraries of the same wheel.
+
+        It finds them only if a search path leads to them, or if they are loaded already.
+        """
         return Loader(self._objects, msgspec.structs.replace(self._search, siblings={}), self._machine)
 
-    def start(
+    def start_process(
         self, programs: tuple[str, ...], *, global_libraries: tuple[str, ...], libraries: tuple[str, ...]
     ) -> Process:
-        """The process after ``import torch``.
+        """Return the process after ``import torch``.
 
         :param programs: the interpreter (empty if it is unknown)
         :param global_libraries: the libraries that torch loads with RTLD_GLOBAL
@@ -80,17 +86,17 @@ class Loader:
         return process
 
     def enter(self, process: Process, path: str, *, visible: bool) -> Process:
-        """The process after a load that succeeds.
+        """Return the process after a load that succeeds.
 
         :param visible: whether its symbols are those of the process from then on (RTLD_GLOBAL)
         """
         closure = self.open(process, path)
         names = dict(process.names)
         for module in closure.new:
-            self._register(names, module)
+            self._register_names(names, module)
         for missing in closure.missing:
             # It must have existed when torch was imported, since otherwise the import would have failed.
-            names.setdefault(missing.name, _assumed(missing.name, missing.needed_by))
+            names.setdefault(missing.name, _assume_library(missing.name, missing.needed_by))
         absent = [names[missing.name] for missing in closure.missing]
         reached = dict.fromkeys((*closure.modules, *absent))
         return Process(
@@ -101,24 +107,27 @@ class Loader:
         )
 
     def for_program(self, libraries: tuple[str, ...]) -> Process:
-        """The process of a program before it starts: empty, but for where it finds the libraries of torch."""
+        """Return the process of a program before it starts: empty, but for where it finds the libraries of torch."""
         process = Process(has_python=False)
         for path in libraries:
             process = self.enter(process, path, visible=False)
         return msgspec.structs.replace(process, for_program=True)
 
     def open(self, process: Process, path: str) -> Closure:
-        """What ``dlopen(path)`` maps in addition to ``process``.
+        """Map what ``dlopen(path)`` maps in addition to ``process``.
 
         The search goes on after a missing library, to find all problems; ``missing`` has the missing libraries in the
-        order of the search, and ``ld.so`` stops at the first of them. Nothing loads a library before a program does:
-        on this machine, a search path must lead to each.
+        order of the search, and ``ld.so`` stops at the first of them. Nothing loads a library before a program does: on
+        this machine, a search path must lead to each.
         """
-        closure = self._reached(process, path)
+        closure = self._map_closure(process, path)
         if not process.for_program or not self._search.native:
             return closure
-        alone = msgspec.structs.replace(self._search, siblings={}, torch={}, others=_nowhere)
-        really = Loader(self._objects, alone, self._machine)._reached(Process(has_python=False), path)
+        # Torch's libraries and those of other packages are in the process only after an import. So the search is
+        # repeated without them: what torch lacks stays missing, and so does what no search path of the program leads
+        # to.
+        alone = msgspec.structs.replace(self._search, siblings={}, torch={}, others=_find_nowhere)
+        really = Loader(self._objects, alone, self._machine)._map_closure(Process(has_python=False), path)
         lacking = {library.name for library in closure.missing if library.absence is Absence.TORCH}
         missing = tuple(
             library
@@ -129,29 +138,31 @@ class Loader:
         )
         return msgspec.structs.replace(closure, missing=missing)
 
-    def _reached(self, process: Process, path: str) -> Closure:
+    def _map_closure(self, process: Process, path: str) -> Closure:
+        """Follow the ``needed`` entries from a file, breadth-first, as ``_dl_map_object_deps`` does."""
         names = dict(process.names)
         facts = self._objects.object_at(path)
         root = names.get(path) or Module(path=path, facts=facts)
         modules: dict[Module, None] = {root: None}
         needed: dict[Module, tuple[Module, ...]] = {}
         missing: list[MissingLibrary] = []
-        self._register(names, root)
+        self._register_names(names, root)
         already_loaded = set(process.modules)
+        # Invariant: each module in ``modules`` is mapped, and its own entries were followed unless it is in the queue.
         queue = deque([root])
         while queue:
             module = queue.popleft()
             direct: list[Module] = []
             for name in module.facts.needed if module.facts else ():
-                library = names.get(name) or self._find(name, module, process, names)
+                library = names.get(name) or self._find_library(name, module, process, names)
                 # A library that is only assumed to exist because torch needs it is still missing for others.
                 if library is None or (library.facts is None and module not in already_loaded):
-                    absent = self._absent(name, module, process)
+                    absent = self._explain_absence(name, module, process)
                     if library is None or absent.absence is not Absence.TORCH:
                         missing.append(absent)
                     if library is None and absent.absence is Absence.TORCH:
                         continue
-                    library = library or _assumed(name, module)
+                    library = library or _assume_library(name, module)
                 names[name] = library
                 direct.append(library)
                 if library not in modules:
@@ -165,42 +176,53 @@ class Loader:
             missing=tuple(missing),
         )
 
-    def _find(self, name: str, needed_by: Module, process: Process, names: dict[str, Module]) -> Module | None:
-        for path in self._candidates(name, needed_by, process):
+    def _find_library(self, name: str, needed_by: Module, process: Process, names: dict[str, Module]) -> Module | None:
+        """Find a library by the name in a ``needed`` entry, and map it; return None if this machine has no file for it.
+
+        Return None if no file is there for this machine.
+        """
+        for path in self._candidate_paths(name, needed_by, process):
             facts = self._objects.object_at(path)
+            # ld.so passes over files for other machines (open_verify in dl-load.c), and goes on with the next folder.
             if facts is None or facts.machine is not self._machine:
                 continue
             if path in names:
                 return names[path]
             module = Module(path=path, facts=facts, loader=needed_by)
-            self._register(names, module)
+            self._register_names(names, module)
             return module
         return None
 
-    def _candidates(self, name: str, needed_by: Module, process: Process) -> Iterator[str]:
+    def _candidate_paths(self, name: str, needed_by: Module, process: Process) -> Iterator[str]:
+        """Yield the paths where ``ld.so`` looks for a library, in the order of ``_dl_map_object`` in ``dl-load.c``."""
         if "/" in name:
             yield name
             return
+        # RPATH first: that of the object and of all that loaded it, unless the object has a RUNPATH, which disables
+        # RPATH. RUNPATH comes after LD_LIBRARY_PATH, and applies to the object's own entries only.
         if needed_by.facts and not needed_by.facts.runpath:
-            chain = _loaders(needed_by)
+            chain = _chain_of_loaders(needed_by)
             if process.has_python and process.modules and process.modules[0] not in chain:
                 chain.append(process.modules[0])  # the RPATH of the program applies to all objects
             for module in chain:
                 if module.facts and not module.facts.runpath:
-                    yield from (posixpath.join(folder, name) for folder in _expand(module.facts.rpath, module))
+                    yield from (posixpath.join(folder, name) for folder in _expand_origin(module.facts.rpath, module))
         yield from (posixpath.join(folder, name) for folder in self._search.environment)
         if needed_by.facts:
-            yield from (posixpath.join(folder, name) for folder in _expand(needed_by.facts.runpath, needed_by))
+            yield from (posixpath.join(folder, name) for folder in _expand_origin(needed_by.facts.runpath, needed_by))
+        # Not ld.so from here on: what the package itself, torch or another package has loaded by then.
         if sibling := self._search.siblings.get(name):
             yield sibling
         own = self._search.torch.get(without_version(name)) if is_torch_library(name) else None
         if own is not None and (facts := self._objects.object_at(own)) and facts.soname == name:
             yield own
+        # ld.so.cache and the default folders.
         yield from (posixpath.join(folder, name) for folder in self._search.system)
-        if not is_torch_library(name) and not is_system_library(name) and (other := self._search.others(name)):
-            yield other
+        if not is_torch_library(name) and not is_system_library(name) and (library_path := self._search.others(name)):
+            yield library_path
 
-    def _absent(self, name: str, needed_by: Module, process: Process) -> MissingLibrary:
+    def _explain_absence(self, name: str, needed_by: Module, process: Process) -> MissingLibrary:
+        """Say why a library was not found."""
         absence, instead = Absence.EXTERNAL, None
         if is_torch_library(name):
             absence = Absence.TORCH
@@ -213,34 +235,35 @@ class Loader:
         return MissingLibrary(name=name, needed_by=needed_by, absence=absence, instead=instead)
 
     def _other_version(self, name: str, needed_by: Module, process: Process) -> Module | None:
-        """The version of a CUDA or ROCm library that torch needs, if only that one will be in the process."""
+        """Return the version of a CUDA or ROCm library that torch needs, if only that one will be in the process."""
         library = gpu_library(name)
         if library is None or self._search.own_cuda or (not self._search.native and _has_own_cuda(needed_by)):
             return None
-        loaded = {posixpath.basename(other): module for other, module in process.names.items()}
-        found = ((gpu_library(other), module) for other, module in loaded.items())
-        return next((module for other, module in found if other and other.stem == library.stem), None)
+        loaded = {posixpath.basename(path): module for path, module in process.names.items()}
+        gpu_libraries = ((gpu_library(path), module) for path, module in loaded.items())
+        return next((module for path, module in gpu_libraries if path and path.stem == library.stem), None)
 
     @staticmethod
-    def _register(names: dict[str, Module], module: Module) -> None:
+    def _register_names(names: dict[str, Module], module: Module) -> None:
+        """Enter a module under the names by which later ``needed`` entries find it: its path and its SONAME."""
         names[module.path] = module
         if module.facts and module.facts.soname:
             names.setdefault(module.facts.soname, module)
 
 
 def _has_own_cuda(module: Module) -> bool:
-    """Whether an object says itself where libraries of CUDA or ROCm are: in a folder that only its system has."""
+    """Tell whether an object says itself where libraries of CUDA or ROCm are: in a folder that only its system has."""
     folders = (*module.facts.rpath, *module.facts.runpath) if module.facts else ()
     return any(word in folder for folder in folders for word in ("cuda", "nvidia", "rocm"))
 
 
-def _assumed(name: str, needed_by: Module) -> Module:
-    """A library that was not found, but is assumed to exist."""
+def _assume_library(name: str, needed_by: Module) -> Module:
+    """Return a module for a library that was not found, but is assumed to exist."""
     return Module(path=name, facts=None, loader=needed_by)
 
 
-def _loaders(module: Module | None) -> list[Module]:
-    """A module, the module that loaded it, and so on."""
+def _chain_of_loaders(module: Module | None) -> list[Module]:
+    """Return a module, the module that loaded it, and so on."""
     chain = []
     while module:
         chain.append(module)
@@ -248,8 +271,8 @@ def _loaders(module: Module | None) -> list[Module]:
     return chain
 
 
-def _expand(folders: tuple[str, ...], module: Module) -> Iterator[str]:
-    """Search folders with ``$ORIGIN`` expanded; ``$LIB`` and ``$PLATFORM`` are not, and so match nothing."""
+def _expand_origin(folders: tuple[str, ...], module: Module) -> Iterator[str]:
+    """Yield search folders with ``$ORIGIN`` expanded; ``$LIB`` and ``$PLATFORM`` are not, and so match nothing."""
     origin = posixpath.dirname(module.path) or "."
     for folder in folders:
         yield posixpath.normpath(folder.replace("${ORIGIN}", origin).replace("$ORIGIN", origin))

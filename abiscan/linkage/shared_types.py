@@ -1,4 +1,4 @@
-"""Which torch classes an extension shares with torch, and how: inferred from its imported and exported names.
+"""Infer which torch classes an extension shares with torch, and how, from its imported and exported names.
 
 A name shows much: an extension that imports a constructor allocates the object itself, with the size it was compiled
 with; a parameter that is not a reference is laid out by the caller; a member function of torch that the extension
@@ -32,7 +32,12 @@ class TypeUse(enum.Enum):
 
 
 class Touch(NamedTuple):
-    """Where an extension shares the class ``type``: a symbol, or the (mangled) name of a class that derives from it."""
+    """A place where an extension shares a class with torch.
+
+    :ivar type: the class
+    :ivar use: how the extension uses it
+    :ivar symbol: a symbol, or the (mangled) name of a class that derives from it
+    """
 
     type: str
     use: TypeUse
@@ -47,22 +52,22 @@ _NESTED: Final = regex(r"_ZN[rVK]*[RO]?(?=2at|3c10|4c10d|5torch|6caffe2)")
 _STRUCTOR: Final = regex(r"[CD][0-5]")
 
 
-def touches(imports: Iterable[str], defined: Iterable[str], derived: Iterable[CxxClass]) -> Iterator[Touch]:
-    """Where an extension may share classes with torch: a name that looks like a torch class is taken for one.
+def find_touches(imports: Iterable[str], defined: Iterable[str], derived: Iterable[CxxClass]) -> Iterator[Touch]:
+    """Yield where an extension may share classes with torch: a name that looks like a torch class is taken for one.
 
     :param imports: the torch symbols that it imports (mangled)
     :param defined: the names that it defines itself
     :param derived: the classes whose type information it contains
     """
     for symbol in imports:
-        owner, is_structor = _owner(symbol)
+        owner, is_structor = _owner_of(symbol)
         if owner:
             yield Touch(owner, TypeUse.CONSTRUCTS if is_structor else TypeUse.REFERS, symbol)
         for parameter in Signature.of(demangle(symbol)).parameters or ():
-            for name, use in _in_parameter(parameter):
+            for name, use in _uses_in_parameter(parameter):
                 yield Touch(name, use, symbol)
     for symbol in defined:
-        owner, is_structor = _owner(symbol)
+        owner, is_structor = _owner_of(symbol)
         if owner:
             yield Touch(owner, TypeUse.HAS_STRUCTOR if is_structor else TypeUse.COMPILED, symbol)
     for cxx_class in derived:
@@ -70,12 +75,14 @@ def touches(imports: Iterable[str], defined: Iterable[str], derived: Iterable[Cx
             yield Touch(demangle_type(base), TypeUse.DERIVES, cxx_class.name)
 
 
-def _owner(symbol: str) -> tuple[str, bool]:
-    """The torch class or namespace that a mangled function is in, and whether it is a constructor or destructor."""
+def _owner_of(symbol: str) -> tuple[str, bool]:
+    """Return the torch class or namespace that a mangled function is in, and whether it is a structor of that class."""
     nested = _NESTED.match(symbol)
     if nested is None:
         return "", False
     position, path = nested.end(), list[str]()
+    # Itanium C++ ABI, <nested-name>: a prefix is a row of source names, each its length and its text. What is no source
+    # name ends the row: an operator, template arguments, or C1 or D2 of a constructor or destructor.
     while (number := _SOURCE_NAME.match(symbol, position)) is not None:
         end = number.end() + int(number[1])
         path.append(symbol[number.end() : end])
@@ -85,8 +92,8 @@ def _owner(symbol: str) -> tuple[str, bool]:
     return "::".join(path[:-1]), False
 
 
-def _in_parameter(parameter: str) -> Iterator[tuple[str, TypeUse]]:
-    """The classes in the type of a parameter, and how an object of each class is shared."""
+def _uses_in_parameter(parameter: str) -> Iterator[tuple[str, TypeUse]]:
+    """Yield the classes in the type of a parameter, and how an object of each class is shared."""
     for class_name in _CLASS_NAME.finditer(parameter):
         around = _templates_around(parameter, class_name.start())
         after = parameter[class_name.end() :].lstrip()
@@ -96,6 +103,7 @@ def _in_parameter(parameter: str) -> Iterator[tuple[str, TypeUse]]:
         if "*" in after.partition(",")[0].partition(">")[0]:
             yield class_name[0], TypeUse.REFERS
         elif _SEQUENCE.search(holder):
+            # A sequence is passed as pointers, but both sides step through its elements by their size.
             yield class_name[0], TypeUse.ELEMENTS
         elif parameter.rstrip().endswith(("&", "*")) or not all(map(_EMBEDDING.search, around)):
             yield class_name[0], TypeUse.REFERS
@@ -104,9 +112,10 @@ def _in_parameter(parameter: str) -> Iterator[tuple[str, TypeUse]]:
 
 
 def _templates_around(text: str, position: int) -> list[str]:
-    """The templates whose arguments contain a position, the outermost first."""
+    """Return the templates whose arguments contain a position, the outermost first."""
     templates: list[str] = []
     start = 0
+    # Invariant: ``templates`` is the stack of open templates, and ``start`` is where the current name began.
     for index in range(position):
         if text[index] == "<":
             templates.append(text[start:index])

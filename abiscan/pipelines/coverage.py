@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Final
 
 from abiscan.dispatch.adapters import table_of
-from abiscan.dispatch.coverage import ESSENTIAL, core_operators, cover, key_in
+from abiscan.dispatch.coverage import ESSENTIAL, core_operators, key_in, measure_coverage
 from abiscan.dispatch.keys import DispatchKeys
 from abiscan.dispatch.operators import Operators
 from abiscan.dispatch.table import DispatchTable
 from abiscan.emulation.model import Registrations
 from abiscan.errors import InputError
-from abiscan.extension.backend import meant_backend, newest_core, registry
+from abiscan.extension.backend import keys_in_registry, meant_backend, newest_core
 from abiscan.extension.examined import ExaminedTarget
 from abiscan.extension.inventory import Inventory
 from abiscan.gpu.devices import Gpu, Hardware
@@ -86,7 +86,7 @@ def backend_report(
         kernels=sum(kernel.key == key for kernel in table.operators.kernels[len(operators.kernels) :]),
         has_fallback=any(fallback.key == key for fallback in table.operators.fallbacks[len(operators.fallbacks) :]),
         workload=str(workload) if workload else None,
-        coverage=cover(table, key, core, names, backend_name=backend_name),
+        coverage=measure_coverage(table, key, core, names, backend_name=backend_name),
         notes=tuple(_notes(registered, key, main_backend, operators, str(release))),
         gaps=(*_gaps(inventories, operators), *(_gpu_gaps(examined) if hardware and hardware.gpus else ())),
         without_code={gpu: _without_code(examined, gpu, hardware, core, names) for gpu in hardware.gpus}
@@ -152,7 +152,7 @@ def _built_for(inventories: Sequence[Inventory]) -> tuple[TorchVersion, ...]:
 
 def _own_name(source: Source, registered: Iterable[Registrations]) -> str | None:
     """The name that the target gives PrivateUse1: in its code, or in the ``__init__.py`` of a package."""
-    names = {str(key) for key in registry(registered, "privateuse1-backend") if key is not None}
+    names = {str(key) for key in keys_in_registry(registered, "privateuse1-backend") if key is not None}
     names |= {match[1] for text in _modules(source) for match in _RENAMES.finditer(text)}
     return names.pop() if len(names) == 1 else None
 

@@ -14,7 +14,7 @@ from abiscan.dispatch.schema import FunctionSchema, SchemaError
 from abiscan.extension.examined import examine
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source
-from abiscan.linkage.shared_types import touches
+from abiscan.linkage.shared_types import find_touches
 from abiscan.pipelines.use import Use, use_of
 from abiscan.results.diff import Comparison, DispatchChange, KeyChange, SchemaChange, SymbolChange
 from abiscan.torches import embedded
@@ -122,7 +122,7 @@ def _layouts(old: Side, new: Side, use: Use | None) -> tuple[LayoutChange, ...]:
     if old.release is None or new.release is None:
         return ()
     changes = layout_changes(old.release, new.release, old.machine)
-    shared = {touch.type for touch in touches(use.symbols, (), ())} if use else changes.keys()
+    shared = {touch.type for touch in find_touches(use.symbols, (), ())} if use else changes.keys()
     return tuple(change for name, change in changes.items() if name in shared)
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from abiscan.extension.examined import ExaminedTarget
 from abiscan.extension.gpu import ExtensionGpu
-from abiscan.gpu.devices import Gpu, Hardware, gpu
+from abiscan.gpu.devices import Gpu, Hardware, find_gpu
 from abiscan.results.gpus import GpuRow, mark_of
 
 # One of each architecture that is in use.
@@ -40,5 +40,5 @@ def gpu_rows(target: ExaminedTarget, hardware: Hardware) -> Iterator[GpuRow]:
 
 
 def _columns(code: ExtensionGpu, hardware: Hardware) -> tuple[Gpu, ...]:
-    named = hardware.gpus or tuple(filter(None, map(gpu, (*_NVIDIA, *_AMD))))
+    named = hardware.gpus or tuple(filter(None, map(find_gpu, (*_NVIDIA, *_AMD))))
     return tuple(column for column in named if code.is_for_maker_of(column))

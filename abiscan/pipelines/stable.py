@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 
 from abiscan.extension.examined import ExaminedExtension, ExaminedTarget, examine
-from abiscan.extension.stability import Stability, Tie, looked_up, stability
+from abiscan.extension.stability import Stability, Tie, describe_stability, find_looked_up
 from abiscan.inputs import packages
 from abiscan.inputs.packages import Distribution
 from abiscan.inputs.session import Session
@@ -53,7 +53,7 @@ def stabilities(target: ExaminedTarget) -> list[Stability]:
 
 def _stability(target: ExaminedTarget, extension: ExaminedExtension) -> Stability:
     siblings = (other.facts for other in target.extensions if other is not extension)
-    found = stability(extension.facts, siblings, looked_up(extension.extension.source, extension.facts))
+    found = describe_stability(extension.facts, siblings, find_looked_up(extension.extension.source, extension.facts))
     if _log.isEnabledFor(logging.DEBUG):
         symbols = ", ".join([each.symbol for each in found.counterparts] or found.deciding)
         _log.debug("%s is %s: %s", extension.path, found.state.value, symbols or "takes nothing of torch")

@@ -41,6 +41,9 @@ class Opaque:
     __repr__ = object.__repr__
 
 
+_LARGEST_KEY: Final = 500
+
+
 class NotKnown(Opaque, Struct, frozen=True, eq=False):
     """A value that is not known; ``name`` is the expression that it comes from."""
 
@@ -70,10 +73,23 @@ class NotKnown(Opaque, Struct, frozen=True, eq=False):
         return key, negated
 
 
+def _is_small(key: object) -> bool:
+    """Whether a key takes little to compare: one that is used twice in another counts twice."""
+    parts = [key]
+    for _ in range(_LARGEST_KEY):
+        if not parts:
+            return True
+        part = parts.pop()
+        if isinstance(part, tuple):
+            parts += part
+    return False
+
+
 def key_of(value: object) -> object:
     """What tells a value from others that an unknown may come from."""
     if isinstance(value, NotKnown):
-        return value.key
+        key = value.key
+        return key if _is_small(key) else value  # ``x = x + x`` doubles what it comes from each time
     if isinstance(value, (str, int, float, bytes, type(None))):
         return type(value), value
     try:

@@ -19,8 +19,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from abiscan.dispatch.calls import Failure, delegates, failure_message
-from abiscan.dispatch.coverage import cover
+from abiscan.dispatch.calls import Failure, failure_message, find_delegates
+from abiscan.dispatch.coverage import measure_coverage
 from abiscan.dispatch.table import EntrySource
 from abiscan.findings import Effect, Evidence, Finding, rule
 from abiscan.linkage.lacks import TorchData
@@ -43,8 +43,8 @@ def check(linkage: Linkage) -> Iterator[Finding]:
         for name in backend.table.operators.operators
         if name in old.operators.operators and old.entry(name, backend.before_key).source in _GENERIC
     ]
-    delegating = delegates(old, backend.before_key, had_generic)  # these had no kernel either
-    missing = cover(backend.table, backend.key, backend.core, had_generic, worded=False).missing
+    delegating = find_delegates(old, backend.before_key, had_generic)  # these had no kernel either
+    missing = measure_coverage(backend.table, backend.key, backend.core, had_generic, worded=False).missing
     changed = [kernel for kernel in missing if kernel.operator in had_generic and kernel.operator not in delegating]
     if changed:
         yield Finding(

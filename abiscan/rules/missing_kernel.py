@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from abiscan.dispatch.coverage import ESSENTIAL, cover
+from abiscan.dispatch.coverage import ESSENTIAL, measure_coverage
 from abiscan.findings import Effect, Evidence, Finding, rule
 from abiscan.linkage.lacks import TorchData
 from abiscan.linkage.linkage import Linkage
@@ -38,7 +38,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
         *(kernel.operator for kernel in registering.own.kernels),
         *(lookup.operator for lookup in registering.own.lookups),
     }
-    missing = cover(backend.table, backend.key, backend.core, sorted(used & operators.keys())).missing
+    missing = measure_coverage(backend.table, backend.key, backend.core, sorted(used & operators.keys())).missing
     if missing:
         yield Finding(
             rule=RULE.name,

@@ -106,7 +106,9 @@ def _unsorted(linkage: Linkage) -> Iterator[Finding]:
     symbols = list(_unexplained(linkage))
     if symbols:
         message = f"{linkage.name} {_count(symbols)} that no loaded library defines"
-        yield _finding(linkage, message, symbols, [], other_build(linkage))
+        # C++ names take longer to read than all the rest; the plain ones tell which finding is met first.
+        evidence = [Evidence(subject=symbol.reference.name, object=symbol.module.name) for symbol in symbols]
+        yield _finding(linkage, message, symbols, evidence, other_build(linkage))
 
 
 def _unexplained(linkage: Linkage) -> Iterator[UndefinedSymbol]:

@@ -11,7 +11,7 @@ from importlib import resources
 from typing import Final
 
 from abiscan.errors import AbiscanError
-from abiscan.gpu.compatibility import fits
+from abiscan.gpu.compatibility import fits_gpu
 from abiscan.gpu.devices import Gpu
 from abiscan.gpu.model import CodeKind, Entry
 from abiscan.inputs.files import Files
@@ -45,7 +45,7 @@ def has_code_for(gpu: Gpu, targets: tuple[str, ...], build: str | None) -> bool:
     kinds = {"sm": CodeKind.CUBIN, "compute": CodeKind.PTX}
     matches = filter(None, map(_TARGET.fullmatch, targets))
     entries = (Entry(kind=kinds[m[1]], architecture=int(m[2]), variant=m[3]) for m in matches)
-    return any(fits(entry, gpu, toolkit) for entry in entries)
+    return any(fits_gpu(entry, gpu, toolkit) for entry in entries)
 
 
 @functools.cache

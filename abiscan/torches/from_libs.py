@@ -131,7 +131,7 @@ def _assumed(operators: Operators, version: TorchVersion | None, *, has_tags: bo
 
 
 def _wordings(version: TorchVersion | None, libraries: Collection[ElfFile]) -> Wordings:
-    return wordings.compare(libraries, version.minor_version) if version is not None else Wordings()
+    return wordings.compare_messages(libraries, version.minor_version) if version is not None else Wordings()
 
 
 def read_assertions(release: TorchRelease, files: Files) -> dict[str, str]:
@@ -141,7 +141,7 @@ def read_assertions(release: TorchRelease, files: Files) -> dict[str, str]:
     """
     path = release.own_libraries.get(assertions.LIBRARY)
     source = files.source(path) if path is not None else None
-    return assertions.places(source.open()) if source is not None else {}
+    return assertions.find_places(source.open()) if source is not None else {}
 
 
 def _tags(release: TorchRelease, files: Files) -> Tags | None:
@@ -161,10 +161,10 @@ def _tags_of_release(version: TorchVersion | None) -> Tags:
 def _named(recovered: TorchRegistrations, version: TorchVersion | None, known_tags: Tags) -> Operators:
     """The registrations, with names of dispatch keys and tags instead of numbers."""
     from abiscan.dispatch.adapters import entry_key
-    from abiscan.dispatch.agreement import agreeing
+    from abiscan.dispatch.agreement import drop_contradictions
     from abiscan.emulation import LibraryKind
 
-    libraries = {name: agreeing(library) for name, library in recovered.libraries.items()}
+    libraries = {name: drop_contradictions(library) for name, library in recovered.libraries.items()}
     # For keys that are missing in torch's own table of names: QuantizedCUDA in 1.6, AutocastCPU in 1.10.
     unnamed = keys_of_minor(version.minor_version if version else (0, 0))
     names = set(recovered.keys.values())

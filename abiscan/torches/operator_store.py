@@ -10,7 +10,7 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from abiscan.cache.computed import Kind, get_or_compute
+from abiscan.cache.computed import KeptKind, get_or_compute
 from abiscan.dispatch.operators import Fallback, Kernel, Operator, Operators, Place, RegistryEntry, Rewording
 from abiscan.inputs.files import Files
 from abiscan.inputs.identity import identity_of
@@ -117,5 +117,5 @@ def unpack(data: bytes) -> Operators:
     )
 
 
-KIND: Final = Kind(suffix=".operators", version=9, encode=pack, decode=unpack)
+KIND: Final = KeptKind(suffix=".operators", version=9, encode=pack, decode=unpack)
 """How they are cached."""

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec.structs
 from msgspec import Struct
 
-from abiscan.cache.computed import Kind, get_or_compute
+from abiscan.cache.computed import KeptKind, get_or_compute
 from abiscan.inputs import disk
 from abiscan.inputs.files import Files
 from abiscan.inputs.identity import identity_of
@@ -144,4 +144,4 @@ def _unpack(data: bytes) -> OwnHeaders:
     )
 
 
-_KIND: Final = Kind(suffix=".headers", version=3, encode=_pack, decode=_unpack)
+_KIND: Final = KeptKind(suffix=".headers", version=3, encode=_pack, decode=_unpack)

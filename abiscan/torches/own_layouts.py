@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from msgspec import Struct, field
 
-from abiscan.cache.computed import Kind, get_or_compute
+from abiscan.cache.computed import KeptKind, get_or_compute
 from abiscan.inputs import disk
 from abiscan.inputs.files import DiskFile, Files
 from abiscan.inputs.session import Session
@@ -138,4 +138,4 @@ def _pack(layouts: OwnLayouts) -> bytes:
     ).encode()
 
 
-_KIND: Final = Kind(suffix=".layouts", version=2, encode=_pack, decode=lambda data: _as_layouts(**json.loads(data)))
+_KIND: Final = KeptKind(suffix=".layouts", version=2, encode=_pack, decode=lambda data: _as_layouts(**json.loads(data)))

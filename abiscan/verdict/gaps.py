@@ -13,7 +13,7 @@ from abiscan.linkage.model import Absence
 from abiscan.linkage.registering import Registering
 from abiscan.results.check import Gap
 from abiscan.torches.model import TorchRelease
-from abiscan.words import plural
+from abiscan.words import listed, plural
 
 _STAGES: Final = {TorchData.LAYOUTS: "layouts", TorchData.OPERATORS: "dispatch", TorchData.ENTRIES: "dispatch"}
 
@@ -59,6 +59,12 @@ def _cpu_gaps(linkage: Linkage) -> Iterator[Gap]:
     for cpu in linkage.cpus if linkage.cpu else ():
         for place in linkage.cpu.unread(cpu) if linkage.cpu else ():
             yield Gap(stage="cpu", reason=f"may need more than {cpu.name} has: {place}", decides=True)
+    unread = (
+        [name for name, reach in (linkage.cpu.operators or {}).items() if not reach.is_whole] if linkage.cpu else []
+    )
+    if unread and any(not cpu.is_complete for cpu in linkage.cpus):
+        reason = f"not all code was read that {listed(unread)} can reach: it may need more of the processor"
+        yield Gap(stage="cpu", reason=reason)
 
 
 def _registration_gaps(registering: Registering, release: TorchRelease) -> Iterator[Gap]:

@@ -8,7 +8,7 @@ from typing import Final
 from abiscan.cpu.processors import NATIVE as CPU_OF_THIS_MACHINE
 from abiscan.cpu.processors import Cpu, cpu, names, native_cpu
 from abiscan.errors import InputError
-from abiscan.gpu.devices import NAMES, Gpu, Hardware, gpu
+from abiscan.gpu.devices import NAMES, Gpu, Hardware, find_gpu
 from abiscan.gpu.drivers import Driver
 from abiscan.inputs.gpu_tools import native_driver, native_gpus
 from abiscan.words import did_you_mean
@@ -56,12 +56,12 @@ def native_hardware() -> Hardware:
 
 
 def _named(name: str, target: str) -> Gpu | None:
-    known = gpu(target)
+    known = find_gpu(target)
     return Gpu(name=name, capability=known.capability, gfx=known.gfx) if known else None
 
 
 def _gpu(text: str) -> Gpu:
-    known = gpu(text)
+    known = find_gpu(text)
     if known is None:
         similar = did_you_mean(text.upper(), NAMES)
         fix = f"{similar} Otherwise pass its compute capability" if similar else "pass its compute capability"

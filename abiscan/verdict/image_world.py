@@ -22,7 +22,7 @@ from abiscan.inputs.package_files import Package
 from abiscan.inputs.sources import Target
 from abiscan.inputs.version import TorchVersion, number_of
 from abiscan.linkage.image_errors import error_text
-from abiscan.linkage.images import load
+from abiscan.linkage.images import load_image
 from abiscan.python.model import Answer, LoadedBy, NoResult, Raised
 from abiscan.python.systems import MACOS, WINDOWS, PythonSystem
 from abiscan.python.torch_names import TorchNames
@@ -94,7 +94,7 @@ class ImageWorld:
         file = self._files.get(path)
         if file is None or self._torch.machine not in file.images:
             return LoadAttempt(path=path, words=None, unreadable=True)
-        found = load(file, self._torch, self._target.images)
+        found = load_image(file, self._torch, self._target.images)
         if found.fails:
             words = error_text(file, found, imported=loader is LoadedBy.IMPORT)
             return LoadAttempt(path=path, words=words, exact=False, lacks_library=bool(found.libraries))

@@ -14,7 +14,7 @@ from abiscan.inputs.image_files import ImageFile, users_of_torch
 from abiscan.inputs.sources import Target
 from abiscan.inputs.version import number_of
 from abiscan.linkage.image_errors import error_text
-from abiscan.linkage.images import ImageLoad, load
+from abiscan.linkage.images import ImageLoad, load_image
 from abiscan.results.check import Gap, PredictedError, Result
 from abiscan.results.verdict import How, Verdict
 from abiscan.torches.torch import Torch
@@ -39,7 +39,7 @@ def judge_images(target: Target, torch: Torch, rules: Sequence[Rule]) -> tuple[R
         machine = machine_of(file, torch)
         images = torch.images(file.system, machine)
         _log.debug("checks %s of %s on %s", file.path, target.name, images)
-        results.append(_result(target, file, images, load(file, images, target.images), chosen))
+        results.append(_result(target, file, images, load_image(file, images, target.images), chosen))
     unread = (unread_result(target, torch, path, error, stage="image") for path, error in target.unreadable)
     return (*results, *unread)
 

@@ -17,7 +17,7 @@ from abiscan.cpu.needs import CpuAtLoad, CpuNeeds
 from abiscan.cpu.processors import Cpu, native_cpu
 from abiscan.cpu.torches import torch_needs
 from abiscan.errors import InputError
-from abiscan.extension.drift import drifts
+from abiscan.extension.drift import find_drifts
 from abiscan.extension.examined import ExaminedExtension, ExaminedTarget
 from abiscan.findings import Effect, Finding, Rule
 from abiscan.gpu.devices import Gpu, Hardware
@@ -32,11 +32,11 @@ from abiscan.inputs.version import number_of
 from abiscan.linkage.declaration import Declaration
 from abiscan.linkage.first_error import first_error
 from abiscan.linkage.illegal_instruction import IllegalInstruction, illegal_instructions
-from abiscan.linkage.layout_drift import LayoutDrift, crash
+from abiscan.linkage.layout_drift import LayoutDrift, predict_crash
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.model import Absence, LoadError, Process, Resolution
 from abiscan.linkage.registering import Registering
-from abiscan.linkage.resolve import Resolver, ended_at_start, relocation_order, resolve
+from abiscan.linkage.resolve import Resolver, ended_at_start, relocation_order, resolve_load
 from abiscan.linkage.scope import Loader, SearchPath
 from abiscan.results.causes import in_the_order_met
 from abiscan.results.check import Gap, PredictedError, Result
@@ -188,7 +188,7 @@ class Judge:
         if target.target.kind is TargetKind.PROGRAM:
             process = alone.for_program((*release.global_libraries, *release.local_libraries))
         else:
-            process = alone.start(
+            process = alone.start_process(
                 (disk.real(executable),) if executable else (),
                 global_libraries=release.global_libraries,
                 libraries=release.local_libraries,
@@ -214,7 +214,7 @@ class Judge:
         return (
             facts is not None
             and facts.machine is release.machine
-            and resolve(process, loader.open(process, path), self._resolver).error is None
+            and resolve_load(process, loader.open(process, path), self._resolver).error is None
         )
 
     def link(
@@ -266,8 +266,8 @@ class Judge:
         drifting: tuple[LayoutDrift, ...] = ()
         if resolution is not None and resolution.error is None:
             layouts = setting.torch.layouts(release)
-            drifting = drifts(examined, self._files, resolution, registering, layouts)
-        crashes = crash(drifting, release.version)
+            drifting = find_drifts(examined, self._files, resolution, registering, layouts)
+        crashes = predict_crash(drifting, release.version)
         cpu, cpus = self._cpu_needs(examined, resolution, registering), self._cpus
         illegal = next(iter(illegal_instructions(cpu, cpus)), None)
         return Linkage(
@@ -372,7 +372,7 @@ class Judge:
         if examined.facts.machine is not setting.release.machine:
             return None
         opened = setting.loader.open(setting.process, examined.extension.location)
-        resolution = resolve(setting.process, opened, self._resolver)
+        resolution = resolve_load(setting.process, opened, self._resolver)
         if resolution.call_error is None:
             return resolution
         return ended_at_start(resolution, examined.called_at_start)

@@ -13,11 +13,11 @@ from abiscan.binary.elf import Machine
 from abiscan.dispatch import torchscript
 from abiscan.extension.examined import ExaminedTarget
 from abiscan.findings import Effect, Evidence, Finding
-from abiscan.gpu.compatibility import fits as fits_gpu
+from abiscan.gpu.compatibility import fits_gpu
 from abiscan.gpu.devices import Hardware
 from abiscan.gpu.model import CodeKind, Entry
 from abiscan.inputs import system
-from abiscan.models.calls import UPGRADED, fits
+from abiscan.models.calls import UPGRADED, fits, has_script_overloads, may_be_of_script
 from abiscan.models.compatibility import (
     RUN,
     Refusal,
@@ -266,7 +266,7 @@ class _Judgement:
             misfits = [call for call in calls if not any(fits(call, self._schemas.get(one)) for one in overloads)]
             return found(state=self._of_misfits(base, misfits))
         namespace = base.partition("::")[0]
-        if namespace == _PRIM or torchscript.may_have(base):
+        if namespace == _PRIM or torchscript.may_have(base) or may_be_of_script(base):
             return found(state=OperatorState.OK)
         for brought in self._brought:
             schemas = [brought.operators[one] for one in brought.operators if _is_overload(one, name, calls[0])]
@@ -296,7 +296,8 @@ class _Judgement:
             return OperatorState.OK
         if base in UPGRADED and (self._model.file_version or 0) < _NEWEST_ARCHIVE:
             return OperatorState.OK
-        if any(_fits_elsewhere(base, call, self._release.machine) for call in misfits):
+        in_script = self._model.format is ModelFormat.TORCHSCRIPT and has_script_overloads(base)
+        if not in_script and any(_fits_elsewhere(base, call, self._release.machine) for call in misfits):
             return OperatorState.CHANGED
         if self._model.format is ModelFormat.TORCHSCRIPT and base.startswith("aten::"):
             return OperatorState.OK

@@ -24,10 +24,10 @@ from abiscan.inputs.files import Files
 from abiscan.inputs.libraries import Libraries
 from abiscan.inputs.package_files import Package
 from abiscan.inputs.version import TorchVersion
-from abiscan.linkage.layout_drift import crash
+from abiscan.linkage.layout_drift import predict_crash
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.model import Absence, LoadError, MissingLibrary, Module, Process, Resolution
-from abiscan.linkage.resolve import NO_SUCH_FILE, resolve, symbol_message, version_message
+from abiscan.linkage.resolve import NO_SUCH_FILE, resolve_load, symbol_message, version_message
 from abiscan.python.model import PROCESS_ENDS, Answer, LoadedBy, NoResult, Raised
 from abiscan.python.torch_names import TorchNames
 from abiscan.torches import embedded_names, embedded_operators, embedded_python, own_names
@@ -354,7 +354,7 @@ class _Loads:
         from abiscan.emulation.model import NotRun
         from abiscan.extension import operator_results
 
-        found = operator_results.result(
+        found = operator_results.compute_result(
             moment.registrants.values(), operator, self._setting.release.torch_version, self._results
         )
         return NoResult(reason=found.reason) if isinstance(found, NotRun) else found
@@ -397,10 +397,10 @@ class _Loads:
 
     def _registrants(self, examined: ExaminedExtension, linkage: Linkage) -> Iterator[tuple[str, OperatorProvider]]:
         if linkage.resolution and linkage.registering:
-            from abiscan.extension.operator_results import registrants  # needs the emulator
+            from abiscan.extension.operator_results import list_providers  # needs the emulator
 
             source, closure = examined.extension.source, linkage.resolution.closure
-            yield from registrants(source, closure, linkage.registering, self._files)
+            yield from list_providers(source, closure, linkage.registering, self._files)
 
     def _attempt(self, location: str, linkage: Linkage, loader: LoadedBy, moment: _Moment) -> LoadAttempt:
         path = self._inside(location)
@@ -422,7 +422,7 @@ class _Loads:
             if self._files.source(location) is not None:
                 return LoadAttempt(path=path, words=None, unreadable=True)
             return LoadAttempt(path=path, words=f"{path}: {NO_SUCH_FILE}")
-        resolution = resolve(moment.process, self._setting.loader.open(moment.process, location))
+        resolution = resolve_load(moment.process, self._setting.loader.open(moment.process, location))
         found = self._found(path, location, resolution, moment)
         machine, imported = self._setting.release.machine, loader is LoadedBy.IMPORT
         if found.words is None and (end := self._judge.illegal(self._target, machine, resolution, imported=imported)):
@@ -444,7 +444,7 @@ class _Loads:
             external = (one.name for one in resolution.closure.missing if one.absence is Absence.EXTERNAL)
             needs = tuple(dict.fromkeys(name for name in external if not name.startswith("libpython")))
             return LoadAttempt(path=path, words=None, lacking=lacking, assumed=assumed, needs=needs)
-        words = self._first(resolve(moment.process, opened)) or self._first(resolution)
+        words = self._first(resolve_load(moment.process, opened)) or self._first(resolution)
         return LoadAttempt(path=path, words=words, lacking=lacking)
 
     def _is_own(self, library: MissingLibrary) -> bool:
@@ -522,7 +522,7 @@ def _error_of_dlopen(linkage: Linkage) -> LoadError | None:
         end := next((end for end in linkage.illegal if not end.in_module), None)
     ):
         return end.error
-    if crashes := crash(linkage.drifts, linkage.release.version):
+    if crashes := predict_crash(linkage.drifts, linkage.release.version):
         return crashes
     if linkage.fails_before_registering:
         return linkage.error

@@ -146,7 +146,7 @@ def asked(folder: Path, found: list[str]) -> str:
         found.append("once")
         return "found"
 
-    return answers.by_content(folder, "0" * 64, ["question"], find)
+    return answers.answer_by_content(folder, "0" * 64, ["question"], find)
 
 
 def test_every_bit_of_a_kept_answer_counts(tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def zero(path: Path) -> None:
 
 def elsewhere(path: Path) -> None:
     """A link to a sound file of somebody else."""
-    kept.write(path.with_name("elsewhere"), b"[[], [], [[0]]]")
+    kept.write_checked(path.with_name("elsewhere"), b"[[], [], [[0]]]")
     path.symlink_to("elsewhere")
 
 
@@ -200,10 +200,10 @@ def test_nor_in_the_folder_of_wheels(server: Server, tmp_path: Path, make: Calla
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs root")
 def test_a_file_of_another_user_is_not_ours(tmp_path: Path) -> None:
-    kept.write(tmp_path / "x", b"theirs")
+    kept.write_checked(tmp_path / "x", b"theirs")
     os.chown(tmp_path / "x", 65_534, 65_534)
     with pytest.raises(PermissionError, match="another user's"):
-        kept.read(tmp_path / "x")
+        kept.read_checked(tmp_path / "x")
 
 
 @pytest.mark.parametrize("damage", [b"", b"x", b"x" * 100])
@@ -226,8 +226,8 @@ def test_no_kind_of_kept_file_is_read_without_its_hash() -> None:
         "torches/operator_store.py": "get_or_compute(",
         "torches/own_headers.py": "get_or_compute(",
         "torches/own_layouts.py": "get_or_compute(",
-        "cache/computed.py": "kept.read(",
-        "cache/answers.py": "kept.read(",
+        "cache/computed.py": "kept.read_checked(",
+        "cache/answers.py": "kept.read_checked(",
     }.items():
         text = (package / name).read_text("utf-8")
         assert reader in text

@@ -279,12 +279,12 @@ def test_an_encoding_that_may_be_a_bomb(server: Server, tmp_path: Path, encoding
 
 
 def test_pages_count_in_the_size_of_the_cache(server: Server, tmp_path: Path) -> None:
-    from abiscan.index.remote import tidy
+    from abiscan.index.remote import delete_oldest_files
 
     for number in range(3):
         server.pages[f"/{number}"] = page(bytes(100_000))
         Web(tmp_path).get(f"{server.url}/{number}")
-    tidy(tmp_path, limit=250_000)
+    delete_oldest_files(tmp_path, limit=250_000)
     assert len(list(tmp_path.glob("*.page"))) == 2
 
 

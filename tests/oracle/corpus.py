@@ -17,7 +17,7 @@ from typing import Final
 import pytest
 
 from abiscan.binary.elf import ElfFile, SharedObject
-from abiscan.cache.kept import written_whole
+from abiscan.cache.kept import replace_whole
 from abiscan.emulation import Registrations, recover
 from abiscan.extension import inventory
 from abiscan.inputs import files
@@ -76,7 +76,7 @@ class _Unpacked(files.WheelMember):
     def _unpacked(self) -> Path:
         path = folder() / "unpacked" / f"{self._info.CRC:08x}-{self.size}-{Path(self._info.filename).name}"
         if not path.is_file():
-            with written_whole(path) as part, part.open("wb") as stream:
+            with replace_whole(path) as part, part.open("wb") as stream:
                 self._wheel.copy(self._info, stream)
         return path
 

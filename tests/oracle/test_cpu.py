@@ -119,6 +119,16 @@ def test_operators_fail_as_recorded(operators: Path, name: str) -> None:
     assert {finding.effect for finding in findings} == ({Effect.CALL_FAILS} if real else set())
 
 
+def test_operators_that_are_not_read_to_the_end_are_a_gap(operators: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("abiscan.emulation.cpu_reach._MOST_STEPS", 3)
+    result = result_on(operators, "sandybridge")
+    assert result.verdict is Verdict.LOADS
+    assert [gap.decides for gap in result.gaps if gap.stage == "cpu" and "not all code was read" in gap.reason] == [
+        False
+    ]
+    assert "cpu" not in {gap.stage for gap in result_on(operators, "x86-64-v4").gaps}
+
+
 def test_operators_behind_a_question(operators: Path) -> None:
     document = json.loads(abiscan.operators(operators).to_json())["cpu"]["operators"]
     asked = {name: facts["asks"] for name, facts in document.items() if facts["asks"]}

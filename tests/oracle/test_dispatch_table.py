@@ -55,7 +55,7 @@ def printed_entry(entry: TableEntry) -> str:
 
 def printed_row(table: DispatchTable, operator: str) -> list[tuple[str, str]]:
     return [
-        (table.printed(key), printed_entry(entry))
+        (table.printed_key(key), printed_entry(entry))
         for key, entry in ((key, table.entry(operator, key)) for key in table.keys)
         if entry.source is not EntrySource.MISSING
     ]

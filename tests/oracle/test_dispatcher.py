@@ -20,7 +20,7 @@ from packaging.version import Version
 from abiscan.binary.elf import ElfFile, Machine
 from abiscan.dispatch import adapters
 from abiscan.dispatch.adapters import events_of
-from abiscan.dispatch.dispatcher import replay
+from abiscan.dispatch.dispatcher import replay_events
 from abiscan.dispatch.events import (
     Block,
     BlockKind,
@@ -34,7 +34,7 @@ from abiscan.dispatch.events import (
     RegisterOperator,
 )
 from abiscan.dispatch.keys import DispatchKeys, keys_of
-from abiscan.dispatch.messages import has_message, message
+from abiscan.dispatch.messages import has_message, word_message
 from abiscan.dispatch.outcomes import OutcomeKind, Replay
 from abiscan.dispatch.state import OperatorEntry, State, StoredKernel, StoredSignature
 from abiscan.emulation import recover
@@ -303,7 +303,7 @@ def assert_as_recorded(result: Replay, case: dict[str, Any], release: tuple[int,
 def test_steps(torch: str, name: str) -> None:
     case = recorded(torch, "steps", name)
     release = release_of(torch)
-    assert_as_recorded(replay(state_of(torch), events_of_steps(name), release), case, release)
+    assert_as_recorded(replay_events(state_of(torch), events_of_steps(name), release), case, release)
 
 
 # What PYBIND11_MODULE of pybind11 3 does cannot be emulated yet.
@@ -319,7 +319,7 @@ def test_samples(torch: str, name: str) -> None:
     events = events_of_sample(FOLDER / name, keys_of(Version(torch)))
     twice = events * 2 if "twice" in name else events
     release = release_of(torch)
-    assert_as_recorded(replay(state_of(torch), twice, release), case, release)
+    assert_as_recorded(replay_events(state_of(torch), twice, release), case, release)
 
 
 # What a call of an operator, or a look-up, comes to: (id, operator); CUDA has the kernel.
@@ -340,11 +340,11 @@ def test_calls(torch: str, name: str) -> None:
         assert has_message(check, release) == (case["how"] == "raises")
         if case["how"] == "raises":
             key, keys = key_in("CPU", release), f"[{key_in('CUDA', release)}]"
-            assert message(check, release, name=operator, key=key, keys=keys).text == case["message"]
+            assert word_message(check, release, name=operator, key=key, keys=keys).text == case["message"]
         return
     there = embedded_operators.operators(torch, Machine.X86_64, ["aten::sinh"])
     state = replace(adapters.state_of(there, release, ["aten::sinh"]), libraries={}, classes=frozenset())
-    assert_as_recorded(replay(state, events_of_call(name, release), release), case, release)
+    assert_as_recorded(replay_events(state, events_of_call(name, release), release), case, release)
 
 
 @pytest.mark.parametrize("built_for", ["1.4.0", "1.5.0"])
@@ -352,7 +352,7 @@ def test_the_backend_of_pytorch_issue_38973(built_for: str) -> None:
     name = f"mini_ipex/built_for_{built_for}/mini_ipex.so"
     case = recorded("1.5.0", "sample", name)
     events = events_of_sample(FOLDER / name, KEYS_OF_1_5)
-    result = replay(state_of("1.5.0"), events, (1, 5))
+    result = replay_events(state_of("1.5.0"), events, (1, 5))
     assert_as_recorded(result, case, (1, 5))
     assert result.failure is not None
     assert result.failure.subject == "aten::_embedding_bag"
@@ -360,7 +360,7 @@ def test_the_backend_of_pytorch_issue_38973(built_for: str) -> None:
 
 def test_what_is_behind_a_conflict_is_what_torch_refuses_once_that_is_put_right() -> None:
     events = events_of_sample(FOLDER / "several_conflicts-none.so", keys_of(Version("2.13")))
-    result = replay(state_of("2.13.0+cpu"), events, (2, 13))
+    result = replay_events(state_of("2.13.0+cpu"), events, (2, 13))
     behind = [outcome.message.text for outcome in result.behind if outcome.message is not None]
     rest = [recorded("2.13.0+cpu", "sample", f"several_conflicts-{count}.so") for count in ("one", "two", "three")]
     assert behind == [case["message"] for case in rest]
@@ -368,7 +368,7 @@ def test_what_is_behind_a_conflict_is_what_torch_refuses_once_that_is_put_right(
 
 def test_a_kernel_without_an_operator_is_dead() -> None:
     events = events_of_sample(FOLDER / "impl_without_def.so", keys_of(Version("2.13")))
-    result = replay(state_of("2.13.0+cpu"), events, (2, 13))
+    result = replay_events(state_of("2.13.0+cpu"), events, (2, 13))
     (outcome,) = result.outcomes
     assert outcome.kind is OutcomeKind.DEAD
     assert outcome.subject == "aten::refine_names"

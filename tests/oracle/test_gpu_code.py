@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from abiscan.gpu.reader import gpu_code
+from abiscan.gpu.reader import read_gpu_code
 from tools.gpu_truth import Listing, Recorded, listing_of, recorded
 
 FILES = {name: (listing, file) for name, listing, file in recorded()}
@@ -13,7 +13,7 @@ FILES = {name: (listing, file) for name, listing, file in recorded()}
 @pytest.mark.parametrize("name", FILES)
 def test_every_entry_is_the_one_that_cuobjdump_lists(name: str) -> None:
     listing, file = FILES[name]
-    code = gpu_code(file.read, file.size)
+    code = read_gpu_code(file.read, file.size)
     assert code.gaps == ()
     assert listing_of(code) == listing
 
@@ -30,7 +30,7 @@ def test_a_header_that_is_wrong_is_noticed() -> None:
         def read(self, offset: int, size: int) -> bytes:
             return file.read(offset, size).replace(b"\x5a\x00\x00\x00", b"\x5b\x00\x00\x00")
 
-    found = listing_of(gpu_code(Wrong(file.size, b"").read, file.size))
+    found = listing_of(read_gpu_code(Wrong(file.size, b"").read, file.size))
     assert found != listing
     assert len(found.elf) == len(listing.elf)
     assert found != Listing(elf=(), ptx=())

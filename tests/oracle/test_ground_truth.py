@@ -17,7 +17,7 @@ import pytest
 from packaging.version import Version
 
 from abiscan.binary.elf import Machine
-from abiscan.extension.built_for import built_for
+from abiscan.extension.built_for import infer_built_for
 from abiscan.inputs.files import Files
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import read_target
@@ -140,7 +140,7 @@ def test_the_release_that_a_wheel_was_built_for(name: str, metadata: bool) -> No
         target = msgspec.structs.replace(target, metadata=nothing)
     pinned = metadata and target.metadata is not None and target.metadata.requires_torch is not None
     meant = Version(BUILT_FOR[name])
-    for path, found in built_for(target).items():
+    for path, found in infer_built_for(target).items():
         assert meant in found.releases, path
         # What the bytes alone leave open are patch releases, between which no header and no export changed.
         assert {each.release[:2] for each in found.releases} == {meant.release[:2]}, path

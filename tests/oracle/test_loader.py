@@ -19,7 +19,7 @@ from abiscan.binary.elf import Machine
 from abiscan.inputs import system
 from abiscan.inputs.files import Files
 from abiscan.linkage.model import Process, Resolution
-from abiscan.linkage.resolve import relocation_order, resolve
+from abiscan.linkage.resolve import relocation_order, resolve_load
 from abiscan.linkage.scope import Loader, SearchPath
 from tests.elf_builder import EM_AARCH64, EM_X86_64, Defined, Elf, Undefined, exports, uses
 
@@ -64,7 +64,7 @@ def model(path: Path, environment: tuple[str, ...] = ()) -> Resolution:
     assert machine is not None
     search = SearchPath(environment=environment, system=system.library_folders(machine))
     process = Process(has_python=True)
-    return resolve(process, Loader(Files(), search, machine).open(process, str(path)))
+    return resolve_load(process, Loader(Files(), search, machine).open(process, str(path)))
 
 
 def elf(**fields: Any) -> Elf:

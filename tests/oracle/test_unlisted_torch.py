@@ -18,8 +18,8 @@ import pytest
 
 from abiscan.binary.elf import ElfFile, Machine
 from abiscan.dispatch import acceptance, stable, wordings
-from abiscan.dispatch.messages import message
-from abiscan.dispatch.wordings import in_words_of
+from abiscan.dispatch.messages import word_message
+from abiscan.dispatch.wordings import reword
 from abiscan.emulation import torch_libraries
 from abiscan.findings import Effect
 from abiscan.inputs.session import Session
@@ -170,15 +170,15 @@ def test_other_files_without_headers(make: Make, cache: Path, monkeypatch: pytes
 
 def hide_acceptance(monkeypatch: pytest.MonkeyPatch) -> None:
     hide_identity(monkeypatch)
-    older = {minor: answers for minor, answers in acceptance._answers().items() if minor < (2, 12)}
-    monkeypatch.setattr(acceptance, "_answers", lambda: older)
+    older = {minor: answers for minor, answers in acceptance._read_answers().items() if minor < (2, 12)}
+    monkeypatch.setattr(acceptance, "_read_answers", lambda: older)
 
 
 def hide_crossing(monkeypatch: pytest.MonkeyPatch) -> None:
     hide_identity(monkeypatch)
-    _, *rows = stable._lines()
+    _, *rows = stable._read_lines()
     older = [["seen", "2.9.1"], *([kind, since if since == "2.7" else "-"] for kind, since in rows)]
-    monkeypatch.setattr(stable, "_lines", lambda: older)
+    monkeypatch.setattr(stable, "_read_lines", lambda: older)
     monkeypatch.setattr(stable, "_crossing_since", stable._crossing_since.__wrapped__)
 
 
@@ -293,11 +293,11 @@ def test_what_torch_reworded_is_found_in_its_libraries(id_: str, old: MinorVersi
     assert spec.submodule_search_locations
     folder = Path(spec.submodule_search_locations[0], "lib")
     libraries = [ElfFile.open(folder / name) for name in ("libc10.so", "libtorch_cpu.so")]
-    found = wordings.compare(libraries, old)
+    found = wordings.compare_messages(libraries, old)
     names = ("namespace", "previous", "debug", "operator", "operator_debug", "key", "name", "keys", "table")
     values: dict[str, Any] = {name: f"<{name}>" for name in names}
-    before, since = (message(id_, release, **values).text for release in (old, TorchVersion(TORCH).minor_version))
-    said = in_words_of(message(id_, old, **values), found.reworded, found.absent).text
+    before, since = (word_message(id_, release, **values).text for release in (old, TorchVersion(TORCH).minor_version))
+    said = reword(word_message(id_, old, **values), found.reworded, found.absent).text
     assert before != since
     # Up to 2.0, the warning did not say that it is the only one.
     assert said == since or (old == (2, 0) and since.endswith(said))

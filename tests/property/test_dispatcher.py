@@ -7,7 +7,7 @@ from typing import Final
 from hypothesis import given
 from hypothesis import strategies as st
 
-from abiscan.dispatch.dispatcher import replay
+from abiscan.dispatch.dispatcher import replay_events
 from abiscan.dispatch.events import (
     Block,
     BlockKind,
@@ -69,14 +69,14 @@ def sequences(draw: st.DrawFn) -> tuple[tuple[int, int], list[Event]]:
 @given(sequences())
 def test_only_the_last_outcome_throws(case: tuple[tuple[int, int], list[Event]]) -> None:
     release, events = case
-    outcomes = replay(State(), events, release).outcomes
+    outcomes = replay_events(State(), events, release).outcomes
     assert all(outcome.kind is not OutcomeKind.RAISES for outcome in outcomes[:-1])
 
 
 @given(sequences())
 def test_what_is_behind_is_refused_once_and_later(case: tuple[tuple[int, int], list[Event]]) -> None:
     release, events = case
-    result = replay(State(), events, release)
+    result = replay_events(State(), events, release)
     refused = [outcome for outcome in (*result.outcomes, *result.behind) if outcome.kind in FATAL]
     assert result.failure is not None or not result.behind
     places = [next(at for at, event in enumerate(events) if event is outcome.event) for outcome in refused]
@@ -87,10 +87,10 @@ def test_what_is_behind_is_refused_once_and_later(case: tuple[tuple[int, int], l
 @given(sequences(), st.integers(0, 8))
 def test_in_two_parts_as_in_one(case: tuple[tuple[int, int], list[Event]], cut: int) -> None:
     release, events = case
-    whole = replay(State(), events, release)
-    first = replay(State(), events[:cut], release)
+    whole = replay_events(State(), events, release)
+    first = replay_events(State(), events[:cut], release)
     if first.failure is None:
-        second = replay(first.state, events[cut:], release)
+        second = replay_events(first.state, events[cut:], release)
         assert second.state == whole.state
         assert (second.failure and second.failure.message) == (whole.failure and whole.failure.message)
     else:
@@ -100,9 +100,9 @@ def test_in_two_parts_as_in_one(case: tuple[tuple[int, int], list[Event]], cut: 
 @given(sequences())
 def test_what_throws_changes_nothing_that_is_defined(case: tuple[tuple[int, int], list[Event]]) -> None:
     release, events = case
-    whole = replay(State(), events, release)
+    whole = replay_events(State(), events, release)
     if whole.failure is not None:
-        before = replay(State(), events[: events.index(whole.failure.event)], release)
+        before = replay_events(State(), events[: events.index(whole.failure.event)], release)
         for name, entry in before.state.operators.items():
             assert whole.state.operators[name].schema == entry.schema or entry.schema is None
 
@@ -111,6 +111,6 @@ def test_what_throws_changes_nothing_that_is_defined(case: tuple[tuple[int, int]
 def test_a_second_definition_throws_from_1_8_on(case: tuple[tuple[int, int], list[Event]]) -> None:
     _, events = case
     definition = RegisterOperator(text="z::z(Tensor x) -> Tensor", kernels=())
-    assert replay(State(), [definition, definition], (1, 7)).failure is None
-    failure = replay(State(), [definition, *events, definition], (1, 8)).failure
+    assert replay_events(State(), [definition, definition], (1, 7)).failure is None
+    failure = replay_events(State(), [definition, *events, definition], (1, 8)).failure
     assert failure is not None

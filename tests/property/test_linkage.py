@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from abiscan.binary.elf import Machine, Reference, SymbolVersion
 from abiscan.binary.symbols import Definition
 from abiscan.linkage.model import Closure, Process
-from abiscan.linkage.resolve import binds, relocation_order
+from abiscan.linkage.resolve import binds_to, relocation_order
 from abiscan.linkage.scope import Loader, SearchPath
 from tests.world import ObjectsByPath, shared_object
 
@@ -65,7 +65,7 @@ def test_dependencies_come_first_where_there_is_no_cycle(graph: list[list[int]])
 @given(st.sampled_from(["V_1", "V_2", "V_3"]), definitions, st.lists(definitions, max_size=3))
 def test_a_version_never_gets_another(wanted: str, definition: Definition, rivals: list[Definition]) -> None:
     reference = Reference("f", SymbolVersion("liba.so", wanted), weak=False)
-    if binds(reference, definition, [definition, *rivals]):
+    if binds_to(reference, definition, [definition, *rivals]):
         assert definition.version == wanted or (definition.version is None and not definition.hidden)
 
 
@@ -73,12 +73,12 @@ def test_a_version_never_gets_another(wanted: str, definition: Definition, rival
 def test_a_hidden_definition_of_a_later_version_needs_to_be_asked_for(
     definition: Definition, rivals: list[Definition]
 ) -> None:
-    bound = binds(Reference("f", None, weak=False), definition, [definition, *rivals])
+    bound = binds_to(Reference("f", None, weak=False), definition, [definition, *rivals])
     assert not (bound and definition.hidden and definition.version_index > 2)
 
 
 @given(definitions, st.lists(definitions, max_size=3))
 def test_a_version_always_gets_itself(definition: Definition, rivals: list[Definition]) -> None:
     version = definition.version or "V_9"
-    bound = binds(Reference("f", SymbolVersion("liba.so", version), weak=False), definition, [definition, *rivals])
+    bound = binds_to(Reference("f", SymbolVersion("liba.so", version), weak=False), definition, [definition, *rivals])
     assert bound == (definition.version is not None or not definition.hidden)

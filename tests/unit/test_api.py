@@ -69,9 +69,9 @@ def test_what_takes_long_is_told_by_name(tmp_path: Path) -> None:
     steps: list[str] = []
     session = Session(folder=tmp_path, progress=steps.append)
     abiscan.check([SAMPLE, LOADS], "2.13.0", session=session)
-    for path in (SAMPLE, LOADS):
-        assert f"reading {path}" in steps
-        assert f"{path} on torch 2.13.0+cpu" in steps
+    for number, path in enumerate((SAMPLE, LOADS), start=1):
+        assert f"reading {path} ({number} of 2)" in steps
+        assert f"{path} on torch 2.13.0+cpu ({number} of 2)" in steps
 
 
 def test_only_the_rules_that_are_asked_for_run() -> None:

@@ -15,7 +15,7 @@ from typing import Any, Final
 import click.testing
 import pytest
 
-from abiscan.cache.kept import allocated
+from abiscan.cache.kept import allocated_size
 from abiscan.cli import main
 from abiscan.errors import InputError
 from abiscan.hooks.doctor import WayOut, _cache_of_torch
@@ -210,8 +210,8 @@ def test_where_torch_builds(
 def test_a_file_of_which_the_system_does_not_tell_the_blocks(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"0123456789")
     status: Any = SimpleNamespace(st_size=10)
-    assert allocated(status) == 10
-    assert allocated((tmp_path / "x").stat()) <= 10
+    assert allocated_size(status) == 10
+    assert allocated_size((tmp_path / "x").stat()) <= 10
 
 
 @pytest.mark.parametrize(("system", "suffix"), [("Windows", "pyd"), ("macOS", "so")])

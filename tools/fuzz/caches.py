@@ -11,7 +11,7 @@ from random import Random
 from typing import Final
 
 from abiscan.errors import AbiscanError
-from abiscan.index.index_page import JSON, bounded
+from abiscan.index.index_page import JSON, bound_page
 from abiscan.index.remote import RemoteFile
 from abiscan.index.web import Web
 from abiscan.inputs.requirement import metadata_of, read_metadata, required_by
@@ -75,9 +75,9 @@ def parts(random: Random, folder: Path) -> Case:
 def _read_parts(random: Random, folder: Path) -> None:
     with contextlib.closing(Web(folder, offline=True)) as web:
         with RemoteFile(web, _URL, "ab" * 32, folder) as file:
-            file._know(1_000, '"1"')
-            file._write(0, bytes(500), 0)
-            file._have(0, 500)
+            file._note_size(1_000, '"1"')
+            file._write_part(0, bytes(500), 0)
+            file._note_part(0, 500)
         for path in (*folder.glob("*.parts"), *folder.glob("*.data")):
             if random.random() < 0.7:
                 path.write_bytes(damaged(path.read_bytes(), random))
@@ -97,7 +97,7 @@ def page(random: Random, folder: Path) -> Case:
 
 def _page(kind: str, content: bytes) -> None:
     try:
-        json.loads(bounded(_URL, kind, content))
+        json.loads(bound_page(_URL, kind, content))
     except ValueError:  # it is no page, which ``Index`` reports
         return
 

@@ -26,7 +26,7 @@ from abiscan.binary.elf import ElfFile
 from abiscan.binary.mangling import demangle, returning_cxx11_string, same_name_prefixes
 from abiscan.dispatch.schema import parse_name_or_schema
 from abiscan.errors import AbiscanError
-from abiscan.gpu.reader import gpu_code
+from abiscan.gpu.reader import read_gpu_code
 from abiscan.index import index_page
 from abiscan.inputs import frozen
 from abiscan.inputs.files import Wheel
@@ -82,7 +82,7 @@ def _elf(data: bytes) -> None:
 
 
 def _gpu(data: bytes) -> None:
-    gpu_code(lambda start, size: data[start : start + size], len(data))
+    read_gpu_code(lambda start, size: data[start : start + size], len(data))
 
 
 def _workload(data: bytes) -> None:
@@ -95,7 +95,7 @@ def _workload(data: bytes) -> None:
 def _page(data: bytes) -> None:
     kind = index_page.JSON if data.lstrip().startswith((b"{", b"[")) else "text/html"
     with contextlib.suppress(ValueError):  # it is no page, which the index reports
-        index_page.bounded("https://x/simple/x/", kind, data)
+        index_page.bound_page("https://x/simple/x/", kind, data)
 
 
 def _answer(data: bytes) -> None:

@@ -5,6 +5,7 @@
 #include "../../abiscan/emulation/native/links.h"
 #include "../../abiscan/emulation/native/measure.h"
 #include "../../abiscan/emulation/native/search.h"
+#include "../../abiscan/emulation/native/sweep.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -120,6 +121,9 @@ static void search_code(void) {
     for (size_t at = 0; at < size; at += found.length)
         if (measure(code + at, size - at, &found) != MEASURED)
             break;
+    Swept swept;
+    for (size_t at = 0; at < size && sweep(code + at, size - at, &swept); at += swept.length)
+        ;
     Links links = {0};
     List functions = {0}, imports = {0};
     Kinds kinds = {8, 1, 6, 7};

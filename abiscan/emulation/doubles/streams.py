@@ -936,7 +936,11 @@ def _read_number(call: Call) -> int:
     return call.argument(0)
 
 
-@STREAMS.matching(r"_ZStrsIcSt11char_traitsIcEERSt13basic_istreamIT_T0_ES6_RS3_$", r"_ZNSi3getERc$")
+@STREAMS.matching(
+    r"_ZStrsIcSt11char_traitsIcEERSt13basic_istreamIT_T0_ES6_RS3_$",
+    r"_ZStrsISt11char_traitsIcEERSt13basic_istreamIcT_ES5_R[ah]$",
+    r"_ZNSi3getERc$",
+)
 def _read_character(call: Call) -> int:
     is_plain = call.name.startswith("_ZNSi3get")
     given = _Input(call, call.argument(0), counts=is_plain)

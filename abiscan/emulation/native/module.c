@@ -768,12 +768,13 @@ static PyObject *module_instructions(PyObject *module, PyObject *arguments) {
 }
 
 /* What the instructions of a function tell about the processor, up to the first one that cannot be measured: where those
-   are that not every processor has, where it is asked, what is called or jumped to, and what data is named. */
+   are that not every processor has (the first of each kind at least), where it is asked, what is called or jumped to, and what data is named. */
 static PyObject *module_sweep(PyObject *module, PyObject *arguments) {
     const char *bytes = NULL;
     Py_ssize_t size = 0, at = 0;
     PyObject *where = NULL, *lists[4] = {NULL, NULL, NULL, NULL};
     uint64_t address = 0;
+    SeenKinds seen = {{0}};
     bool is_fine = true;
     (void)module;
     if (!PyArg_ParseTuple(arguments, "y#O:sweep", &bytes, &size, &where) || !to_word(where, &address))
@@ -785,7 +786,7 @@ static PyObject *module_sweep(PyObject *module, PyObject *arguments) {
         if (!sweep(code, (size_t)(size - at), &found))
             break;
         uint64_t place = address + (uint64_t)at + found.length + (uint64_t)(int64_t)found.displacement;
-        if (is_extension(code, (size_t)(size - at)))
+        if (is_extension(code, (size_t)(size - at)) && !is_repeated(&seen, code, found.length))
             is_fine &= append(lists[0], PyLong_FromSsize_t(at));
         if (found.asks)
             is_fine &= append(lists[1], PyLong_FromSsize_t(at));

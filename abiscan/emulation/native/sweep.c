@@ -108,6 +108,33 @@ static bool is_prefix(uint64_t byte) {
            byte == 0x36 || byte == 0x3E || byte == 0x26 || byte == 0x64 || byte == 0x65;
 }
 
+/* What decides which features an instruction with a VEX or EVEX prefix needs; 0 for others. */
+static uint64_t kind_of(const uint8_t *code, size_t length) {
+    size_t opcode = code[0] == 0xC5 ? 2 : code[0] == 0xC4 ? 3 : code[0] == 0x62 ? 4 : 0;
+    if (opcode == 0 || length < opcode + 1)
+        return 0;
+    uint64_t kind = (uint64_t)code[0] << 40 | (uint64_t)code[opcode] << 32;
+    if (opcode == 2)
+        kind |= code[1] & 0x07;
+    else if (opcode == 3)
+        kind |= (uint64_t)(code[1] & 0x1F) << 8 | (code[2] & 0x87);
+    else
+        kind |= (uint64_t)(code[1] & 0x07) << 16 | (uint64_t)(code[2] & 0x83) << 8 | (code[3] & 0x70);
+    unsigned modrm = length > opcode + 1 ? code[opcode + 1] : 0;
+    return kind | (uint64_t)(modrm >= 0xC0) << 28 | (uint64_t)(modrm >> 3 & 7) << 24;
+}
+
+bool is_repeated(SeenKinds *seen, const uint8_t *code, size_t length) {
+    uint64_t kind = kind_of(code, length);
+    if (kind == 0)
+        return false;
+    unsigned at = (unsigned)((kind ^ kind >> 17 ^ kind >> 33) % KINDS);
+    if (seen->kinds[at] == kind)
+        return true;
+    seen->kinds[at] = kind; /* in place of another, which then comes once more */
+    return false;
+}
+
 bool sweep(const uint8_t *code, size_t available, Swept *result) {
     const size_t longest = 15;
     Reader reader = {code, code + (available < longest ? available : longest)};

@@ -16,6 +16,16 @@ typedef struct {
     int32_t displacement; /* of either, from the end of the instruction */
 } Swept;
 
+#define KINDS 509u
+
+/* The kinds of instructions that were met, as far as there is room. */
+typedef struct {
+    uint64_t kinds[KINDS];
+} SeenKinds;
+
+/* Whether an instruction needs what one before it did. */
+bool is_repeated(SeenKinds *seen, const uint8_t *code, size_t length);
+
 bool sweep(const uint8_t *code, size_t available, Swept *result);
 
 #endif

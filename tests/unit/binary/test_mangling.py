@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ctypes.util
 from collections.abc import Iterator
 from typing import Final, NoReturn
 
@@ -65,6 +66,16 @@ def without_cxxfilt(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     demangle.cache_clear()
     mangling._demangler.cache_clear()
+
+
+def test_cxxfilt_finds_the_runtime_without_other_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ctypes.util, "find_library", lambda name: f"by programs: {name}")
+    former = ctypes.util.find_library
+    monkeypatch.setitem(mangling._RUNTIME, "absent", "libabsent-of-all-machines.so.1")
+    with mangling._found_by_the_loader():
+        found = [ctypes.util.find_library(name) for name in ("c", "absent", "m")]
+    assert found == ["libc.so.6", "by programs: absent", "by programs: m"]
+    assert ctypes.util.find_library is former
 
 
 @pytest.mark.usefixtures("without_cxxfilt")

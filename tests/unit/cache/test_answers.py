@@ -171,7 +171,7 @@ def test_variables_links_and_names_count(tmp_path: Path, finder: Finder, monkeyp
 
 def test_another_abiscan_looks_again(finder: Finder, monkeypatch: pytest.MonkeyPatch) -> None:
     finder.ask("check")
-    monkeypatch.setattr(answers, "_reader", lambda: "another")
+    monkeypatch.setattr(answers, "_fingerprint_reader", lambda: "another")
     finder.ask("check")
     assert finder.runs == 2
 
@@ -238,7 +238,7 @@ def test_what_is_in_a_file_is_kept_by_its_bytes(tmp_path: Path) -> None:
             runs.append(sha256)
             return Evidence(subject=f"{sha256} {tail}")
 
-        return answers.by_content(tmp_path / "cache", sha256, ["registrations", tail], find).subject
+        return answers.answer_by_content(tmp_path / "cache", sha256, ["registrations", tail], find).subject
 
     asked = [("one", None), ("one", None), ("two", None), ("one", 8), ("two", None)]
     assert [ask(*each) for each in asked] == ["one None", "one None", "two None", "one 8", "two None"]

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from abiscan.cache.computed import Kind, get_or_compute
+from abiscan.cache.computed import KeptKind, get_or_compute
 
-NUMBERS: Kind[list[int]] = Kind(
+NUMBERS: KeptKind[list[int]] = KeptKind(
     suffix=".content", version=1, encode=lambda value: json.dumps(value).encode(), decode=json.loads
 )
 DAY = 24 * 3600
@@ -33,7 +33,7 @@ def test_what_was_computed_is_kept(tmp_path: Path) -> None:
 
 def test_another_version_is_computed_anew(tmp_path: Path) -> None:
     get_or_compute(tmp_path, NUMBERS, "a", lambda: [1])
-    newer = Kind(suffix=NUMBERS.suffix, version=2, encode=NUMBERS.encode, decode=NUMBERS.decode)
+    newer = KeptKind(suffix=NUMBERS.suffix, version=2, encode=NUMBERS.encode, decode=NUMBERS.decode)
     assert get_or_compute(tmp_path, newer, "a", lambda: [3]) == [3]
 
 

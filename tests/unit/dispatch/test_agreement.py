@@ -5,7 +5,7 @@ import pytest
 from abiscan.binary.elf import Machine
 from abiscan.binary.mangling import demangle_type
 from abiscan.dispatch.adapters import events_of
-from abiscan.dispatch.agreement import agreeing, contradiction
+from abiscan.dispatch.agreement import drop_contradictions, find_contradiction
 from abiscan.dispatch.events import OpenBlock
 from abiscan.dispatch.keys import keys_of
 from abiscan.emulation import Phase, Registrations
@@ -44,15 +44,15 @@ TYPES = {
 
 @pytest.mark.parametrize(("mangled", "inferred"), TYPES.values(), ids=TYPES)
 def test_what_torch_infers_agrees_with_the_type(mangled: str, inferred: str) -> None:
-    assert contradiction(f"FN2at6TensorE{mangled}E", f"({inferred} _0) -> Tensor _0") is None
+    assert find_contradiction(f"FN2at6TensorE{mangled}E", f"({inferred} _0) -> Tensor _0") is None
     if inferred.startswith("("):  # several results
         inferred = "(int _0, str _1)"
-    assert contradiction(f"F{mangled}lE", f"(int _0) -> {inferred}{'' if '_0' in inferred else ' _0'}") is None
+    assert find_contradiction(f"F{mangled}lE", f"(int _0) -> {inferred}{'' if '_0' in inferred else ' _0'}") is None
 
 
 def test_a_function_without_a_result() -> None:
-    assert contradiction("FvlE", "(int _0) -> ()") is None
-    assert contradiction("FvlE", "(int _0) -> int _0") == "the number of returns is 0 in C++, 1 in the schema"
+    assert find_contradiction("FvlE", "(int _0) -> ()") is None
+    assert find_contradiction("FvlE", "(int _0) -> int _0") == "the number of returns is 0 in C++, 1 in the schema"
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_a_function_without_a_result() -> None:
     ],
 )
 def test_names_the_first_contradiction(mangled: str, inferred: str, difference: str) -> None:
-    assert contradiction(mangled, inferred) == difference
+    assert find_contradiction(mangled, inferred) == difference
 
 
 def test_each_type_contradicts_the_schemas_of_all_others() -> None:
@@ -91,7 +91,7 @@ def test_each_type_contradicts_the_schemas_of_all_others() -> None:
     for mangled, own in known.values():
         agreeing_with = {text for other, text in known.values() if demangle_type(other) == demangle_type(mangled)}
         for _, inferred in known.values():
-            agrees = contradiction(f"Fv{mangled}E", f"({inferred} _0) -> ()") is None
+            agrees = find_contradiction(f"Fv{mangled}E", f"({inferred} _0) -> ()") is None
             assert agrees == (inferred in agreeing_with), (mangled, own, inferred)
 
 
@@ -101,7 +101,7 @@ def test_no_kernel_of_torch_contradicts_itself(release: str) -> None:
     found = embedded_operators.operators(release, Machine.X86_64)
     typed = [(k.operator, k.signature, k.schema) for k in found.kernels if k.signature and k.schema]
     assert len(typed) > 1_000
-    assert [(name, why) for name, mangled, schema in typed if (why := contradiction(mangled, schema))] == []
+    assert [(name, why) for name, mangled, schema in typed if (why := find_contradiction(mangled, schema))] == []
 
 
 WHY = "the number of arguments is 4 in C++, 2 in the schema"
@@ -116,7 +116,7 @@ STEPS = [
 
 def test_a_contradiction_is_a_gap_and_what_agrees_stays() -> None:
     found = registrations(STEPS)
-    kept = agreeing(found)
+    kept = drop_contradictions(found)
     (gap,) = kept.gaps
     assert (gap.stage, gap.reason) == (
         "dispatch",
@@ -135,7 +135,7 @@ def test_a_contradiction_is_a_gap_and_what_agrees_stays() -> None:
 def test_a_schema_that_is_written_out_stays_whatever_its_kernel_infers() -> None:
     """``Library::def("f(Tensor x) -> Tensor", kernel)``: torch takes the schema as written, and infers none for it."""
     definition = {"def": "f(Tensor x) -> Tensor", "signature": TWO_TENSORS_TWO_NUMBERS}
-    kept = agreeing(registrations([STEPS[0], {**definition, "inferred": STEPS[1]["inferred"]}]))
+    kept = drop_contradictions(registrations([STEPS[0], {**definition, "inferred": STEPS[1]["inferred"]}]))
     assert [gap.stage for gap in kept.gaps] == ["dispatch"]
     assert [(k.signature, k.inferred_schema) for k in kept.kernels] == [(None, None)]
     assert [o.schema for o in kept.operators] == ["mine::f(Tensor x) -> Tensor"]
@@ -143,8 +143,8 @@ def test_a_schema_that_is_written_out_stays_whatever_its_kernel_infers() -> None
 
 def test_what_agrees_is_left_as_it_is() -> None:
     found = registrations([STEPS[0], *STEPS[2:]])
-    assert agreeing(found) is found
-    assert agreeing(Registrations()) == Registrations()
+    assert drop_contradictions(found) is found
+    assert drop_contradictions(Registrations()) == Registrations()
 
 
 def test_a_class_that_another_library_names_is_a_gap_and_no_refusal() -> None:
@@ -155,7 +155,7 @@ def test_a_class_that_another_library_names_is_a_gap_and_no_refusal() -> None:
         {"library": "TORCH_LIBRARY", "namespace": "mine"},
         {"def": f"built({type_} thing) -> ()", "signature": f"Fv{holder[:-1]}EE", "inferred": f"({type_} _0) -> ()"},
     ]
-    kept = agreeing(registrations(steps))
+    kept = drop_contradictions(registrations(steps))
     assert [(gap.stage, gap.reason) for gap in kept.gaps] == [
         ("dispatch", "the schema of mine::built names a class that another library registers: other::Thing")
     ]

@@ -17,7 +17,7 @@ OF_FALLBACK: Final = b"dispatch_key.has_value() INTERNAL ASSERT FAILED at " + LI
 
 
 def places(tmp_path: Path, *texts: bytes) -> dict[str, str]:
-    return assertions.places(ElfFile.open(Elf(texts=(b"first", *texts)).write(tmp_path / assertions.LIBRARY)))
+    return assertions.find_places(ElfFile.open(Elf(texts=(b"first", *texts)).write(tmp_path / assertions.LIBRARY)))
 
 
 def test_as_torch_prints_them(tmp_path: Path) -> None:

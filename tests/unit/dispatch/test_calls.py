@@ -9,7 +9,14 @@ import msgspec.structs
 import pytest
 
 from abiscan.binary.elf import Machine
-from abiscan.dispatch.calls import Failure, delegates, failure, failure_message, is_done_by_autograd, takes_backend
+from abiscan.dispatch.calls import (
+    Failure,
+    failure_message,
+    find_delegates,
+    find_failure,
+    is_done_by_autograd,
+    takes_backend,
+)
 from abiscan.dispatch.calls import lookup_message as lookup
 from abiscan.dispatch.operators import Fallback, Kernel, Operator
 from abiscan.dispatch.table import DispatchTable
@@ -91,7 +98,7 @@ def test_what_can_be_for_a_backend(schema: str | None, keys: Sequence[str], expe
     ],
 )
 def test_where_a_call_fails(kernels: Sequence[Kernel | str], key: str | None) -> None:
-    found = failure(table({"ns::f": kernels}), "ns::f", "XLA")
+    found = find_failure(table({"ns::f": kernels}), "ns::f", "XLA")
     assert found == (None if key is None else Failure(operator="ns::f", key=key))
 
 
@@ -207,8 +214,8 @@ def test_the_operators_that_a_structured_kernel_calls() -> None:
         "aten::linalg_inv_ex": "aten::linalg_inv_ex.inverse",
     }
     none = {"aten::add.Scalar", "aten::add.out", "aten::view", "aten::matmul", "aten::gone"}
-    assert delegates(found, "PrivateUse1", [*sorted(none), *theirs, *sorted(none)]) == theirs
-    assert delegates(found, "CPU", theirs) == {}  # it has kernels of its own
+    assert find_delegates(found, "PrivateUse1", [*sorted(none), *theirs, *sorted(none)]) == theirs
+    assert find_delegates(found, "CPU", theirs) == {}  # it has kernels of its own
 
 
 @pytest.mark.parametrize(
@@ -233,11 +240,11 @@ def test_it_calls_the_one_with_the_same_inputs_that_has_an_output(
 ) -> None:
     texts = {name: text and name + text for name, text in schemas.items()}
     found = table({"ns::f": ["CompositeExplicitAutogradNonFunctional"]}, schemas=texts)
-    assert delegates(found, "PrivateUse1", ["ns::f"]) == ({} if expected is None else {"ns::f": expected})
-    assert delegates(found, "XLA", ["ns::f"]) == {}  # which is functional, and has none of these kernels
+    assert find_delegates(found, "PrivateUse1", ["ns::f"]) == ({} if expected is None else {"ns::f": expected})
+    assert find_delegates(found, "XLA", ["ns::f"]) == {}  # which is functional, and has none of these kernels
 
 
 def test_any_other_composite_kernel_does_the_work_itself() -> None:
     schemas = {"ns::f": "ns::f(Tensor x) -> Tensor", "ns::f.o": "ns::f.o(Tensor x, *, Tensor(a!) out) -> Tensor(a!)"}
     for key in ("CompositeExplicitAutograd", "CompositeImplicitAutograd", "PrivateUse1", "CPU"):
-        assert delegates(table({"ns::f": [key]}, schemas=schemas), "PrivateUse1", ["ns::f"]) == {}
+        assert find_delegates(table({"ns::f": [key]}, schemas=schemas), "PrivateUse1", ["ns::f"]) == {}

@@ -8,7 +8,7 @@ import msgspec.structs
 import pytest
 
 from abiscan.binary.elf import Machine
-from abiscan.dispatch.coverage import Coverage, MissingKernel, cover
+from abiscan.dispatch.coverage import Coverage, MissingKernel, measure_coverage
 from abiscan.dispatch.keys import keys_of
 from abiscan.dispatch.operators import Kernel, Operator, Operators
 from abiscan.dispatch.table import DispatchTable, EntrySource
@@ -62,7 +62,7 @@ def missing(found: Coverage) -> dict[str, MissingKernel]:
 
 
 def test_how_each_operator_is_served() -> None:
-    found = cover(table(), "XLA", frozenset())
+    found = measure_coverage(table(), "XLA", frozenset())
     assert found.served == {
         EntrySource.KERNEL: 1,
         EntrySource.DEFAULT_BACKEND: 1,
@@ -75,7 +75,9 @@ def test_how_each_operator_is_served() -> None:
 
 def test_only_what_is_asked_for() -> None:
     """A name stands for its overloads where it is none itself; what takes no tensor is for no backend."""
-    found = cover(table(), "XLA", frozenset(), ["ns::cuda", "ns::without_tensor", "ns::gone", "ns::own", "ns::cuda"])
+    found = measure_coverage(
+        table(), "XLA", frozenset(), ["ns::cuda", "ns::without_tensor", "ns::gone", "ns::own", "ns::cuda"]
+    )
     assert found.served == {EntrySource.KERNEL: 1}
     assert set(missing(found)) == {"cuda"}
     assert found.unknown == ("ns::gone",)
@@ -83,20 +85,20 @@ def test_only_what_is_asked_for() -> None:
 
 def test_what_python_may_add() -> None:
     """From 1.13 on torch registers Meta kernels in Python (``torch/_meta_registrations.py``), and prints all keys."""
-    assert {name: each.exact for name, each in missing(cover(table(), "XLA", frozenset())).items()} == {
+    assert {name: each.exact for name, each in missing(measure_coverage(table(), "XLA", frozenset())).items()} == {
         "own.other": False,
         "cpu": False,
         "with_meta": True,
         "cuda": False,
         "factory": False,
     }
-    known = cover(table(), "XLA", frozenset(), python_known=True)
-    older = cover(table((1, 12)), "XLA", frozenset())
+    known = measure_coverage(table(), "XLA", frozenset(), python_known=True)
+    older = measure_coverage(table((1, 12)), "XLA", frozenset())
     assert all(each.exact for found in (known, older) for each in found.missing)
 
 
 def test_how_much_a_missing_operator_matters() -> None:
-    found = cover(table(), "XLA", frozenset({"ns::cuda"}))
+    found = measure_coverage(table(), "XLA", frozenset({"ns::cuda"}))
     assert found.missing[0].operator == "ns::cuda"
     assert {name: (each.core, each.general) for name, each in missing(found).items()} == {
         "cuda": (True, False),
@@ -121,7 +123,7 @@ def test_the_most_used_come_first() -> None:
         "ns::called": ("CompositeExplicitAutogradNonFunctional",),
     }
     schemas = {"ns::called.out": "(Tensor x, *, Tensor(a!) out) -> Tensor(a!)"}
-    found = cover(table(rows=rows, schemas=schemas), "PrivateUse1", frozenset({"ns::core"}))
+    found = measure_coverage(table(rows=rows, schemas=schemas), "PrivateUse1", frozenset({"ns::core"}))
     assert [each.operator for each in found.missing] == [
         "aten::view",
         "ns::core",
@@ -134,7 +136,7 @@ def test_the_most_used_come_first() -> None:
     assert (called.reached_from, called.core, called.general) == (("ns::called",), False, False)
     assert [each.operator for each in found.missing if each.reached_from] == ["ns::called.out"]
     # An operator of the core set makes one of what it calls.
-    of_core = cover(table(rows=rows, schemas=schemas), "PrivateUse1", frozenset({"ns::called"}))
+    of_core = measure_coverage(table(rows=rows, schemas=schemas), "PrivateUse1", frozenset({"ns::called"}))
     assert [each.operator for each in of_core.missing if each.core] == ["ns::called.out"]
 
 
@@ -146,7 +148,7 @@ def test_what_is_called_counts_though_nobody_asked_for_it() -> None:
         "ns::g": ("CPU",),
     }
     schemas = {"ns::f.out": "(Tensor x, *, Tensor(a!) out) -> Tensor(a!)", "ns::f_": "(Tensor(a!) x) -> Tensor(a!)"}
-    found = cover(table(rows=rows, schemas=schemas), "PrivateUse1", frozenset(), ["ns::f_", "ns::f"])
+    found = measure_coverage(table(rows=rows, schemas=schemas), "PrivateUse1", frozenset(), ["ns::f_", "ns::f"])
     assert [(each.operator, each.reached_from) for each in found.missing] == [("ns::f.out", ("ns::f", "ns::f_"))]
     assert found.served == {EntrySource.DEFAULT_BACKEND: 2}
 
@@ -166,7 +168,7 @@ def test_what_is_called_counts_though_nobody_asked_for_it() -> None:
 )
 def test_what_nothing_works_without(operator: str, backend: str, essential: bool) -> None:
     """``aten::copy_`` calls ``_copy_from`` for devices that it does not know (ATen/native/Copy.cpp)."""
-    (found,) = cover(table(rows={operator: ("Meta",)}), backend, frozenset()).missing
+    (found,) = measure_coverage(table(rows={operator: ("Meta",)}), backend, frozenset()).missing
     assert found.essential is essential
 
 
@@ -179,23 +181,23 @@ def test_a_backend_without_a_key_for_gradients_beside_a_composite_kernel() -> No
         "ns::own": ("FPGA",),
         "ns::a_both": ("CompositeImplicitAutograd", "FPGA"),
     }
-    fpga = cover(table(rows=rows), "FPGA", frozenset())
+    fpga = measure_coverage(table(rows=rows), "FPGA", frozenset())
     assert fpga.ambiguous == ("ns::a_both", "ns::both")
     assert fpga.served == {EntrySource.KERNEL: 2, EntrySource.MATH: 1}
     # XLA has AutogradXLA, and no part in it.
-    xla = cover(table(rows=rows), "XLA", frozenset())
+    xla = measure_coverage(table(rows=rows), "XLA", frozenset())
     assert xla.ambiguous == ()
     assert set(missing(xla)) == {"own"}
 
 
 @pytest.mark.parametrize(("release", "exact"), [((1, 12), True), ((1, 13), False), ((2, 9), False)])
 def test_since_when_python_adds_kernels(release: tuple[int, int], exact: bool) -> None:
-    (found,) = cover(table(release, rows={"ns::f": ("CPU",)}), "XLA", frozenset()).missing
+    (found,) = measure_coverage(table(release, rows={"ns::f": ("CPU",)}), "XLA", frozenset()).missing
     assert found.exact is exact
 
 
 def test_the_backend_by_the_name_it_has() -> None:
-    (found,) = cover(table(rows={"ns::f": ("CPU",)}), "PrivateUse1", frozenset(), backend_name="npu").missing
+    (found,) = measure_coverage(table(rows={"ns::f": ("CPU",)}), "PrivateUse1", frozenset(), backend_name="npu").missing
     assert found.key == "PrivateUse1"
     assert "from the 'npu' backend" in found.message
     assert found.message.endswith("backends: [CPU].")  # the table that follows in torch is left out
@@ -203,7 +205,7 @@ def test_the_backend_by_the_name_it_has() -> None:
 
 def test_a_name_stands_for_its_overloads_unless_it_is_an_operator_itself() -> None:
     rows = dict.fromkeys(("ns::f.a", "ns::f.b", "ns::g", "ns::g.a", "ns::ff"), ("CPU",))
-    found = cover(table(rows=rows), "XLA", frozenset(), ["ns::g", "ns::f"])
+    found = measure_coverage(table(rows=rows), "XLA", frozenset(), ["ns::g", "ns::f"])
     assert [each.operator for each in found.missing] == ["ns::f.a", "ns::f.b", "ns::g"]
 
 
@@ -213,11 +215,11 @@ def test_old_keys_have_a_suffix() -> None:
     operator = Operator("ns::f", "ns::f(Tensor x) -> Tensor", (), None, None)
     kernel = Kernel("ns::f", "CPUTensorId", None, None, False, "f.cpp", 1)
     registered = msgspec.structs.replace(old, operators={"ns::f": operator}, kernels=(kernel,))
-    (found,) = cover(DispatchTable((1, 4), registered), "CUDATensorId", frozenset()).missing
+    (found,) = measure_coverage(DispatchTable((1, 4), registered), "CUDATensorId", frozenset()).missing
     assert (found.operator, found.general) == ("ns::f", True)
 
 
 def test_an_autograd_kernel_works_for_its_own_backend_alone() -> None:
     rows = {"ns::cuda": ("AutogradCUDA",)}
-    assert cover(table(rows=rows), "CUDA", frozenset()).served == {EntrySource.AUTOGRAD: 1}
-    assert set(missing(cover(table(rows=rows), "CPU", frozenset()))) == {"cuda"}
+    assert measure_coverage(table(rows=rows), "CUDA", frozenset()).served == {EntrySource.AUTOGRAD: 1}
+    assert set(missing(measure_coverage(table(rows=rows), "CPU", frozenset()))) == {"cuda"}

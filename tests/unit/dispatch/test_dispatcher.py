@@ -9,7 +9,7 @@ import pytest
 
 from abiscan.dispatch import signature
 from abiscan.dispatch.adapters import events_of
-from abiscan.dispatch.dispatcher import replay
+from abiscan.dispatch.dispatcher import replay_events
 from abiscan.dispatch.events import (
     Block,
     BlockKind,
@@ -24,7 +24,7 @@ from abiscan.dispatch.events import (
     RegisterOperator,
 )
 from abiscan.dispatch.keys import DispatchKeys
-from abiscan.dispatch.messages import TEMPLATES, message
+from abiscan.dispatch.messages import TEMPLATES, word_message
 from abiscan.dispatch.outcomes import OutcomeKind
 from abiscan.dispatch.state import OperatorEntry, State
 from abiscan.emulation import model
@@ -51,7 +51,7 @@ def implement(mangled: str, inferred: str) -> list[Event]:
 
 def test_another_schema_means_another_type_even_if_the_type_is_not_known() -> None:
     state = state_of_dumps({"aten::matrix_power": DUMP})
-    result = replay(state, implement("FN2at6TensorERKS0_E", "(Tensor _0) -> Tensor _0"), (2, 13))
+    result = replay_events(state, implement("FN2at6TensorERKS0_E", "(Tensor _0) -> Tensor _0"), (2, 13))
     assert result.failure is not None
     assert result.failure.message is not None
     assert result.failure.message.id == "K1"
@@ -61,7 +61,7 @@ def test_another_schema_means_another_type_even_if_the_type_is_not_known() -> No
 
 def test_no_alarm_where_the_types_may_agree() -> None:
     state = state_of_dumps({"aten::matrix_power": DUMP})
-    result = replay(state, implement("FN2at6TensorERKS0_lE", "(Tensor _0, int _1) -> Tensor _0"), (2, 13))
+    result = replay_events(state, implement("FN2at6TensorERKS0_lE", "(Tensor _0, int _1) -> Tensor _0"), (2, 13))
     assert result.outcomes == ()
 
 
@@ -69,7 +69,7 @@ def test_nothing_happens_after_a_throw() -> None:
     block = Block(kind=BlockKind.DEF, namespace="ns", dispatch_key=None, file="a.cpp", line=1)
     define = Define(block=block, text="f(Tensor x) -> Tensor")
     later = Define(block=block, text="g(Tensor x) -> Tensor")
-    result = replay(State(), [OpenBlock(block=block), define, define, later], (2, 13))
+    result = replay_events(State(), [OpenBlock(block=block), define, define, later], (2, 13))
     assert [outcome.kind for outcome in result.outcomes] == [OutcomeKind.RAISES]
     assert "ns::g" not in result.state.operators
 
@@ -94,7 +94,7 @@ def test_what_is_refused_behind_a_throw_is_told_once_for_each_operator() -> None
         Implement(block=cpu, name="h", kernel=two),
         Define(block=fragment, text="g(Tensor x) -> Tensor"),
     ]
-    result = replay(state, events, (2, 13))
+    result = replay_events(state, events, (2, 13))
     assert [outcome.subject for outcome in result.outcomes] == ["ns::f"]
     assert [(outcome.subject, outcome.message and outcome.message.id) for outcome in result.behind] == [
         ("ns::g", "D1"),
@@ -118,21 +118,21 @@ def test_nothing_is_said_of_what_is_in_a_block_that_is_refused() -> None:
         FallBack(block=of_all, kernel=CppFunction()),
         FallBack(block=of_all, kernel=CppFunction()),
     ]
-    result = replay(state, events, (2, 13))
+    result = replay_events(state, events, (2, 13))
     assert [outcome.subject for outcome in (*result.outcomes, *result.behind)] == ["ns", "aten", "XLA"]
 
 
 def test_nothing_is_behind_what_torch_accepts() -> None:
     accepted = [NameBackend(name="a"), NameBackend(name="a")]
-    assert replay(State(), accepted, (2, 13)).behind == ()
+    assert replay_events(State(), accepted, (2, 13)).behind == ()
     refused = [*accepted, NameBackend(name="b"), NameBackend(name="c"), NameBackend(name="b")]
-    assert [outcome.subject for outcome in replay(State(), refused, (2, 13)).behind] == ["c"]
+    assert [outcome.subject for outcome in replay_events(State(), refused, (2, 13)).behind] == ["c"]
 
 
 def test_classes_count_only_where_they_are_known() -> None:
     events = [RegisterClass(name="ns.C"), RegisterClass(name="ns.C")]
-    assert replay(State(), events, (2, 13)).failure is None
-    failure = replay(State(classes=frozenset()), events, (2, 13)).failure
+    assert replay_events(State(), events, (2, 13)).failure is None
+    failure = replay_events(State(classes=frozenset()), events, (2, 13)).failure
     assert failure is not None
     assert failure.message is not None
     assert failure.message.id == "C1"
@@ -231,7 +231,7 @@ def test_reasons_of_2_15(schema: str, mangled: str, inferred: str, reason: str) 
     block = Block(kind=BlockKind.DEF, namespace="abiscan_sym", dispatch_key=None, file="sy.cpp", line=11)
     kernel = CppFunction(signature=mangled, inferred=inferred)
     events: list[Event] = [Define(block=block, text=schema), Implement(block=block, name="op", kernel=kernel)]
-    failure = replay(State(), events, (2, 15)).failure
+    failure = replay_events(State(), events, (2, 15)).failure
     assert failure is not None
     assert failure.message is not None
     assert failure.message.text.partition("reason: ")[2] == reason
@@ -261,7 +261,7 @@ def test_every_message_is_documented(template: object) -> None:
 
 def test_a_message_that_a_release_lacks_is_an_error() -> None:
     with pytest.raises(LookupError):
-        message("D1", (1, 7))
+        word_message("D1", (1, 7))
 
 
 def test_kernels_of_one_operator_that_infer_different_schemas() -> None:
@@ -274,9 +274,9 @@ def test_kernels_of_one_operator_that_infer_different_schemas() -> None:
             ("XLATensorId", "(Tensor _0, int _1) -> Tensor _0"),
         )
     )
-    same = replay(State(), [RegisterOperator(text="ns::f", kernels=kernels[:2])], (1, 4))
+    same = replay_events(State(), [RegisterOperator(text="ns::f", kernels=kernels[:2])], (1, 4))
     assert same.failure is None
-    failure = replay(State(), [RegisterOperator(text="ns::f", kernels=kernels[::2])], (1, 4)).failure
+    failure = replay_events(State(), [RegisterOperator(text="ns::f", kernels=kernels[::2])], (1, 4)).failure
     assert failure is not None
     assert failure.message is not None
     assert failure.message.id == "R7"

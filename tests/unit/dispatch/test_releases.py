@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from abiscan.dispatch.dispatcher import replay
+from abiscan.dispatch.dispatcher import replay_events
 from abiscan.dispatch.events import (
     Block,
     BlockKind,
@@ -45,7 +45,7 @@ def implement(key: str | None, line: int = 2, kernel: CppFunction = UNARY, name:
 
 
 def overrides(events: list[Event], release: MinorVersion, state: State | None = None) -> list[Outcome]:
-    outcomes = replay(state or State(), events, release).outcomes
+    outcomes = replay_events(state or State(), events, release).outcomes
     assert {outcome.kind for outcome in outcomes} <= {OutcomeKind.OVERRIDES}
     return list(outcomes)
 
@@ -125,7 +125,7 @@ def test_a_kernel_without_a_key_has_that_of_the_release(release: MinorVersion, a
 )
 def test_a_fallback_for_autograd_is_one_for_each_backend(release: MinorVersion, keys: set[str]) -> None:
     kernel = CppFunction(dispatch_key="Autograd")
-    state = replay(State(), [FallBack(block=block(BlockKind.IMPL, None), kernel=kernel)], release).state
+    state = replay_events(State(), [FallBack(block=block(BlockKind.IMPL, None), kernel=kernel)], release).state
     assert keys <= state.fallbacks.keys()
     numbers = {name: number for number, name in keys_of_minor(release).names.items()}
     order = [numbers[key] for key in state.fallbacks]
@@ -136,7 +136,7 @@ def test_a_fallback_for_autograd_is_one_for_each_backend(release: MinorVersion, 
 
 def test_functionality_keys_have_no_fallback_of_their_own() -> None:
     kernel = CppFunction(dispatch_key="Autograd")
-    state = replay(State(), [FallBack(block=block(BlockKind.IMPL, None), kernel=kernel)], (2, 13)).state
+    state = replay_events(State(), [FallBack(block=block(BlockKind.IMPL, None), kernel=kernel)], (2, 13)).state
     assert "AutogradFunctionality" in keys_of_minor((2, 13)).names.values()
     assert "AutogradFunctionality" not in state.fallbacks
     assert "AutogradXPU" in state.fallbacks
@@ -149,7 +149,7 @@ def test_a_second_fallback_of_a_key(release: MinorVersion, id_: str | None) -> N
     where = block(BlockKind.IMPL, None) if release >= (1, 6) else None
     one = FallBack(block=where, kernel=CppFunction(dispatch_key="XLA", debug="here"))
     two = FallBack(block=where, kernel=CppFunction(dispatch_key="XLA", debug="there"))
-    result = replay(State(), [one, two], release)
+    result = replay_events(State(), [one, two], release)
     if id_ is None:
         (outcome,) = result.outcomes
         assert outcome.kind is OutcomeKind.OVERRIDES
@@ -165,12 +165,12 @@ def test_a_second_fallback_of_a_key(release: MinorVersion, id_: str | None) -> N
 @pytest.mark.parametrize("release", [(1, 6), (1, 7)])
 def test_until_1_7_an_equal_definition_may_come_again(release: MinorVersion) -> None:
     first = RegisterOperator(text="ns::f(Tensor x) -> Tensor", kernels=())
-    assert replay(State(), [first, first], release).outcomes == ()
+    assert replay_events(State(), [first, first], release).outcomes == ()
     other = RegisterOperator(text="ns::f(Tensor y) -> Tensor", kernels=())
-    id_, text = refusal(replay(State(), [first, other], release))
+    id_, text = refusal(replay_events(State(), [first, other], release))
     assert id_ == "D2"
     assert text.startswith("Tried to register multiple operators with the same name and the same overload name but")
-    assert refusal(replay(State(), [first, first], (1, 8)))[0] == "D1"
+    assert refusal(replay_events(State(), [first, first], (1, 8)))[0] == "D1"
 
 
 @pytest.mark.parametrize(
@@ -192,16 +192,16 @@ def test_an_equal_definition_must_have_the_same_alias_analysis(release: MinorVer
     declared = "ns::f(Tensor x) -> Tensor"
     kinds = ("CONSERVATIVE", "PURE_FUNCTION")
     first, second = (RegisterOperator(text=declared, kernels=(), alias_analysis=kind) for kind in kinds)
-    found = refusal(replay(State(), [first, second], release))
+    found = refusal(replay_events(State(), [first, second], release))
     assert found[0] == id_
     assert found[1].startswith(text)
     silent = RegisterOperator(text=declared, kernels=())
-    assert replay(State(), [first, silent], release).outcomes == ()
+    assert replay_events(State(), [first, silent], release).outcomes == ()
     # What was defined without one takes that of the next, from which a third must not differ.
-    taken = replay(State(), [silent, first], release)
+    taken = replay_events(State(), [silent, first], release)
     assert taken.outcomes == ()
     assert taken.state.operators["ns::f"].alias_analysis == "CONSERVATIVE"
-    assert refusal(replay(State(), [silent, first, second], release))[0] == id_
+    assert refusal(replay_events(State(), [silent, first, second], release))[0] == id_
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ def test_the_dispatcher_keeps_64_arguments(count: int, release: MinorVersion, fa
     """One bit for each (DispatchKeyExtractor.h), from 1.6 on."""
     arguments = ", ".join(f"Tensor x{number}" for number in range(count))
     event = RegisterOperator(text=f"ns::f({arguments}) -> Tensor", kernels=())
-    result = replay(State(), [event], release)
+    result = replay_events(State(), [event], release)
     assert (result.failure is not None) is fails
     if fails:
         expected = f"The function schema has {count} arguments but this PyTorch build only supports 64"
@@ -221,30 +221,32 @@ def test_the_dispatcher_keeps_64_arguments(count: int, release: MinorVersion, fa
 def test_kernels_of_one_key_or_of_none_stand_once_in_a_call() -> None:
     text = "ns::f(Tensor x) -> Tensor"
     two_for_cpu = RegisterOperator(text=text, kernels=(of_key("CPU"), of_key("CUDA"), of_key("CPU")))
-    id_, said = refusal(replay(State(), [two_for_cpu], (2, 13)))
+    id_, said = refusal(replay_events(State(), [two_for_cpu], (2, 13)))
     assert id_ == "R3"
     assert "multiple kernels with same dispatch key CPU for operator schema ns::f(Tensor x) -> " in said
-    id_, said = refusal(replay(State(), [RegisterOperator(text=text, kernels=(of_key(None), of_key(None)))], (2, 13)))
+    id_, said = refusal(
+        replay_events(State(), [RegisterOperator(text=text, kernels=(of_key(None), of_key(None)))], (2, 13))
+    )
     assert id_ == "R4"
     assert "Tried to register multiple catch-all kernels for operator schema ns::f(Tensor x) -> " in said
     different = RegisterOperator(text=text, kernels=(of_key("CPU"), of_key("CUDA"), of_key(None)))
-    assert replay(State(), [different], (2, 13)).failure is None
+    assert replay_events(State(), [different], (2, 13)).failure is None
 
 
 def test_a_name_alone_needs_a_kernel_that_tells_the_schema() -> None:
     nothing = RegisterOperator(text="ns::f", kernels=())
-    assert refusal(replay(State(), [nothing], (2, 13)))[0] == "R5"
+    assert refusal(replay_events(State(), [nothing], (2, 13)))[0] == "R5"
     boxed = RegisterOperator(text="ns::f", kernels=(CppFunction(dispatch_key="CPU"),))
-    assert refusal(replay(State(), [boxed], (2, 13)))[0] == "R6"
+    assert refusal(replay_events(State(), [boxed], (2, 13)))[0] == "R6"
     both = RegisterOperator(text="ns::f", kernels=(CppFunction(dispatch_key="CUDA"), of_key("CPU")))
-    state = replay(State(), [both], (2, 13)).state
+    state = replay_events(State(), [both], (2, 13)).state
     assert state.operators["ns::f"].schema == "ns::f(Tensor _0) -> Tensor _0"
 
 
 @pytest.mark.parametrize(("release", "id_"), [((1, 5), "R7"), ((1, 6), "K2")])
 def test_kernels_that_tell_different_schemas(release: MinorVersion, id_: str) -> None:
     kernels = (of_key("CPU"), CppFunction(dispatch_key="CUDA", inferred=BINARY.inferred))
-    found, text = refusal(replay(State(), [RegisterOperator(text="ns::f", kernels=kernels)], release))
+    found, text = refusal(replay_events(State(), [RegisterOperator(text="ns::f", kernels=kernels)], release))
     assert found == id_
     assert "The number of arguments is different. 1 vs 2." in text
 
@@ -252,11 +254,11 @@ def test_kernels_that_tell_different_schemas(release: MinorVersion, id_: str) ->
 @pytest.mark.parametrize(("release", "id_"), [((1, 5), "R8"), ((1, 6), "K2")])
 def test_a_kernel_against_its_definition(release: MinorVersion, id_: str) -> None:
     event = RegisterOperator(text="ns::f(Tensor x) -> Tensor", kernels=(of_key("CPU", BINARY),))
-    found, text = refusal(replay(State(), [event], release))
+    found, text = refusal(replay_events(State(), [event], release))
     assert found == id_
     assert "The number of arguments is different. 1 vs 2." in text
     right = RegisterOperator(text="ns::f(Tensor x) -> Tensor", kernels=(of_key("CPU"), CppFunction(dispatch_key="XLA")))
-    assert replay(State(), [right], release).failure is None
+    assert replay_events(State(), [right], release).failure is None
 
 
 @pytest.mark.parametrize(
@@ -275,22 +277,22 @@ def test_a_kernel_against_its_definition(release: MinorVersion, id_: str) -> Non
 def test_alias_analysis_and_annotations(
     text: str, kernels: tuple[CppFunction, ...], alias: str | None, release: MinorVersion, id_: str | None
 ) -> None:
-    result = replay(State(), [RegisterOperator(text=text, kernels=kernels, alias_analysis=alias)], release)
+    result = replay_events(State(), [RegisterOperator(text=text, kernels=kernels, alias_analysis=alias)], release)
     assert (refusal(result)[0] if result.failure else None) == id_
 
 
 def test_what_a_kernel_says_of_a_definition_that_comes_later() -> None:
     kernel = implement("CPU", 5, BINARY)
-    id_, text = refusal(replay(State(), [kernel, Define(block=DEF, text=TEXT)], (2, 13)))
+    id_, text = refusal(replay_events(State(), [kernel, Define(block=DEF, text=TEXT)], (2, 13)))
     assert id_ == "K2"
     assert "expected schema: ns::f(Tensor x) -> Tensor" in text
     assert "registered at a.cpp:5" in text
     boxed = Implement(block=block(BlockKind.IMPL), name="f", kernel=CppFunction(dispatch_key="CPU"))
-    assert replay(State(), [boxed, Define(block=DEF, text=TEXT)], (2, 13)).outcomes == ()
+    assert replay_events(State(), [boxed, Define(block=DEF, text=TEXT)], (2, 13)).outcomes == ()
 
 
 def test_a_kernel_of_nothing_is_dead() -> None:
-    (outcome,) = replay(State(), [implement("CPU"), implement("CUDA")], (2, 13)).outcomes
+    (outcome,) = replay_events(State(), [implement("CPU"), implement("CUDA")], (2, 13)).outcomes
     assert (outcome.kind, outcome.subject, outcome.message) == (OutcomeKind.DEAD, "ns::f", None)
 
 
@@ -300,7 +302,7 @@ def test_kernels_with_and_without_a_symint_have_types_of_their_own_from_1_13_on(
     plain = CppFunction(signature="FN2at6TensorERKS0_lE", inferred="(Tensor _0, int _1) -> Tensor _0")
     operator = OperatorEntry(schema="ns::f(Tensor x, SymInt n) -> Tensor", debug="there")
     state = State(operators={"ns::f": operator})
-    result = replay(state, [implement("CPU", 2, symbolic), implement("CUDA", 3, plain)], release)
+    result = replay_events(state, [implement("CPU", 2, symbolic), implement("CUDA", 3, plain)], release)
     if release < (1, 13):
         assert refusal(result)[0] == "K1"
         return
@@ -312,12 +314,12 @@ def test_kernels_with_and_without_a_symint_have_types_of_their_own_from_1_13_on(
     assert entry.sym_signature == StoredSignature(
         mangled=str(symbolic.signature), dispatch_key="CPU", debug="registered at a.cpp:2"
     )
-    assert refusal(replay(result.state, [implement("XLA", 4, UNARY)], release))[0] == "K1"
+    assert refusal(replay_events(result.state, [implement("XLA", 4, UNARY)], release))[0] == "K1"
 
 
 def test_another_type_is_told_with_both_places() -> None:
     events: list[Event] = [Define(block=DEF, text=TEXT), implement("CPU", 5), implement("CUDA", 6, BINARY)]
-    id_, text = refusal(replay(State(), events, (2, 13)))
+    id_, text = refusal(replay_events(State(), events, (2, 13)))
     assert id_ == "K1"
     assert text == (
         "\nMismatch in kernel C++ signatures\n"
@@ -333,7 +335,7 @@ def test_another_type_is_told_with_both_places() -> None:
 
 
 def test_another_type_without_a_definition_and_a_key() -> None:
-    _, text = refusal(replay(State(), [implement(None, 5), implement("CUDA", 6, BINARY)], (2, 13)))
+    _, text = refusal(replay_events(State(), [implement(None, 5), implement("CUDA", 6, BINARY)], (2, 13)))
     assert "  operator: ns::f\n    no debug info\n" in text
     assert "    dispatch key: (catch all)\n    registered at a.cpp:5\n" in text
 
@@ -344,11 +346,11 @@ def test_a_guess_needs_a_kernel_whose_schema_is_known(known: bool) -> None:
     stored = StoredKernel(debug="there", inferred="(Tensor _0) -> Tensor _0" if known else None)
     entry = OperatorEntry(schema=None, kernels={"CPU": (stored,)}, signatures_known=False)
     state = State(operators={"ns::f": entry})
-    assert (replay(state, [implement("CUDA", 3, BINARY)], (2, 13)).failure is not None) is known
-    assert replay(state, [implement("CUDA", 3, UNARY)], (2, 13)).failure is None
+    assert (replay_events(state, [implement("CUDA", 3, BINARY)], (2, 13)).failure is not None) is known
+    assert replay_events(state, [implement("CUDA", 3, UNARY)], (2, 13)).failure is None
     symbolic = CppFunction(signature="FN2at6TensorEN3c106SymIntEE", inferred="(SymInt _0) -> Tensor _0")
-    assert replay(state, [implement("CUDA", 3, symbolic)], (2, 13)).failure is None
-    assert (replay(state, [implement("CUDA", 3, symbolic)], (1, 12)).failure is not None) is known
+    assert replay_events(state, [implement("CUDA", 3, symbolic)], (2, 13)).failure is None
+    assert (replay_events(state, [implement("CUDA", 3, symbolic)], (1, 12)).failure is not None) is known
 
 
 @pytest.mark.parametrize(
@@ -375,38 +377,41 @@ def test_a_guess_needs_a_kernel_whose_schema_is_known(known: bool) -> None:
 )
 def test_what_a_block_allows(event: Event, id_: str | None, subject: str) -> None:
     """The checks of library.cpp."""
-    result = replay(State(), [event], (2, 13))
+    result = replay_events(State(), [event], (2, 13))
     assert (refusal(result)[0] if result.failure else None) == id_
     assert result.failure is None or result.failure.subject == subject
 
 
 def test_the_own_namespace_is_refused_by_1_6_alone() -> None:
     define = Define(block=DEF, text="ns::f(Tensor x) -> Tensor")
-    id_, text = refusal(replay(State(), [define], (1, 6)))
+    id_, text = refusal(replay_events(State(), [define], (1, 6)))
     assert id_ == "L4"
     assert text.startswith("1Explicitly provided namespace (ns)")  # it prints the comparison
-    assert replay(State(), [define], (1, 7)).failure is None
+    assert replay_events(State(), [define], (1, 7)).failure is None
     other = Define(block=DEF, text="other::f(Tensor x) -> Tensor")
-    assert refusal(replay(State(), [other], (1, 6)))[1].startswith("0Explicitly provided namespace (other)")
+    assert refusal(replay_events(State(), [other], (1, 6)))[1].startswith("0Explicitly provided namespace (other)")
 
 
 def test_a_kernel_has_the_namespace_and_the_key_of_its_block() -> None:
     where = block(BlockKind.IMPL, "ns", "CPU", line=7)
     one = Implement(block=where, name="f.out", kernel=CppFunction())
-    state = replay(State(), [one, implement("XLA", name="ns::g")], (2, 13)).state
+    state = replay_events(State(), [one, implement("XLA", name="ns::g")], (2, 13)).state
     assert state.operators["ns::f.out"].kernels == {
         "CPU": (StoredKernel(debug="registered at a.cpp:7", inferred=None),)
     }
     assert state.operators["ns::g"].kernels.keys() == {"XLA"}
     wildcard = Implement(block=block(BlockKind.IMPL, None), name="other::f", kernel=of_key("CPU"))
-    assert "namespace" in refusal(replay(State(), [wildcard], (2, 13)))[1]
+    assert "namespace" in refusal(replay_events(State(), [wildcard], (2, 13)))[1]
     own = Implement(block=where, name="f", kernel=CppFunction(debug="registered at b.py:3"))
-    assert replay(State(), [own], (2, 13)).state.operators["ns::f"].kernels["CPU"][0].debug == "registered at b.py:3"
+    assert (
+        replay_events(State(), [own], (2, 13)).state.operators["ns::f"].kernels["CPU"][0].debug
+        == "registered at b.py:3"
+    )
 
 
 def test_a_definition_with_a_kernel_takes_both_in() -> None:
     kernel = CppFunction(signature=UNARY.signature, inferred=UNARY.inferred, dispatch_key="CPU", debug="of the kernel")
-    state = replay(State(), [Define(block=DEF, text="f", kernel=kernel)], (2, 13)).state
+    state = replay_events(State(), [Define(block=DEF, text="f", kernel=kernel)], (2, 13)).state
     entry = state.operators["ns::f"]
     assert (entry.schema, entry.alias_analysis, entry.debug) == (
         "ns::f(Tensor _0) -> Tensor _0",
@@ -414,10 +419,10 @@ def test_a_definition_with_a_kernel_takes_both_in() -> None:
         "registered at a.cpp:1",
     )
     assert entry.kernels == {"CPU": (StoredKernel(debug="of the kernel", inferred=UNARY.inferred),)}
-    written = replay(State(), [Define(block=DEF, text=TEXT)], (2, 13)).state.operators["ns::f"]
+    written = replay_events(State(), [Define(block=DEF, text=TEXT)], (2, 13)).state.operators["ns::f"]
     assert (written.alias_analysis, written.kernels) == ("FROM_SCHEMA", {})
     asked = Define(block=DEF, text=TEXT, alias_analysis="PURE_FUNCTION")
-    assert replay(State(), [asked], (2, 13)).state.operators["ns::f"].alias_analysis == "PURE_FUNCTION"
+    assert replay_events(State(), [asked], (2, 13)).state.operators["ns::f"].alias_analysis == "PURE_FUNCTION"
 
 
 OVERRIDING: Final = (
@@ -508,7 +513,7 @@ def test_what_each_release_says_of_a_second_kernel(release: MinorVersion, key: s
     slot = key or {(1, 8): "Math", (2, 4): "CompositeImplicitAutograd"}.get(release)
     there = {slot: (StoredKernel(debug="there", inferred=None),)}
     state = State(operators={"ns::f": OperatorEntry(kernels=there, signatures_known=False)})
-    found = replay(state, [implement(key)], release).outcomes[0]
+    found = replay_events(state, [implement(key)], release).outcomes[0]
     assert found.kind is OutcomeKind.OVERRIDES
     assert found.message is not None
     assert (found.message.text, found.message.exact) == (text, release < (1, 8))
@@ -518,7 +523,7 @@ def test_what_each_release_says_of_a_second_kernel(release: MinorVersion, key: s
 def test_which_of_the_schemas_that_kernels_tell_is_another_one(between: tuple[CppFunction, ...]) -> None:
     """The first one is compared with each of the others (op_registration.cpp of 1.5)."""
     kernels = (UNARY, *between, of_key("CPU", BINARY))
-    result = replay(State(), [RegisterOperator(text="ns::f", kernels=kernels)], (1, 5))
+    result = replay_events(State(), [RegisterOperator(text="ns::f", kernels=kernels)], (1, 5))
     one, two = "(Tensor _0) -> (Tensor _0)", "(Tensor _0, Tensor _1) -> (Tensor _0)"
     assert refusal(result) == (
         "R7",
@@ -549,7 +554,7 @@ def test_type_variables_in_a_definition(
 ) -> None:
     """As torch 2.13.0 takes them; the parameter is in the names that 2.4 and newer export, and not in those of 2.3."""
     where = block(BlockKind.FRAGMENT, "aten" if text.startswith("aten::") else namespace)
-    result = replay(State(), [Define(block=where, text=text, kernel=kernel)], release)
+    result = replay_events(State(), [Define(block=where, text=text, kernel=kernel)], release)
     assert (result.failure is None) is accepts
     if not accepts:
         assert refusal(result)[0] == "G1"
@@ -557,7 +562,7 @@ def test_type_variables_in_a_definition(
 
 def test_type_variables_in_a_call_of_register_operators() -> None:
     kernels = (CppFunction(),)
-    assert replay(State(), [RegisterOperator(text="ns::f(t x) -> t", kernels=kernels)], (2, 13)).failure is None
+    assert replay_events(State(), [RegisterOperator(text="ns::f(t x) -> t", kernels=kernels)], (2, 13)).failure is None
 
 
 @pytest.mark.parametrize(
@@ -573,7 +578,7 @@ def test_type_variables_in_a_call_of_register_operators() -> None:
 def test_how_a_block_is_called(release: MinorVersion, kind: BlockKind, printed: str) -> None:
     """``enum Kind { DEF, IMPL, FRAGMENT }`` of torch/library.h: 1.6 prints the number."""
     event = implement("CPU", name="other::f")
-    result = replay(State(), [Implement(block=block(kind), name="other::f", kernel=event.kernel)], release)
+    result = replay_events(State(), [Implement(block=block(kind), name="other::f", kernel=event.kernel)], release)
     id_, text = refusal(result)
     assert id_ == "L6"
     assert text.endswith(f"(Error occurred while processing {printed} block at a.cpp:1)")
@@ -585,7 +590,7 @@ def test_how_a_block_is_called(release: MinorVersion, kind: BlockKind, printed: 
 @pytest.mark.parametrize(("namespace", "printed"), [("ns", "(ns)"), (None, "(std::nullopt)")])
 def test_a_kernel_of_another_namespace(namespace: str | None, printed: str) -> None:
     event = Implement(block=block(BlockKind.IMPL, namespace), name="other::f", kernel=of_key("CPU"))
-    assert printed in refusal(replay(State(), [event], (2, 13)))[1]
+    assert printed in refusal(replay_events(State(), [event], (2, 13)))[1]
 
 
 @pytest.mark.parametrize("release", [(1, 12), (1, 13)])
@@ -593,7 +598,7 @@ def test_a_guess_keeps_types_with_a_symint_apart_from_1_13_on(release: MinorVers
     stored = StoredKernel(debug="there", inferred="(int _0) -> Tensor _0")
     state = State(operators={"ns::f": OperatorEntry(kernels={"CPU": (stored,)}, signatures_known=False)})
     symbolic = CppFunction(signature="FN2at6TensorEN3c106SymIntES3_E", inferred="(SymInt _0, SymInt _1) -> Tensor _0")
-    result = replay(state, [implement("CUDA", 3, symbolic)], release)
+    result = replay_events(state, [implement("CUDA", 3, symbolic)], release)
     assert (result.failure is None) is (release == (1, 13))
 
 
@@ -603,13 +608,13 @@ def test_a_guess_keeps_types_with_a_symint_apart_from_1_13_on(release: MinorVers
 def test_a_guess_needs_a_type_and_its_schema(kernel: CppFunction) -> None:
     stored = StoredKernel(debug="there", inferred=UNARY.inferred)
     state = State(operators={"ns::f": OperatorEntry(kernels={"CPU": (stored,)}, signatures_known=False)})
-    assert replay(state, [implement("CUDA", 3, kernel)], (2, 13)).failure is None
+    assert replay_events(state, [implement("CUDA", 3, kernel)], (2, 13)).failure is None
 
 
 @pytest.mark.parametrize(("release", "id_"), [((1, 5), None), ((1, 6), "K11"), ((2, 13), "K11")])
 def test_since_when_65_arguments_are_too_many(release: MinorVersion, id_: str | None) -> None:
     arguments = ", ".join(f"Tensor x{number}" for number in range(65))
-    result = replay(State(), [RegisterOperator(text=f"ns::f({arguments}) -> Tensor", kernels=())], release)
+    result = replay_events(State(), [RegisterOperator(text=f"ns::f({arguments}) -> Tensor", kernels=())], release)
     assert (refusal(result)[0] if result.failure else None) == id_
 
 
@@ -627,7 +632,7 @@ def test_since_when_65_arguments_are_too_many(release: MinorVersion, id_: str | 
 )
 def test_how_two_schemas_differ(release: MinorVersion, other: CppFunction, reason: str) -> None:
     """``findSchemaDifferences`` (infer_schema.cpp), whose sentences have ended with a full stop since 2.4."""
-    result = replay(State(), [Define(block=DEF, text=TEXT), implement("CPU", kernel=other)], release)
+    result = replay_events(State(), [Define(block=DEF, text=TEXT), implement("CPU", kernel=other)], release)
     id_, text = refusal(result)
     assert id_ == "K2"
     assert text.endswith(f"reason: {reason}")
@@ -635,14 +640,14 @@ def test_how_two_schemas_differ(release: MinorVersion, other: CppFunction, reaso
 
 @pytest.mark.parametrize(("release", "advises"), [((2, 3), False), ((2, 4), True)])
 def test_since_when_torch_lists_the_types(release: MinorVersion, advises: bool) -> None:
-    id_, text = refusal(replay(State(), [Define(block=DEF, text="f(Nothing x) -> ()")], release))
+    id_, text = refusal(replay_events(State(), [Define(block=DEF, text="f(Nothing x) -> ()")], release))
     assert id_ == "G1"
     assert ("Common valid schema types include Tensor" in text) is advises
 
 
 @pytest.mark.parametrize(("release", "reads"), [((1, 11), False), ((1, 12), True)])
 def test_a_definition_is_read_with_the_words_of_the_release(release: MinorVersion, reads: bool) -> None:
-    result = replay(State(), [Define(block=DEF, text="f(SymInt n) -> ()")], release)
+    result = replay_events(State(), [Define(block=DEF, text="f(SymInt n) -> ()")], release)
     assert (result.failure is None) is reads
 
 
@@ -667,7 +672,7 @@ def test_a_second_entry_in_a_registry(
     registry: str, priorities: tuple[int | None, ...], kinds: list[OutcomeKind], kept: int
 ) -> None:
     events = [Enter(registry=registry, key="XLA", priority=priority) for priority in priorities]
-    result = replay(State(), events, (2, 13))
+    result = replay_events(State(), events, (2, 13))
     assert [outcome.kind for outcome in result.outcomes] == kinds
     assert result.state.entries == {(registry, "XLA"): kept}
     said = [outcome.message and outcome.message.id for outcome in result.outcomes]
@@ -694,7 +699,7 @@ def test_a_second_entry_in_a_registry(
 def test_registries_that_take_one_entry(
     registry: str, key: str | None, count: int, release: MinorVersion, id_: str | None
 ) -> None:
-    result = replay(State(), [Enter(registry=registry, key=key) for _ in range(count)], release)
+    result = replay_events(State(), [Enter(registry=registry, key=key) for _ in range(count)], release)
     assert (refusal(result)[0] if result.failure else None) == id_
     assert result.failure is None or result.failure.subject == (key or "PrivateUse1")
 
@@ -703,4 +708,4 @@ def test_registries_that_take_one_entry(
 def test_the_device_has_the_name_of_the_backend(backend: str | None, device: str) -> None:
     events = [Enter(registry="storage", key="PrivateUse1") for _ in range(2)]
     expected = f"The StorageImplCreate function pointer for {device} has been registered."
-    assert refusal(replay(State(backend=backend), events, (2, 13))) == ("E3", expected)
+    assert refusal(replay_events(State(backend=backend), events, (2, 13))) == ("E3", expected)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from abiscan.dispatch.schema import FunctionSchema
-from abiscan.dispatch.stable import call_mismatch, is_known, of_call, of_kernel
+from abiscan.dispatch.stable import call_mismatch, is_known, uncrossable_of_call, uncrossable_of_kernel
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from abiscan.dispatch.stable import call_mismatch, is_known, of_call, of_kernel
     ],
 )
 def test_since_when_a_type_crosses_in_a_call(schema: str, release: tuple[int, int], message: str | None) -> None:
-    found = of_call(FunctionSchema.parse(schema, release=release), release)
+    found = uncrossable_of_call(FunctionSchema.parse(schema, release=release), release)
     assert (found and found.message) == (message and f"Not yet supported conversion {message}")
 
 
@@ -33,7 +33,7 @@ def test_of_a_newer_torch_it_is_unknown_what_crosses() -> None:
 
 
 def test_an_optional_crosses_and_what_it_contains_may_not() -> None:
-    found = of_kernel(FunctionSchema.parse("t::f(Scalar? x) -> Tensor", release=(2, 13)), (2, 13))
+    found = uncrossable_of_kernel(FunctionSchema.parse("t::f(Scalar? x) -> Tensor", release=(2, 13)), (2, 13))
     assert found is not None
     assert not found.always
     # torch converts what is in an optional by its own type.
@@ -69,13 +69,13 @@ def test_a_call_that_was_compiled_for_another_schema(built_for: str, now: str, s
 
 def test_what_always_fails_comes_before_what_may() -> None:
     schema = FunctionSchema.parse("t::f(Scalar? x, Scalar y, Scalar z) -> Scalar", release=(2, 13))
-    found = of_call(schema, (2, 13))
+    found = uncrossable_of_call(schema, (2, 13))
     assert found is not None
     assert (found.place, found.always) == ("y", True)
     # A kernel's arguments are taken off the stack from the last to the first.
-    found = of_kernel(schema, (2, 13))
+    found = uncrossable_of_kernel(schema, (2, 13))
     assert found is not None
     assert (found.place, found.always) == ("z", True)
-    found = of_kernel(FunctionSchema.parse("t::f(int x) -> Scalar", release=(2, 13)), (2, 13))
+    found = uncrossable_of_kernel(FunctionSchema.parse("t::f(int x) -> Scalar", release=(2, 13)), (2, 13))
     assert found is not None
     assert found.place == "result"

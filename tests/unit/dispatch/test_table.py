@@ -16,7 +16,7 @@ import msgspec.structs
 import pytest
 
 from abiscan.binary.elf import Machine
-from abiscan.dispatch.calls import Failure, failure, failure_message, lookup_message
+from abiscan.dispatch.calls import Failure, failure_message, find_failure, lookup_message
 from abiscan.dispatch.operators import Fallback, Kernel, Operators
 from abiscan.dispatch.table import UNNAMED, DispatchTable, EntrySource, no_key_of, runtime_keys
 from abiscan.torches.embedded_operators import operators
@@ -72,7 +72,7 @@ def test_every_combination_of_keys(version: str) -> None:
     table = table_of(version, kernels)
     for name, (_, row) in recorded["rows"].items():
         given = [
-            [table.printed(key), entry.source.value]
+            [table.printed_key(key), entry.source.value]
             for key, entry in ((key, table.entry(name, key)) for key in table.keys)
             if entry.source is not EntrySource.MISSING
         ]
@@ -93,7 +93,7 @@ def test_messages(version: str) -> None:
             message = lookup_message(release_of(version), f"{name}.bar", implemented=False)
             assert message.text == text
         else:
-            failed = failure(table, name, key)
+            failed = find_failure(table, name, key)
             assert failed is not None
             assert failure_message(table, failed).text.partition("\n\n")[0] == text
     assert len(own) >= 2
@@ -110,18 +110,18 @@ def test_a_fallthrough_leads_to_the_kernel_without_a_key() -> None:
     keys = operators("2.13.0", Machine.X86_64, ("aten::tanh",))
     through = Fallback("PrivateUse1", True, "f.cpp", 1)
     table = DispatchTable((2, 13), keys).with_more((), [kernel("own::f", "CPU")], [through])
-    failed = failure(table, "own::f", "PrivateUse1")
+    failed = find_failure(table, "own::f", "PrivateUse1")
     assert failed is not None
     assert failed.key == "Undefined"
     assert failure_message(table, failed).text.startswith("There were no tensor arguments to this function")
-    assert failure(table, "aten::tanh", "PrivateUse1") is None
+    assert find_failure(table, "aten::tanh", "PrivateUse1") is None
 
 
 def test_a_kernel_for_autograd_alone_does_the_work() -> None:
     """torch 2.8 has such operators; the kernels generated for derivatives are none: they hand the call on."""
     table = DispatchTable((2, 8), operators("2.8.0", Machine.X86_64))
-    assert failure(table, "_c10d_functional_autograd::all_to_all_single", "CPU") is None
-    assert failure(table, "aten::cudnn_convolution", "CPU") is not None
+    assert find_failure(table, "_c10d_functional_autograd::all_to_all_single", "CPU") is None
+    assert find_failure(table, "aten::cudnn_convolution", "CPU") is not None
 
 
 @pytest.mark.parametrize(

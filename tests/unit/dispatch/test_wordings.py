@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from abiscan.binary.elf import ElfFile
-from abiscan.dispatch.messages import TEMPLATES, Message, message
+from abiscan.dispatch.messages import TEMPLATES, Message, word_message
 from abiscan.dispatch.operators import Rewording
-from abiscan.dispatch.wordings import Wordings, compare, in_words_of
+from abiscan.dispatch.wordings import Wordings, compare_messages, reword
 from tests.elf_builder import Elf
 
 RELEASE = (2, 13)
@@ -37,11 +37,11 @@ def every_id() -> set[str]:
 
 
 def test_a_library_with_every_text(tmp_path: Path) -> None:
-    assert compare((library(tmp_path / "libtorch_cpu.so", texts_of(RELEASE)),), RELEASE) == Wordings()
+    assert compare_messages((library(tmp_path / "libtorch_cpu.so", texts_of(RELEASE)),), RELEASE) == Wordings()
 
 
 def test_a_library_without_any(tmp_path: Path) -> None:
-    found = compare((library(tmp_path / "libtorch_cpu.so", ["nothing of the kind"]),), RELEASE)
+    found = compare_messages((library(tmp_path / "libtorch_cpu.so", ["nothing of the kind"]),), RELEASE)
     assert found == Wordings(frozenset(every_id()), {})
 
 
@@ -50,26 +50,26 @@ def test_parts_may_be_in_several_libraries_and_strings(tmp_path: Path) -> None:
     halves = [half for text in texts for half in text.replace("single TORCH", "single \0TORCH").split("\0")]
     assert len(halves) > len(texts)
     one, other = library(tmp_path / "libc10.so", halves[::2]), library(tmp_path / "libtorch_cpu.so", halves[1::2])
-    assert compare((one, other), RELEASE) == Wordings()
+    assert compare_messages((one, other), RELEASE) == Wordings()
 
 
 def test_another_wording_takes_the_place_of_the_known_one(tmp_path: Path) -> None:
     texts = [REWORDED if text == FALLBACKS else text for text in texts_of(RELEASE)]
-    found = compare((library(tmp_path / "libtorch_cpu.so", texts),), RELEASE)
+    found = compare_messages((library(tmp_path / "libtorch_cpu.so", texts),), RELEASE)
     assert found == Wordings(frozenset(), {"F1": (Rewording(FALLBACKS, REWORDED),)})
     values: dict[str, Any] = {"key": "CPU", "previous": "a.cpp:1", "debug": "b.cpp:2"}
-    said = in_words_of(message("F1", RELEASE, **values), found.reworded, found.absent)
+    said = reword(word_message("F1", RELEASE, **values), found.reworded, found.absent)
     text = f"{REWORDED}CPU; previous registration a.cpp:1, new registration b.cpp:2"
     assert said == Message(id="F1", text=text, exact=False)
-    other = message("S1", RELEASE, name="ns::op")
-    assert in_words_of(other, found.reworded, found.absent) is other
+    other = word_message("S1", RELEASE, name="ns::op")
+    assert reword(other, found.reworded, found.absent) is other
 
 
 def test_the_most_similar_of_many_is_taken(tmp_path: Path) -> None:
     """Only a few texts are compared closely: those that share the most words."""
     others = [f"key dispatch same fallbacks backend alpha{i} beta{i}" for i in range(20)]
     texts = [REWORDED if text == FALLBACKS else text for text in texts_of(RELEASE)]
-    found = compare((library(tmp_path / "libtorch_cpu.so", [*others, *texts]),), RELEASE)
+    found = compare_messages((library(tmp_path / "libtorch_cpu.so", [*others, *texts]),), RELEASE)
     assert found.reworded == {"F1": (Rewording(FALLBACKS, REWORDED),)}
 
 
@@ -82,11 +82,11 @@ def test_the_most_similar_of_many_is_taken(tmp_path: Path) -> None:
 )
 def test_a_wording_that_cannot_take_its_place(now: str, tmp_path: Path) -> None:
     texts = [now if text == FALLBACKS else text for text in texts_of(RELEASE)]
-    found = compare((library(tmp_path / "libtorch_cpu.so", texts),), RELEASE)
+    found = compare_messages((library(tmp_path / "libtorch_cpu.so", texts),), RELEASE)
     assert found.absent == {"F1"}
     assert found.reworded == ({"F1": (Rewording(FALLBACKS, now),)} if "{" in now else {})
-    said = message("F1", RELEASE, key="CPU", previous="a.cpp:1", debug="b.cpp:2")
-    assert in_words_of(said, found.reworded, found.absent) is said
+    said = word_message("F1", RELEASE, key="CPU", previous="a.cpp:1", debug="b.cpp:2")
+    assert reword(said, found.reworded, found.absent) is said
 
 
 def test_the_text_that_shares_most_words_is_compared_among_many(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_the_text_that_shares_most_words_is_compared_among_many(tmp_path: Path) 
     others = [f"Tried to register multiple backend {word} key" for word in ("a1b", "c2d", "e3f", "g4h", "i5j", "k6l")]
     others += [f"Tried to register multiple {word} fallbacks" for word in ("m7n", "o8p", "q9r", "s0t")]
     texts = [REWORDED if text == FALLBACKS else text for text in texts_of(RELEASE)]
-    found = compare((library(tmp_path / "libtorch_cpu.so", [*others, *texts]),), RELEASE)
+    found = compare_messages((library(tmp_path / "libtorch_cpu.so", [*others, *texts]),), RELEASE)
     assert found.reworded == {"F1": (Rewording(FALLBACKS, REWORDED),)}
 
 
@@ -119,7 +119,7 @@ def test_how_similar_a_text_has_to_be(
 ) -> None:
     assert least <= difflib.SequenceMatcher(None, was, now, autojunk=False).ratio() < most
     texts = [now if text == was else text for text in texts_of(RELEASE)]
-    found = compare((library(tmp_path / "libtorch_cpu.so", texts),), RELEASE)
+    found = compare_messages((library(tmp_path / "libtorch_cpu.so", texts),), RELEASE)
     changes = {change for each in found.reworded.values() for change in each}
     assert changes == ({Rewording(was, now)} if is_taken else set())
     assert bool(found.absent) is not is_taken
@@ -127,7 +127,7 @@ def test_how_similar_a_text_has_to_be(
 
 def test_what_is_part_of_a_longer_text_is_there(tmp_path: Path) -> None:
     texts = [f"Warning: {text} - and more" if text == FALLBACKS else text for text in texts_of(RELEASE)]
-    assert compare((library(tmp_path / "libtorch_cpu.so", texts),), RELEASE) == Wordings()
+    assert compare_messages((library(tmp_path / "libtorch_cpu.so", texts),), RELEASE) == Wordings()
 
 
 @pytest.mark.parametrize(("short", "is_missed"), [(", new registration ", True), ("  expected schema: ", False)])
@@ -138,5 +138,5 @@ def test_a_text_of_fewer_than_sixteen_characters_may_be_part_of_anything(
     texts = [part for text in texts_of(RELEASE) for part in text.split("\n")]
     lines = [part for part in texts if part != short]
     assert len(lines) < len(texts)
-    found = compare((library(tmp_path / "libtorch_cpu.so", lines),), RELEASE)
+    found = compare_messages((library(tmp_path / "libtorch_cpu.so", lines),), RELEASE)
     assert bool(found.absent) is is_missed

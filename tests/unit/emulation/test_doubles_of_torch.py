@@ -9,10 +9,13 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from abiscan.binary.elf import ElfFile
+from abiscan.emulation.doubles import torch_types
 from abiscan.emulation.doubles.torch_types import Types
 from abiscan.emulation.emulator import Stop
 from abiscan.emulation.loader import BASE
@@ -632,3 +635,23 @@ def test_kernels_for_gpus(torch: Torch, compiler: str) -> None:
     assert torch.call(f"__{compiler}RegisterFunction", unknown, *arguments) == 0
     (kernel,) = torch.recovery.gpu.kernels
     assert (kernel.name, kernel.stub, kernel.container) == ("_Z6kernelv", 0x1000, 0x5000)
+
+
+@pytest.mark.parametrize(
+    ("before", "is_given"),
+    [
+        ((0xAA13_03E8, 0xF940_1821), True),  # mov x8, x19; ldr x1, [x1, #0x30]
+        ((0x9101_03E8, 0xD503_201F), True),  # add x8, sp, #0x40; nop
+        ((0xAA13_03E8, 0x1400_0002, 0xAA01_03E0), False),  # mov x8, x19 before a branch
+        ((0xAA01_03E0, 0xF940_0C22), False),  # mov x0, x1; ldr x2, [x1, #0x18]
+    ],
+)
+def test_on_aarch64_what_x8_has_from_before_is_no_place_for_a_result(
+    before: tuple[int, ...], *, is_given: bool
+) -> None:
+    """The register of a result in memory is the callee's to change (AAPCS64, 6.9)."""
+    code = struct.pack("<12I", *[0xD503_201F] * (12 - len(before)), *before)
+    arch = SimpleNamespace(hidden_result="x8")
+    machine = SimpleNamespace(read=lambda _address, size: code[:size])
+    call = SimpleNamespace(process=SimpleNamespace(arch=arch), machine=machine, return_address=0x1000)
+    assert torch_types._is_given_memory(cast("Any", call)) is is_given

@@ -120,3 +120,14 @@ def test_an_end_that_depends_on_the_machine_is_none_for_certain(tmp_path: Path) 
     assert found.ends == ()
     (gap,) = (gap for gap in found.gaps if "nothing catches" in gap.reason)
     assert gap.ends
+
+
+def test_behind_a_stop_in_what_registers_the_process_may_end(tmp_path: Path) -> None:
+    """Also where every call that registers has been executed once: a helper has one for all."""
+    stop = "volatile int* p = (volatile int*)8; *p = 1;"
+    for body in (stop, f'define("first"); {stop}'):
+        (gap,) = (gap for gap in _recovered(tmp_path, body, "-O1").gaps if "unmapped" in gap.reason)
+        assert gap.ends
+    elsewhere = "} __attribute__((constructor(65000))) static void other() { "
+    found = _recovered(tmp_path, f"{elsewhere} {stop}", "-O1")
+    assert [gap.ends for gap in found.gaps if "unmapped" in gap.reason] == [False]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,8 @@ from abiscan.emulation import Registrations, recover
 
 pytestmark = pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
 
-HEAD = """
+HEADERS = """
+#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -22,13 +25,19 @@ HEAD = """
 #include <future>
 #include <iomanip>
 #include <iostream>
+#include <mutex>
 #include <regex>
 #include <sstream>
 #include <string>
 #include <system_error>
+#include <thread>
 #include <unordered_map>
+"""
+PROGRAM = """
+#include "headers.h"
 extern "C" int aoti_torch_library_init_def(const char*, const char*, unsigned, void**);
 extern "C" int aoti_torch_library_def(void*, const char*);
+extern "C" __attribute__((weak)) void absent();
 static void* library;
 static void define(const std::string& name) { aoti_torch_library_def(library, (name + "() -> ()").c_str()); }
 static volatile long double seven = 7.0L, two = 2.0L;
@@ -106,6 +115,53 @@ BODIES = {
         ),
         ["good", "good_too"],
     ),
+    "positions and states of streams": (
+        (
+            'std::stringstream s; s << "abc def 12 0x1f"; char b[4] = {}; s.read(b, 3); s.ignore(); std::string w;'
+            "s >> w; define(b + w + std::to_string(s.tellg())); s.seekg(1); s.unget(); int n; s >> n;"
+            'define(s.fail() ? "failed" : "n");'
+            's.clear(); s.seekg(8); int h; s >> n >> std::hex >> h; define("r" + std::to_string(n + h)); s.clear();'
+            's.str("xy"); s.seekp(1); s << "Z!"; define("p" + std::to_string(s.str().size()));'
+            's.setstate(std::ios::badbit); s << "lost"; define("s" + std::to_string(s.str().size()));'
+            'std::istringstream e("q"); e.exceptions(std::ios::failbit);'
+            'try { e >> n; } catch (const std::ios_base::failure&) { define("threw"); }'
+        ),
+        ["abcdef7", "failed", "r43", "p3", "s3", "threw"],
+    ),
+    "wide texts and numbers as characters": (
+        (
+            'std::wstring w = L"wide" + std::to_wstring(7); w.insert(0, L"a_");'
+            "std::string n(w.begin(), w.end()); define(n);"
+            'define("f" + std::to_string(w.find(L"de")) + std::to_string(std::stoi(L"40") + 2)); char b[32];'
+            'auto end = std::to_chars(b, b + 32, 2.5e-7).ptr; define("c" + std::to_string(end - b) + b[0]); double d;'
+            'auto from = std::from_chars("1.5e2x", "1.5e2x" + 6, d); define("d" + std::to_string((int)d) + *from.ptr);'
+            'float f = 0; char t[8]; int k = sscanf("2.5 ab]", "%f %7[a-c]", &f, t);'
+            'define("k" + std::to_string(k) + t + std::to_string((int)(2 * f)));'
+        ),
+        ["a_wide7", "f442", "c72", "d150x", "k2ab5"],
+    ),
+    "threads have variables and locks of their own": (
+        (
+            "thread_local static int t = 5; t = 9; int seen = 0; std::thread([&] { seen = t++; }).join();"
+            'define("t" + std::to_string(seen) + std::to_string(t)); std::mutex m; m.lock(); bool got = true;'
+            'std::thread([&] { got = m.try_lock(); }).join(); define(got ? "got" : "busy"); m.unlock();'
+            'define(m.try_lock() ? "free" : "kept"); auto own = std::this_thread::get_id(); bool same = true;'
+            'std::thread([&] { same = own == std::this_thread::get_id(); }).join(); define(same ? "same" : "another");'
+        ),
+        ["t59", "busy", "free", "another"],
+    ),
+    "positions behind the end, and what is moved": (
+        (
+            'std::string s = "abc"; try { s.insert(9, "x"); } catch (const std::out_of_range&) { define("insert"); }'
+            'try { s.erase(4); } catch (const std::out_of_range&) { define("erase"); }'
+            "std::string long_one(40, 115), b;"
+            'b = std::move(long_one); std::string c(std::move(b)); define("m" + std::to_string(long_one.size()) +'
+            "std::to_string(b.size()) + std::to_string(c.size()));"
+            'try { std::string n((const char*)getenv("NEVER_SET")); }'
+            'catch (const std::logic_error&) { define("null"); }'
+        ),
+        ["insert", "erase", "m0040", "null"],
+    ),
     "a console that writes elsewhere": (
         (
             'std::ostringstream s; auto* old = std::cout.rdbuf(s.rdbuf()); std::cout << "here" << 1; '
@@ -116,31 +172,67 @@ BODIES = {
 }
 
 
-def recovered(folder: Path, body: str, *options: str) -> Registrations:
-    (folder / "x.cpp").write_text(HEAD.replace("BODY", body))
-    command = ["g++", "-std=c++17", *options, "-fPIC", "-shared", "x.cpp", "-o", "x.so"]
-    subprocess.run(command, check=True, cwd=folder)
-    file = ElfFile.open(folder / "x.so")
-    return recover(file, file.facts())
+Compile = Callable[..., Registrations]
+
+
+@pytest.fixture(scope="module")
+def recovered(tmp_path_factory: pytest.TempPathFactory) -> Compile:
+    """Compiles a constructor, and recovers what it registers. Reading the headers takes most of the time of a compiler,
+    so it reads them once for each level of optimisation."""
+    folder = tmp_path_factory.mktemp("programs")
+
+    @functools.cache
+    def with_headers(level: str) -> Path:
+        place = folder / level
+        place.mkdir()
+        (place / "headers.h").write_text(HEADERS)
+        subprocess.run(["g++", "-std=c++17", level, "-fPIC", "headers.h"], check=True, cwd=place)
+        return place
+
+    def compile_and_recover(body: str, level: str, *options: str) -> Registrations:
+        place = with_headers(level)
+        (place / "x.cpp").write_text(PROGRAM.replace("BODY", body))
+        command = ["g++", "-std=c++17", level, *options, "-fPIC", "-shared", "-Winvalid-pch", "-Werror=invalid-pch"]
+        subprocess.run([*command, "x.cpp", "-o", "x.so"], check=True, cwd=place)
+        file = ElfFile.open(place / "x.so")
+        (place / "x.so").unlink()
+        return recover(file, file.facts())
+
+    return compile_and_recover
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("level", ["-O0", "-O2"])
 @pytest.mark.parametrize(("body", "names"), BODIES.values(), ids=BODIES)
-def test_the_names_are_those_of_a_real_process(tmp_path: Path, body: str, names: list[str], level: str) -> None:
-    found = recovered(tmp_path, body, level)
+def test_the_names_are_those_of_a_real_process(recovered: Compile, body: str, names: list[str], level: str) -> None:
+    found = recovered(body, level)
     assert [operator.name for operator in found.operators] == [f"ns::{name}" for name in names]
     assert found.gaps == ()
 
 
-def test_random_numbers_without_a_seed_are_not_known(tmp_path: Path) -> None:
-    found = recovered(tmp_path, 'if (rand() % 2) define("odd"); define("last");', "-O1")
+@pytest.mark.parametrize(
+    ("body", "called"),
+    [
+        ('if (std::filesystem::exists("/proc/self")) define("there");', "std::filesystem::status"),
+        ('if (getenv("USER")) define("user");', "getenv"),
+        ('define(std::string(getenv("HOME")).substr(1, 4));', "getenv"),
+        ('if (absent) define("defined");', "whether anything defines absent"),
+        ('std::locale l("xx_YY"); define("locale");', "std::locale::locale"),
+    ],
+)
+def test_what_machines_differ_in_is_not_known(recovered: Compile, body: str, called: str) -> None:
+    found = recovered(body + ' define("last");', "-O1")
+    assert any(called in gap.reason for gap in found.gaps)
+
+
+def test_random_numbers_without_a_seed_are_not_known(recovered: Compile) -> None:
+    found = recovered('if (rand() % 2) define("odd"); define("last");', "-O1")
     assert [gap.called for gap in found.gaps] == ["rand"]
 
 
 @pytest.mark.slow
-def test_the_c_library_of_cpp_that_is_linked_in_prints_no_numbers(tmp_path: Path) -> None:
+def test_the_c_library_of_cpp_that_is_linked_in_prints_no_numbers(recovered: Compile) -> None:
     """In a process that has another one already, as every process with torch does."""
     body = 'std::ostringstream s; s << "plain" << 0.5; define(s.str() + (s.good() ? "_good" : "_bad"));'
-    found = recovered(tmp_path, body, "-O1", "-static-libstdc++")
+    found = recovered(body, "-O2", "-static-libstdc++")
     assert [operator.name for operator in found.operators] == ["ns::plain_bad"]

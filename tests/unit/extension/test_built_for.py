@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from abiscan.binary.elf import Machine, SourceLine
-from abiscan.extension.built_for import BuiltFor, Kind, built_for, with_keys
+from abiscan.extension.built_for import BuiltFor, Kind, infer_built_for, with_keys
 from abiscan.inputs.files import Files
 from abiscan.inputs.sources import read_target
 from abiscan.torches.headers import releases_asserting
@@ -27,7 +27,7 @@ def assertion(place: str, root: str = "/build/site-packages/torch/include/") -> 
 def found(folder: Path, *extensions: Elf, metadata: str = "", name: str = "x.whl") -> list[BuiltFor]:
     members = {f"pkg/{number}.so": each.build() for number, each in enumerate(extensions)}
     path = wheel(folder / name, {**members, "x-1.dist-info/METADATA": metadata.encode()})
-    return list(built_for(read_target(path, Files(), "/site", "/site/torch")).values())
+    return list(infer_built_for(read_target(path, Files(), "/site", "/site/torch")).values())
 
 
 def releases(built: BuiltFor) -> list[str]:
@@ -84,7 +84,7 @@ def test_extensions_of_one_wheel_narrow_each_other(tmp_path: Path) -> None:
 def test_packages_in_a_folder_do_not(tmp_path: Path) -> None:
     extension(undefined=uses(OLD_STRING)).write(tmp_path / "one" / "_C.so")
     extension(undefined=uses(TRACING)).write(tmp_path / "other" / "_C.so")
-    built = built_for(read_target(tmp_path, Files(), "/site", "/site/torch"))
+    built = infer_built_for(read_target(tmp_path, Files(), "/site", "/site/torch"))
     assert releases(built["one/_C.so"])[-1] == "2.6.0"
     assert releases(built["one/_C.so"])[0] == "1.6.0"
     assert releases(built["other/_C.so"])[0] == "2.5.0"

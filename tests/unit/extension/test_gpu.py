@@ -8,7 +8,7 @@ import pytest
 
 from abiscan.extension.examined import examine
 from abiscan.extension.gpu import ExtensionGpu
-from abiscan.gpu.devices import gpu
+from abiscan.gpu.devices import find_gpu
 from abiscan.inputs.session import Session
 from tests.unit.gpu.samples import FOLDER, read
 from tools.gpu_truth import kernels_of_plain_code, registered
@@ -51,7 +51,7 @@ def test_where_the_operators_run(tmp_path: Path) -> None:
     }
     failing = {}
     for name in ("7.5", "8.6", "9.0", "12.1"):
-        target = gpu(name)
+        target = find_gpu(name)
         assert target is not None
         failing[name] = {operator.removeprefix("gpu_sample::") for operator in code.on(target).failing}
     assert failing == {
@@ -81,7 +81,7 @@ def test_kernels_in_another_library_of_the_package(tmp_path: Path) -> None:
         **{operator: {name} for operator, name in KERNELS.items()},
         "either": {KERNELS["add"], KERNELS["scale"]},
     }
-    old, new = gpu("8.0"), gpu("9.0")
+    old, new = find_gpu("8.0"), find_gpu("9.0")
     assert old is not None
     assert new is not None
     assert set(code.on(old).failing) == set(code.operators)

@@ -98,7 +98,7 @@ def test_a_schema_that_cannot_be_read_is_a_gap_and_no_error(monkeypatch: pytest.
     (whole,) = inventories(SAMPLES / "loads" / "loads.so", session)
     kernels = tuple(replace(each, inferred_schema="(<new type> _0) -> ()") for each in whole.registrations.kernels)
     strange = replace(whole.registrations, kernels=kernels)
-    kept.clear(session.folder)
+    kept.delete_all(session.folder)
     monkeypatch.setattr("abiscan.extension.inventory.recover", lambda *_: strange)
     (found,) = inventories(SAMPLES / "loads" / "loads.so", session)
     assert [each.inferred_schema for each in found.registrations.kernels] == [None]
@@ -111,7 +111,7 @@ def test_a_key_that_the_release_does_not_have_is_a_gap(session: Session, monkeyp
     (read,) = inventories(SAMPLES / "loads" / "loads.so", session)
     (kernel,) = read.registrations.kernels
     damaged = replace(read.registrations, kernels=(replace(kernel, dispatch_key=190),))
-    kept.clear(session.folder)
+    kept.delete_all(session.folder)
     monkeypatch.setattr("abiscan.extension.inventory.recover", lambda *_: damaged)
     (found,) = inventories(SAMPLES / "loads" / "loads.so", session)
     (gap,) = found.gaps
@@ -128,7 +128,7 @@ def test_types_that_contradict_each_other_are_a_gap_and_no_finding(
     assert kernel.inferred_schema == "(Tensor _0) -> Tensor _0"
     misread = replace(kernel, inferred_schema="(bool _0) -> Tensor _0")
     strange = replace(whole.registrations, kernels=(misread,))
-    kept.clear(session.folder)
+    kept.delete_all(session.folder)
     monkeypatch.setattr("abiscan.extension.inventory.recover", lambda *_: strange)
     (result,) = abiscan.check(path, "2.13.0", session=session).results
     assert (result.verdict, result.predicted_error) == (abiscan.Verdict.LOADS, None)

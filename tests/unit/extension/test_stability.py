@@ -6,8 +6,8 @@ import pytest
 
 from abiscan.binary.elf import Machine
 from abiscan.emulation.aten import operators_behind
-from abiscan.extension.counterparts import Means, counterpart
-from abiscan.extension.stability import Tie, stability
+from abiscan.extension.counterparts import Means, find_counterpart
+from abiscan.extension.stability import Tie, describe_stability
 from abiscan.inputs.version import TorchVersion
 from abiscan.torches import shims
 from tests.world import shared_object
@@ -17,7 +17,7 @@ CHECK_FAIL = "_ZN3c106detail14torchCheckFailEPKcS2_jRKNSt7__cxx1112basic_stringI
 
 def test_c_functions_alone_are_stable_and_the_newest_decides() -> None:
     # torch_from_blob is new in 2.11, torch_library_impl in 2.10 (torch/csrc/stable/c/shim.h).
-    found = stability(shared_object(references=["torch_from_blob", "torch_library_impl", "malloc"]))
+    found = describe_stability(shared_object(references=["torch_from_blob", "torch_library_impl", "malloc"]))
     assert found.state is Tie.STABLE
     assert found.minimum == TorchVersion("2.11.0")
     assert found.deciding == ("torch_from_blob",)
@@ -26,24 +26,24 @@ def test_c_functions_alone_are_stable_and_the_newest_decides() -> None:
 
 
 def test_one_symbol_of_cpp_makes_it_mixed() -> None:
-    found = stability(shared_object(references=["torch_library_impl", CHECK_FAIL]))
+    found = describe_stability(shared_object(references=["torch_library_impl", CHECK_FAIL]))
     assert found.state is Tie.MIXED
     assert [each.symbol for each in found.counterparts] == [CHECK_FAIL]
 
 
 def test_symbols_of_cpp_alone_tie() -> None:
-    assert stability(shared_object(references=[CHECK_FAIL])).state is Tie.TIED
+    assert describe_stability(shared_object(references=[CHECK_FAIL])).state is Tie.TIED
 
 
 def test_what_a_library_of_the_package_defines_does_not_tie() -> None:
     name = "_ZN3c104HalfEv"
-    found = stability(shared_object(references=[name, "torch_library_impl"]), [shared_object(defines=[name])])
+    found = describe_stability(shared_object(references=[name, "torch_library_impl"]), [shared_object(defines=[name])])
     assert found.state is Tie.STABLE
 
 
 def test_a_removed_function_is_not_stable_for_the_newest_torch() -> None:
     # Exported by 2.6.0 to 2.7.1 alone.
-    found = stability(shared_object(references=["aoti_torch_cpu__qconv2d_pointwise_tensor"]))
+    found = describe_stability(shared_object(references=["aoti_torch_cpu__qconv2d_pointwise_tensor"]))
     assert found.removed == ("aoti_torch_cpu__qconv2d_pointwise_tensor",)
     assert found.minimum is None
 
@@ -61,11 +61,11 @@ def test_a_library_that_nothing_is_taken_from() -> None:
     facts = shared_object(
         needed=["libtorch.so", "libtorch_cpu.so", "libc10_cuda.so", "libc.so.6"], references=["torch_library_impl"]
     )
-    assert stability(facts).unused == ("libc10_cuda.so",)
+    assert describe_stability(facts).unused == ("libc10_cuda.so",)
 
 
 def test_the_cuda_that_it_is_linked_with() -> None:
-    found = stability(shared_object(needed=["libcudart.so.12"], references=["torch_library_impl"]))
+    found = describe_stability(shared_object(needed=["libcudart.so.12"], references=["torch_library_impl"]))
     assert found.cuda == "12"
     assert TorchVersion("2.10.0") in found.cuda_releases
     assert TorchVersion("2.11.0") not in found.cuda_releases  # the index has it for CUDA 13
@@ -88,12 +88,12 @@ def test_the_cuda_that_it_is_linked_with() -> None:
     ],
 )
 def test_counterparts(symbol: str, means: Means, what: str | None) -> None:
-    found = counterpart(symbol, Machine.X86_64)
+    found = find_counterpart(symbol, Machine.X86_64)
     assert (found.means, found.what) == (means, what)
 
 
 def test_a_symbol_of_no_known_kind_is_said_to_be_unsorted() -> None:
-    found = counterpart("_ZN5torch7unknown3fooEv", Machine.X86_64)
+    found = find_counterpart("_ZN5torch7unknown3fooEv", Machine.X86_64)
     assert found.group == "not sorted"
     assert not found.is_named
 
@@ -104,4 +104,4 @@ def test_every_operator_of_the_newest_torch_is_mapped() -> None:
         struct = name.removeprefix("aten::").replace(".", "_")
         symbol = f"_ZN2at4_ops{len(struct)}{struct}4callEv"
         if operators_behind(symbol):
-            assert counterpart(symbol, Machine.X86_64).means is not None, name
+            assert find_counterpart(symbol, Machine.X86_64).means is not None, name

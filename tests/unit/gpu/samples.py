@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from abiscan.gpu.model import GpuCode
-from abiscan.gpu.reader import gpu_code
+from abiscan.gpu.reader import read_gpu_code
 from abiscan.inputs.files import DiskFile, random_access
 
 FOLDER: Final = Path(__file__).parents[2] / "data" / "gpu"
@@ -17,9 +17,9 @@ def read(path: Path) -> GpuCode:
     """The code for GPUs in a file."""
     source = DiskFile(path)
     with random_access(source) as reader:
-        return gpu_code(reader, source.size)
+        return read_gpu_code(reader, source.size)
 
 
 def read_bytes(data: bytes) -> GpuCode:
     """The code for GPUs in a file that is in memory."""
-    return gpu_code(lambda offset, size: data[offset : offset + size], len(data))
+    return read_gpu_code(lambda offset, size: data[offset : offset + size], len(data))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from abiscan.gpu.compatibility import CodeFit, choose, fits
-from abiscan.gpu.devices import Gpu, gpu
+from abiscan.gpu.compatibility import CodeFit, choose_code, fits_gpu
+from abiscan.gpu.devices import Gpu, find_gpu
 from abiscan.gpu.drivers import Driver, driver_for_ptx, knows_ptx
 from abiscan.gpu.model import CodeKind, Compression, Container, Entry
 
@@ -32,16 +32,16 @@ def test_machine_code_is_judged_as_torch_judges_its_own() -> None:
         (code, device): device in devices
         for code, devices in table.items()
         for device in CAPABILITIES
-        if fits(cubin(code), on(device), (12, 9)) is not (device in devices)
+        if fits_gpu(cubin(code), on(device), (12, 9)) is not (device in devices)
     }
     assert wrong == {}
 
 
 def test_from_cuda_13_2_on_jetson_runs_code_for_other_boards() -> None:
-    assert not fits(cubin(80), on(87), (13, 1))
-    assert fits(cubin(80), on(87), (13, 2))
-    assert fits(cubin(80), on(87), None)  # it may be
-    assert not fits(cubin(87), on(86), (13, 2))
+    assert not fits_gpu(cubin(80), on(87), (13, 1))
+    assert fits_gpu(cubin(80), on(87), (13, 2))
+    assert fits_gpu(cubin(80), on(87), None)  # it may be
+    assert not fits_gpu(cubin(87), on(86), (13, 2))
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_from_cuda_13_2_on_jetson_runs_code_for_other_boards() -> None:
     ],
 )
 def test_variants_and_ptx(entry: Entry, runs_on: set[int]) -> None:
-    assert {capability for capability in CAPABILITIES if fits(entry, on(capability))} == runs_on
+    assert {capability for capability in CAPABILITIES if fits_gpu(entry, on(capability))} == runs_on
 
 
 @pytest.mark.parametrize(
@@ -75,14 +75,14 @@ def test_variants_and_ptx(entry: Entry, runs_on: set[int]) -> None:
     ],
 )
 def test_amd(code: str, device: str, *, runs: bool) -> None:
-    target = gpu(device)
+    target = find_gpu(device)
     assert target is not None
-    assert fits(Entry(kind=CodeKind.HIP, gfx=code), target) is runs
+    assert fits_gpu(Entry(kind=CodeKind.HIP, gfx=code), target) is runs
 
 
 def chosen(entries: list[Entry], capability: int, driver: str | None = None) -> tuple[CodeFit, str | None]:
     found = Driver.parse(driver) if driver else None
-    choice = choose([Container(address=0, entries=tuple(entries))], on(capability), found)
+    choice = choose_code([Container(address=0, entries=tuple(entries))], on(capability), found)
     return choice.fit, choice.entry.target if choice.entry else None
 
 
@@ -106,9 +106,9 @@ def test_what_the_runtime_chooses_for_8_6(
 
 def test_of_several_containers_the_best() -> None:
     containers = [Container(address=0, entries=(cubin(90),)), Container(address=8, entries=(ptx(80),))]
-    assert choose(containers, on(86)).fit is CodeFit.JIT
+    assert choose_code(containers, on(86)).fit is CodeFit.JIT
     linked_later = Container(address=0, entries=(cubin(86),), relocatable=True)
-    assert choose([linked_later], on(86)).fit is CodeFit.NONE
+    assert choose_code([linked_later], on(86)).fit is CodeFit.NONE
 
 
 @pytest.mark.parametrize(
@@ -153,5 +153,5 @@ def test_versions_of_drivers() -> None:
     ],
 )
 def test_names_of_gpus(text: str, target: str | None) -> None:
-    known = gpu(text)
+    known = find_gpu(text)
     assert (known.target if known else None) == target

@@ -14,7 +14,7 @@ import pytest
 
 from abiscan.gpu import cuda, hip
 from abiscan.gpu.model import CodeKind, Compression, Container, GpuCode
-from abiscan.gpu.reader import gpu_code
+from abiscan.gpu.reader import read_gpu_code
 from tests.unit.gpu.samples import FOLDER, NAMES, read, read_bytes
 
 RECORD: dict[str, dict[str, list[str]]] = json.loads((FOLDER / "cuobjdump.json").read_text("utf-8"))
@@ -78,7 +78,7 @@ def container(*entries: bytes) -> bytes:
 
 
 def parsed(section: bytes) -> Iterator[Container]:
-    return cuda.containers(lambda offset, size: section[offset : offset + size], 0, len(section), 0x1000)
+    return cuda.read_containers(lambda offset, size: section[offset : offset + size], 0, len(section), 0x1000)
 
 
 def test_entries_with_options_padding_and_unknown_kinds() -> None:
@@ -148,7 +148,7 @@ def bundle(*targets: str, host: bool = True) -> bytes:
 
 
 def bundles(section: bytes) -> list[list[str]]:
-    found = hip.containers(lambda offset, size: section[offset : offset + size], 0, len(section), 0)
+    found = hip.read_bundles(lambda offset, size: section[offset : offset + size], 0, len(section), 0)
     return [[each.target for each in one.entries] for one in found]
 
 
@@ -196,5 +196,5 @@ def test_little_of_a_file_is_read() -> None:
         asked.append(size)
         return data[offset : offset + size]
 
-    gpu_code(reader, len(data))
+    read_gpu_code(reader, len(data))
     assert sum(asked) < len(data) / 3

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from abiscan.errors import InputError
-from abiscan.index.remote import RemoteFile, tidy
+from abiscan.index.remote import RemoteFile, delete_oldest_files
 from abiscan.index.web import Web
 from abiscan.inputs.files import Wheel
 from tests.index_server import LocalIndex, _hash, listening, serving
@@ -244,7 +244,7 @@ def test_the_cache_has_a_limit(tmp_path: Path) -> None:
         data = tmp_path / f"{number}.data"
         data.write_bytes(bytes([number + 1]) * 100_000)
         data.with_suffix(".parts").touch()
-    tidy(tmp_path, limit=250_000)
+    delete_oldest_files(tmp_path, limit=250_000)
     assert len(list(tmp_path.glob("*.data"))) == len(list(tmp_path.glob("*.parts"))) == 2
 
 

@@ -205,6 +205,6 @@ def test_a_link_that_leads_nowhere_says_where_it_leads(tmp_path: Path) -> None:
         existing(link)
 
 
-def test_standard_input_is_no_target() -> None:
-    with pytest.raises(InputError, match="standard input is not read"):
-        existing(Path("-"))
+def test_standard_input_is_no_target(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="the standard input is no target"):
+        named("-", tmp_path, None)

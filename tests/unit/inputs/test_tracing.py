@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from abiscan.cache.answers import answer, by_content
+from abiscan.cache.answers import answer, answer_by_content
 from abiscan.inputs import tracing
 
 
@@ -46,7 +46,7 @@ def test_kept_answers_are_not_used(tmp_path: Path) -> None:
 
     def ask() -> None:
         assert answer(tmp_path, ["question"], find, []) == "found"
-        assert by_content(tmp_path, "0" * 64, ["question"], find) == "found"
+        assert answer_by_content(tmp_path, "0" * 64, ["question"], find) == "found"
 
     ask()
     ask()

@@ -13,7 +13,7 @@ from abiscan.inputs.interpreter import Interpreter
 from abiscan.inputs.version import TorchVersion
 from abiscan.linkage.first_error import first_error
 from abiscan.linkage.model import LoadError, Process
-from abiscan.linkage.resolve import resolve
+from abiscan.linkage.resolve import resolve_load
 from abiscan.linkage.scope import Loader, SearchPath
 from tests.registrations import registering
 from tests.world import ObjectsByPath, shared_object, tag
@@ -36,7 +36,7 @@ def failing(
     assert found.operators is not None
     operators = None if unworded is None else msgspec.structs.replace(found.operators, unworded=frozenset(unworded))
     found = msgspec.structs.replace(found, operators=operators)
-    resolution = resolve(process, loader.open(process, "/x/_C.so"))
+    resolution = resolve_load(process, loader.open(process, "/x/_C.so"))
     return first_error("/x/_C.so", facts, resolution, Interpreter(tag=tag("3.11")), found)
 
 

@@ -12,7 +12,7 @@ from abiscan.binary.ownership import GpuLibrary, cuda_runtime, gpu_library
 from abiscan.inputs.requirement import metadata_of
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.model import Absence, MissingLibrary, Resolution
-from abiscan.linkage.resolve import resolve
+from abiscan.linkage.resolve import resolve_load
 from abiscan.linkage.scope import Loader, SearchPath
 from tests.world import ObjectsByPath, shared_object
 
@@ -29,8 +29,8 @@ def load(
         **{path: shared_object(soname=path.rpartition("/")[2]) for path in libraries.values()},
     }
     loader = Loader(ObjectsByPath(objects), search, Machine.X86_64)
-    process = loader.start((), global_libraries=(), libraries=("/torch/libc10_cuda.so",))
-    return resolve(process, loader.open(process, "/x/ext.so"))
+    process = loader.start_process((), global_libraries=(), libraries=("/torch/libc10_cuda.so",))
+    return resolve_load(process, loader.open(process, "/x/ext.so"))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from abiscan.binary.image import ImageSystem, ImportedName, LibraryImage, Needed
 from abiscan.inputs.files import DiskFile
 from abiscan.inputs.image_files import ImageFile, is_torch_image, users_of_torch
 from abiscan.linkage.image_errors import error_text
-from abiscan.linkage.images import ImageLoad, LibraryNotFound, NameNotFound, load
+from abiscan.linkage.images import ImageLoad, LibraryNotFound, NameNotFound, load_image
 from abiscan.torches.torch_images import TorchImages
 
 ARM = Machine.AARCH64
@@ -55,7 +55,7 @@ MACOS = torch(ImageSystem.MACOS, c10={"__ZN3c101aEv"}, torch_cpu={"__ZN2at1bEv"}
 
 
 def of(one: ImageFile, *others: ImageFile, on: TorchImages) -> ImageLoad:
-    return load(one, on, [one, *others])
+    return load_image(one, on, [one, *others])
 
 
 def test_all_is_there() -> None:
@@ -215,7 +215,7 @@ def test_variants_of_a_package_are_kept_apart(system: ImageSystem) -> None:
     ]
     on = WINDOWS if system is ImageSystem.WINDOWS else MACOS
     assert len(users_of_torch(files)) == 4
-    assert [one.path for one in files if load(one, on, files).fails] == [f"p/old/y.{suffix}"]
+    assert [one.path for one in files if load_image(one, on, files).fails] == [f"p/old/y.{suffix}"]
 
 
 @pytest.mark.parametrize(

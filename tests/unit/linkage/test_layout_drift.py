@@ -16,7 +16,14 @@ from abiscan.emulation.model import Phase, RegisteredKernel, Registrations
 from abiscan.inputs.files import Files
 from abiscan.inputs.session import Session
 from abiscan.inputs.version import TorchVersion
-from abiscan.linkage.layout_drift import Certainty, LayoutDrift, _method_of, crash, layout_drift, shared
+from abiscan.linkage.layout_drift import (
+    Certainty,
+    LayoutDrift,
+    _method_of,
+    collect_shared,
+    compare_layouts,
+    predict_crash,
+)
 from abiscan.torches import layouts
 from abiscan.torches.model import TorchRelease
 from abiscan.torches.own_layouts import OwnLayouts
@@ -70,12 +77,14 @@ def drift(
     classes: tuple[CxxClass, ...] = (),
     registrations: Registrations | None = None,
 ) -> LayoutDrift | None:
-    found = shared("_C.so", facts(imports, defines), classes, registrations, tuple(map(TorchVersion, built_for)))
-    return layout_drift(found, of_release(target, Machine.X86_64))
+    found = collect_shared(
+        "_C.so", facts(imports, defines), classes, registrations, tuple(map(TorchVersion, built_for))
+    )
+    return compare_layouts(found, of_release(target, Machine.X86_64))
 
 
 def found_touches(*imports: str) -> set[str]:
-    return set(shared("_C.so", facts(imports), (), None, ()).touches)
+    return set(collect_shared("_C.so", facts(imports), (), None, ()).touches)
 
 
 def certainties(found: LayoutDrift | None) -> dict[str, Certainty]:
@@ -87,7 +96,7 @@ def test_a_kernel_that_crosses_in_the_load() -> None:
     found = drift(IMPL, registrations=Registrations(kernels=(KERNEL,)))
     assert certainties(found) == {"torch::CppFunction": Certainty.AT_LOAD}
     assert found is not None
-    error = crash([found], "2.9.0")
+    error = predict_crash([found], "2.9.0")
     assert error is not None
     assert error.aborts
     assert not error.exact
@@ -101,7 +110,7 @@ def test_a_kernel_that_is_registered_later_or_through_the_stable_abi_does_not() 
         found = drift(IMPL, registrations=Registrations(kernels=(kernel,)))
         assert certainties(found) == {"torch::CppFunction": Certainty.POSSIBLE}
         assert found is not None
-        assert crash([found], "2.9.0") is None
+        assert predict_crash([found], "2.9.0") is None
 
 
 def test_nothing_drifts_between_releases_of_one_layout() -> None:
@@ -175,7 +184,7 @@ def test_a_class_of_the_same_size_changed_in_what_is_said_of_it() -> None:
     found = drift("_ZN5torch11CppFunctionD1Ev", built_for=("1.11.0",), target="1.12.0",
                   registrations=Registrations(kernels=(KERNEL,)))  # fmt: skip
     assert found is not None
-    error = crash([found], "1.12.0")
+    error = predict_crash([found], "1.12.0")
     assert error is not None
     assert error.message == (
         "torch::CppFunction changed between torch 1.11.0, which _C.so was built for, and 1.12.0: "
@@ -195,15 +204,15 @@ VIEW: Final = "_ZN2at1fEN3c108ArrayRefINS_6TensorEEE"  # at::f(c10::ArrayRef<at:
 
 
 def test_classes_that_are_compared_by_a_release() -> None:
-    found = shared("_C.so", facts((VIEW, SAVED)), (), None, (TorchVersion("2.9.0"),))
+    found = collect_shared("_C.so", facts((VIEW, SAVED)), (), None, (TorchVersion("2.9.0"),))
     alike = TorchLayouts(machine=Machine.X86_64, release="2.9.1", basis="its libraries are those of torch 2.9.1")
-    compared = layout_drift(found, alike)
+    compared = compare_layouts(found, alike)
     assert compared is not None
     # Neither the namespace nor the template is a class of the release.
     assert compared.compared == (("at::Tensor", "2.9.1"), ("torch::autograd::SavedVariable", "2.9.1"))
     assert compared.compiled == ()
     declared = TorchLayouts(machine=Machine.X86_64, by_class={"at::Tensor": "2.8.0"}, basis="its headers")
-    partly = layout_drift(found, declared)
+    partly = compare_layouts(found, declared)
     assert partly is not None
     assert (partly.compared, partly.unknown) == ((("at::Tensor", "2.8.0"),), ("torch::autograd::SavedVariable",))
 
@@ -214,12 +223,12 @@ def test_classes_that_a_compiler_laid_out() -> None:
         name: layouts.Layout(name, 8, 8, (), (layouts.Field("impl_", 0, "void *", 8),))
         for name in ("at::Tensor", "at::Unshared", "at::New")
     }
-    found = shared("_C.so", facts((VIEW, SAVED, "_ZN2at1fERNS_3NewE")), (), None, (TorchVersion("2.9.0"),))
+    found = collect_shared("_C.so", facts((VIEW, SAVED, "_ZN2at1fERNS_3NewE")), (), None, (TorchVersion("2.9.0"),))
     assert "at::New" in found.touches
     target = TorchLayouts(
         machine=Machine.X86_64, in_question=frozenset(records), lay_out=lambda _: OwnLayouts(records=records)
     )
-    compiled = layout_drift(found, target)
+    compiled = compare_layouts(found, target)
     assert compiled is not None
     assert (compiled.compiled, compiled.unknown) == (("at::Tensor",), ("torch::autograd::SavedVariable",))
 
@@ -390,6 +399,6 @@ def test_class_templates_are_only_looked_up_as_members() -> None:
     touched = set[str]()
     for path in elf_samples():
         file = ElfFile.open(path)
-        touched |= set(shared(path.name, file.facts(), classes(file), None, ()).touches)
+        touched |= set(collect_shared(path.name, file.facts(), classes(file), None, ()).touches)
     assert {"torch::CppFunction", "c10::FunctionSchema"} <= touched
     assert touched & variants.keys() == set()

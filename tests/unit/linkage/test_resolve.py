@@ -11,7 +11,7 @@ import pytest
 from abiscan.binary.elf import Machine, SharedObject
 from abiscan.binary.symbols import Definition
 from abiscan.linkage.model import LoadError, Process, Resolution
-from abiscan.linkage.resolve import binds, relocation_order, resolve
+from abiscan.linkage.resolve import binds_to, relocation_order, resolve_load
 from abiscan.linkage.scope import Loader, SearchPath
 from abiscan.torches.names import ColumnSymbols, NameTable, pack
 from tests.world import ObjectsByPath, reference, shared_object
@@ -26,7 +26,7 @@ def loaded(objects: dict[str, SharedObject], *, python: bool = True, native: boo
     siblings = {name: name for name in objects}
     loader = Loader(ObjectsByPath(objects), SearchPath(siblings=siblings, native=native), Machine.X86_64)
     process = Process(has_python=python)
-    return resolve(process, loader.open(process, "ext"))
+    return resolve_load(process, loader.open(process, "ext"))
 
 
 def undefined(resolution: Resolution) -> list[tuple[str, str]]:
@@ -47,55 +47,55 @@ def define(version: str | None = None, *, hidden: bool = False, number: int = 1)
 
 def test_a_version_matches_itself() -> None:
     wanted, definition = reference("f@V_1:lib"), define("V_1", number=2)
-    assert binds(wanted, definition, [definition])
+    assert binds_to(wanted, definition, [definition])
 
 
 def test_a_hidden_version_matches_itself() -> None:
     wanted, definition = reference("f@V_1:lib"), define("V_1", hidden=True, number=2)
-    assert binds(wanted, definition, [definition])
+    assert binds_to(wanted, definition, [definition])
 
 
 def test_a_version_matches_no_other() -> None:
     wanted, definition = reference("f@V_1:lib"), define("V_2", number=3)
-    assert not binds(wanted, definition, [definition])
+    assert not binds_to(wanted, definition, [definition])
 
 
 def test_a_version_matches_a_definition_without() -> None:
     wanted, definition = reference("f@V_1:lib"), define(number=0)
-    assert binds(wanted, definition, [definition])
+    assert binds_to(wanted, definition, [definition])
 
 
 def test_a_version_matches_no_hidden_definition_of_the_base_version() -> None:
     wanted, definition = reference("f@V_1:lib"), define(hidden=True)
-    assert not binds(wanted, definition, [definition])
+    assert not binds_to(wanted, definition, [definition])
 
 
 @pytest.mark.parametrize("number", [0, 1, 2])
 @pytest.mark.parametrize("hidden", [False, True])
 def test_no_version_matches_the_oldest(number: int, hidden: bool) -> None:
     definition = define("V_1" if number == 2 else None, hidden=hidden, number=number)
-    assert binds(reference("f"), definition, [definition, define("V_2", number=3)])
+    assert binds_to(reference("f"), definition, [definition, define("V_2", number=3)])
 
 
 def test_no_version_matches_the_only_default_version() -> None:
     definition, old = define("V_3", number=4), define("V_2", hidden=True, number=3)
-    assert binds(reference("f"), definition, [definition, old])
+    assert binds_to(reference("f"), definition, [definition, old])
 
 
 def test_no_version_matches_the_only_default_version_however_many_old_ones_there_are() -> None:
     """glibc has ``pthread_create``, ``memcpy`` and others more than once: one default, the rest for old files."""
     definition, *old = define("V_3", number=5), *(define(f"V_{n}", hidden=True, number=n + 2) for n in (1, 2))
-    assert binds(reference("f"), definition, [definition, *old])
+    assert binds_to(reference("f"), definition, [definition, *old])
 
 
 def test_no_version_matches_no_hidden_version() -> None:
     definition = define("V_2", hidden=True, number=3)
-    assert not binds(reference("f"), definition, [definition])
+    assert not binds_to(reference("f"), definition, [definition])
 
 
 def test_no_version_matches_none_of_two_default_versions() -> None:
     one, other = define("V_2", number=3), define("V_3", number=4)
-    assert not binds(reference("f"), one, [one, other])
+    assert not binds_to(reference("f"), one, [one, other])
 
 
 # Resolution.
@@ -165,8 +165,8 @@ def test_versions_are_asked_of_a_library_by_its_soname() -> None:
 def test_versions_are_asked_of_what_is_loaded_even_if_it_is_not_needed() -> None:
     objects = {"ext": obj(needs_versions=["V_2:a"]), "a": obj(soname="a", versions=["V_1"])}
     loader = Loader(ObjectsByPath(objects), SearchPath(), Machine.X86_64)
-    process = loader.start((), global_libraries=(), libraries=("a",))
-    resolution = resolve(process, loader.open(process, "ext"))  # glibc, find_needed: all objects of the namespace
+    process = loader.start_process((), global_libraries=(), libraries=("a",))
+    resolution = resolve_load(process, loader.open(process, "ext"))  # glibc, find_needed: all objects of the namespace
     assert [missing.provider.name for missing in resolution.missing_versions] == ["a"]
 
 
@@ -287,7 +287,7 @@ def test_the_extension_comes_last_even_if_others_need_it() -> None:
 def test_what_was_there_is_not_relocated_again() -> None:
     objects = {"ext": obj("a"), "a": obj("b"), "b": obj()}
     loader = Loader(ObjectsByPath(objects), SearchPath(siblings={name: name for name in objects}), Machine.X86_64)
-    process = loader.start((), global_libraries=(), libraries=("a",))
+    process = loader.start_process((), global_libraries=(), libraries=("a",))
     assert [module.name for module in relocation_order(loader.open(process, "ext"))] == ["ext"]
 
 

@@ -134,20 +134,20 @@ def test_the_rpath_of_the_program(
         **dict.fromkeys(("/p/a", "/r/a", "/m/a", "/s/a"), obj()),
     }
     one = loader(objects, SearchPath(system=("/s",)))
-    process = one.start(("/bin/python",), global_libraries=(), libraries=libraries)
+    process = one.start_process(("/bin/python",), global_libraries=(), libraries=libraries)
     assert paths(one.open(process, "/x/ext.so")) == ["/x/ext.so", found]
 
 
 def test_the_rpath_of_the_program_comes_before_the_environment() -> None:
     objects = {"/bin/python": obj(rpath=("/p",)), "/x/ext.so": obj("a"), "/p/a": obj(), "/env/a": obj()}
     one = loader(objects, SearchPath(environment=("/env",)))
-    process = one.start(("/bin/python",), global_libraries=(), libraries=())
+    process = one.start_process(("/bin/python",), global_libraries=(), libraries=())
     assert paths(one.open(process, "/x/ext.so")) == ["/x/ext.so", "/p/a"]
 
 
 def test_without_a_program_the_first_library_is_not_the_program() -> None:
     one = loader({"/torch/_C.so": obj(rpath=("/t",)), "/t/a": obj(), "/x/ext.so": obj("a")})
-    process = one.start((), global_libraries=(), libraries=("/torch/_C.so",))
+    process = one.start_process((), global_libraries=(), libraries=("/torch/_C.so",))
     assert [missing.name for missing in one.open(process, "/x/ext.so").missing] == ["a"]
 
 
@@ -204,7 +204,7 @@ def test_a_module_of_the_process_is_not_searched_for() -> None:
         "/x/libc10.so": obj(soname="libc10.so"),
     }
     one = loader(objects)
-    process = one.start((), global_libraries=(), libraries=("/torch/libc10.so",))
+    process = one.start_process((), global_libraries=(), libraries=("/torch/libc10.so",))
     closure = one.open(process, "/x/ext.so")
     assert paths(closure) == ["/x/ext.so", "/torch/libc10.so"]
     assert [module.path for module in closure.new] == ["/x/ext.so"]
@@ -252,7 +252,7 @@ def test_only_global_libraries_join_the_global_scope() -> None:
         "/torch/_C.so": obj("libc10.so", "libgomp.so.1"),
         "/s/libc10.so": obj(),
     }
-    process = loader(objects, SearchPath(system=("/s",))).start(
+    process = loader(objects, SearchPath(system=("/s",))).start_process(
         ("/bin/python",), global_libraries=("/torch/deps.so",), libraries=("/torch/_C.so",)
     )
     visible = ["/bin/python", "/s/libc.so.6", "/torch/deps.so", "/s/libgomp.so.1"]
@@ -262,13 +262,13 @@ def test_only_global_libraries_join_the_global_scope() -> None:
 
 
 def test_no_program_no_python() -> None:
-    assert not loader({}).start((), global_libraries=(), libraries=()).has_python
+    assert not loader({}).start_process((), global_libraries=(), libraries=()).has_python
 
 
 @pytest.mark.parametrize(("name", "missing"), [("libcudart.so.12", ["libcudart.so.12"]), ("libtorch_cuda.so", [])])
 def test_what_torch_needed_and_we_do_not_have_was_there(name: str, missing: list[str]) -> None:
     one = loader({"/torch/_C.so": obj(name), "/x/ext.so": obj(name)})
-    process = one.start((), global_libraries=(), libraries=("/torch/_C.so",))
+    process = one.start_process((), global_libraries=(), libraries=("/torch/_C.so",))
     closure = one.open(process, "/x/ext.so")
     # What is not torch's own is as absent as any other library, only assumed.
     assert [one.name for one in closure.missing] == missing

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from abiscan.binary.typeinfo import CxxClass
-from abiscan.linkage.shared_types import TypeUse, _templates_around, touches
+from abiscan.linkage.shared_types import TypeUse, _templates_around, find_touches
 
 
 @pytest.mark.parametrize(
@@ -76,16 +76,16 @@ def test_the_templates_that_something_is_an_argument_of(text: str, expected: lis
     ],
 )
 def test_imports(symbol: str, expected: set[tuple[str, TypeUse]]) -> None:
-    assert {(touch.type, touch.use) for touch in touches([symbol], [], [])} == expected
+    assert {(touch.type, touch.use) for touch in find_touches([symbol], [], [])} == expected
 
 
 def test_own_code() -> None:
     own = ["_ZNK3c1014FunctionSchema4nameEv", "_ZN3c1014FunctionSchemaD2Ev", "_ZN2my1fEv"]
-    found = [(touch.type, touch.use) for touch in touches([], own, [])]
+    found = [(touch.type, touch.use) for touch in find_touches([], own, [])]
     assert found == [("c10::FunctionSchema", TypeUse.COMPILED), ("c10::FunctionSchema", TypeUse.HAS_STRUCTOR)]
 
 
 def test_derived_classes() -> None:
     own = CxxClass("N2my5GuardE", ("N3c104impl24DeviceGuardImplInterfaceE",), ())
-    (found,) = touches([], [], [own])
+    (found,) = find_touches([], [], [own])
     assert (found.type, found.use, found.symbol) == ("c10::impl::DeviceGuardImplInterface", TypeUse.DERIVES, own.name)

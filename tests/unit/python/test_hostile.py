@@ -29,6 +29,7 @@ CASES: dict[str, str | bytes] = {
     "mutual recursion": START + "def f(*a):\n    return g(*a, 1)\ndef g(*a):\n    return f(*a, *a)\nf(1)\n",
     "doubling text": START + "s = 'x'\nfor i in range(100):\n    s = s + s\n",
     "doubling list": START + "s = [1]\nfor i in range(100):\n    s = s + s\n    s.extend(s)\n",
+    "doubling question": START + "x = torch.f()\nfor i in range(60):\n    x = x + x\nif x:\n    import y\n",
     "growing number": START + "n = 2\nfor i in range(100):\n    n = n * n\n",
     "power": START + "n = 10 ** 10 ** 10\n",
     "shift": START + "n = 1 << 10 ** 12\n",

@@ -57,7 +57,7 @@ def test_a_release_that_is_not_there_is_named_with_those_that_are() -> None:
 def test_a_process_starts_from_an_embedded_release(version: str) -> None:
     files = Files()
     release = embedded.release(version, Machine.X86_64, files)
-    process = Loader(files, SearchPath(native=False), Machine.X86_64).start(
+    process = Loader(files, SearchPath(native=False), Machine.X86_64).start_process(
         (), global_libraries=release.global_libraries, libraries=release.local_libraries
     )
     known = {module.name for module in process.modules if module.facts}

@@ -72,3 +72,26 @@ def test_packing_and_reading_give_the_same(monkeypatch: pytest.MonkeyPatch) -> N
 def test_what_is_no_table_is_rejected() -> None:
     with pytest.raises(ValueError, match="not a table"):
         PythonTable(b"something else")
+
+
+def test_compiled_code_may_give_the_end_of_a_text_as_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    both, first = 0b11, 0b01
+    entries = {
+        **{entry: dict.fromkeys(texts, first) for entry, texts in embedded_names.by_ending(["_first", "q"]).items()},
+        **{entry: dict.fromkeys(texts, both) for entry, texts in embedded_names.by_ending(["in_both"]).items()},
+    }
+    made = PythonTable(pack(["1", "2"], {**entries, "torch._C": {".": both}}))
+    monkeypatch.setattr(embedded_names, "table", lambda: made)
+    embedded_names.names.cache_clear()
+    names = {release: embedded_names.names(release) for release in ("1", "2")}
+    embedded_names.names.cache_clear()
+    answers = {
+        (release, name): of_release.lacks("torch._C", name)
+        for release, of_release in names.items()
+        if of_release
+        for name in ("_first", "rst", "t", "q", "in_both", "both", "h", "both_", "_firs", "zz")
+    }
+    assert {key for key, is_absent in answers.items() if not is_absent} == {
+        *(("1", name) for name in ("_first", "rst", "t", "q", "in_both", "both", "h")),
+        *(("2", name) for name in ("in_both", "both", "h")),
+    }

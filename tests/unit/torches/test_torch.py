@@ -80,6 +80,15 @@ def test_a_torch_with_files_is_itself(tmp_path: Path, monkeypatch: pytest.Monkey
         chosen.images(ImageSystem.WINDOWS, Machine.X86_64)
 
 
+def test_the_layouts_of_a_torch_with_files_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = TorchAt(torch_package(tmp_path)).open(Files(), session_at(tmp_path))
+    assert isinstance(chosen, InstalledTorch)
+    answers = iter(range(9))
+    monkeypatch.setattr("abiscan.torches.torch_layouts.of_installed", lambda *_: next(answers))
+    release = chosen.release_for(Machine.X86_64)
+    assert chosen.layouts(release) is chosen.layouts(release)
+
+
 @pytest.mark.parametrize(
     ("module", "tag"),
     [("_C.cp312-win_amd64.pyd", PythonTag(major=3, minor=12)), ("_C.pyd", None), (None, None)],

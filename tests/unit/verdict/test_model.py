@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import click.testing
 import pytest
 
 import abiscan
 from abiscan.cli import main
+from abiscan.extension.examined import ExaminedTarget, examine
+from abiscan.inputs import packages
+from abiscan.inputs.session import Session
+from abiscan.models.namespaces import PACKAGES
+from abiscan.results.check import Result
 from abiscan.results.model import OperatorState
 from abiscan.results.package import PackageResult
+from abiscan.torches.torch import Torch
+from abiscan.verdict.model_providers import ModelProviders
 from tests.fakes import SAMPLES
 from tests.unit.models.archives import CODE, exported, flat, script, write
 
@@ -82,6 +91,13 @@ def test_what_only_torchscript_has_is_there(tmp_path: Path) -> None:
     assert result.verdict is abiscan.PackageVerdict.WORKS
 
 
+@pytest.mark.parametrize("torch", ["2.2.2", "2.9.1", "2.13.0"])
+def test_what_was_an_operator_of_torchscript_before_is_there(tmp_path: Path, torch: str) -> None:
+    # Models with these were really loaded on these releases; only the newest dispatchers have them.
+    result = verdict(script(tmp_path / "m.pt", "torch.add(torch.dim(x), torch.numel(x))"), torch)
+    assert result.verdict is abiscan.PackageVerdict.WORKS
+
+
 def test_an_operator_that_no_release_knows_leaves_it_open(tmp_path: Path) -> None:
     result = verdict(script(tmp_path / "m.pt", "torch.abiscan_never(x)"))
     assert states(result) == {"aten::abiscan_never": "unknown"}
@@ -138,6 +154,41 @@ def test_a_package_for_another_gpu(tmp_path: Path) -> None:
     on_cpu = verdict(model, "2.13.0+cpu")
     assert on_cpu.verdict is abiscan.PackageVerdict.IMPORT_FAILS
     assert [finding.rule for finding in on_cpu.own_findings] == ["model-not-readable"]
+
+
+class OnlyLoads:
+    """Targets of which each is the sample that loads."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def target(self, source: object, name: str | None = None) -> ExaminedTarget:  # noqa: ARG002
+        return examine(LOADS, Session(folder=self.folder))
+
+    def judge(self, source: object, name: str, rules: object) -> tuple[Result, ...]:  # noqa: ARG002
+        return ()
+
+    def definitions(self, source: object, name: str) -> Mapping[str, str]:  # noqa: ARG002
+        return {}
+
+
+@pytest.mark.parametrize("here", [True, False])
+def test_what_is_installed_beside_the_torch_brings_operators(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, here: bool
+) -> None:
+    asked: list[tuple[str, list[str]]] = []
+
+    def find(name: str, folders: list[str]) -> Path:
+        asked.append((name, folders))
+        return LOADS
+
+    monkeypatch.setattr(packages, "find", find)
+    monkeypatch.setitem(PACKAGES, "abiscan_loads", "abiscan-loads")
+    torch = SimpleNamespace(here=here, package="/env/torch")
+    providers = ModelProviders(OnlyLoads(tmp_path), (), "2.13.0", cast("Torch", torch))
+    brought = providers(frozenset(("abiscan_loads", "of_nobody")))
+    assert asked == ([("abiscan-loads", ["/env"])] if here else [])
+    assert ["abiscan_loads::double_it" in each.operators for each in brought] == ([True] if here else [])
 
 
 def run(*words: object) -> tuple[int, str]:
