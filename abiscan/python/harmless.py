@@ -55,7 +55,7 @@ _OF_MEMBERS: Final = ("__init__", "__new__", "_generate_next_value_", "_missing_
 """What an enumeration calls as it makes its members."""
 
 
-class Code(Protocol):
+class PackageCode(Protocol):
     """A package's code, as far as it is asked here."""
 
     @property
@@ -151,7 +151,7 @@ class _Names(Struct, kw_only=True):
 class BodyJudge:
     """Judges the bodies of a package's modules."""
 
-    def __init__(self, code: Code) -> None:
+    def __init__(self, code: PackageCode) -> None:
         self._code = code
         self._names: dict[str, _Names | None] = {}
         self._quiet: dict[tuple[str, tuple[str, ...], bool], bool] = {}
