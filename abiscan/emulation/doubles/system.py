@@ -22,6 +22,7 @@ _UNAME: Final = {0: b"Linux"}
 _UNAME_FIELDS: Final = 6
 _RUN: Final = 16  # in the virtual table of std::thread::_State, behind two destructors
 _CHILD: Final = 1000  # a process
+_KINDS, _MUTEX_SIZE = 3, 40  # bits; bytes: nptl/bits/thread-shared-types.h
 _KIND, _RECURSIVE, _BUSY = 16, 1, 16  # PTHREAD_MUTEX_RECURSIVE_NP, EBUSY
 _TEXT: Final = ("utf-8", "backslashreplace")
 _LC_CTYPE, _LC_ALL = 0, 6  # glibc, bits/locale.h
@@ -257,11 +258,35 @@ def _fork(call: Call) -> int:
 # A mutex (bits/struct_mutex.h): how often it is locked, then who has it, and of what kind it is
 
 
+@SYSTEM.named("pthread_mutexattr_init")
+def _prepare_attributes(call: Call) -> int:
+    """(attributes)."""
+    call.machine.write(call.argument(0), bytes(4))
+    return 0
+
+
+@SYSTEM.named("pthread_mutexattr_settype")
+def _set_kind(call: Call) -> int:
+    """(attributes, kind): the kind is in their lowest bits (nptl/pthread_mutexattr_settype.c)."""
+    call.machine.write(call.argument(0), struct.pack("<I", call.argument(1) & _KINDS))
+    return 0
+
+
+@SYSTEM.named("pthread_mutex_init")
+def _prepare_mutex(call: Call) -> int:
+    """(mutex, attributes): all zero but for the kind (nptl/pthread_mutex_init.c)."""
+    mutex, attributes = call.argument(0), call.argument(1)
+    call.machine.write(mutex, bytes(_MUTEX_SIZE))
+    if attributes:
+        call.machine.write(mutex + _KIND, call.machine.read(attributes, 1))
+    return 0
+
+
 @SYSTEM.named("pthread_mutex_lock", "pthread_mutex_trylock")
 def _lock(call: Call) -> int:
     mutex, thread = call.argument(0), call.process.thread
     count, owner = struct.unpack("<I4xI", call.machine.read(mutex, 12))
-    is_recursive = call.machine.byte(mutex + _KIND) & 3 == _RECURSIVE
+    is_recursive = call.machine.byte(mutex + _KIND) & _KINDS == _RECURSIVE
     if count and not (is_recursive and owner == thread):
         if call.name == "pthread_mutex_trylock":
             return _BUSY

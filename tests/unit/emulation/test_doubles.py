@@ -287,9 +287,22 @@ def test_keys_of_threads_differ(process: EmulatedProcess) -> None:
     assert call(process, "pthread_key_create", places[0], 0) == 0
 
 
-def test_a_mutex_and_its_attributes_are_there(process: EmulatedProcess) -> None:
-    for name in ("pthread_mutex_init", "pthread_mutexattr_settype", "pthread_cond_destroy", "pthread_atfork"):
+def test_objects_of_threads_are_there(process: EmulatedProcess) -> None:
+    for name in ("pthread_mutex_destroy", "pthread_rwlock_init", "pthread_cond_destroy", "pthread_atfork"):
         assert call(process, name, process.allocate(64), 1) == 0
+
+
+@pytest.mark.parametrize(("kind", "again"), [(0, 16), (1, 0), (2, 16)])
+def test_a_recursive_mutex_is_locked_twice(process: EmulatedProcess, kind: int, again: int) -> None:
+    """pthread_mutex_trylock(3p): EBUSY is 16; PTHREAD_MUTEX_RECURSIVE is 1."""
+    attributes, mutex = process.store(b"\xff" * 4), process.store(b"\xff" * 40)
+    assert call(process, "pthread_mutexattr_init", attributes) == 0
+    assert call(process, "pthread_mutexattr_settype", attributes, kind) == 0
+    assert call(process, "pthread_mutex_init", mutex, attributes) == 0
+    assert call(process, "pthread_mutex_trylock", mutex) == 0
+    assert call(process, "pthread_mutex_trylock", mutex) == again
+    assert call(process, "pthread_mutex_init", mutex, 0) == 0
+    assert call(process, "pthread_mutex_trylock", mutex) == 0
 
 
 def test_what_the_kernel_tells(process: EmulatedProcess) -> None:
