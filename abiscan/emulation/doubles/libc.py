@@ -498,7 +498,9 @@ def _create_key(call: Call) -> int:
 
 @LIBC.named("pthread_atfork", "__register_atfork", "__pthread_register_cancel", "__pthread_unregister_cancel")
 @LIBC.matching(
-    r"pthread_((rwlock|cond|spin|barrier)_(init|destroy)|mutex_destroy)$", r"pthread_(\w*)attr_(init|destroy|set\w+)$"
+    r"pthread_((rwlock|cond|spin|barrier)_(init|destroy)|mutex_destroy)$",
+    r"pthread_(?!mutex)(\w*)attr_(init|destroy|set\w+)$",
+    r"pthread_mutexattr_(destroy|set(?!type)\w+)$",
 )
 def _succeed(_: Call) -> int:
     """What an object of POSIX threads contains does not matter where nothing runs at the same time."""
