@@ -85,7 +85,8 @@ def in_matrix(pairs: Sequence[ground_truth.Pair], folder: Path, torches: Sequenc
     """What the matrix of the wheels of these pairs has otherwise than the record."""
     targets = ground_truth.targets_of(pairs, folder)
     choices = list(map(ReleaseNumber, torches))
-    found = matrix(list(targets.values()), choices, RULES, Session(folder=folder / "cache"), explained=False)
+    session = Session(folder=folder / "cache")
+    found = matrix(list(targets.values()), choices, RULES, session, explained=False, each_file=True)  # as was recorded
     rows = {(row.target, row.path): row for row in found.rows}
     shipped = {name: ground_truth.shipped_in(target) for name, target in targets.items()}
     compared = {

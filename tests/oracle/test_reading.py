@@ -52,6 +52,7 @@ def test_is_read_as_it_runs(name: str, failing: bool, real: Mapping[tuple[str, b
     assert verdict(real[name, failing], read) in agrees, (real[name, failing], read)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("failing", [True, False], ids=["fails", "loads"])
 def test_a_submodule_is_read_as_it_runs(failing: bool) -> None:
     real = imported(SUBMODULES, failing=failing)

@@ -55,10 +55,13 @@ EVERY: Final = tuple(
 )
 DRIFTING: Final = ("layout_drift/crossing.so", "layout_drift/on_use.so", "layout_drift/device_guard.so")
 
-pytestmark = pytest.mark.skipif(
-    live_torch.version() != TORCH,
-    reason=f"needs torch {TORCH}, for which the samples are made; here is {live_torch.build()}",
-)
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(
+        live_torch.version() != TORCH,
+        reason=f"needs torch {TORCH}, for which the samples are made; here is {live_torch.build()}",
+    ),
+]
 
 Make = Callable[..., Path]
 Hide = Callable[[], None]

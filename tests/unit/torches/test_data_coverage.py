@@ -32,6 +32,7 @@ NOT_OF_TORCH = {
     "counterparts.txt": "written by hand: which function of the stable ABI replaces which of C++",
     "limited_api.txt": "of Python (tools/build_tag_promises.py)",
     "torchscript.txt": "names of all releases together (tools/record_torchscript.py)",
+    "script_operators.txt": "names of all releases together (tools/record_script_operators.py)",
     "manylinux.txt": "of glibc (tools/build_tag_promises.py)",
 }
 BUILDS = [(full, machine.value) for _, machine, full in embedded.builds()]
