@@ -55,6 +55,7 @@ static void run_sequence(Core *core) {
     Registers *r = &core->r;
     memory_free(&core->memory);
     free(core->breakpoints);
+    free(core->extensions);
     memset(core, 0, sizeof *core);
     memory_init(&core->memory, 16);
     uint8_t of_code = below(4) ? CAN_READ | CAN_EXECUTE : CAN_READ | CAN_WRITE | CAN_EXECUTE;
@@ -169,6 +170,7 @@ int main(int count, char **words) {
     printf("%lu sequences, %lu instructions\n", sequences, executed);
     memory_free(&core->memory);
     free(core->breakpoints);
+    free(core->extensions);
     free(core);
     return 0;
 }
