@@ -72,10 +72,12 @@ def _compare_memory(call: Call) -> int:
     return (first > second) - (first < second)
 
 
-@LIBC.named("memchr")
+@LIBC.named("memchr", "memrchr")
 def _find_in_memory(call: Call) -> int:
+    """Find the first byte of a value, or the last one (memchr(3))."""
     start, size = call.argument(0), _checked(call, call.argument(2))
-    at = (call.machine.read(start, size) if size else b"").find(call.argument(1) & 0xFF)
+    content, wanted = call.machine.read(start, size) if size else b"", call.argument(1) & 0xFF
+    at = content.rfind(wanted) if call.name == "memrchr" else content.find(wanted)
     return start + at if at >= 0 else 0
 
 
@@ -637,13 +639,6 @@ def _separate(call: Call) -> int:
         machine.write(start + size, b"\0")
     machine.set_word(holder, 0 if size is None else start + size + 1)
     return start
-
-
-@LIBC.named("memrchr")
-def _find_last_in_memory(call: Call) -> int:
-    start, size = call.argument(0), _checked(call, call.argument(2))
-    at = (call.machine.read(start, size) if size else b"").rfind(call.argument(1) & 0xFF)
-    return start + at if at >= 0 else 0
 
 
 @LIBC.named("memmem")

@@ -1041,3 +1041,12 @@ def test_a_stream_that_is_read_ends_the_function(process: EmulatedProcess) -> No
     """What would be read is not known, and nothing must be made of it."""
     with pytest.raises(Stop, match="reads from a stream"):
         call(process, "_ZStrsIeSt11char_traitsIcEERSt13basic_istream", process.allocate(512), process.allocate(64))
+
+
+@pytest.mark.parametrize(("name", "size", "offset"), [("memchr", 4, 1), ("memrchr", 4, 3), ("memrchr", 3, 1)])
+def test_the_first_or_the_last_byte_of_a_value(process: EmulatedProcess, name: str, size: int, offset: int) -> None:
+    """memchr(3): of ``abcb``, and no further than ``size``."""
+    start = process.store(b"abcb")
+    assert call(process, name, start, ord("b"), size) == start + offset
+    assert call(process, name, start, ord("x"), size) == 0
+    assert call(process, name, start, ord("a"), 0) == 0
