@@ -15,11 +15,11 @@ from typing import Any, Final
 from abiscan.dispatch.adapters import ALIAS_ANALYSIS, table_of
 from abiscan.dispatch.keys import keys_of
 from abiscan.dispatch.operators import Fallback, Kernel, Operator, Operators, Place, RegistryEntry
-from abiscan.emulation.model import EmulationGap, Library, LibraryKind, Phase, Registrations
 from abiscan.emulation.recorder import Recorder
 from abiscan.extension.replay import Registrant, find_reactions
 from abiscan.inputs.version import TorchVersion
 from abiscan.linkage.registering import Backend, Registering
+from abiscan.registrations import Library, LibraryKind, Phase, RegistrationGap, Registrations
 
 FIND_OR_THROW: Final = "c10::Dispatcher::findSchemaOrThrow"
 KINDS: Final = {
@@ -90,7 +90,7 @@ def registrations(  # noqa: C901 - one kind of step after the other
         lookups=tuple(recorder.lookups),
         registries=tuple(recorder.registries),
         ends=tuple(recorder.ends),
-        gaps=tuple(EmulationGap(stage="emulation", reason=reason, address=16, symbol="f") for reason in gaps),
+        gaps=tuple(RegistrationGap(stage="emulation", reason=reason, address=16, symbol="f") for reason in gaps),
     )
 
 

@@ -247,7 +247,8 @@ def inventory(path: Path) -> dict[str, Any]:
     """What abiscan recovers: ``schemas`` as torch prints them, ``gaps``."""
     from abiscan.binary.elf import ElfFile
     from abiscan.dispatch.schema import find_syntax_error
-    from abiscan.emulation import Phase, recover
+    from abiscan.emulation import recover
+    from abiscan.registrations import Phase
 
     file = ElfFile.open(path)
     found = recover(file, file.facts(), None, find_syntax_error)

@@ -17,9 +17,9 @@ from typing import Any, Final
 
 from abiscan.binary.elf import Machine
 from abiscan.dispatch.keys import DispatchKeys, keys_of
-from abiscan.emulation import Phase, Registrations
 from abiscan.extension.inventory import Inventory
 from abiscan.inputs.version import TorchVersion
+from abiscan.registrations import Phase, Registrations
 from abiscan.results.operators import full_schema, key_name
 
 _ROOT: Final = Path(__file__).resolve().parent.parent

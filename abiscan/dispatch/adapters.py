@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
+from abiscan import registrations as model
 from abiscan.dispatch import operators as torch
 from abiscan.dispatch import signature
 from abiscan.dispatch.coverage import device_key
@@ -30,7 +31,6 @@ from abiscan.dispatch.inference import SYMINT
 from abiscan.dispatch.keys import DispatchKeys
 from abiscan.dispatch.state import OperatorEntry, State, StoredKernel, StoredSignature
 from abiscan.dispatch.table import DispatchTable, no_key_of
-from abiscan.emulation import model
 from abiscan.inputs.version import MinorVersion
 from abiscan.regex import regex
 

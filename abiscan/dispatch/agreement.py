@@ -21,8 +21,8 @@ from abiscan.binary.mangling import Signature, demangle_type, split_parameters
 from abiscan.dispatch.inference import inferred_schema
 from abiscan.dispatch.schema import Argument, SchemaError
 from abiscan.dispatch.schema_types import Type, TypeKind
-from abiscan.emulation.model import EmulationGap, RegisteredKernel, Registrations
 from abiscan.regex import regex
+from abiscan.registrations import RegisteredKernel, RegistrationGap, Registrations
 
 # What releases infer differently stands here with all of it.
 _VALUES: Final = {
@@ -78,7 +78,7 @@ def drop_contradictions(registrations: Registrations) -> Registrations:
         for registered in registrations.operators
         if registered.order in unnamed or (registered.inferred and registered.order in doubted)
     }
-    gaps = (EmulationGap(stage="dispatch", reason=reason, address=None, symbol=None) for reason in reasons)
+    gaps = (RegistrationGap(stage="dispatch", reason=reason) for reason in reasons)
     return replace(
         registrations,
         kernels=tuple(kernel for kernel, _ in checked),

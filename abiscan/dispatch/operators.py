@@ -63,7 +63,7 @@ class Place(NamedTuple):
 
 
 class RegistryEntry(NamedTuple):
-    """An entry in one of torch's other registries: see ``abiscan.emulation.model.Registry``."""
+    """An entry in one of torch's other registries: see ``abiscan.registrations.Registry``."""
 
     registry: str
     key: int | str | None

@@ -5,44 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from abiscan.emulation.model import (
-    CustomClass,
-    EmulationGap,
-    GpuKernel,
-    Library,
-    LibraryKind,
-    Lookup,
-    NotRun,
-    Phase,
-    ProcessEnd,
-    RegisteredFallback,
-    RegisteredKernel,
-    RegisteredOperator,
-    Registrations,
-    Registry,
-    TorchRegistrations,
-)
-
 if TYPE_CHECKING:
     from abiscan.binary.elf import ElfFile, Machine, SharedObject
     from abiscan.cpu.needs import CpuAtLoad
+    from abiscan.registrations import NotRun, Registrations, TorchRegistrations
 
 __all__ = [
-    "CustomClass",
-    "EmulationGap",
-    "GpuKernel",
-    "Library",
-    "LibraryKind",
-    "Lookup",
-    "NotRun",
-    "Phase",
-    "ProcessEnd",
-    "RegisteredFallback",
-    "RegisteredKernel",
-    "RegisteredOperator",
-    "Registrations",
-    "Registry",
-    "TorchRegistrations",
     "call_function",
     "call_operator",
     "called_at_start",
@@ -70,7 +38,7 @@ def recover(
         it begins with; None to tell it from the object, as far as that goes
     :param syntax_error: what every torch says of a text that none reads as a schema, empty where some may read it, None
         for any other: where the code catches that, it goes on
-    :returns: the registrations, with an ``EmulationGap`` for everything that could not be read; nothing in the file
+    :returns: the registrations, with a ``RegistrationGap`` for everything that could not be read; nothing in the file
         raises
     """
     from abiscan.emulation import recovery

@@ -16,10 +16,10 @@ from typing import Final, TypeVar
 from abiscan.binary.elf import ElfFile, SharedObject
 from abiscan.emulation.emulator import Stop
 from abiscan.emulation.loader import BASE
-from abiscan.emulation.model import NotRun, RegisteredKernel
 from abiscan.emulation.recovery import DAMAGE, Recovery
 from abiscan.emulation.strings import COW, CXX11
 from abiscan.regex import regex
+from abiscan.registrations import NotRun, RegisteredKernel
 
 _INSTRUCTIONS: Final = 100_000
 _ABI_VERSION: Final = "aoti_torch_abi_version"

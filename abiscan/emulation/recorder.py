@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from abiscan.emulation.model import (
+from abiscan.regex import regex
+from abiscan.registrations import (
     CustomClass,
     Library,
     LibraryKind,
@@ -24,7 +25,6 @@ from abiscan.emulation.model import (
     RegisteredOperator,
     Registry,
 )
-from abiscan.regex import regex
 
 NAMESPACE_SEPARATOR = "::"
 

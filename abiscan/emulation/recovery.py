@@ -43,7 +43,6 @@ from abiscan.emulation.environment import asks_machine, is_as_in_torch
 from abiscan.emulation.exceptions import ProcessTermination
 from abiscan.emulation.loader import Image
 from abiscan.emulation.lookups import LookupReader, imported_operators
-from abiscan.emulation.model import EmulationGap, Library, LibraryKind, Lookup, Phase, Registrations
 from abiscan.emulation.named_data import data_of
 from abiscan.emulation.process import ADDRESS_OF, Double, EmulatedProcess
 from abiscan.emulation.processor import AccessError
@@ -53,6 +52,7 @@ from abiscan.emulation.torch_state import TorchState
 from abiscan.emulation.tracing import traced
 from abiscan.errors import NotElfError
 from abiscan.regex import regex
+from abiscan.registrations import Library, LibraryKind, Lookup, Phase, RegistrationGap, Registrations
 
 if TYPE_CHECKING:
     from abiscan.emulation.call_graph import CallGraph
@@ -98,7 +98,7 @@ def recover(
     try:
         recovery = Recovery(file, facts, argument_tail)
     except DAMAGE as error:
-        return Registrations(gaps=(EmulationGap(stage=_STAGE, reason=f"damaged: {error}", address=None, symbol=None),))
+        return Registrations(gaps=(RegistrationGap(stage=_STAGE, reason=f"damaged: {error}"),))
     recovery.state.syntax_error = syntax_error
     with contextlib.closing(recovery):
         found = recovery.run()
@@ -135,7 +135,7 @@ def cpu_at_load(file: ElfFile, facts: SharedObject) -> CpuAtLoad:
 def _cpu_gaps(
     file: ElfFile,
     facts: SharedObject,
-    gaps: Sequence[EmulationGap],
+    gaps: Sequence[RegistrationGap],
     initialisers: Container[int],
     used: AbstractSet[str],
 ) -> tuple[CpuGap, ...]:
@@ -169,7 +169,7 @@ def called_at_start(file: ElfFile, facts: SharedObject) -> tuple[str, ...]:
         return recovery.process.surely_called
 
 
-def _in_words(gap: EmulationGap) -> str:
+def _in_words(gap: RegistrationGap) -> str:
     return f"{gap.reason} at {gap.address:#x}" if gap.address is not None else gap.reason
 
 
@@ -186,13 +186,13 @@ def _registered_otherwise(
             yield recovery.in_static
 
 
-def _dependence(decision: AnswerDecision, image: Image) -> EmulationGap:
+def _dependence(decision: AnswerDecision, image: Image) -> RegistrationGap:
     found = decision.source
     name = demangle(found.function.removeprefix(ADDRESS_OF))
     is_address = found.function.startswith(ADDRESS_OF)
     what = f"whether anything defines {name}" if is_address else f"what {name} returns"
     address = found.address - image.base if image.contains(found.address) else None
-    return EmulationGap(
+    return RegistrationGap(
         stage=_STAGE,
         reason=f"what is registered may depend on {what}, which is not known here",
         address=address,
@@ -228,7 +228,7 @@ class Recovery:
     ) -> None:
         self.facts = facts
         self.recorder = Recorder()
-        self.gaps: list[EmulationGap] = []
+        self.gaps: list[RegistrationGap] = []
         self.asked: list[Asked] = []
         self.doubtful_from: int | None = None
         self.in_static: tuple[object, ...] = ()
@@ -345,12 +345,12 @@ class Recovery:
 
     def look_up(self, sites: list[CallSite]) -> None:
         """Find the operators that are looked up by name."""
-        results: Iterable[Lookup | EmulationGap] = imported_operators(self.facts.imports)
+        results: Iterable[Lookup | RegistrationGap] = imported_operators(self.facts.imports)
         if sites:
             reader = LookupReader(self.process, self.facts.machine, self.recorder, self.attempt)
             results = itertools.chain(results, reader.read(sites))
         for result in results:
-            if isinstance(result, EmulationGap):
+            if isinstance(result, RegistrationGap):
                 self.gaps.append(result)
             else:
                 self.lookups.append(result)
@@ -571,7 +571,7 @@ class Recovery:
         """A gap for each part of torch's registration API that has no double."""
         for name in sorted(api.unknown(self.facts.imports)):
             reason = f"{name} is an unknown part of torch's registration API: what it registers was not recovered"
-            self.gaps.append(EmulationGap(stage=_STAGE, reason=reason, address=None, symbol=name))
+            self.gaps.append(RegistrationGap(stage=_STAGE, reason=reason, address=None, symbol=name))
 
     @contextlib.contextmanager
     def reported(self) -> Iterator[None]:
@@ -586,7 +586,7 @@ class Recovery:
     def report(self, reason: str, address: int | None) -> None:
         """A gap."""
         symbol = None if address is None else self.process.image.nearest_symbol(address)
-        self.gaps.append(EmulationGap(stage=_STAGE, reason=reason, address=address, symbol=symbol))
+        self.gaps.append(RegistrationGap(stage=_STAGE, reason=reason, address=address, symbol=symbol))
 
     def placed(self, stop: Stop) -> Stop:
         """The same, told from within the object: what lies elsewhere was called from there."""
@@ -602,7 +602,7 @@ class Recovery:
         """A function that was started at ``started`` did not get to its end."""
         address = self.own(stop.address) or self.own(started)
         self.gaps.append(
-            EmulationGap(
+            RegistrationGap(
                 stage=_STAGE,
                 reason=stop.reason,
                 address=address,
@@ -613,7 +613,7 @@ class Recovery:
             )
         )
 
-    def with_lost(self, gap: EmulationGap, started: int) -> EmulationGap:
+    def with_lost(self, gap: RegistrationGap, started: int) -> RegistrationGap:
         """A gap with what was lost; behind it, a static initialiser that registers may end the process."""
         ends = gap.ends or (started in self.in_load and self.registers(started))
         return replace(gap, lost=self.lost(gap, started), ends=ends)
@@ -626,7 +626,7 @@ class Recovery:
         reached = self.functions_reached(started)
         return any(self.function_of(site) in reached for site in registering)
 
-    def lost(self, gap: EmulationGap, started: int) -> tuple[tuple[str, int], ...]:
+    def lost(self, gap: RegistrationGap, started: int) -> tuple[tuple[str, int], ...]:
         """The calls that register in the functions which the one that stopped leads to, and that nothing executed.
 
         What was called where it stopped did not do its work.

@@ -32,7 +32,6 @@ from abiscan.emulation.doubles.torch import torch_doubles
 from abiscan.emulation.doubles.torch_registries import FilledRegistries, function_name
 from abiscan.emulation.emulator import Stop
 from abiscan.emulation.loader import Image
-from abiscan.emulation.model import EmulationGap, Phase, Registrations, Registry, TorchRegistrations
 from abiscan.emulation.process import Double, EmulatedProcess
 from abiscan.emulation.recorder import Recorder
 from abiscan.emulation.recovery import DAMAGE
@@ -40,6 +39,7 @@ from abiscan.emulation.strings import abi_in
 from abiscan.emulation.torch_state import TorchState
 from abiscan.errors import NotElfError
 from abiscan.regex import regex
+from abiscan.registrations import Phase, RegistrationGap, Registrations, Registry, TorchRegistrations
 
 _STAGE: Final = "emulation of torch"
 _INSTRUCTIONS_PER_FUNCTION: Final = 50_000_000
@@ -113,7 +113,7 @@ class _TorchProcess:
     def __init__(self, files: Mapping[str, ElfFile], machine: Machine) -> None:
         self.names = tuple(files)
         self.recorder = Recorder()
-        self.gaps: list[EmulationGap] = []
+        self.gaps: list[RegistrationGap] = []
         self._find: dict[str, Double | None] = {}
         first, *others = files.values()
         self._lookup = finder((EXCEPTIONS, LIBC, NUMBERS, STREAMS, CXX_STRINGS, LIBSTDCXX, PATHS, SYSTEM, CPYTHON))
@@ -197,7 +197,7 @@ class _TorchProcess:
         except Stop as stop:
             offset = (stop.address if image.contains(stop.address) else address) - image.base
             symbol = image.nearest_symbol(offset)
-            self.gaps.append(EmulationGap(stage=_STAGE, reason=stop.reason, address=offset, symbol=symbol))
+            self.gaps.append(RegistrationGap(stage=_STAGE, reason=stop.reason, address=offset, symbol=symbol))
 
     def ask(self, address: int, *arguments: int, result: int | None = None) -> int | None:
         """The result of a torch function, None if it does not finish.

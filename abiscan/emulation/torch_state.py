@@ -23,7 +23,6 @@ from typing import Final
 
 from abiscan.emulation.arguments import ARGUMENT_WITH_SHARED_TYPE, Arguments
 from abiscan.emulation.emulator import Stop
-from abiscan.emulation.model import Library
 from abiscan.emulation.process import Call, EmulatedProcess
 from abiscan.emulation.recorder import Recorder
 from abiscan.emulation.schema_objects import SchemaObjects
@@ -32,6 +31,7 @@ from abiscan.emulation.strings import abi_of
 from abiscan.emulation.type_objects import TypeObjects
 from abiscan.emulation.values import Values
 from abiscan.regex import regex
+from abiscan.registrations import Library
 
 _DEFINE_WITHOUT_TAGS: Final = "_ZNR5torch7Library4_defEON3c1014FunctionSchemaEPNS1_12OperatorNameE"
 # std::unordered_map and std::unordered_set (bits/hashtable.h): buckets, their number, first node, number of elements,

@@ -10,9 +10,9 @@ from abiscan.dispatch.adapters import table_of
 from abiscan.dispatch.coverage import backend_of, core_operators, device_key, key_in
 from abiscan.dispatch.keys import DispatchKeys, keys_of
 from abiscan.dispatch.operators import Operators
-from abiscan.emulation.model import Registrations
 from abiscan.inputs.version import TorchVersion
 from abiscan.linkage.registering import Backend
+from abiscan.registrations import Registrations
 from abiscan.torches import embedded, embedded_operators
 
 # A torch has these or not, depending on its build: no extension adds them to a torch that was built without.

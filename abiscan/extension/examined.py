@@ -20,10 +20,10 @@ from abiscan.torches import embedded
 
 if TYPE_CHECKING:
     from abiscan.cpu.needs import CpuAtLoad, CpuReach
-    from abiscan.emulation.model import NotRun, Registrations
     from abiscan.extension.gpu import ExtensionGpu
     from abiscan.extension.inventory import Inventory
     from abiscan.linkage.layout_drift import SharedClasses
+    from abiscan.registrations import NotRun, Registrations
 
 _WORTH_SPLITTING: Final = 16 << 20
 """The size of extensions, in bytes, from which on their initialisers take longer than starting processes."""

@@ -12,7 +12,6 @@ from msgspec import Struct
 
 from abiscan.binary.elf import SharedObject
 from abiscan.binary.ownership import gpu_library
-from abiscan.emulation.model import GpuKernel, RegisteredKernel, Registrations
 from abiscan.gpu import drivers
 from abiscan.gpu.devices import Gpu
 from abiscan.gpu.drivers import Driver
@@ -20,6 +19,7 @@ from abiscan.gpu.model import Compression, Container, GpuCode, targets_of
 from abiscan.gpu.outcome import GpuOutcome, outcome_of
 from abiscan.gpu.reader import read_gpu_code
 from abiscan.inputs.files import ElfSource, random_access
+from abiscan.registrations import GpuKernel, RegisteredKernel, Registrations
 from abiscan.words import listed
 
 if TYPE_CHECKING:

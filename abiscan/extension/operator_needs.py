@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from abiscan.binary.elf import SharedObject
 from abiscan.cpu.needs import CpuReach, CpuUse
-from abiscan.emulation.model import RegisteredKernel
 from abiscan.inputs.files import ElfSource
+from abiscan.registrations import RegisteredKernel
 
 
 def find_operator_needs(

@@ -10,12 +10,13 @@ from msgspec.structs import replace
 from abiscan.binary.elf import SharedObject
 from abiscan.binary.ownership import is_torch_library
 from abiscan.dispatch.keys import DispatchKeys
-from abiscan.emulation import NotRun, Phase, RegisteredKernel, Registrations, call_operator
+from abiscan.emulation import call_operator
 from abiscan.extension.inventory import argument_tail
 from abiscan.inputs.files import ElfSource, Files
 from abiscan.inputs.version import TorchVersion
 from abiscan.linkage.model import Closure, Module
 from abiscan.linkage.registering import Registering
+from abiscan.registrations import NotRun, Phase, RegisteredKernel, Registrations
 
 Result = int | bool | str | NotRun | None
 

@@ -34,7 +34,6 @@ from abiscan.dispatch.operators import Operators
 from abiscan.dispatch.outcomes import Outcome, OutcomeKind
 from abiscan.dispatch.state import State
 from abiscan.dispatch.wordings import reword
-from abiscan.emulation import LibraryKind, Phase, Registrations
 from abiscan.extension.backend import brought_backend
 from abiscan.extension.examined import ExaminedExtension
 from abiscan.inputs.files import DiskFile, ElfSource, Files
@@ -43,6 +42,7 @@ from abiscan.inputs.version import MinorVersion
 from abiscan.linkage.model import Absence, Resolution
 from abiscan.linkage.registering import Reaction, Registering
 from abiscan.linkage.resolve import relocation_order
+from abiscan.registrations import LibraryKind, Phase, Registrations
 from abiscan.torches import embedded, embedded_registries
 from abiscan.torches.model import TorchRelease
 from abiscan.torches.torch import LinuxTorch

@@ -28,7 +28,7 @@ from abiscan.torches.torch_layouts import TorchLayouts
 if TYPE_CHECKING:
     from abiscan.binary.elf import SharedObject
     from abiscan.binary.typeinfo import CxxClass
-    from abiscan.emulation.model import Library, RegisteredKernel, RegisteredOperator, Registrations
+    from abiscan.registrations import Library, RegisteredKernel, RegisteredOperator, Registrations
 
 _STRING: Final = regex(r"\bbasic_string\b|\bstd::list\b")
 """What differs between the two: _GLIBCXX_USE_CXX11_ABI is also about lists."""

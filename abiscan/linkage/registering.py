@@ -14,7 +14,7 @@ from abiscan.dispatch.table import DispatchTable
 from abiscan.inputs.version import MinorVersion, TorchVersion
 
 if TYPE_CHECKING:
-    from abiscan.emulation.model import EmulationGap, Phase, Registrations
+    from abiscan.registrations import Phase, RegistrationGap, Registrations
 
 
 class Reaction(Struct, frozen=True, kw_only=True):
@@ -113,7 +113,7 @@ class Registering(Struct, frozen=True, kw_only=True):
     keys: DispatchKeys
     operators: Operators | None
     reactions: tuple[Reaction, ...]
-    doubts: tuple[EmulationGap, ...] = ()
+    doubts: tuple[RegistrationGap, ...] = ()
     assumed_classes: tuple[str, ...] = ()
     backend: Backend | None = None
 

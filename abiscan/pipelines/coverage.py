@@ -13,7 +13,6 @@ from abiscan.dispatch.coverage import ESSENTIAL, core_operators, key_in, measure
 from abiscan.dispatch.keys import DispatchKeys
 from abiscan.dispatch.operators import Operators
 from abiscan.dispatch.table import DispatchTable
-from abiscan.emulation.model import Registrations
 from abiscan.errors import InputError
 from abiscan.extension.backend import keys_in_registry, meant_backend, newest_core
 from abiscan.extension.examined import ExaminedTarget
@@ -27,6 +26,7 @@ from abiscan.inputs.sources import Missing, Source, open_archive
 from abiscan.inputs.version import TorchVersion
 from abiscan.inputs.workload import read_workload
 from abiscan.regex import regex
+from abiscan.registrations import Registrations
 from abiscan.results.coverage import BackendReport
 from abiscan.results.package import PackageVerdict
 from abiscan.torches import embedded

@@ -73,7 +73,7 @@ def _row(target: ExaminedTarget, extension: ExaminedExtension) -> StableRow:
 
 def _compiled_with(extension: ExaminedExtension) -> str | None:
     """The torch whose headers an extension records; recovering that runs its initialisers in the emulator."""
-    from abiscan.emulation.model import version_of
+    from abiscan.registrations import version_of
 
     registered = extension.inventory.registrations
     recorded = (

@@ -14,18 +14,18 @@ from abiscan.binary.mangling import demangle_type
 from abiscan.cpu.needs import CpuAtLoad, CpuNeeds, CpuReach
 from abiscan.dispatch.keys import DispatchKeys
 from abiscan.dispatch.schema import FunctionSchema, SchemaError
-from abiscan.emulation.model import (
-    EmulationGap,
-    Library,
-    RegisteredFallback,
-    RegisteredKernel,
-    RegisteredOperator,
-    Registrations,
-)
 from abiscan.extension.gpu import ExtensionGpu
 from abiscan.extension.inventory import Inventory
 from abiscan.gpu.model import Entry
 from abiscan.inputs.version import TorchVersion
+from abiscan.registrations import (
+    Library,
+    RegisteredFallback,
+    RegisteredKernel,
+    RegisteredOperator,
+    RegistrationGap,
+    Registrations,
+)
 from abiscan.results.cpu import cpu_document
 from abiscan.results.document import rendered
 from abiscan.results.selection import Selection
@@ -268,7 +268,7 @@ def fallback_row(
     return {"dispatch_key": key, "fallthrough": fallthrough, "file": file, "line": line, "phase": phase}
 
 
-def gap_row(gap: EmulationGap) -> dict[str, Any]:
+def gap_row(gap: RegistrationGap) -> dict[str, Any]:
     """A gap; addresses in hexadecimal."""
     return {
         "stage": gap.stage,

@@ -8,7 +8,7 @@ import msgspec.structs
 from msgspec import Struct
 
 from abiscan.dispatch.operators import Operators
-from abiscan.emulation.model import EmulationGap, Phase
+from abiscan.registrations import Phase, RegistrationGap
 from abiscan.results.document import rendered
 from abiscan.results.operators import fallback_row, gap_row, kernel_row, operator_row
 from abiscan.results.selection import Selection
@@ -83,10 +83,7 @@ class TorchOperators(Struct, frozen=True, kw_only=True):
                 "classes": [],
                 "registries": [],
                 "lookups": [],
-                "gaps": [
-                    gap_row(EmulationGap(stage="emulation", reason=gap, address=None, symbol=None))
-                    for gap in self.operators.gaps
-                ],
+                "gaps": [gap_row(RegistrationGap(stage="emulation", reason=gap)) for gap in self.operators.gaps],
             }
         )
 

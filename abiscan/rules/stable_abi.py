@@ -22,9 +22,9 @@ from collections.abc import Iterator
 
 from abiscan.binary.elf import SharedObject
 from abiscan.binary.ownership import is_torch_symbol
-from abiscan.emulation.model import version_of
 from abiscan.findings import Effect, Evidence, Finding, rule
 from abiscan.linkage.linkage import Linkage
+from abiscan.registrations import version_of
 from abiscan.torches.shims import exported_since, is_shim
 
 

@@ -28,13 +28,13 @@ from abiscan.binary.elf import Machine
 from abiscan.dispatch.operators import Operator
 from abiscan.dispatch.schema import FunctionSchema, SchemaError
 from abiscan.dispatch.stable import call_mismatch
-from abiscan.emulation.model import Lookup, version_of
 from abiscan.errors import InputError
 from abiscan.findings import Effect, Evidence, Finding, rule
 from abiscan.inputs.version import MinorVersion, TorchVersion
 from abiscan.linkage.lacks import TorchData
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.registering import Registering
+from abiscan.registrations import Lookup, version_of
 from abiscan.rules.advice import other_build
 from abiscan.torches import embedded, embedded_operators
 

@@ -17,9 +17,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from abiscan.emulation.model import LOOKUPS
 from abiscan.findings import Effect, Evidence, Finding, rule
 from abiscan.linkage.linkage import Linkage
+from abiscan.registrations import LOOKUPS
 from abiscan.words import plural
 
 

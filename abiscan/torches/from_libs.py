@@ -26,7 +26,7 @@ from abiscan.regex import regex
 from abiscan.torches.model import TorchRelease
 
 if TYPE_CHECKING:
-    from abiscan.emulation import TorchRegistrations
+    from abiscan.registrations import TorchRegistrations
 
 WHEEL_MOUNT: Final = "/site-packages"
 """The folder in which the members of a torch wheel are assumed to be installed."""
@@ -162,7 +162,7 @@ def _named(recovered: TorchRegistrations, version: TorchVersion | None, known_ta
     """The registrations, with names of dispatch keys and tags instead of numbers."""
     from abiscan.dispatch.adapters import entry_key
     from abiscan.dispatch.agreement import drop_contradictions
-    from abiscan.emulation import LibraryKind
+    from abiscan.registrations import LibraryKind
 
     libraries = {name: drop_contradictions(library) for name, library in recovered.libraries.items()}
     # For keys that are missing in torch's own table of names: QuantizedCUDA in 1.6, AutocastCPU in 1.10.

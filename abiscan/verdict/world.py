@@ -37,9 +37,9 @@ from abiscan.torches.torch import Torch
 from abiscan.verdict.judge import Judge, Setting
 
 if TYPE_CHECKING:
-    from abiscan.emulation.model import Registrations
     from abiscan.extension.operator_results import OperatorProvider
     from abiscan.extension.replay import Replayer
+    from abiscan.registrations import Registrations
 
 
 _OF_TORCHSCRIPT: Final = ("aten", "prim")
@@ -351,8 +351,8 @@ class _Loads:
         if moment.is_unread:
             return NoResult(reason="not all that the package registers could be read")
         # The emulator takes longer to import than many checks take.
-        from abiscan.emulation.model import NotRun
         from abiscan.extension import operator_results
+        from abiscan.registrations import NotRun
 
         found = operator_results.compute_result(
             moment.registrants.values(), operator, self._setting.release.torch_version, self._results
@@ -363,7 +363,8 @@ class _Loads:
         source = self._files.source(self.location(path))
         if source is None:
             return NoResult(reason="the file cannot be read")
-        from abiscan.emulation import NotRun, call_function  # takes longer to import than many checks take
+        from abiscan.emulation import call_function  # takes longer to import than many checks take
+        from abiscan.registrations import NotRun
 
         key = source.fingerprint(), name
         if key not in self._results:

@@ -13,6 +13,7 @@ from abiscan.dispatch.operators import Operators
 from abiscan.emulation import torch_libraries
 from abiscan.inputs import interpreter
 from abiscan.inputs.files import Files
+from abiscan.registrations import TorchRegistrations
 from abiscan.torches import from_libs
 
 
@@ -24,9 +25,9 @@ def recovered_once() -> Iterator[None]:
     """
 
     recover_torch = emulation.recover_torch
-    known: dict[object, emulation.TorchRegistrations] = {}
+    known: dict[object, TorchRegistrations] = {}
 
-    def recover_once(files: Mapping[str, ElfFile], machine: Machine) -> emulation.TorchRegistrations:
+    def recover_once(files: Mapping[str, ElfFile], machine: Machine) -> TorchRegistrations:
         paths = {name: Path(file.subject).resolve() for name, file in files.items()}
         if not all(path.is_file() for path in paths.values()):  # but in a wheel
             return recover_torch(files, machine)

@@ -18,9 +18,10 @@ import pytest
 
 from abiscan.binary.elf import ElfFile, SharedObject
 from abiscan.cache.kept import replace_whole
-from abiscan.emulation import Registrations, recover
+from abiscan.emulation import recover
 from abiscan.extension import inventory
 from abiscan.inputs import files
+from abiscan.registrations import Registrations
 from abiscan.results.check import Result
 from tests.conftest import give_memory_back
 from tools import ground_truth

@@ -38,7 +38,7 @@ from abiscan.dispatch.messages import has_message, word_message
 from abiscan.dispatch.outcomes import OutcomeKind, Replay
 from abiscan.dispatch.state import OperatorEntry, State, StoredKernel, StoredSignature
 from abiscan.emulation import recover
-from abiscan.emulation.model import Phase
+from abiscan.registrations import Phase
 from abiscan.torches import embedded, embedded_assertions, embedded_operators
 from tests.dumps import fallbacks_of_table, state_of_dumps
 

@@ -13,8 +13,9 @@ import pytest
 
 import abiscan
 from abiscan.binary.elf import ElfFile
-from abiscan.emulation import NotRun, call_function, call_operator, recover
+from abiscan.emulation import call_function, call_operator, recover
 from abiscan.inputs import interpreter
+from abiscan.registrations import NotRun
 from abiscan.results.package import PackageVerdict
 from tests import live_torch
 from tests.fakes import wheel

@@ -19,9 +19,9 @@ from typing import Final
 import pytest
 
 from abiscan.binary.elf import ElfFile
-from abiscan.emulation import Phase
 from abiscan.emulation.loader import BASE
 from abiscan.emulation.recovery import Recovery
+from abiscan.registrations import Phase
 from tests.processor import HAS_AVX2
 
 pytestmark = pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")

@@ -12,11 +12,12 @@ import pytest
 
 from abiscan.binary.elf import ElfFile, Machine
 from abiscan.dispatch.keys import keys_of
-from abiscan.emulation import Phase, recover
+from abiscan.emulation import recover
 from abiscan.extension.examined import examine
 from abiscan.extension.inventory import Inventory
 from abiscan.inputs.session import Session
 from abiscan.inputs.version import TorchVersion
+from abiscan.registrations import Phase
 from tests import live_torch
 from tests.oracle import corpus
 from tests.oracle.corpus import needs_corpus, shared_work  # noqa: F401

@@ -12,9 +12,9 @@ from typing import Final
 
 from abiscan.emulation.doubles import SharedDoubles
 from abiscan.emulation.loader import BASE
-from abiscan.emulation.model import GpuKernel
 from abiscan.emulation.process import Call
 from abiscan.emulation.torch_state import text_argument
+from abiscan.registrations import GpuKernel
 
 _WRAPPER: Final = struct.Struct("<IIQ")
 _MAGIC: Final = (0x466243B1, 0x48495046)

@@ -16,11 +16,11 @@ from abiscan.emulation.cpp_function import (
 from abiscan.emulation.doubles import SharedDoubles
 from abiscan.emulation.doubles.exceptions import throw_torch_error
 from abiscan.emulation.emulator import Stop
-from abiscan.emulation.model import Library, LibraryKind, RegisteredOperator
 from abiscan.emulation.process import Call
 from abiscan.emulation.recorder import operator_name
 from abiscan.emulation.schema_objects import Schema
 from abiscan.emulation.torch_state import TorchState, optional_text_argument, text_argument
+from abiscan.registrations import Library, LibraryKind, RegisteredOperator
 
 _KINDS: Final = (LibraryKind.DEF, LibraryKind.IMPL, LibraryKind.FRAGMENT)  # torch::Library::Kind
 _MAX_TAGS: Final = 64

@@ -13,11 +13,11 @@ from typing import Final
 from abiscan.emulation.aten import is_known
 from abiscan.emulation.doubles import SharedDoubles
 from abiscan.emulation.emulator import Stop
-from abiscan.emulation.model import version_of
 from abiscan.emulation.process import Call
 from abiscan.emulation.recorder import operator_name
 from abiscan.emulation.torch_state import TorchState
 from abiscan.regex import regex
+from abiscan.registrations import version_of
 
 # What they are called in torch's sources, by the beginning of their mangled names.
 FUNCTIONS: Final = {

@@ -17,10 +17,10 @@ from typing import Final
 from abiscan.binary import registration_api as api
 from abiscan.emulation.doubles import SharedDoubles
 from abiscan.emulation.emulator import Stop
-from abiscan.emulation.model import ALLOCATOR, ALLOCATOR_SETTINGS
 from abiscan.emulation.process import Call
 from abiscan.emulation.torch_state import TorchState
 from abiscan.regex import regex
+from abiscan.registrations import ALLOCATOR, ALLOCATOR_SETTINGS
 
 # The registry of each function, and the arguments with the key and the priority, if there are any.
 _CALLS: Final = {

@@ -13,9 +13,9 @@ from abiscan.binary import registration_api as api
 from abiscan.emulation.doubles import SharedDoubles
 from abiscan.emulation.emulator import Stop
 from abiscan.emulation.loader import BASE
-from abiscan.emulation.model import TEXT_OF_TORCH, Library, LibraryKind
 from abiscan.emulation.process import Call
 from abiscan.emulation.torch_state import TorchState, optional_text_argument, text_argument
+from abiscan.registrations import TEXT_OF_TORCH, Library, LibraryKind
 
 _KINDS: Final = {
     "aoti_torch_library_init_def": LibraryKind.DEF,

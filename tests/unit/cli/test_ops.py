@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 import abiscan
 from abiscan.cli import main
-from abiscan.emulation.model import Lookup
+from abiscan.registrations import Lookup
 from abiscan.report import ops_text
 from abiscan.results.document import schema
 from abiscan.results.operators import ExtensionOperators

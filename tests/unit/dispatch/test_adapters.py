@@ -10,8 +10,8 @@ from abiscan.dispatch.events import Define, OpenBlock
 from abiscan.dispatch.keys import DispatchKeys
 from abiscan.dispatch.operators import Fallback, Kernel, Operator, Operators, Place, RegistryEntry
 from abiscan.dispatch.state import StoredKernel, StoredSignature
-from abiscan.emulation import Phase
 from abiscan.inputs.version import MinorVersion
+from abiscan.registrations import Phase
 from tests.registrations import registrations
 
 KEYS = DispatchKeys(minor=(2, 13), names={1: "CPU"})

@@ -8,8 +8,8 @@ from abiscan.dispatch.adapters import events_of
 from abiscan.dispatch.agreement import drop_contradictions, find_contradiction
 from abiscan.dispatch.events import OpenBlock
 from abiscan.dispatch.keys import keys_of
-from abiscan.emulation import Phase, Registrations
 from abiscan.inputs.version import TorchVersion
+from abiscan.registrations import Phase, Registrations
 from abiscan.torches import embedded, embedded_operators
 from tests.registrations import registrations
 

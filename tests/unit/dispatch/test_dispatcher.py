@@ -7,6 +7,7 @@ from typing import Final
 
 import pytest
 
+from abiscan import registrations as model
 from abiscan.dispatch import signature
 from abiscan.dispatch.adapters import events_of
 from abiscan.dispatch.dispatcher import replay_events
@@ -27,7 +28,6 @@ from abiscan.dispatch.keys import DispatchKeys
 from abiscan.dispatch.messages import TEMPLATES, word_message
 from abiscan.dispatch.outcomes import OutcomeKind
 from abiscan.dispatch.state import OperatorEntry, State
-from abiscan.emulation import model
 from tests.dumps import state_of_dumps
 
 DOCUMENT: Final = Path(__file__).parents[3] / "docs/messages.md"

@@ -19,9 +19,9 @@ from abiscan.emulation.doubles import torch_types
 from abiscan.emulation.doubles.torch_types import Types
 from abiscan.emulation.emulator import Stop
 from abiscan.emulation.loader import BASE
-from abiscan.emulation.model import LibraryKind
 from abiscan.emulation.recovery import Recovery
 from abiscan.emulation.schema_objects import Schema
+from abiscan.registrations import LibraryKind
 
 SAMPLES = Path(__file__).parents[3] / "sample_binaries" / "registrations"
 CXX11 = "NSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"

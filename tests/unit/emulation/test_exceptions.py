@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from abiscan.binary.elf import ElfFile
-from abiscan.emulation import Registrations, recover
+from abiscan.emulation import recover
+from abiscan.registrations import Registrations
 
 pytestmark = pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
 

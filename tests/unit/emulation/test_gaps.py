@@ -13,11 +13,11 @@ import pytest
 
 from abiscan.binary.elf import ElfFile
 from abiscan.cli import main
-from abiscan.emulation import EmulationGap, recover
+from abiscan.emulation import recover
 from abiscan.emulation import recovery as recovery_module
 from abiscan.emulation.emulator import Stop
-from abiscan.emulation.model import Phase
 from abiscan.emulation.recovery import Recovery
+from abiscan.registrations import Phase, RegistrationGap
 from abiscan.results.document import schema
 
 SAMPLES = Path(__file__).parents[3] / "sample_binaries" / "registrations"
@@ -84,7 +84,7 @@ def _symbols(path: Path) -> dict[str, int]:
     return {fields[-1]: int(fields[0], 16) for line in lines if len(fields := line.split()) == 3}
 
 
-def _first(path: Path) -> EmulationGap:
+def _first(path: Path) -> RegistrationGap:
     file = ElfFile.open(path)
     return recover(file, file.facts()).gaps[0]
 

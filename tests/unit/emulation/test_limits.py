@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from abiscan.binary.elf import ElfFile
-from abiscan.emulation import Registrations, recover
-from abiscan.emulation.model import Phase
+from abiscan.emulation import recover
 from abiscan.errors import InputError
+from abiscan.registrations import Phase, Registrations
 from tests.clock import grows_linearly
 
 SAMPLES = Path(__file__).parents[3] / "sample_binaries" / "registrations"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from abiscan.emulation.model import ALLOCATOR, ALLOCATOR_SETTINGS, Lookup, Phase, Registry, version_of
+from abiscan.registrations import ALLOCATOR, ALLOCATOR_SETTINGS, Lookup, Phase, Registry, version_of
 
 
 @pytest.mark.parametrize(

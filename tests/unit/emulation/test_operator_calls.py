@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from abiscan.binary.elf import ElfFile
-from abiscan.emulation import NotRun, call_operator
+from abiscan.emulation import call_operator
 from abiscan.emulation.loader import BASE
-from abiscan.emulation.model import Phase, RegisteredKernel
 from abiscan.emulation.operator_calls import _Caller, _is_faithful
 from abiscan.emulation.recovery import Recovery
+from abiscan.registrations import NotRun, Phase, RegisteredKernel
 
 SAMPLES = Path(__file__).parents[3] / "sample_binaries" / "registrations"
 needs_gcc = pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from abiscan.emulation.model import LibraryKind, Phase
 from abiscan.emulation.recorder import Recorder, name_as_read, operator_name
+from abiscan.registrations import LibraryKind, Phase
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from abiscan.binary.elf import ElfFile
-from abiscan.emulation import Registrations, recover
+from abiscan.emulation import recover
 from abiscan.emulation import recovery as recovery_module
-from abiscan.emulation.model import Phase
+from abiscan.registrations import Phase, Registrations
 
 SAMPLES = Path(__file__).parents[3] / "sample_binaries" / "registrations"
 HEAD = """

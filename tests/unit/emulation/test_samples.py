@@ -9,17 +9,17 @@ from packaging.version import Version
 
 from abiscan.binary.elf import ElfFile
 from abiscan.dispatch.keys import keys_of
-from abiscan.emulation import (
+from abiscan.emulation import recover
+from abiscan.emulation.values import UNKNOWN_VALUE, Values
+from abiscan.inputs.version import TorchVersion
+from abiscan.registrations import (
     LibraryKind,
     Phase,
     RegisteredFallback,
     RegisteredKernel,
     RegisteredOperator,
     Registrations,
-    recover,
 )
-from abiscan.emulation.values import UNKNOWN_VALUE, Values
-from abiscan.inputs.version import TorchVersion
 from abiscan.results.operators import full_schema
 
 SAMPLES = Path(__file__).parents[3] / "sample_binaries" / "registrations"

@@ -12,9 +12,9 @@ import pytest
 
 from abiscan.binary.elf import ElfFile, Machine
 from abiscan.emulation import recover_torch
-from abiscan.emulation.model import Phase
 from abiscan.emulation.torch_libraries import _TorchProcess
 from abiscan.emulation.torch_state import TorchState
+from abiscan.registrations import Phase
 
 SOURCE = """
 static const char* names[] = {"Undefined", "CPU", "CUDA", "SparseUndefined", "UNKNOWN_TENSOR_TYPE_ID", "XLA",

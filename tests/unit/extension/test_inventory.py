@@ -8,10 +8,10 @@ from packaging.version import Version
 
 import abiscan
 from abiscan.cache import kept
-from abiscan.emulation import LibraryKind, Phase
 from abiscan.extension.examined import examine
 from abiscan.extension.inventory import Inventory
 from abiscan.inputs.session import Session
+from abiscan.registrations import LibraryKind, Phase
 
 SAMPLES = Path(__file__).resolve().parents[3] / "sample_binaries"
 

@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from abiscan.binary.elf import ElfFile, Machine, SharedObject
 from abiscan.binary.symbols import Definition, SymbolTable
 from abiscan.binary.typeinfo import CxxClass, Slot, classes
-from abiscan.emulation.model import Phase, RegisteredKernel, Registrations
 from abiscan.inputs.files import Files
 from abiscan.inputs.session import Session
 from abiscan.inputs.version import TorchVersion
@@ -24,6 +23,7 @@ from abiscan.linkage.layout_drift import (
     compare_layouts,
     predict_crash,
 )
+from abiscan.registrations import Phase, RegisteredKernel, Registrations
 from abiscan.torches import layouts
 from abiscan.torches.model import TorchRelease
 from abiscan.torches.own_layouts import OwnLayouts

@@ -13,21 +13,21 @@ from abiscan.binary.elf import Machine
 from abiscan.dispatch.keys import keys_of_minor, newest_minor
 from abiscan.dispatch.operators import Place
 from abiscan.dispatch.tags import Tags
-from abiscan.emulation.model import (
-    EmulationGap,
-    Library,
-    LibraryKind,
-    Phase,
-    RegisteredKernel,
-    RegisteredOperator,
-    Registrations,
-    TorchRegistrations,
-)
 from abiscan.errors import InputError
 from abiscan.inputs.files import Files
 from abiscan.inputs.interpreter import PythonTag
 from abiscan.inputs.libraries import Libraries
 from abiscan.inputs.version import TorchVersion
+from abiscan.registrations import (
+    Library,
+    LibraryKind,
+    Phase,
+    RegisteredKernel,
+    RegisteredOperator,
+    RegistrationGap,
+    Registrations,
+    TorchRegistrations,
+)
 from abiscan.torches.from_libs import (
     WHEEL_MOUNT,
     _named,
@@ -279,7 +279,7 @@ def test_a_torch_without_the_library_that_checks() -> None:
 
 def test_what_could_not_be_read_is_told_with_its_library_and_place() -> None:
     gaps = tuple(
-        EmulationGap(stage="emulation", reason=reason, address=address, symbol=None)
+        RegistrationGap(stage="emulation", reason=reason, address=address, symbol=None)
         for reason, address in (("damaged", None), ("stopped", 0x1234))
     )
     recovered = TorchRegistrations(

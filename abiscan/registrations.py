@@ -1,4 +1,4 @@
-"""What an extension registers, as plain data: the result of emulating it.
+"""What code registers with torch, as plain data: the vocabulary of those who recover it and those who judge it.
 
 ``order`` puts everything into the one order in which the code registers it, across all the lists: it counts the calls
 of torch that register. What one call registers, a definition together with its kernels, has the same. Of the
@@ -215,7 +215,7 @@ class Lookup(Struct, frozen=True, kw_only=True):
         return self.function in _THROWING
 
 
-class EmulationGap(Struct, frozen=True, kw_only=True):
+class RegistrationGap(Struct, frozen=True, kw_only=True):
     """Something that could not be read: where (``address`` in the file's own space, nearest symbol) and why.
 
     Of a function that was ``started`` and did not get to its end, ``address`` is the program counter, or, where it
@@ -227,8 +227,8 @@ class EmulationGap(Struct, frozen=True, kw_only=True):
 
     stage: str
     reason: str
-    address: int | None
-    symbol: str | None
+    address: int | None = None
+    symbol: str | None = None
     started: int | None = None
     called: str | None = None
     lost: tuple[tuple[str, int], ...] = ()
@@ -256,7 +256,7 @@ class Registrations(Struct, frozen=True, kw_only=True):
     lookups: tuple[Lookup, ...] = ()
     gpu_kernels: tuple[GpuKernel, ...] = ()
     ends: tuple[ProcessEnd, ...] = ()
-    gaps: tuple[EmulationGap, ...] = ()
+    gaps: tuple[RegistrationGap, ...] = ()
     cpu: tuple[CpuUse, ...] = ()
     debug_at: int | None = None
     doubtful_from: int | None = None
