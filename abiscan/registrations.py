@@ -1,17 +1,20 @@
 """What code registers with torch, as plain data: the vocabulary of those who recover it and those who judge it.
 
-``order`` puts everything into the one order in which the code registers it, across all the lists: it counts the calls
-of torch that register. What one call registers, a definition together with its kernels, has the same. Of the
-functions that run on a call nobody knows in which order they are called, nor whether: theirs is that of the file.
+Each registration is one call of torch, with what the code passes; the numbers of dispatch keys mean what the torch that
+reads them means by them. ``Registrations.in_order`` has all of them in the one order in which the code makes the calls,
+and a view for each kind. Of the functions that run on a call nobody knows in which order they are called, nor whether:
+theirs is that of the file.
 
-``library`` is the ``order`` of the ``Library`` that something was registered in, None for what needs none.
+``order`` counts the calls of torch that register. ``library`` is the ``Library`` that something was registered in, None
+for what needs none.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
-from typing import Final
+import functools
+from collections.abc import Iterator, Mapping
+from typing import Final, TypeAlias, TypeVar
 
 from msgspec import Struct
 
@@ -22,10 +25,14 @@ LOOKUPS: Final = "lookups"
 
 ALLOCATOR: Final = "allocator"
 ALLOCATOR_SETTINGS: Final = "AcceleratorAllocatorConfig"
+BACKEND_NAME: Final = "privateuse1-backend"
 """Registries, as ``Registry.what`` has them."""
 
 TEXT_OF_TORCH: Final = "\1"
 """Stands for what torch says in ``RegisteredOperator.failure``."""
+
+ALIAS_ANALYSIS: Final = ("INTERNAL_SPECIAL_CASE", "CONSERVATIVE", "FROM_SCHEMA", "PURE_FUNCTION")
+"""``c10::AliasAnalysisKind`` (``ATen/core/dispatch/OperatorOptions.h``), the same in every release."""
 
 _MAJOR: Final = 2  # of every release with the stable ABI
 _STABLE_CALLS: Final = ("aoti_torch_call_dispatcher", "torch_call_dispatcher")
@@ -47,11 +54,16 @@ class Phase(enum.Enum):
 
 
 class LibraryKind(enum.Enum):
-    """The macro that opened a library: ``TORCH_LIBRARY``, ``_FRAGMENT``, ``_IMPL`` (``torch::Library::Kind``)."""
+    """The macro that opened a library, in the order of ``torch::Library::Kind``."""
 
     DEF = "def"
-    FRAGMENT = "fragment"
     IMPL = "impl"
+    FRAGMENT = "fragment"
+
+    @property
+    def macro(self) -> str:
+        """Its name in ``torch/library.h``."""
+        return "TORCH_LIBRARY" if self is LibraryKind.DEF else f"TORCH_LIBRARY_{self.name}"
 
 
 class Library(Struct, frozen=True, kw_only=True):
@@ -73,11 +85,69 @@ class Library(Struct, frozen=True, kw_only=True):
     stable: bool = False
     quotes: bool = False
 
+    @property
+    def place(self) -> str:
+        """The source line: ``ops.cpp:12``."""
+        return f"{self.file or '?'}:{self.line or 0}"
 
-class RegisteredOperator(Struct, frozen=True, kw_only=True):
+    @property
+    def debug(self) -> str:
+        """The text that torch stores with each registration in it."""
+        return f"registered at {self.place}"
+
+
+class _InLibrary(Struct, frozen=True, kw_only=True):
+    """What may be registered in a library: it has the source line of that."""
+
+    library: Library | None
+    phase: Phase
+    order: int
+
+    @property
+    def file(self) -> str | None:
+        """The source file, as the compiler left it."""
+        return self.library.file if self.library else None
+
+    @property
+    def line(self) -> int | None:
+        """The line in it."""
+        return self.library.line if self.library else None
+
+
+class RegisteredKernel(_InLibrary, frozen=True, kw_only=True):
+    """One kernel. ``dispatch_key`` as in ``Library``; None is torch's "no key" (CompositeImplicitAutograd from 1.8 on).
+
+    ``signature`` is the C++ function type, mangled (``FN2at6TensorERKS0_E``), None for a kernel given boxed.
+    ``inferred_schema`` is ``(Tensor _0) -> Tensor _0``, None where torch infers none. ``abi_version`` is the version
+    of the torch whose headers a stable-ABI extension was compiled with; ``stable`` marks kernels that take
+    ``StableIValue``s. ``functions`` are where its code begins, in the file's own
+    space: the function that torch calls, and the one that it is made from. ``failure`` is as in ``RegisteredOperator``.
+    ``debug`` is the text that ``CppFunction::debug`` sets instead of the library's.
+    """
+
+    operator: str
+    dispatch_key: int | str | None
+    signature: str | None = None
+    inferred_schema: str | None = None
+    boxed: bool = False
+    fallthrough: bool = False
+    abi_version: int | None = None
+    functions: tuple[int, ...] = ()
+    stable: bool = False
+    failure: str | None = None
+    debug: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The name as it is most likely written."""
+        return _as_written(self.operator, self.library)
+
+
+class RegisteredOperator(_InLibrary, frozen=True, kw_only=True):
     """One definition. ``name`` is ``ns::name`` or ``ns::name.overload``; ``schema`` the whole text, as written.
 
     ``inferred`` tells that torch makes the schema from the C++ function. ``schema`` is None where neither was readable.
+    ``kernels`` are those that the same call passes.
     ``tags`` are the numbers of ``at::Tag`` of the torch that the extension was built for. ``jit_only`` marks those
     of TorchScript's own registry (``torch::jit::RegisterOperators``), which the dispatcher does not know.
     ``alias_analysis`` is the number of ``c10::AliasAnalysisKind`` given with it, None where none is, and in code built
@@ -89,65 +159,39 @@ class RegisteredOperator(Struct, frozen=True, kw_only=True):
     name: str
     schema: str | None
     inferred: bool
-    tags: tuple[int, ...]
-    jit_only: bool
-    file: str | None
-    line: int | None
-    phase: Phase
-    order: int
-    library: int | None
+    tags: tuple[int, ...] = ()
+    jit_only: bool = False
     alias_analysis: int | None = None
     failure: str | None = None
+    kernels: tuple[RegisteredKernel, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The schema or the name, as it is most likely written."""
+        return _as_written(self.name if self.inferred or self.schema is None else self.schema, self.library)
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether it has a schema that could not be read, so that nothing can be said about it.
+
+        Torch refuses a name with a kernel without a C++ type, for there is no schema.
+        """
+        if self.schema is not None:
+            return False
+        return not self.inferred or any(not (kernel.boxed or kernel.fallthrough) for kernel in self.kernels)
 
 
-class RegisteredKernel(Struct, frozen=True, kw_only=True):
-    """One kernel. ``dispatch_key`` as in ``Library``; None is torch's "no key" (CompositeImplicitAutograd from 1.8 on).
-
-    ``signature`` is the C++ function type, mangled (``FN2at6TensorERKS0_E``), None for a kernel given boxed.
-    ``inferred_schema`` is ``(Tensor _0) -> Tensor _0``, None where torch infers none. ``abi_version`` is the version
-    of the torch whose headers a stable-ABI extension was compiled with; ``stable`` marks kernels that take
-    ``StableIValue``s. ``functions`` are where its code begins, in the file's own
-    space: the function that torch calls, and the one that it is made from. ``failure`` is as in ``RegisteredOperator``.
-    """
-
-    operator: str
-    dispatch_key: int | str | None
-    signature: str | None
-    inferred_schema: str | None
-    boxed: bool
-    fallthrough: bool
-    abi_version: int | None
-    file: str | None
-    line: int | None
-    phase: Phase
-    order: int
-    library: int | None
-    functions: tuple[int, ...] = ()
-    stable: bool = False
-    failure: str | None = None
+def _as_written(text: str, library: Library | None) -> str:
+    """A text as it most likely stands in the source: without the namespace of its own library."""
+    return text if library is None else text.removeprefix(f"{library.namespace}::")
 
 
-class GpuKernel(Struct, frozen=True, kw_only=True):
-    """A kernel for GPUs: its mangled name, its stub on the host, and the container that has its code, by address.
-
-    A kernel whose template several object files use is in the container of each.
-    """
-
-    name: str
-    stub: int
-    container: int
-
-
-class RegisteredFallback(Struct, frozen=True, kw_only=True):
-    """A kernel for every operator that has none of its own for ``dispatch_key``."""
+class RegisteredFallback(_InLibrary, frozen=True, kw_only=True):
+    """A kernel for every operator that has none of its own for its key; ``debug`` is as in ``RegisteredKernel``."""
 
     dispatch_key: int | str | None
-    fallthrough: bool
-    file: str | None
-    line: int | None
-    phase: Phase
-    order: int
-    library: int | None
+    fallthrough: bool = False
+    debug: str | None = None
 
 
 class CustomClass(Struct, frozen=True, kw_only=True):
@@ -172,6 +216,11 @@ class Registry(Struct, frozen=True, kw_only=True):
     order: int
 
     @property
+    def names_backend(self) -> bool:
+        """Whether it is no entry but the name of the PrivateUse1 backend (``c10::register_privateuse1_backend``)."""
+        return self.what == BACKEND_NAME
+
+    @property
     def is_shared(self) -> bool:
         """Whether torch has entries of its own in the same registry: a ``c10::Registry``, or allocator settings."""
         return self.what == ALLOCATOR_SETTINGS or (self.priority is not None and self.what != ALLOCATOR)
@@ -189,6 +238,12 @@ class ProcessEnd(Struct, frozen=True, kw_only=True):
     symbol: str | None
     phase: Phase
     order: int
+
+
+Registration: TypeAlias = (
+    Library | RegisteredOperator | RegisteredKernel | RegisteredFallback | CustomClass | Registry | ProcessEnd
+)
+_Kind = TypeVar("_Kind")
 
 
 class Lookup(Struct, frozen=True, kw_only=True):
@@ -235,8 +290,19 @@ class RegistrationGap(Struct, frozen=True, kw_only=True):
     ends: bool = False
 
 
-class Registrations(Struct, frozen=True, kw_only=True):
-    """Everything recovered from one object, each list in the order in which the code registers.
+class GpuKernel(Struct, frozen=True, kw_only=True):
+    """A kernel for GPUs: its mangled name, its stub on the host, and the container that has its code, by address.
+
+    A kernel whose template several object files use is in the container of each.
+    """
+
+    name: str
+    stub: int
+    container: int
+
+
+class Registrations(Struct, frozen=True, kw_only=True, dict=True):
+    """Everything recovered from one object. ``in_order`` are the registrations, in the order of the calls.
 
     ``cpu`` has the features of the processor that code uses while the object is loaded, without asking for them.
 
@@ -247,19 +313,63 @@ class Registrations(Struct, frozen=True, kw_only=True):
     makes, which tells releases apart; None where it makes none of which this shows.
     """
 
-    libraries: tuple[Library, ...] = ()
-    operators: tuple[RegisteredOperator, ...] = ()
-    kernels: tuple[RegisteredKernel, ...] = ()
-    fallbacks: tuple[RegisteredFallback, ...] = ()
-    classes: tuple[CustomClass, ...] = ()
-    registries: tuple[Registry, ...] = ()
+    in_order: tuple[Registration, ...] = ()
     lookups: tuple[Lookup, ...] = ()
     gpu_kernels: tuple[GpuKernel, ...] = ()
-    ends: tuple[ProcessEnd, ...] = ()
     gaps: tuple[RegistrationGap, ...] = ()
     cpu: tuple[CpuUse, ...] = ()
     debug_at: int | None = None
     doubtful_from: int | None = None
+
+    @functools.cached_property
+    def libraries(self) -> tuple[Library, ...]:
+        """The libraries that are opened."""
+        return tuple(self._of_kind(Library))
+
+    @functools.cached_property
+    def operators(self) -> tuple[RegisteredOperator, ...]:
+        """The definitions."""
+        return tuple(self._of_kind(RegisteredOperator))
+
+    @functools.cached_property
+    def kernels(self) -> tuple[RegisteredKernel, ...]:
+        """The kernels, registered separately or with a definition."""
+        return tuple(
+            kernel
+            for record in self.in_order
+            if isinstance(record, RegisteredOperator | RegisteredKernel)
+            for kernel in (record.kernels if isinstance(record, RegisteredOperator) else (record,))
+        )
+
+    @functools.cached_property
+    def fallbacks(self) -> tuple[RegisteredFallback, ...]:
+        """The fallbacks."""
+        return tuple(self._of_kind(RegisteredFallback))
+
+    @functools.cached_property
+    def classes(self) -> tuple[CustomClass, ...]:
+        """The custom classes."""
+        return tuple(self._of_kind(CustomClass))
+
+    @functools.cached_property
+    def registries(self) -> tuple[Registry, ...]:
+        """The entries of other registries."""
+        return tuple(self._of_kind(Registry))
+
+    @property
+    def ends(self) -> tuple[ProcessEnd, ...]:
+        """Where the process ends."""
+        return tuple(self._of_kind(ProcessEnd))
+
+    def dispatched_in(self, phase: Phase) -> Iterator[Registration]:
+        """What comes to the dispatcher in a phase, in order, as far as it could be read."""
+        for record in self.in_order:
+            unseen = isinstance(record, RegisteredOperator) and (record.jit_only or record.is_unread)
+            if record.phase is phase and not unseen:
+                yield record
+
+    def _of_kind(self, kind: type[_Kind]) -> Iterator[_Kind]:
+        return (record for record in self.in_order if isinstance(record, kind))
 
 
 class NotRun(Struct, frozen=True, kw_only=True):

@@ -12,21 +12,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from abiscan.dispatch.adapters import ALIAS_ANALYSIS, table_of
+from msgspec.structs import replace
+
+from abiscan.dispatch.adapters import table_of
 from abiscan.dispatch.keys import keys_of
 from abiscan.dispatch.operators import Fallback, Kernel, Operator, Operators, Place, RegistryEntry
 from abiscan.emulation.recorder import Recorder
 from abiscan.extension.replay import Registrant, find_reactions
 from abiscan.inputs.version import TorchVersion
 from abiscan.linkage.registering import Backend, Registering
-from abiscan.registrations import Library, LibraryKind, Phase, RegistrationGap, Registrations
+from abiscan.registrations import ALIAS_ANALYSIS, Library, LibraryKind, Phase, RegistrationGap, Registrations
 
 FIND_OR_THROW: Final = "c10::Dispatcher::findSchemaOrThrow"
-KINDS: Final = {
-    "TORCH_LIBRARY": LibraryKind.DEF,
-    "TORCH_LIBRARY_FRAGMENT": LibraryKind.FRAGMENT,
-    "TORCH_LIBRARY_IMPL": LibraryKind.IMPL,
-}
+KINDS: Final = {kind.macro: kind for kind in LibraryKind}
 
 
 def registrations(  # noqa: C901 - one kind of step after the other
@@ -81,17 +79,8 @@ def registrations(  # noqa: C901 - one kind of step after the other
                 recorder.kernel(
                     None, definition.name, each.get("key"), definition=definition, inferred=each["inferred"]
                 )
-    return Registrations(
-        libraries=tuple(recorder.libraries),
-        operators=tuple(recorder.operators),
-        kernels=tuple(recorder.kernels),
-        fallbacks=tuple(recorder.fallbacks),
-        classes=tuple(recorder.classes),
-        lookups=tuple(recorder.lookups),
-        registries=tuple(recorder.registries),
-        ends=tuple(recorder.ends),
-        gaps=tuple(RegistrationGap(stage="emulation", reason=reason, address=16, symbol="f") for reason in gaps),
-    )
+    unread = tuple(RegistrationGap(stage="emulation", reason=reason, address=16, symbol="f") for reason in gaps)
+    return replace(recorder.registered(), lookups=tuple(recorder.lookups), gaps=unread)
 
 
 def operators(has: Mapping[str, Any], version: TorchVersion) -> Operators:
@@ -132,7 +121,7 @@ def registering(case: Mapping[str, Any], name: str, version: TorchVersion) -> Re
         keys_built_for=keys_of(built_for[-1] if built_for else version),
         keys=keys_of(version),
         operators=has,
-        reactions=tuple(find_reactions(before, [me], has, keys_of(version), version.minor_version)),
+        reactions=tuple(find_reactions(before, [me], has, replace(keys_of(version), minor=version.minor_version))),
         backend=_backend(case.get("backend"), own, has, version),
     )
 

@@ -35,7 +35,7 @@ _READERS: Final = ("capstone-", "icicle_emu-", "lief-", "packaging-")
 
 _OF_CONTENT: Final[computed.KeptKind[Any]] = computed.KeptKind(
     suffix=".content",
-    version=3,
+    version=4,
     encode=lambda value: frozen.dumps(value).encode(),
     decode=lambda data: frozen.loads(data.decode()),
 )

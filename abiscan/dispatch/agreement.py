@@ -22,7 +22,7 @@ from abiscan.dispatch.inference import inferred_schema
 from abiscan.dispatch.schema import Argument, SchemaError
 from abiscan.dispatch.schema_types import Type, TypeKind
 from abiscan.regex import regex
-from abiscan.registrations import RegisteredKernel, RegistrationGap, Registrations
+from abiscan.registrations import RegisteredKernel, RegisteredOperator, Registration, RegistrationGap, Registrations
 
 # What releases infer differently stands here with all of it.
 _VALUES: Final = {
@@ -62,32 +62,32 @@ _CLASS_OF_ANOTHER: Final = regex(r"__torch__\.torch\.classes\.(N3c1013intrusive_
 
 def drop_contradictions(registrations: Registrations) -> Registrations:
     """Drop the schemas and types of an object's registrations that cannot be right; each becomes a gap."""
-    checked = [_check_kernel(registered) for registered in registrations.kernels]
-    unnamed = {
-        registered.order: reason
-        for registered in registrations.operators
-        if (reason := _explain_unnamed_class(registered.name, registered.schema))
-    }
-    reasons = dict.fromkeys([*unnamed.values(), *(reason for _, reason in checked if reason is not None)])
+    of_operators: dict[str, None] = {}
+    of_kernels: dict[str, None] = {}
+
+    def checked(record: Registration) -> Registration:
+        if isinstance(record, RegisteredKernel):
+            kernel, reason = _check_kernel(record)
+            of_kernels.update({reason: None} if reason else {})
+            return kernel
+        if not isinstance(record, RegisteredOperator):
+            return record
+        unnamed = _explain_unnamed_class(record.name, record.schema)
+        of_operators.update({unnamed: None} if unnamed else {})
+        results = [_check_kernel(kernel) for kernel in record.kernels]
+        reasons = [reason for _, reason in results if reason]
+        of_kernels.update(dict.fromkeys(reasons))
+        # What a call defines has its schema from the kernel, unless it is written out.
+        is_unread = unnamed or (record.inferred and reasons)
+        schema = None if is_unread else record.schema
+        return replace(record, schema=schema, kernels=tuple(kernel for kernel, _ in results))
+
+    in_order = tuple(map(checked, registrations.in_order))
+    reasons = {**of_operators, **of_kernels}
     if not reasons:
         return registrations
-    doubted = {kernel.order for kernel, reason in checked if reason is not None}
-    # What the same call defines has its schema from the kernel, unless it is written out.
-    unread = {
-        registered.order
-        for registered in registrations.operators
-        if registered.order in unnamed or (registered.inferred and registered.order in doubted)
-    }
     gaps = (RegistrationGap(stage="dispatch", reason=reason) for reason in reasons)
-    return replace(
-        registrations,
-        kernels=tuple(kernel for kernel, _ in checked),
-        operators=tuple(
-            replace(registered, schema=None) if registered.order in unread else registered
-            for registered in registrations.operators
-        ),
-        gaps=(*registrations.gaps, *gaps),
-    )
+    return replace(registrations, in_order=in_order, gaps=(*registrations.gaps, *gaps))
 
 
 def _check_kernel(kernel: RegisteredKernel) -> tuple[RegisteredKernel, str | None]:

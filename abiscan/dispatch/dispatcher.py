@@ -21,21 +21,6 @@ from msgspec.structs import replace
 
 from abiscan.dispatch import signature
 from abiscan.dispatch.acceptance import acceptance_of
-from abiscan.dispatch.events import (
-    Block,
-    BlockKind,
-    CppFunction,
-    Define,
-    EndProcess,
-    Enter,
-    Event,
-    FallBack,
-    Implement,
-    NameBackend,
-    OpenBlock,
-    RegisterClass,
-    RegisterOperator,
-)
 from abiscan.dispatch.inference import (
     SYMINT,
     find_schema_difference,
@@ -47,17 +32,31 @@ from abiscan.dispatch.inference import (
     without_name,
     without_symint,
 )
-from abiscan.dispatch.keys import keys_of_minor, newest_minor
+from abiscan.dispatch.keys import DispatchKeys, keys_of_minor, newest_minor
 from abiscan.dispatch.messages import OF_THE_CODE, UNKNOWN_KEY, Message, has_message, word_message
 from abiscan.dispatch.outcomes import FATAL, Outcome, OutcomeKind, RefusalError, Replay
 from abiscan.dispatch.registries import RegistryEntries
 from abiscan.dispatch.schema import TYPE_ADVICE, FunctionSchema, OperatorName
 from abiscan.dispatch.schema_lexer import SchemaError
 from abiscan.dispatch.state import OperatorEntry, State, StoredKernel, StoredSignature
-from abiscan.inputs.version import MinorVersion
+from abiscan.registrations import (
+    ALIAS_ANALYSIS,
+    CustomClass,
+    Library,
+    LibraryKind,
+    ProcessEnd,
+    RegisteredFallback,
+    RegisteredKernel,
+    RegisteredOperator,
+    Registration,
+    Registry,
+)
 
 LIBRARIES: Final = (1, 6)  # torch/library.h, and the checks of C++ types
-_CALLS_OF_C: Final = {Define: "aoti_torch_library_def(lib_, schema)", Implement: "torch_library_impl(…)"}
+_CALLS_OF_C: Final = {
+    RegisteredOperator: "aoti_torch_library_def(lib_, schema)",
+    RegisteredKernel: "torch_library_impl(…)",
+}
 _ONE_DEFINITION: Final = (1, 8)
 _NO_CATCH_ALL: Final = (1, 8)
 _SILENT_META: Final = (2, 0)
@@ -80,12 +79,12 @@ _NO_DEBUG: Final = "no debug info"
 _UNKNOWN: Final = "?"
 
 
-def replay_events(state: State, events: Iterable[Event], release: MinorVersion) -> Replay:
+def replay_events(state: State, events: Iterable[Registration], keys: DispatchKeys) -> Replay:
     """Replay how a release of torch, with ``state`` registered, reacts to ``events``.
 
-    :param release: 1.4 or newer
+    :param keys: those of the release, 1.4 or newer, which reads the numbers in the code with its own table
     """
-    run = _Run(state, release)
+    run = _Run(state, keys)
     remaining = iter(events)
     for event in remaining:
         run.register(event)
@@ -102,8 +101,9 @@ def replay_events(state: State, events: Iterable[Event], release: MinorVersion) 
 class _Run:
     """Run a dispatcher: the initial state and the changes since then."""
 
-    def __init__(self, state: State, release: MinorVersion) -> None:
-        self._release = release
+    def __init__(self, state: State, keys: DispatchKeys) -> None:
+        self._name_key = keys.registered_name
+        self._release = release = keys.minor
         self._operators: ChainMap[str, OperatorEntry] = ChainMap({}, dict(state.operators))
         self._libraries = dict(state.libraries)
         self._fallbacks = dict(state.fallbacks)
@@ -111,10 +111,12 @@ class _Run:
         self._warned = state.warned
         self._registries = RegistryEntries(state, release)
         self._assertions = state.assertions
-        self._implemented: dict[str, Event] = {}  # operator -> the first event that gives it a kernel
+        self._implemented: dict[str, Registration] = {}  # operator -> the first event that gives it a kernel
         self.outcomes: list[Outcome] = []
         self.failed = False
-        self._unopened: dict[int, RefusalError] = {}  # of the stable ABI, which does not look whether a block opened
+        self._unopened: dict[
+            Library, RefusalError
+        ] = {}  # of the stable ABI, which does not look whether a block opened
 
     def snapshot(self) -> State:
         """Return the present state, as a value of its own."""
@@ -129,59 +131,62 @@ class _Run:
             assertions=self._assertions,
         )
 
-    def register(self, event: Event) -> None:
+    def register(self, event: Registration) -> None:
         """Register one event; note torch's exception, if it throws."""
         try:
             self._apply_event(event)
         except RefusalError as error:
             # The stable ABI does not look whether a block opened: what is registered in it fails later.
-            if isinstance(event, OpenBlock) and event.block.stable:
-                self._unopened[id(event.block)] = error
+            if isinstance(event, Library) and event.stable:
+                self._unopened[event] = error
                 return
             self.failed = True
             self.outcomes.append(error.outcome_of(event))
 
-    def _apply_event(self, event: Event) -> None:  # noqa: C901 - one case for each kind of event
+    def _apply_event(self, event: Registration) -> None:  # noqa: C901 - one case for each kind of event
         """Do what torch does, and what the code of the stable ABI makes of it.
 
         :raises RefusalError: the load ends there
         """
-        block = event.block if isinstance(event, Define | Implement) else None
-        if block is not None and id(block) in self._unopened:
-            raise self._unopened[id(block)].without_text()
+        block = event.library if isinstance(event, RegisteredOperator | RegisteredKernel) else None
+        if block is not None and block in self._unopened:
+            raise self._unopened[block].without_text()
         try:
             match event:
-                case OpenBlock():
-                    self._open_block(event.block)
-                case Define():
-                    self._define_operator(event)
-                case Implement():
-                    self._implement_operator(event)
-                case FallBack():
+                case Library():
+                    self._open_block(event)
+                case RegisteredOperator(library=Library() as library):
+                    self._define_operator(event, library)
+                case RegisteredKernel(library=Library() as library):
+                    self._implement_operator(event, library)
+                # RegisterOperators has no blocks: up to 1.5, there is nothing else.
+                case RegisteredOperator():
+                    self._register_operator(event, event.text, event.kernels, event.alias_analysis)
+                case RegisteredKernel():
+                    self._register_operator(event, event.text, (event,), None)
+                case RegisteredFallback():
                     self._fall_back(event)
-                case RegisterOperator():
-                    self._register_operator(event)
-                case RegisterClass():
+                case CustomClass():
                     self._register_class(event.name)
-                case NameBackend():
-                    self._registries.name_backend(event.name)
-                case Enter():
+                case Registry(names_backend=True):
+                    self._registries.name_backend(str(event.key))
+                case Registry():
                     self.outcomes.extend(self._registries.enter(event))
-                case EndProcess():
+                case ProcessEnd():
                     self._end_process(event)
         # The stable ABI catches torch's exception at its C boundary, and its headers throw one of their own.
         except RefusalError as error:
             if block is None or not block.stable:
                 raise
-            failure = event.failure if isinstance(event, Define | Implement) else None
+            failure = event.failure if isinstance(event, RegisteredOperator | RegisteredKernel) else None
             raise error.said_by(_CALLS_OF_C[type(event)], failure, quotes=block.quotes) from None
 
     @staticmethod
-    def _end_process(event: EndProcess) -> None:
+    def _end_process(event: ProcessEnd) -> None:
         """End the process, as the code does by itself."""
-        raise RefusalError(Message(id=OF_THE_CODE, text=event.text), event.place or event.cause)
+        raise RefusalError(Message(id=OF_THE_CODE, text=event.text), event.symbol or event.cause)
 
-    def replay_rest(self, refused: Outcome, events: Iterable[Event]) -> Iterator[Outcome]:
+    def replay_rest(self, refused: Outcome, events: Iterable[Registration]) -> Iterator[Outcome]:
         """Yield what else torch rejects, each subject once: the kernels of a rejected operator count as part of it.
 
         If a block is rejected, the contents of the blocks of its namespace are skipped.
@@ -190,7 +195,8 @@ class _Run:
         # left out, so a subject that was rejected is not reported twice.
         reported = {_subject_key(refused)}
         for event in events:
-            if isinstance(event, Define | Implement | FallBack) and ("OpenBlock", _namespace_of(event)) in reported:
+            block: Library | None = getattr(event, "library", None)
+            if block and (Library.__name__, block.namespace or "_") in reported:
                 continue
             self.outcomes.clear()
             self.register(event)
@@ -207,14 +213,15 @@ class _Run:
 
     # What library.cpp checks
 
-    def _open_block(self, block: Block) -> None:
+    def _open_block(self, block: Library) -> None:
         """Open a block (the constructor of ``Library``, and ``Dispatcher::registerLibrary``)."""
-        if block.stable and block.dispatch_key is not None:
-            self._check_key(block, block.dispatch_key)
+        key = self._name_key(block.dispatch_key)
+        if block.stable and key is not None:
+            self._check_key(block, key)
         # Only TORCH_LIBRARY claims its namespace; fragments share it, and IMPL blocks need none.
-        if block.kind is BlockKind.IMPL:
+        if block.kind is LibraryKind.IMPL:
             return
-        if block.kind is BlockKind.DEF:
+        if block.kind is LibraryKind.DEF:
             if block.namespace is None:
                 self._throw_in(block, "L1b", "_")
             if block.namespace in self._libraries:
@@ -231,30 +238,30 @@ class _Run:
             self._libraries[block.namespace] = block.debug
         if block.namespace is None:
             self._throw_in(block, "L1", "_")
-        if block.dispatch_key is not None:
+        if key is not None:
             self._throw_in(block, "L2", block.namespace)
 
-    def _check_key(self, block: Block, key: str) -> None:
+    def _check_key(self, block: Library, key: str) -> None:
         """Check a key of the stable ABI, which is a text that torch parses (``c10::parseDispatchKey``)."""
         keys = keys_of_minor(self._release)
         if key not in keys.names.values() and self._release <= newest_minor():
             thrown = Message(id=UNKNOWN_KEY, text=f"could not parse dispatch key: {key}")
             raise RefusalError(thrown, block.namespace or "_", new=key)
 
-    def _define_operator(self, event: Define) -> None:
+    def _define_operator(self, event: RegisteredOperator, block: Library) -> None:
         """Define an operator (``Library::_def``), with the kernel that is passed along, if any."""
-        block, kernel = event.block, event.kernel
+        kernel = event.kernels[0] if event.kernels else None
         # The overload of def() that takes a kernel leaves parseSchemaOrName its default.
         declaration = self._parse_text(event.text, with_typevars=kernel is not None or self._release < _NO_TYPEVARS)
         if isinstance(declaration, OperatorName):
             if kernel is None:
                 self._throw_text(declaration, "Tried to parse a function schema but only the operator name was given")
-            if kernel.inferred is None:
+            if kernel.inferred_schema is None:
                 self._throw_in(block, "L5", str(declaration), operator=declaration)
-            schema, alias = inferred_for(kernel.inferred, declaration), _CONSERVATIVE
+            schema, alias = inferred_for(kernel.inferred_schema, declaration), _CONSERVATIVE
         else:
-            schema, alias = declaration, event.alias_analysis or _FROM_SCHEMA
-        if block.kind is BlockKind.IMPL or block.namespace is None:
+            schema, alias = declaration, _alias_named(event.alias_analysis) or _FROM_SCHEMA
+        if block.kind is LibraryKind.IMPL or block.namespace is None:
             self._throw_in(block, "L3", str(schema.name), operator=schema.name)
         # A definition may repeat the namespace of its block, but name no different one.
         namespace = schema.name.namespace
@@ -265,42 +272,40 @@ class _Run:
         schema = replace(schema, name=replace(schema.name, namespace=block.namespace))
         self._register_definition(schema, block.debug, alias)
         if kernel is not None:
-            key = kernel.dispatch_key or block.dispatch_key
+            key = self._name_key(kernel.dispatch_key) or self._name_key(block.dispatch_key)
             self._register_kernel(event, str(schema.name), key, kernel, kernel.debug or block.debug)
 
-    def _implement_operator(self, event: Implement) -> None:
+    def _implement_operator(self, kernel: RegisteredKernel, block: Library) -> None:
         """Register a kernel for an operator (``Library::_impl``), which need not be defined yet."""
-        block, kernel = event.block, event.kernel
+        text = kernel.text
         try:
-            name = OperatorName.parse(event.name)
+            name = OperatorName.parse(text)
         except SchemaError as error:
-            raise self._parse_error(event.name, error) from error
+            raise self._parse_error(text, error) from error
         if name.namespace and name.namespace != block.namespace:
             # For the wildcard block, torch prints a namespace that does not exist.
             self._throw_in(
                 block,
                 "L6",
                 str(name),
-                operator=event.name,
+                operator=text,
                 given=name.namespace,
                 namespace=block.namespace or "std::nullopt",
             )
-        if kernel.dispatch_key and block.dispatch_key and kernel.dispatch_key != block.dispatch_key:
-            self._throw_in(
-                block, "L7", str(name), operator=event.name, given=kernel.dispatch_key, key=block.dispatch_key
-            )
+        own_key, block_key = map(self._name_key, (kernel.dispatch_key, block.dispatch_key))
+        if own_key and block_key and own_key != block_key:
+            self._throw_in(block, "L7", str(name), operator=text, given=own_key, key=block_key)
         # A wildcard block takes the namespace from the name; any other block adds its own.
         name = replace(name, namespace=block.namespace or name.namespace)
-        key = kernel.dispatch_key or block.dispatch_key
-        self._register_kernel(event, str(name), key, kernel, kernel.debug or block.debug)
+        self._register_kernel(kernel, str(name), own_key or block_key, kernel, kernel.debug or block.debug)
 
-    def _fall_back(self, event: FallBack) -> None:
+    def _fall_back(self, event: RegisteredFallback) -> None:
         """Register a kernel for all operators of a key (``Library::_fallback``)."""
-        block = event.block
-        key = event.kernel.dispatch_key or (block.dispatch_key if block else None)
-        debug = event.kernel.debug or (block.debug if block else "")
+        block = event.library
+        key = self._name_key(event.dispatch_key) or (self._name_key(block.dispatch_key) if block else None)
+        debug = event.debug or (block.debug if block else "")
         if block is not None:
-            if block.kind is not BlockKind.IMPL:
+            if block.kind is not LibraryKind.IMPL:
                 self._throw_in(block, "L8", block.namespace or "_")
             if key is None:
                 self._throw_in(block, "L9", block.namespace or "_")
@@ -312,33 +317,36 @@ class _Run:
 
     # What op_registration.cpp checks
 
-    def _register_operator(self, event: RegisterOperator) -> None:
+    def _register_operator(
+        self, event: Registration, text: str, kernels: tuple[RegisteredKernel, ...], alias_analysis: int | None
+    ) -> None:
         """Register an operator by ``RegisterOperators`` (``checkSchemaAndRegisterOp_``): all checks come first."""
-        declaration = self._parse_text(event.text, with_typevars=True)
-        schema = (
-            self._infer_schema(declaration, event.kernels) if isinstance(declaration, OperatorName) else declaration
-        )
+        alias = _alias_named(alias_analysis)
+        declaration = self._parse_text(text, with_typevars=True)
+        schema = self._infer_schema(declaration, kernels) if isinstance(declaration, OperatorName) else declaration
         name = str(schema.name)
         if self._release < LIBRARIES and not isinstance(declaration, OperatorName):
-            for kernel in event.kernels:
+            for kernel in kernels:
                 self._check_against_inferred(schema, kernel)
-        self._check_alias_analysis(declaration, schema, event.alias_analysis)
+        self._check_alias_analysis(declaration, schema, alias)
         # Two kernels of one call must not have the same key (checkNoDuplicateKernels_).
-        keys = [kernel.dispatch_key for kernel in event.kernels]
+        keys = [self._name_key(kernel.dispatch_key) for kernel in kernels]
         repeated_key = next((key for index, key in enumerate(keys) if key in keys[:index]), _UNKNOWN)
         if repeated_key is None:
             self._throw_message("R4", name, schema=self._print_schema(schema))
         if repeated_key != _UNKNOWN:
             self._throw_message("R3", name, key=repeated_key, schema=self._print_schema(schema))
-        self._register_definition(schema, BY_REGISTER_OPERATORS, event.alias_analysis)
-        for kernel in event.kernels:
-            self._register_kernel(event, name, kernel.dispatch_key, kernel, BY_REGISTER_OPERATORS)
+        self._register_definition(schema, BY_REGISTER_OPERATORS, alias)
+        for key, kernel in zip(keys, kernels, strict=True):
+            self._register_kernel(event, name, key, kernel, BY_REGISTER_OPERATORS)
 
-    def _infer_schema(self, name: OperatorName, kernels: tuple[CppFunction, ...]) -> FunctionSchema:
+    def _infer_schema(self, name: OperatorName, kernels: tuple[RegisteredKernel, ...]) -> FunctionSchema:
         """Infer the schema of an operator that is registered by name; all of its kernels must agree up to 1.5."""
         if not kernels:
             self._throw_message("R5", str(name), name=name)
-        inferred = [inferred_for(kernel.inferred, name) for kernel in kernels if kernel.inferred is not None]
+        inferred = [
+            inferred_for(kernel.inferred_schema, name) for kernel in kernels if kernel.inferred_schema is not None
+        ]
         if not inferred:
             self._throw_message("R6", str(name), name=name)
         schema, *further_schemas = inferred
@@ -354,11 +362,11 @@ class _Run:
                     )
         return schema
 
-    def _check_against_inferred(self, schema: FunctionSchema, kernel: CppFunction) -> None:
+    def _check_against_inferred(self, schema: FunctionSchema, kernel: RegisteredKernel) -> None:
         """Compare a written schema with the one that torch infers from a kernel's type (up to 1.5)."""
-        if kernel.inferred is None:
+        if kernel.inferred_schema is None:
             return
-        inferred = inferred_schema(kernel.inferred)
+        inferred = inferred_schema(kernel.inferred_schema)
         reason = find_schema_difference(schema, inferred, self._release)
         if reason is not None:
             expected, inferred_text = self._print_schema(schema), self._print_schema(inferred)
@@ -439,23 +447,27 @@ class _Run:
             debug=debug,
         )
 
-    def _register_kernel(self, event: Event, name: str, key: str | None, kernel: CppFunction, debug: str) -> None:
+    def _register_kernel(
+        self, event: Registration, name: str, key: str | None, kernel: RegisteredKernel, debug: str
+    ) -> None:
         """Store a kernel (``OperatorEntry::registerKernel``), once its C++ type and its schema are checked."""
         entry = self._entry_for(name)
         if self._release >= LIBRARIES:
             entry = self._check_signature(name, entry, key, kernel, debug)
-            if entry.schema is not None and kernel.inferred is not None:
-                self._check_schema(parse_accepted(entry.schema), entry.debug, kernel.signature, kernel.inferred, debug)
+            if entry.schema is not None and kernel.inferred_schema is not None:
+                self._check_schema(
+                    parse_accepted(entry.schema), entry.debug, kernel.signature, kernel.inferred_schema, debug
+                )
         slot = self._slot_of(key)
         existing = entry.kernels.get(slot, ())
         if existing:
             self._replace_kernel(event, name, entry, key, existing[0], debug)
         # Newest first, as in the list of AnnotatedKernels: the front is called, the others come back if it goes.
-        stored = StoredKernel(debug=debug, inferred=kernel.inferred)
+        stored = StoredKernel(debug=debug, inferred=kernel.inferred_schema)
         self._operators[name] = replace(entry, kernels={**entry.kernels, slot: (stored, *existing)})
         self._implemented.setdefault(name, event)
 
-    def _register_fallback(self, event: Event, key: str, debug: str) -> None:
+    def _register_fallback(self, event: Registration, key: str, debug: str) -> None:
         """Store a fallback for one runtime key (``Dispatcher::registerFallback``)."""
         previous = self._fallbacks.get(key)
         if previous is not None:
@@ -470,7 +482,7 @@ class _Run:
     # What OperatorEntry.cpp checks
 
     def _check_signature(
-        self, name: str, entry: OperatorEntry, key: str | None, kernel: CppFunction, debug: str
+        self, name: str, entry: OperatorEntry, key: str | None, kernel: RegisteredKernel, debug: str
     ) -> OperatorEntry:
         """Compare the C++ type of a kernel with that of the operator's first; the first one is remembered."""
         if kernel.signature is None:
@@ -492,12 +504,12 @@ class _Run:
         return entry
 
     def _guess_signature(
-        self, name: str, entry: OperatorEntry, key: str | None, kernel: CppFunction, debug: str
+        self, name: str, entry: OperatorEntry, key: str | None, kernel: RegisteredKernel, debug: str
     ) -> None:
         """Compare schemas where torch's own C++ types are unknown: if they differ, so do the types."""
-        if kernel.inferred is None or kernel.signature is None:
+        if kernel.inferred_schema is None or kernel.signature is None:
             return
-        new_schema = inferred_schema(kernel.inferred)
+        new_schema = inferred_schema(kernel.inferred_schema)
         for existing_schema in (
             inferred_schema(stored.inferred)
             for stored_kernels in entry.kernels.values()
@@ -565,7 +577,7 @@ class _Run:
             )
 
     def _replace_kernel(
-        self, event: Event, name: str, entry: OperatorEntry, key: str | None, replaced: StoredKernel, debug: str
+        self, event: Registration, name: str, entry: OperatorEntry, key: str | None, replaced: StoredKernel, debug: str
     ) -> None:
         """Note that a kernel replaces another one, with torch's warning, unless torch has already printed one."""
         once = self._release >= _WARNS_ONCE
@@ -647,11 +659,12 @@ class _Run:
         """Return what a message calls an operator: its schema, or its name if it has none."""
         return name if entry.schema is None else self._print_schema(parse_accepted(entry.schema))
 
-    def _throw_in(self, block: Block, check: str, subject: str, **values: object) -> NoReturn:
+    def _throw_in(self, block: Library, check: str, subject: str, **values: object) -> NoReturn:
         """Throw an error that names the block in which it happens."""
         # 1.6 prints the number of the kind.
-        kind = block.kind.value if self._release > LIBRARIES else list(BlockKind).index(block.kind)
-        file, line, place = block.file, block.line, self._assertions.get(check)
+        kind = block.kind.macro if self._release > LIBRARIES else list(LibraryKind).index(block.kind)
+        file, _, line = block.place.rpartition(":")
+        place = self._assertions.get(check)
         thrown = word_message(check, self._release, exact=True, place=place, kind=kind, file=file, line=line, **values)
         raise RefusalError(thrown, subject)
 
@@ -678,16 +691,16 @@ class _Run:
 def _subject_key(outcome: Outcome) -> tuple[str, str]:
     """Return the subject of an outcome: its kind and its name."""
     event = outcome.event
-    if isinstance(event, Enter):
-        return event.registry, outcome.subject
-    if isinstance(event, Define | Implement | RegisterOperator):
+    if isinstance(event, Registry):
+        return event.what, outcome.subject
+    if isinstance(event, RegisteredOperator | RegisteredKernel):
         return "operator", outcome.subject
     return type(event).__name__, outcome.subject
 
 
-def _namespace_of(event: Define | Implement | FallBack) -> str | None:
-    """Return the namespace of the block that an event is in, as in the outcome of opening that block."""
-    return (event.block.namespace or "_") if event.block else None
+def _alias_named(number: int | None) -> str | None:
+    """Return the name of a kind of alias analysis."""
+    return None if number is None else ALIAS_ANALYSIS[number]
 
 
 def _key_text(key: str | None) -> str:

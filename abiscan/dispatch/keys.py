@@ -21,6 +21,7 @@ from abiscan.regex import regex
 _UNNAMED: Final = "Unknown"
 _UNNAMED_KEY: Final = regex(rf"{_UNNAMED}\((\d+)\)")
 _NO_BACKEND: Final = "Undefined"
+_NO_KEYS: Final = ("Undefined", "UndefinedTensorId", "CatchAll")
 _FIRST_BACKEND: Final = "CPU"
 _FUNCTIONALITIES: Final = (1, 12)  # since when keys are numbered by functionality, then by backend
 
@@ -47,6 +48,11 @@ class DispatchKeys(Struct, frozen=True, kw_only=True):
         functionality, first, _ = self.names.get(number + 1, "").partition(_FIRST_BACKEND)
         has_backends = bool(functionality and first) and self.minor >= _FUNCTIONALITIES
         return functionality + _NO_BACKEND if has_backends else f"{_UNNAMED}({number})"
+
+    def registered_name(self, key: int | str | None) -> str | None:
+        """Return the name of a key that something is registered for; None for what means "no key"."""
+        name = self.name(key) if isinstance(key, int) else key
+        return None if name in _NO_KEYS else name
 
     def can_register(self, number: int) -> bool:
         """Whether a kernel can be registered for a number, that is, whether it is a key."""

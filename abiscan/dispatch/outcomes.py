@@ -8,9 +8,9 @@ from typing import Final
 import msgspec.structs
 from msgspec import Struct
 
-from abiscan.dispatch.events import Event, FailureText
 from abiscan.dispatch.messages import Message
 from abiscan.dispatch.state import State
+from abiscan.registrations import TEXT_OF_TORCH, Registration
 
 
 class OutcomeKind(enum.Enum):
@@ -39,9 +39,9 @@ FATAL: Final = (OutcomeKind.RAISES, OutcomeKind.EXITS, OutcomeKind.CRASHES)
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
-    """The outcome of one event.
+    """The outcome of one registration.
 
-    :ivar event: the event
+    :ivar event: the registration
     :ivar kind: how torch reacts
     :ivar message: what it prints, None if nothing
     :ivar subject: the operator, namespace, dispatch key or class concerned
@@ -51,7 +51,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
     :ivar problem: what is wrong with a schema that cannot be parsed, in brief
     """
 
-    event: Event
+    event: Registration
     kind: OutcomeKind
     message: Message | None
     subject: str
@@ -101,20 +101,17 @@ class RefusalError(Exception):
         silent = msgspec.structs.replace(self._thrown, text="")
         return RefusalError(silent, self._subject, self._new, self._old, OutcomeKind.CRASHES, self._problem)
 
-    def said_by(self, call: str, failure: FailureText | None, *, quotes: bool) -> RefusalError:
+    def said_by(self, call: str, failure: str | None, *, quotes: bool) -> RefusalError:
         """Return the refusal as the headers of the stable ABI word it after the failure of ``call``."""
         exact = self._thrown.exact and failure is not None
         if failure is None:
             place = f"{call} API call failed at ?/library.h, line ?"
-            failure = (
-                FailureText(before="", after=f" (originally from {place})") if quotes else FailureText(before=place)
-            )
-        wording = msgspec.structs.replace(
-            self._thrown, text=failure.quote(self._thrown.text + self._ending), exact=exact
-        )
+            failure = f"{TEXT_OF_TORCH} (originally from {place})" if quotes else place
+        text = failure.replace(TEXT_OF_TORCH, self._thrown.text + self._ending, 1)
+        wording = msgspec.structs.replace(self._thrown, text=text, exact=exact)
         return RefusalError(wording, self._subject, self._new, self._old, self._kind, self._problem)
 
-    def outcome_of(self, event: Event) -> Outcome:
+    def outcome_of(self, event: Registration) -> Outcome:
         """Return the outcome of the rejected event."""
         return Outcome(
             event=event,

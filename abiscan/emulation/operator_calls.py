@@ -103,13 +103,13 @@ class _Caller:
 
     def call(self, operator: str, returns: str) -> int | bool | str | NotRun | None:
         self._initialise()
-        recorder = self._recovery.recorder
-        kernels = [number for number, kernel in enumerate(recorder.kernels) if kernel.operator == operator]
+        registered = self._recovery.recorder.registered()
+        kernels = [kernel for kernel in registered.kernels if kernel.operator == operator]
         if len(kernels) != 1:
             return NotRun(reason=f"it has {len(kernels)} kernels")
         result: int | bool | str | NotRun | None
-        kernel, self._process.called = recorder.kernels[kernels[0]], {}
-        unboxed = self._recovery.state.unboxed.get(kernels[0])
+        kernel, self._process.called = kernels[0], {}
+        unboxed = self._recovery.state.unboxed.get(kernel.order)
         if kernel.abi_version is not None and kernel.functions:
             result = self._stable(kernel.functions[0] + BASE, returns)
         elif unboxed is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -23,6 +23,8 @@ from abiscan.registrations import (
     RegisteredFallback,
     RegisteredKernel,
     RegisteredOperator,
+    Registration,
+    Registrations,
     Registry,
 )
 
@@ -46,19 +48,14 @@ def operator_name(schema: str) -> str:
 
 
 class Recorder:
-    """The lists of ``Registrations``, growing. ``phase`` is that of the function being emulated."""
+    """The registrations so far, in the order of the calls. ``phase`` is that of the function being emulated."""
 
     def __init__(self) -> None:
         self.phase = Phase.STATIC_INIT
-        self.libraries: list[Library] = []
-        self.operators: list[RegisteredOperator] = []
+        self.in_order: list[Registration] = []
         self._names: set[str] = set()  # of the operators that the dispatcher knows
-        self.kernels: list[RegisteredKernel] = []
-        self.fallbacks: list[RegisteredFallback] = []
-        self.classes: list[CustomClass] = []
-        self.registries: list[Registry] = []
+        self._classes: dict[str, int] = {}  # the order of the last class of each name
         self.lookups: list[Lookup] = []  # by emulated addresses, at first
-        self.ends: list[ProcessEnd] = []
         self.debug_at: set[int] = set()
         self.built: set[str] = set()  # operators whose schema was read from the objects that code put together
         self.settle: Callable[[], None] = lambda: None
@@ -66,7 +63,11 @@ class Recorder:
         self.ends_at_torch = False
         """Whether torch has refused something for certain that nothing catches: then no library ends before."""
         self.count = 0
-        """The next ``order``."""
+        """The next ``order``. What is recorded from now on has this one or a later one."""
+
+    def registered(self, since: int = 0) -> Registrations:
+        """What has been recorded since the ``count`` was this, with a view for each kind."""
+        return Registrations(in_order=tuple(self.in_order[self._index_of(since) :]))
 
     def library(
         self,
@@ -91,7 +92,7 @@ class Recorder:
             stable=stable,
             quotes=quotes,
         )
-        self.libraries.append(opened)
+        self.in_order.append(opened)
         return opened
 
     def define(
@@ -119,13 +120,11 @@ class Recorder:
             tags=tags,
             jit_only=jit_only,
             alias_analysis=alias_analysis,
-            file=library.file if library else None,
-            line=library.line if library else None,
             phase=self.phase,
             order=self._next(),
-            library=library.order if library else None,
+            library=library,
         )
-        self.operators.append(defined)
+        self.in_order.append(defined)
         if not jit_only:
             self._names.add(full)
         if built:
@@ -138,8 +137,9 @@ class Recorder:
 
     def opened(self, order: int) -> Library | None:
         """The library with this place among all records, None if it does not live any more."""
-        at = bisect.bisect_left(self.libraries, order, key=lambda library: library.order)
-        return self.libraries[at] if at < len(self.libraries) and self.libraries[at].order == order else None
+        at = self._index_of(order)
+        record = self.in_order[at] if at < len(self.in_order) else None
+        return record if isinstance(record, Library) and record.order == order else None
 
     def kernel(
         self,
@@ -155,62 +155,64 @@ class Recorder:
         functions: tuple[int, ...] = (),
         stable: bool = False,
         definition: RegisteredOperator | None = None,
-    ) -> None:
-        """Record a kernel for an operator, registered separately or with the ``definition``."""
-        self.kernels.append(
-            RegisteredKernel(
-                operator=_qualified(library, name_as_read(name).removesuffix(".")),
-                dispatch_key=key or (library.dispatch_key if library else None),
-                signature=signature,
-                inferred_schema=inferred,
-                boxed=boxed,
-                fallthrough=fallthrough,
-                abi_version=abi_version,
-                file=library.file if library else None,
-                line=library.line if library else None,
-                phase=self.phase,
-                order=self._next() if definition is None else definition.order,
-                library=library.order if library else None,
-                functions=functions,
-                stable=stable,
-            )
+    ) -> RegisteredKernel:
+        """Record a kernel for an operator, registered separately or with the ``definition``, the last record."""
+        kernel = RegisteredKernel(
+            operator=_qualified(library, name_as_read(name).removesuffix(".")),
+            dispatch_key=key or (library.dispatch_key if library else None),
+            signature=signature,
+            inferred_schema=inferred,
+            boxed=boxed,
+            fallthrough=fallthrough,
+            abi_version=abi_version,
+            phase=self.phase,
+            order=self._next() if definition is None else definition.order,
+            library=library,
+            functions=functions,
+            stable=stable,
         )
+        if definition is None:
+            self.in_order.append(kernel)
+        elif isinstance(last := self.in_order[-1], RegisteredOperator):
+            self.in_order[-1] = replace(last, kernels=(*last.kernels, kernel))
+        return kernel
 
     def fallback(self, library: Library | None, key: int | str | None, *, fallthrough: bool) -> None:
         """Record a fallback for a dispatch key."""
-        self.fallbacks.append(
+        self.in_order.append(
             RegisteredFallback(
                 dispatch_key=key or (library.dispatch_key if library else None),
                 fallthrough=fallthrough,
-                file=library.file if library else None,
-                line=library.line if library else None,
                 phase=self.phase,
                 order=self._next(),
-                library=library.order if library else None,
+                library=library,
             )
         )
 
     def custom_class(self, name: str) -> None:
         """Record a class ``ns.Name``; only once if a called function registers it."""
-        if self.phase is Phase.ON_CALL and any(custom_class.name == name for custom_class in self.classes):
+        if self.phase is Phase.ON_CALL and name in self._classes:
             return
-        self.classes.append(CustomClass(name=name, methods=(), phase=self.phase, order=self._next()))
+        order = self._classes[name] = self._next()
+        self.in_order.append(CustomClass(name=name, methods=(), phase=self.phase, order=order))
 
     def method(self, class_name: str, method: str) -> None:
         """Add a method to the class that was last registered under this name."""
-        if not any(custom_class.name == class_name for custom_class in self.classes):
+        if class_name not in self._classes:
             self.custom_class(class_name)
-        at = max(index for index, custom_class in enumerate(self.classes) if custom_class.name == class_name)
-        self.classes[at] = replace(self.classes[at], methods=(*self.classes[at].methods, method))
+        at = self._index_of(self._classes[class_name])
+        if isinstance(record := self.in_order[at], CustomClass):
+            self.in_order[at] = replace(record, methods=(*record.methods, method))
 
     def registry(self, what: str, key: int | str | None, priority: int | None = None) -> None:
         """Record an entry in one of torch's other registries; only once if a called function adds it."""
         if self.phase is Phase.ON_CALL and any(
-            (registry.what, registry.key, registry.phase) == (what, key, self.phase) for registry in self.registries
+            isinstance(record, Registry) and (record.what, record.key, record.phase) == (what, key, self.phase)
+            for record in self.in_order
         ):
             return
         order = self._next()
-        self.registries.append(Registry(what=what, key=key, priority=priority, phase=self.phase, order=order))
+        self.in_order.append(Registry(what=what, key=key, priority=priority, phase=self.phase, order=order))
 
     def close(self, library: int) -> None:
         """Record that a library does not live any more, by its order: what it registered is not registered.
@@ -219,44 +221,41 @@ class Recorder:
         """
         if self.phase is Phase.ON_CALL or self.ends_at_torch:
             return
-        lists: tuple[list[Any], ...] = (self.operators, self.kernels, self.fallbacks)
-        for records in lists:
-            records[:] = [record for record in records if record.library != library]
-        self.libraries[:] = [each for each in self.libraries if each.order != library]
-        self._name_operators()
+        self._keep([record for record in self.in_order if library not in (record.order, _library_of(record))])
 
     def end(self, cause: str, text: str, symbol: str | None) -> None:
         """Record that the process ends."""
-        self.ends.append(ProcessEnd(cause=cause, text=text, symbol=symbol, phase=self.phase, order=self._next()))
+        self.in_order.append(ProcessEnd(cause=cause, text=text, symbol=symbol, phase=self.phase, order=self._next()))
 
-    def marks(self) -> tuple[int, ...]:
-        """How much has been recorded."""
-        return tuple(map(len, self._lists()))
+    def drop(self, count: int) -> None:
+        """Forget what has been recorded since the ``count`` was this."""
+        self._keep(self.in_order[: self._index_of(count)])
 
-    def drop(self, marks: tuple[int, ...]) -> None:
-        """Forget what has been recorded since."""
-        for records, mark in zip(self._lists(), marks, strict=True):
-            del records[mark:]
-        self._name_operators()
+    def since(self, count: int) -> Iterator[Registration]:
+        """What has been registered since the ``count`` was this, kernels behind the definitions that they come with."""
+        for record in self.in_order[self._index_of(count) :]:
+            if isinstance(record, RegisteredOperator):
+                yield replace(record, kernels=())
+                yield from record.kernels
+            elif not isinstance(record, ProcessEnd):
+                yield record
 
-    def _name_operators(self) -> None:
-        self._names = {operator.name for operator in self.operators if not operator.jit_only}
-
-    def since(self, marks: tuple[int, ...]) -> tuple[object, ...]:
-        """What has been recorded since, apart from its place among everything else."""
-        return tuple(
-            replace(record, order=0, **({"library": None} if hasattr(record, "library") else {}))
-            for records, mark in zip(self._lists(), marks, strict=True)
-            for record in records[mark:]
-        )
-
-    def places_since(self, marks: tuple[int, ...]) -> Iterator[str]:
+    def places_since(self, count: int) -> Iterator[str]:
         """Where the source of what has been recorded since is: ``ops.cpp:12``."""
-        for records, mark in zip(self._lists(), marks, strict=True):
-            yield from (f"{record.file}:{record.line}" for record in records[mark:] if getattr(record, "file", None))
+        for record in self.since(count):
+            library = record if isinstance(record, Library) else getattr(record, "library", None)
+            if library and library.file:
+                yield f"{library.file}:{library.line}"
 
-    def _lists(self) -> tuple[list[Any], ...]:
-        return self.libraries, self.operators, self.kernels, self.fallbacks, self.classes, self.registries
+    def _keep(self, records: list[Registration]) -> None:
+        self.in_order = records
+        defined = [record for record in records if isinstance(record, RegisteredOperator)]
+        self._names = {operator.name for operator in defined if not operator.jit_only}
+        self._classes = {record.name: record.order for record in records if isinstance(record, CustomClass)}
+
+    def _index_of(self, order: int) -> int:
+        """Where the records with this order and later ones begin."""
+        return bisect.bisect_left(self.in_order, order, key=lambda record: record.order)
 
     def _next(self) -> int:
         self.settle()
@@ -272,3 +271,9 @@ def _qualified(library: Library | None, name: str) -> str:
     if NAMESPACE_SEPARATOR in name or library is None or library.namespace is None:
         return name
     return library.namespace + NAMESPACE_SEPARATOR + name
+
+
+def _library_of(record: Registration) -> int | None:
+    """The order of the library that something is registered in."""
+    library: Library | None = getattr(record, "library", None)
+    return library.order if library else None

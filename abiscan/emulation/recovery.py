@@ -10,7 +10,7 @@ import struct
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeGuard
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -52,7 +52,17 @@ from abiscan.emulation.torch_state import TorchState
 from abiscan.emulation.tracing import traced
 from abiscan.errors import NotElfError
 from abiscan.regex import regex
-from abiscan.registrations import Library, LibraryKind, Lookup, Phase, RegistrationGap, Registrations
+from abiscan.registrations import (
+    Library,
+    LibraryKind,
+    Lookup,
+    Phase,
+    RegisteredKernel,
+    RegisteredOperator,
+    Registration,
+    RegistrationGap,
+    Registrations,
+)
 
 if TYPE_CHECKING:
     from abiscan.emulation.call_graph import CallGraph
@@ -186,6 +196,17 @@ def _registered_otherwise(
             yield recovery.in_static
 
 
+def _without_order(record: Registration) -> Registration:
+    """A registration apart from its place among all others."""
+    library: Library | None = getattr(record, "library", None)
+    return replace(record, order=0, **({"library": replace(library, order=0)} if library else {}))
+
+
+def _claims(record: Registration) -> TypeGuard[Library]:
+    """Whether a registration opens a library that claims its namespace."""
+    return isinstance(record, Library) and record.kind is LibraryKind.DEF
+
+
 def _dependence(decision: AnswerDecision, image: Image) -> RegistrationGap:
     found = decision.source
     name = demangle(found.function.removeprefix(ADDRESS_OF))
@@ -286,8 +307,12 @@ class Recovery:
         failures = self.failures() if self.state.stable_returns else {}
         return replace(
             registrations,
-            operators=tuple(replace(each, failure=failures.get(each.order)) for each in registrations.operators),
-            kernels=tuple(replace(each, failure=failures.get(each.order)) for each in registrations.kernels),
+            in_order=tuple(
+                replace(record, failure=failures[record.order])
+                if record.order in failures and isinstance(record, RegisteredOperator | RegisteredKernel)
+                else record
+                for record in registrations.in_order
+            ),
             lookups=tuple(self.lookups),
             gaps=tuple(self.gaps),
         )
@@ -335,7 +360,7 @@ class Recovery:
         for address in self.process.image.initialisers():
             self.in_load.add(self.own(address))
             self.run_part(functools.partial(Recovery.emulate, address=address), self.own(address))
-        self.in_static = self.recorder.since((0,) * len(self.recorder.marks()))
+        self.in_static = tuple(map(_without_order, self.recorder.since(0)))
 
     def initialise_modules(self) -> None:
         """Run what the import of its Python modules runs."""
@@ -358,32 +383,29 @@ class Recovery:
     def result(self) -> Registrations:
         """What has been recorded so far."""
         recorder = self.recorder
-        operators = [
-            replace(operator, schema=self.readable(operator.name, operator.schema))
-            if operator.inferred or operator.name in recorder.built
-            else operator
-            for operator in recorder.operators
-            if self.is_named(operator.name, operator.phase)
-        ]
-        kernels = [
-            replace(kernel, inferred_schema=self.readable(kernel.operator, kernel.inferred_schema))
-            for kernel in recorder.kernels
-            if self.is_named(kernel.operator, kernel.phase)
-        ]
         return Registrations(
-            libraries=tuple(recorder.libraries),
-            operators=tuple(operators),
-            kernels=tuple(kernels),
-            fallbacks=tuple(recorder.fallbacks),
-            classes=tuple(recorder.classes),
-            registries=tuple(recorder.registries),
+            in_order=tuple(filter(None, map(self.as_readable, recorder.in_order))),
             gpu_kernels=tuple(self.gpu.kernels),
-            ends=tuple(recorder.ends),
             gaps=tuple(self.gaps),
             cpu=tuple(self.cpu.uses.values()),
             doubtful_from=self.doubtful_from,
             debug_at=next(iter(recorder.debug_at)) if len(recorder.debug_at) == 1 else None,
         )
+
+    def as_readable(self, record: Registration) -> Registration | None:
+        """A registration with what is readable of its schemas; None for one without a name."""
+        match record:
+            case RegisteredOperator() if self.is_named(record.name, record.phase):
+                may_be_unreadable = record.inferred or record.name in self.recorder.built
+                schema = self.readable(record.name, record.schema) if may_be_unreadable else record.schema
+                return replace(record, schema=schema, kernels=tuple(map(self.with_readable_schema, record.kernels)))
+            case RegisteredKernel() if self.is_named(record.operator, record.phase):
+                return self.with_readable_schema(record)
+        return None if isinstance(record, RegisteredOperator | RegisteredKernel) else record
+
+    def with_readable_schema(self, kernel: RegisteredKernel) -> RegisteredKernel:
+        """A kernel with what is readable of its schema."""
+        return replace(kernel, inferred_schema=self.readable(kernel.operator, kernel.inferred_schema))
 
     def is_named(self, operator: str, phase: Phase) -> bool:
         """Whether a registration has a name; a gap for one that takes it from arguments, which mean nothing here."""
@@ -410,7 +432,7 @@ class Recovery:
     def run_part(self, part: Part, start: int | None) -> None:
         """Run a part, and keep in mind what unknown answers decided in it."""
         process, recorder = self.process, self.recorder
-        before, decided, gaps = recorder.marks(), len(process.decisions), len(self.gaps)
+        before, decided, gaps = recorder.count, len(process.decisions), len(self.gaps)
         part(self)
         if start is not None:
             self.cpu.take(start, recorder.places_since(before), in_module=recorder.phase is not Phase.STATIC_INIT)
@@ -418,9 +440,10 @@ class Recovery:
         if decisions and self.doubtful_from is None:
             self.doubtful_from = process.decided_at
         if decisions and start is not None and len(self.gaps) == gaps:
-            if not recorder.since(before):
+            registered = any(True for _ in recorder.since(before))
+            if not registered:
                 self.mark_written(start, decisions)
-            self.asked.append(Asked(start=start, registered=bool(recorder.since(before)), decisions=decisions))
+            self.asked.append(Asked(start=start, registered=registered, decisions=decisions))
 
     def mark_written(self, start: int, decisions: Sequence[AnswerDecision]) -> None:
         """Follow what a part may have written had it taken another way: the data that its functions use."""
@@ -537,17 +560,17 @@ class Recovery:
     def call_later(self, start: int, arguments: Sequence[int], budget: int) -> None:
         """Run a function with arguments that mean nothing, and drop what it registers if that means nothing either."""
         recorder = self.recorder
-        before, known = recorder.marks(), len(recorder.operators)
-        at_load = (library for library in recorder.libraries if library.phase is not Phase.ON_CALL)
-        opened = {library.namespace for library in at_load if library.kind is LibraryKind.DEF}
+        before = recorder.count
+        at_load = (record for record in recorder.in_order if record.phase is not Phase.ON_CALL)
+        opened = {record.namespace for record in at_load if _claims(record)}
         self.attempt(self.process.image.base + start, arguments, budget)
-        if len(recorder.operators) > known + _MOST_OPERATORS_ON_CALL:
+        defined = sum(isinstance(record, RegisteredOperator) for record in recorder.since(before))
+        if defined > _MOST_OPERATORS_ON_CALL:
             recorder.drop(before)
             reason = f"a function that the code calls later registers more than {_MOST_OPERATORS_ON_CALL} operators"
             self.report(f"{reason} if its arguments mean nothing", start)
-        new = recorder.since(before)
         # Such a function is a part of an initialiser that stopped, and has run once.
-        if any(isinstance(each, Library) and each.kind is LibraryKind.DEF and each.namespace in opened for each in new):
+        if any(_claims(record) and record.namespace in opened for record in recorder.since(before)):
             recorder.drop(before)
 
     # Completeness

@@ -11,7 +11,7 @@ import contextlib
 import functools
 import re
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec.structs
@@ -181,12 +181,13 @@ class _TorchProcess:
         """Run all initialisers."""
         registrations = {}
         for name, image in zip(self.names, self.process.images, strict=True):
-            before = self._sizes()
+            before, gaps = self.recorder.count, len(self.gaps)
             for address in image.initialisers():
                 self.emulate(image, address)
                 if self.process.machine.code_pages > _MOST_CODE_PAGES:
                     self.process.forget_code()
-            registrations[name] = self._since(before)
+            recorded = self.recorder.registered(before)
+            registrations[name] = msgspec.structs.replace(recorded, gaps=tuple(self.gaps[gaps:]))
         return registrations
 
     def emulate(self, image: Image, address: int) -> None:
@@ -255,22 +256,3 @@ class _TorchProcess:
                     Registry(what=registry_name, key=key, priority=priority, phase=Phase.STATIC_INIT, order=order)
                 )
         return tuple(entry for entry in entries if entry.is_shared)
-
-    def _lists(self) -> dict[str, Sequence[object]]:
-        recorder = self.recorder
-        return {
-            "libraries": recorder.libraries,
-            "operators": recorder.operators,
-            "kernels": recorder.kernels,
-            "fallbacks": recorder.fallbacks,
-            "classes": recorder.classes,
-            "registries": recorder.registries,
-            "gaps": self.gaps,
-        }
-
-    def _sizes(self) -> dict[str, int]:
-        return {name: len(items) for name, items in self._lists().items()}
-
-    def _since(self, before: Mapping[str, int]) -> Registrations:
-        new = {name: tuple(items[before[name] :]) for name, items in self._lists().items()}
-        return msgspec.structs.replace(Registrations(), **new)

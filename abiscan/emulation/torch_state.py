@@ -73,7 +73,7 @@ class TorchState:
         self.class_names: dict[str, str] = {}  # mangled type name of the holder -> ns.Name
         self.doubled: set[int] = set()  # where the double of the constructor has made a CppFunction, the last time
         self.schema_at: dict[int, int] = {}  # which word of a kernel of so many words leads to the schema
-        self.unboxed: dict[int, tuple[int, int]] = {}  # the functor and unboxed function of a kernel, by its position
+        self.unboxed: dict[int, tuple[int, int]] = {}  # the functor and unboxed function of a kernel, by its order
         self.syntax_error: Callable[[str], str | None] = lambda _: None
         """Tells what every torch says of a text that none reads as a schema; empty where some may, else None."""
         self.stable_calls: dict[int, str] = {}  # which function of the stable ABI registers, by order

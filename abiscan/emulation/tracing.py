@@ -11,9 +11,11 @@ from abiscan.emulation.emulator import Stop
 from abiscan.emulation.loader import BASE
 from abiscan.emulation.process import EmulatedProcess
 from abiscan.emulation.recorder import Recorder
+from abiscan.registrations import Library
 
 _log = logging.getLogger("abiscan.emulation")
-_UNSAID = frozenset({"order", "library", "functions"})
+_UNSAID = frozenset({"order", "functions"})
+_LAST = frozenset({"library", "phase"})
 
 
 class Runner(Protocol):
@@ -36,7 +38,7 @@ def traced(
         if not _log.isEnabledFor(logging.DEBUG):
             return run(recovery, address, arguments, instructions)
         recorder, place = recovery.recorder, _place(recovery, address)
-        before, executed = recorder.marks(), recovery.process.machine.executed
+        before, executed = recorder.count, recovery.process.machine.executed
         _log.debug("%s: runs %s", recorder.phase.value, place)
         result = run(recovery, address, arguments, instructions)
         for record in recorder.since(before):
@@ -65,7 +67,11 @@ def _place(recovery: Runner, address: int) -> str:
 
 
 def _fields(record: Any) -> Iterator[str]:
-    for name in type(record).__struct_fields__:
+    for name in sorted(type(record).__struct_fields__, key=_LAST.__contains__):
         value = getattr(record, name)
-        if name not in _UNSAID and value not in (None, (), False):
+        if name in _UNSAID or value in (None, (), False):
+            continue
+        if isinstance(value, Library):
+            yield f"file={value.file}, line={value.line}"
+        else:
             yield f"{name}={getattr(value, 'value', value)}"

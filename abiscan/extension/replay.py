@@ -16,22 +16,13 @@ from msgspec import Struct, field
 
 from abiscan.binary.ownership import is_torch_library
 from abiscan.binary.registration_api import registers
-from abiscan.dispatch.adapters import entry_key, ordered_events_of, state_of
+from abiscan.dispatch.adapters import state_of
 from abiscan.dispatch.dispatcher import replay_events
-from abiscan.dispatch.events import (
-    Define,
-    Enter,
-    Event,
-    FallBack,
-    NameBackend,
-    OpenBlock,
-    RegisterClass,
-    RegisterOperator,
-)
 from abiscan.dispatch.inference import classes_in
 from abiscan.dispatch.keys import DispatchKeys, keys_of
 from abiscan.dispatch.operators import Operators
 from abiscan.dispatch.outcomes import Outcome, OutcomeKind
+from abiscan.dispatch.registries import entry_key
 from abiscan.dispatch.state import State
 from abiscan.dispatch.wordings import reword
 from abiscan.extension.backend import brought_backend
@@ -42,7 +33,18 @@ from abiscan.inputs.version import MinorVersion
 from abiscan.linkage.model import Absence, Resolution
 from abiscan.linkage.registering import Reaction, Registering
 from abiscan.linkage.resolve import relocation_order
-from abiscan.registrations import LibraryKind, Phase, Registrations
+from abiscan.registrations import (
+    CustomClass,
+    Library,
+    LibraryKind,
+    Phase,
+    ProcessEnd,
+    RegisteredFallback,
+    RegisteredOperator,
+    Registration,
+    Registrations,
+    Registry,
+)
 from abiscan.torches import embedded, embedded_registries
 from abiscan.torches.model import TorchRelease
 from abiscan.torches.torch import LinuxTorch
@@ -71,23 +73,21 @@ class Registrant(Struct, frozen=True, kw_only=True):
     phases: tuple[Phase, ...]
     catches: bool
 
-    def events_by_phase(self, keys: DispatchKeys) -> Iterator[tuple[Event, Phase]]:
-        """Yield what it registers, as read by the torch with these keys, and when."""
-        return ((event, phase) for event, phase, _ in self.events_with_doubts(keys))
-
-    def events_with_doubts(self, keys: DispatchKeys) -> Iterator[tuple[Event, Phase, bool]]:
-        """Yield the same, and whether an event may be another one in a real process."""
-        first = self.registrations.doubtful_from
+    @property
+    def calls(self) -> Iterator[Registration]:
+        """What it registers, as the torch comes to it."""
         for phase in self.phases:
-            for event, order in ordered_events_of(self.registrations, keys, phase):
-                yield event, phase, first is not None and order >= first
+            yield from self.registrations.dispatched_in(phase)
 
     @property
     def registers(self) -> bool:
         """Whether it registers anything."""
-        registered = self.registrations
-        lists = (registered.libraries, registered.operators, registered.kernels, registered.fallbacks)
-        return any((*lists, registered.classes, registered.registries))
+        return any(not isinstance(record, ProcessEnd) for record in self.registrations.in_order)
+
+    def doubts(self, record: Registration) -> bool:
+        """Whether a registration may be another one in a real process."""
+        first = self.registrations.doubtful_from
+        return first is not None and record.order >= first
 
     @property
     def operators_without_schema(self) -> set[str]:
@@ -114,27 +114,23 @@ class Registrant(Struct, frozen=True, kw_only=True):
         """Tell whether it made the registration that ``outcome`` conflicts with."""
         registered, subject = self.registrations, outcome.subject
         match outcome.event:
-            case FallBack():
-                return any(subject == _name_key(fallback.dispatch_key, keys) for fallback in registered.fallbacks)
-            case OpenBlock():
+            case RegisteredFallback():
+                fallbacks = registered.fallbacks
+                return any(subject == keys.registered_name(fallback.dispatch_key) for fallback in fallbacks)
+            case Library():
                 definitions = (block for block in registered.libraries if block.kind is LibraryKind.DEF)
                 return any(subject == block.namespace for block in definitions)
-            case RegisterClass():
+            case CustomClass():
                 return any(subject == custom_class.name for custom_class in registered.classes)
-            case Enter() as event:
-                entries = ((entry.what, entry_key(entry.what, entry.key)) for entry in registered.registries)
-                return (event.registry, event.key) in entries
-            case NameBackend():
+            case Registry(names_backend=True):
                 return any(outcome.old == entry.key for entry in registered.registries)
+            case Registry() as event:
+                entries = ((entry.what, entry_key(entry.what, entry.key)) for entry in registered.registries)
+                return (event.what, entry_key(event.what, event.key)) in entries
         if outcome.kind is OutcomeKind.RAISES and (outcome.message is None or outcome.message.id != "K1"):
             return any(subject == operator.name for operator in registered.operators)
         # The model does not say for which key; of two objects with kernels of one operator it is most likely the same.
         return any(subject == kernel.operator for kernel in registered.kernels)
-
-
-def _name_key(key: int | str | None, keys: DispatchKeys) -> str | None:
-    """Name a dispatch key as the torch does."""
-    return keys.name(key) if isinstance(key, int) else key
 
 
 class Replayer(Struct, kw_only=True):
@@ -182,8 +178,9 @@ class Replayer(Struct, kw_only=True):
         # A class that a schema names may be registered by a library that was not found: then it is assumed to be.
         is_absent = any(library.absence in unread for library in resolution.closure.missing)
         is_unknown = is_absent or any(registrant.is_unread for registrant in (*before, *new))
-        assumed = _assumed_classes(before, new, operators, keys, minor) if is_unknown else frozenset()
-        every_reaction = tuple(find_reactions(before, new, operators, keys, minor, assumed))
+        assumed = _assumed_classes(before, new, operators, minor) if is_unknown else frozenset()
+        of_release = msgspec.structs.replace(keys, minor=minor)  # which may be newer than the table of its keys
+        every_reaction = tuple(find_reactions(before, new, operators, of_release, assumed))
         for reaction in every_reaction:
             _log.debug("%s: %s: %s", reaction.object, reaction.outcome.kind.value, _in_words(reaction))
         return Registering(
@@ -218,9 +215,7 @@ class Replayer(Struct, kw_only=True):
         loaded = {registrant.identity for registrant in before}
         new = [registrant for registrant in self._objects_of(examined, resolution) if registrant.identity not in loaded]
         assumed = frozenset(registering.assumed_classes)
-        new_reactions = find_reactions(
-            before, new, registering.operators, registering.keys, registering.release, assumed
-        )
+        new_reactions = find_reactions(before, new, registering.operators, registering.keys, assumed)
         if self.together or not any(reaction.fails and reaction.in_load for reaction in new_reactions):
             self._kept += ((_package_of(examined.target), registrant) for registrant in new)
 
@@ -298,18 +293,11 @@ def _identity_of(source: ElfSource, path: str) -> object:
 
 
 def _assumed_classes(
-    before: Sequence[Registrant],
-    objects: Sequence[Registrant],
-    operators: Operators | None,
-    keys: DispatchKeys,
-    release: MinorVersion,
+    before: Sequence[Registrant], objects: Sequence[Registrant], operators: Operators | None, release: MinorVersion
 ) -> frozenset[str]:
     """Return the custom classes that schemas of ``objects`` name and that nothing at hand registers."""
     texts = (
-        event.text
-        for registrant in objects
-        for event, _ in registrant.events_by_phase(keys)
-        if isinstance(event, Define | RegisterOperator)
+        record.text for registrant in objects for record in registrant.calls if isinstance(record, RegisteredOperator)
     )
     # Assumed rather than missed: a class that is wrongly taken as absent would be a false alarm.
     named = frozenset[str]().union(*(classes_in(text, release) for text in texts))
@@ -322,40 +310,39 @@ def find_reactions(
     objects: Sequence[Registrant],
     operators: Operators | None,
     keys: DispatchKeys,
-    release: MinorVersion,
     assumed_classes: frozenset[str] = frozenset(),
 ) -> Iterator[Reaction]:
     """Yield how torch reacts to ``objects``, loaded after ``before``.
 
+    :param keys: those of the torch, which reads the numbers in the code with its own table
     :param assumed_classes: custom classes that a library registers which could not be read
     """
+    release = keys.minor
     names = {name for registrant in (*before, *objects) for name in registrant.operators}
     state = state_of(operators, release, names) if operators else State()
     if state.classes is not None:
         state = msgspec.structs.replace(state, classes=state.classes | assumed_classes)
     # What was loaded before is taken as accepted: its own conflicts were reported with it.
-    kept = [event for registrant in before for event, phase in registrant.events_by_phase(keys) if phase in _LOADED]
-    sources = {
-        event: (registrant, phase, is_doubtful)
-        for registrant in objects
-        for event, phase, is_doubtful in registrant.events_with_doubts(keys)
-    }
+    kept = [event for registrant in before for event in registrant.calls if event.phase in _LOADED]
+    events = [(event, registrant) for registrant in objects for event in registrant.calls]
+    # Two objects may register what is equal.
+    sources = {id(event): registrant for event, registrant in events}
     # Invariant: events are in the order in which the process would reach them; calls come after the load.
-    in_load = [event for event, (_, phase, _) in sources.items() if phase in _LOADED]
-    on_call = [event for event, (_, phase, _) in sources.items() if phase not in _LOADED]
-    loading = replay_events(_state_after(state, kept, release), in_load, release)
+    in_load = [event for event, _ in events if event.phase in _LOADED]
+    on_call = [event for event, _ in events if event.phase not in _LOADED]
+    loading = replay_events(_state_after(state, kept, keys), in_load, keys)
     # Definitions with a schema that torch infers and that could not be read: they are no events.
     registrants = (*before, *objects)
     unread = {name for registrant in registrants for name in registrant.operators_without_schema}
     outcomes = [(outcome, False) for outcome in loading.outcomes] + [(outcome, True) for outcome in loading.behind]
     if on_call and loading.failure is None:
         # What is there once the extension is loaded; of the rest, each function is called by itself, or not at all.
-        outcomes += ((outcome, False) for outcome in replay_events(loading.state, on_call, release).outcomes)
+        outcomes += ((outcome, False) for outcome in replay_events(loading.state, on_call, keys).outcomes)
     for outcome, behind in outcomes:
-        is_dead = outcome.kind is OutcomeKind.DEAD
-        if outcome.event not in sources or (is_dead and (operators is None or outcome.subject in unread)):
+        is_dead, event = outcome.kind is OutcomeKind.DEAD, outcome.event
+        if id(event) not in sources or (is_dead and (operators is None or outcome.subject in unread)):
             continue
-        source, phase, is_doubtful = sources[outcome.event]
+        source, phase = sources[id(event)], event.phase
         further_objects = (further_object for further_object in (*before, *objects) if further_object is not source)
         yield Reaction(
             outcome=_in_words_of(outcome, operators),
@@ -371,7 +358,7 @@ def find_reactions(
             ),
             aborts=_ends_process(outcome, source, phase),
             behind=behind,
-            is_doubtful=is_doubtful,
+            is_doubtful=source.doubts(event),
         )
 
 
@@ -383,12 +370,12 @@ def _in_words_of(outcome: Outcome, operators: Operators | None) -> Outcome:
     return outcome if message is outcome.message else msgspec.structs.replace(outcome, message=message)
 
 
-def _state_after(state: State, events: Sequence[Event], release: MinorVersion) -> State:
+def _state_after(state: State, events: Sequence[Registration], keys: DispatchKeys) -> State:
     """Return what is registered after events that torch has accepted, whoever registered the classes that they name."""
-    after = replay_events(msgspec.structs.replace(state, classes=None), events, release).state
+    after = replay_events(msgspec.structs.replace(state, classes=None), events, keys).state
     if state.classes is None:
         return after
-    registered = {event.name for event in events if isinstance(event, RegisterClass)}
+    registered = {event.name for event in events if isinstance(event, CustomClass)}
     return msgspec.structs.replace(after, classes=state.classes | registered)
 
 

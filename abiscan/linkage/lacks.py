@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from abiscan.dispatch import acceptance, assertions, stable
-from abiscan.dispatch.events import FallBack
 from abiscan.dispatch.keys import newest_minor
 from abiscan.dispatch.operators import KEYS, TAGS
 from abiscan.dispatch.outcomes import Outcome, OutcomeKind
 from abiscan.dispatch.schema import UNKNOWN_TYPE
 from abiscan.inputs.version import TorchVersion
 from abiscan.linkage.crossing import uncrossable_calls, uncrossable_kernels
+from abiscan.registrations import RegisteredFallback
 from abiscan.torches import embedded_python
 from abiscan.words import first_line, listed, plural
 
@@ -155,7 +155,7 @@ def _subjects_of_acceptance(registering: Registering) -> tuple[list[str], list[s
 def _is_second_fallback(outcome: Outcome) -> bool:
     """Tell whether a fallback replaces one that is there, or is rejected for it (the messages F1 and F2)."""
     if outcome.kind is OutcomeKind.OVERRIDES:
-        return isinstance(outcome.event, FallBack)
+        return isinstance(outcome.event, RegisteredFallback)
     return outcome.message is not None and outcome.message.id in ("F1", "F2")
 
 

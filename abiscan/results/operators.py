@@ -23,6 +23,7 @@ from abiscan.registrations import (
     RegisteredFallback,
     RegisteredKernel,
     RegisteredOperator,
+    Registration,
     RegistrationGap,
     Registrations,
 )
@@ -71,14 +72,20 @@ class ExtensionOperators(Struct, frozen=True, kw_only=True):
 def _only(registered: Registrations, selection: Selection) -> Registrations:
     return msgspec.structs.replace(
         registered,
-        libraries=tuple(library for library in registered.libraries if selection.admits_library(library.namespace)),
-        operators=tuple(operator for operator in registered.operators if selection.admits(operator.name)),
-        kernels=tuple(kernel for kernel in registered.kernels if selection.admits(kernel.operator)),
-        fallbacks=(),
-        classes=(),
-        registries=(),
+        in_order=tuple(record for record in registered.in_order if _is_selected(record, selection)),
         lookups=tuple(lookup for lookup in registered.lookups if selection.admits(lookup.operator)),
     )
+
+
+def _is_selected(record: Registration, selection: Selection) -> bool:
+    match record:
+        case Library():
+            return selection.admits_library(record.namespace)
+        case RegisteredOperator():
+            return selection.admits(record.name)
+        case RegisteredKernel():
+            return selection.admits(record.operator)
+    return False
 
 
 def key_name(key: int | str | None, keys: DispatchKeys) -> str | None:

@@ -19,12 +19,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from abiscan.dispatch.events import FallBack
 from abiscan.dispatch.outcomes import OutcomeKind
 from abiscan.findings import Effect, Evidence, Finding, rule
 from abiscan.linkage.lacks import TorchData
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.registering import Reaction
+from abiscan.registrations import RegisteredFallback
 from abiscan.rules.advice import other_build
 from abiscan.rules.registration import other_side, place_of, refusal, refusals
 
@@ -34,7 +34,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
     for reaction in refusals(linkage, ("F1", "F2")):
         yield refusal(RULE.name, linkage, reaction, _cause(linkage, reaction), [_evidence(reaction)])
     for reaction in linkage.registering.reactions if linkage.registering else ():
-        if reaction.outcome.kind is OutcomeKind.OVERRIDES and isinstance(reaction.outcome.event, FallBack):
+        if reaction.outcome.kind is OutcomeKind.OVERRIDES and isinstance(reaction.outcome.event, RegisteredFallback):
             yield Finding(
                 rule=RULE.name,
                 effect=Effect.OVERRIDES,

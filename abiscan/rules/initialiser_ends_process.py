@@ -18,11 +18,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from abiscan.binary.mangling import demangle
-from abiscan.dispatch.events import EndProcess
 from abiscan.dispatch.messages import OF_THE_CODE
 from abiscan.findings import Evidence, Finding, rule
 from abiscan.linkage.lacks import TorchData
 from abiscan.linkage.linkage import Linkage
+from abiscan.registrations import ProcessEnd
 from abiscan.rules.registration import refusal, refusals
 
 
@@ -30,14 +30,14 @@ def check(linkage: Linkage) -> Iterator[Finding]:
     """One finding: the first end is the last."""
     for reaction in refusals(linkage, (OF_THE_CODE,)):
         event = reaction.outcome.event
-        assert isinstance(event, EndProcess)
-        place = demangle(event.place) if event.place else "a static initialiser"
+        assert isinstance(event, ProcessEnd)
+        place = demangle(event.symbol) if event.symbol else "a static initialiser"
         yield refusal(
             RULE.name,
             linkage,
             reaction,
             f"a static initialiser of {reaction.object} {event.cause}",
-            [Evidence(subject=event.place or event.cause, readable=place, object=reaction.object)],
+            [Evidence(subject=event.symbol or event.cause, readable=place, object=reaction.object)],
             "correct the initialiser, or report it to the extension's maintainers: it does so on every torch",
         )
 

@@ -19,12 +19,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from abiscan.dispatch.events import Enter, FallBack
 from abiscan.dispatch.outcomes import OutcomeKind
 from abiscan.findings import Effect, Evidence, Finding, rule
 from abiscan.linkage.lacks import TorchData
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.registering import Reaction
+from abiscan.registrations import RegisteredFallback, Registry
 from abiscan.rules.registration import key_of, other_side
 from abiscan.words import plural
 
@@ -34,7 +34,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
     by_owner: dict[tuple[str, str], list[Reaction]] = {}
     for reaction in linkage.registering.reactions if linkage.registering else ():
         overrides = reaction.outcome.kind is OutcomeKind.OVERRIDES
-        if overrides and not isinstance(reaction.outcome.event, FallBack | Enter):
+        if overrides and not isinstance(reaction.outcome.event, RegisteredFallback | Registry):
             by_owner.setdefault((reaction.object, other_side(linkage, reaction)), []).append(reaction)
     for (object_name, owner), reactions in by_owner.items():
         warnings = [reaction.outcome.message.text for reaction in reactions if reaction.outcome.message is not None]
@@ -44,14 +44,14 @@ def check(linkage: Linkage) -> Iterator[Finding]:
             rule=RULE.name,
             effect=Effect.OVERRIDES,
             message=f"{object_name} {replaces}: {reactions[0].outcome.subject}" + (", …" if len(reactions) > 1 else ""),
-            evidence=tuple(map(_evidence, reactions)),
+            evidence=tuple(_evidence(linkage, reaction) for reaction in reactions),
             fix="no action needed if this is intended; otherwise do not load both into one process",
             says="\n".join(warnings) or None,
         )
 
 
-def _evidence(reaction: Reaction) -> Evidence:
-    key = key_of(reaction.outcome.event)
+def _evidence(linkage: Linkage, reaction: Reaction) -> Evidence:
+    key = key_of(linkage, reaction.outcome.event)
     return Evidence(
         subject=reaction.outcome.subject,
         readable=reaction.outcome.subject + (f" for {key}" if key else ""),

@@ -6,12 +6,19 @@ import difflib
 from collections.abc import Collection, Iterator
 
 from abiscan.binary.mangling import Signature
-from abiscan.dispatch.events import Define, Enter, Event, FallBack, Implement, OpenBlock
+from abiscan.dispatch.registries import entry_key
 from abiscan.dispatch.schema import Argument, Difference, FunctionSchema, SchemaError
 from abiscan.findings import Effect, Evidence, Finding
 from abiscan.inputs.version import MinorVersion
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.registering import Reaction
+from abiscan.registrations import (
+    Library,
+    RegisteredKernel,
+    RegisteredOperator,
+    Registration,
+    Registry,
+)
 from abiscan.rules.advice import other_build
 from abiscan.rules.symptom import symptom
 from abiscan.words import listed
@@ -96,9 +103,10 @@ def other_side(linkage: Linkage, reaction: Reaction) -> str:
         return reaction.conflicts_with
     operators = linkage.registering.operators if linkage.registering else None
     subject, event = reaction.outcome.subject, reaction.outcome.event
-    if isinstance(event, Enter):
+    if isinstance(event, Registry) and not event.names_backend:
         torch_entries = ((entry.registry, entry.key) for entry in (operators and operators.entries) or ())
-        return str(linkage.release) if (event.registry, event.key) in torch_entries else f"{reaction.object} itself"
+        is_of_torch = (event.what, entry_key(event.what, event.key)) in torch_entries
+        return str(linkage.release) if is_of_torch else f"{reaction.object} itself"
     if operators and (
         subject in operators.operators
         or subject in operators.namespaces
@@ -116,17 +124,19 @@ def places(reaction: Reaction) -> tuple[Evidence, ...]:
     return (Evidence(subject=place, readable=f"registered at {place}", object=reaction.object),) if place else ()
 
 
-def place_of(event: Event) -> str | None:
-    """The source line of an event in the extension: ``ops.cpp:12``."""
-    block = event.block if isinstance(event, OpenBlock | Define | Implement | FallBack) else None
-    return f"{block.file}:{block.line}" if block else None
+def place_of(event: Registration) -> str | None:
+    """The source line of a registration in the extension: ``ops.cpp:12``."""
+    library = event if isinstance(event, Library) else getattr(event, "library", None)
+    return library.place if library else None
 
 
-def key_of(event: Event) -> str | None:
+def key_of(linkage: Linkage, event: Registration) -> str | None:
     """The dispatch key for which a kernel is registered, as the target names it."""
-    if isinstance(event, Implement | Define | FallBack) and event.kernel is not None:
-        return event.kernel.dispatch_key or (event.block.dispatch_key if event.block else None)
-    return None
+    kernel = event.kernels[0] if isinstance(event, RegisteredOperator) and event.kernels else event
+    if linkage.registering is None or not isinstance(kernel, RegisteredKernel) or kernel.library is None:
+        return None
+    name_of = linkage.registering.keys.registered_name
+    return name_of(kernel.dispatch_key) or name_of(kernel.library.dispatch_key)
 
 
 def schemas(linkage: Linkage, reaction: Reaction) -> tuple[str, Evidence]:

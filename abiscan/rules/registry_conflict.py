@@ -21,12 +21,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from abiscan.dispatch.events import Enter, NameBackend
 from abiscan.dispatch.outcomes import OutcomeKind
+from abiscan.dispatch.registries import entry_key
 from abiscan.findings import Effect, Evidence, Finding, rule
 from abiscan.linkage.lacks import TorchData
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.registering import Reaction
+from abiscan.registrations import Registry
 from abiscan.rules.registration import other_side, refusal, refusals
 
 _CHECKS: Final = ("C4", "C5", "E1", "E2", "E3", "E4", "E5")
@@ -53,7 +54,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
         yield refusal(RULE.name, linkage, reaction, _cause(linkage, reaction), [_evidence(reaction)], fix)
     for reaction in linkage.registering.reactions if linkage.registering else ():
         kind, message = reaction.outcome.kind, reaction.outcome.message
-        if isinstance(reaction.outcome.event, Enter) and kind in (OutcomeKind.OVERRIDES, OutcomeKind.SKIPS):
+        if isinstance(reaction.outcome.event, Registry) and kind in (OutcomeKind.OVERRIDES, OutcomeKind.SKIPS):
             entry, other = _what(reaction.outcome.event), other_side(linkage, reaction)
             overrides = kind is OutcomeKind.OVERRIDES
             existing = "its own" if other == f"{reaction.object} itself" else f"that of {other}"
@@ -70,24 +71,25 @@ def check(linkage: Linkage) -> Iterator[Finding]:
 
 def _cause(linkage: Linkage, reaction: Reaction) -> str:
     event, other, subject = reaction.outcome.event, other_side(linkage, reaction), reaction.outcome.subject
-    if isinstance(event, NameBackend):
+    assert isinstance(event, Registry)
+    if event.names_backend:
         return (
             f"{reaction.object} renames PrivateUse1 to {subject}, but {other} has renamed it to {reaction.outcome.old}"
         )
-    assert isinstance(event, Enter)
     assert reaction.outcome.message is not None
     if reaction.outcome.message.id == "E4":
         return f"{reaction.object} registers {_what(event)}, which only PrivateUse1 allows"
     return f"{reaction.object} registers {_what(event)}, which {other} has already registered"
 
 
-def _what(event: Enter) -> str:
-    return _WHAT.get(event.registry, f"{{}} in {event.registry}").format(event.key or "PrivateUse1")
+def _what(entry: Registry) -> str:
+    key = entry_key(entry.what, entry.key)
+    return _WHAT.get(entry.what, f"{{}} in {entry.what}").format(key or "PrivateUse1")
 
 
 def _evidence(reaction: Reaction) -> Evidence:
     event = reaction.outcome.event
-    readable = None if isinstance(event, NameBackend) or not isinstance(event, Enter) else _what(event)
+    readable = _what(event) if isinstance(event, Registry) and not event.names_backend else None
     return Evidence(
         subject=reaction.outcome.subject, readable=readable, object=reaction.object, instead=reaction.outcome.old
     )

@@ -160,8 +160,8 @@ def _tags_of_release(version: TorchVersion | None) -> Tags:
 
 def _named(recovered: TorchRegistrations, version: TorchVersion | None, known_tags: Tags) -> Operators:
     """The registrations, with names of dispatch keys and tags instead of numbers."""
-    from abiscan.dispatch.adapters import entry_key
     from abiscan.dispatch.agreement import drop_contradictions
+    from abiscan.dispatch.registries import entry_key
     from abiscan.registrations import LibraryKind
 
     libraries = {name: drop_contradictions(library) for name, library in recovered.libraries.items()}

@@ -19,28 +19,25 @@ from packaging.version import Version
 
 from abiscan.binary.elf import ElfFile, Machine
 from abiscan.dispatch import adapters
-from abiscan.dispatch.adapters import events_of
 from abiscan.dispatch.dispatcher import replay_events
-from abiscan.dispatch.events import (
-    Block,
-    BlockKind,
-    CppFunction,
-    Define,
-    Event,
-    FallBack,
-    Implement,
-    OpenBlock,
-    RegisterClass,
-    RegisterOperator,
-)
-from abiscan.dispatch.keys import DispatchKeys, keys_of
+from abiscan.dispatch.keys import DispatchKeys
 from abiscan.dispatch.messages import has_message, word_message
 from abiscan.dispatch.outcomes import OutcomeKind, Replay
 from abiscan.dispatch.state import OperatorEntry, State, StoredKernel, StoredSignature
 from abiscan.emulation import recover
-from abiscan.registrations import Phase
+from abiscan.registrations import Library, LibraryKind, Phase, Registration
 from abiscan.torches import embedded, embedded_assertions, embedded_operators
 from tests.dumps import fallbacks_of_table, state_of_dumps
+from tests.torch_calls import (
+    cpp_function,
+    define_operator,
+    fall_back,
+    implement_operator,
+    open_library,
+    register_class,
+    register_operator,
+    replay,
+)
 
 FOLDER: Final = Path(__file__).parents[2] / "sample_binaries/registration_conflicts"
 RECORDED: Final = json.loads((FOLDER / "expected.json").read_text("utf-8"))
@@ -115,30 +112,32 @@ def state_of(torch: str) -> State:
     return replace(state, operators=operators, libraries=libraries, entries=ENTRIES, assertions=assertions)
 
 
-def events_of_sample(path: Path, keys: DispatchKeys) -> list[Event]:
+def events_of_sample(path: Path) -> list[Registration]:
     file = ElfFile.open(path)
     registrations = recover(file, file.facts())
     assert not registrations.gaps or registrations.ends  # what follows an initialiser that ends the process is lost
-    return [event for phase in Phase for event in events_of(registrations, keys, phase)]
+    return [event for phase in Phase for event in registrations.dispatched_in(phase)]
 
 
-def events_of_steps(name: str) -> Iterator[Event]:
-    block = Block(kind=BlockKind.DEF, namespace=None, dispatch_key=None, file="/dev/null", line=0)
+def events_of_steps(name: str) -> Iterator[Registration]:
+    block = open_library(kind=LibraryKind.DEF, namespace=None, dispatch_key=None, file="/dev/null", line=0)
     for method, *arguments in RECORDED["steps"][name]:
         if method == "library":
             kind, namespace, key = arguments
             namespace = None if namespace == "_" else namespace
-            block = replace(block, kind=BlockKind[kind], namespace=namespace, dispatch_key=key or None)
-            yield OpenBlock(block=block)
+            block = replace(block, kind=LibraryKind[kind], namespace=namespace, dispatch_key=key or None)
+            yield block
         elif method == "def_":
-            yield Define(block=block, text=arguments[0], alias_analysis=arguments[1] if arguments[1:] else None)
+            yield define_operator(
+                block=block, text=arguments[0], alias_analysis=arguments[1] if arguments[1:] else None
+            )
         elif method == "fallback_fallthrough":
-            yield FallBack(block=block, kernel=CppFunction(dispatch_key=arguments[0] or None))
+            yield fall_back(block=block, kernel=cpp_function(dispatch_key=arguments[0] or None))
         else:
             mangled, inferred = FUNCTIONS[method]
             operator, key, debug = arguments
-            kernel = CppFunction(dispatch_key=key or None, signature=mangled, inferred=inferred, debug=debug)
-            yield Implement(block=block, name=operator, kernel=kernel)
+            kernel = cpp_function(dispatch_key=key or None, signature=mangled, inferred=inferred, debug=debug)
+            yield implement_operator(block=block, name=operator, kernel=kernel)
 
 
 # What the functions of register_operators.cpp and old_checks.cpp register; keys as the release names them, a kind of
@@ -179,76 +178,76 @@ CALLED: Final[dict[str, tuple[str | None, str | None]]] = {
 
 
 # The others of old_checks.cpp. Blocks stand in a file of this name, each in a line of its own.
-IN_1_6: Final = partial(Block, file="old_checks.cpp", namespace="abiscan", dispatch_key=None)
-FUNCTION: Final = CppFunction(signature=CALLED["one"][0], inferred=CALLED["one"][1])
-BLOCKS: Final[dict[str, tuple[Block, Callable[[Block], list[Event]]]]] = {
-    "fragment_of_all": (IN_1_6(kind=BlockKind.FRAGMENT, namespace=None, line=2), lambda _: []),
+IN_1_6: Final = partial(open_library, file="old_checks.cpp", namespace="abiscan", dispatch_key=None)
+FUNCTION: Final = cpp_function(signature=CALLED["one"][0], inferred=CALLED["one"][1])
+BLOCKS: Final[dict[str, tuple[Library, Callable[[Library], list[Registration]]]]] = {
+    "fragment_of_all": (IN_1_6(kind=LibraryKind.FRAGMENT, namespace=None, line=2), lambda _: []),
     "other_namespace": (
-        IN_1_6(kind=BlockKind.DEF, line=3),
-        lambda block: [Define(block=block, text="other::f(Tensor x) -> Tensor")],
+        IN_1_6(kind=LibraryKind.DEF, line=3),
+        lambda block: [define_operator(block=block, text="other::f(Tensor x) -> Tensor")],
     ),
-    "own_namespace": (IN_1_6(kind=BlockKind.DEF, line=4), lambda block: [Define(block=block, text=SCHEMA)]),
+    "own_namespace": (IN_1_6(kind=LibraryKind.DEF, line=4), lambda block: [define_operator(block=block, text=SCHEMA)]),
     "block_of_another_alias_analysis": (
-        IN_1_6(kind=BlockKind.DEF, line=5),
+        IN_1_6(kind=LibraryKind.DEF, line=5),
         lambda block: [
-            Define(block=block, text="f(Tensor x) -> Tensor"),
-            Define(block=block, text="f(Tensor x) -> Tensor", alias_analysis="PURE_FUNCTION"),
+            define_operator(block=block, text="f(Tensor x) -> Tensor"),
+            define_operator(block=block, text="f(Tensor x) -> Tensor", alias_analysis="PURE_FUNCTION"),
         ],
     ),
     "def_in_impl": (
-        IN_1_6(kind=BlockKind.IMPL, dispatch_key="CPU", line=6),
-        lambda block: [Define(block=block, text="f(Tensor x) -> Tensor")],
+        IN_1_6(kind=LibraryKind.IMPL, dispatch_key="CPU", line=6),
+        lambda block: [define_operator(block=block, text="f(Tensor x) -> Tensor")],
     ),
     "kernel_namespace": (
-        IN_1_6(kind=BlockKind.IMPL, dispatch_key="CPU", line=7),
-        lambda block: [Implement(block=block, name="other::f", kernel=FUNCTION)],
+        IN_1_6(kind=LibraryKind.IMPL, dispatch_key="CPU", line=7),
+        lambda block: [implement_operator(block=block, name="other::f", kernel=FUNCTION)],
     ),
     "kernel_key": (
-        IN_1_6(kind=BlockKind.IMPL, dispatch_key="CPU", line=8),
-        lambda block: [Implement(block=block, name="f", kernel=replace(FUNCTION, dispatch_key="CUDA"))],
+        IN_1_6(kind=LibraryKind.IMPL, dispatch_key="CPU", line=8),
+        lambda block: [implement_operator(block=block, name="f", kernel=replace(FUNCTION, dispatch_key="CUDA"))],
     ),
     "fallback_in_def": (
-        IN_1_6(kind=BlockKind.DEF, line=9),
-        lambda block: [FallBack(block=block, kernel=CppFunction())],
+        IN_1_6(kind=LibraryKind.DEF, line=9),
+        lambda block: [fall_back(block=block, kernel=cpp_function())],
     ),
     "fallback_of_namespace": (
-        IN_1_6(kind=BlockKind.IMPL, dispatch_key="XLA", line=10),
-        lambda block: [FallBack(block=block, kernel=CppFunction())],
+        IN_1_6(kind=LibraryKind.IMPL, dispatch_key="XLA", line=10),
+        lambda block: [fall_back(block=block, kernel=cpp_function())],
     ),
     "boxed_def": (
-        IN_1_6(kind=BlockKind.DEF, line=11),
-        lambda block: [Define(block=block, text="f", kernel=CppFunction())],
+        IN_1_6(kind=LibraryKind.DEF, line=11),
+        lambda block: [define_operator(block=block, text="f", kernel=cpp_function())],
     ),
-    "def_of_all": (IN_1_6(kind=BlockKind.DEF, namespace=None, line=12), lambda _: []),
-    "def_with_key": (IN_1_6(kind=BlockKind.DEF, dispatch_key="CPU", line=13), lambda _: []),
+    "def_of_all": (IN_1_6(kind=LibraryKind.DEF, namespace=None, line=12), lambda _: []),
+    "def_with_key": (IN_1_6(kind=LibraryKind.DEF, dispatch_key="CPU", line=13), lambda _: []),
     "fallback_without_key": (
-        IN_1_6(kind=BlockKind.IMPL, namespace=None, line=14),
-        lambda block: [FallBack(block=block, kernel=CppFunction())],
+        IN_1_6(kind=LibraryKind.IMPL, namespace=None, line=14),
+        lambda block: [fall_back(block=block, kernel=cpp_function())],
     ),
     "second_library": (
-        IN_1_6(kind=BlockKind.DEF, line=15),
-        lambda block: [OpenBlock(block=replace(block, line=16))],
+        IN_1_6(kind=LibraryKind.DEF, line=15),
+        lambda block: [replace(block, line=16)],
     ),
     "inferred_after_schema": (
-        IN_1_6(kind=BlockKind.DEF, line=17),
+        IN_1_6(kind=LibraryKind.DEF, line=17),
         lambda block: [
-            Define(block=block, text="f(Tensor _0) -> Tensor _0"),
-            Define(block=block, text="f", kernel=FUNCTION),
+            define_operator(block=block, text="f(Tensor _0) -> Tensor _0"),
+            define_operator(block=block, text="f", kernel=FUNCTION),
         ],
     ),
 }
 
 
-def events_of_call(name: str, release: tuple[int, int]) -> Iterator[Event]:
+def events_of_call(name: str, release: tuple[int, int]) -> Iterator[Registration]:
     if name in BLOCKS:
         block, inside = BLOCKS[name]
-        yield OpenBlock(block=block)
+        yield block
         yield from inside(block)
     elif name == "second_fallback":
-        fallback = CppFunction(dispatch_key=key_in("XLA", release))
-        yield from (FallBack(block=None, kernel=fallback) for _ in range(2))
+        fallback = cpp_function(dispatch_key=key_in("XLA", release))
+        yield from (fall_back(block=None, kernel=fallback) for _ in range(2))
     elif name == "second_class":
-        yield from (RegisterClass(name="abiscan.Class") for _ in range(2))
+        yield from (register_class("abiscan.Class") for _ in range(2))
     else:
         yield from operators_of_call(name, release)
 
@@ -257,7 +256,7 @@ def key_in(name: str, release: tuple[int, int]) -> str:
     return name if release >= (1, 6) else f"{name}TensorId"
 
 
-def operators_of_call(name: str, release: tuple[int, int]) -> Iterator[Event]:
+def operators_of_call(name: str, release: tuple[int, int]) -> Iterator[Registration]:
     for text, *functions in CALLS[name]:
         kernels, alias = [], None
         for function in functions:
@@ -267,8 +266,8 @@ def operators_of_call(name: str, release: tuple[int, int]) -> Iterator[Event]:
             key, called = function.split()
             mangled, inferred = CALLED[called]
             named = None if key == "-" else key_in(key, release)
-            kernels.append(CppFunction(dispatch_key=named, signature=mangled, inferred=inferred))
-        yield RegisterOperator(text=text, kernels=tuple(kernels), alias_analysis=alias)
+            kernels.append(cpp_function(dispatch_key=named, signature=mangled, inferred=inferred))
+        yield register_operator(text=text, kernels=tuple(kernels), alias_analysis=alias)
 
 
 def assert_as_recorded(result: Replay, case: dict[str, Any], release: tuple[int, int]) -> None:
@@ -303,7 +302,7 @@ def assert_as_recorded(result: Replay, case: dict[str, Any], release: tuple[int,
 def test_steps(torch: str, name: str) -> None:
     case = recorded(torch, "steps", name)
     release = release_of(torch)
-    assert_as_recorded(replay_events(state_of(torch), events_of_steps(name), release), case, release)
+    assert_as_recorded(replay(state_of(torch), events_of_steps(name), release), case, release)
 
 
 # What PYBIND11_MODULE of pybind11 3 does cannot be emulated yet.
@@ -316,10 +315,10 @@ NOT_EMULATED: Final = ("module_init-pybind11.so",)
 )
 def test_samples(torch: str, name: str) -> None:
     case = recorded(torch, "sample", name)
-    events = events_of_sample(FOLDER / name, keys_of(Version(torch)))
+    events = events_of_sample(FOLDER / name)
     twice = events * 2 if "twice" in name else events
     release = release_of(torch)
-    assert_as_recorded(replay_events(state_of(torch), twice, release), case, release)
+    assert_as_recorded(replay(state_of(torch), twice, release), case, release)
 
 
 # What a call of an operator, or a look-up, comes to: (id, operator); CUDA has the kernel.
@@ -344,31 +343,31 @@ def test_calls(torch: str, name: str) -> None:
         return
     there = embedded_operators.operators(torch, Machine.X86_64, ["aten::sinh"])
     state = replace(adapters.state_of(there, release, ["aten::sinh"]), libraries={}, classes=frozenset())
-    assert_as_recorded(replay_events(state, events_of_call(name, release), release), case, release)
+    assert_as_recorded(replay(state, events_of_call(name, release), release), case, release)
 
 
 @pytest.mark.parametrize("built_for", ["1.4.0", "1.5.0"])
 def test_the_backend_of_pytorch_issue_38973(built_for: str) -> None:
     name = f"mini_ipex/built_for_{built_for}/mini_ipex.so"
     case = recorded("1.5.0", "sample", name)
-    events = events_of_sample(FOLDER / name, KEYS_OF_1_5)
-    result = replay_events(state_of("1.5.0"), events, (1, 5))
+    events = events_of_sample(FOLDER / name)
+    result = replay_events(state_of("1.5.0"), events, KEYS_OF_1_5)
     assert_as_recorded(result, case, (1, 5))
     assert result.failure is not None
     assert result.failure.subject == "aten::_embedding_bag"
 
 
 def test_what_is_behind_a_conflict_is_what_torch_refuses_once_that_is_put_right() -> None:
-    events = events_of_sample(FOLDER / "several_conflicts-none.so", keys_of(Version("2.13")))
-    result = replay_events(state_of("2.13.0+cpu"), events, (2, 13))
+    events = events_of_sample(FOLDER / "several_conflicts-none.so")
+    result = replay(state_of("2.13.0+cpu"), events, (2, 13))
     behind = [outcome.message.text for outcome in result.behind if outcome.message is not None]
     rest = [recorded("2.13.0+cpu", "sample", f"several_conflicts-{count}.so") for count in ("one", "two", "three")]
     assert behind == [case["message"] for case in rest]
 
 
 def test_a_kernel_without_an_operator_is_dead() -> None:
-    events = events_of_sample(FOLDER / "impl_without_def.so", keys_of(Version("2.13")))
-    result = replay_events(state_of("2.13.0+cpu"), events, (2, 13))
+    events = events_of_sample(FOLDER / "impl_without_def.so")
+    result = replay(state_of("2.13.0+cpu"), events, (2, 13))
     (outcome,) = result.outcomes
     assert outcome.kind is OutcomeKind.DEAD
     assert outcome.subject == "aten::refine_names"

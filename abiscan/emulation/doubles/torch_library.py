@@ -22,7 +22,7 @@ from abiscan.emulation.schema_objects import Schema
 from abiscan.emulation.torch_state import TorchState, optional_text_argument, text_argument
 from abiscan.registrations import Library, LibraryKind, RegisteredOperator
 
-_KINDS: Final = (LibraryKind.DEF, LibraryKind.IMPL, LibraryKind.FRAGMENT)  # torch::Library::Kind
+_KINDS: Final = tuple(LibraryKind)
 _MAX_TAGS: Final = 64
 
 _OPTIONAL_KEY_SIZE: Final = 2  # a flag and the key of 8 bits, of the releases that pass it so
@@ -268,7 +268,7 @@ def _read_tags(call: Call) -> tuple[int, ...]:
 def _record_kernel(
     state: TorchState, library: Library, name: str, function: Function, definition: RegisteredOperator | None = None
 ) -> None:
-    state.recorder.kernel(
+    recorded = state.recorder.kernel(
         library,
         name,
         function.key,
@@ -280,4 +280,4 @@ def _record_kernel(
         definition=definition,
     )
     if function.unboxed is not None:
-        state.unboxed[len(state.recorder.kernels) - 1] = function.unboxed
+        state.unboxed[recorded.order] = function.unboxed

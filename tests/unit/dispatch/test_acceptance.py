@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from abiscan.dispatch.acceptance import acceptance_of, is_known
-from abiscan.dispatch.dispatcher import replay_events
-from abiscan.dispatch.events import Block, BlockKind, CppFunction, FallBack
 from abiscan.dispatch.outcomes import OutcomeKind
 from abiscan.dispatch.schema import FunctionSchema, SchemaError
 from abiscan.dispatch.state import State
 from abiscan.inputs.version import MinorVersion
+from abiscan.registrations import LibraryKind
+from tests.torch_calls import cpp_function, fall_back, open_library, replay
 
 
 @pytest.mark.parametrize(
@@ -48,9 +48,9 @@ def test_a_release_reads_its_own_type_words(word: str, reads: list[MinorVersion]
     ],
 )
 def test_a_second_fallback(key: str, release: MinorVersion, kinds: list[OutcomeKind]) -> None:
-    block = Block(kind=BlockKind.IMPL, namespace=None, dispatch_key=key, file="f.cpp", line=1)
-    events = [FallBack(block=block, kernel=CppFunction()) for _ in range(2)]
-    assert [outcome.kind for outcome in replay_events(State(), events, release).outcomes] == kinds
+    block = open_library(kind=LibraryKind.IMPL, namespace=None, dispatch_key=key, file="f.cpp", line=1)
+    events = [fall_back(block=block, kernel=cpp_function()) for _ in range(2)]
+    assert [outcome.kind for outcome in replay(State(), events, release).outcomes] == kinds
 
 
 def test_a_release_that_was_not_asked_is_like_the_one_before_it() -> None:

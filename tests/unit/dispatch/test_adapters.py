@@ -5,13 +5,13 @@ from __future__ import annotations
 import msgspec.structs
 import pytest
 
-from abiscan.dispatch.adapters import entry_key, events_of, state_of, table_of
-from abiscan.dispatch.events import Define, OpenBlock
+from abiscan.dispatch.adapters import state_of, table_of
 from abiscan.dispatch.keys import DispatchKeys
 from abiscan.dispatch.operators import Fallback, Kernel, Operator, Operators, Place, RegistryEntry
+from abiscan.dispatch.registries import entry_key
 from abiscan.dispatch.state import StoredKernel, StoredSignature
 from abiscan.inputs.version import MinorVersion
-from abiscan.registrations import Phase
+from abiscan.registrations import Phase, RegisteredOperator, Registrations
 from tests.registrations import registrations
 
 KEYS = DispatchKeys(minor=(2, 13), names={1: "CPU"})
@@ -41,6 +41,12 @@ TORCH = msgspec.structs.replace(
     assertions={"L9": "place"},
 )
 NAMES = ("aten::f", "only::kernels", "my::g", "nothing::here")
+
+
+def texts_of(registered: Registrations) -> list[str]:
+    """What is defined, as the dispatcher comes to it."""
+    calls = registered.dispatched_in(Phase.STATIC_INIT)
+    return [call.text for call in calls if isinstance(call, RegisteredOperator)]
 
 
 def test_operators_that_matter_with_their_kernels() -> None:
@@ -123,10 +129,9 @@ def test_operators_of_the_interpreter_alone_are_not_in_the_table() -> None:
     libraries = ({"library": "TORCH_LIBRARY", "namespace": "ns"}, {"def": "ns::f(Tensor x) -> Tensor"})
     found = registrations([*libraries, {"def": "ns::g(Tensor x) -> Tensor"}])
     of_jit = msgspec.structs.replace(found.operators[1], jit_only=True)
-    loaded = msgspec.structs.replace(found, operators=(found.operators[0], of_jit))
+    loaded = msgspec.structs.replace(found, in_order=(found.libraries[0], found.operators[0], of_jit))
     assert table_of((2, 13), EMPTY, [loaded]).operators.operators.keys() == {"ns::f"}
-    defined = [event for event in events_of(loaded, KEYS, Phase.STATIC_INIT) if isinstance(event, Define)]
-    assert [event.text for event in defined] == ["f(Tensor x) -> Tensor"]
+    assert texts_of(loaded) == ["f(Tensor x) -> Tensor"]
 
 
 @pytest.mark.parametrize(
@@ -146,17 +151,15 @@ def test_how_a_definition_was_written(inferred: bool, schema: str | None, typed:
     library, definition = {"library": "TORCH_LIBRARY", "namespace": "ns"}, {"def": "f(Tensor x) -> Tensor"}
     type_ = {"signature": "FN2at6TensorERKS0_E", "inferred": "(Tensor _0) -> Tensor _0"}
     found = registrations([library, {**definition, **type_}])
-    operator = msgspec.structs.replace(found.operators[0], name="ns::f", schema=schema, inferred=inferred)
     kernel = msgspec.structs.replace(found.kernels[0], operator="ns::f", boxed=not typed)
-    read = msgspec.structs.replace(found, operators=(operator,), kernels=(kernel,))
-    defined = [event for event in events_of(read, KEYS, Phase.STATIC_INIT) if isinstance(event, Define)]
-    assert [event.text for event in defined] == ([] if text is None else [text])
+    given = {"name": "ns::f", "schema": schema, "inferred": inferred, "kernels": (kernel,)}
+    operator = msgspec.structs.replace(found.operators[0], **given)
+    read = msgspec.structs.replace(found, in_order=(*found.libraries, operator))
+    assert texts_of(read) == ([] if text is None else [text])
 
 
 @pytest.mark.parametrize(("file", "line", "debug"), [("a.cpp", 7, "a.cpp:7"), (None, None, "?:0")])
 def test_where_a_block_is(file: str | None, line: int | None, debug: str) -> None:
     found = registrations([{"library": "TORCH_LIBRARY", "namespace": "ns"}])
     library = msgspec.structs.replace(found.libraries[0], file=file, line=line)
-    (event,) = events_of(msgspec.structs.replace(found, libraries=(library,)), KEYS, Phase.STATIC_INIT)
-    assert isinstance(event, OpenBlock)
-    assert event.block.debug == f"registered at {debug}"
+    assert library.debug == f"registered at {debug}"

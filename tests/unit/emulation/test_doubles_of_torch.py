@@ -87,7 +87,7 @@ def old() -> Iterator[Torch]:
 def test_a_library_is_opened(torch: Torch, kind: int, expected: str) -> None:
     """``Library(Kind, std::string ns, optional<DispatchKey>, const char* file, uint32_t line)``."""
     this = torch.library("ns", kind, key=1 << 16 | 5)
-    (library,) = torch.recorder.libraries
+    (library,) = torch.recorder.registered().libraries
     assert library.kind is LibraryKind(expected)
     assert (library.namespace, library.dispatch_key, library.file, library.line) == ("ns", 5, "x.cpp", 7)
     # Inlined code reads its kind, and its namespace, which is optional.
@@ -99,14 +99,14 @@ def test_a_library_is_opened(torch: Torch, kind: int, expected: str) -> None:
 def test_a_library_of_an_older_torch(old: Torch) -> None:
     """The flag of an optional is before its value; the key has 8 bits."""
     this = old.library("ns", 1, key=0x0501)
-    assert old.recorder.libraries[0].dispatch_key == 5
+    assert old.recorder.registered().libraries[0].dispatch_key == 5
     assert old.machine.word(this + 8) == 1
     assert old.state.string(this + 16) == "ns"
     # Up to 1.6 the optional is passed by its address.
     place = 0x7D_FFFF_0000
     old.machine.write(place, b"\1\6\xcc\xcc")
     old.library("ns", 1, key=place)
-    assert old.recorder.libraries[1].dispatch_key == 6
+    assert old.recorder.registered().libraries[1].dispatch_key == 6
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_a_definition_and_its_tags(torch: Torch, numbers: Sequence[int], less: i
     library, schema = torch.library(), torch.process.allocate(256)
     torch.call("_ZN5torch3jit11parseSchemaERK" + CXX11 + "b", schema, torch.string(" f.out (Tensor x) -> ()"), 0)
     assert torch.call(DEFINE, library, schema, 0, tags_of(torch, numbers, less), 0) == library
-    (operator,) = torch.recorder.operators
+    (operator,) = torch.recorder.registered().operators
     assert (operator.name, operator.schema) == ("ns::f.out", "ns::f.out(Tensor x) -> ()")
     assert (operator.tags, operator.file, operator.line) == (expected, "x.cpp", 7)
 
@@ -180,13 +180,13 @@ def test_a_definition_tells_its_kind_of_alias_analysis(old: Torch) -> None:
     assert old.call(DEFINE_WITH_KERNEL, library, schema, kernel(old, None)) == library
     # A name is no schema: behind it is what was there before.
     assert old.call(DEFINE_WITH_KERNEL, library, parsed(old, "h.out", CONSERVATIVE), kernel(old, None)) == library
-    assert [(each.name, each.schema, each.alias_analysis) for each in old.recorder.operators] == [
+    assert [(each.name, each.schema, each.alias_analysis) for each in old.recorder.registered().operators] == [
         ("ns::f", "ns::f(Tensor x) -> ()", CONSERVATIVE),
         ("ns::g", "ns::g(Tensor x) -> ()", CONSERVATIVE),
         ("ns::h.out", None, None),
     ]
-    assert [each.operator for each in old.recorder.kernels] == ["ns::g", "ns::h.out"]
-    assert all(each.tags == () for each in old.recorder.operators)  # this torch has none
+    assert [each.operator for each in old.recorder.registered().kernels] == ["ns::g", "ns::h.out"]
+    assert all(each.tags == () for each in old.recorder.registered().operators)  # this torch has none
 
 
 @pytest.mark.parametrize("key", [None, 5])
@@ -196,8 +196,8 @@ def test_kernels_are_for_the_key_of_their_function(torch: Torch, old: Torch, key
         library = one.library(kind=1)
         assert one.call(IMPLEMENT, library, one.text("f.out"), kernel(one, key)) == library
         assert one.call(FALL_BACK, library, kernel(one, key)) == library
-        (implemented,) = one.recorder.kernels
-        (fallback,) = one.recorder.fallbacks
+        (implemented,) = one.recorder.registered().kernels
+        (fallback,) = one.recorder.registered().fallbacks
         assert (implemented.operator, implemented.dispatch_key, implemented.boxed) == ("ns::f.out", key, True)
         assert (fallback.dispatch_key, fallback.fallthrough) == (key, False)
 
@@ -315,7 +315,7 @@ def test_an_operator_of_the_jit(torch: Torch, at: int) -> None:
         else:
             torch.state.schemas.write(operator + at, content)
         torch.call(JIT, operator)
-        recorded = torch.recorder.operators[-1]
+        recorded = torch.recorder.registered().operators[-1]
         assert (recorded.name, recorded.schema, recorded.jit_only) == (name, schema, True)
     with pytest.raises(Stop, match="a JIT operator without a readable schema"):
         torch.call(JIT, torch.process.allocate(512))
@@ -507,7 +507,7 @@ def stable_library(torch: Torch, kind: str = "def", namespace: str = "ns", key: 
 @pytest.mark.parametrize(("kind", "key"), [("def", None), ("fragment", None), ("impl", "CPU")])
 def test_a_library_of_the_stable_abi(torch: Torch, kind: str, key: str | None) -> None:
     assert stable_library(torch, kind, key=key) != stable_library(torch, kind, key=key)
-    library = torch.recorder.libraries[0]
+    library = torch.recorder.registered().libraries[0]
     assert (library.kind, library.namespace, library.dispatch_key) == (LibraryKind(kind), "ns", key)
     assert (library.file, library.line) == ("x.cpp", 7)
 
@@ -519,14 +519,14 @@ def test_definitions_and_kernels_of_the_stable_abi(torch: Torch) -> None:
     tags = torch.process.store(struct.pack("<3i", 4, 2, 9))
     assert torch.call("torch_library_def_with_tags", library, torch.text("g() -> ()"), tags, 1 << 32 | 2) == 0
     assert torch.call("torch_library_def_with_tags", library, torch.text("h() -> ()"), tags, 0) == 0
-    assert [(each.name, each.tags) for each in torch.recorder.operators] == [
+    assert [(each.name, each.tags) for each in torch.recorder.registered().operators] == [
         ("ns::f", ()),
         ("ns::g", (4, 2)),
         ("ns::h", ()),
     ]
     assert torch.call("aoti_torch_library_impl", library, torch.text("f"), code, 0x20A << 48) == 0
     assert torch.call("torch_library_impl", library, torch.text("g"), 0x1234, 0x20A << 48) == 0
-    first, second = torch.recorder.kernels
+    first, second = torch.recorder.registered().kernels
     assert (first.operator, first.abi_version, first.functions) == ("ns::f", None, (code - BASE,))
     assert (second.operator, second.abi_version, second.functions) == ("ns::g", 0x20A << 48, ())
     assert first.stable

@@ -179,7 +179,7 @@ def test_what_an_unboxed_kernel_returns(tmp_path: Path, name: str, signature: st
     assert start is not None
     kernel = RegisteredKernel(
         operator="one::f", dispatch_key=None, signature=signature, inferred_schema=None, boxed=False, fallthrough=False,
-        abi_version=None, file=None, line=None, phase=Phase.STATIC_INIT, order=0, library=None,
+        abi_version=None, phase=Phase.STATIC_INIT, order=0, library=None,
     )  # fmt: skip
     caller = _Caller(recovery, None)
     assert caller._unboxed((recovery.process.allocate(8), BASE + start), kernel) == expected

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from abiscan.emulation.recorder import Recorder, name_as_read, operator_name
+from abiscan.emulation.recovery import _without_order
 from abiscan.registrations import LibraryKind, Phase
 
 
@@ -31,15 +32,21 @@ def test_a_library_gives_what_its_parts_leave_out() -> None:
     library = recorder.library(LibraryKind.IMPL, "ns", 5, "x.cpp", 7)
     operator = recorder.define(library, "f(int x) -> ()", tags=(1,), alias_analysis=2)
     assert (operator.name, operator.schema, operator.inferred) == ("ns::f", "ns::f(int x) -> ()", False)
-    assert (operator.file, operator.line, operator.library, operator.order) == ("x.cpp", 7, 0, 1)
+    assert (operator.file, operator.line, operator.library, operator.order) == ("x.cpp", 7, library, 1)
     assert (operator.tags, operator.alias_analysis, operator.jit_only) == ((1,), 2, False)
     recorder.kernel(library, "f.", None)
     recorder.kernel(library, "other::g", 6)
     recorder.fallback(library, 0, fallthrough=True)
-    assert [(kernel.operator, kernel.dispatch_key) for kernel in recorder.kernels] == [("ns::f", 5), ("other::g", 6)]
-    assert [(kernel.order, kernel.library, kernel.line) for kernel in recorder.kernels] == [(2, 0, 7), (3, 0, 7)]
-    (fallback,) = recorder.fallbacks
-    assert (fallback.dispatch_key, fallback.fallthrough, fallback.order, fallback.library) == (5, True, 4, 0)
+    assert [(kernel.operator, kernel.dispatch_key) for kernel in recorder.registered().kernels] == [
+        ("ns::f", 5),
+        ("other::g", 6),
+    ]
+    assert [(kernel.order, kernel.library, kernel.line) for kernel in recorder.registered().kernels] == [
+        (2, library, 7),
+        (3, library, 7),
+    ]
+    (fallback,) = recorder.registered().fallbacks
+    assert (fallback.dispatch_key, fallback.fallthrough, fallback.order, fallback.library) == (5, True, 4, library)
 
 
 def test_what_needs_no_library() -> None:
@@ -49,13 +56,13 @@ def test_what_needs_no_library() -> None:
     assert not recorder.has_operator("f")  # the dispatcher does not know those of the JIT
     recorder.define(None, "g", inferred="(int _0) -> ()", built=True)
     assert recorder.has_operator("g")
-    assert recorder.operators[1].schema == "g(int _0) -> ()"
-    assert recorder.operators[1].inferred
+    assert recorder.registered().operators[1].schema == "g(int _0) -> ()"
+    assert recorder.registered().operators[1].inferred
     assert recorder.built == {"g"}
     assert recorder.define(None, "h").schema is None
     recorder.kernel(None, "f", None)
     recorder.fallback(None, None, fallthrough=False)
-    for record in (recorder.kernels[0], recorder.fallbacks[0]):
+    for record in (recorder.registered().kernels[0], recorder.registered().fallbacks[0]):
         assert (record.dispatch_key, record.file, record.line, record.library) == (None, None, None, None)
 
 
@@ -64,7 +71,7 @@ def test_the_wildcard_is_no_namespace_and_undefined_is_no_key() -> None:
     library = recorder.library(LibraryKind.IMPL, "_", 0, None, None)
     assert (library.namespace, library.dispatch_key) == (None, None)
     recorder.kernel(library, "f", 0)
-    assert (recorder.kernels[0].operator, recorder.kernels[0].dispatch_key) == ("f", None)
+    assert (recorder.registered().kernels[0].operator, recorder.registered().kernels[0].dispatch_key) == ("f", None)
 
 
 def test_a_kernel_that_comes_with_its_definition_has_its_place() -> None:
@@ -72,8 +79,8 @@ def test_a_kernel_that_comes_with_its_definition_has_its_place() -> None:
     first = recorder.define(None, "f(int x) -> ()")
     recorder.kernel(None, "f", 3, definition=first)
     recorder.define(None, "g(int x) -> ()")
-    assert recorder.kernels[0].order == first.order == 0
-    assert recorder.operators[1].order == 1
+    assert recorder.registered().kernels[0].order == first.order == 0
+    assert recorder.registered().operators[1].order == 1
 
 
 def test_methods_belong_to_the_class_that_was_registered_last() -> None:
@@ -83,7 +90,7 @@ def test_methods_belong_to_the_class_that_was_registered_last() -> None:
     recorder.custom_class("ns.A")
     recorder.method("ns.A", "second")
     recorder.method("ns.B", "of_no_class_so_far")
-    found = [(each.name, each.methods) for each in recorder.classes]
+    found = [(each.name, each.methods) for each in recorder.registered().classes]
     assert found == [("ns.A", ("first",)), ("ns.A", ("second",)), ("ns.B", ("of_no_class_so_far",))]
 
 
@@ -95,12 +102,12 @@ def test_what_functions_register_that_are_called_counts_once() -> None:
         for _ in range(2):
             recorder.custom_class("ns.A")
             recorder.registry("One", "key", 1)
-        assert (len(recorder.classes), len(recorder.registries)) == (classes, entries)
+        assert (len(recorder.registered().classes), len(recorder.registered().registries)) == (classes, entries)
     recorder.custom_class("ns.B")
     recorder.registry("One", "other")
     recorder.registry("Other", "key")
-    assert (len(recorder.classes), len(recorder.registries)) == (3, 5)
-    assert [entry.priority for entry in recorder.registries] == [1, 1, 1, None, None]
+    assert (len(recorder.registered().classes), len(recorder.registered().registries)) == (3, 5)
+    assert [entry.priority for entry in recorder.registered().registries] == [1, 1, 1, None, None]
 
 
 def test_what_was_recorded_since() -> None:
@@ -109,12 +116,12 @@ def test_what_was_recorded_since() -> None:
     other.fallback(None, 3, fallthrough=False)
     found = []
     for recorder in (one, other):
-        marks = recorder.marks()
-        assert recorder.since(marks) == ()
+        count = recorder.count
+        assert list(recorder.since(count)) == []
         library = recorder.library(LibraryKind.DEF, "ns", None, "x.cpp", 1)
         recorder.define(library, "f(int x) -> ()")
         recorder.registry("One", "key")
-        found.append(recorder.since(marks))
+        found.append(list(map(_without_order, recorder.since(count))))
     assert found[0] == found[1]
     assert len(found[0]) == 3
-    assert one.marks() == (1, 1, 0, 0, 0, 1)
+    assert (one.count, other.count) == (3, 4)

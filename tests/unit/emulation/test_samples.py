@@ -122,8 +122,8 @@ def test_everything_has_its_place_in_one_order_and_its_library(name: str) -> Non
         if each.library is None:
             assert each.file is None
         else:
-            assert each.order > each.library
-            assert (each.file, each.line) == (opened[each.library].file, opened[each.library].line)
+            assert each.order > each.library.order
+            assert each.library is opened[each.library.order]
     # The order is that of the sources: as the lists are, and as the lines of one file are.
     assert sorted(defined) == list(defined)
     assert [library.line for library in found.libraries] == sorted(library.line or 0 for library in found.libraries)

@@ -270,9 +270,9 @@ def test_what_was_entered_is_recorded_and_then_gone(state: TorchState) -> None:
     put(state, other, b"b")
     registries.collect()
     registries.collect()
-    found = [(entry.what, entry.key, entry.priority, entry.order) for entry in recorder.registries]
+    found = [(entry.what, entry.key, entry.priority, entry.order) for entry in recorder.registered().registries]
     assert found == [("One", "a", 2, 0), ("Other", "b", None, 2)]
-    assert recorder.fallbacks[0].order == 1
+    assert recorder.registered().fallbacks[0].order == 1
     assert registries.entries(one) == registries.entries(other) == []
 
 
@@ -299,7 +299,7 @@ def test_a_call_that_enters_something(
     """Keys and priorities are numbers of one byte; what else is in their registers means nothing."""
     call = cast("Call", SimpleNamespace(argument=(0x141, 0x242, 0x343).__getitem__))
     _entry("registry", *places)(FilledRegistries(state), call)
-    (entry,) = state.recorder.registries
+    (entry,) = state.recorder.registered().registries
     assert (entry.what, entry.key, entry.priority) == ("registry", *expected)
 
 

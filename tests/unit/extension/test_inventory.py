@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -11,7 +12,7 @@ from abiscan.cache import kept
 from abiscan.extension.examined import examine
 from abiscan.extension.inventory import Inventory
 from abiscan.inputs.session import Session
-from abiscan.registrations import LibraryKind, Phase
+from abiscan.registrations import LibraryKind, Phase, RegisteredKernel, Registrations
 
 SAMPLES = Path(__file__).resolve().parents[3] / "sample_binaries"
 
@@ -93,11 +94,16 @@ def test_a_kernel_without_a_schema_of_1_12(session: Session) -> None:
     assert found.gaps == ()
 
 
+def with_kernels(registrations: Registrations, **changes: Any) -> Registrations:
+    """The same, and its kernels, which come without definitions, changed."""
+    changed = (replace(it, **changes) if isinstance(it, RegisteredKernel) else it for it in registrations.in_order)
+    return replace(registrations, in_order=tuple(changed))
+
+
 def test_a_schema_that_cannot_be_read_is_a_gap_and_no_error(monkeypatch: pytest.MonkeyPatch, session: Session) -> None:
     """Whatever the emulator makes of a type that nobody has seen yet."""
     (whole,) = inventories(SAMPLES / "loads" / "loads.so", session)
-    kernels = tuple(replace(each, inferred_schema="(<new type> _0) -> ()") for each in whole.registrations.kernels)
-    strange = replace(whole.registrations, kernels=kernels)
+    strange = with_kernels(whole.registrations, inferred_schema="(<new type> _0) -> ()")
     kept.delete_all(session.folder)
     monkeypatch.setattr("abiscan.extension.inventory.recover", lambda *_: strange)
     (found,) = inventories(SAMPLES / "loads" / "loads.so", session)
@@ -109,8 +115,7 @@ def test_a_schema_that_cannot_be_read_is_a_gap_and_no_error(monkeypatch: pytest.
 
 def test_a_key_that_the_release_does_not_have_is_a_gap(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     (read,) = inventories(SAMPLES / "loads" / "loads.so", session)
-    (kernel,) = read.registrations.kernels
-    damaged = replace(read.registrations, kernels=(replace(kernel, dispatch_key=190),))
+    damaged = with_kernels(read.registrations, dispatch_key=190)
     kept.delete_all(session.folder)
     monkeypatch.setattr("abiscan.extension.inventory.recover", lambda *_: damaged)
     (found,) = inventories(SAMPLES / "loads" / "loads.so", session)
@@ -126,8 +131,7 @@ def test_types_that_contradict_each_other_are_a_gap_and_no_finding(
     (whole,) = inventories(path, session)
     (kernel,) = whole.registrations.kernels
     assert kernel.inferred_schema == "(Tensor _0) -> Tensor _0"
-    misread = replace(kernel, inferred_schema="(bool _0) -> Tensor _0")
-    strange = replace(whole.registrations, kernels=(misread,))
+    strange = with_kernels(whole.registrations, inferred_schema="(bool _0) -> Tensor _0")
     kept.delete_all(session.folder)
     monkeypatch.setattr("abiscan.extension.inventory.recover", lambda *_: strange)
     (result,) = abiscan.check(path, "2.13.0", session=session).results

@@ -41,8 +41,6 @@ KERNEL: Final = RegisteredKernel(
     boxed=True,
     fallthrough=False,
     abi_version=None,
-    file=None,
-    line=None,
     phase=Phase.STATIC_INIT,
     order=0,
     library=None,
@@ -93,7 +91,7 @@ def certainties(found: LayoutDrift | None) -> dict[str, Certainty]:
 
 
 def test_a_kernel_that_crosses_in_the_load() -> None:
-    found = drift(IMPL, registrations=Registrations(kernels=(KERNEL,)))
+    found = drift(IMPL, registrations=Registrations(in_order=(KERNEL,)))
     assert certainties(found) == {"torch::CppFunction": Certainty.AT_LOAD}
     assert found is not None
     error = predict_crash([found], "2.9.0")
@@ -107,14 +105,14 @@ def test_a_kernel_that_crosses_in_the_load() -> None:
 
 def test_a_kernel_that_is_registered_later_or_through_the_stable_abi_does_not() -> None:
     for kernel in (replace(KERNEL, phase=Phase.ON_CALL), replace(KERNEL, abi_version=1)):
-        found = drift(IMPL, registrations=Registrations(kernels=(kernel,)))
+        found = drift(IMPL, registrations=Registrations(in_order=(kernel,)))
         assert certainties(found) == {"torch::CppFunction": Certainty.POSSIBLE}
         assert found is not None
         assert predict_crash([found], "2.9.0") is None
 
 
 def test_nothing_drifts_between_releases_of_one_layout() -> None:
-    found = drift(IMPL, target="2.7.1", registrations=Registrations(kernels=(KERNEL,)))
+    found = drift(IMPL, target="2.7.1", registrations=Registrations(in_order=(KERNEL,)))
     assert certainties(found) == {}
 
 
@@ -136,19 +134,19 @@ def test_what_only_the_extension_makes_and_sees_is_no_harm() -> None:
 
 
 def test_what_it_was_built_for_is_open() -> None:
-    found = drift(IMPL, built_for=("2.8.0", "2.9.0"), registrations=Registrations(kernels=(KERNEL,)))
+    found = drift(IMPL, built_for=("2.8.0", "2.9.0"), registrations=Registrations(in_order=(KERNEL,)))
     assert certainties(found) == {}
     assert found is not None
     assert found.doubts == ("torch::CppFunction",)
 
 
 def test_what_it_makes_tells_what_it_was_built_for() -> None:
-    made = Registrations(kernels=(KERNEL,), debug_at=64)
+    made = Registrations(in_order=(KERNEL,), debug_at=64)
     found = drift(IMPL, built_for=("2.8.0", "2.9.0"), registrations=made)
     assert found is not None
     assert (found.built_for, found.doubts) == ("2.8.0", ())
     assert certainties(found) == {"torch::CppFunction": Certainty.AT_LOAD}
-    here = drift(IMPL, built_for=("2.8.0", "2.9.0"), registrations=Registrations(kernels=(KERNEL,), debug_at=72))
+    here = drift(IMPL, built_for=("2.8.0", "2.9.0"), registrations=Registrations(in_order=(KERNEL,), debug_at=72))
     assert certainties(here) == {}
 
 
@@ -171,10 +169,10 @@ def test_an_array_depends_on_the_size_of_its_elements(built_for: str, target: st
 def test_inlined_code_of_a_class_that_crosses_is_no_object_that_crosses() -> None:
     """A member function from torch/library.h that is compiled in, while kernels are registered in another way."""
     found = drift(defines=("_ZN5torch11CppFunction5debugENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE",),
-                  registrations=Registrations(kernels=(KERNEL,)))  # fmt: skip
+                  registrations=Registrations(in_order=(KERNEL,)))  # fmt: skip
     assert certainties(found)["torch::CppFunction"] is Certainty.POSSIBLE
     unlisted = drift(defines=("_ZN5torch11CppFunctionD2Ev",), target="99.0",
-                     registrations=Registrations(kernels=(KERNEL,)))  # fmt: skip
+                     registrations=Registrations(in_order=(KERNEL,)))  # fmt: skip
     assert unlisted is not None
     assert (unlisted.unknown, unlisted.unknown_at_load) == (("torch::CppFunction",), ())
 
@@ -182,7 +180,7 @@ def test_inlined_code_of_a_class_that_crosses_is_no_object_that_crosses() -> Non
 def test_a_class_of_the_same_size_changed_in_what_is_said_of_it() -> None:
     """The enum c10::DispatchKey got 16 bits instead of 8 in 1.12, and so did the optional in torch::CppFunction."""
     found = drift("_ZN5torch11CppFunctionD1Ev", built_for=("1.11.0",), target="1.12.0",
-                  registrations=Registrations(kernels=(KERNEL,)))  # fmt: skip
+                  registrations=Registrations(in_order=(KERNEL,)))  # fmt: skip
     assert found is not None
     error = predict_crash([found], "1.12.0")
     assert error is not None
@@ -193,7 +191,7 @@ def test_a_class_of_the_same_size_changed_in_what_is_said_of_it() -> None:
 
 
 def test_what_is_passed_at_load_is_named_first_of_what_is_unknown() -> None:
-    found = drift(IMPL, SAVED, target="99.0", registrations=Registrations(kernels=(KERNEL,)))
+    found = drift(IMPL, SAVED, target="99.0", registrations=Registrations(in_order=(KERNEL,)))
     assert found is not None
     assert found.unknown == (
         "torch::CppFunction", "at::Tensor", "torch::Library", "torch::autograd::SavedVariable"
@@ -239,7 +237,7 @@ def test_unknown_releases() -> None:
     assert unlisted is not None
     assert "torch::CppFunction" in unlisted.unknown
     assert unlisted.unknown_at_load == ()  # nothing that is known to be registered while it is loaded
-    registering = drift(IMPL, target="99.0", registrations=Registrations(kernels=(KERNEL,)))
+    registering = drift(IMPL, target="99.0", registrations=Registrations(in_order=(KERNEL,)))
     assert registering is not None
     assert registering.unknown_at_load == ("torch::CppFunction",)
 
@@ -365,7 +363,7 @@ OLD: Final = "_ZN3c105ErrorC1ENS_14SourceLocationESs"
 
 def test_a_class_with_a_string_is_not_compared_with_releases_that_have_another_one() -> None:
     """An extension with the C++11 string for 2.5.1, whose wheels have the old one: a distribution's, conda-forge's."""
-    registrations = Registrations(kernels=(KERNEL,))
+    registrations = Registrations(in_order=(KERNEL,))
     found = drift(IMPL, CXX11, built_for=("2.5.1",), target="2.7.1", registrations=registrations)
     assert found is not None
     # By their headers: debug_, ns_ and msg_ are strings. c10::SourceLocation has char pointers.

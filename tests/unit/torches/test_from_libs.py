@@ -354,8 +354,6 @@ def kernel(key: int | None) -> RegisteredKernel:
         abi_version=None,
         stable=False,
         functions=(),
-        file=None,
-        line=None,
         phase=Phase.STATIC_INIT,
         order=0,
         library=None,
@@ -375,7 +373,7 @@ def kernel(key: int | None) -> RegisteredKernel:
 )
 def test_a_kernel_without_a_key(keys: dict[int, str], expected: str | None) -> None:
     recovered = TorchRegistrations(
-        libraries={"libtorch_cpu.so": Registrations(kernels=(kernel(None), kernel(1)))},
+        libraries={"libtorch_cpu.so": Registrations(in_order=(kernel(None), kernel(1)))},
         keys=keys,
         aliases={},
         registries=(),
@@ -389,13 +387,13 @@ def with_libraries(**libraries: Registrations) -> TorchRegistrations:
 
 def defined(name: str, *, jit_only: bool = False) -> RegisteredOperator:
     return RegisteredOperator(
-        name=name, schema=None, inferred=False, tags=(), jit_only=jit_only, file=None, line=None,
+        name=name, schema=None, inferred=False, tags=(), jit_only=jit_only,
         phase=Phase.STATIC_INIT, order=0, library=None,
     )  # fmt: skip
 
 
 def test_operators_of_torchscript_alone_are_not_the_dispatcher_s() -> None:
-    recovered = with_libraries(one=Registrations(operators=(defined("a::one"), defined("a::jit", jit_only=True))))
+    recovered = with_libraries(one=Registrations(in_order=(defined("a::one"), defined("a::jit", jit_only=True))))
     assert _named(recovered, None, Tags(names=())).operators.keys() == {"a::one"}
 
 
@@ -415,21 +413,21 @@ def test_only_a_whole_library_takes_a_namespace() -> None:
         block(LibraryKind.IMPL, "impl", 5),
         block(LibraryKind.IMPL, None, 6),
     )
-    found = _named(with_libraries(one=Registrations(libraries=blocks)), None, Tags(names=())).namespaces
+    found = _named(with_libraries(one=Registrations(in_order=blocks)), None, Tags(names=())).namespaces
     assert found == {"def": Place("a.cpp", 1)}
 
 
 def test_a_key_that_torch_s_own_table_lacks_has_the_name_of_its_release() -> None:
     """AutocastCPU has a number in DispatchKey.h of 1.10, and no case in toString(DispatchKey)."""
     (number,) = (number for number, name in keys_of_minor((1, 10)).names.items() if name == "AutocastCPU")
-    recovered = with_libraries(one=Registrations(kernels=(kernel(number),)))
+    recovered = with_libraries(one=Registrations(in_order=(kernel(number),)))
     assert [one.key for one in _named(recovered, TorchVersion("1.10.0"), Tags(names=())).kernels] == ["AutocastCPU"]
 
 
 def test_tags_are_those_of_the_torch_s_own_header(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before those of its release: a build of a fork, say, that has more of them."""
     tagged = msgspec.structs.replace(defined("a::one"), tags=(1,))
-    recovered = with_libraries(one=Registrations(operators=(tagged,)))
+    recovered = with_libraries(one=Registrations(in_order=(tagged,)))
     monkeypatch.setattr("abiscan.emulation.recover_torch", lambda *_: recovered)
     package = torch_package(tmp_path, build="2.9.1")
     files = Files()
