@@ -9,61 +9,31 @@ stripping leaves alone.
 from __future__ import annotations
 
 import itertools
-import re
 import struct
 import sys
 from array import array
 from collections import deque
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Final, NamedTuple, Protocol, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from abiscan.binary.elf import ElfFile, Machine
 from abiscan.emulation import native
-from abiscan.emulation.arch import ARCHITECTURES
-from abiscan.emulation.call_sites import Functions, address_of, branched_to, page_of
+from abiscan.emulation.arch import ARCHITECTURES, CODE
+from abiscan.emulation.call_sites import Functions, code_in, let_code_go
 from abiscan.emulation.loader import Image
 from abiscan.errors import NotElfError
-from abiscan.regex import regex
 
-_PF_X: Final = 1
 _LONGEST_TABLE: Final = 256
 _MOST_FUNCTIONS: Final = 1 << 20
 _VTABLE_HEADER: Final = 16  # the offset to the top, the type information (Itanium C++ ABI, 2.5.2)
 _WORD: Final = 8
 _HIGHEST: Final = 1 << 62  # no sum of two addresses below is too large
 
-# What precedes a displacement, and what is there. Instructions are not decoded: few random ones lead to the start of a
-# function. Patterns begin with a plain byte: that makes the search twenty times faster.
-_RIP: Final = rb"[\x05\x0d\x15\x1d\x25\x2d\x35\x3d]"
-_LOADS: Final = rb"[\x10\x12\x16\x28\x6e\x6f\x7e]" + _RIP  # movq, movhps, movdqa, …
-_RELATIVE: Final = tuple(
-    (kind, regex(rb"%b(?=....)" % opcode, re.DOTALL))
-    for kind, opcode in (
-        ("code", rb"\xe8"),  # call
-        ("code", rb"\xe9"),  # jmp
-        ("code", rb"\x0f[\x80-\x8f]"),  # jcc
-        ("word", rb"\xff[\x15\x25\x35]"),  # call, jmp, push
-        ("word", rb"\x48\x8b" + _RIP),  # mov
-        ("word", rb"\x4c\x8b" + _RIP),
-        ("address", rb"\x48\x8d" + _RIP),  # lea
-        ("address", rb"\x4c\x8d" + _RIP),
-        ("words", rb"\x0f" + _LOADS),
-        ("words", rb"\xc5." + _LOADS),
-    )
-)
-_SHORT_JUMP: Final = regex(rb"\xeb(.)", re.DOTALL)  # what assemblers make of a jump to a function nearby
-_STUB: Final = regex(rb"\xff\x25(....)", re.DOTALL)  # jmp [rip + displacement]
 _STUB_SIZE: Final = 16
 _SMALLEST_STUB: Final = 8  # of .plt.got
-_BEFORE_STUB: Final = (0, 1, 4, 5)  # endbr64 and a bnd prefix
-_DISPLACEMENT: Final = struct.Struct("<i")
-# adrp x16, page; ldr x17, [x16, #offset]
-_STUB_AARCH64: Final = regex(rb"[\x10\x30\x50\x70\x90\xb0\xd0\xf0]..[\x90\xb0\xd0\xf0]\x11.[\x40-\x7f]\xf9", re.DOTALL)
-_BEFORE_STUB_AARCH64: Final = (0, 4)  # bti
-
-
 _Value = TypeVar("_Value")
+_FindLinks: TypeAlias = Callable[[bytes, int], Iterator[tuple[str, AbstractSet[int]]]]
 
 
 class Leads(NamedTuple):
@@ -85,22 +55,21 @@ class CalledFunctions:
         self._unread = most_code
         self._functions = Functions(image)
         self._known = frozenset(self._functions.starts)
-        self._code = [segment for segment in image.file.segments if segment.flags & _PF_X]
-        self._links = (
-            _links_in_c(image, self._functions.starts) if machine is Machine.X86_64 else None
-        ) or _LinksInPython(image, machine, self._known)
-        is_x86_64 = machine is Machine.X86_64
-        jumps = list(self._jumps_x86_64() if is_x86_64 else self._jumps_aarch64())
-        befores = _BEFORE_STUB if is_x86_64 else _BEFORE_STUB_AARCH64
-        self.stubs: Final = {jump - before: slot for (jump, slot), before in itertools.product(jumps, befores)}
+        code = CODE[machine]
+        native_links = _links_in_c(image, self._functions.starts) if native.reads(ARCHITECTURES[machine].name) else None
+        self._links: _Links = native_links or _LinksInPython(image, code.links, self._known)
+        found = itertools.chain.from_iterable(itertools.starmap(code.jumps_through_slots, code_in(image)))
+        jumps = [(jump, slot) for jump, slot in found if 0 <= slot < _HIGHEST and self._links.has_slot(slot)]
+        self.stubs: Final = {
+            jump - before: slot for (jump, slot), before in itertools.product(jumps, code.STUB_ENTRIES)
+        }
         """Where calls of stubs lead, and the slot through which each jumps."""
         for stub, slot in self.stubs.items():
             if stub >= 0:
                 self._links.add_stub(stub, slot)
         self._linkage = self._linkage_tables(jumps)
         self._next: dict[int, Leads] = {}
-        for segment in self._code:
-            image.file.let_go(segment.offset, segment.offset + segment.file_size)
+        let_code_go(image)
 
     def defined(self, name: str) -> int | None:
         """Where the function of a name starts, None if the object does not define it."""
@@ -117,9 +86,6 @@ class CalledFunctions:
             names = (self._image.symbol(number).name for number in symbols)
             self._next[start] = Leads(functions, frozenset(filter(None, names)))
         return self._next[start]
-
-    def _has_slot(self, slot: int) -> bool:
-        return 0 <= slot < _HIGHEST and self._links.has_slot(slot)
 
     def _linkage_tables(self, jumps: Iterable[tuple[int, int]]) -> frozenset[int]:
         """The procedure linkage tables, each of which looks like one function that jumps to all others.
@@ -139,27 +105,6 @@ class CalledFunctions:
             and 2 * len(places) * _STUB_SIZE >= self._functions.end_of(start) - start
         )
 
-    def _jumps_x86_64(self) -> Iterator[tuple[int, int]]:
-        """The jumps through slots, each with its slot: those of stubs, and others."""
-        for segment in self._code:
-            data = self._image.file.data[segment.offset : segment.offset + segment.file_size]
-            for match in _STUB.finditer(data):
-                slot = segment.address + match.end() + _DISPLACEMENT.unpack(match[1])[0]
-                if self._has_slot(slot):
-                    yield segment.address + match.start(), slot
-
-    def _jumps_aarch64(self) -> Iterator[tuple[int, int]]:
-        for segment in self._code:
-            data = self._image.file.data[segment.offset : segment.offset + segment.file_size]
-            for match in _STUB_AARCH64.finditer(data):
-                here = segment.address + match.start()
-                if match.start() & 3:
-                    continue
-                page, load = struct.unpack_from("<II", data, match.start())
-                slot = page_of(page, here) + (load >> 10 & 0xFFF) * 8
-                if self._has_slot(slot):
-                    yield here, slot
-
 
 class _Links(Protocol):
     """What the code of functions leads to: see ``_core.pyi`` for the one in C."""
@@ -175,8 +120,8 @@ class _Links(Protocol):
 
 
 def _links_in_c(image: Image, functions: Sequence[int]) -> _Links | None:
-    """The native search; None without it, or if the object is not one for it."""
-    if not native.is_available() or (functions and functions[-1] >= _HIGHEST):
+    """The native search; None if the object is not one for it."""
+    if functions and functions[-1] >= _HIGHEST:
         return None
     from abiscan.emulation.native._core import Links
 
@@ -185,9 +130,9 @@ def _links_in_c(image: Image, functions: Sequence[int]) -> _Links | None:
 
 
 class _LinksInPython:
-    def __init__(self, image: Image, machine: Machine, functions: AbstractSet[int]) -> None:
+    def __init__(self, image: Image, find: _FindLinks, functions: AbstractSet[int]) -> None:
         self._known = functions
-        self._find = _links_x86_64 if machine is Machine.X86_64 else _links_aarch64
+        self._find = find
         self._pointers = image.own_pointers()
         slots = image.import_slots()
         self._imports = slots.by_stub | slots.others
@@ -242,38 +187,6 @@ class _LinksInPython:
 
 def _chosen(values: Mapping[int, _Value], addresses: AbstractSet[int]) -> Iterator[_Value]:
     return (values[address] for address in values.keys() & addresses)
-
-
-def _links_x86_64(code: bytes, start: int) -> Iterator[tuple[str, AbstractSet[int]]]:
-    """What displacements in the code of a function lead to."""
-    unpack, after = _DISPLACEMENT.unpack_from, start + _DISPLACEMENT.size
-    for kind, pattern in _RELATIVE:
-        ends = [match.end() for match in pattern.finditer(code)]
-        yield kind, {after + at + unpack(code, at)[0] for at in ends}
-    yield (
-        "code",
-        {start + match.end() + int.from_bytes(match[1], "little", signed=True) for match in _SHORT_JUMP.finditer(code)},
-    )
-
-
-def _links_aarch64(code: bytes, start: int) -> Iterator[tuple[str, AbstractSet[int]]]:
-    """What ``b`` and ``bl`` lead to, and what ``adr``, or ``adrp`` with ``add`` or ``ldr``, makes of an address."""
-    targets, addresses, loaded = set[int](), set[int](), set[int]()
-    pages: dict[int, int] = {}  # by the register that holds each
-    words = memoryview(code)[: len(code) & ~3].cast("I").tolist()
-    for here, word in zip(range(start, start + 4 * len(words), 4), words, strict=True):
-        if word & 0x7C000000 == 0x14000000:
-            targets.add(branched_to(word, here))
-        elif word & 0x9F000000 == 0x90000000:
-            pages[word & 31] = page_of(word, here)
-        elif word & 0x9F000000 == 0x10000000:  # adr
-            addresses.add(address_of(word, here))
-        elif (page := pages.get(word >> 5 & 31)) is not None:
-            if word & 0xFFC00000 == 0x91000000:  # add
-                addresses.add(page + (word >> 10 & 0xFFF))
-            elif word & 0xFFC00000 == 0xF9400000:  # ldr
-                loaded.add(page + (word >> 10 & 0xFFF) * 8)
-    yield from (("code", targets), ("address", addresses), ("word", loaded))
 
 
 class CallGraph:

@@ -23,12 +23,11 @@ from abiscan.cpu.needs import CpuReach, CpuUse
 from abiscan.emulation import native
 from abiscan.emulation.arch import ARCHITECTURES
 from abiscan.emulation.call_graph import CalledFunctions
-from abiscan.emulation.call_sites import Functions, callers_of
+from abiscan.emulation.call_sites import Functions, callers_of, code_in
 from abiscan.emulation.loader import Image
 from abiscan.errors import NotElfError
 from abiscan.regex import regex
 
-_PF_X: Final = 1
 _CPUID: Final = b"\x0f\xa2"
 _LONGEST: Final = 15
 _SMALL: Final = 1024  # bytes of a function that does little else than to tell what the processor has
@@ -131,21 +130,20 @@ class _Object:
 
     def _asking(self) -> set[int]:
         found: set[int] = set()
-        for segment in self.image.file.segments:
-            if segment.flags & _PF_X:
-                data = bytes(self.image.file.data[segment.offset : segment.offset + segment.file_size])
-                at = data.find(_CPUID)
-                while at >= 0:
-                    start = self._functions.containing(segment.address + at)
-                    if start is not None and self.code(start).questions:
-                        found.add(start)
-                    at = data.find(_CPUID, at + 1)
+        for view, address in code_in(self.image):
+            data = bytes(view)
+            at = data.find(_CPUID)
+            while at >= 0:
+                start = self._functions.containing(address + at)
+                if start is not None and self.code(start).questions:
+                    found.add(start)
+                at = data.find(_CPUID, at + 1)
         return found
 
     def _callers(self, targets: AbstractSet[int]) -> set[int]:
         """The functions that call some functions of the object directly."""
         stubs = [stub for stub, slot in self.calls.stubs.items() if self._pointers.get(slot) in targets]
-        return callers_of(self.image, self._functions, {*targets, *stubs})
+        return callers_of(self.image, self._machine, self._functions, {*targets, *stubs})
 
     def _datum(self, place: int) -> int | None:
         """The datum itself where a word of the global offset table leads to it; None for another word of that."""

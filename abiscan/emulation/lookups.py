@@ -21,9 +21,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from abiscan.binary.elf import Machine
+from abiscan.emulation.arch.constants import FRAME_POINTER, Constants, Location
 from abiscan.emulation.aten import operators_behind
 from abiscan.emulation.call_sites import CallSite, Functions, instructions_before
-from abiscan.emulation.constants import FRAME_POINTER, Constants, Location
 from abiscan.emulation.doubles.torch_lookups import function_called, is_operator
 from abiscan.emulation.emulator import PAGE_SIZE, UNKNOWN_SIZE
 from abiscan.emulation.process import EmulatedProcess
@@ -75,7 +75,7 @@ class LookupReader:
         self._recorder = recorder
         self._run = run
         self._functions = Functions(process.image)
-        self._constants = Constants(self._functions.code_of if machine is Machine.X86_64 else lambda _: b"")
+        self._constants = Constants(process.arch.name, self._functions.code_of)
         self._frame = process.allocate(_FRAME_SIZE, PAGE_SIZE)
         self._unknown = process.machine.unknown(process.allocate(UNKNOWN_SIZE, PAGE_SIZE))
 

@@ -11,7 +11,7 @@ def take(architecture: str, most_pages: int) -> Processor:
 
     :param most_pages: how many pages can ever be mapped
     """
-    if architecture == native.ARCHITECTURE and native.is_available():
+    if native.reads(architecture):
         from abiscan.emulation.native.processor import NativeProcessor
 
         return NativeProcessor(most_pages)

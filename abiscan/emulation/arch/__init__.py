@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
 from abiscan.binary.elf import Machine
+from abiscan.emulation.arch import code_aarch64, code_x86_64
 from abiscan.emulation.arch.aarch64 import Aarch64
 from abiscan.emulation.arch.memory import Memory
 from abiscan.emulation.arch.x86_64 import X8664
@@ -108,4 +110,36 @@ class Arch(Protocol):
         """
 
 
+class Code(Protocol):
+    """What can be told from the code of an architecture without executing it."""
+
+    STUB_ENTRIES: tuple[int, ...]
+    """How far before its jump a stub of the procedure linkage table may begin."""
+
+    def jumps_through_slots(self, data: memoryview, address: int) -> Iterator[tuple[int, int]]:
+        """The jumps through words in code that lies at ``address``, each with the address of its word."""
+
+    def calls_through_slots(self, data: memoryview, address: int) -> Iterator[tuple[int, int]]:
+        """Where the calls through words return to, each with the address of its word."""
+
+    def calls(self, data: memoryview, address: int, targets: Collection[int]) -> Iterator[tuple[int, int, bool]]:
+        """The relative calls and jumps to some addresses: see ``call_at``."""
+
+    def call_at(self, code: bytes, place: int, address: int) -> tuple[int, int, bool]:
+        """A relative call or jump: where it returns to, where it leads, whether it is a jump.
+
+        A jump returns nowhere: it is told where that itself lies.
+        """
+
+    def links(self, code: bytes, start: int) -> Iterator[tuple[str, AbstractSet[int]]]:
+        """What the code of a function leads to: code, a word, several words, or an address of any kind."""
+
+    def beginnings(self, near: int, end: int) -> range:
+        """Where to begin to decode, so that instructions end at ``end``."""
+
+    def instructions(self, code: bytes, address: int) -> list[tuple[int, bool]]:
+        """The instructions that code consists of, and which are branches; none if it is not all instructions."""
+
+
 ARCHITECTURES: Final[dict[Machine, Arch]] = {Machine.X86_64: X8664(), Machine.AARCH64: Aarch64()}
+CODE: Final[dict[Machine, Code]] = {Machine.X86_64: code_x86_64, Machine.AARCH64: code_aarch64}

@@ -24,3 +24,8 @@ def is_compiled() -> bool:
 def is_available() -> bool:
     """Whether it is to be used."""
     return os.environ.get(_SWITCH) != "0" and is_compiled()
+
+
+def reads(architecture: str) -> bool:
+    """Whether it is to be used for the code of an architecture."""
+    return architecture == ARCHITECTURE and is_available()

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from abiscan.binary.elf import ElfFile, Machine
-from abiscan.emulation.arch import ARCHITECTURES
-from abiscan.emulation.call_graph import CalledFunctions, CallGraph, _links_aarch64, reached_functions
+from abiscan.emulation.arch import ARCHITECTURES, code_aarch64
+from abiscan.emulation.call_graph import CalledFunctions, CallGraph, reached_functions
 from abiscan.emulation.call_sites import Functions, find_call_sites
 from abiscan.emulation.loader import Image
 
@@ -244,10 +244,10 @@ NONE = {
 def test_what_instructions_of_aarch64_lead_to(words: list[int], kind: str, target: int) -> None:
     code = struct.pack(f"<{len(words)}I", *words)
     for behind in (b"", b"\1\2"):  # half of an instruction
-        found = dict(_links_aarch64(code + behind, 0x1000))
+        found = dict(code_aarch64.links(code + behind, 0x1000))
         assert found == {"code": set(), "address": set(), "word": set()} | {kind: {target}}
 
 
 @pytest.mark.parametrize("words", NONE.values(), ids=NONE)
 def test_what_instructions_of_aarch64_do_not_lead_to(words: list[int]) -> None:
-    assert not any(addresses for _, addresses in _links_aarch64(struct.pack(f"<{len(words)}I", *words), 0x1000))
+    assert not any(addresses for _, addresses in code_aarch64.links(struct.pack(f"<{len(words)}I", *words), 0x1000))

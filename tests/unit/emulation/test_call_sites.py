@@ -18,14 +18,12 @@ import pytest
 
 from abiscan.binary.elf import ElfFile, Machine, Segment, functions_in
 from abiscan.emulation.arch import ARCHITECTURES
+from abiscan.emulation.arch.code_aarch64 import address_of, branched_to, page_of
 from abiscan.emulation.call_sites import (
     CallSite,
     Functions,
-    address_of,
-    branched_to,
     find_call_sites,
     instructions_before,
-    page_of,
 )
 from abiscan.emulation.loader import Image, Slots
 from tests.elf_builder import Elf

@@ -11,7 +11,7 @@ import pytest
 
 from abiscan.binary.elf import ElfFile
 from abiscan.emulation import recover
-from abiscan.emulation.constants import Constants, _whole
+from abiscan.emulation.arch.constants import Constants, _whole
 
 # The call is so far from what loads the constants that these are not seen from the code just before it; and a run of
 # the whole function, which does not know its arguments, does not get to the call.
@@ -139,7 +139,7 @@ CODES = {
 def test_the_constants_at_an_instruction(code: str, expected: dict[str | int, int]) -> None:
     content = bytes.fromhex(code)
     end = 0x1000 + len(content) - 1
-    found = Constants(lambda start: content if start == 0x1000 else b"").at(end, 0x1000, range(0x1000, end))
+    found = Constants("x86_64", lambda start: content if start == 0x1000 else b"").at(end, 0x1000, range(0x1000, end))
     assert found == expected
 
 
@@ -147,7 +147,7 @@ def test_a_function_that_is_too_long_is_not_looked_at() -> None:
     code, nop = bytes.fromhex(f"90 {LEA_RBX}"), bytes.fromhex("666666662e0f1f840000000000")
     for size, expected in ((1 << 16, {"rbx": 0x1101}), ((1 << 16) + 1, {})):
         content = (code + nop * (size // len(nop)))[:size]
-        assert Constants(lambda _, content=content: content).at(0x1008, 0x1000, range(0)) == expected  # type: ignore[misc]
+        assert Constants("x86_64", lambda _, content=content: content).at(0x1008, 0x1000, range(0)) == expected  # type: ignore[misc]
 
 
 @pytest.mark.parametrize(

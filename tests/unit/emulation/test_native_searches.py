@@ -13,8 +13,8 @@ import pytest
 
 from abiscan.binary.elf import ElfFile, Machine
 from abiscan.emulation import native
-from abiscan.emulation.arch import ARCHITECTURES, data_flow
-from abiscan.emulation.call_graph import _links_in_c, _links_x86_64, _LinksInPython
+from abiscan.emulation.arch import ARCHITECTURES, code_x86_64, data_flow
+from abiscan.emulation.call_graph import _links_in_c, _LinksInPython
 from abiscan.emulation.call_sites import Functions
 from abiscan.emulation.loader import Image
 from abiscan.emulation.named_data import data_of
@@ -119,7 +119,7 @@ def test_functions_lead_to_the_same_with_it_and_without(sample: Path) -> None:
     functions = Functions(image)
     native_links = _links_in_c(image, functions.starts)
     assert native_links is not None
-    in_python = _LinksInPython(image, Machine.X86_64, frozenset(functions.starts))
+    in_python = _LinksInPython(image, code_x86_64.links, frozenset(functions.starts))
     found = 0
     for start in functions.starts:
         code = functions.code_of(start)
@@ -147,7 +147,7 @@ def test_all_forms_of_links_are_found() -> None:
     assert not links.add_relocations(struct.pack("<QQQ", 0, 17 << 32 | 1, 0), bytes(24 * 17), 8, 1, 6, 7)
     in_python = _LinksInPython.__new__(_LinksInPython)
     vars(in_python).update(_known=frozenset(starts), _pointers=pointers, _imports=imports)
-    vars(in_python).update(_own_stubs={}, _foreign_stubs={}, _find=_links_x86_64)
+    vars(in_python).update(_own_stubs={}, _foreign_stubs={}, _find=code_x86_64.links)
     for stub, slot in stubs.items():
         assert links.has_slot(slot)
         links.add_stub(stub, slot)

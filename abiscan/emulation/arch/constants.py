@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 Location: TypeAlias = str | int
 """A register, or the distance of a word of the frame from the frame pointer."""
 
+_ARCHITECTURE: Final = "x86_64"
 _LONGEST: Final = 1 << 16  # bytes of a function that are looked at
 FRAME_POINTER: Final = "rbp"
 _KEPT: Final = ("rbx", "r12", "r13", "r14", "r15")
@@ -27,11 +28,12 @@ _REGISTER, _MEMORY = 1, 3  # kinds of operands (CS_OP_REG, CS_OP_MEM)
 class Constants:
     """The constants of one object's functions.
 
+    :param architecture: that of the object; of any but x86-64, none are known
     :param code_of: the code of the function that starts at an address
     """
 
-    def __init__(self, code_of: Callable[[int], bytes]) -> None:
-        self._code_of = code_of
+    def __init__(self, architecture: str, code_of: Callable[[int], bytes]) -> None:
+        self._code_of = code_of if architecture == _ARCHITECTURE else lambda _: b""
         self._function = functools.lru_cache(maxsize=4)(self._decode)
 
     def at(self, address: int, start: int, code: range) -> Mapping[Location, int]:

@@ -1,0 +1,136 @@
+"""What the bytes of x86-64 code lead to, without executing them: calls, jumps through slots, addresses.
+
+A call is ``call`` or ``jmp`` to a stub of the procedure linkage table, which jumps through a slot of the global offset
+table, or goes through that slot itself. Instructions are not decoded where a pattern will do: few random ones lead to
+the start of a function. Patterns begin with plain bytes: that makes the search up to twenty times faster.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import struct
+from collections.abc import Collection, Iterator
+from collections.abc import Set as AbstractSet
+from typing import Any, Final
+
+from abiscan.regex import regex
+
+STUB_ENTRIES: tuple[int, ...] = (0, 1, 4, 5)  # endbr64 and a bnd prefix
+
+_CALL_SLOT: Final = regex(rb"\xff\x15(....)", re.DOTALL)  # call [rip + displacement]
+_JUMP_SLOT: Final = regex(rb"\xff\x25(....)", re.DOTALL)  # jmp [rip + displacement]
+_CALL, _JUMP, _CALL_SIZE = b"\xe8", b"\xe9", 5
+_DISPLACEMENT: Final = struct.Struct("<i")
+_LONGEST_INSTRUCTION: Final = 15
+_WINDOW: Final = 1 << 20
+
+# What precedes a displacement, and what is there.
+_RIP: Final = rb"[\x05\x0d\x15\x1d\x25\x2d\x35\x3d]"
+_LOADS: Final = rb"[\x10\x12\x16\x28\x6e\x6f\x7e]" + _RIP  # movq, movhps, movdqa, …
+_RELATIVE: Final = tuple(
+    (kind, regex(rb"%b(?=....)" % opcode, re.DOTALL))
+    for kind, opcode in (
+        ("code", rb"\xe8"),  # call
+        ("code", rb"\xe9"),  # jmp
+        ("code", rb"\x0f[\x80-\x8f]"),  # jcc
+        ("word", rb"\xff[\x15\x25\x35]"),  # call, jmp, push
+        ("word", rb"\x48\x8b" + _RIP),  # mov
+        ("word", rb"\x4c\x8b" + _RIP),
+        ("address", rb"\x48\x8d" + _RIP),  # lea
+        ("address", rb"\x4c\x8d" + _RIP),
+        ("words", rb"\x0f" + _LOADS),
+        ("words", rb"\xc5." + _LOADS),
+    )
+)
+_SHORT_JUMP: Final = regex(rb"\xeb(.)", re.DOTALL)  # what assemblers make of a jump to a function nearby
+
+
+def jumps_through_slots(data: memoryview, address: int) -> Iterator[tuple[int, int]]:
+    """The jumps through words in code that lies at ``address``, each with the address of its word."""
+    return ((place, slot) for place, _, slot in _uses(_JUMP_SLOT, data, address))
+
+
+def calls_through_slots(data: memoryview, address: int) -> Iterator[tuple[int, int]]:
+    """Where the calls through words return to, each with the address of its word."""
+    return ((end, slot) for _, end, slot in _uses(_CALL_SLOT, data, address))
+
+
+def _uses(pattern: re.Pattern[bytes], data: memoryview, address: int) -> Iterator[tuple[int, int, int]]:
+    """Where instructions may be that use a word in memory: their start, their end, the address of the word."""
+    for match in pattern.finditer(data):
+        end = address + match.end()
+        yield address + match.start(), end, end + int.from_bytes(match.group(1), "little", signed=True)
+
+
+def calls(data: memoryview, address: int, targets: Collection[int]) -> Iterator[tuple[int, int, bool]]:
+    """The relative calls and jumps to some addresses: see ``call_at``."""
+    low, high = min(targets), max(targets)
+    for at in range(0, len(data), _WINDOW):
+        window = bytes(data[at : at + _WINDOW + _CALL_SIZE - 1])
+        for opcode in (_CALL, _JUMP):
+            # Hundreds of thousands of candidates in a large library: as little as possible for each.
+            for match in _relative(opcode, low - address - at - _WINDOW - 5, high - address - at).finditer(window):
+                found = call_at(window, match.start(), address + at)
+                if found[1] in targets:
+                    yield found
+
+
+def call_at(code: bytes, place: int, address: int) -> tuple[int, int, bool]:
+    """A relative call or jump: where it returns to, where it leads, whether it is a jump.
+
+    A jump returns nowhere: it is told where that itself lies.
+    """
+    is_jump, end = code[place] == _JUMP[0], address + place + _CALL_SIZE
+    return end - _CALL_SIZE if is_jump else end, end + _DISPLACEMENT.unpack_from(code, place + 1)[0], is_jump
+
+
+def _relative(opcode: bytes, low: int, high: int) -> re.Pattern[bytes]:
+    """``call`` or ``jmp`` with a displacement between the two numbers, as nearly as its two high bytes can tell."""
+    by_top: dict[int, list[int]] = {}
+    for upper in range(low >> 16, (high >> 16) + 1):
+        by_top.setdefault(upper >> 8 & 0xFF, []).append(upper & 0xFF)
+    ends = (
+        b"[" + b"".join(_escaped(third) for third in thirds) + b"]" + _escaped(top) for top, thirds in by_top.items()
+    )
+    # What looks like a call may hide the one that begins within it, so none is more than its first byte.
+    return re.compile(opcode + rb"(?=..(?:" + b"|".join(ends) + b"))", re.DOTALL)
+
+
+def _escaped(byte: int) -> bytes:
+    return b"\\x%02x" % byte
+
+
+def links(code: bytes, start: int) -> Iterator[tuple[str, AbstractSet[int]]]:
+    """What displacements in the code of a function lead to: code, a word, several words, or an address of any kind."""
+    unpack, after = _DISPLACEMENT.unpack_from, start + _DISPLACEMENT.size
+    for kind, pattern in _RELATIVE:
+        ends = [match.end() for match in pattern.finditer(code)]
+        yield kind, {after + at + unpack(code, at)[0] for at in ends}
+    yield (
+        "code",
+        {start + match.end() + int.from_bytes(match[1], "little", signed=True) for match in _SHORT_JUMP.finditer(code)},
+    )
+
+
+def beginnings(near: int, end: int) -> range:
+    """Where to begin to decode, so that instructions end at ``end``.
+
+    From within an instruction, decoding finds its way back to where instructions begin after a few of them.
+    """
+    return range(near, min(near + _LONGEST_INSTRUCTION, end))
+
+
+def instructions(code: bytes, address: int) -> list[tuple[int, bool]]:
+    """The instructions that code consists of, and which are branches; none if it is not all instructions."""
+    decoded = list(_decoder().disasm_lite(code, address))
+    if not decoded or sum(decoded[-1][:2]) != address + len(code):
+        return []
+    return [(at, name.startswith(("j", "call", "ret"))) for at, _, name, _ in decoded]
+
+
+@functools.cache
+def _decoder() -> Any:
+    import capstone  # type: ignore[import-untyped]
+
+    return capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
