@@ -85,7 +85,7 @@ def answer_by_content(folder: Path, sha256: str, question: Sequence[object], fin
     """
     if tracing.is_on():
         return find()
-    identity = _hash_words([_fingerprint_reader(), sha256, *question])
+    identity = json.dumps([_fingerprint_reader(), sha256, *question])
     value: _Answer = computed.get_or_compute(folder, _OF_CONTENT, identity, find)
     return value
 

@@ -52,24 +52,18 @@ def _low_bits(sources: Sources, bits: int) -> int:
     return value & (1 << min(count, bits)) - 1
 
 
+def _bits_of(mask: int, bits: int) -> list[int]:
+    return [bit for bit in range(bits) if mask >> bit & 1]
+
+
 def _deposited(sources: Sources, bits: int) -> int:
     value, mask = sources
-    result = taken = 0
-    for bit in range(bits):
-        if mask >> bit & 1:
-            result |= (value >> taken & 1) << bit
-            taken += 1
-    return result
+    return sum((value >> low & 1) << bit for low, bit in enumerate(_bits_of(mask, bits)))
 
 
 def _gathered(sources: Sources, bits: int) -> int:
     value, mask = sources
-    result = taken = 0
-    for bit in range(bits):
-        if mask >> bit & 1:
-            result |= (value >> bit & 1) << taken
-            taken += 1
-    return result
+    return sum((value >> bit & 1) << low for low, bit in enumerate(_bits_of(mask, bits)))
 
 
 def _turned(sources: Sources, bits: int) -> int:

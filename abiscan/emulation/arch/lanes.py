@@ -36,7 +36,7 @@ def lanewise(width: int, function: Callable[[int, int], int], *, signed: bool = 
     """An operation on the lanes of two sources, each by itself."""
     split = signed_lanes_of if signed else lanes_of
 
-    def apply(sources: Bytes, immediate: int) -> bytes:  # noqa: ARG001 - the shape of every operation
+    def apply(sources: Bytes, _: int) -> bytes:
         first, second = (split(source, width) for source in sources)
         return pack([function(a, b) for a, b in zip(first, second, strict=True)], width)
 

@@ -60,30 +60,30 @@ def _absolute(width: int) -> Operation:
 def _neighbours(width: int, function: Callable[[int, int], int]) -> Operation:
     """Of each source, the lanes in pairs."""
 
-    def apply(sources: Bytes, immediate: int) -> bytes:  # noqa: ARG001 - the shape of every operation
+    def apply(sources: Bytes, _: int) -> bytes:
         numbers = [signed_lanes_of(source, width) for source in sources]
         return pack([function(a, b) for of in numbers for a, b in zip(of[::2], of[1::2], strict=True)], width)
 
     return by_half(apply)
 
 
-def _multiply_bytes(sources: Bytes, immediate: int) -> bytes:  # noqa: ARG001
+def _multiply_bytes(sources: Bytes, _: int) -> bytes:
     products = [a * b for a, b in zip(lanes_of(sources[0], 1), signed_lanes_of(sources[1], 1), strict=True)]
     return pack([_CLAMPS["sw"](a + b) for a, b in zip(products[::2], products[1::2], strict=True)], 2)
 
 
-def _multiply_words(sources: Bytes, immediate: int) -> bytes:  # noqa: ARG001
+def _multiply_words(sources: Bytes, _: int) -> bytes:
     first, second = (signed_lanes_of(source, 2) for source in sources)
     products = [a * b for a, b in zip(first, second, strict=True)]
     return pack([a + b for a, b in zip(products[::2], products[1::2], strict=True)], 4)
 
 
-def _multiply_even(sources: Bytes, immediate: int) -> bytes:  # noqa: ARG001
+def _multiply_even(sources: Bytes, _: int) -> bytes:
     first, second = (signed_lanes_of(source, 4)[::2] for source in sources)
     return pack([a * b for a, b in zip(first, second, strict=True)], 8)
 
 
-def _differences(sources: Bytes, immediate: int) -> bytes:  # noqa: ARG001
+def _differences(sources: Bytes, _: int) -> bytes:
     pairs = list(zip(*sources, strict=True))
     return pack([sum(abs(a - b) for a, b in pairs[at : at + 8]) for at in range(0, len(pairs), 8)], 8)
 
@@ -95,7 +95,7 @@ def _narrowed(width: int, letters: str) -> Operation:
     )
 
 
-def _smallest_word(sources: Bytes, immediate: int) -> bytes:  # noqa: ARG001
+def _smallest_word(sources: Bytes, _: int) -> bytes:
     words = lanes_of(sources[0], 2)
     return pack([min(words), words.index(min(words)), *[0] * 6], 2)
 
@@ -136,7 +136,7 @@ def _blend(width: int) -> Operation:
 
 
 def _blend_by_sign(width: int) -> Operation:
-    def apply(sources: Bytes, immediate: int) -> bytes:  # noqa: ARG001
+    def apply(sources: Bytes, _: int) -> bytes:
         first, second, chosen = (lanes_of(source, width) for source in sources)
         sign = 1 << (8 * width - 1)
         return pack([b if by & sign else a for a, b, by in zip(first, second, chosen, strict=True)], width)
@@ -145,7 +145,7 @@ def _blend_by_sign(width: int) -> Operation:
 
 
 def _shifted_each(width: int, function: Callable[[int, int], int], *, signed: bool = False) -> Operation:
-    def apply(sources: Bytes, immediate: int) -> bytes:  # noqa: ARG001
+    def apply(sources: Bytes, _: int) -> bytes:
         values = (signed_lanes_of if signed else lanes_of)(sources[0], width)
         pairs = zip(values, lanes_of(sources[1], width), strict=True)
         return pack([function(value, min(by, 8 * width)) for value, by in pairs], width)
@@ -193,7 +193,7 @@ def _to_bytes(code: str, numbers: Sequence[float]) -> bytes:
 
 
 def _packed_pairs(code: str, function: Callable[[float, float], float]) -> Operation:
-    def apply(sources: Bytes, immediate: int) -> bytes:  # noqa: ARG001
+    def apply(sources: Bytes, _: int) -> bytes:
         pairs = zip(*(_numbers(code, source) for source in sources), strict=True)
         return _to_bytes(code, [function(a, b) for a, b in pairs])
 
@@ -203,7 +203,7 @@ def _packed_pairs(code: str, function: Callable[[float, float], float]) -> Opera
 def _scalar_pair(code: str, function: Callable[[float, float], float]) -> Operation:
     width = struct.calcsize(code)
 
-    def apply(sources: Bytes, immediate: int) -> bytes:  # noqa: ARG001
+    def apply(sources: Bytes, _: int) -> bytes:
         (first,), (second,) = (_numbers(code, source[:width]) for source in sources)
         return struct.pack(code, function(first, second)) + sources[0][width:]
 
@@ -226,7 +226,7 @@ def _square_root(_: float, value: float) -> float:
 
 
 def _pairs_of_numbers(code: str, function: Callable[[float, float], float]) -> Operation:
-    def apply(sources: Bytes, immediate: int) -> bytes:  # noqa: ARG001
+    def apply(sources: Bytes, _: int) -> bytes:
         numbers = [_numbers(code, source) for source in sources]
         return _to_bytes(code, [function(a, b) for of in numbers for a, b in zip(of[::2], of[1::2], strict=True)])
 
@@ -234,7 +234,7 @@ def _pairs_of_numbers(code: str, function: Callable[[float, float], float]) -> O
 
 
 def _minus_then_plus(code: str) -> Operation:
-    def apply(sources: Bytes, immediate: int) -> bytes:  # noqa: ARG001
+    def apply(sources: Bytes, _: int) -> bytes:
         pairs = enumerate(zip(*(_numbers(code, source) for source in sources), strict=True))
         return _to_bytes(code, [a + b if at & 1 else a - b for at, (a, b) in pairs])
 
@@ -333,7 +333,7 @@ def _fma(code: str, order: str, signs: tuple[int, int], *, scalar: bool, alterna
     """
     places = [int(digit) - 1 for digit in order]
 
-    def apply(sources: Bytes, immediate: int) -> bytes:  # noqa: ARG001
+    def apply(sources: Bytes, _: int) -> bytes:
         width = struct.calcsize(code)
         used = [source[:width] for source in sources] if scalar else sources
         numbers = [_numbers(code, source) for source in used]
@@ -412,7 +412,7 @@ _MIX, _UNMIX = (2, 3, 1, 1), (14, 11, 13, 9)
 
 
 def _aes_round(*, decrypts: bool, is_last: bool) -> Operation:
-    def apply(sources: Bytes, immediate: int) -> bytes:  # noqa: ARG001
+    def apply(sources: Bytes, _: int) -> bytes:
         state, key = sources
         box = _Aes.box()
         if decrypts:

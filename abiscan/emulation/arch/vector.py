@@ -53,7 +53,7 @@ def _shift(width: int, function: Callable[[int, int], int]) -> Operation:
 
 
 def _unpack(width: int, *, high: bool) -> Operation:
-    def apply(sources: Bytes, immediate: int) -> bytes:  # noqa: ARG001 - the shape of every operation
+    def apply(sources: Bytes, _: int) -> bytes:
         half = _HIGH if high else _LOW
         pairs = zip(lanes_of(sources[0][half], width), lanes_of(sources[1][half], width), strict=True)
         return pack([lane for pair in pairs for lane in pair], width)
@@ -71,7 +71,7 @@ def _shuffle_floats(sources: Bytes, immediate: int) -> bytes:
     return pack([lanes[immediate >> 2 * at & 3] for at, lanes in enumerate((first, first, second, second))], 4)
 
 
-def _shuffle_bytes(sources: Bytes, immediate: int) -> bytes:  # noqa: ARG001 - the shape of every operation
+def _shuffle_bytes(sources: Bytes, _: int) -> bytes:
     return bytes(0 if index & 0x80 else sources[0][index & 0xF] for index in sources[1])
 
 
@@ -94,7 +94,7 @@ def _permute_quads(sources: Bytes, immediate: int) -> bytes:
 
 
 def _permute(width: int) -> Operation:
-    def apply(sources: Bytes, immediate: int) -> bytes:  # noqa: ARG001 - the shape of every operation
+    def apply(sources: Bytes, _: int) -> bytes:
         lanes = lanes_of(sources[1], width)
         return pack([lanes[index % len(lanes)] for index in lanes_of(sources[0], width)], width)
 
@@ -169,7 +169,7 @@ def _extract(width: int) -> Operation:
 def _scalar(code: str, function: Callable[[float, float], float]) -> Operation:
     width = struct.calcsize(code)
 
-    def apply(sources: Bytes, immediate: int) -> bytes:  # noqa: ARG001 - the shape of every operation
+    def apply(sources: Bytes, _: int) -> bytes:
         first, second = (struct.unpack_from(code, source)[0] for source in sources)
         return struct.pack(code, function(first, second)) + sources[0][width:]
 
@@ -177,7 +177,7 @@ def _scalar(code: str, function: Callable[[float, float], float]) -> Operation:
 
 
 def _packed(code: str, function: Callable[[float, float], float]) -> Operation:
-    def apply(sources: Bytes, immediate: int) -> bytes:  # noqa: ARG001 - the shape of every operation
+    def apply(sources: Bytes, _: int) -> bytes:
         first, second = (itertools.chain.from_iterable(struct.iter_unpack(code, source)) for source in sources)
         return b"".join(struct.pack(code, function(a, b)) for a, b in zip(first, second, strict=True))
 
@@ -185,28 +185,28 @@ def _packed(code: str, function: Callable[[float, float], float]) -> Operation:
 
 
 def _from_integer(code: str) -> Operation:
-    def apply(sources: Bytes, immediate: int) -> bytes:  # noqa: ARG001 - the shape of every operation
+    def apply(sources: Bytes, _: int) -> bytes:
         value = float(int.from_bytes(sources[1], "little", signed=True))
         return struct.pack(code, value) + sources[0][struct.calcsize(code) :]
 
     return apply
 
 
-def _first(sources: Bytes, immediate: int) -> bytes:  # noqa: ARG001 - the shape of every operation
+def _first(sources: Bytes, _: int) -> bytes:
     return sources[0]
 
 
-def _move_high(sources: Bytes, immediate: int) -> bytes:  # noqa: ARG001 - the shape of every operation
+def _move_high(sources: Bytes, _: int) -> bytes:
     low, high = sources
     return low[_LOW] + high[_LOW]
 
 
-def _move_low(sources: Bytes, immediate: int) -> bytes:  # noqa: ARG001 - the shape of every operation
+def _move_low(sources: Bytes, _: int) -> bytes:
     high, low = sources
     return low[_LOW] + high[_HIGH]
 
 
-def _high_to_low(sources: Bytes, immediate: int) -> bytes:  # noqa: ARG001 - the shape of every operation
+def _high_to_low(sources: Bytes, _: int) -> bytes:
     high, low = sources
     return low[_HIGH] + high[_HIGH]
 
