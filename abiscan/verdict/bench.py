@@ -11,7 +11,6 @@ from abiscan.extension.examined import ExaminedTarget
 from abiscan.findings import Rule
 from abiscan.gpu.devices import Hardware
 from abiscan.inputs.files import Files
-from abiscan.inputs.image_files import users_of_torch
 from abiscan.inputs.kinds import TargetKind
 from abiscan.inputs.package_files import Package
 from abiscan.inputs.session import Session
@@ -143,11 +142,10 @@ class Bench:
         """Whether the named torch exists for a machine that the target has extensions for, or needs not to."""
         target = self.target(source, name)
         if target.target.images:
+            from abiscan.verdict.images import exists_for_images
+
             torch = self._judges[name].torch
-            return not isinstance(torch, EmbeddedTorch) or all(
-                any(torch.has_images(file.system, machine) for machine in file.images)
-                for file in users_of_torch(target.target.images) or target.target.images
-            )
+            return not isinstance(torch, EmbeddedTorch) or exists_for_images(torch, target.target)
         machines = {extension.facts.machine for extension in target.extensions}
         return not machines or any(self._is_for(name, machine) for machine in machines)
 

@@ -44,6 +44,14 @@ def judge_images(target: Target, torch: Torch, rules: Sequence[Rule]) -> tuple[R
     return (*results, *unread)
 
 
+def exists_for_images(torch: Torch, target: Target) -> bool:
+    """Whether a torch exists for the system and a machine of each image that counts."""
+    return all(
+        any(torch.has_images(file.system, machine) for machine in file.images)
+        for file in users_of_torch(target.images) or target.images
+    )
+
+
 def machine_of(file: ImageFile, torch: Torch) -> Machine:
     """Of a universal file, the machine that there is a torch for; the first of them if there is none."""
     machines = (machine for machine in file.images if torch.has_images(file.system, machine))

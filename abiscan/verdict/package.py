@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from abiscan.binary.image import ImageSystem
 from abiscan.errors import InputError
 from abiscan.extension.examined import ExaminedTarget
 from abiscan.inputs import disk, interpreter
@@ -55,7 +56,6 @@ from abiscan.verdict.judge import Judge
 from abiscan.verdict.world import PackageWorld
 
 if TYPE_CHECKING:
-    from abiscan.inputs.sources import Target
     from abiscan.verdict.image_world import ImageWorld
 
 # The package is imported by then, whether or not one of these loads.
@@ -117,7 +117,10 @@ class PackageReading:
         images = target.target.images
         self._sources = _Sources(package, files, {_inside(package, image.location): image for image in images})
         self._has_code = any(path.endswith(".py") for path in package.members)
-        system = _system(images[0]) if images else LINUX
+        self._image_worlds: type[ImageWorld] | None = None
+        system = LINUX
+        if images:
+            self._image_worlds, system = _image_worlds(images[0].system)
         modules = tuple(modules_of(package.name, self._sources, system)) if self._has_code else ()
         built_for = functools.partial(_torches_built_for, target, package)
         self._reader = PackageReader(self._sources, modules, built_for=built_for, system=system)
@@ -129,28 +132,22 @@ class PackageReading:
         """
         if not self._has_code:
             return None
-        images = target.target.images
         world = (
-            _image_world(judge.torch, target.target, self._package)
-            if images
+            self._image_worlds(judge.torch, target.target, self._package)
+            if self._image_worlds
             else PackageWorld(judge, target, self._package, files)
         )
         reading = self._reader.read(world.fresh, surroundings_of(judge.torch, self._package))
-        if (target.extensions or users_of_torch(images)) and _says_nothing(self._sources, reading):
+        if (target.extensions or users_of_torch(target.target.images)) and _says_nothing(self._sources, reading):
             return None
         return ReadPackage(package=self._package, world=world, reading=reading)
 
 
-def _system(image: ImageFile) -> PythonSystem:
-    from abiscan.verdict.image_world import SYSTEMS
+def _image_worlds(system: ImageSystem) -> tuple[type[ImageWorld], PythonSystem]:
+    """What makes the processes of a system other than Linux, and that system as Python code sees it."""
+    from abiscan.verdict.image_world import SYSTEMS, ImageWorld
 
-    return SYSTEMS[image.system]
-
-
-def _image_world(torch: Torch, target: Target, package: Package) -> ImageWorld:
-    from abiscan.verdict.image_world import ImageWorld
-
-    return ImageWorld(torch, target, package)
+    return ImageWorld, SYSTEMS[system]
 
 
 def surroundings_of(torch: Torch, package: Package) -> Surroundings:
