@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from typing import Final
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import Final, TypeAlias
 
 from abiscan.dispatch import operators as torch
 from abiscan.dispatch import signature
@@ -84,6 +84,42 @@ def _debug_text(file: str | None, line: int | None) -> str:
     return BY_REGISTER_OPERATORS if file is None else f"registered at {file}:{line}"
 
 
+NameKey: TypeAlias = Callable[[int | str | None], str | None]
+"""Returns the name under which a torch registers for a dispatch key."""
+
+
+def operators_in(registrations: Registrations, tag_of: Callable[[int], str] | None = None) -> Iterator[torch.Operator]:
+    """Yield the operators that a library defines, without those of TorchScript alone.
+
+    :param tag_of: returns the name of a tag; None to leave tags out
+    """
+    for operator in registrations.operators:
+        if not operator.jit_only:
+            tags = tuple(map(tag_of, operator.tags)) if tag_of else ()
+            yield torch.Operator(operator.name, operator.schema, tags, operator.file, operator.line)
+
+
+def kernels_in(registrations: Registrations, name_key: NameKey) -> Iterator[torch.Kernel]:
+    """Yield the kernels that a library registers."""
+    for kernel in registrations.kernels:
+        yield torch.Kernel(
+            operator=kernel.operator,
+            key=name_key(kernel.dispatch_key),
+            signature=kernel.signature,
+            schema=kernel.inferred_schema,
+            fallthrough=kernel.fallthrough,
+            file=kernel.file,
+            line=kernel.line,
+        )
+
+
+def fallbacks_in(registrations: Registrations, name_key: NameKey) -> Iterator[torch.Fallback]:
+    """Yield the fallbacks that a library registers."""
+    for fallback in registrations.fallbacks:
+        key = name_key(fallback.dispatch_key)
+        yield torch.Fallback(key, fallback.fallthrough, fallback.file, fallback.line)
+
+
 def table_of(release: MinorVersion, operators: torch.Operators, loaded: Iterable[Registrations]) -> DispatchTable:
     """Build the dispatch table of a torch with extensions loaded, including what they register in any phase.
 
@@ -92,37 +128,16 @@ def table_of(release: MinorVersion, operators: torch.Operators, loaded: Iterable
     :param operators: the torch's own operators
     """
     keys = DispatchKeys(minor=release, names=operators.keys)
-    registrations = tuple(loaded)
+    extensions = tuple(loaded)
     no_key = no_key_of(operators)
 
-    def name_of(key: int | str | None) -> str | None:
+    def name_key(key: int | str | None) -> str | None:
         name = keys.registered_name(key)
         return no_key if name is None else name
 
     # What an extension registers comes after what torch does, and the last kernel for a key is called.
     return DispatchTable(release, operators).with_more(
-        (
-            torch.Operator(operator.name, operator.schema, (), operator.file, operator.line)
-            for extension in registrations
-            for operator in extension.operators
-            if not operator.jit_only
-        ),
-        (
-            torch.Kernel(
-                operator=kernel.operator,
-                key=name_of(kernel.dispatch_key),
-                signature=kernel.signature,
-                schema=kernel.inferred_schema,
-                fallthrough=kernel.fallthrough,
-                file=kernel.file,
-                line=kernel.line,
-            )
-            for extension in registrations
-            for kernel in extension.kernels
-        ),
-        (
-            torch.Fallback(name_of(fallback.dispatch_key), fallback.fallthrough, fallback.file, fallback.line)
-            for extension in registrations
-            for fallback in extension.fallbacks
-        ),
+        (operator for extension in extensions for operator in operators_in(extension)),
+        (kernel for extension in extensions for kernel in kernels_in(extension, name_key)),
+        (fallback for extension in extensions for fallback in fallbacks_in(extension, name_key)),
     )

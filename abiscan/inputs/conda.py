@@ -35,8 +35,6 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-SUFFIXES: Final = (".conda", ".tar.bz2")
-
 _INDEX: Final = "info/index.json"
 _PARTS: Final = regex(r"(?:info|pkg)-[^/]+\.tar\.zst")
 _SITE: Final = regex(r"(?:lib/python[0-9.]+/)?site-packages/(.*)", re.DOTALL)

@@ -19,7 +19,6 @@ from abiscan.regex import regex
 _STRING: Final = regex(r"'(?:\\.|[^'\\\n])*'|\"(?:\\.|[^\"\\\n])*\"")
 _CALL: Final = regex(r"(?<![\w.])(?:torch\.(?P<aten>\w+)|ops\.(?P<namespace>\w+)\.(?P<name>\w+))\(")
 _CLASS: Final = regex(r"__torch__\.torch\.classes\.(\w+)\.(\w+)")
-_SYNTAX: Final = frozenset(("aten::__getitem__",))
 _MOBILE_OPERATORS: Final = "operators"
 
 

@@ -13,7 +13,7 @@ from abiscan.binary.elf import ElfFile
 from abiscan.binary.ownership import is_torch_library, without_version
 from abiscan.dispatch import assertions, tags, wordings
 from abiscan.dispatch.keys import keys_of_minor, newest_minor
-from abiscan.dispatch.operators import KEYS, TAGS, Fallback, Kernel, Operator, Operators, Place, RegistryEntry
+from abiscan.dispatch.operators import KEYS, TAGS, Operator, Operators, Place, RegistryEntry
 from abiscan.dispatch.tags import Tags
 from abiscan.dispatch.wordings import Wordings
 from abiscan.errors import InputError
@@ -160,6 +160,7 @@ def _tags_of_release(version: TorchVersion | None) -> Tags:
 
 def _named(recovered: TorchRegistrations, version: TorchVersion | None, known_tags: Tags) -> Operators:
     """The registrations, with names of dispatch keys and tags instead of numbers."""
+    from abiscan.dispatch.adapters import fallbacks_in, kernels_in, operators_in
     from abiscan.dispatch.agreement import drop_contradictions
     from abiscan.dispatch.registries import entry_key
     from abiscan.registrations import LibraryKind
@@ -177,11 +178,8 @@ def _named(recovered: TorchRegistrations, version: TorchVersion | None, known_ta
 
     operators: dict[str, Operator] = {}
     for library in libraries.values():
-        for operator in library.operators:
-            if not operator.jit_only:
-                tag_names = tuple(map(known_tags.name, operator.tags))
-                defined = Operator(operator.name, operator.schema, tag_names, operator.file, operator.line)
-                operators.setdefault(operator.name, defined)
+        for operator in operators_in(library, known_tags.name):
+            operators.setdefault(operator.name, operator)
     namespaces: dict[str, Place] = {}
     for library in libraries.values():
         for block in library.libraries:
@@ -189,16 +187,8 @@ def _named(recovered: TorchRegistrations, version: TorchVersion | None, known_ta
                 namespaces.setdefault(block.namespace, Place(block.file, block.line))
     return Operators(
         operators=operators,
-        kernels=tuple(
-            Kernel(k.operator, key(k.dispatch_key), k.signature, k.inferred_schema, k.fallthrough, k.file, k.line)
-            for library in libraries.values()
-            for k in library.kernels
-        ),
-        fallbacks=tuple(
-            Fallback(key(f.dispatch_key), f.fallthrough, f.file, f.line)
-            for library in libraries.values()
-            for f in library.fallbacks
-        ),
+        kernels=tuple(kernel for library in libraries.values() for kernel in kernels_in(library, key)),
+        fallbacks=tuple(fallback for library in libraries.values() for fallback in fallbacks_in(library, key)),
         namespaces=namespaces,
         classes=frozenset(registered.name for library in libraries.values() for registered in library.classes),
         keys=recovered.keys,

@@ -22,7 +22,6 @@ from abiscan.regex import regex
 NUMBERS: Final = Doubles()
 
 _ERANGE: Final = 34
-_MAX: Final = 1.7976931348623157e308
 
 
 def _exp10(value: float) -> float:

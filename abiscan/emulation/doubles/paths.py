@@ -24,7 +24,6 @@ PATHS: Final = Doubles()
 _PATH: Final = "NSt10filesystem7__cxx114path"
 _CONST: Final = "NKSt10filesystem7__cxx114path"
 _LIST_AT: Final = 32  # in a path, behind the text
-_PATH_SIZE: Final = 40
 _COMPONENT_SIZE: Final = 48
 _HEAD_SIZE: Final = 8  # of a list
 _MULTIPLE, _ROOT, _FILE = 0, 2, 3
