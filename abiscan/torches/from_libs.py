@@ -20,6 +20,7 @@ from abiscan.errors import InputError
 from abiscan.inputs import disk
 from abiscan.inputs.files import Files, Wheel, require_regular
 from abiscan.inputs.interpreter import PythonTag
+from abiscan.inputs.kinds import TargetKind, kind_of
 from abiscan.inputs.torch_build import TorchBuild
 from abiscan.inputs.version import TorchVersion
 from abiscan.regex import regex
@@ -57,10 +58,11 @@ def from_path(path: Path, files: Files) -> TorchRelease:
     :param files: the torch is mounted there if it is a wheel
     :raises InputError: there is no torch there
     """
-    if disk.is_dir(path):
+    kind = kind_of(path)
+    if kind is TargetKind.FOLDER:
         package = path.parent if path.name == "lib" and not disk.is_dir(path / "lib") else path
         return _from_package(str(package.absolute()), files, named=str(path))
-    if path.suffix == ".whl":
+    if kind is TargetKind.WHEEL:
         wheel = Wheel(path)
         files.mount(wheel, WHEEL_MOUNT)
         return _from_package(posixpath.join(WHEEL_MOUNT, "torch"), files, named=str(path))

@@ -21,6 +21,7 @@ from abiscan.errors import InputError
 from abiscan.inputs import disk
 from abiscan.inputs.files import DiskFile, ElfSource, Wheel
 from abiscan.inputs.interpreter import PythonTag
+from abiscan.inputs.kinds import TargetKind, kind_of
 from abiscan.inputs.version import TorchVersion
 from abiscan.regex import regex
 from abiscan.torches.names import NameTable
@@ -100,14 +101,15 @@ def builds(system: ImageSystem, machine: Machine) -> tuple[TorchVersion, ...]:
 
 def find(path: Path) -> TorchImageFiles | None:
     """The torch for Windows or macOS in a folder or a wheel; None if there is no such torch."""
-    if disk.is_dir(path):
+    kind = kind_of(path)
+    if kind is TargetKind.FOLDER:
         package = path.parent if path.name == "lib" and not disk.is_dir(path / "lib") else path
         found = [package / "lib" / name for name in disk.names(package / "lib") if name.endswith((".dll", ".dylib"))]
         sources: dict[str, ElfSource] = {file.name: DiskFile(file) for file in found}
         modules = list(disk.names(package))
         version_file = package / "version.py"
         text = disk.read(version_file).decode("utf-8", "replace") if disk.is_file(version_file) else ""
-    elif path.suffix == ".whl" and disk.is_file(path):
+    elif kind is TargetKind.WHEEL and disk.is_file(path):
         wheel = Wheel(path)
         names = list(wheel.names())
         modules = [posixpath.basename(name) for name in names if posixpath.dirname(name) == "torch"]
