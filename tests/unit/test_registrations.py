@@ -1,4 +1,4 @@
-"""What the records of an emulation say of themselves."""
+"""What registrations say of themselves."""
 
 from __future__ import annotations
 
