@@ -160,3 +160,13 @@ def test_one_module_starts_programs() -> None:
                     places.setdefault(module, set()).add(name)
     assert places.pop("abiscan.inputs.start_python") == {"runpy.run_module"}
     assert places == {"abiscan.inputs.programs": {"subprocess.run", "subprocess.Popen", "subprocess.call", "os.execvp"}}
+
+
+def test_each_row_of_what_to_touch_has_at_most_three_files_that_exist() -> None:
+    text = ROOT.joinpath("CONTRIBUTING.md").read_text("utf-8")
+    table = re.search(r"\| what \| files \|\n\|---\|---\|\n((?:\|.*\n)+)", text)
+    assert table is not None
+    for row in table[1].splitlines():
+        files = re.findall(r"`([\w/]+\.(?:py|json)|[\w/-]+\.json)`", row)
+        assert 0 < len(files) <= 3, row
+        assert all(PACKAGE.joinpath(file).is_file() for file in files), row

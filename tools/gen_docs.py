@@ -13,12 +13,13 @@ import argparse
 import ast
 import enum
 import inspect
+import json
 import re
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click.testing
 from msgspec import Struct
@@ -149,7 +150,8 @@ def members_of(value: type) -> Iterator[str]:
         yield from value.__members__
     if issubclass(value, Struct):
         yield from value.__struct_fields__
-    for name, member in vars(value).items():
+    own = [base for base in value.__mro__ if base.__module__.startswith("abiscan.")]
+    for name, member in {name: member for base in own for name, member in vars(base).items()}.items():
         if not name.startswith("_") and (inspect.isfunction(member) or isinstance(member, classmethod)):
             yield f"{name}()"
         elif not name.startswith("_") and isinstance(member, property):
@@ -192,6 +194,45 @@ def calls_out() -> str:
     return "\n".join(lines) + "\n"
 
 
+def json_documents() -> str:
+    """The fields of every JSON document, from the published schemas."""
+    lines = []
+    for file in sorted(PACKAGE.glob("results/schema/*.json")):
+        whole = json.loads(file.read_text("utf-8"))
+        rows, page = _fields(whole, whole.get("$defs", {}), ""), f"../abiscan/results/schema/{file.name}"
+        lines += [f"## {file.stem.removesuffix('-v1')}", "", f"{whole['title']}: [schema]({page}).", ""]
+        lines += ["| field | values | |", "|---|---|---|", *dict.fromkeys(rows), ""]
+    return "\n".join(lines)
+
+
+def _fields(part: dict[str, Any], named: dict[str, Any], path: str) -> Iterator[str]:
+    """A row of a table for each field below a part of a schema."""
+    part = _resolved(part, named)
+    for name, field in part.get("properties", {}).items():
+        inner, place = _resolved(field, named), f"{path}.{name}".lstrip(".")
+        if name != "tool" and place != "version":
+            yield f"| `{place}` | {_values(inner, named)} | {inner.get('description', '')} |"
+            yield from _fields(inner, named, place)
+    for key, ending in (("items", "[]"), ("additionalProperties", ".*")):
+        if isinstance(part.get(key), dict):
+            yield from _fields(part[key], named, path + ending)
+    for choice in (*part.get("oneOf", ()), *part.get("allOf", ())):
+        yield from _fields(choice, named, path)
+
+
+def _values(part: dict[str, Any], named: dict[str, Any]) -> str:
+    """The values that a field may have: those named, or their types."""
+    if constants := part.get("enum") or ([part["const"]] if "const" in part else []):
+        return ", ".join(f"`{json.dumps(value)}`" for value in constants)
+    kinds = part.get("type", [_values(_resolved(choice, named), named) for choice in part.get("oneOf", ())])
+    return kinds if isinstance(kinds, str) else " or ".join(kinds)
+
+
+def _resolved(part: dict[str, Any], named: dict[str, Any]) -> dict[str, Any]:
+    """A part of a schema, with that which it refers to by name."""
+    return {**named[part["$ref"].rpartition("/")[2]], **part} if "$ref" in part else part
+
+
 def parts() -> Iterator[tuple[Path, str, str]]:
     """Every generated part: its page, its name, its text."""
     yield DOCS / "rules/index.md", "rules", rule_table()
@@ -203,6 +244,7 @@ def parts() -> Iterator[tuple[Path, str, str]]:
         if inspect.isfunction(getattr(abiscan, name)):
             yield DOCS / "api.md", name, function(name)
     yield DOCS / "api.md", "types", public_types()
+    yield DOCS / "json.md", "fields", json_documents()
     yield DOCS / "design.md", "rooms", picture()
     yield DOCS / "limitations.md", "python", reading()
     yield DOCS / "emulation.md", "calls", calls_out()

@@ -5,19 +5,15 @@ from __future__ import annotations
 import builtins
 
 from msgspec.structs import replace
-from packaging.version import InvalidVersion, Version
 
-from abiscan.python import special
 from abiscan.python.filesystem import exists, is_of_torch
 from abiscan.python.machine import Attempt, ProcessEnded, PythonMachine
 from abiscan.python.model import PROCESS_ENDS, Answer, LoadedBy, Raised
 from abiscan.python.operations import described
 from abiscan.python.questions import number_of
 from abiscan.python.systems import stripped
+from abiscan.python.torch_texts import NOT_LOADED, release_of, says
 from abiscan.python.values import NotKnown, PythonError, TextOfError, Thrown, Why
-
-_WRAPPED_SINCE = Version("2.9")
-"""From this release on, ``torch.ops.load_library`` raises an error of its own, caused by that of the loader."""
 
 
 def load_extension(machine: PythonMachine, file: str) -> None:
@@ -126,21 +122,14 @@ def _wrapped(machine: PythonMachine, path: str, loader: LoadedBy, failure: Pytho
     """The error as ``torch.ops.load_library`` passes it on."""
     if loader not in {LoadedBy.LOAD_LIBRARY, LoadedBy.LOAD_CLASSES}:
         return failure
-    if not machine.world.tells("it wraps errors", lambda world: _wraps(world.torch_version)):
+    spelled = machine.files.system.spelled(path)
+    told = machine.world.tells(
+        "it wraps errors", lambda world: says(NOT_LOADED, release_of(world.torch_version), path=spelled) is not None
+    )
+    if not told:
         return failure
-    text = f"Could not load this library: {machine.files.system.spelled(path)}"
-    if special.arguments(machine, failure) == (text,):
-        return failure
+    text = says(NOT_LOADED, path=spelled)
     return PythonError(OSError, (text,), cause=failure, at=failure.at, loads=set(failure.loads))
-
-
-def _wraps(version: str | Answer) -> bool:
-    if isinstance(version, Answer):
-        return True
-    try:
-        return Version(Version(version).base_version) >= _WRAPPED_SINCE
-    except InvalidVersion:
-        return True
 
 
 def _fail(machine: PythonMachine, path: str, loader: LoadedBy, failure: PythonError) -> None:

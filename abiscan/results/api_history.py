@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import msgspec.structs
 from msgspec import Struct
 
-from abiscan.results.document import rendered
+from abiscan.results.document import Document
 
 
 class Change(Struct, frozen=True, kw_only=True):
@@ -27,13 +26,9 @@ class ReleaseApi(Struct, frozen=True, kw_only=True):
     gaps: int
 
 
-class ApiHistory(Struct, frozen=True, kw_only=True):
+class ApiHistory(Document, frozen=True, kw_only=True):
     """An extension across several releases: ``operators`` are the torch operators that it uses, sorted."""
 
     target: str
     operators: tuple[str, ...]
     releases: tuple[ReleaseApi, ...]
-
-    def to_json(self) -> str:
-        """The JSON document, version 1."""
-        return rendered(msgspec.to_builtins(self))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from msgspec import Struct
 
@@ -53,22 +52,6 @@ def change_lines(changes: Sequence[PackageChange]) -> list[str]:
             parts = [f"  + {f'{change.name} {change.after}':{width}}", f"{size:10}", change.why + more]
             lines.append("  ".join(parts).rstrip())
     return lines
-
-
-def changes_document(changes: Sequence[PackageChange]) -> list[dict[str, Any]]:
-    """The JSON array of changes."""
-    return [
-        {
-            "name": change.name,
-            "before": change.before,
-            "after": change.after,
-            "size": change.size,
-            "requested": change.requested,
-            "required_by": list(change.required_by),
-            "alone": change.alone,
-        }
-        for change in changes
-    ]
 
 
 def _megabytes(size: int) -> str:

@@ -9,16 +9,19 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from abiscan.cpu.needs import CpuNeeds
-from abiscan.findings import Effect, Evidence, Finding, page_of
+from abiscan.findings import Effect, Finding, page_of
 from abiscan.inputs.kinds import TargetKind
 from abiscan.results.cpu import cpu_document
-from abiscan.results.document import rendered
-from abiscan.results.package import PackageResult, PackageVerdict, UsedLibrary, package_document
-from abiscan.results.unchecked import Unchecked, document_of, exit_code_of
+from abiscan.results.document import Document, plain, shaped
+from abiscan.results.package import PackageResult, PackageVerdict, UsedLibrary
+from abiscan.results.unchecked import Unchecked, exit_code_of
 from abiscan.results.verdict import How, Verdict
 from abiscan.words import first_line
 
+shaped("rule effect message evidence fix says symptom page", page=lambda finding: page_of(finding.rule))(Finding)
 
+
+@shaped("how object message signal? exact?")
 class PredictedError(Struct, frozen=True, kw_only=True):
     """The first error of the load: ``object`` is the base name that its text begins with, ``message`` is the rest.
 
@@ -42,6 +45,7 @@ class PredictedError(Struct, frozen=True, kw_only=True):
         return f"{self.object}: {first}" if self.object else first
 
 
+@shaped("stage reason expected? rules?")
 class Gap(Struct, frozen=True, kw_only=True):
     """Something that could not be analysed, and at which stage.
 
@@ -60,6 +64,7 @@ class Gap(Struct, frozen=True, kw_only=True):
         return f"{self.stage}: {self.reason}"
 
 
+@shaped("*finding reason source")
 class Suppressed(Struct, frozen=True, kw_only=True):
     """A finding that the user accepts: it is shown, but does not count as a failure.
 
@@ -71,6 +76,11 @@ class Suppressed(Struct, frozen=True, kw_only=True):
     source: str | None = None
 
 
+@shaped(
+    "target path sha256 torch torch_build torch_cuda verdict predicted_error undefined_symbols external findings cpu"
+    " gaps suppressed other_builds? call_error? uses_torch?",
+    cpu=lambda result: cpu_document(result.cpu),
+)
 class Result(Struct, frozen=True, kw_only=True):
     """The result for one extension. The verdict is about the load, even if findings are suppressed.
 
@@ -124,7 +134,8 @@ class Result(Struct, frozen=True, kw_only=True):
         return tuple(gap for gap in self.gaps if not gap.expected)
 
 
-class Report(Struct, frozen=True, kw_only=True):
+@shaped("packages results unchecked")
+class Report(Document, frozen=True, kw_only=True):
     """All results of a run: those of ``packages``, and of each file. A file that belongs to no package stands alone.
 
     ``unchecked`` are the targets without results. As text: a verdict for each, with the predicted error.
@@ -201,86 +212,5 @@ class Report(Struct, frozen=True, kw_only=True):
         )
 
     def document(self) -> dict[str, Any]:
-        """The contents of the JSON document: ``packages``, ``results`` and ``unchecked``."""
-        packages = [
-            {**package_document(package), "findings": list(map(_finding, package.own_findings))}
-            for package in self.packages
-        ]
-        results = [_result(result) for result in self.results]
-        return {"packages": packages, "results": results, "unchecked": document_of(self.unchecked)}
-
-    def to_json(self) -> str:
-        """The JSON document, version 1."""
-        return rendered(self.document())
-
-
-def _result(result: Result) -> dict[str, Any]:
-    document = _fields(result)
-    if result.other_builds:
-        document["other_builds"] = {build: verdict.value for build, verdict in result.other_builds.items()}
-    if result.call_error:
-        document["call_error"] = predicted_error(result.call_error)
-    return document if result.uses_torch else {**document, "uses_torch": False}
-
-
-def _fields(result: Result) -> dict[str, Any]:
-    return {
-        "target": result.target,
-        "path": result.path,
-        "sha256": result.sha256,
-        "torch": result.torch,
-        "torch_build": result.torch_build,
-        "torch_cuda": result.torch_cuda,
-        "verdict": result.verdict.value,
-        "predicted_error": predicted_error(result.predicted_error),
-        "undefined_symbols": list(result.undefined_symbols),
-        "external": list(result.external),
-        "findings": [_finding(finding) for finding in result.findings],
-        "cpu": cpu_document(result.cpu),
-        "gaps": list(map(_gap, result.gaps)),
-        "suppressed": [
-            {**_finding(suppressed.finding), "reason": suppressed.reason, "source": suppressed.source}
-            for suppressed in result.suppressed
-        ],
-    }
-
-
-def predicted_error(error: PredictedError | None) -> dict[str, Any] | None:
-    """The first error of a load; None, so ``null``, if there is none."""
-    if error is None:
-        return None
-    document: dict[str, Any] = {"how": error.how.value, "object": error.object, "message": error.message}
-    if error.signal is not None:
-        document["signal"] = error.signal
-    return document if error.exact else {**document, "exact": False}
-
-
-def _gap(gap: Gap) -> dict[str, Any]:
-    document: dict[str, Any] = {"stage": gap.stage, "reason": gap.reason}
-    if gap.expected:
-        document["expected"] = True
-    if gap.rules:
-        document["rules"] = list(gap.rules)
-    return document
-
-
-def _finding(finding: Finding) -> dict[str, Any]:
-    return {
-        "rule": finding.rule,
-        "effect": finding.effect.value,
-        "message": finding.message,
-        "evidence": [_evidence(evidence) for evidence in finding.evidence],
-        "fix": finding.fix,
-        "says": finding.says,
-        "symptom": finding.symptom,
-        "page": page_of(finding.rule),
-    }
-
-
-def _evidence(evidence: Evidence) -> dict[str, Any]:
-    return {
-        "subject": evidence.subject,
-        "readable": evidence.readable,
-        "object": evidence.object,
-        "instead": evidence.instead,
-    }
+        """Return the contents of the JSON document: ``packages``, ``results`` and ``unchecked``."""
+        return plain(self)  # type: ignore[no-any-return]

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
-from msgspec import Struct, field
+from msgspec import field
 
 from abiscan.dispatch.coverage import Coverage, MissingKernel
 from abiscan.findings import Effect
 from abiscan.gpu.devices import Gpu
 from abiscan.inputs.version import TorchVersion
-from abiscan.results.document import rendered
+from abiscan.results.document import Document, shaped
+
+shaped("operator message exact essential core general reached_from")(MissingKernel)
 
 
-class BackendReport(Struct, frozen=True, kw_only=True):
+@shaped(
+    "target paths torch built_for load_error backend backend_name kernels fallback=has_fallback workload"
+    " served=coverage.served missing=coverage.missing ambiguous=coverage.ambiguous unknown=coverage.unknown"
+    " without_code notes gaps",
+    without_code=lambda report: {gpu.target: operators for gpu, operators in report.without_code.items()},
+    gaps=lambda report: [{"stage": "emulation", "reason": gap} for gap in report.gaps],
+)
+class BackendReport(Document, frozen=True, kw_only=True):
     """What one backend can do on one torch.
 
     ``paths`` are the extensions of the target, all of which are loaded; ``built_for`` has the releases that they may
@@ -52,39 +60,3 @@ class BackendReport(Struct, frozen=True, kw_only=True):
         if (fails and fail_on.severity <= Effect.CALL_FAILS.severity) or (self.gaps and strict):
             return 1
         return 3 if self.gaps else 0
-
-    def to_json(self) -> str:
-        """The JSON document, version 1."""
-        return rendered(
-            {
-                "target": self.target,
-                "paths": list(self.paths),
-                "torch": self.torch,
-                "built_for": [str(version) for version in self.built_for],
-                "load_error": self.load_error,
-                "backend": self.backend,
-                "backend_name": self.backend_name,
-                "kernels": self.kernels,
-                "fallback": self.has_fallback,
-                "workload": self.workload,
-                "served": {source.value: count for source, count in self.coverage.served.items()},
-                "missing": [_missing(kernel) for kernel in self.coverage.missing],
-                "ambiguous": list(self.coverage.ambiguous),
-                "unknown": list(self.coverage.unknown),
-                "without_code": {gpu.target: list(operators) for gpu, operators in self.without_code.items()},
-                "notes": list(self.notes),
-                "gaps": [{"stage": "emulation", "reason": gap} for gap in self.gaps],
-            }
-        )
-
-
-def _missing(missing: MissingKernel) -> dict[str, Any]:
-    return {
-        "operator": missing.operator,
-        "message": missing.message,
-        "exact": missing.exact,
-        "essential": missing.essential,
-        "core": missing.core,
-        "general": missing.general,
-        "reached_from": list(missing.reached_from),
-    }

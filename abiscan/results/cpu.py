@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from abiscan.cpu.needs import CpuNeeds
+from abiscan.cpu.needs import CpuNeeds, CpuReach
+from abiscan.results.document import shaped
+
+shaped(
+    "needs asks=behind at",
+    needs=lambda reach: [use.feature for use in reach.uses],
+    at=lambda reach: {use.feature: use.place for use in reach.uses},
+)(CpuReach)
 
 
 def cpu_document(needs: CpuNeeds | None) -> dict[str, Any] | None:
@@ -12,16 +19,5 @@ def cpu_document(needs: CpuNeeds | None) -> dict[str, Any] | None:
     if needs is None:
         return None
     at = {feature: f"{name}: {use}" for feature, (name, use) in sorted(needs.first().items())}
-    operators = (
-        None
-        if needs.operators is None
-        else {
-            name: {
-                "needs": [use.feature for use in reach.uses],
-                "asks": list(reach.behind),
-                "at": {use.feature: use.place for use in reach.uses},
-            }
-            for name, reach in sorted(needs.operators.items())
-        }
-    )
-    return {"load": list(needs.features), "level": needs.level, "at": at, "operators": operators}
+    operators = None if needs.operators is None else dict(sorted(needs.operators.items()))
+    return {"load": needs.features, "level": needs.level, "at": at, "operators": operators}

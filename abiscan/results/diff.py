@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import msgspec.structs
 from msgspec import Struct
 
-from abiscan.results.document import rendered
+from abiscan.results.document import Document, shaped
 from abiscan.torches.layout_changes import LayoutChange
 
 
@@ -42,7 +41,14 @@ class KeyChange(Struct, frozen=True, kw_only=True):
     new: int | None
 
 
-class Comparison(Struct, frozen=True, kw_only=True):
+shaped("class=name old_size=old.size new_size=new.size differences")(LayoutChange)
+
+
+@shaped(
+    "old new symbols dispatch_keys=keys old_api_version=old_api new_api_version=new_api operators_added"
+    " operators_removed schemas_changed=schemas dispatch_changed=dispatch layouts_changed=layouts cuda_compared gaps"
+)
+class Comparison(Document, frozen=True, kw_only=True):
     """Everything that changed.
 
     ``old_api`` and ``new_api`` are the interface versions of all compared operators together. ``cuda_compared`` is
@@ -63,31 +69,3 @@ class Comparison(Struct, frozen=True, kw_only=True):
     cuda_compared: bool
     gaps: tuple[str, ...]
     layouts: tuple[LayoutChange, ...] = ()
-
-    def to_json(self) -> str:
-        """The JSON document, version 1."""
-        return rendered(
-            {
-                "old": self.old,
-                "new": self.new,
-                "symbols": [msgspec.to_builtins(change) for change in self.symbols],
-                "dispatch_keys": [msgspec.to_builtins(change) for change in self.keys],
-                "old_api_version": self.old_api,
-                "new_api_version": self.new_api,
-                "operators_added": self.operators_added,
-                "operators_removed": self.operators_removed,
-                "schemas_changed": [msgspec.to_builtins(change) for change in self.schemas],
-                "dispatch_changed": [msgspec.to_builtins(change) for change in self.dispatch],
-                "layouts_changed": [
-                    {
-                        "class": change.name,
-                        "old_size": change.old.size,
-                        "new_size": change.new.size,
-                        "differences": change.differences,
-                    }
-                    for change in self.layouts
-                ],
-                "cuda_compared": self.cuda_compared,
-                "gaps": self.gaps,
-            }
-        )

@@ -7,8 +7,8 @@ import enum
 from msgspec import Struct
 
 from abiscan.findings import Effect
-from abiscan.results.changes import PackageChange, changes_document
-from abiscan.results.document import rendered
+from abiscan.results.changes import PackageChange
+from abiscan.results.document import Document, shaped
 
 
 class Trouble(enum.Enum):
@@ -33,6 +33,7 @@ class Trouble(enum.Enum):
     """It could not be checked."""
 
 
+@shaped("subject trouble effect cause message extensions commands")
 class Ailment(Struct, frozen=True, kw_only=True):
     """One problem.
 
@@ -55,7 +56,8 @@ class Ailment(Struct, frozen=True, kw_only=True):
         return self.effect.severity if self.effect else -1
 
 
-class Diagnosis(Struct, frozen=True, kw_only=True):
+@shaped("environment torch python ailments solution advice changes unreachable healthy incomplete")
+class Diagnosis(Document, frozen=True, kw_only=True):
     """The state of an environment; its problems are in ``ailments``, worst first.
 
     ``environment`` names it, and says why it was chosen; ``solution`` is the one command after which the packages in it
@@ -82,31 +84,3 @@ class Diagnosis(Struct, frozen=True, kw_only=True):
         if any(ailment.effect for ailment in self.ailments):
             return 1
         return 3 if self.ailments else 0
-
-    def to_json(self) -> str:
-        """The JSON document, version 1."""
-        return rendered(
-            {
-                "environment": self.environment,
-                "torch": self.torch,
-                "python": self.python,
-                "ailments": [
-                    {
-                        "subject": ailment.subject,
-                        "trouble": ailment.trouble.value,
-                        "effect": ailment.effect.value if ailment.effect else None,
-                        "cause": ailment.cause,
-                        "message": ailment.message,
-                        "extensions": list(ailment.extensions),
-                        "commands": list(ailment.commands),
-                    }
-                    for ailment in self.ailments
-                ],
-                "solution": self.solution,
-                "advice": self.advice,
-                "changes": changes_document(self.changes),
-                "unreachable": self.unreachable,
-                "healthy": list(self.healthy),
-                "incomplete": list(self.incomplete),
-            }
-        )

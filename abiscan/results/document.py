@@ -1,19 +1,110 @@
-"""The JSON documents of the commands: their common parts, and their published schemas."""
+"""The JSON documents of the commands: one encoder of results, by the shapes of their types, and the published schemas.
+
+A type with a shape is an object with the fields that the shape names; one without has all of its own. The unit tests
+compare the shapes with the schemas.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import enum
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import resources
-from typing import Any
+from operator import attrgetter
+from typing import Any, Final, TypeVar
+
+import msgspec.json
+from msgspec import NODEFAULT, Struct
 
 import abiscan
 
+_Type = TypeVar("_Type", bound=type)
+_Field = tuple[str, Callable[[Any], Any], Any]  # its name, what has its value, and the value that is left out
 
-def rendered(fields: Mapping[str, Any]) -> str:
-    """A document, version 1, with the tool that made it, as a JSON text that ends in a newline."""
-    tool = {"name": "abiscan", "version": abiscan.__version__}
-    return json.dumps({"version": 1, "tool": tool, **fields}, indent=1) + "\n"
+SHAPES: Final[dict[type, tuple[_Field, ...]]] = {}
+"""The types that have a shape."""
+
+
+def shaped(names: str, **computed: Callable[[Any], Any]) -> Callable[[_Type], _Type]:
+    """Give a type a shape: the names of the fields of its JSON object, in order.
+
+    ``name=attribute`` has another name than the attribute, ``name?`` is left out where it has its default, ``*name``
+    stands for the fields of that value.
+
+    :param computed: the values of fields that are no attributes
+    """
+
+    def decorate(cls: _Type) -> _Type:
+        fields = []
+        for word in names.split():
+            text, _, attribute = word.partition("=")
+            name = text.rstrip("?")
+            value = computed.get(name) or attrgetter(attribute or name.lstrip("*"))
+            fields.append((name, value, _default_of(cls, name) if text != name else NODEFAULT))
+        SHAPES[cls] = tuple(fields)
+        return cls
+
+    return decorate
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON has it; versions and dates as texts."""
+    cls = type(value)
+    if value is None or cls in _AS_IT_IS:
+        return value
+    if fields := SHAPES.get(cls):
+        return _object(value, fields)
+    if isinstance(value, Mapping):
+        return {plain(key): plain(entry) for key, entry in value.items()}
+    if isinstance(value, tuple | list):
+        return [entry if type(entry) is str else plain(entry) for entry in value]
+    if isinstance(value, enum.Enum):
+        return value.value
+    if isinstance(value, Struct):
+        return {name: plain(getattr(value, name)) for name in value.__struct_fields__}
+    return str(value)
+
+
+_AS_IT_IS: Final = frozenset({str, int, bool})
+
+
+def _object(value: Any, fields: tuple[_Field, ...]) -> dict[str, Any]:
+    document: dict[str, Any] = {}
+    for name, value_of, left_out in fields:
+        entry = value_of(value)
+        if name.startswith("*"):
+            document |= plain(entry) or {}
+        elif left_out is NODEFAULT or entry != left_out:
+            document[name] = plain(entry)
+    return document
+
+
+def _default_of(cls: Any, name: str) -> Any:
+    names, defaults = cls.__struct_fields__, cls.__struct_defaults__
+    default = defaults[names.index(name) - len(names)]
+    return default.factory() if hasattr(default, "factory") else default
+
+
+class Document(Struct, frozen=True, kw_only=True):
+    """A result that is a JSON document."""
+
+    def to_json(self) -> str:
+        """Return the JSON document, version 1, as a text that ends in a newline."""
+        return json_text(self, indent=1)
+
+
+def json_text(result: Any, *, indent: int) -> str:
+    """Return a document, version 1, with the tool that made it: as ASCII that ends in a newline.
+
+    :param indent: that of each level; 0 for a single line
+    """
+    document = {"version": 1, "tool": {"name": "abiscan", "version": abiscan.__version__}, **plain(result)}
+    with contextlib.suppress(UnicodeEncodeError):  # of a surrogate: a byte in a path
+        text = msgspec.json.encode(document)  # ten times as fast as ``json``, but escapes only what it must
+        if text.isascii() and b"\x7f" not in text:
+            return (msgspec.json.format(text, indent=indent) if indent else text).decode() + "\n"
+    return json.dumps(document, indent=indent or None, separators=None if indent else (",", ":")) + "\n"
 
 
 def schema(command: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from abiscan.results.document import rendered
+from abiscan.results.document import Document, shaped
 
 
 class Rejected(Struct, frozen=True, kw_only=True):
@@ -31,7 +31,8 @@ class Fitting(Struct, frozen=True, kw_only=True):
     rejected: Sequence[Rejected] = ()
 
 
-class FitReport(Struct, frozen=True, kw_only=True):
+@shaped("torch packages obstacle torch_instead command bytes_read")
+class FitReport(Document, frozen=True, kw_only=True):
     """What was found.
 
     ``torch`` is its full version, as far as known; None if no torch was found that all packages have a version for.
@@ -70,25 +71,3 @@ class FitReport(Struct, frozen=True, kw_only=True):
         """The versions as a file of requirements."""
         torch = f"# with torch {self.torch}\n" if self.torch else ""
         return torch + "".join(f"{pin}\n" for pin in self.pins)
-
-    def to_json(self) -> str:
-        """The JSON document, version 1."""
-        return rendered(
-            {
-                "torch": self.torch,
-                "packages": [
-                    {
-                        "name": package.name,
-                        "version": package.version,
-                        "note": package.note,
-                        "proven": package.proven,
-                        "rejected": [{"version": one.version, "reason": one.reason} for one in package.rejected],
-                    }
-                    for package in self.packages
-                ],
-                "obstacle": self.obstacle,
-                "torch_instead": self.torch_instead,
-                "command": self.command,
-                "bytes_read": self.bytes_read,
-            }
-        )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from msgspec import Struct
 
 from abiscan.gpu.compatibility import Choice, CodeFit
 from abiscan.gpu.devices import Gpu
+from abiscan.results.document import shaped
 
 
 class GpuMark(enum.Enum):
@@ -42,6 +43,12 @@ def mark_of(choices: Sequence[Choice]) -> GpuMark:
     return GpuMark.JIT if CodeFit.JIT in fits else GpuMark.NATIVE
 
 
+@shaped(
+    "target path file operators gaps",
+    file=lambda row: row.by_gpu(row.file),
+    operators=lambda row: {operator: row.by_gpu(marks) for operator, marks in row.operators.items()},
+    gaps=lambda row: [{"stage": "gpu", "reason": reason} for reason in row.gaps],
+)
 class GpuRow(Struct, frozen=True, kw_only=True):
     """One extension with code for GPUs: the marks for each GPU, of the file and of each operator that launches any."""
 
@@ -60,17 +67,6 @@ class GpuRow(Struct, frozen=True, kw_only=True):
             groups.setdefault(marks, []).append(operator)
         return dict(sorted(groups.items(), key=lambda group: -sum(mark is GpuMark.NONE for mark in group[0])))
 
-    def to_document(self) -> dict[str, Any]:
-        """Its part of the JSON document."""
-        names = [gpu.target for gpu in self.gpus]
-        return {
-            "target": self.target,
-            "path": self.path,
-            "file": _document(names, self.file),
-            "operators": {operator: _document(names, marks) for operator, marks in self.operators.items()},
-            "gaps": [{"stage": "gpu", "reason": reason} for reason in self.gaps],
-        }
-
-
-def _document(names: Sequence[str], marks: Sequence[GpuMark]) -> dict[str, str]:
-    return dict(zip(names, (mark.value for mark in marks), strict=True))
+    def by_gpu(self, marks: Sequence[GpuMark]) -> dict[str, GpuMark]:
+        """Return marks, by the names of the GPUs."""
+        return dict(zip((gpu.target for gpu in self.gpus), marks, strict=True))

@@ -10,16 +10,20 @@ from msgspec import Struct, field
 
 from abiscan.extension.built_for import BuiltFor
 from abiscan.findings import Effect
-from abiscan.results.check import Result, predicted_error
-from abiscan.results.document import rendered
+from abiscan.results.check import Result
+from abiscan.results.document import Document, plain, shaped
 from abiscan.results.gpus import GpuRow
-from abiscan.results.package import PackageResult, PackageVerdict, failure_document
+from abiscan.results.package import PackageResult, PackageVerdict
 from abiscan.results.stable import StableSummary
-from abiscan.results.unchecked import Unchecked, document_of, exit_code_of
+from abiscan.results.unchecked import Unchecked, exit_code_of
 from abiscan.results.verdict import Verdict
 from abiscan.words import ranges
 
 
+@shaped(
+    "target path built_for=built_for.releases evidence=built_for.clues declared cpu releases",
+    releases=lambda row: {release: _cell(result) for release, result in row.results.items()},
+)
 class Row(Struct, frozen=True, kw_only=True):
     """One extension on all releases.
 
@@ -40,6 +44,7 @@ class Row(Struct, frozen=True, kw_only=True):
         return next(filter(None, needs), None)
 
 
+@shaped("target name version declared")
 class PackageRow(Struct, frozen=True, kw_only=True):
     """One package on all releases: as for ``Row``."""
 
@@ -57,7 +62,13 @@ class Column(Struct, frozen=True, kw_only=True):
     builds: tuple[str, ...]
 
 
-class Matrix(Struct, frozen=True, kw_only=True):
+@shaped(
+    "suggestions stable_abi packages results=rows unchecked gpus?",
+    suggestions=lambda matrix: [{"target": name, "requirement": text} for name, text in matrix.suggestions.items()],
+    stable_abi=lambda matrix: [{"target": name, **plain(found)} for name, found in matrix.stable_abi.items()],
+    packages=lambda matrix: [_package(row, matrix.columns) for row in matrix.packages],
+)
+class Matrix(Document, frozen=True, kw_only=True):
     """All rows of a run, the ``releases`` that were checked, oldest first, and what to require.
 
     A release with several builds is there once for each build. ``suggestions`` has, for each target, the simplest
@@ -120,19 +131,6 @@ class Matrix(Struct, frozen=True, kw_only=True):
             or (strict and unknown),
             unknown=unknown or any(result.verdict is Verdict.UNKNOWN for result in results),
             unchecked=self.unchecked,
-        )
-
-    def to_json(self) -> str:
-        """The JSON document, version 1."""
-        return rendered(
-            {
-                "suggestions": [{"target": target, "requirement": text} for target, text in self.suggestions.items()],
-                "stable_abi": [{"target": target, **found.document()} for target, found in self.stable_abi.items()],
-                "packages": [_package(row, self.columns) for row in self.packages],
-                "results": list(map(_row, self.rows)),
-                "unchecked": document_of(self.unchecked),
-                **({} if self.gpus is None else {"gpus": [row.to_document() for row in self.gpus]}),
-            }
         )
 
 
@@ -298,27 +296,12 @@ def rules_of(result: Result | PackageResult) -> list[str]:
     return list(dict.fromkeys(finding.rule for finding in result.findings))
 
 
-def _row(row: Row) -> dict[str, Any]:
-    return {
-        "target": row.target,
-        "path": row.path,
-        "built_for": list(map(str, row.built_for.releases)),
-        "evidence": [
-            {"kind": clue.kind.value, "seen": clue.seen, "releases": list(map(str, clue.releases))}
-            for clue in row.built_for.clues
-        ],
-        "declared": row.declared,
-        "cpu": row.cpu,
-        "releases": {release: _cell(result) for release, result in row.results.items()},
-    }
-
-
 def _cell(result: Result) -> dict[str, Any]:
     return {
-        "verdict": result.verdict.value,
+        "verdict": result.verdict,
         "rules": rules_of(result),
         "torch_cuda": result.torch_cuda,
-        "predicted_error": predicted_error(result.predicted_error),
+        "predicted_error": result.predicted_error,
     }
 
 
@@ -329,14 +312,8 @@ def _package(row: PackageRow, columns: Sequence[Column]) -> dict[str, Any]:
         if best := best_of(list(results.values())):
             builds = {result.torch_build or name: _verdict(result) for name, result in results.items()}
             cells[column.release] = {**_verdict(best), "builds": builds}
-    return {
-        "target": row.target,
-        "name": row.name,
-        "version": row.version,
-        "declared": row.declared,
-        "releases": cells,
-    }
+    return {**plain(row), "releases": cells}
 
 
 def _verdict(package: PackageResult) -> dict[str, Any]:
-    return {"verdict": package.verdict.value, "error": failure_document(package.error)}
+    return {"verdict": package.verdict, "error": package.error}

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import enum
-from typing import Any
 
 from msgspec import Struct
 
 from abiscan.models.model import ModelFormat
+from abiscan.results.document import shaped
 
 
 class OperatorState(enum.Enum):
@@ -20,6 +20,7 @@ class OperatorState(enum.Enum):
     UNKNOWN = "unknown"
 
 
+@shaped("name brought_by state")
 class ModelOperator(Struct, frozen=True, kw_only=True):
     """An operator that a model calls.
 
@@ -33,6 +34,10 @@ class ModelOperator(Struct, frozen=True, kw_only=True):
     at: str = ""
 
 
+@shaped(
+    "kind format saved_by fails_at operators classes devices warnings",
+    kind=lambda _: "model",
+)
 class ModelResult(Struct, frozen=True, kw_only=True):
     """What is known of a model on a torch.
 
@@ -46,20 +51,3 @@ class ModelResult(Struct, frozen=True, kw_only=True):
     classes: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
-
-
-def model_fields(model: ModelResult) -> dict[str, Any]:
-    """The fields that a model adds to the JSON object for a package."""
-    return {
-        "kind": "model",
-        "format": model.format.value,
-        "saved_by": model.saved_by,
-        "fails_at": model.fails_at,
-        "operators": [
-            {"name": operator.name, "brought_by": operator.brought_by, "state": operator.state.value}
-            for operator in model.operators
-        ],
-        "classes": list(model.classes),
-        "devices": list(model.devices),
-        "warnings": list(model.warnings),
-    }

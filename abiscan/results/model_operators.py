@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from abiscan.models.model import ModelFormat
-from abiscan.results.document import rendered
+from abiscan.results.document import Document, shaped
 from abiscan.results.selection import Selection
 
 
@@ -25,7 +24,11 @@ class NeededOperator(Struct, frozen=True, kw_only=True):
     calls: tuple[str, ...]
 
 
-class ModelOperators(Struct, frozen=True, kw_only=True):
+@shaped(
+    "target kind format saved_by versions operators packages classes globals devices instructions libraries gaps",
+    kind=lambda _: "model",
+)
+class ModelOperators(Document, frozen=True, kw_only=True):
     """What a saved model needs.
 
     ``versions`` are those in its file, by what they are of: ``archive``, ``schema``, ``bytecode``, ``pt2``.
@@ -54,27 +57,3 @@ class ModelOperators(Struct, frozen=True, kw_only=True):
     def packages(self) -> tuple[str, ...]:
         """The packages that bring operators."""
         return tuple(dict.fromkeys(operator.brought_by for operator in self.operators if operator.brought_by))
-
-    def to_json(self) -> str:
-        """The JSON document, version 1."""
-        return rendered(self._document())
-
-    def _document(self) -> dict[str, Any]:
-        return {
-            "target": self.target,
-            "kind": "model",
-            "format": self.format.value,
-            "saved_by": self.saved_by,
-            "versions": dict(self.versions),
-            "operators": [
-                {"name": operator.name, "brought_by": operator.brought_by, "calls": list(operator.calls)}
-                for operator in self.operators
-            ],
-            "packages": list(self.packages),
-            "classes": list(self.classes),
-            "globals": list(self.globals),
-            "devices": list(self.devices),
-            "instructions": list(self.instructions),
-            "libraries": list(self.libraries),
-            "gaps": list(self.gaps),
-        }

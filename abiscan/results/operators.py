@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import itertools
 import posixpath
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec.structs
-from msgspec import Struct
 
 from abiscan.binary.mangling import demangle_type
 from abiscan.cpu.needs import CpuAtLoad, CpuNeeds, CpuReach
@@ -16,23 +15,27 @@ from abiscan.dispatch.keys import DispatchKeys
 from abiscan.dispatch.schema import FunctionSchema, SchemaError
 from abiscan.extension.gpu import ExtensionGpu
 from abiscan.extension.inventory import Inventory
-from abiscan.gpu.model import Entry
+from abiscan.gpu.model import Container, Entry
 from abiscan.inputs.version import TorchVersion
 from abiscan.registrations import (
+    CustomClass,
     Library,
+    Lookup,
     RegisteredFallback,
     RegisteredKernel,
     RegisteredOperator,
     Registration,
     RegistrationGap,
     Registrations,
+    Registry,
 )
 from abiscan.results.cpu import cpu_document
-from abiscan.results.document import rendered
+from abiscan.results.document import Document, plain, shaped
 from abiscan.results.selection import Selection
 
 
-class ExtensionOperators(Struct, frozen=True, kw_only=True):
+@shaped("*_contents")
+class ExtensionOperators(Document, frozen=True, kw_only=True):
     """What the extensions of a target register.
 
     ``single`` means that the target is one shared object, so the document is not a list. ``gpus`` have the code for
@@ -60,13 +63,14 @@ class ExtensionOperators(Struct, frozen=True, kw_only=True):
         """Each extension, with its code for GPUs."""
         return zip(self.inventories, self.gpus or itertools.repeat(None), strict=False)
 
-    def to_json(self) -> str:
-        """The JSON document, version 1."""
+    @property
+    def _contents(self) -> dict[str, Any]:
+        """What the JSON document has."""
         cpus = self.cpus or itertools.repeat(None)
         documents = [
-            _inventory(inventory, gpu, cpu) for (inventory, gpu), cpu in zip(self.with_gpus, cpus, strict=False)
+            _document(inventory, gpu, cpu) for (inventory, gpu), cpu in zip(self.with_gpus, cpus, strict=False)
         ]
-        return rendered(documents[0] if self.single else {"target": self.target, "results": documents})
+        return documents[0] if self.single else {"target": self.target, "results": documents}
 
 
 def _only(registered: Registrations, selection: Selection) -> Registrations:
@@ -111,178 +115,74 @@ def full_schema(operator: RegisteredOperator, built_for: TorchVersion | None) ->
     return schema.printed_by(built_for.minor_version) if built_for else str(schema)
 
 
-def _inventory(inventory: Inventory, gpu: ExtensionGpu | None, operators: dict[str, CpuReach] | None) -> dict[str, Any]:
-    registrations = inventory.registrations
+def _document(inventory: Inventory, gpu: ExtensionGpu | None, operators: dict[str, CpuReach] | None) -> dict[str, Any]:
+    registrations, keys = inventory.registrations, inventory.keys
+    newest = inventory.built_for[-1] if inventory.built_for else None
+    cpu_at_load = {posixpath.basename(inventory.path): CpuAtLoad(uses=registrations.cpu)}
     return {
         "path": inventory.path,
-        "built_for": [str(version) for version in inventory.built_for],
-        "libraries": [_library(library, inventory) for library in registrations.libraries],
-        "operators": [_operator(operator, inventory) for operator in registrations.operators],
+        "built_for": inventory.built_for,
+        "libraries": [{**plain(library), **_key(library, keys)} for library in registrations.libraries],
+        "operators": [
+            {
+                **plain(operator),
+                "schema": full_schema(operator, newest),
+                "tags": [inventory.tags.name(number) for number in operator.tags],
+            }
+            for operator in registrations.operators
+        ],
         "kernels": [
-            {**_kernel(kernel, inventory), "gpu_targets": _targets(kernel, gpu)} for kernel in registrations.kernels
+            {**plain(kernel), **_key(kernel, keys), "gpu_targets": gpu and gpu.targets(kernel)}
+            for kernel in registrations.kernels
         ],
-        "fallbacks": [_fallback(fallback, inventory) for fallback in registrations.fallbacks],
-        "classes": [
-            {"name": custom_class.name, "methods": list(custom_class.methods), "phase": custom_class.phase.value}
-            for custom_class in registrations.classes
-        ],
-        "registries": [
-            {"registry": entry.what, "key": entry.key, "phase": entry.phase.value} for entry in registrations.registries
-        ],
-        "lookups": [{"operator": lookup.operator, "schema_known": None} for lookup in registrations.lookups],
-        "gpu": _gpu(gpu) if gpu else None,
-        "cpu": cpu_document(_cpu(inventory, operators)),
-        "gaps": [gap_row(gap) for gap in inventory.gaps],
+        "fallbacks": [{**plain(fallback), **_key(fallback, keys)} for fallback in registrations.fallbacks],
+        "classes": registrations.classes,
+        "registries": registrations.registries,
+        "lookups": registrations.lookups,
+        "gpu": gpu,
+        "cpu": cpu_document(CpuNeeds(machine=inventory.machine, files=cpu_at_load, operators=operators)),
+        "gaps": inventory.gaps,
     }
 
 
-def _cpu(inventory: Inventory, operators: dict[str, CpuReach] | None) -> CpuNeeds:
-    """What the initialisers and the operators of an extension need of the processor."""
-    files = {posixpath.basename(inventory.path): CpuAtLoad(uses=inventory.registrations.cpu)}
-    return CpuNeeds(machine=inventory.machine, files=files, operators=operators)
+def gap_of(reason: str) -> RegistrationGap:
+    """Return a gap of which nothing but the reason is known."""
+    return RegistrationGap(stage="emulation", reason=reason)
 
 
-def _targets(kernel: RegisteredKernel, gpu: ExtensionGpu | None) -> list[str] | None:
-    targets = gpu.targets(kernel) if gpu else None
-    return None if targets is None else list(targets)
+def _key(registered: Library | RegisteredKernel | RegisteredFallback, keys: DispatchKeys) -> dict[str, str | None]:
+    return {"dispatch_key": key_name(registered.dispatch_key, keys)}
 
 
-def _gpu(gpu: ExtensionGpu) -> dict[str, Any]:
-    return {
-        "containers": [
-            {"relocatable": container.relocatable, "entries": list(map(_entry, container.entries))}
-            for container in gpu.code.containers
-        ],
-        "toolkit": ".".join(map(str, gpu.code.toolkit)) if gpu.code.toolkit else None,
-        "runtime": gpu.runtime,
-        "driver": str(gpu.driver) if gpu.driver else None,
-        "gaps": [{"stage": "gpu", "reason": reason} for reason in gpu.gaps],
-    }
+def _version(numbers: tuple[int, int] | None) -> str | None:
+    return ".".join(map(str, numbers)) if numbers else None
 
 
-def _entry(entry: Entry) -> dict[str, Any]:
-    return {
-        "kind": entry.kind.value,
-        "target": entry.target,
-        "ptx_isa": ".".join(map(str, entry.ptx_isa)) if entry.ptx_isa else None,
-        "compression": entry.compression.value,
-        "size": entry.size,
-    }
+def _hexadecimal(address: int | None) -> str | None:
+    return None if address is None else f"{address:#x}"
 
 
-def _library(library: Library, inventory: Inventory) -> dict[str, Any]:
-    return {
-        "kind": library.kind.value,
-        "namespace": library.namespace,
-        "dispatch_key": key_name(library.dispatch_key, inventory.keys),
-        "file": library.file,
-        "line": library.line,
-        "phase": library.phase.value,
-    }
-
-
-def _operator(operator: RegisteredOperator, inventory: Inventory) -> dict[str, Any]:
-    return operator_row(
-        name=operator.name,
-        schema=full_schema(operator, inventory.built_for[-1] if inventory.built_for else None),
-        inferred=operator.inferred,
-        jit_only=operator.jit_only,
-        tags=[inventory.tags.name(number) for number in operator.tags],
-        file=operator.file,
-        line=operator.line,
-        phase=operator.phase.value,
-    )
-
-
-def _kernel(kernel: RegisteredKernel, inventory: Inventory) -> dict[str, Any]:
-    return kernel_row(
-        operator=kernel.operator,
-        key=key_name(kernel.dispatch_key, inventory.keys),
-        signature=kernel.signature,
-        inferred_schema=kernel.inferred_schema,
-        boxed=kernel.boxed,
-        fallthrough=kernel.fallthrough,
-        file=kernel.file,
-        line=kernel.line,
-        phase=kernel.phase.value,
-    )
-
-
-def _fallback(fallback: RegisteredFallback, inventory: Inventory) -> dict[str, Any]:
-    return fallback_row(
-        key=key_name(fallback.dispatch_key, inventory.keys),
-        fallthrough=fallback.fallthrough,
-        file=fallback.file,
-        line=fallback.line,
-        phase=fallback.phase.value,
-    )
-
-
-def operator_row(
-    *,
-    name: str,
-    schema: str | None,
-    inferred: bool,
-    jit_only: bool,
-    tags: Sequence[str],
-    file: str | None,
-    line: int | None,
-    phase: str,
-) -> dict[str, Any]:
-    """An operator; ``schema`` as torch prints it."""
-    return {
-        "name": name,
-        "schema": schema,
-        "inferred": inferred,
-        "jit_only": jit_only,
-        "tags": list(tags),
-        "file": file,
-        "line": line,
-        "phase": phase,
-    }
-
-
-def kernel_row(
-    *,
-    operator: str,
-    key: str | None,
-    signature: str | None,
-    inferred_schema: str | None,
-    boxed: bool,
-    fallthrough: bool,
-    file: str | None,
-    line: int | None,
-    phase: str,
-) -> dict[str, Any]:
-    """A kernel; ``signature`` is its C++ type, mangled."""
-    return {
-        "operator": operator,
-        "dispatch_key": key,
-        "signature": demangle_type(signature) if signature else None,
-        "inferred_schema": inferred_schema,
-        "boxed": boxed,
-        "fallthrough": fallthrough,
-        "file": file,
-        "line": line,
-        "phase": phase,
-    }
-
-
-def fallback_row(
-    *, key: str | None, fallthrough: bool, file: str | None, line: int | None, phase: str
-) -> dict[str, Any]:
-    """A fallback."""
-    return {"dispatch_key": key, "fallthrough": fallthrough, "file": file, "line": line, "phase": phase}
-
-
-def gap_row(gap: RegistrationGap) -> dict[str, Any]:
-    """A gap; addresses in hexadecimal."""
-    return {
-        "stage": gap.stage,
-        "reason": gap.reason,
-        "address": None if gap.address is None else f"{gap.address:#x}",
-        "symbol": gap.symbol,
-        "started": None if gap.started is None else f"{gap.started:#x}",
-        "called": gap.called,
-        "lost": dict(gap.lost),
-    }
+shaped("kind namespace dispatch_key file line phase")(Library)
+shaped("name schema inferred jit_only tags file line phase")(RegisteredOperator)
+shaped(
+    "operator dispatch_key signature inferred_schema boxed fallthrough file line phase",
+    signature=lambda kernel: demangle_type(kernel.signature) if kernel.signature else None,
+)(RegisteredKernel)
+shaped("dispatch_key fallthrough file line phase")(RegisteredFallback)
+shaped("name methods phase")(CustomClass)
+shaped("registry=what key phase")(Registry)
+shaped("operator schema_known", schema_known=lambda _: None)(Lookup)
+shaped(
+    "stage reason address symbol started called lost",
+    address=lambda gap: _hexadecimal(gap.address),
+    started=lambda gap: _hexadecimal(gap.started),
+    lost=lambda gap: dict(gap.lost),
+)(RegistrationGap)
+shaped(
+    "containers=code.containers toolkit runtime driver gaps",
+    toolkit=lambda gpu: _version(gpu.code.toolkit),
+    driver=lambda gpu: gpu.driver and str(gpu.driver),
+    gaps=lambda gpu: [{"stage": "gpu", "reason": reason} for reason in gpu.gaps],
+)(ExtensionGpu)
+shaped("relocatable entries")(Container)
+shaped("kind target ptx_isa compression size", ptx_isa=lambda entry: _version(entry.ptx_isa))(Entry)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import enum
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from msgspec import Struct, field
 
 from abiscan.findings import Effect, Finding
 from abiscan.python.model import HowLoaded, Skipped, Told
 from abiscan.regex import regex
-from abiscan.results.model import ModelResult, model_fields
+from abiscan.results.document import shaped
+from abiscan.results.model import ModelResult
 from abiscan.results.verdict import How, Verdict
 from abiscan.words import first_line, listed, plural
 
@@ -31,6 +32,7 @@ class PackageVerdict(enum.Enum):
     UNKNOWN = "unknown"
 
 
+@shaped("how exception message file line cause exact?")
 class ImportFailure(Struct, frozen=True, kw_only=True):
     """What users see when the import fails.
 
@@ -59,6 +61,7 @@ class ImportFailure(Struct, frozen=True, kw_only=True):
         return f"{said} ({self.file}:{self.line})" if self.file else said
 
 
+@shaped("path loaded_at how used verdict error told told_text skipped operators convention")
 class UsedLibrary(Struct, frozen=True, kw_only=True):
     """A library of the package: where and how it is loaded, and whether it is on this torch.
 
@@ -108,6 +111,11 @@ class ModuleResult(Struct, frozen=True, kw_only=True):
     error: ImportFailure | None
 
 
+@shaped(
+    "target name version torch torch_build module verdict error built_for libraries modules missing_operators lacking"
+    " not_installed conditions gaps *model needs? other_builds? findings=own_findings",
+    gaps=lambda package: (*package.gaps, *([package.unread] if package.unread else [])),
+)
 class PackageResult(Struct, frozen=True, kw_only=True):
     """The result for one package.
 
@@ -265,66 +273,3 @@ _TOLD = {
 
 def _named(libraries: tuple[UsedLibrary, ...]) -> str:
     return listed((library.path for library in libraries), 2)
-
-
-def package_document(package: PackageResult) -> dict[str, Any]:
-    """The JSON object for a package."""
-    document: dict[str, Any] = {
-        "target": package.target,
-        "name": package.name,
-        "version": package.version,
-        "torch": package.torch,
-        "torch_build": package.torch_build,
-        "module": package.module,
-        "verdict": package.verdict.value,
-        "error": failure_document(package.error),
-        "built_for": list(package.built_for),
-        "libraries": [_library(library) for library in package.libraries],
-        "modules": [
-            {"module": module.module, "verdict": module.verdict.value, "error": failure_document(module.error)}
-            for module in package.modules
-        ],
-        "missing_operators": list(package.missing_operators),
-        "lacking": list(package.lacking),
-        "not_installed": list(package.not_installed),
-        "conditions": list(package.conditions),
-        "gaps": [*package.gaps, *([package.unread] if package.unread else [])],
-    }
-    if package.model:
-        document |= model_fields(package.model)
-    if package.needs:
-        document["needs"] = list(package.needs)
-    if package.other_builds:
-        document["other_builds"] = {build: verdict.value for build, verdict in package.other_builds.items()}
-    return document
-
-
-def failure_document(failure: ImportFailure | None) -> dict[str, Any] | None:
-    """The JSON object for a failed import; None, so ``null``, if there is none."""
-    if failure is None:
-        return None
-    document = {
-        "how": failure.how.value,
-        "exception": failure.exception,
-        "message": failure.message,
-        "file": failure.file,
-        "line": failure.line,
-        "cause": failure.cause,
-    }
-    return document if failure.exact else {**document, "exact": False}
-
-
-def _library(library: UsedLibrary) -> dict[str, Any]:
-    return {
-        "path": library.path,
-        "loaded_at": library.loaded_at,
-        "how": library.how.value,
-        "used": library.used,
-        "verdict": library.verdict.value if library.verdict else None,
-        "error": library.error,
-        "told": library.told.value if library.told else None,
-        "told_text": library.told_text,
-        "skipped": library.skipped.value if library.skipped else None,
-        "operators": list(library.operators),
-        "convention": library.convention,
-    }

@@ -3,17 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from msgspec import Struct
 
+from abiscan.extension.counterparts import Counterpart
 from abiscan.extension.stability import Stability, Tie
 from abiscan.inputs.version import TorchVersion
-from abiscan.results.document import rendered
-from abiscan.results.unchecked import Unchecked, document_of, exit_code_of
+from abiscan.results.document import Document, shaped
+from abiscan.results.unchecked import Unchecked, exit_code_of
 from abiscan.words import plural
 
+shaped(
+    "symbol group means counterpart=what since headers",
+    since=lambda symbol: short(symbol.since),
+    headers=lambda symbol: short(symbol.headers),
+)(Counterpart)
 
+
+@shaped(
+    "target path state=stability.state minimum_torch deciding=stability.deciding removed=stability.removed"
+    " deprecated=stability.deprecated compiled_with looked_up=stability.looked_up rebuilt_torch target_version"
+    " promised_until unused_libraries=stability.unused cuda symbols=stability.counterparts after_port port_headers",
+    minimum_torch=lambda row: short(row.stability.minimum) if _is_kept(row.stability) else None,
+    rebuilt_torch=lambda row: short(row.stability.rebuilt) if _is_kept(row.stability) else None,
+    target_version=lambda row: {
+        "at_least": short(row.stability.target_at_least),
+        "at_most": row.compiled_with,
+        "below": short(row.stability.target_below),
+    },
+    promised_until=lambda row: (until := row.stability.promised_until) and {"oldest": until[0], "newest": until[1]},
+    cuda=lambda row: row.stability.cuda and {"major": row.stability.cuda, "releases": row.stability.cuda_releases},
+    after_port=lambda row: short(row.stability.after_port),
+    port_headers=lambda row: short(row.stability.port_headers),
+)
 class StableRow(Struct, frozen=True, kw_only=True):
     """One extension. ``compiled_with`` is the torch whose headers it was compiled with, if it records that."""
 
@@ -23,7 +45,8 @@ class StableRow(Struct, frozen=True, kw_only=True):
     compiled_with: str | None
 
 
-class StableReport(Struct, frozen=True, kw_only=True):
+@shaped("results unchecked", results=lambda report: report.rows)
+class StableReport(Document, frozen=True, kw_only=True):
     """All extensions of a run, and the targets without any."""
 
     rows: tuple[StableRow, ...]
@@ -41,18 +64,23 @@ class StableReport(Struct, frozen=True, kw_only=True):
         failed = against is not None and any(needs_more_than(row.stability, against) for row in self.rows)
         return exit_code_of(failed=failed, unknown=False, unchecked=self.unchecked)
 
-    def to_json(self) -> str:
-        """The JSON document, version 1."""
-        return rendered({"results": list(map(_row, self.rows)), "unchecked": document_of(self.unchecked)})
-
 
 def needs_more_than(stability: Stability, torch: TorchVersion) -> bool:
     """Whether an extension is not stable, or not with this torch."""
-    if stability.state is not Tie.STABLE or stability.removed:
-        return True
-    return stability.minimum is not None and stability.minimum > torch
+    return not _is_kept(stability) or (stability.minimum is not None and stability.minimum > torch)
 
 
+def _is_kept(stability: Stability) -> bool:
+    """Whether torch still has everything of the stable ABI that an extension uses, which is all that it uses."""
+    return stability.state is Tie.STABLE and not stability.removed
+
+
+@shaped(
+    "state files tied_files minimum_torch after_port",
+    state=lambda summary: "tied" if summary.tied_files else "stable",
+    minimum_torch=lambda summary: short(summary.minimum),
+    after_port=lambda summary: short(summary.after_port),
+)
 class StableSummary(Struct, frozen=True, kw_only=True):
     """Whether a target is stable as a whole: since which torch, or what a port would need. As text, it is one line.
 
@@ -85,60 +113,9 @@ class StableSummary(Struct, frozen=True, kw_only=True):
         )
         return f"{which}; a port would run on torch {short(self.after_port)} or newer"
 
-    def document(self) -> dict[str, Any]:
-        """For JSON."""
-        return {
-            "state": "tied" if self.tied_files else "stable",
-            "files": self.files,
-            "tied_files": self.tied_files,
-            "minimum_torch": short(self.minimum),
-            "after_port": short(self.after_port),
-        }
-
 
 def short(version: TorchVersion | None) -> str | None:
     """A release as authors name it: ``2.11`` for 2.11.0."""
     if version is None:
         return None
     return f"{version.major}.{version.minor}" if not version.micro else str(version)
-
-
-def _row(row: StableRow) -> dict[str, Any]:
-    found = row.stability
-    return {
-        "target": row.target,
-        "path": row.path,
-        "state": found.state.value,
-        "minimum_torch": short(found.minimum) if found.state is Tie.STABLE and not found.removed else None,
-        "deciding": list(found.deciding),
-        "removed": list(found.removed),
-        "deprecated": list(found.deprecated),
-        "compiled_with": row.compiled_with,
-        "looked_up": list(found.looked_up),
-        "rebuilt_torch": short(found.rebuilt) if found.state is Tie.STABLE and not found.removed else None,
-        "target_version": {
-            "at_least": short(found.target_at_least),
-            "at_most": row.compiled_with,
-            "below": short(found.target_below),
-        },
-        "promised_until": (
-            dict(zip(("oldest", "newest"), map(str, found.promised_until), strict=True))
-            if found.promised_until
-            else None
-        ),
-        "unused_libraries": list(found.unused),
-        "cuda": {"major": found.cuda, "releases": list(map(str, found.cuda_releases))} if found.cuda else None,
-        "symbols": [
-            {
-                "symbol": each.symbol,
-                "group": each.group,
-                "means": each.means.value if each.means else None,
-                "counterpart": each.what,
-                "since": short(each.since),
-                "headers": short(each.headers),
-            }
-            for each in found.counterparts
-        ],
-        "after_port": short(found.after_port),
-        "port_headers": short(found.port_headers),
-    }

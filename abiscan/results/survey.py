@@ -15,6 +15,7 @@ from abiscan.binary.elf import Machine
 from abiscan.cpu.needs import summary
 from abiscan.findings import Effect
 from abiscan.results.check import Report
+from abiscan.results.document import json_text, shaped
 from abiscan.results.verdict import Verdict
 from abiscan.words import first_line
 
@@ -42,6 +43,12 @@ LEGEND: Final = "✓ works, ◐ works without a part, ✗ fails, ? unknown, ! ca
 _WORST_FIRST: Final = (Verdict.FAILS, Verdict.CORRUPTS, Verdict.UNKNOWN, Verdict.LOADS)
 
 
+@shaped(
+    "target sha256 torch verdict exit_code package results=report.results unchecked",
+    exit_code=lambda result: result.report.exit_code(),
+    package=lambda result: next(iter(result.report.packages), None),
+    unchecked=lambda result: next(iter(result.report.unchecked), None),
+)
 class SurveyResult(Struct, frozen=True, kw_only=True):
     """One target on one torch: a report with at most one package.
 
@@ -55,23 +62,10 @@ class SurveyResult(Struct, frozen=True, kw_only=True):
 
     def to_line(self) -> str:
         """The line of JSON, version 1, with its newline."""
-        document = self.report.document()
-        packages, unchecked = document["packages"], document["unchecked"]
-        fields = {
-            "version": 1,
-            "tool": {"name": "abiscan", "version": abiscan.__version__},
-            "target": self.target,
-            "sha256": self.sha256,
-            "torch": self.torch,
-            "verdict": self._verdict(),
-            "exit_code": self.report.exit_code(Effect.CORRUPTS, strict=False),
-            "package": packages[0] if packages else None,
-            "results": document["results"],
-            "unchecked": unchecked[0] if unchecked else None,
-        }
-        return json.dumps(fields, separators=(",", ":")) + "\n"
+        return json_text(self, indent=0)
 
-    def _verdict(self) -> str:
+    @property
+    def verdict(self) -> str:
         """That on the package; without one, the worst on its files."""
         for target in self.report.unchecked:
             return NO_EXTENSION if target.readable else UNREADABLE

@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec.structs
-from msgspec import Struct
 
-from abiscan.dispatch.operators import Operators
-from abiscan.registrations import Phase, RegistrationGap
-from abiscan.results.document import rendered
-from abiscan.results.operators import fallback_row, gap_row, kernel_row, operator_row
+from abiscan.binary.mangling import demangle_type
+from abiscan.dispatch.operators import Fallback, Kernel, Operator, Operators
+from abiscan.registrations import Phase
+from abiscan.results.document import Document, shaped
+from abiscan.results.operators import gap_of
 from abiscan.results.selection import Selection
 from abiscan.torches.api_version import printed
 from abiscan.torches.model import TorchRelease
 
 
-class TorchOperators(Struct, frozen=True, kw_only=True):
+@shaped(
+    "path=release.package built_for libraries operators kernels=operators.kernels fallbacks=operators.fallbacks"
+    " classes registries lookups gaps",
+    built_for=lambda torch: [torch.release.version] if torch.release.version else [],
+    operators=lambda torch: tuple(torch.operators.operators.values()),
+    libraries=lambda _: (),
+    classes=lambda _: (),
+    registries=lambda _: (),
+    lookups=lambda _: (),
+    gaps=lambda torch: list(map(gap_of, torch.operators.gaps)),
+)
+class TorchOperators(Document, frozen=True, kw_only=True):
     """The operators in a torch's dispatcher."""
 
     release: TorchRelease
@@ -35,60 +47,29 @@ class TorchOperators(Struct, frozen=True, kw_only=True):
         )
         return msgspec.structs.replace(self, operators=operators)
 
-    def to_json(self) -> str:
-        """The JSON document, version 1."""
-        phase = Phase.STATIC_INIT.value
-        return rendered(
-            {
-                "path": self.release.package,
-                "built_for": [self.release.version] if self.release.version else [],
-                "libraries": [],
-                "operators": [
-                    operator_row(
-                        name=operator.name,
-                        schema=printed(operator.schema),
-                        inferred=False,
-                        jit_only=False,
-                        tags=operator.tags,
-                        file=operator.file,
-                        line=operator.line,
-                        phase=phase,
-                    )
-                    for operator in self.operators.operators.values()
-                ],
-                "kernels": [
-                    kernel_row(
-                        operator=kernel.operator,
-                        key=kernel.key,
-                        signature=kernel.signature,
-                        inferred_schema=kernel.schema,
-                        boxed=kernel.signature is None,
-                        fallthrough=kernel.fallthrough,
-                        file=kernel.file,
-                        line=kernel.line,
-                        phase=phase,
-                    )
-                    for kernel in self.operators.kernels
-                ],
-                "fallbacks": [
-                    fallback_row(
-                        key=fallback.key,
-                        fallthrough=fallback.fallthrough,
-                        file=fallback.file,
-                        line=fallback.line,
-                        phase=phase,
-                    )
-                    for fallback in self.operators.fallbacks
-                ],
-                "classes": [],
-                "registries": [],
-                "lookups": [],
-                "gaps": [gap_row(RegistrationGap(stage="emulation", reason=gap)) for gap in self.operators.gaps],
-            }
-        )
+
+def _in_static_init(_: Any) -> str:
+    return Phase.STATIC_INIT.value  # by when all of a torch is registered
 
 
-class TorchApiVersions(Struct, frozen=True, kw_only=True):
+shaped(
+    "name schema inferred jit_only tags file line phase",
+    schema=lambda operator: printed(operator.schema),
+    inferred=lambda _: False,
+    jit_only=lambda _: False,
+    phase=_in_static_init,
+)(Operator)
+shaped(
+    "operator dispatch_key=key signature inferred_schema=schema boxed fallthrough file line phase",
+    signature=lambda kernel: kernel.signature and demangle_type(kernel.signature),
+    boxed=lambda kernel: kernel.signature is None,
+    phase=_in_static_init,
+)(Kernel)
+shaped("dispatch_key=key fallthrough file line phase", phase=_in_static_init)(Fallback)
+
+
+@shaped("torch=release.build api_versions=versions gaps")
+class TorchApiVersions(Document, frozen=True, kw_only=True):
     """The interface version of each operator of a torch, by name."""
 
     release: TorchRelease
@@ -99,7 +80,3 @@ class TorchApiVersions(Struct, frozen=True, kw_only=True):
         """The versions of the operators that are selected."""
         versions = {name: version for name, version in self.versions.items() if selection.admits(name)}
         return msgspec.structs.replace(self, versions=versions)
-
-    def to_json(self) -> str:
-        """The JSON document, version 1."""
-        return rendered({"torch": self.release.build, "api_versions": self.versions, "gaps": self.gaps})

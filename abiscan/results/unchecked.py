@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from msgspec import Struct
 
+from abiscan.results.document import shaped
 
+
+@shaped("target problem fix readable stopped?")
 class Unchecked(Struct, frozen=True, kw_only=True):
     """A target without a result, on some torch or at all, and why.
 
@@ -35,17 +37,3 @@ def exit_code_of(*, failed: bool, unknown: bool, unchecked: Iterable[Unchecked])
     if any(not target.stopped for target in unread):
         return 2
     return 3 if unknown or unread else 0
-
-
-def document_of(unchecked: Iterable[Unchecked]) -> list[dict[str, Any]]:
-    """For JSON documents: ``unchecked``."""
-    return [
-        {
-            "target": target.target,
-            "problem": target.problem,
-            "fix": target.fix,
-            "readable": target.readable,
-            **({"stopped": True} if target.stopped else {}),
-        }
-        for target in unchecked
-    ]

@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from abiscan.results.document import rendered
+from abiscan.results.document import Document, shaped
 from abiscan.results.matrix import MARKS
 from abiscan.results.package import PackageVerdict
 
@@ -37,7 +37,14 @@ class Span(Struct, frozen=True, kw_only=True):
         return self.first if self.first == self.last else f"{self.first} - {self.last}"
 
 
-class VersionTable(Struct, frozen=True, kw_only=True):
+@shaped(
+    "package system releases versions not_judged bytes_read",
+    versions=lambda table: {
+        row.version: dict(zip(table.releases, row.verdicts, strict=True)) for row in table.rows if row.verdicts
+    },
+    not_judged=lambda table: {row.version: row.reason for row in table.rows if not row.verdicts},
+)
+class VersionTable(Document, frozen=True, kw_only=True):
     """The versions of a package, newest first, by ``releases`` of torch, oldest first."""
 
     package: str
@@ -78,23 +85,6 @@ class VersionTable(Struct, frozen=True, kw_only=True):
     @property
     def _judged(self) -> Sequence[VersionRow]:
         return [row for row in self.rows if row.verdicts]
-
-    def to_json(self) -> str:
-        """Return the JSON document, version 1."""
-        return rendered(
-            {
-                "package": self.package,
-                "system": self.system,
-                "releases": list(self.releases),
-                "versions": {row.version: self._verdicts(row) for row in self.rows if row.verdicts},
-                "not_judged": {row.version: row.reason for row in self.rows if not row.verdicts},
-                "bytes_read": self.bytes_read,
-            }
-        )
-
-    def _verdicts(self, row: VersionRow) -> dict[str, str | None]:
-        pairs = zip(self.releases, row.verdicts, strict=True)
-        return {release: verdict.value if verdict else None for release, verdict in pairs}
 
 
 def _mark(verdict: PackageVerdict | None) -> str:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from abiscan.inputs.version import MinorVersion
 from abiscan.linkage.linkage import Linkage
+from abiscan.python.torch_texts import NO_OPERATOR, NO_OPERATOR_FOR_META, says
 
 _SHOWN = 8
-_TELLS_NAMESPACE = (1, 13)
 _TURNS_INTO_ATTRIBUTE_ERROR = (1, 12)
-_REGISTERS_FAKES = (2, 0)
 
 
 def symptom(linkage: Linkage) -> str | None:
@@ -34,11 +33,9 @@ def symptom(linkage: Linkage) -> str | None:
 
 def _errors(names: list[str], release: MinorVersion) -> str:
     """The message of torch when code uses an operator that is not defined; any of ``names`` may be used first."""
-    namespace, _, short = names[0].partition("::")
+    operators = [dict(zip(("namespace", "name"), name.split("::", 1), strict=True)) for name in names]
     if release < _TURNS_INTO_ATTRIBUTE_ERROR:
-        return "RuntimeError: " + " | ".join(f"No such operator {name}" for name in names)
-    of = f" '{namespace}'" if release >= _TELLS_NAMESPACE else ""
-    attribute = f"AttributeError: '_OpNamespace'{of} object has no attribute '{short}'"
-    if release < _REGISTERS_FAKES:
-        return attribute
-    return "RuntimeError: " + " | ".join(f"operator {name} does not exist" for name in names) + f", or {attribute}"
+        return "RuntimeError: " + " | ".join(str(says(NO_OPERATOR, release, **operator)) for operator in operators)
+    attribute = f"AttributeError: {says(NO_OPERATOR, release, **operators[0])}"
+    fakes = [text for operator in operators if (text := says(NO_OPERATOR_FOR_META, release, **operator))]
+    return f"RuntimeError: {' | '.join(fakes)}, or {attribute}" if fakes else attribute

@@ -12,8 +12,6 @@ import posixpath
 import re
 from typing import Final
 
-import msgspec.structs
-
 from abiscan.binary.elf import Machine
 from abiscan.binary.image import ImageSystem
 from abiscan.cpu.processors import Cpu
@@ -87,8 +85,7 @@ class ImageWorld:
             return Answer.UNKNOWN if attempt.unreadable else None
         missing = attempt.lacks_library and loader is not LoadedBy.IMPORT and self._system.is_windows
         kind = "FileNotFoundError" if missing else None
-        attempt = msgspec.structs.replace(attempt, path=self._system.spelled(path))
-        return raised_by(attempt, loader, TorchVersion.parse(self.build or ""), of_loader=kind)
+        return raised_by(attempt, loader, of_loader=kind)
 
     def _attempt(self, path: str, loader: LoadedBy) -> LoadAttempt:
         file = self._files.get(path)

@@ -46,8 +46,6 @@ _OF_TORCHSCRIPT: Final = ("aten", "prim")
 """The namespaces in which TorchScript has operators of its own (``aten::floordiv``), which no dispatcher knows."""
 _TORCHSCRIPT_KNOWN_SINCE: Final = TorchVersion("2.0")
 """From here on, what TorchScript has is as good as the same: see ``dispatch/torchscript``."""
-_WRAPPED_SINCE: Final = TorchVersion("2.9")
-"""From here on, ``torch.ops.load_library`` raises an error of its own, with that of ``ld.so`` as its cause."""
 
 
 class LoadAttempt(Struct, frozen=True, kw_only=True):
@@ -161,10 +159,10 @@ class PackageWorld:
         attempt, self._moment = self._loads.load(self._moment, path, loader)
         self.attempts[path] = attempt
         if attempt.words is not None:
-            return raised_by(attempt, loader, self.torch.torch_version)
+            return raised_by(attempt, loader)
         if attempt.is_known:
             return None
-        return _raised_here(attempt, loader, self.torch.torch_version)
+        return _raised_here(attempt, loader)
 
     def operator(self, name: str) -> bool | Answer:
         """Whether torch or a library loaded so far defines an operator; see ``World.operator``."""
@@ -192,10 +190,8 @@ class PackageWorld:
         return self._loads.location(path) in self._moment.process.names
 
 
-def raised_by(
-    attempt: LoadAttempt, loader: LoadedBy, torch: TorchVersion | None, *, of_loader: str | None = None
-) -> Raised:
-    """What Python code gets from a load that fails.
+def raised_by(attempt: LoadAttempt, loader: LoadedBy, *, of_loader: str | None = None) -> Raised:
+    """What the system's loader raises in Python where a load fails.
 
     :param of_loader: the exception that ``ctypes`` raises, if it is another one than ``OSError``
     """
@@ -203,19 +199,15 @@ def raised_by(
         return Raised(exception=PROCESS_ENDS, message=attempt.words, at=None)
     if loader is LoadedBy.IMPORT:
         return Raised(exception="ImportError", message=attempt.words, at=None)
-    raised = Raised(exception=of_loader or "OSError", message=attempt.words, at=None)
-    if loader is LoadedBy.CTYPES or (torch is not None and torch < _WRAPPED_SINCE):
-        return raised
-    text = f"Could not load this library: {attempt.path}"
-    return Raised(exception="OSError", message=text, at=None, cause=raised)
+    return Raised(exception=of_loader or "OSError", message=attempt.words, at=None)
 
 
-def _raised_here(attempt: LoadAttempt, loader: LoadedBy, torch: TorchVersion | None) -> Raised | Answer:
+def _raised_here(attempt: LoadAttempt, loader: LoadedBy) -> Raised | Answer:
     """What a load raises on this machine that may succeed where the libraries are that are lacking here."""
     if attempt.unreadable:
         return Answer.UNKNOWN
     here = msgspec.structs.replace(attempt, words=attempt.problem)
-    return msgspec.structs.replace(raised_by(here, loader, torch), perhaps=True)
+    return msgspec.structs.replace(raised_by(here, loader), perhaps=True)
 
 
 @functools.cache

@@ -15,6 +15,7 @@ from abiscan.python.models.namespace import Args, Kwargs, argument, has_cuda, ha
 from abiscan.python.models.torch_module import TorchModule
 from abiscan.python.operators import OperatorValue, exists
 from abiscan.python.systems import MACOS
+from abiscan.python.torch_texts import NO_OPERATOR, says
 from abiscan.python.values import NotKnown, OfTarget, PythonError, Thrown, Why, thrown
 
 _HOW_NOT_TO = "You can disable extension auto-loading with TORCH_DEVICE_BACKEND_AUTOLOAD=0."
@@ -103,7 +104,7 @@ class OperatorNamespace(Modelled):
         if name.startswith("__"):
             return NotKnown(f"torch.ops.{self.name}.{name}")
         if exists(machine, f"{self.name}::{name}") is False:
-            raise thrown(AttributeError, f"'_OpNamespace' '{self.name}' object has no attribute '{name}'")
+            raise thrown(AttributeError, says(NO_OPERATOR, namespace=self.name, name=name))
         return OperatorValue(f"{self.name}::{name}")
 
 

@@ -1,30 +1,25 @@
 """``torch.library``: what Python registers, and the errors where an operator is missing or there already.
 
-The texts are those of torch 2.13.0; see torch/library.py and torch/_library/custom_ops.py.
+See torch/library.py and torch/_library/custom_ops.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
 
 from msgspec import Struct
-from packaging.version import InvalidVersion, Version
 
+from abiscan.inputs.version import MinorVersion
 from abiscan.python.machine import PythonMachine
-from abiscan.python.model import Answer, Registers
+from abiscan.python.model import Registers, World
 from abiscan.python.modelled import Modelled, Native
 from abiscan.python.models.namespace import Args, Kwargs, Model, argument, natives
 from abiscan.python.models.torch_module import TorchModule, knows_names
 from abiscan.python.operations import described
 from abiscan.python.operators import OperatorValue, exists, register
+from abiscan.python.torch_texts import LIBRARY_SINCE, NO_OPERATOR, NO_OPERATOR_FOR_META, release_of, says
 from abiscan.python.values import NotKnown, PythonError, Thrown, Why, thrown
 
-_SINCE = {
-    "custom_op": "2.4", "register_fake": "2.4", "register_kernel": "2.4", "register_autograd": "2.4",
-    "triton_op": "2.6", "wrap_triton": "2.6", "register_torch_dispatch": "2.5", "register_vmap": "2.5",
-}  # fmt: skip
-"""The release of torch that a name came with."""
 _DEVICES = {
     "cpu": "CPU", "cuda": "CUDA", "xpu": "XPU", "mps": "MPS", "hpu": "HPU", "xla": "XLA", "mtia": "MTIA",
     "meta": "Meta", "privateuseone": "PrivateUse1", "npu": "PrivateUse1", "ipu": "IPU", "ve": "VE", "lazy": "Lazy",
@@ -34,7 +29,8 @@ _DEVICES = {
 
 def missing_kernel_target(name: str) -> Thrown:
     """What the dispatcher says when a kernel for Meta is registered, and the operator is not there."""
-    return thrown(RuntimeError, f"operator {name} does not exist")
+    namespace, _, short = name.partition("::")
+    return thrown(RuntimeError, says(NO_OPERATOR_FOR_META, namespace=namespace, name=short))
 
 
 def _name(machine: PythonMachine, value: object, what: str) -> str | None:
@@ -53,9 +49,7 @@ def _require_attribute(machine: PythonMachine, name: str) -> None:
     """Look an operator up as ``torch.ops.NAMESPACE.NAME`` does."""
     namespace, _, operator = name.partition("::")
     if exists(machine, name.partition(".")[0] if "." in operator else name) is False:
-        raise thrown(
-            AttributeError, f"'_OpNamespace' '{namespace}' object has no attribute '{operator.partition('.')[0]}'"
-        )
+        raise thrown(AttributeError, says(NO_OPERATOR, namespace=namespace, name=operator.partition(".")[0]))
 
 
 def _fake(machine: PythonMachine, name: str) -> None:
@@ -73,8 +67,7 @@ def _kernel(machine: PythonMachine, name: str, key: str) -> None:
 
 def _define(machine: PythonMachine, name: str, schema: str) -> None:
     if name in machine.defined or machine.world.operator(name) is True:
-        text = f"Tried to register an operator ({schema}) with the same name and overload name multiple times."
-        raise Thrown(PythonError(RuntimeError, (NotKnown(text),)))
+        raise Thrown(PythonError(RuntimeError, (NotKnown(says("defined twice", schema=schema) or ""),)))
     register(machine, Registers.DEFINITION, name)
 
 
@@ -138,7 +131,7 @@ def _library(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     namespace, kind = argument(args, kwargs, 0, "ns"), argument(args, kwargs, 1, "kind")
     key = argument(args, kwargs, 2, "dispatch_key", "")
     if isinstance(kind, str) and kind not in {"IMPL", "DEF", "FRAGMENT"}:
-        raise thrown(ValueError, f"Unsupported kind: {kind}")
+        raise thrown(ValueError, says("kind", kind=kind))
     if not isinstance(namespace, str):
         machine.gap(f"the namespace of a Library is not known: {described(namespace)}")
         return NotKnown("Library()")
@@ -312,12 +305,6 @@ def _old_custom_op(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object
     return None if isinstance(how, str) else result
 
 
-_NOT_FOUND: Final = (
-    "Could not find the operator {}. Please make sure you have already registered the operator and (if registered "
-    "from C++) loaded it via torch.ops.load_library."
-)
-
-
 def _old_impl(what: Registers) -> Model:
     """A function of ``torch._custom_ops`` that looks the operator up before it registers a kernel."""
 
@@ -327,7 +314,7 @@ def _old_impl(what: Registers) -> Model:
 
         def action() -> None:
             if name is not None and exists(machine, name) is False:
-                raise thrown(ValueError, _NOT_FOUND.format(name))
+                raise thrown(ValueError, says("no operator for custom_ops", operator=name))
             for key in keys or ():
                 if name is not None:
                     register(machine, what, name, key)
@@ -355,7 +342,7 @@ class TorchLibrary(TorchModule):
 
     def attribute(self, machine: PythonMachine, name: str) -> object:
         """A function of it; one that came with a later release is not there."""
-        since = _SINCE.get(name)
+        since = LIBRARY_SINCE.get(name)
         if since is not None and not knows_names(machine):
             there = _is_since(machine, since)
             if there is None:
@@ -365,18 +352,13 @@ class TorchLibrary(TorchModule):
         return super().attribute(machine, name)
 
 
-def _is_since(machine: PythonMachine, since: str) -> bool | None:
-    told = machine.world.tells(f"it is at least {since}", lambda world: _at_least(world.torch_version, since))
+def _is_since(machine: PythonMachine, since: MinorVersion) -> bool | None:
+    def ask(world: World) -> bool | None:
+        release = release_of(world.torch_version)
+        return None if release is None else release >= since
+
+    told = machine.world.tells(f"it is at least {since[0]}.{since[1]}", ask)
     return told if isinstance(told, bool) else None
-
-
-def _at_least(version: str | Answer, since: str) -> bool | None:
-    if isinstance(version, Answer):
-        return None
-    try:
-        return Version(Version(version).base_version) >= Version(since)
-    except InvalidVersion:
-        return None
 
 
 MODELS: dict[str, Callable[[PythonMachine], object]] = {

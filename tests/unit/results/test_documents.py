@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import json
-from collections.abc import Sequence
+import pkgutil
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
 import click.testing
@@ -13,10 +15,16 @@ import jsonschema
 import pytest
 
 import abiscan
+import abiscan.results
 from abiscan.cli import main
+from abiscan.results.check import Suppressed
 from abiscan.results.doctor import Diagnosis
-from abiscan.results.document import schema
+from abiscan.results.document import SHAPES, Document, schema
 from abiscan.results.fit import FitReport, Fitting, Rejected
+from abiscan.results.model import ModelResult
+from abiscan.results.operators import ExtensionOperators
+from abiscan.results.stable import StableReport
+from abiscan.results.unchecked import Unchecked
 from tests.fakes import SAMPLES
 
 LOADS: Final = str(SAMPLES / "loads" / "loads.so")
@@ -43,6 +51,46 @@ DOCUMENTS: Final = [
 ]
 
 
+# Types with only some fields of an object, which those of a finding, a package or an extension complete.
+PARTS: Final = {Suppressed, ModelResult, ExtensionOperators}
+BESIDE: Final = {
+    "RegisteredKernel": {"gpu_targets"},
+    "Kernel": {"gpu_targets"},
+    "TorchOperators": {"gpu", "cpu"},
+    "PackageRow": {"releases"},
+    "StableSummary": {"target"},
+}
+"""The fields that come to those of a type where it is used, or that it does without."""
+
+
+def objects(part: Any) -> Iterator[frozenset[str]]:
+    """Yield the names of the fields of each object in a schema, without those that every document has."""
+    if isinstance(part, dict):
+        if part.get("type") == "object" and "properties" in part:
+            yield frozenset(part["properties"]) - ({"version", "tool"} if "tool" in part["properties"] else set())
+        part = list(part.values())
+    if isinstance(part, list):
+        for inner in part:
+            yield from objects(inner)
+
+
+def names(cls: type) -> Iterator[str]:
+    """Yield the names of the fields that a shape has."""
+    for name, _, _ in SHAPES[cls]:
+        yield from names(ModelResult) if name == "*model" else [name]
+
+
+def test_the_shapes_of_the_types_are_those_of_the_schemas() -> None:
+    for module in pkgutil.iter_modules(abiscan.results.__path__):
+        importlib.import_module(f"abiscan.results.{module.name}")
+    files = Path(abiscan.__file__).parent.glob("results/schema/*")
+    published = {fields for file in files for fields in objects(json.loads(file.read_text("utf-8")))}
+    for cls in set(SHAPES) - PARTS:
+        fields = set(names(cls)) | BESIDE.get(cls.__name__, set())
+        assert fields in published, f"{cls.__name__}: {sorted(fields)}"
+    assert all(cls in SHAPES or frozenset(cls.__struct_fields__) in published for cls in Document.__subclasses__())
+
+
 @pytest.mark.parametrize(("name", "words"), DOCUMENTS, ids=lambda value: value if isinstance(value, str) else "")
 def test_a_document_satisfies_its_schema(name: str, words: Sequence[str]) -> None:
     printed = click.testing.CliRunner().invoke(main, [*words, "--format", "json"])
@@ -52,6 +100,14 @@ def test_a_document_satisfies_its_schema(name: str, words: Sequence[str]) -> Non
     assert (document["version"], document["tool"]) == (1, {"name": "abiscan", "version": abiscan.__version__})
     del document["tool"]
     assert not jsonschema.Draft202012Validator(schema(name)).is_valid(document)
+
+
+@pytest.mark.parametrize("name", ["a/b", '"\\\b\t', "\x7f\x01", "größe 🔥 \u2028", "not UTF-8: \udcff"])
+def test_a_document_is_ascii_whatever_the_names(name: str) -> None:
+    unread = Unchecked(target=name, problem="-", fix="-", readable=False)
+    text = StableReport(rows=(), unchecked=(unread,)).to_json()
+    assert json.loads(text)["unchecked"][0]["target"] == name
+    assert text == json.dumps(json.loads(text), indent=1) + "\n"
 
 
 def test_doctor() -> None:
