@@ -13,6 +13,7 @@ import functools
 import gc
 import itertools
 import os
+import signal
 import sys
 import time
 from collections import Counter
@@ -25,14 +26,21 @@ import pytest
 
 from abiscan.dispatch.operators import Operators
 from abiscan.torches.operator_table import OperatorTable
+from tests import groups
 
 hypothesis.settings.register_profile("abiscan", deadline=None, derandomize=True, database=None)
 hypothesis.settings.load_profile("abiscan")
 
 # What a machine has of its own decides nothing: the whole suite runs far from UTC, in a locale that is not there, with
-# a home that no program can make.
-os.environ |= {"TZ": "Pacific/Kiritimati", "LC_ALL": "xx_XX.UTF-8", "HOME": "/dev/null/home"}
+# a home that no program can make, and without what an environment or a terminal of the user tells programs.
+os.environ |= {"TZ": "Pacific/Kiritimati", "LC_ALL": "xx_XX.UTF-8", "HOME": "/dev/null/home", "TERM": "xterm"}
 time.tzset()
+for _name in ("LD_LIBRARY_PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES"):
+    os.environ.pop(_name, None)
+os.environ.pop("PYTHONUNBUFFERED", None)
+# A shell that starts the tests in the background has them ignore SIGINT, and so every process that they start.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 # Otherwise the hundreds of processes that tests start would compile the package anew, each of them.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
@@ -48,10 +56,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """One process runs all tests of a file, which share fixtures, unless the file says that it shares with another."""
-    for item in items:
-        if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(item.path.relative_to(item.config.rootpath).as_posix()))
+    """What takes long comes first."""
+    items.sort(key=lambda item: groups.place_of(item.nodeid))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Any:
+    """With ``--dist=loadgroup``, a process that has nothing left to do gets the next group."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    if config.getvalue("dist") != "loadgroup":
+        return None
+    config.option.loadscopereorder = False
+    scheduler = LoadScopeScheduling(config, log)
+    scheduler._split_scope = groups.group_of
+    return scheduler
 
 
 @pytest.hookimpl(trylast=True)
@@ -126,15 +145,10 @@ def unpacked_once() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def cache_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache of its own for every test, in subprocesses too; nothing else of the user's environment or terminal."""
+    """A cache of its own for every test, in subprocesses too; the folder is made when something is kept in it."""
     # Not mktemp, which looks through the folders of all tests before to find a number for the next.
     folder = tmp_path_factory.getbasetemp() / "caches" / str(next(_NUMBERS))
-    folder.mkdir(parents=True)
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
-    of_terminal = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES")
-    for name in ("LD_LIBRARY_PATH", "VIRTUAL_ENV", "CONDA_PREFIX", *of_terminal):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("TERM", "xterm")
     return folder
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -104,10 +105,16 @@ def _without_collector() -> Iterator[None]:
         yield
     finally:
         if enabled:
-            if not gc.get_freeze_count():
+            if not _has_frozen_objects():
                 gc.freeze()
                 gc.unfreeze()
             gc.enable()
+
+
+@functools.cache
+def _has_frozen_objects() -> bool:
+    """Whether this process keeps objects from all collections: asked once, since they are counted one by one."""
+    return gc.get_freeze_count() > 0
 
 
 def _read(runs: Runs, built_for: Callable[[str], Sequence[OtherTorch]]) -> Reading:

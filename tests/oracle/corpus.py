@@ -28,7 +28,6 @@ from tools import ground_truth
 
 CORPUS: Final = os.environ.get("ABISCAN_CORPUS")
 needs_corpus: Final = pytest.mark.skipif(not CORPUS, reason="needs ABISCAN_CORPUS, the folder for downloaded wheels")
-one_process: Final = pytest.mark.xdist_group("corpus")
 
 
 def folder() -> Path:

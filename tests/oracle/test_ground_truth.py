@@ -39,7 +39,6 @@ from tools import ground_truth
 RECORDED: Final = f"{TORCH}+cpu"
 SMALL_WHEELS: Final = Path(__file__).parents[1] / "data" / "wheels"
 SMALL: Final = ("tensordict-0.6.2", "torch-c-dlpack-ext-0.1.5", "torchaudio-2.9.1-aarch64")
-pytestmark = corpus.one_process
 
 
 def test_every_recorded_load_of_a_small_wheel_is_predicted_without_downloads(tmp_path: Path) -> None:

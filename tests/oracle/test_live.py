@@ -12,8 +12,6 @@ from abiscan.dispatch.operators import Kernel, Operators
 from abiscan.inputs import interpreter
 from abiscan.torches import from_python
 
-pytestmark = pytest.mark.xdist_group("operators of torch")
-
 
 @pytest.fixture(scope="module")
 def package() -> Path:

@@ -18,8 +18,6 @@ from tests.oracle.corpus import needs_corpus, shared_work  # noqa: F401
 from tools import package_truth
 from tools.package_truth import Import
 
-pytestmark = corpus.one_process
-
 RAISES: Final = Import(
     package="pkg",
     version="1.0",

@@ -29,7 +29,6 @@ from tools.registrations import Load, dumped_kernels, dumped_schemas, recovered_
 
 SAMPLES = Path(__file__).parents[2] / "sample_binaries" / "registrations"
 LOADS = registrations.recorded()
-pytestmark = corpus.one_process
 
 
 @functools.cache

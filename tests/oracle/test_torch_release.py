@@ -73,7 +73,6 @@ def of_torch(code: str, given: object = None) -> Any:
     return json.loads(live_torch.run(code, input=json.dumps(given), check=True).stdout)
 
 
-pytestmark = pytest.mark.xdist_group("operators of torch")
 needs_torch = pytest.mark.skipif(live_torch.version() != LIVE, reason=f"needs torch {LIVE} in this interpreter")
 
 

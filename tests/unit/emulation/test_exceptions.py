@@ -99,6 +99,7 @@ def _recovered(folder: Path, body: str, level: str) -> Registrations:
     return recover(file, file.facts())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", ["-O0", "-O2"])
 @pytest.mark.parametrize(("body", "names"), CAUGHT.values(), ids=CAUGHT)
 def test_the_initialiser_goes_on_behind_a_handler(tmp_path: Path, body: str, names: list[str], level: str) -> None:
@@ -123,6 +124,7 @@ def test_an_end_that_depends_on_the_machine_is_none_for_certain(tmp_path: Path) 
     assert gap.ends
 
 
+@pytest.mark.slow
 def test_behind_a_stop_in_what_registers_the_process_may_end(tmp_path: Path) -> None:
     """Also where every call that registers has been executed once: a helper has one for all."""
     stop = "volatile int* p = (volatile int*)8; *p = 1;"

@@ -211,6 +211,7 @@ def test_the_names_are_those_of_a_real_process(recovered: Compile, body: str, na
     assert found.gaps == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("body", "called"),
     [

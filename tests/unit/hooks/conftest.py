@@ -27,6 +27,13 @@ except AssertionError:  # it is not the main module
 from pip._internal.commands import create_command
 for name in ("config", "download", "index", "install"):
     create_command(name)
+import pip._internal.resolution.resolvelib.resolver
+from pip._internal.metadata import get_default_environment
+from pip._internal.network import session
+get_default_environment()
+# It starts three programs, to tell an index which system, which C library and which Rust this is.
+agent = session.user_agent()
+session.user_agent = lambda: agent
 """
 RUN_PIP: Final = "import runpy; runpy.run_module('pip', run_name='__main__', alter_sys=True)"
 

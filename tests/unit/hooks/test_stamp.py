@@ -75,6 +75,7 @@ def test_each_of_several_wheels_is_stamped(tmp_path: Path, torch: Path) -> None:
     assert no_torch.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_the_wheel_stays_a_wheel(tmp_path: Path, torch: Path) -> None:
     wheel = package_wheel(tmp_path, "pkg", {"pkg/_C.so": extension()}, files=GUARDED)
     wheel.chmod(0o640)

@@ -42,7 +42,8 @@ def index(folder: Path) -> Iterator[LocalIndex]:
 
 
 def remote(index: LocalIndex, cache: Path, *, offline: bool = False, sha256: str | None = "") -> tuple[RemoteFile, Web]:
-    web = Web(cache, offline=offline, pause=0.0, patience=0.5)
+    # A server of a loaded machine may be slow: only one that never sends more is given up.
+    web = Web(cache, offline=offline, pause=0.0, patience=0.5 if index.fault == "dribbling" else 60.0)
     stated = _hash(index.folder / NAME) if sha256 == "" else sha256
     return RemoteFile(web, index.url.replace("/simple", f"/files/{NAME}"), stated, cache), web
 

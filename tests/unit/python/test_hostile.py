@@ -71,12 +71,16 @@ def test_what_python_cannot_parse_raises_what_python_raises(name: str, tmp_path:
     package.mkdir()
     source = CASES[name]
     (package / "__init__.py").write_bytes(source if isinstance(source, bytes) else source.encode())
-    command = [sys.executable, "-c", "try:\n    import p\nexcept SyntaxError as error:\n    print(error, end='')"]
+    program = "try:\n    import p\nexcept Exception as error:\n    print(type(error).__name__, error, sep=': ', end='')"
+    command = [sys.executable, "-c", program]
     real = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
     world = FakeWorld(python=sys.version_info[:2])
     (outcome,) = reading_of({"p/__init__.py": CASES[name], "p/lib.so": ""}, world).imports
+    if not real.startswith("SyntaxError"):  # null bytes, before 3.11.4
+        assert outcome.raised is Answer.UNKNOWN
+        return
     assert isinstance(outcome.raised, Raised)
-    assert (outcome.raised.exception, outcome.raised.message) == ("SyntaxError", real)
+    assert f"{outcome.raised.exception}: {outcome.raised.message}" == real
 
 
 @pytest.mark.parametrize("name", ["syntax error", "null bytes", "return outside of a function"])
