@@ -8,9 +8,9 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Mapping
 from pathlib import Path, PurePath
-from typing import Final
+from typing import Final, TypeAlias
 
 from msgspec import Struct
 
@@ -18,13 +18,15 @@ from abiscan.errors import InputError
 from abiscan.inputs import disk, programs
 from abiscan.regex import regex
 
+_Answer: TypeAlias = tuple[str, list[str], str | None, list[str]]
+
 _QUERY: Final = """
 import importlib.machinery, importlib.util, json, sys
 path = [path for path in sys.path if path]
 spec = importlib.util.find_spec("torch")
 print(json.dumps([sys.version, importlib.machinery.EXTENSION_SUFFIXES, spec.origin if spec else None, path]))
 """
-_SEARCH_PATH: Final = "import json, sys; print(json.dumps([path for path in sys.path if path]))"
+_ANSWERS: Final[dict[str, tuple[Mapping[str, Mapping[str, disk.Seen]], _Answer]]] = {}  # and what they depend on
 
 _TAG: Final = regex(r"\.(?:cpython-|cp)(?P<major>[23])(?P<minor>[0-9]{1,2})(?P<flags>[a-z]*)(?:-[^.]*)?\.(?:so|pyd)$")
 
@@ -94,16 +96,13 @@ def ask(executable: str) -> tuple[Interpreter, Path | None]:
     :raises InputError: it cannot be run, or is not a Python
     """
     try:
-        version, suffixes, origin, folders = json.loads(programs.answer(executable, _QUERY))
+        version, suffixes, origin, _ = _answer(executable)
         tag = next(tag for tag in map(PythonTag.of_file, suffixes) if tag)
         path = Path(os.path.abspath(executable)) if _has_folder(executable) else Path(_which(executable))  # noqa: PTH100
     except (OSError, subprocess.SubprocessError, ValueError, TypeError, StopIteration) as error:
         raise InputError(
             executable, "is not a Python that can be run", "pass the path of a Python executable"
         ) from error
-    _look(executable, folders)
-    for folder in folders:
-        disk.file(os.path.join(folder, "torch", "__init__.py"))  # noqa: PTH118
     return Interpreter(tag=tag, executable=path, full_version=version), Path(origin).parent if origin else None
 
 
@@ -115,18 +114,30 @@ def search_path(executable: str | None) -> tuple[str, ...]:
     if executable is None:
         return tuple(sys.path)
     try:
-        folders = tuple(map(str, json.loads(programs.answer(executable, _SEARCH_PATH))))
+        return tuple(map(str, _answer(executable)[3]))
     except (OSError, subprocess.SubprocessError, ValueError, TypeError) as error:
         raise InputError(
             executable, "is not a Python that can be run", "pass the path of a Python executable"
         ) from error
-    _look(executable, folders)
-    return folders
 
 
-def _look(executable: str, folders: Iterable[str]) -> None:
-    """Look at what the answers of an interpreter depend on."""
-    disk.python(executable if _has_folder(executable) else _which(executable), folders)
+def _answer(executable: str) -> _Answer:
+    """What a Python answers to the query: it is started once, as long as nothing changes that this depends on."""
+    name = os.path.abspath(executable) if _has_folder(executable) else executable  # noqa: PTH100
+    if name in _ANSWERS:
+        seen, answer = _ANSWERS[name]
+        if disk.stands(seen):
+            disk.remember(seen)
+            return answer
+    with disk.recorded() as record:
+        version, suffixes, origin, folders = json.loads(programs.answer(executable, _QUERY))
+        disk.python(executable if _has_folder(executable) else _which(executable), folders)
+        for folder in folders:
+            disk.file(os.path.join(folder, "torch", "__init__.py"))  # noqa: PTH118
+    answer = version, suffixes, origin, folders
+    if record.holds():
+        _ANSWERS[name] = record.seen, answer
+    return answer
 
 
 def _has_folder(executable: str) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -31,7 +33,7 @@ class _Folder:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._modules: dict[str, ModuleNames | None] = {}
-        self._stubs: bytes | None = None
+        self._sources: dict[str, bytes | None] = {}
 
     def module(self, name: str) -> ModuleNames | None:
         """What the source of a module says of its names; nothing of a class."""
@@ -54,8 +56,11 @@ class _Folder:
         base = self._place(owner)
         if base is None or is_core(owner):
             return self.is_compiled(name)
-        source = next((path for path in _sources(base) if disk.is_file(path)), None)
-        if source is not None and re.search(rb"\b%b\b" % re.escape(name.encode()), disk.read(source)):
+        if owner not in self._sources:
+            path = next((path for path in _sources(base) if disk.is_file(path)), None)
+            self._sources[owner] = None if path is None else disk.read(path)
+        source = self._sources[owner]
+        if source is not None and _has_word(source, name):
             return True
         return owner == "torch" and self.is_compiled(name)
 
@@ -63,20 +68,21 @@ class _Folder:
         """Whether code of torch may set an attribute of that name on what it imports."""
         word = re.escape(name.encode())
         sets = re.compile(rb"\.%b\s*(?::[^=\n]+)?=[^=]|['\"]%b['\"]" % (word, word))
-        return any(
-            name.encode() in text and sets.search(text) is not None
-            for folder, _, files in disk.walk(self._folder)
-            for file in files
-            if file.endswith(".py")
-            for text in [disk.read(Path(folder, file))]
-        )
+        return any(name.encode() in text and sets.search(text) is not None for text in self._texts)
+
+    @functools.cached_property
+    def _texts(self) -> tuple[bytes, ...]:
+        """All of torch's Python code."""
+        return tuple(_read_all(self._folder, ".py"))
+
+    @functools.cached_property
+    def _stubs(self) -> bytes:
+        """What is declared for what is compiled."""
+        return b"\n".join(_read_all(self._folder / _STUBS, ".pyi"))
 
     def is_compiled(self, name: str) -> bool:
         """Whether a text in the library ends in it, or a stub has it; also if there is no library to be read."""
-        if self._stubs is None:
-            stubs = (Path(folder, file) for folder, _, files in disk.walk(self._folder / _STUBS) for file in files)
-            self._stubs = b"\n".join(disk.read(path) for path in stubs if path.suffix == ".pyi")
-        if re.search(rb"\b%b\b" % re.escape(name.encode()), self._stubs):
+        if _has_word(self._stubs, name):
             return True
         try:
             library = ElfFile.open(self._folder / _LIBRARY)
@@ -112,3 +118,16 @@ class _Folder:
 def _sources(base: Path) -> tuple[Path, Path]:
     """The files that a module may be."""
     return base / "__init__.py", base.with_name(f"{base.name}.py")
+
+
+def _read_all(folder: Path, suffix: str) -> Iterator[bytes]:
+    """The bytes of the files below a folder whose names end so."""
+    for place, _, files in disk.walk(folder):
+        yield from (disk.read(Path(place, file)) for file in files if file.endswith(suffix))
+
+
+def _has_word(text: bytes, name: str) -> bool:
+    """Whether a name is a word of a text."""
+    word = name.encode()
+    first = text.find(word)  # a pattern that begins with no letter is slow to search for
+    return first >= 0 and re.compile(rb"\b%b\b" % re.escape(word)).search(text, first) is not None

@@ -126,6 +126,7 @@ class PackageWorld:
         self._files = files
         folder = Path(judge.torch.package)
         self._folder = folder if judge.torch.here and disk.is_dir(folder) else None
+        self._own_names = own_names.names(self._folder) if self._folder else None
         self.attempts: dict[str, LoadAttempt] = {}
         """What came of each load, by path."""
         self._loads = _Loads(judge, target, package, files, setting)
@@ -140,8 +141,8 @@ class PackageWorld:
     @functools.cached_property
     def torch_names(self) -> TorchNames | None:
         """The Python names of torch: of its own files, or of its release."""
-        if self._folder is not None:
-            return own_names.names(self._folder)
+        if self._own_names is not None:
+            return self._own_names
         return embedded_names.names(self.release_number) if self.release_number else None
 
     def fresh(self) -> PackageWorld:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from abiscan.errors import InputError
-from abiscan.inputs import interpreter
+from abiscan.inputs import disk, interpreter, programs
 from abiscan.inputs.interpreter import Interpreter, PythonTag
 
 
@@ -111,3 +111,24 @@ def test_a_torch_for_the_running_version_runs_in_it(tmp_path: Path, monkeypatch:
 def test_the_installed_torch_runs_in_the_running_interpreter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(interpreter, "installed_torch", lambda: tmp_path / "torch")
     assert interpreter.of_torch(tmp_path / "torch", PythonTag(major=3, minor=99)) == interpreter.running()
+
+
+def test_a_python_is_started_again_only_if_something_changed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    answer, started = programs.answer, 0
+
+    def counted(executable: str, code: str) -> str:
+        nonlocal started
+        started += 1
+        return answer(executable, code)
+
+    monkeypatch.setattr(interpreter, "_ANSWERS", {})
+    monkeypatch.setattr(programs, "answer", counted)
+    before = interpreter.search_path(sys.executable)
+    interpreter.ask(sys.executable)
+    with disk.recorded() as record:
+        assert interpreter.search_path(sys.executable) == before
+    assert started == 1
+    assert sys.executable in record.seen["file"]  # who keeps the answer must know what it depends on
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert str(tmp_path) in interpreter.search_path(sys.executable)
+    assert started == 2
