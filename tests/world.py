@@ -305,7 +305,7 @@ def _containers(
 ) -> tuple[dict[str, tuple[tuple[Container, ...], ...]], tuple[Container, ...]]:
     """The containers of each operator, and all of them."""
     numbers = itertools.count(0x1000, 16)
-    operators = {
+    operators: dict[str, tuple[tuple[Container, ...], ...]] = {
         operator: tuple((Container(address=next(numbers), entries=tuple(map(_entry, kernel))),) for kernel in kernels)
         for operator, kernels in fields.get("operators", {}).items()
     }

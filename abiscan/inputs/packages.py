@@ -48,7 +48,8 @@ class Distribution(Struct, frozen=True, kw_only=True):
 
     ``site`` is the folder it is installed in, ``objects`` the paths of its files that are named like shared objects;
     for an editable install, those in the packages below its ``source``. ``requires`` has the requirements in its
-    metadata. ``images`` are those that are named like libraries of Windows and macOS. ``variant`` is its ``variant.json``.
+    metadata. ``images`` are those that are named like libraries of Windows and macOS. ``variant`` is the text of its
+    ``variant.json``, None if it has none.
     """
 
     name: str

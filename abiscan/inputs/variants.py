@@ -1,7 +1,7 @@
 """Read what a variant wheel says of itself: the label in its file name, and the properties in its ``variant.json``.
 
-The format is that of PEP 825, draft of 10 August 2026. Files of the earlier drafts (PEP 817) have the same ``variants``;
-what else they have is not read.
+The format is that of PEP 825, draft of 10 August 2026. Files of the earlier drafts (PEP 817) have the same
+``variants``; what else they have is not read.
 """
 
 from __future__ import annotations
@@ -108,9 +108,10 @@ def read_variants(text: str) -> dict[str, WheelVariant]:
         document = json.loads(text)
     except RecursionError as error:
         raise ValueError("it has too many levels") from error
-    if not isinstance(document, dict) or not isinstance(variants := document.get("variants"), dict):
-        raise ValueError('it has no "variants"')
-    return {label: _variant(label, namespaces) for label, namespaces in variants.items()}
+    variants = document.get("variants") if isinstance(document, dict) else None
+    if isinstance(variants, dict):
+        return {label: _variant(label, namespaces) for label, namespaces in variants.items()}
+    raise ValueError('it has no "variants"')
 
 
 def variant_of_wheel(label: str, text: str | None) -> WheelVariant | None:

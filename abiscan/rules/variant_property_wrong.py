@@ -26,7 +26,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from abiscan.binary.elf import Machine
-from abiscan.cpu.needs import CpuUse, summary
+from abiscan.cpu.needs import CpuNeeds, summary
 from abiscan.cpu.variants import properties_of_needs
 from abiscan.findings import Effect, Evidence, Finding, rule
 from abiscan.gpu.compatibility import CodeFit
@@ -92,7 +92,7 @@ def _of_processors(linkage: Linkage, promise: Promise) -> Iterator[Finding]:
                 for name, of_file in needs.lacking(cpu).items()
                 for use in of_file
             ],
-            _state(machine, needs.features, needs.failing_operators(cpu).values()),
+            _state(machine, needs),
             says=MESSAGE,
         )
     elif failing := needs.failing_operators(cpu):
@@ -100,7 +100,7 @@ def _of_processors(linkage: Linkage, promise: Promise) -> Iterator[Finding]:
         operators = f"{plural(len(failing), 'operator')}: {listed(failing, _SHOWN)}"
         yield _finding(
             Effect.CALL_FAILS,
-            f"{linkage.name} needs {summary(machine, tuple(features))} for {operators}; its wheel says {cpu.name}",
+            f"its wheel says {cpu.name}, but {linkage.name} needs {summary(machine, tuple(features))} for {operators}",
             [
                 Evidence(
                     subject=name,
@@ -109,7 +109,7 @@ def _of_processors(linkage: Linkage, promise: Promise) -> Iterator[Finding]:
                 )
                 for name, of_operator in failing.items()
             ],
-            _state(machine, needs.features, failing.values()),
+            _state(machine, needs),
             says=MESSAGE,
         )
     elif promise.code is not None and (higher := _needless(machine, promise.code, promise)):
@@ -132,11 +132,10 @@ def _needless(machine: Machine, code: frozenset[str], promise: Promise) -> list[
     ]
 
 
-def _state(machine: Machine, load: Iterable[str], operators: Iterable[list[CpuUse]]) -> str:
-    features = {*load, *(use.feature for uses in operators for use in uses)}
-    return (
-        f"state {listed(map(str, properties_of_needs(machine, frozenset(features))))}, or build it for what is stated"
-    )
+def _state(machine: Machine, needs: CpuNeeds) -> str:
+    operators = (use.feature for reach in (needs.operators or {}).values() for use in reach.uses)
+    true = listed(map(str, properties_of_needs(machine, frozenset((*needs.features, *operators)))), _SHOWN)
+    return f"state {true}, or build it for what is stated"
 
 
 def _of_gpus(linkage: Linkage, promise: GpuPromise) -> Iterator[Finding]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from abiscan.binary.ownership import cuda_runtime
 from abiscan.cpu.processors import Cpu
 from abiscan.cpu.variants import admitted_cpu, unknown_to_cpus
 from abiscan.extension.examined import ExaminedExtension
-from abiscan.gpu.drivers import driver_for_runtime
+from abiscan.extension.gpu import first_driver
 from abiscan.gpu.variants import NAMESPACE, GpuPromise, promise_of_gpus, unknown_to_gpus
 from abiscan.inputs.variants import WheelVariant
 from abiscan.linkage.promise import Promise
@@ -43,9 +42,8 @@ def _of_gpus(examined: ExaminedExtension, variant: WheelVariant) -> GpuPromise |
     if not any(stated.namespace == NAMESPACE for stated in variant.properties):
         return None
     code = examined.gpu
-    if code is None or code.code.gaps:  # what could not be read may be code for a GPU
-        runtimes = (version for name in examined.facts.needed if (version := cuda_runtime(name)))
-        major = next(runtimes, "").partition(".")[0]
-        return promise_of_gpus(variant, driver_for_runtime(int(major)) if major.isdigit() else None)
-    has_code = any(container.entries for container in code.containers)
-    return promise_of_gpus(variant, code.driver, code.on if has_code else None, code.code.entries)
+    if code is not None and code.code.gaps:  # what could not be read may be code for a GPU
+        code = None
+    driver = first_driver(code, examined.facts.needed)
+    has_code = code is not None and any(container.entries for container in code.containers)
+    return promise_of_gpus(variant, driver, code.on if code and has_code else None, code.code.entries if code else ())
