@@ -12,10 +12,10 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct
 
-from abiscan.gpu.compatibility import CodeFit, fits_gpu
+from abiscan.gpu.compatibility import Choice, CodeFit, fits_gpu
 from abiscan.gpu.devices import KNOWN_CAPABILITIES, Gpu
 from abiscan.gpu.drivers import Driver, driver_of_cuda
-from abiscan.gpu.model import CodeKind, Entry
+from abiscan.gpu.model import CodeKind, Container, Entry
 from abiscan.gpu.outcome import GpuOutcome
 from abiscan.inputs.variants import VariantProperty, VersionProperty, WheelVariant, lowest_first
 from abiscan.regex import regex
@@ -131,9 +131,25 @@ def architecture_property(entry: Entry) -> VariantProperty | None:
     return VariantProperty(NAMESPACE, _ARCHITECTURE, f"{entry.architecture}_{kind}")
 
 
+def lacking(outcome: GpuOutcome) -> dict[str, Choice]:
+    """Return the operators without code that a GPU runs, with the best that there is for them.
+
+    Operators whose code is for certain GPUs alone (``sm_90a``) do not count: on others, something else is chosen. If no
+    operator runs, all of them count.
+    """
+    failing = outcome.failing
+    if len(failing) == len(outcome.operators):
+        return failing
+    return {name: choice for name, choice in failing.items() if any(map(_is_general, outcome.code[name]))}
+
+
+def _is_general(container: Container) -> bool:
+    return any(entry.kind is not CodeKind.LTO and not entry.variant for entry in container.entries)
+
+
 def runs_all(outcome: GpuOutcome) -> bool:
-    """Tell whether a GPU runs all operators, or, if none is connected with its kernels, anything of the file."""
-    return not outcome.failing if outcome.operators else outcome.file.fit.runs
+    """Tell whether a GPU runs the operators, or, if none is connected with its kernels, anything of the file."""
+    return not lacking(outcome) if outcome.operators else outcome.file.fit.runs
 
 
 def is_translated(outcome: GpuOutcome) -> bool:

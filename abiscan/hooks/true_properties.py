@@ -16,7 +16,7 @@ from abiscan.errors import InputError
 from abiscan.extension.examined import ExaminedExtension, examine
 from abiscan.extension.gpu import first_driver
 from abiscan.gpu.devices import Gpu
-from abiscan.gpu.drivers import cuda_of_driver, driver_of_cuda
+from abiscan.gpu.drivers import cuda_of_driver, driver_of_cuda, knows_ptx
 from abiscan.gpu.variants import architecture_property, lower_bound_of, runs_all
 from abiscan.inputs.session import Session
 from abiscan.inputs.variants import VariantProperty, torch_property
@@ -127,10 +127,12 @@ def _of_gpus(extensions: Iterable[ExaminedExtension]) -> Iterator[VariantPropert
     yield lower_bound_of(oldest)
     codes = [extension.gpu for extension in examined if extension.gpu is not None and extension.gpu.containers]
     entries = {entry.target: entry for code in codes for container in code.containers for entry in container.entries}
+    newest = driver_of_cuda(oldest)  # as new as every admitted driver is
     stated: dict[VariantProperty, None] = {}
     for entry in sorted(entries.values(), key=lambda entry: (entry.architecture, entry.target)):
         gpu = Gpu(name=entry.target, capability=entry.architecture)
         true = architecture_property(entry)
-        if true and all(runs_all(code.on(gpu, driver_of_cuda(oldest))) for code in codes):
+        is_known = entry.ptx_isa is None or newest is None or knows_ptx(newest, entry.ptx_isa) is not False
+        if true and is_known and all(runs_all(code.on(gpu, newest)) for code in codes):
             stated[true] = None
     yield from stated

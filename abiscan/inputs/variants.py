@@ -26,6 +26,8 @@ _NAME: Final = regex(r"[a-z0-9_]+")
 _VALUE: Final = regex(r"[a-z0-9_.]+")
 _RELEASE: Final = regex(r"[0-9]{1,9}(?:\.[0-9]{1,9}){0,2}")
 _VERSION: Final = regex(r"([0-9]{1,9})(?:\.([0-9]{1,9}))?")
+_NUMBER: Final = regex(r"[0-9]{1,9}")
+_LAST: Final = 1 << 30
 _ABI: Final = "abi_dependency"
 _TORCH: Final = "torch"
 _MOST_PROPERTIES: Final = 10_000
@@ -82,6 +84,33 @@ class WheelVariant(Struct, frozen=True, kw_only=True):
         return f"{self.label} ({', '.join(map(str, self.properties)) or 'no properties'})"
 
 
+class VariantList(Struct, frozen=True, kw_only=True):
+    """Variants, as ``variant.json`` has one of them and an index all of a version.
+
+    :ivar variants: by label
+    :ivar namespaces: those of their properties, the most important first
+    """
+
+    variants: dict[str, WheelVariant] = {}
+    namespaces: tuple[str, ...] = ()
+
+    def sort_key(self, variant: WheelVariant) -> list[tuple[int, str, tuple[int, ...]]]:
+        """Sort the preferred variant first ("Variant ordering").
+
+        The order of features and values is that of their providers, which is not asked: names, and greater versions
+        before lower ones.
+        """
+        best: dict[tuple[int, str], tuple[int, ...]] = {}
+        for stated in variant.properties:
+            known = stated.namespace in self.namespaces
+            number = self.namespaces.index(stated.namespace) if known else len(self.namespaces)
+            rank = tuple(-int(part) for part in _NUMBER.findall(stated.value)[:4])
+            feature = number, f"{stated.namespace} {stated.feature}"
+            best[feature] = min(rank, best.get(feature, rank))
+        # If one list begins with the other, the longer one comes first; equal ones are sorted by label.
+        return [*((*feature, rank) for feature, rank in sorted(best.items())), (_LAST, variant.label, ())]
+
+
 def torch_property(release: str) -> VariantProperty:
     """Return the property of a wheel that is for a release of torch, or for all of a minor version: ``2.9``."""
     return VariantProperty(_ABI, _TORCH, release)
@@ -99,8 +128,8 @@ def without_label(wheel: str) -> str:
     return f"{match[1]}.whl" if match else wheel
 
 
-def read_variants(text: str) -> dict[str, WheelVariant]:
-    """Read ``variant.json``, or the file that an index has for all variants of a version: variants by label.
+def read_variants(text: str) -> VariantList:
+    """Read ``variant.json``, or the file that an index has for all variants of a version.
 
     :raises ValueError: it is no such file
     """
@@ -110,7 +139,12 @@ def read_variants(text: str) -> dict[str, WheelVariant]:
         raise ValueError("it has too many levels") from error
     variants = document.get("variants") if isinstance(document, dict) else None
     if isinstance(variants, dict):
-        return {label: _variant(label, namespaces) for label, namespaces in variants.items()}
+        priorities = document.get("default-priorities")
+        order = priorities.get("namespace") if isinstance(priorities, dict) else None
+        return VariantList(
+            variants={label: _variant(label, namespaces) for label, namespaces in variants.items()},
+            namespaces=tuple(name for name in order if isinstance(name, str)) if isinstance(order, list) else (),
+        )
     raise ValueError('it has no "variants"')
 
 
@@ -124,7 +158,7 @@ def variant_of_wheel(label: str, text: str | None) -> WheelVariant | None:
         problem = f"the file name has the variant label {label}, and there is no variant.json"
         return WheelVariant(label=label, problems=(problem,)) if label else None
     try:
-        variants = read_variants(text)
+        variants = read_variants(text).variants
     except ValueError as error:
         return WheelVariant(label=label, problems=(f"variant.json cannot be read: {error}",))
     if len(variants) != 1 or (label and label not in variants):

@@ -33,7 +33,7 @@ from abiscan.gpu.compatibility import CodeFit
 from abiscan.gpu.drivers import cuda_of_driver
 from abiscan.gpu.model import CodeKind
 from abiscan.gpu.outcome import GpuOutcome
-from abiscan.gpu.variants import GpuPromise, StatedGpu, is_translated, lower_bound_of, runs_all
+from abiscan.gpu.variants import GpuPromise, StatedGpu, is_translated, lacking, lower_bound_of, runs_all
 from abiscan.inputs.variants import VariantProperty
 from abiscan.linkage.first_error import first_error
 from abiscan.linkage.illegal_instruction import MESSAGE
@@ -168,14 +168,15 @@ def _of_gpus(linkage: Linkage, promise: GpuPromise) -> Iterator[Finding]:
 
 
 def _reason(outcome: GpuOutcome) -> str:
-    fits = {choice.fit for choice in outcome.failing.values()} or {outcome.file.fit}
+    fits = {choice.fit for choice in lacking(outcome).values()} or {outcome.file.fit}
     if CodeFit.NONE in fits:
-        return "no code that a GPU runs which its wheel states"
-    return "code that the oldest driver does not know which its wheel states, for a GPU that it states"
+        return "no code for a GPU that its wheel states"
+    return "code for a GPU that its wheel states which the oldest driver that it states does not know"
 
 
 def _of_outcome(name: str, stated: StatedGpu, outcome: GpuOutcome) -> Evidence:
-    operators = f"{plural(len(outcome.failing), 'operator')}: {listed(outcome.failing, _SHOWN)}"
+    failing = lacking(outcome)
+    operators = f"{plural(len(failing), 'operator')}: {listed(failing, _SHOWN)}"
     targets = sorted(
         {
             entry.target
@@ -186,7 +187,7 @@ def _of_outcome(name: str, stated: StatedGpu, outcome: GpuOutcome) -> Evidence:
     )
     return Evidence(
         subject=str(stated.stated),
-        readable=f"{stated.stated}: {operators}" if outcome.failing else None,
+        readable=f"{stated.stated}: {operators}" if failing else None,
         object=name,
         instead=f"code for {', '.join(targets)}" if targets else "no code",
     )
