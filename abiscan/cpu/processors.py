@@ -154,6 +154,7 @@ def features_with(machine: Machine, flag: str) -> frozenset[str] | None:
     if flag in _BASELINE_FLAGS[machine].split():
         return frozenset()
     feature = feature_of_flag(machine, flag)
+    # No processor has AVX-512 VNNI without AVX-512F: what all of them have comes with the feature.
     having = [features for features in dict(_models())[machine].values() if feature in features]
     return frozenset.intersection(*having) if having else None
 

@@ -76,6 +76,7 @@ def promise_of_gpus(
     """
     if not any(stated.namespace == NAMESPACE for stated in variant.properties):
         return None
+    # "Variant properties": a system needs one of the values, so the most permissive of several decides.
     lower = next(iter(lowest_first(variant.values(NAMESPACE, LOWER))), None)
     upper = next(reversed(lowest_first(variant.values(NAMESPACE, UPPER))), None)
     oldest = driver_of_cuda(lower.version) if lower else None
@@ -84,7 +85,7 @@ def promise_of_gpus(
         lower=lower,
         upper=upper,
         driver=driver,
-        outcomes=tuple((one, run_on(one.gpu, oldest)) for one in gpus if run_on),
+        outcomes=tuple((stated_gpu, run_on(stated_gpu.gpu, oldest)) for stated_gpu in gpus if run_on),
         unstated=unstated_targets(variant, entries),
     )
 
@@ -94,21 +95,23 @@ def unstated_targets(variant: WheelVariant, entries: Iterable[Entry]) -> tuple[s
 
     The provider gives a GPU each ``_real`` value of its major version up to its own, so newer ones are admitted, too.
     """
-    stated = [one.gpu.capability for one in stated_gpus(variant)]
+    capabilities = [stated_gpu.gpu.capability for stated_gpu in stated_gpus(variant)]
     targets = {
         entry.target: entry.architecture
         for entry in entries
-        if entry.kind is CodeKind.CUBIN and not any(entry.architecture // 10 == one // 10 for one in stated)
+        if entry.kind is CodeKind.CUBIN
+        # nvidia_variant_provider/plugin.py, get_supported_configs
+        and not any(entry.architecture // 10 * 10 <= capability <= entry.architecture for capability in capabilities)
     }
-    return tuple(sorted(targets, key=lambda target: targets[target])) if stated else ()
+    return tuple(sorted(targets, key=lambda target: targets[target])) if capabilities else ()
 
 
 def unknown_to_gpus(variant: WheelVariant) -> tuple[VariantProperty, ...]:
     """Return the properties in this namespace whose meaning is not known."""
-    known: set[VariantProperty] = {one.stated for one in stated_gpus(variant)}
+    understood: set[VariantProperty] = {stated_gpu.stated for stated_gpu in stated_gpus(variant)}
     for feature in (LOWER, UPPER):
-        known |= {one.stated for one in lowest_first(variant.values(NAMESPACE, feature))}
-    return tuple(one for one in variant.properties if one.namespace == NAMESPACE and one not in known)
+        understood |= {bound.stated for bound in lowest_first(variant.values(NAMESPACE, feature))}
+    return tuple(stated for stated in variant.properties if stated.namespace == NAMESPACE and stated not in understood)
 
 
 def lower_bound_of(version: tuple[int, int]) -> VariantProperty:
@@ -124,8 +127,10 @@ def architecture_property(entry: Entry) -> VariantProperty | None:
     """
     if entry.gfx is not None or entry.kind is CodeKind.LTO:
         return None
-    family = [one for one in KNOWN_CAPABILITIES if one // 10 == entry.architecture // 10 and one >= entry.architecture]
-    if entry.variant == "a" and not all(fits_gpu(entry, Gpu(name="", capability=one)) for one in family):
+    # The GPUs that the provider gives the property of this architecture: those of its major version, from it on.
+    family = range(entry.architecture, entry.architecture // 10 * 10 + 10)
+    gpus = (Gpu(name="", capability=capability) for capability in KNOWN_CAPABILITIES if capability in family)
+    if entry.variant == "a" and not all(fits_gpu(entry, gpu) for gpu in gpus):
         return None
     kind = "virtual" if entry.kind is CodeKind.PTX else "real"
     return VariantProperty(NAMESPACE, _ARCHITECTURE, f"{entry.architecture}_{kind}")
@@ -144,6 +149,7 @@ def lacking(outcome: GpuOutcome) -> dict[str, Choice]:
 
 
 def _is_general(container: Container) -> bool:
+    # The letters a and f: code that uses what only one GPU, or one family, has.
     return any(entry.kind is not CodeKind.LTO and not entry.variant for entry in container.entries)
 
 

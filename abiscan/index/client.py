@@ -329,6 +329,7 @@ class Index:
         chosen = {label: self._choose_wheel(name, version, of_label) for label, of_label in by_label.items()}
         chosen = {label: candidate for label, candidate in chosen.items() if not candidate.unfit}
         if variants and chosen:
+            # PEP 825 puts it last ("Variant ordering"), but released installers choose nothing else.
             if not plain.unfit:
                 yield plain
             yield from self._describe_variants(chosen)
@@ -520,6 +521,7 @@ class _Variants:
         if name.endswith(_OF_VARIANTS):
             self.descriptions[name] = link
         elif variant_label(name):
+            # Without the label, it is a name as in PEP 427, which unearth takes apart.
             url = f"file:///{urllib.parse.quote(without_label(name))}"
             package = self._plain.evaluate_link(dataclasses.replace(link, url=url))
             if package:

@@ -120,13 +120,12 @@ def test_code_as_property(entry: Entry, stated: str | None) -> None:
 def printed(*paths: Path) -> dict[str, list[str]]:
     result = CliRunner().invoke(main, ["stamp", "--variant", *map(str, paths)])
     assert result.exit_code == 0, result.output
-    lines: dict[str, list[str]] = {}
-    for line in result.output.splitlines():
-        if line.startswith("  "):
-            lines[name].append(line.strip())
-        else:
-            lines[name := line.rpartition("/")[2].rstrip(":")] = []
-    return lines
+    heads = [number for number, line in enumerate(result.output.splitlines()) if not line.startswith("  ")]
+    lines = result.output.splitlines()
+    ends = [*heads[1:], len(lines)]
+    return {
+        lines[start]: [line.strip() for line in lines[start + 1 : end]] for start, end in zip(heads, ends, strict=True)
+    }
 
 
 def as_properties(lines: list[str]) -> dict[str, dict[str, list[str]]]:
