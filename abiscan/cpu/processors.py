@@ -109,10 +109,17 @@ def cpuinfo(cpu: Cpu) -> str:
     if cpu.name == NATIVE:
         with contextlib.suppress(OSError), _CPUINFO.open(encoding="utf-8", errors="replace") as stream:
             return stream.read(_FIRST_PROCESSOR)
-    flags = [*_BASELINE_FLAGS[cpu.machine].split()]
-    flags += sorted(flag_of_feature(cpu.machine, feature) for feature in cpu.features)
+    flags = linux_flags(cpu)
     title = "flags\t\t" if cpu.machine is Machine.X86_64 else "Features\t"
     return f"processor\t: 0\n{title}: {' '.join(flags)}\n\n"
+
+
+def linux_flags(cpu: Cpu) -> list[str]:
+    """Return what Linux calls the features of a processor, those that every one has first."""
+    return [
+        *_BASELINE_FLAGS[cpu.machine].split(),
+        *sorted(flag_of_feature(cpu.machine, feature) for feature in cpu.features),
+    ]
 
 
 def flag_of_feature(machine: Machine, feature: str) -> str:
