@@ -30,7 +30,7 @@ _NUMBER: Final = regex(r"[0-9]{1,9}")
 _LAST: Final = 1 << 30
 _ABI: Final = "abi_dependency"
 _TORCH: Final = "torch"
-_MOST_PROPERTIES: Final = 10_000
+_MOST_PROPERTIES: Final = 1_000
 
 
 class VariantProperty(NamedTuple):

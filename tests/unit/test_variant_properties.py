@@ -13,9 +13,11 @@ import abiscan
 from abiscan.binary.elf import Machine
 from abiscan.cli import main
 from abiscan.cpu.variants import admitted_cpu, properties_of_needs, unknown_to_cpus
+from abiscan.findings import Effect
 from abiscan.gpu.drivers import Driver, cuda_of_driver, driver_of_cuda
 from abiscan.gpu.model import CodeKind, Entry
 from abiscan.gpu.variants import architecture_property, stated_gpus, unknown_to_gpus, unstated_targets
+from abiscan.inputs.packages import find
 from abiscan.inputs.variants import WheelVariant, variant_of_wheel
 from tests.fakes import extension, variant_wheel
 
@@ -180,3 +182,38 @@ def test_gpus_of_a_wheel(tmp_path: Path) -> None:
         ("note", ["sm_90a", "sm_120f"]),
         ("call-fails", ["nvidia :: cuda_version_lower_bound :: 12.8"]),
     ]
+
+
+def test_an_installed_package_keeps_what_its_wheel_said(tmp_path: Path) -> None:
+    info = tmp_path / "pkg-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Name: pkg\nVersion: 1.0\n")
+    installed = find("pkg", [str(tmp_path)])
+    assert installed is not None
+    assert installed.variant is None
+    (info / "variant.json").write_text('{"variants": {"v2": {"x86_64": {"level": ["v2"]}}}}')
+    installed = find("pkg", [str(tmp_path)])
+    assert installed is not None
+    assert str(variant_of_wheel("", installed.variant)) == "v2 (x86_64 :: level :: v2)"
+
+
+def test_a_property_that_nobody_knows_is_a_gap(tmp_path: Path) -> None:
+    members = {"pkg/_C.so": extension().build()}
+    path = variant_wheel(tmp_path, "v", {"x86_64": {"level": ["v9"]}, "blas": {"library": ["mkl"]}}, members)
+    (result,) = abiscan.check(path, "2.13.0", each_file=True).results
+    assert [gap.reason for gap in result.gaps if gap.stage == "variant"] == [
+        "the meaning of x86_64 :: level :: v9 is not known here: not checked"
+    ]
+    assert not [finding for finding in result.findings if finding.rule == "variant-property-wrong"]
+
+
+def test_a_wrong_level_is_no_failure_on_the_torch_at_hand(tmp_path: Path) -> None:
+    with zipfile.ZipFile(DATA / "cpu" / "libraries.zip") as archive:
+        members = {"pkg/avx2.so": archive.read("avx2.so")}
+    members["pkg/_C.so"] = extension(needed=("avx2.so", "libtorch_cpu.so")).build()
+    path = variant_wheel(tmp_path, "v", {"x86_64": {"level": ["v1"]}}, members)
+    report = abiscan.check(path, "2.13.0", each_file=True)
+    (result,) = (result for result in report.results if result.path == "pkg/_C.so")
+    assert result.verdict.value == "loads"
+    assert not result.is_broken
+    assert result.is_failure(Effect.CORRUPTS, strict=False)
