@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
 if TYPE_CHECKING:
     from abiscan.linkage.lacks import TorchData
     from abiscan.linkage.linkage import Linkage
+
+
+OF_METADATA: Final = frozenset(("declared-requirement-wrong", "variant-property-wrong"))
+"""The rules about what a wheel states: their findings are about other systems than the one at hand."""
 
 
 class Effect(enum.Enum):

@@ -95,6 +95,33 @@ def wheel(path: Path, members: Mapping[str, bytes]) -> Path:
     return path
 
 
+def variant_wheel(
+    folder: Path,
+    label: str,
+    properties: Mapping[str, Mapping[str, list[str]]],
+    members: Mapping[str, bytes],
+    *,
+    name: str = "pkg",
+    requires: str = "torch",
+) -> Path:
+    """A wheel of a variant, as PEP 825 has it: with a label in its name, and properties in ``variant.json``."""
+    document = {
+        "$schema": "https://variants-schema.wheelnext.dev/peps/825/v0.1.1.json",
+        "default-priorities": {"namespace": list(properties) or ["x86_64"]},
+        "variants": {label: properties},
+    }
+    info = f"{name}-1.0.dist-info"
+    return wheel(
+        folder / f"{name}-1.0-cp311-cp311-manylinux_2_28_x86_64-{label}.whl",
+        {
+            **members,
+            f"{info}/METADATA": f"Name: {name}\nVersion: 1.0\nRequires-Dist: {requires}\n".encode(),
+            f"{info}/variant.json": json.dumps(document).encode(),
+            f"{info}/RECORD": b"",
+        },
+    )
+
+
 def conda_package(
     path: Path,
     members: Mapping[str, bytes],

@@ -18,6 +18,8 @@ from typing import Any
 
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
+from abiscan.inputs.variants import without_label
+
 _STUCK_AFTER = 2 << 20
 
 
@@ -56,7 +58,8 @@ class LocalIndex:
 
     def page(self, name: str) -> tuple[str, bytes] | None:
         """The page of a package and its type."""
-        files = [file for file in sorted(self.folder.glob("*.whl")) if parse_wheel_filename(file.name)[0] == name]
+        files = [file for file in sorted(self.folder.glob("*.whl")) if _name_of(file) == name]
+        files += sorted(self.folder.glob(f"{name.replace('-', '_')}-*-variants.json"))
         files += sorted(self.folder.glob(f"{name}-*.tar.gz"))
         if not files:
             return None
@@ -77,6 +80,10 @@ class LocalIndex:
             "yanked": file.name in self.yanked,
             **({"core-metadata": True} if self.metadata else {}),
         }
+
+
+def _name_of(file: Path) -> str:
+    return parse_wheel_filename(without_label(file.name))[0]
 
 
 def _hash(file: Path) -> str:

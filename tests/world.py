@@ -9,13 +9,15 @@ A case in ``cases/`` says what differs from ``BASE``, the world of a CPU build o
 ``name@VERSION:file``, with ``weak`` before it where it is. An object of null is taken out of the world. What is left
 out is empty. ``built_for`` are the releases that the extension can have been built for, ``classes`` those whose type
 information it has: each a name, its base (both mangled) and the number of its virtual functions. ``gpu`` has the GPUs
-and the driver to check for, and the code for GPUs, by operator; ``cpu`` the processors, and what each file uses.
+and the driver to check for, and the code for GPUs, by operator; ``cpu`` the processors, and what each file uses;
+``variant`` what the wheel says of its variant, the first driver that runs it, and the features that its code has.
 """
 
 from __future__ import annotations
 
 import copy
 import itertools
+import json
 import posixpath
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -28,18 +30,22 @@ from abiscan.binary.symbols import Definition, SymbolTable
 from abiscan.binary.typeinfo import CxxClass, Slot
 from abiscan.cpu.needs import CpuAtLoad, CpuNeeds, CpuReach, CpuUse
 from abiscan.cpu.processors import Cpu, cpu
+from abiscan.cpu.variants import admitted_cpu, unknown_to_cpus
 from abiscan.gpu.devices import find_gpu
 from abiscan.gpu.drivers import Driver
 from abiscan.gpu.model import CodeKind, Compression, Container, Entry
 from abiscan.gpu.outcome import outcome_of
+from abiscan.gpu.variants import promise_of_gpus, unknown_to_gpus
 from abiscan.inputs.interpreter import Interpreter, PythonTag
 from abiscan.inputs.requirement import metadata_of
+from abiscan.inputs.variants import variant_of_wheel
 from abiscan.inputs.version import TorchVersion
 from abiscan.linkage.declaration import Declaration, ReleaseOutcome
 from abiscan.linkage.first_error import first_error
 from abiscan.linkage.illegal_instruction import illegal_instructions
 from abiscan.linkage.layout_drift import collect_shared, compare_layouts, predict_crash
 from abiscan.linkage.linkage import Linkage
+from abiscan.linkage.promise import Promise
 from abiscan.linkage.resolve import resolve_load
 from abiscan.linkage.scope import Loader, SearchPath
 from abiscan.torches.model import TorchRelease
@@ -257,6 +263,8 @@ def linkage(case: Mapping[str, Any]) -> Linkage:
         wheel=case.get("wheel", ""),
         cpu=needs,
         cpus=cpus,
+        built_for=origin,
+        promise=_promise(case),
         **_gpu(case.get("gpu", {})),
     )
 
@@ -284,18 +292,52 @@ def _gpu(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Code for GPUs: containers by operator, each a list of targets as ``sm_90a zstd`` or ``compute_80 8.7``."""
     gpus = tuple(known for name in fields.get("on", ()) if (known := find_gpu(name)) is not None)
     driver = Driver.parse(fields["driver"]) if "driver" in fields else None
-    numbers = itertools.count(0x1000, 16)
-    operators = {
-        operator: tuple((Container(address=next(numbers), entries=tuple(map(_entry, kernel))),) for kernel in kernels)
-        for operator, kernels in fields.get("operators", {}).items()
-    }
-    others = (Container(address=next(numbers), entries=tuple(map(_entry, each))) for each in fields.get("others", ()))
-    containers = (*(container for kernels in operators.values() for kernel in kernels for container in kernel), *others)
     own = fields.get("torch", {})
+    operators, containers = _containers(fields)
     return {
         "gpus": tuple(outcome_of(operators, containers, (12, 8), each, driver) for each in gpus),
         "torch_runs": {each: own[each.name] for each in gpus if each.name in own},
     }
+
+
+def _containers(
+    fields: Mapping[str, Any],
+) -> tuple[dict[str, tuple[tuple[Container, ...], ...]], tuple[Container, ...]]:
+    """The containers of each operator, and all of them."""
+    numbers = itertools.count(0x1000, 16)
+    operators: dict[str, tuple[tuple[Container, ...], ...]] = {
+        operator: tuple((Container(address=next(numbers), entries=tuple(map(_entry, kernel))),) for kernel in kernels)
+        for operator, kernels in fields.get("operators", {}).items()
+    }
+    others = (Container(address=next(numbers), entries=tuple(map(_entry, each))) for each in fields.get("others", ()))
+    return operators, (
+        *(container for kernels in operators.values() for kernel in kernels for container in kernel),
+        *others,
+    )
+
+
+def _promise(case: Mapping[str, Any]) -> Promise | None:
+    """What the wheel says: ``label``, ``properties`` as in ``variant.json``, or the whole of that as ``text``."""
+    if "variant" not in case:
+        return None
+    fields = case["variant"]
+    label = fields.get("label", "v")
+    text = fields.get("text", json.dumps({"variants": {label: fields.get("properties", {})}}))
+    variant = variant_of_wheel(label, text)
+    assert variant is not None
+    operators, containers = _containers(case.get("gpu", {}))
+    return Promise(
+        variant=variant,
+        cpu=admitted_cpu(variant, Machine.X86_64),
+        code=frozenset(fields["code"]) if "code" in fields else None,
+        gpu=promise_of_gpus(
+            variant,
+            Driver.parse(fields["driver"]) if "driver" in fields else None,
+            (lambda gpu, driver: outcome_of(operators, containers, (12, 8), gpu, driver)) if containers else None,
+            [entry for container in containers for entry in container.entries],
+        ),
+        unknown=(*unknown_to_cpus(variant), *unknown_to_gpus(variant)),
+    )
 
 
 def _entry(text: str) -> Entry:

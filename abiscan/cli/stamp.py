@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 @click.argument("wheels", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="WHEEL...")
 @torch_option("The torch they were built for. Default: the torch of the current environment.")
 @python_option("Use the torch of this Python.")
-def stamp(*, wheels: tuple[Path, ...], torch: str | None, python: str | None) -> None:
+@click.option("--variant", is_flag=True, help="Print the variant properties that are true of each; write nothing.")
+def stamp(*, wheels: tuple[Path, ...], torch: str | None, python: str | None, variant: bool) -> None:
     """Record in each wheel what it needs from torch.
 
     The guard in the wheel checks it at import. Symbols, dispatch key numbers and operator schemas go into a small file
@@ -34,15 +35,20 @@ def stamp(*, wheels: tuple[Path, ...], torch: str | None, python: str | None) ->
     was built for. It is replaced atomically; the same wheel and torch give the same bytes. A wheel that cannot be
     stamped does not stop the others; the exit code is then 2.
 
+    With --variant, wheels are only read: the properties of PEP 825 are printed that their libraries need.
+
     \b
     Examples:
       abiscan stamp dist/*.whl
       abiscan stamp dist/pkg-1.0-cp311-cp311-linux_x86_64.whl --torch 2.9.1
+      abiscan stamp --variant dist/*.whl
     """
     from abiscan.hooks.stamp import stamp as write
     from abiscan.torches.torch import TorchOf, torch_choice
 
     refuse_both("--torch", torch, "--python", python)
+    refuse_both("--variant", variant, "--torch", torch)
+    refuse_both("--variant", variant, "--python", python)
 
     @functools.cache
     def choice() -> TorchChoice:
@@ -51,13 +57,15 @@ def stamp(*, wheels: tuple[Path, ...], torch: str | None, python: str | None) ->
     lines, problems = list[str](), list[AbiscanError]()
     with errors_reported():
         with working("stamping") as progress:
-            for wheel in wheels:
+            for wheel in wheels if not variant else ():
                 destination.claim(wheel)
             for wheel in wheels:
                 session = Session.of_user(_naming(wheel, progress))
                 try:
-                    contents = _contents(write(existing(wheel), choice(), session))
-                    lines.append(f"{wheel}: {contents}")
+                    if variant:
+                        lines += _properties(wheel, session)
+                    else:
+                        lines.append(f"{wheel}: {_contents(write(existing(wheel), choice(), session))}")
                 except AbiscanError as error:
                     problems.append(error)
         for line in lines:
@@ -67,6 +75,14 @@ def stamp(*, wheels: tuple[Path, ...], torch: str | None, python: str | None) ->
 
 def _naming(wheel: Path, progress: Progress) -> Progress:
     return lambda step: progress(f"{wheel.name}: {step}")
+
+
+def _properties(wheel: Path, session: Session) -> list[str]:
+    """The properties of a wheel, a line each, and what could not be found out."""
+    from abiscan.hooks.true_properties import true_properties
+
+    true = true_properties(existing(wheel), session)
+    return [f"{wheel}:", *(f"  {stated}" for stated in true.properties), *(f"  not known: {gap}" for gap in true.gaps)]
 
 
 def _contents(stamp: Stamp) -> str:

@@ -99,7 +99,9 @@ def native_cpu() -> Cpu | None:
     flags = re.search(r"^(?:flags|Features)\s*:(.*)$", text, re.MULTILINE)
     if machine is None or flags is None or os.name != "posix":
         return None
-    return Cpu(name=NATIVE, machine=machine, features=frozenset(_feature(machine, flag) for flag in flags[1].split()))
+    return Cpu(
+        name=NATIVE, machine=machine, features=frozenset(feature_of_flag(machine, flag) for flag in flags[1].split())
+    )
 
 
 def cpuinfo(cpu: Cpu) -> str:
@@ -107,15 +109,24 @@ def cpuinfo(cpu: Cpu) -> str:
     if cpu.name == NATIVE:
         with contextlib.suppress(OSError), _CPUINFO.open(encoding="utf-8", errors="replace") as stream:
             return stream.read(_FIRST_PROCESSOR)
-    linux = {feature: flag for flag, feature in _LINUX[cpu.machine].items()}
-    flags = [*_BASELINE_FLAGS[cpu.machine].split()]
-    flags += sorted(linux.get(feature) or _flag(feature) for feature in cpu.features)
+    flags = linux_flags(cpu)
     title = "flags\t\t" if cpu.machine is Machine.X86_64 else "Features\t"
     return f"processor\t: 0\n{title}: {' '.join(flags)}\n\n"
 
 
-def _flag(feature: str) -> str:
-    """What Linux calls a feature of x86-64: the newer ones of AVX-512 have an underscore."""
+def linux_flags(cpu: Cpu) -> list[str]:
+    """Return what Linux calls the features of a processor, those that every one has first."""
+    return [
+        *_BASELINE_FLAGS[cpu.machine].split(),
+        *sorted(flag_of_feature(cpu.machine, feature) for feature in cpu.features),
+    ]
+
+
+def flag_of_feature(machine: Machine, feature: str) -> str:
+    """Return what Linux calls a feature: the newer ones of AVX-512 have an underscore."""
+    linux = {known: flag for flag, known in _LINUX[machine].items()}
+    if feature in linux:
+        return linux[feature]
     name = feature.removeprefix("avx512")
     is_newer = name != feature and name in _NEWER_AVX512
     return f"avx512_{name}" if is_newer else feature.replace("-", "_")
@@ -130,7 +141,8 @@ def capability(cpu: Cpu) -> str | None:
     return "DEFAULT" if cpu.lacks(("avx2", "fma")) else "AVX2"
 
 
-def _feature(machine: Machine, flag: str) -> str:
+def feature_of_flag(machine: Machine, flag: str) -> str:
+    """Return the feature that Linux calls by a name."""
     if machine is Machine.X86_64 and flag.startswith("avx512"):
         return flag.replace("_", "")
     return _AMX.sub(r"amx-\1", _LINUX[machine].get(flag, flag))
@@ -142,6 +154,16 @@ def level_of(features: Iterable[str]) -> tuple[str, tuple[str, ...]]:
     beyond = wanted - known[_LEVELS[-1]]
     level = next(level for level in _LEVELS if wanted - beyond <= known[level])
     return level, tuple(sorted(beyond))
+
+
+def features_with(machine: Machine, flag: str) -> frozenset[str] | None:
+    """Return what all known processors have that have what Linux calls by a name; None if there are none of them."""
+    if flag in _BASELINE_FLAGS[machine].split():
+        return frozenset()
+    feature = feature_of_flag(machine, flag)
+    # No processor has AVX-512 VNNI without AVX-512F: what all of them have comes with the feature.
+    having = [features for features in dict(_models())[machine].values() if feature in features]
+    return frozenset.intersection(*having) if having else None
 
 
 @functools.cache

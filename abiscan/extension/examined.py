@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from abiscan.binary.elf import SharedObject
+from abiscan.binary.elf import Machine, SharedObject
 from abiscan.binary.registration_api import registers
 from abiscan.extension.built_for import BuiltFor, infer_built_for
 from abiscan.inputs import branches, isolation
@@ -57,6 +57,7 @@ class ExaminedTarget:
         )
         self._libraries: dict[object, Registrations] = twin._libraries if twin else {}
         self._cpu: dict[object, CpuAtLoad] = twin._cpu if twin else {}
+        self._features: dict[Machine, frozenset[str] | None] = twin._features if twin else {}
         self.operator_results: dict[object, int | bool | str | NotRun | None] = twin.operator_results if twin else {}
         """What operators without arguments return: see ``operator_results``."""
 
@@ -106,6 +107,19 @@ class ExaminedTarget:
 
             self._libraries[key] = recover_registrations(source, facts, built_for, self.folder)
         return self._libraries[key]
+
+    def features_in_code(self, machine: Machine) -> frozenset[str] | None:
+        """Return the features that any code of its libraries uses, executed or not; None if that is not known."""
+        if machine not in self._features:
+            from abiscan.emulation.cpu_reach import features_in
+
+            features: frozenset[str] | None = frozenset()
+            for library in self.target.libraries.values():
+                if library.facts.machine is machine and features is not None:
+                    own = features_in(library.source.open(), machine)
+                    features = None if own is None else features | own
+            self._features[machine] = features
+        return self._features[machine]
 
     def cpu_of_library(self, identity: object, source: ElfSource, facts: SharedObject) -> CpuAtLoad:
         """Return what a library needs of the processor while it is loaded.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from msgspec import Struct
 
 from abiscan.binary.elf import SharedObject
-from abiscan.binary.ownership import gpu_library
+from abiscan.binary.ownership import cuda_runtime, gpu_library
 from abiscan.gpu import drivers
 from abiscan.gpu.devices import Gpu
 from abiscan.gpu.drivers import Driver
@@ -172,6 +172,18 @@ def read_extension_gpu(
         driver=_first_driver(own, runtime),
         gaps=(*_list_gaps(own, facts, registrations), *_list_unconnected(inventory, reached)),
     )
+
+
+def first_driver(gpu: ExtensionGpu | None, needed: Iterable[str]) -> Driver | None:
+    """Return the first driver that runs an extension; None if it needs none, or that is not known.
+
+    :param gpu: None if it has no code for GPUs itself
+    :param needed: the libraries that it is linked with
+    """
+    if gpu is not None:
+        return gpu.driver
+    majors = (version.partition(".")[0] for name in needed if (version := cuda_runtime(name)))
+    return next((drivers.driver_for_runtime(int(major)) for major in majors if major.isdigit()), None)
 
 
 def _code_of(source: ElfSource) -> GpuCode:

@@ -106,6 +106,9 @@ _NAMES: Final[tuple[tuple[str, int | str], ...]] = (
 _OF_NAME: Final = dict(_NAMES)
 NAMES: Final = tuple(_OF_NAME)
 """What a GPU can be called, besides its compute capability or target."""
+KNOWN_CAPABILITIES: Final = tuple(sorted({known for known in _OF_NAME.values() if isinstance(known, int)}))
+"""The compute capabilities of the GPUs that are known by name."""
+
 _SUFFIXES: Final = (
     " LAPTOP GPU",
     " BLACKWELL",

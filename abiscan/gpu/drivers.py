@@ -73,6 +73,16 @@ def cuda_of_ptx(version: tuple[int, int]) -> tuple[int, int] | None:
     return _PTX[version][0] if version in _PTX else None
 
 
+def cuda_of_driver(driver: Driver) -> tuple[int, int] | None:
+    """Return the first version of CUDA all of whose drivers are at least as new as one; None if that is unknown."""
+    return min((cuda for cuda, first in _PTX.values() if first is not None and first >= driver), default=None)
+
+
+def driver_of_cuda(version: tuple[int, int]) -> Driver | None:
+    """Return a driver that has no more than the oldest ones with a version of CUDA; None if none is known."""
+    return max((first for cuda, first in _PTX.values() if first is not None and cuda <= version), default=None)
+
+
 def driver_for_ptx(version: tuple[int, int]) -> Driver | None:
     """Return the first driver that knows a version of PTX; None if that is unknown."""
     return _PTX[version][1] if version in _PTX else None

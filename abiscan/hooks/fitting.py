@@ -25,7 +25,9 @@ def newest_fitting(
     :param options: where packages come from, as pip spells it
     :raises UnreachableError: an index cannot be read
     """
-    request = Request(packages=tuple(names), torch=torch, python=python, settings=settings_of(python, options))
+    request = Request(
+        packages=tuple(names), torch=torch, python=python, settings=settings_of(python, options), variants=False
+    )
     try:
         found = answer(request, session)
     except UnreachableError:

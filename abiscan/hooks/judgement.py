@@ -63,7 +63,7 @@ class Judgement(Struct, frozen=True, kw_only=True):
     @property
     def failing(self) -> tuple[Result, ...]:
         """The results of extensions that do not load, or are not safe to use."""
-        return tuple(result for result in self.results if result.is_failure(Effect.CORRUPTS, strict=False))
+        return tuple(result for result in self.results if result.is_broken)
 
     @property
     def failing_rules(self) -> frozenset[str]:

@@ -7,17 +7,20 @@ fit which system. The metadata come from the index if it has them (PEP 658), oth
 from __future__ import annotations
 
 import ast
+import dataclasses
 import functools
 import hashlib
 import io
 import os
 import subprocess
 import sys
+import urllib.parse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final, cast
 
 import httpx2
+import msgspec.structs
 from msgspec import Struct
 from packaging import tags
 from packaging.requirements import Requirement
@@ -39,9 +42,19 @@ from abiscan.inputs.files import Wheel
 from abiscan.inputs.index_options import FROM_SETTINGS, IndexOptions
 from abiscan.inputs.packages import RemoteWheel
 from abiscan.inputs.requirement import Metadata, applying, environment_for, metadata_of, required_by
+from abiscan.inputs.variants import METADATA as VARIANT_METADATA
+from abiscan.inputs.variants import (
+    VariantList,
+    WheelVariant,
+    read_variants,
+    variant_label,
+    variant_of_wheel,
+    without_label,
+)
 from abiscan.regex import regex
 
 if TYPE_CHECKING:
+    from unearth.evaluator import Evaluator
     from unearth.fetchers import Fetcher
 
 _PIP_SECONDS: Final = 60
@@ -50,6 +63,7 @@ _MANYLINUX: Final = regex(r"manylinux_2_(\d+)_(\w+)")
 _MACOSX: Final = regex(r"macosx_(\d+)_(\d+)_(x86_64|arm64)")
 _LEGACY: Final = {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}
 _METADATA: Final = regex(r"[^/]+\.dist-info/METADATA")
+_OF_VARIANTS: Final = "-variants.json"
 _LARGEST_METADATA: Final = 8 << 20
 _MOST_READ: Final = 2_000
 """The most versions whose metadata one command reads."""
@@ -209,12 +223,14 @@ class Candidate(Struct, frozen=True, kw_only=True):
     :ivar version: the version
     :ivar wheel: the name of the file that pip would choose, empty if it would choose none
     :ivar unfit: why pip would choose none, empty if it would
+    :ivar variant: what the wheel says of its variant; None if it is of none: released installers choose no others
     """
 
     name: str
     version: Version
     wheel: str = ""
     unfit: str = ""
+    variant: WheelVariant | None = None
 
     def __str__(self) -> str:
         return f"{self.name} {self.version}"
@@ -245,9 +261,9 @@ class Index:
         self._files: dict[Candidate, IO[bytes]] = {}
         delete_oldest_files(folder)
 
-    def _finder_of(self, *, only_binary: Sequence[str]) -> PackageFinder:
+    def _finder_of(self, *, only_binary: Sequence[str]) -> _Finder:
         """Make what finds packages, all of them or those that are wheels."""
-        return PackageFinder(
+        return _Finder(
             cast("Fetcher", _Pages(self.web)),  # its responses are those of httpx2, as those of unearth's own client
             index_urls=self.settings.index_urls,
             find_links=self.settings.find_links,
@@ -268,18 +284,19 @@ class Index:
         """What was received so far."""
         return self.web.bytes_read
 
-    def candidates(self, requirement: Requirement) -> tuple[Candidate, ...]:
+    def candidates(self, requirement: Requirement, *, variants: bool = False) -> tuple[Candidate, ...]:
         """List the versions of a package that a requirement admits, newest first.
 
         Pre-releases are listed only if they are asked for.
 
+        :param variants: whether wheels of variants are listed, too, after the wheel of the same version that is of none
         :raises InputError: the index cannot be read, or does not have the package
         """
         name, specifier = canonicalize_name(requirement.name), requirement.specifier
         # PEP 592: a version that was yanked is only installed by its very number.
         exact = any(clause.operator in ("==", "===") for clause in specifier)
         links: dict[Version, list[Link]] = {}
-        for package in _list_packages(self._finder, name, allow_yanked=exact):
+        for package in (*_list_packages(self._finder, name, allow_yanked=exact), *self._finder.variants.wheels):
             if package.version is not None:
                 links.setdefault(Version(package.version), []).append(package.link)
         if not links:
@@ -295,7 +312,65 @@ class Index:
         if not admitted:
             newest = max(links)
             raise InputError(str(requirement), "no version on the index satisfies it", f"the newest there is {newest}")
-        return tuple(self._choose_wheel(name, version, links[version]) for version in sorted(admitted, reverse=True))
+        return tuple(
+            candidate
+            for version in sorted(admitted, reverse=True)
+            for candidate in self._choose_wheels(name, version, links[version], variants=variants)
+        )
+
+    def _choose_wheels(
+        self, name: str, version: Version, links: Sequence[Link], *, variants: bool
+    ) -> Iterator[Candidate]:
+        """Choose the wheel of a version that pip would choose, and that of each variant."""
+        by_label: dict[str, list[Link]] = {}
+        for link in links:
+            by_label.setdefault(variant_label(link.filename), []).append(link)
+        plain = self._choose_wheel(name, version, by_label.pop("", ()))
+        chosen = {label: self._choose_wheel(name, version, of_label) for label, of_label in by_label.items()}
+        chosen = {label: candidate for label, candidate in chosen.items() if not candidate.unfit}
+        if variants and chosen:
+            # PEP 825 puts it last ("Variant ordering"), but released installers choose nothing else.
+            if not plain.unfit:
+                yield plain
+            yield from self._describe_variants(chosen)
+        elif plain.unfit and chosen:
+            unfit = f"has only wheels of variants for {self.system}: {', '.join(sorted(chosen))}"
+            yield msgspec.structs.replace(plain, unfit=unfit)
+        else:
+            yield plain
+
+    def _describe_variants(self, chosen: Mapping[str, Candidate]) -> list[Candidate]:
+        """Look up the properties of variants, for the whole version or in each wheel; the preferred variant first."""
+        first = next(iter(chosen.values()))
+        listed = self._listed_variants(f"{first.name.replace('-', '_')}-{first.version}-variants.json")
+        described = {}
+        for label, candidate in chosen.items():
+            variant = listed.variants.get(label) or self._variant_of_wheel(label, candidate)
+            described[variant] = msgspec.structs.replace(candidate, variant=variant)
+            self._links[described[variant]] = self._links[candidate]
+        return [described[variant] for variant in sorted(described, key=listed.sort_key)]
+
+    def _listed_variants(self, name: str) -> VariantList:
+        """Read what the index says about the variants of a version; it may say nothing (PEP 825)."""
+        link = self._finder.variants.descriptions.get(name)
+        if link is None or not _is_sound(link):
+            return VariantList()
+        try:
+            if link.is_file:
+                with _open_file(_path_of(link)) as file:
+                    disk.file(_path_of(link))
+                    return read_variants(file.read(_LARGEST_METADATA).decode("utf-8"))
+            page = self.web.get(link.normalized, largest=_LARGEST_METADATA)
+            return VariantList() if page.is_error else read_variants(page.content.decode("utf-8"))
+        except ValueError:  # the wheels say it, too
+            return VariantList()
+
+    def _variant_of_wheel(self, label: str, candidate: Candidate) -> WheelVariant:
+        """Read the properties of a variant in its wheel."""
+        wheel = Wheel(Path(candidate.wheel), self._open_once(candidate))
+        name = next(filter(VARIANT_METADATA.fullmatch, wheel.names()), None)
+        text = wheel.content(name, _LARGEST_METADATA).decode("utf-8", "replace") if name else None
+        return variant_of_wheel(label, text) or WheelVariant(label=label)
 
     def _choose_wheel(self, name: str, version: Version, links: Iterable[Link]) -> Candidate:
         """Choose the wheel of a version that pip would choose."""
@@ -304,7 +379,9 @@ class Index:
         for link in links:
             try:
                 priorities = [
-                    self.system.tags[tag] for tag in parse_wheel_filename(link.filename)[3] if tag in self.system.tags
+                    self.system.tags[tag]
+                    for tag in parse_wheel_filename(without_label(link.filename))[3]
+                    if tag in self.system.tags
                 ]
             except (InvalidWheelFilename, InvalidVersion):
                 continue
@@ -410,6 +487,48 @@ class Index:
                 remote = RemoteFile(self.web, url, sha256, self._folder)
                 self._files[candidate] = cast("IO[bytes]", remote)  # a raw file is one that zipfile can read
         return self._files[candidate]
+
+
+class _Finder(PackageFinder):
+    """Find also what unearth does not know: wheels of variants, and the files that describe them.
+
+    :ivar variants: those of the package that was asked for last
+    """
+
+    variants: _Variants
+
+    def build_evaluator(self, package_name: str, allow_yanked: bool = False) -> Evaluator:  # noqa: FBT001, FBT002
+        """Make what decides about a link."""
+        self.variants = _Variants(super().build_evaluator(package_name, allow_yanked))
+        return cast("Evaluator", self.variants)
+
+
+class _Variants:
+    """Decide whether a link is a file of a package, and keep those that are about variants.
+
+    :ivar wheels: the wheels of variants
+    :ivar descriptions: the files that describe all variants of a version, by name
+    """
+
+    def __init__(self, plain: Evaluator) -> None:
+        self._plain = plain
+        self.wheels: list[Package] = []
+        self.descriptions: dict[str, Link] = {}
+
+    def evaluate_link(self, link: Link) -> Package | None:
+        """Return the package of a file whose name unearth knows; None if the link is none of them."""
+        name = link.filename
+        if name.endswith(_OF_VARIANTS):
+            self.descriptions[name] = link
+        elif variant_label(name):
+            # Without the label, it is a name as in PEP 427, which unearth takes apart.
+            url = f"file:///{urllib.parse.quote(without_label(name))}"
+            package = self._plain.evaluate_link(dataclasses.replace(link, url=url))
+            if package:
+                self.wheels.append(dataclasses.replace(package, link=link))
+        else:
+            return self._plain.evaluate_link(link)
+        return None
 
 
 class _Pages:

@@ -48,7 +48,8 @@ class Distribution(Struct, frozen=True, kw_only=True):
 
     ``site`` is the folder it is installed in, ``objects`` the paths of its files that are named like shared objects;
     for an editable install, those in the packages below its ``source``. ``requires`` has the requirements in its
-    metadata. ``images`` are those that are named like libraries of Windows and macOS.
+    metadata. ``images`` are those that are named like libraries of Windows and macOS. ``variant`` is the text of its
+    ``variant.json``, None if it has none.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Distribution(Struct, frozen=True, kw_only=True):
     requires: tuple[str, ...]
     source: str | None
     images: tuple[str, ...] = ()
+    variant: str | None = None
 
     def __str__(self) -> str:
         return f"{self.name}=={self.version}"
@@ -150,6 +152,7 @@ def _distribution(name: str, distribution: importlib.metadata.Distribution, head
         images=tuple(filter(IMAGE_NAME.search, libraries)),
         source=_editable(distribution),
         requires=tuple(requires or ()),
+        variant=distribution.read_text("variant.json"),
     )
 
 

@@ -13,6 +13,7 @@ from packaging.specifiers import InvalidSpecifier, Specifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from abiscan.errors import InputError
+from abiscan.inputs.variants import WheelVariant, without_label
 from abiscan.inputs.version import number_of
 from abiscan.regex import regex
 
@@ -43,7 +44,8 @@ class Metadata(Struct, frozen=True, kw_only=True):
     ``requires_torch`` is its torch requirement, None if it has none; ``torch_in_version`` the torch that the local tag
     of its own version names (``2.8``); ``python`` the one Python that it is for (``3.11``), None for several.
     ``requires_cuda`` says whether it requires packages of NVIDIA, which bring libraries of CUDA.
-    ``wheel`` is the file name of the wheel, empty if unknown.
+    ``wheel`` is the file name of the wheel without its variant label, empty if unknown; ``variant`` what it says of its
+    variant, None if it is of none.
     """
 
     requires_torch: TorchRequirement | None
@@ -51,6 +53,7 @@ class Metadata(Struct, frozen=True, kw_only=True):
     python: str | None
     requires_cuda: bool = False
     wheel: str = ""
+    variant: WheelVariant | None = None
 
 
 class TorchRequirement(Struct, frozen=True, kw_only=True):
@@ -75,7 +78,7 @@ class TorchRequirement(Struct, frozen=True, kw_only=True):
         return self.specifier.contains(version.public, prereleases=True)
 
 
-def read_metadata(text: str, wheel_name: str) -> Metadata:
+def read_metadata(text: str, wheel_name: str, variant: WheelVariant | None = None) -> Metadata:
     """The metadata in a METADATA file and in the name of its wheel.
 
     Environment markers are evaluated for the system, the Python and the machine in the file name of the wheel, or for
@@ -84,7 +87,7 @@ def read_metadata(text: str, wheel_name: str) -> Metadata:
     fields = _fields(text)
     requirements = [value for name, value in fields if name.lower() == "requires-dist"]
     version = next((value for name, value in fields if name.lower() == "version"), "")
-    return metadata_of(requirements, version, wheel_name)
+    return metadata_of(requirements, version, wheel_name, variant)
 
 
 def required_by(text: str, subject: str) -> tuple[str, ...]:
@@ -116,8 +119,11 @@ def applying(line: str, environment: Mapping[str, str] | None = None) -> Require
     return None
 
 
-def metadata_of(requirements: Iterable[str], version: str, wheel_name: str = "") -> Metadata:
+def metadata_of(
+    requirements: Iterable[str], version: str, wheel_name: str = "", variant: WheelVariant | None = None
+) -> Metadata:
     """The metadata of a package whose requirements and version are known."""
+    wheel_name = without_label(wheel_name)
     environment = _environment_of(wheel_name)
     torch_requirements: list[Requirement] = []
     requires_cuda = False
@@ -138,6 +144,7 @@ def metadata_of(requirements: Iterable[str], version: str, wheel_name: str = "")
         python=_python_of(wheel_name),
         requires_cuda=requires_cuda,
         wheel=wheel_name,
+        variant=variant,
     )
 
 

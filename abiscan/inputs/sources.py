@@ -15,7 +15,7 @@ from abiscan.binary.elf import MAGIC, SharedObject, SourceLine
 from abiscan.binary.image import is_image
 from abiscan.binary.ownership import is_torch_library, is_torch_symbol
 from abiscan.errors import InputError, NoExtensionError
-from abiscan.inputs import disk, package_files
+from abiscan.inputs import disk, package_files, variants
 from abiscan.inputs.files import Archive, DiskFile, ElfSource, Files, Wheel, exists, installed_path
 from abiscan.inputs.image_files import ImageFile, read_image_files, users_of_torch
 from abiscan.inputs.kinds import WHEEL_SUFFIX, TargetKind, kind_of, may_be_package
@@ -332,7 +332,8 @@ def _files_of(distribution: Distribution) -> Iterator[tuple[str, str, DiskFile]]
 def _read_distribution(distribution: Distribution, files: Files) -> Target:
     from abiscan.inputs.requirement import metadata_of
 
-    metadata = metadata_of(distribution.requires, distribution.version)
+    variant = variants.variant_of_wheel("", distribution.variant) if distribution.variant else None
+    metadata = metadata_of(distribution.requires, distribution.version, variant=variant)
     package = package_files.of_distribution(distribution)
     members = _files_of(distribution)
     return _read_members(str(distribution), TargetKind.INSTALLED, distribution.site, members, files, metadata, package)
@@ -347,7 +348,7 @@ def _read_wheel(
     stream: IO[bytes] | None = None,
     spare: Collection[str] = (),
 ) -> Target:
-    if _IOS_TAG.search(path.name):
+    if _IOS_TAG.search(variants.without_label(path.name)):
         raise InputError(name, "is for iOS", "abiscan checks extensions for Linux, Windows and macOS")
     wheel = Wheel(path, stream)
     paths = list(wheel.names())
@@ -363,7 +364,9 @@ def _metadata(wheel: Wheel, paths: list[str]) -> Metadata:
     path = next((path for path in paths if re.fullmatch(r"[^/]+\.dist-info/METADATA", path)), None)
     from abiscan.inputs.requirement import read_metadata
 
-    return read_metadata(wheel.text(path) if path else "", wheel.path.name)
+    label, stated = variants.variant_label(wheel.path.name), next(filter(variants.METADATA.fullmatch, paths), None)
+    variant = variants.variant_of_wheel(label, wheel.text(stated) if stated else None)
+    return read_metadata(wheel.text(path) if path else "", wheel.path.name, variant)
 
 
 def _read_conda(path: Path, files: Files, site: str) -> Target:

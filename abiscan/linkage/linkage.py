@@ -21,6 +21,7 @@ from abiscan.linkage.illegal_instruction import IllegalInstruction, illegal_inst
 from abiscan.linkage.lacks import Lack, lacks_of
 from abiscan.linkage.layout_drift import LayoutDrift
 from abiscan.linkage.model import LoadError, Resolution, UndefinedSymbol
+from abiscan.linkage.promise import Promise
 from abiscan.linkage.registering import Registering
 from abiscan.torches.model import TorchRelease
 from abiscan.torches.string_abi import uses_cxx11_strings
@@ -56,6 +57,7 @@ class Linkage(Struct, frozen=True, kw_only=True, dict=True):
     :ivar built_for: the releases that the extension may have been built for, oldest first; empty if unknown
     :ivar cpu: what the load needs of the processor, None if nothing was emulated
     :ivar cpus: the processors that this is compared with
+    :ivar promise: what its wheel says of the systems that it is for, None if the wheel is of no variant
     :ivar only_beside: libraries next to a single file that no search path leads to
     """
 
@@ -83,6 +85,7 @@ class Linkage(Struct, frozen=True, kw_only=True, dict=True):
     cpu: CpuNeeds | None = None
     cpus: tuple[Cpu, ...] = ()
     torch_cpu: tuple[str, ...] = ()
+    promise: Promise | None = None
     only_beside: tuple[str, ...] = ()
 
     @functools.cached_property

@@ -16,13 +16,16 @@ from packaging.utils import canonicalize_name
 
 from abiscan.binary.elf import Machine
 from abiscan.cache.answers import answer
+from abiscan.cpu.processors import Cpu, native_cpu
+from abiscan.cpu.variants import admitted_cpu
 from abiscan.errors import InputError, NoExtensionError, StoppedError
 from abiscan.findings import Effect
-from abiscan.index.client import Candidate, Index
+from abiscan.index.client import Candidate, Index, System
 from abiscan.inputs import isolation, memory
 from abiscan.inputs.packages import RemoteWheel
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import name_of
+from abiscan.inputs.variants import WheelVariant
 from abiscan.inputs.version import TorchVersion
 from abiscan.pipelines.together import Search
 from abiscan.results.check import Result
@@ -31,7 +34,7 @@ from abiscan.results.package import PackageResult, PackageVerdict
 from abiscan.results.verdict import Verdict
 from abiscan.torches import embedded, torch_images
 from abiscan.torches.torch import ReleaseNumber, TorchChoice
-from abiscan.verdict.hardware import cpu_question
+from abiscan.verdict.hardware import cpu_question, hardware_of
 
 if TYPE_CHECKING:
     from abiscan.pipelines.glance import Glance
@@ -65,16 +68,18 @@ def fit(
     *,
     installed: bool,
     constraints: Sequence[Requirement] = (),
+    variants: bool = True,
 ) -> FitReport:
     """The newest versions that satisfy the requirements and work together with one of the torches, the first possible.
 
     :param choices: the torches, the preferred first; those that the requirements exclude are left out
     :param installed: whether the torch is already there
+    :param variants: whether wheels of variants count
     :raises InputError: the index cannot be read, or does not have a package
     """
     wanted = _combined(requirements, constraints)
     of_torch = wanted.pop("torch", None)
-    candidates = {name: index.candidates(requirement) for name, requirement in wanted.items()}
+    candidates = {name: index.candidates(requirement, variants=variants) for name, requirement in wanted.items()}
     first: FitReport | None = None
     for choice in choices:
         attempt = _Attempt(choice, index, session, candidates)
@@ -162,6 +167,7 @@ class _Attempt:
         if version is None:
             raise InputError(torch.package, "does not state its version", "name a release with --torch")
         self.torch = version
+        self._cpus = _processors(session, index)
         self._search = Search(candidates=candidates, reason=self._reason, conflict=self._clash)
 
     def fit(self) -> FitReport:
@@ -178,12 +184,14 @@ class _Attempt:
         )
 
     def _fitting(self, candidate: Candidate, chosen: dict[str, Candidate]) -> Fitting:
+        opinion = self._opinion(candidate)
         newer = (other for other in self._search.candidates[candidate.name] if other.version > candidate.version)
         return Fitting(
             name=candidate.name,
             version=str(candidate.version),
-            note=self._opinion(candidate).note,
-            proven=self._opinion(candidate).proven,
+            note=opinion.note,
+            proven=opinion.proven,
+            variant=str(candidate.variant) if candidate.variant else None,
             rejected=[
                 Rejected(version=str(other.version), reason=self._why_not(other, chosen) or "") for other in newer
             ],
@@ -214,8 +222,23 @@ class _Attempt:
         """Why a version need not be looked at."""
         if candidate.unfit:
             return candidate.unfit
+        if candidate.variant is not None and (excluded := self._not_admitted(candidate.variant)):
+            return excluded
         required = self._index.metadata(candidate).requires_torch
         return f"requires {required}" if required is not None and not required.admits(self.torch) else None
+
+    def _not_admitted(self, variant: WheelVariant) -> str | None:
+        """Why the properties of a variant exclude the torch or the processors."""
+        if not variant.admits_torch(self.torch):
+            return f"its variant {variant.label} is for {', '.join(map(str, variant.torch))}"
+        machine = self._index.system.machine
+        least = admitted_cpu(variant, machine) if machine else None
+        if least is None:
+            return None
+        if not self._cpus:
+            return f"its variant {variant.label} is for {least.name}: name the processor with --cpu"
+        lacking = next((cpu for cpu in self._cpus if least.features - cpu.features), None)
+        return f"its variant {variant.label} is for {least.name}, and {lacking.name} is not" if lacking else None
 
     def _clash(self, one: Candidate, other: Candidate) -> str | None:
         """Why two versions do not go together with the torch, as far as their metadata say.
@@ -320,6 +343,13 @@ class _Attempt:
         looked_at = [one for one in candidates if not one.unfit]
         newest = next((one for one in looked_at if not self._excluded(one)), (*looked_at, *candidates)[0])
         return f"{newest.version}: {self._reason(newest)}"
+
+
+def _processors(session: Session, index: Index) -> tuple[Cpu, ...]:
+    """The processors that variants have to be for: those that the user names, or this one, if it is for this system."""
+    named = hardware_of((), None, session.cpus).cpus
+    native = native_cpu() if index.system == System.of(index.system.python) else None
+    return named or ((native,) if native else ())
 
 
 def opinion(package: PackageResult | None, results: Sequence[Result]) -> Opinion:

@@ -33,7 +33,9 @@ class Request(Struct, frozen=True, kw_only=True):
     """What is asked; see ``abiscan.fit``.
 
     ``other_torches`` says whether to look for a torch that would do if none of those that were asked for does;
-    ``settings`` are used instead of those of pip, if they are not None."""
+    ``settings`` are used instead of those of pip, if they are not None; ``variants`` says whether wheels of variants
+    count, which released installers do not choose.
+    """
 
     packages: tuple[str, ...]
     torch: str | TorchChoice | None
@@ -46,6 +48,7 @@ class Request(Struct, frozen=True, kw_only=True):
     offline: bool = False
     other_torches: bool = False
     settings: Settings | None = None
+    variants: bool = True
 
 
 def answer(request: Request, session: Session) -> FitReport:
@@ -69,11 +72,21 @@ def answer(request: Request, session: Session) -> FitReport:
     folder = session.folder / _FOLDER
     with contextlib.closing(Index(settings, system, folder, offline=request.offline)) as index:
         choices = [TorchOf(request.python)] if here else _choices(request, index)
-        found = fit(requirements, choices, index, session, installed=here, constraints=constraints)
+        found = fit(
+            requirements, choices, index, session, installed=here, constraints=constraints, variants=request.variants
+        )
         if request.other_torches and not found.packages and found.torch is not None:
             others = _other_releases(choices, found.torch, index)
             with contextlib.suppress(InputError):  # more than one search reads
-                instead = fit(requirements, others, index, session, installed=False, constraints=constraints)
+                instead = fit(
+                    requirements,
+                    others,
+                    index,
+                    session,
+                    installed=False,
+                    constraints=constraints,
+                    variants=request.variants,
+                )
                 found = msgspec.structs.replace(found, torch_instead=instead.torch if instead.packages else None)
             found = msgspec.structs.replace(found, bytes_read=index.bytes_read)
     return msgspec.structs.replace(found, options=request.index.words)

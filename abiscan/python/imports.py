@@ -74,8 +74,10 @@ class PythonInterpreter(Calls):
 
     def _load(self, full: str, parent: object) -> object:
         top = full.partition(".")[0]
-        if full in MODELS:
-            if top != "torch" and standard.has(top, self.world.python) is False:
+        is_foreign = top != "torch" and full in MODELS and standard.has(top, self.world.python) is False
+        # The package may bring a module of that name itself.
+        if full in MODELS and not (is_foreign and self.library.locate(top) is not None):
+            if is_foreign:
                 self._installed(top)
             return MODELS[full](self)
         if isinstance(parent, PythonModule):

@@ -33,6 +33,8 @@ def render(fit: FitReport, console: Console, *, verbose: bool) -> None:
 
 def _comment(package: Fitting) -> str:
     parts = [package.note if package.proven else f"not proven: {package.note}"] if package.note else []
+    if package.variant:
+        parts.append(f"variant {package.variant}, for an installer that knows variants")
     if package.rejected:
         nearest = package.rejected[-1]
         parts.append(f"{nearest.version} {first_line(nearest.reason)}")

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from abiscan.cpu.needs import CpuNeeds
-from abiscan.findings import Effect, Finding, page_of
+from abiscan.findings import OF_METADATA, Effect, Finding, page_of
 from abiscan.inputs.kinds import TargetKind
 from abiscan.results.cpu import cpu_document
 from abiscan.results.document import Document, plain, shaped
@@ -124,6 +124,14 @@ class Result(Struct, frozen=True, kw_only=True):
         )
 
     @property
+    def is_broken(self) -> bool:
+        """Whether it fails or corrupts memory here; what its wheel states about other systems does not count."""
+        return any(
+            finding.effect.severity >= Effect.CORRUPTS.severity and finding.rule not in OF_METADATA
+            for finding in self.findings
+        )
+
+    @property
     def elsewhere(self) -> str:
         """The verdicts on other builds of the release, where they differ; empty if none does."""
         return ", ".join(f"{verdict.value} on torch {build}" for build, verdict in self.other_builds.items())
@@ -174,7 +182,7 @@ class Report(Document, frozen=True, kw_only=True):
             return True
         used = [result for library, result in self.files(package) if library.used is not False]
         broken = [result for result in used if result.verdict in (Verdict.FAILS, Verdict.CORRUPTS)]
-        counts = not broken or any(result.is_failure(Effect.CORRUPTS, strict=False) for result in broken)
+        counts = not broken or any(result.is_broken for result in broken)
         if counts and package.effect and package.effect.severity >= fail_on.severity:
             return True
         return any(finding.effect.severity >= fail_on.severity for finding in package.own_findings) or any(

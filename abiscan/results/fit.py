@@ -21,7 +21,8 @@ class Fitting(Struct, frozen=True, kw_only=True):
     """The version of a package that was found.
 
     ``note`` says what it goes on without, or, if it is not ``proven`` to work, what could not be checked; ``rejected``
-    are the newer ones, newest first.
+    are the newer ones, newest first. ``variant`` is the variant of its wheel, which only installers choose that know
+    variants; None for a wheel that is of none.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Fitting(Struct, frozen=True, kw_only=True):
     note: str | None = None
     proven: bool = True
     rejected: Sequence[Rejected] = ()
+    variant: str | None = None
 
 
 @shaped("torch packages obstacle torch_instead command bytes_read")

@@ -141,7 +141,7 @@ def works(result: Result) -> bool:
 
 def loads(result: Result) -> bool:
     """Whether an extension loads, or a program starts, and, as far as is known, does not corrupt memory."""
-    return result.verdict is Verdict.LOADS and not result.is_failure(Effect.CORRUPTS, strict=False)
+    return result.verdict is Verdict.LOADS and not result.is_broken
 
 
 def imports(package: PackageResult) -> bool:

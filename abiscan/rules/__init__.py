@@ -45,6 +45,7 @@ from abiscan.rules import (
     symbol_version_not_found,
     undefined_symbol,
     unread_registration,
+    variant_property_wrong,
     vtable_drift,
 )
 from abiscan.rules.of_models import MODEL_RULES
@@ -90,6 +91,7 @@ RULES: Final[tuple[Rule, ...]] = (
     abi3_violation.RULE,
     platform_tag_wrong.RULE,
     declared_requirement_wrong.RULE,
+    variant_property_wrong.RULE,
 )
 """In the order in which a load would run into the problems."""
 

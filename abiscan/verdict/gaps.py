@@ -37,6 +37,7 @@ def gaps_of(linkage: Linkage, rules: Sequence[Rule]) -> Iterator[Gap]:
             yield Gap(stage="layouts", reason=f"{reason} {linkage.release}")
     yield from (Gap(stage="gpu", reason=reason) for reason in linkage.gpu_gaps)
     yield from _cpu_gaps(linkage)
+    yield from _variant_gaps(linkage)
     interpreter, unchecked = linkage.interpreter, linkage.resolution.unchecked
     if interpreter and interpreter.executable is None and any(is_python_symbol(symbol.name) for symbol in unchecked):
         python = f"Python {interpreter.tag}"
@@ -65,6 +66,16 @@ def _cpu_gaps(linkage: Linkage) -> Iterator[Gap]:
     if unread and any(not cpu.is_complete for cpu in linkage.cpus):
         reason = f"not all code was read that {listed(unread)} can reach: it may need more of the processor"
         yield Gap(stage="cpu", reason=reason)
+
+
+def _variant_gaps(linkage: Linkage) -> Iterator[Gap]:
+    if linkage.promise is None:
+        return
+    cpu, unknown = linkage.promise.cpu, linkage.promise.unknown
+    for place in linkage.cpu.unread(cpu) if linkage.cpu and cpu else ():
+        yield Gap(stage="variant", reason=f"may need more than its wheel says, {cpu.name}: {place}" if cpu else place)
+    if unknown:
+        yield Gap(stage="variant", reason=f"the meaning of {listed(map(str, unknown))} is not known here: not checked")
 
 
 def _registration_gaps(registering: Registering, release: TorchRelease) -> Iterator[Gap]:

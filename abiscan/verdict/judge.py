@@ -46,6 +46,7 @@ from abiscan.torches.model import TorchRelease
 from abiscan.torches.torch import LinuxTorch, Torch
 from abiscan.verdict.beside import Beside
 from abiscan.verdict.gaps import gaps_of
+from abiscan.verdict.promises import promised_cpu, read_promise
 from abiscan.verdict.unlisted_build import limited
 
 if TYPE_CHECKING:
@@ -268,7 +269,8 @@ class Judge:
             layouts = setting.torch.layouts(release)
             drifting = find_drifts(examined, self._files, resolution, registering, layouts)
         crashes = predict_crash(drifting, release.version)
-        cpu, cpus = self._cpu_needs(examined, resolution, registering), self._cpus
+        promised = promised_cpu(examined)
+        cpu, cpus = self._cpu_needs(examined, resolution, registering, promised), self._cpus
         illegal = next(iter(illegal_instructions(cpu, cpus)), None)
         return Linkage(
             name=examined.name,
@@ -291,6 +293,7 @@ class Judge:
             cpu=cpu,
             cpus=cpus,
             torch_cpu=_torch_needs(examined.facts.machine, release) if cpus else (),
+            promise=read_promise(examined, promised),
             **self._on_gpus(examined, release),
         )
 
@@ -306,16 +309,22 @@ class Judge:
         return self._cpus[0] if len(self._cpus) == 1 else None
 
     def _cpu_needs(
-        self, examined: ExaminedExtension, resolution: Resolution | None, registering: Registering | None
+        self,
+        examined: ExaminedExtension,
+        resolution: Resolution | None,
+        registering: Registering | None,
+        promised: Cpu | None,
     ) -> CpuNeeds | None:
         """What a load needs of the processor.
 
-        Unless the user names processors, only what was emulated anyway counts: what registers something.
+        Unless the user, or the variant of the wheel, names processors, only what was emulated anyway counts: what
+        registers something.
         """
-        if resolution is None or not (self._hardware.cpus or registering):
+        named = self._hardware.cpus or promised
+        if resolution is None or not (named or registering):
             return None
         machine = examined.facts.machine
-        if not self._hardware.cpus:
+        if not named:
             registered = {**registering.bundled, examined.name: registering.own} if registering else {}
             files = {name: CpuAtLoad(uses=found.cpu) for name, found in registered.items()}
             return CpuNeeds(machine=machine, files=files)

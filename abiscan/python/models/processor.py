@@ -1,14 +1,15 @@
-"""What torch tells code of the processor."""
+"""What torch, and ``py-cpuinfo``, tell code of the processor."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Final
 
-from abiscan.cpu.processors import capability
+from abiscan.binary.elf import Machine
+from abiscan.cpu.processors import Cpu, capability, linux_flags
 from abiscan.python.machine import PythonMachine
-from abiscan.python.modelled import Native
-from abiscan.python.models.namespace import Args, Kwargs
+from abiscan.python.modelled import Modelled, Native
+from abiscan.python.models.namespace import Args, Kwargs, Model, namespace
 from abiscan.python.models.torch_module import TorchModule
 from abiscan.python.values import NotKnown, Why
 
@@ -37,10 +38,47 @@ def _supports(name: str, features: tuple[str, ...]) -> Native:
     return Native(f"torch.cpu.{name}", answer)
 
 
+class ProcessorInfo(Modelled):
+    """What ``cpuinfo.get_cpu_info()`` returns: a dictionary of which only features and architecture are known."""
+
+    __slots__ = ()
+
+    def attribute(self, machine: PythonMachine, name: str) -> object:
+        """Its methods."""
+        methods: dict[str, Model] = {"get": self._item, "__getitem__": self._item, "__contains__": self._has}
+        return Native(f"cpuinfo.{name}", methods[name]) if name in methods else super().attribute(machine, name)
+
+    def described(self) -> str:
+        """The call that makes it."""
+        return "cpuinfo.get_cpu_info()"
+
+    def _item(self, machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+        key = args[0] if args and isinstance(args[0], str) else ""
+        told = machine.world.tells(f"py-cpuinfo: {key}", lambda world: _told(world.cpu, key) if world.cpu else None)
+        # What is told is kept, and the list may be changed by the code that gets it.
+        value = list(told) if isinstance(told, tuple) else told
+        return NotKnown(f"{self.described()}[{key!r}]", Why.ENVIRONMENT) if value is None else value
+
+    def _has(self, _machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+        return True if args and args[0] in ("flags", "arch") else NotKnown("a key of it", Why.ENVIRONMENT)
+
+
+def _told(cpu: Cpu, key: str) -> object:
+    """What is known of a processor by a key of py-cpuinfo: it joins the names of Linux with those of CPUID."""
+    if key == "flags":
+        flags = linux_flags(cpu)
+        return tuple(sorted({*flags, *(flag.replace("avx512_", "avx512") for flag in flags)}))
+    return {"arch": "X86_64" if cpu.machine is Machine.X86_64 else "ARM_8", "bits": 64}.get(key)
+
+
+_CPUINFO: Final = {"get_cpu_info": Native("cpuinfo.get_cpu_info", lambda *_: ProcessorInfo())}
+
 MODELS: Final[dict[str, Callable[[PythonMachine], object]]] = {
     "torch.backends.cpu": lambda _: TorchModule(
         "torch.backends.cpu", {"get_cpu_capability": Native(_CAPABILITY, _capability)}
     ),
+    "cpuinfo": namespace("cpuinfo", **_CPUINFO),
+    "cpuinfo.cpuinfo": namespace("cpuinfo.cpuinfo", **_CPUINFO),
     "torch.cpu": lambda _: TorchModule(
         "torch.cpu", {name: _supports(name, features) for name, features in _SUPPORTED.items()}
     ),

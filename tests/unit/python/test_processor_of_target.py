@@ -36,6 +36,23 @@ import torch
 name = "fast" if torch.cpu._is_avx512_supported() else "middle" if torch.cpu._is_avx2_supported() else "slow"
 {LOADS}"""
 
+FROM_CPUINFO = f"""
+import os
+import torch
+from cpuinfo import get_cpu_info
+
+flags = set(get_cpu_info()["flags"])
+name = "fast" if "avx512_vnni" in flags else "middle" if "avx2" in get_cpu_info().get("flags", []) else "slow"
+{LOADS}"""
+FROM_ITS_MODULE = f"""
+import os
+import torch
+import cpuinfo
+
+info = cpuinfo.get_cpu_info()
+name = "middle" if "flags" in info and info["arch"] == "X86_64" and "avx2" in info["flags"] else "slow"
+{LOADS}"""
+
 
 def read(source: str, processor: Cpu | None) -> Reading:
     files: dict[str, str | bytes] = {
@@ -56,6 +73,11 @@ def read(source: str, processor: Cpu | None) -> Reading:
         (BY_SUPPORT, "x86-64-v4", "fast"),
         (BY_SUPPORT, "x86-64-v3", "middle"),
         (BY_SUPPORT, "x86-64-v2", "slow"),
+        (FROM_CPUINFO, "icelake-server", "fast"),
+        (FROM_CPUINFO, "haswell", "middle"),
+        (FROM_CPUINFO, "nehalem", "slow"),
+        (FROM_ITS_MODULE, "haswell", "middle"),
+        (FROM_ITS_MODULE, "neoverse-n1", "slow"),
     ],
 )
 def test_code_chooses_by_the_processor(source: str, name: str, chosen: str) -> None:
@@ -64,9 +86,24 @@ def test_code_chooses_by_the_processor(source: str, name: str, chosen: str) -> N
     assert [outcome.conditions for outcome in outcomes] == [()]
 
 
-@pytest.mark.parametrize("source", [FROM_LINUX, FROM_TORCH, BY_SUPPORT])
+@pytest.mark.parametrize("source", [FROM_LINUX, FROM_TORCH, BY_SUPPORT, FROM_CPUINFO, FROM_ITS_MODULE])
 def test_what_is_chosen_is_open_if_the_processor_is_not_known(source: str) -> None:
     assert [outcome for outcome in read(source, None).imports if outcome.conditions or outcome.gaps]
+
+
+def test_a_package_may_bring_a_module_of_that_name() -> None:
+    files: dict[str, str | bytes] = {
+        "pkg/__init__.py": FROM_CPUINFO,
+        "cpuinfo.py": "def get_cpu_info():\n    return {'flags': ['avx2']}\n",
+        "pkg/middle.so": b"",
+    }
+    outcomes = reading_of(files, FakeWorld(cpu=cpu("nehalem"))).imports
+    assert [load.path for outcome in outcomes for load in outcome.loads] == ["pkg/middle.so"]
+
+
+def test_what_else_it_tells_is_open() -> None:
+    source = FROM_ITS_MODULE.replace('info["arch"] == "X86_64"', '"Intel" in info["brand_raw"]')
+    assert [outcome for outcome in read(source, cpu("haswell")).imports if outcome.conditions or outcome.gaps]
 
 
 def test_linux_has_names_of_its_own() -> None:

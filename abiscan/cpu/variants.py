@@ -1,0 +1,70 @@
+"""Processors in the properties of variant wheels: the namespaces ``x86_64`` and ``aarch64``.
+
+What the properties mean is defined by their providers, ``provider-variant-x86-64`` and ``provider-variant-aarch64``:
+levels and versions, and single features by archspec's names for them, which are those of Linux.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Final
+
+from abiscan.binary.elf import Machine
+from abiscan.cpu.processors import Cpu, cpu, features_with, flag_of_feature
+from abiscan.inputs.variants import VariantProperty, WheelVariant
+
+_ON: Final = "on"
+_LEVEL: Final = {Machine.X86_64: "level", Machine.AARCH64: "version"}
+_VALUES: Final = {
+    Machine.X86_64: {"v1": "x86-64", "v2": "x86-64-v2", "v3": "x86-64-v3", "v4": "x86-64-v4"},
+    Machine.AARCH64: {
+        "8a": "armv8-a",
+        **{f"8.{minor}a": f"armv8.{minor}-a" for minor in range(1, 7)},
+        "9.0a": "armv9-a",
+    },
+}
+
+
+def admitted_cpu(variant: WheelVariant, machine: Machine) -> Cpu | None:
+    """Return the least processor that a variant admits; None if its properties say nothing of processors like that."""
+    stated, features = list[VariantProperty](), set[str]()
+    of_machine = (one for one in variant.properties if one.namespace == machine.value)
+    for _, values in itertools.groupby(of_machine, lambda one: one.feature):
+        # One value of a feature is enough for a system, so the least of them counts.
+        known = [(admitted, one) for one in values if (admitted := _features(machine, one)) is not None]
+        if known:
+            least, one = min(known, key=lambda pair: len(pair[0]))
+            features |= least
+            stated.append(one)
+    name = " and ".join(map(str, stated))
+    return Cpu(name=name, machine=machine, features=frozenset(features)) if stated else None
+
+
+def unknown_to_cpus(variant: WheelVariant) -> tuple[VariantProperty, ...]:
+    """Return the properties in these namespaces whose meaning is not known."""
+    return tuple(
+        stated
+        for machine in Machine
+        for stated in variant.properties
+        if stated.namespace == machine.value and _features(machine, stated) is None
+    )
+
+
+def properties_of_needs(machine: Machine, features: frozenset[str]) -> tuple[VariantProperty, ...]:
+    """Return the properties of code that needs some features: the lowest level, and what that does not have."""
+    levels = [(value, known) for value, name in _VALUES[machine].items() if (known := cpu(name)) is not None]
+    beyond = features - levels[-1][1].features
+    level, least = next(pair for pair in levels if features - beyond <= pair[1].features)
+    single = (flag_of_feature(machine, feature) for feature in sorted(features - least.features))
+    return (
+        VariantProperty(machine.value, _LEVEL[machine], level),
+        *(VariantProperty(machine.value, flag, _ON) for flag in single),
+    )
+
+
+def _features(machine: Machine, stated: VariantProperty) -> frozenset[str] | None:
+    """Return what a processor has that is compatible with a property; None for one that is not known."""
+    if stated.feature == _LEVEL[machine]:
+        level = cpu(_VALUES[machine].get(stated.value, ""))
+        return level.features if level else None
+    return features_with(machine, stated.feature) if stated.value == _ON else None
