@@ -518,15 +518,15 @@ def _named(rules: Sequence[Rule] | None) -> Sequence[object]:
     """The names of rules, one word for all rules; a rule of somebody else's stands for itself."""
     if rules is None:
         return ["all rules"]
-    from abiscan.rules import RULES
+    from abiscan.rules import SELECTABLE
 
-    return [rule.name if rule in RULES else rule for rule in rules]
+    return [rule.name if rule in SELECTABLE else rule for rule in rules]
 
 
 def _rules(rules: Sequence[Rule] | None) -> Sequence[Rule]:
-    from abiscan.rules import RULES
+    from abiscan.rules import SELECTABLE
 
-    return RULES if rules is None else rules
+    return SELECTABLE if rules is None else rules
 
 
 @contextlib.contextmanager

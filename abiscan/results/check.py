@@ -278,9 +278,12 @@ def _finding(finding: Finding) -> dict[str, Any]:
 
 
 def _evidence(evidence: Evidence) -> dict[str, Any]:
-    return {
+    document = {
         "subject": evidence.subject,
         "readable": evidence.readable,
         "object": evidence.object,
         "instead": evidence.instead,
     }
+    if evidence.since or evidence.until:
+        document |= {"since": evidence.since, "until": evidence.until}
+    return document

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import zipfile
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+import abiscan
 from abiscan.cli import main
+from abiscan.findings import Effect
+from abiscan.results.package import PackageVerdict
 
 
 def _wheel(folder: Path, source: str) -> Path:
@@ -43,3 +47,41 @@ def test_matrix_says_on_which_releases_it_imports(tmp_path: Path) -> None:
 
     row = next(line for line in result.output.splitlines() if line.startswith("pure 1.0"))
     assert row.split()[2:] == ["✗", "✓"]
+
+
+LATER = "import torch\ndef measured(time):\n    return torch.autograd.profiler.format_time(time)\n"
+
+
+def test_a_name_that_a_function_uses_later_is_a_note(tmp_path: Path) -> None:
+    command = ["check", str(_wheel(tmp_path, LATER)), "--torch", "2.13.0"]
+    text, strict, ignored, there = (
+        CliRunner().invoke(main, words)
+        for words in (
+            command,
+            [*command, "--fail-on", "call-fails"],
+            [*command, "--fail-on", "call-fails", "--ignore", "missing-torch-name"],
+            [*command[:-1], "1.9.1", "--fail-on", "call-fails"],
+        )
+    )
+
+    assert (text.exit_code, strict.exit_code, ignored.exit_code, there.exit_code) == (0, 1, 0, 0)
+    assert "torch.autograd.profiler.format_time is missing in torch 2.13.0: pure uses it in 1 function" in text.output
+    assert "pure/__init__.py:3" in text.output
+    assert "missing-torch-name" not in ignored.output + there.output
+
+
+def test_the_note_says_which_releases_have_the_name(tmp_path: Path) -> None:
+    report = abiscan.check(_wheel(tmp_path, LATER), "2.13.0")
+    (finding,) = report.packages[0].own_findings
+    (evidence,) = json.loads(report.to_json())["packages"][0]["findings"][0]["evidence"]
+
+    assert finding.effect is Effect.CALL_FAILS
+    assert (evidence["subject"], evidence["object"]) == ("pure/__init__.py:3", "measured")
+    assert (evidence["since"], evidence["until"]) == (None, "1.9.1")
+
+
+def test_where_the_import_fails_there_is_no_note(tmp_path: Path) -> None:
+    report = abiscan.check(_wheel(tmp_path, f"import torch._six\n{LATER}"), "2.13.0")
+
+    assert report.packages[0].verdict is PackageVerdict.IMPORT_FAILS
+    assert not report.packages[0].own_findings
