@@ -265,9 +265,9 @@ def diff(
     python: str | None = None,
     session: Session | None = None,
 ) -> Comparison:
-    """Compare two torches: symbols, operators, dispatch, class layouts.
+    """Compare two torches: symbols, operators, dispatch, class layouts, Python names.
 
-    :param used_by: an extension, which limits the comparison to what it uses
+    :param used_by: an extension or a package, which limits the comparison to what it uses
     :param machine: the machine for which to take a release number: ``x86_64`` or ``aarch64``
     :param python: the interpreter whose installed packages are used; by default that of the environment
     :raises AbiscanError: a torch or the extension cannot be read

@@ -129,7 +129,7 @@ def test_every_module_with_a_rule_is_listed() -> None:
 
 def test_no_folder_of_cases_without_a_rule() -> None:
     folders = {folder.name for folder in CASES.iterdir() if folder.is_dir()}
-    assert folders == {rule.name.replace("-", "_") for rule in rules.SELECTABLE}
+    assert folders == {rule.name.replace("-", "_") for rule in rules.RULES}
 
 
 def test_rules_by_name() -> None:

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from abiscan.results.document import rendered
 from abiscan.torches.layout_changes import LayoutChange
+from abiscan.torches.name_changes import NameChanges
 
 
 class SymbolChange(Struct, frozen=True, kw_only=True):
@@ -46,7 +47,8 @@ class Comparison(Struct, frozen=True, kw_only=True):
     """Everything that changed.
 
     ``old_api`` and ``new_api`` are the interface versions of all compared operators together. ``cuda_compared`` is
-    False if only one of the two builds has CUDA: CUDA kernels are left out then. ``gaps`` says which operators of
+    False if only one of the two builds has CUDA: CUDA kernels are left out then. ``names`` are those of Python, None if
+    they are not known of both. ``gaps`` says which operators of
     either could not be read.
     """
 
@@ -63,6 +65,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
     cuda_compared: bool
     gaps: tuple[str, ...]
     layouts: tuple[LayoutChange, ...] = ()
+    names: NameChanges | None = None
 
     def to_json(self) -> str:
         """The JSON document, version 1."""
@@ -87,6 +90,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
                     }
                     for change in self.layouts
                 ],
+                "names": None if self.names is None else msgspec.to_builtins(self.names),
                 "cuda_compared": self.cuda_compared,
                 "gaps": self.gaps,
             }
