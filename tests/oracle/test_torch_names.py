@@ -139,6 +139,27 @@ def test_raises_what_python_raises(name: str, tmp_path: Path, *, on_disk: bool, 
     assert said == real
 
 
+KEYWORDS: Final = {
+    "keyword": "import torch\ntorch.set_default_device(gadget=1)",
+    "keyword_of_a_module": "from torch.nn import functional as F\nF.relu(1, inplaced=True)",
+    "keyword_of_a_name": "from torch.nn.utils.rnn import pad_sequence\npad_sequence([], gadget=1)",
+    "keyword_guarded": "import torch\ntry:\n    torch.set_default_device(gadget=1)\nexcept TypeError:\n    pass",
+    "keyword_there": "import torch\ntorch.nn.functional.relu(torch.ones(1), inplace=True)\ntorch.compile(dynamic=True)",
+}
+
+
+@pytest.mark.parametrize("name", KEYWORDS)
+def test_a_keyword_that_a_function_does_not_take(name: str, tmp_path: Path, names: TorchNames) -> None:
+    (tmp_path / "pack").mkdir()
+    (tmp_path / "pack/__init__.py").write_text(KEYWORDS[name] + "\n")
+    real: Any = json.loads(live_torch.run(_IMPORT, tmp_path, check=True).stdout.splitlines()[-1])
+
+    raised = reading_of({"pack/__init__.py": KEYWORDS[name] + "\n"}, FakeWorld(torch_names=names)).imports[0].raised
+
+    assert raised is None or isinstance(raised, Raised)
+    assert (None if raised is None else [raised.exception, raised.message]) == real
+
+
 _CALL: Final = """
 import json, sys
 sys.path.insert(0, sys.argv[1])

@@ -31,6 +31,8 @@ def _wheel(folder: Path, source: str) -> Path:
     [
         ("from torch.amp import custom_bwd\n", "2.3.0", 1, "cannot import name 'custom_bwd' from 'torch.amp'"),
         ("from torch.amp import custom_bwd\n", "2.4.0", 0, "works"),
+        ("import torch\ntorch.cuda.is_bf16_supported(including_emulation=False)\n", "2.3.1", 3, "TypeError"),
+        ("import torch\ntorch.cuda.is_bf16_supported(including_emulation=False)\n", "2.4.0", 0, "works"),
         ("import torch\nraise ValueError('who knows')\n", "2.4.0", 3, "unknown"),
     ],
 )
