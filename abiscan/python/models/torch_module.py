@@ -17,6 +17,8 @@ _ADDS_TO_TORCH: Final = regex(
     r"torch|npu|ipex|intel_extension|habana|xla|directml|apex|musa|mlu|gcu|sdaa|spyre|tpu|optree|functorch|flash|triton"
 )
 """What is in the names of packages that may add names to torch as they are imported."""
+_ADDS_NOTHING: Final = frozenset({"torchaudio", "torchdata", "torchmetrics", "torchtext", "torchvision"})
+"""Packages with such a name whose sources set no name of torch."""
 
 
 class TorchModule(Modelled):
@@ -102,7 +104,10 @@ def _may_be_added(machine: PythonMachine, name: str) -> bool:
     """Whether other code may have set a name of torch: a package that is not read, or this one, somewhere."""
     others = (module for module in machine.modules if "." not in module and module != "torch")
     if any(
-        _ADDS_TO_TORCH.search(module) and standard.has(module, Answer.UNKNOWN) is False and _is_foreign(machine, module)
+        module not in _ADDS_NOTHING
+        and _ADDS_TO_TORCH.search(module)
+        and standard.has(module, Answer.UNKNOWN) is False
+        and _is_foreign(machine, module)
         for module in others
     ):
         return True

@@ -15,9 +15,10 @@ from abiscan.findings import Effect
 from abiscan.results.package import PackageVerdict
 
 
-def _wheel(folder: Path, source: str) -> Path:
+def _wheel(folder: Path, source: str, further: str = "numpy") -> Path:
     path = folder / "pure-1.0-py3-none-any.whl"
     metadata = "Metadata-Version: 2.1\nName: pure\nVersion: 1.0\nRequires-Dist: torch\n"
+    metadata += f"Requires-Dist: {further}\n"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("pure/__init__.py", source)
         archive.writestr("pure-1.0.dist-info/METADATA", metadata)
@@ -41,6 +42,14 @@ def test_check(source: str, release: str, code: int, words: str, tmp_path: Path)
 
     assert result.exit_code == code, result.output
     assert words in result.output
+
+
+@pytest.mark.parametrize(("package", "code"), [("torchmetrics", 1), ("torchvision", 1), ("torch_npu", 0)])
+def test_a_package_that_may_add_names_to_torch_opens_them(package: str, code: int, tmp_path: Path) -> None:
+    wheel = _wheel(tmp_path, f"import {package}\nfrom torch.amp import custom_bwd\n", package)
+    result = CliRunner().invoke(main, ["check", str(wheel), "--torch", "2.3.0"])
+
+    assert result.exit_code == code, result.output
 
 
 def test_matrix_says_on_which_releases_it_imports(tmp_path: Path) -> None:
