@@ -265,9 +265,9 @@ def diff(
     python: str | None = None,
     session: Session | None = None,
 ) -> Comparison:
-    """Compare two torches: symbols, operators, dispatch, class layouts.
+    """Compare two torches: symbols, operators, dispatch, class layouts, Python names.
 
-    :param used_by: an extension, which limits the comparison to what it uses
+    :param used_by: an extension or a package, which limits the comparison to what it uses
     :param machine: the machine for which to take a release number: ``x86_64`` or ``aarch64``
     :param python: the interpreter whose installed packages are used; by default that of the environment
     :raises AbiscanError: a torch or the extension cannot be read
@@ -518,15 +518,15 @@ def _named(rules: Sequence[Rule] | None) -> Sequence[object]:
     """The names of rules, one word for all rules; a rule of somebody else's stands for itself."""
     if rules is None:
         return ["all rules"]
-    from abiscan.rules import RULES
+    from abiscan.rules import SELECTABLE
 
-    return [rule.name if rule in RULES else rule for rule in rules]
+    return [rule.name if rule in SELECTABLE else rule for rule in rules]
 
 
 def _rules(rules: Sequence[Rule] | None) -> Sequence[Rule]:
-    from abiscan.rules import RULES
+    from abiscan.rules import SELECTABLE
 
-    return RULES if rules is None else rules
+    return SELECTABLE if rules is None else rules
 
 
 @contextlib.contextmanager

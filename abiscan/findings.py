@@ -51,12 +51,16 @@ class Evidence(Struct, frozen=True, kw_only=True):
     :ivar readable: the same in readable form, None if it is readable already
     :ivar object: the base name of the object that it is in
     :ivar instead: what is there in its place, None if nothing
+    :ivar since: the first release of torch that has it, None for the oldest one that is embedded
+    :ivar until: the last release that has it, None for the newest
     """
 
     subject: str
     readable: str | None = None
     object: str | None = None
     instead: str | None = None
+    since: str | None = None
+    until: str | None = None
 
 
 class Finding(Struct, frozen=True, kw_only=True):

@@ -227,9 +227,9 @@ def _rules(select: Sequence[Rule], ignore: Collection[Rule]) -> Sequence[Rule] |
     """The rules to run; None for all, which need not be imported to find a result that was kept."""
     if not select and not ignore:
         return None
-    from abiscan.rules import RULES
+    from abiscan.rules import SELECTABLE
 
-    return [rule for rule in select or RULES if rule not in ignore]
+    return [rule for rule in select or SELECTABLE if rule not in ignore]
 
 
 def _suppressions(targets: Sequence[str]) -> tuple[Path | None, tuple[Suppression, ...]]:

@@ -18,7 +18,7 @@ from abiscan.inputs.session import Session
 @click.command(cls=ReportingCommand)
 @click.argument("old", metavar="SPEC", shell_complete=complete_torch)
 @click.argument("new", metavar="SPEC", shell_complete=complete_torch)
-@click.option("--used-by", metavar="TARGET", help="Only compare what this extension uses.")
+@click.option("--used-by", metavar="TARGET", help="Only compare what this extension or package uses.")
 @machine_option
 @index_options
 @report_options("text", "json")
@@ -36,8 +36,8 @@ def diff(
 ) -> None:
     """Show what changed between two torches.
 
-    Compares symbols, operators, dispatch keys, kernels and class layouts. SPEC is a release number, a torch folder or a
-    wheel.
+    Compares symbols, operators, dispatch keys, kernels, class layouts and Python names. SPEC is a release number, a
+    torch folder or a wheel.
 
     \b
     Examples:

@@ -29,7 +29,7 @@ def explain(rule: Documented | str | None) -> None:
             click.echo(f"{known_rule.name:{width}}  {known_rule.summary}")
         return
     if isinstance(rule, str):
-        from abiscan.pipelines.name_history import history
+        from abiscan.torches.name_history import history
 
         with errors_reported():
             click.echo(str(history(rule)))

@@ -22,9 +22,9 @@ class _RuleName(click.ParamType):  # type: ignore[type-arg]  # not generic in ol
         """The rule of that name."""
         if isinstance(value, Rule):
             return value
-        from abiscan.rules import RULES, by_name
+        from abiscan.rules import SELECTABLE, by_name
 
-        names = [rule.name for rule in RULES]
+        names = [rule.name for rule in SELECTABLE]
         rule = by_name(str(value))
         if rule is None:
             hint = did_you_mean(str(value), names) or f"rules: {', '.join(names)}"
@@ -40,9 +40,9 @@ class _RuleName(click.ParamType):  # type: ignore[type-arg]  # not generic in ol
         """The rules whose names begin like that."""
         from click.shell_completion import CompletionItem
 
-        from abiscan.rules import RULES
+        from abiscan.rules import SELECTABLE
 
-        return [CompletionItem(rule.name, help=rule.summary) for rule in RULES if rule.name.startswith(incomplete)]
+        return [CompletionItem(rule.name, help=rule.summary) for rule in SELECTABLE if rule.name.startswith(incomplete)]
 
 
 class _RuleOrName(_RuleName):

@@ -29,14 +29,16 @@ _WORTH_SPLITTING: Final = 16 << 20
 """The size of extensions, in bytes, from which on their initialisers take longer than starting processes."""
 
 
-def examine(source: Source, session: Session) -> ExaminedTarget:
+def examine(source: Source, session: Session, *, python: bool = False) -> ExaminedTarget:
     """Read a target that is not installed next to a particular torch.
 
+    :param python: whether it may be a package that is Python code alone
     :raises InputError: it cannot be read, or contains nothing that uses torch
     """
     isolation.begin(name_of(source))
     target = read_target(source, session.files(), embedded.SITE, f"{embedded.SITE}/torch")
-    target.require_extensions()
+    if not (python and target.is_python):
+        target.require_extensions()
     return ExaminedTarget(target, folder=session.folder)
 
 

@@ -57,7 +57,7 @@ def check(
                     continue
                 keep = source != targets[-1]
                 of_files = bench.judge(source, torch, rules, keep=keep)
-                package = bench.package(source, torch, of_files)
+                package = bench.package(source, torch, of_files, rules)
                 for other in (name for name in others.get(torch, ()) if bench.is_for(source, name)):
                     of_other = bench.judge(source, other, rules, keep=keep)
                     package = _package_compared(package, bench.package(source, other, of_other))

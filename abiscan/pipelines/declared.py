@@ -69,9 +69,10 @@ def _check_declared(
     if judged.package is None:
         declarations = _declarations(target.metadata, judged, admitted)
         return bench.judge(source, torch, rules, declarations=declarations), None
-    package = judged.package.results[torch]
+    results = bench.judge(source, torch, rules)
+    package = bench.package(source, torch, results, rules) or judged.package.results[torch]
     findings = _findings(package, _declaration(target.metadata, judged, admitted), rules)
-    return bench.judge(source, torch, rules), msgspec.structs.replace(package, own_findings=tuple(findings))
+    return results, msgspec.structs.replace(package, own_findings=(*findings, *package.own_findings))
 
 
 def _findings(package: PackageResult, declaration: Declaration, rules: Sequence[Rule]) -> Iterator[Finding]:

@@ -17,10 +17,11 @@ from abiscan.inputs.sources import Source
 from abiscan.linkage.shared_types import find_touches
 from abiscan.pipelines.use import Use, use_of
 from abiscan.results.diff import Comparison, DispatchChange, KeyChange, SchemaChange, SymbolChange
-from abiscan.torches import embedded
+from abiscan.torches import embedded, embedded_names
 from abiscan.torches.api_version import api_versions, fingerprint, has_cuda, kernels_of, strategy
 from abiscan.torches.layout_changes import LayoutChange, layout_changes
 from abiscan.torches.layouts import is_known
+from abiscan.torches.name_changes import name_changes
 from abiscan.torches.torch import ReleaseNumber, TorchChoice
 
 
@@ -28,13 +29,15 @@ class Side(Struct, frozen=True, kw_only=True):
     """One of the two torches.
 
     ``exports`` has the names that each library exports; ``release`` is the number of the release that has its class
-    layouts on ``machine``, None if they are unknown.
+    layouts on ``machine``, None if they are unknown. ``version``
+    is the number of the torch itself.
     """
 
     name: str
     exports: Mapping[str, AbstractSet[str]]
     operators: Operators
     release: str | None = None
+    version: str | None = None
     machine: Machine = Machine.X86_64
 
 
@@ -44,13 +47,13 @@ def diff(old: TorchChoice, new: TorchChoice, machine: Machine, used_by: Source |
     The number of a release that has builds with and without CUDA means the one that is like the other torch.
 
     :param machine: which build of a release number
-    :param used_by: an extension; limits the comparison to what it uses
+    :param used_by: an extension or a package; limits the comparison to what it uses
     :raises InputError: a torch or the extension cannot be read
     """
     before, after = (_side(choice, machine, session) for choice in (old, new))
     before = _alike(old, before, after, session)
     after = _alike(new, after, before, session)
-    return compare(before, after, use_of(examine(used_by, session)) if used_by else None)
+    return compare(before, after, use_of(examine(used_by, session, python=True)) if used_by else None)
 
 
 def _side(choice: TorchChoice, machine: Machine, session: Session) -> Side:
@@ -61,6 +64,7 @@ def _side(choice: TorchChoice, machine: Machine, session: Session) -> Side:
         exports=torch.exports(release),
         operators=torch.operators_of(release),
         release=torch.layouts(release).release,
+        version=release.version,
         machine=release.machine,
     )
 
@@ -109,9 +113,17 @@ def compare(old: Side, new: Side, use: Use | None = None) -> Comparison:
             *(f"{old.name}: {gap}" for gap in before.gaps),
             *(f"{new.name}: {gap}" for gap in after.gaps),
             *(f"{side.name}: class layouts are unknown" for side in (old, new) if not _has_layouts(side)),
+            *(f"{side.name}: Python names are not compared" for side in (old, new) if not _has_names(side)),
         ),
+        names=name_changes(old.version, new.version, use.names if use else None)
+        if old.version and new.version
+        else None,
         layouts=_layouts(old, new, use),
     )
+
+
+def _has_names(side: Side) -> bool:
+    return side.version in embedded_names.table().releases
 
 
 def _has_layouts(side: Side) -> bool:

@@ -263,6 +263,14 @@ class PythonInterpreter(Calls):
                 self.gap(f"{module.name} raises {error.failure.name()} when it is needed")
                 module.stage, module.open_ = Stage.DONE, True
 
+    # ---- functions of torch
+
+    def _call_unknown(self, function: NotKnown, args: list[object], kwargs: dict[str, object]) -> object:
+        rejected = torch_module.rejected_keyword(self, function.name, kwargs) if kwargs else None
+        if rejected is not None:
+            raise rejected
+        return super()._call_unknown(function, args, kwargs)
+
     # ---- modules of others
 
     def _foreign(self, full: str, parent: object) -> object:

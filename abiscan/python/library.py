@@ -293,12 +293,13 @@ class PythonCode(Struct, dict=True):
         if key not in self._imports:
             lines = self.outline(file).imports
             self._imports[key] = (
-                tuple(self._import(line, package) for line in lines if not line.nested),
-                tuple(self._import(line, package) for line in lines if line.nested),
+                tuple(self.resolved(line, package) for line in lines if not line.nested),
+                tuple(self.resolved(line, package) for line in lines if line.nested),
             )
         return self._imports[key]
 
-    def _import(self, line: ImportLine, package: str) -> Import:
+    def resolved(self, line: ImportLine, package: str) -> Import:
+        """An import with full names; relative ones start from a package."""
         module = absolute(package, line.module)
         found = self.locate(module) if line.names else None
         folders = found.folders if found else ()
@@ -323,7 +324,7 @@ class PythonCode(Struct, dict=True):
 
     def _extensions_in_functions(self, file: str) -> Iterator[tuple[str, int]]:
         for line in self.outline(file).imports_in_functions:
-            targets = self._import(line, _package_of(file)).targets
+            targets = self.resolved(line, _package_of(file)).targets
             for found in map(self.locate, targets):
                 if found is not None and found.extension and found.file and self.imports_at(file, line.line):
                     yield found.file, line.line

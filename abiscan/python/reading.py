@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from abiscan.python.explore import Explored, explore
 from abiscan.python.installed import Surroundings
+from abiscan.python.later_names import LaterUse, later_uses
 from abiscan.python.library import PythonCode
 from abiscan.python.machine import Limits
 from abiscan.python.model import Answer, ImportOutcome, OtherTorch, Raised, Reading, World
@@ -56,13 +57,23 @@ class PackageReader:
 
         :param fresh: gives a world of the target in which nothing is loaded yet
         """
-        surroundings, python = surroundings or Surroundings(), fresh().python
-        if (python, surroundings) not in self._code:
-            code = PythonCode(self._files, self._modules, python, surroundings)
-            self._code[python, surroundings] = code, Done()
-        code, done = self._code[python, surroundings]
+        code, done = self._code_for(fresh(), surroundings)
         with _without_collector():
             return _read(Runs(code, fresh, limits, done), self._built_for)
+
+    def later_uses(
+        self, world: World, was_there: Callable[[str], bool], surroundings: Surroundings | None = None
+    ) -> tuple[LaterUse, ...]:
+        """Return the uses of names that the torch of a target lacks: see ``later_names``."""
+        names = world.torch_names
+        with _without_collector():
+            return later_uses(self._code_for(world, surroundings)[0], names, was_there) if names else ()
+
+    def _code_for(self, world: World, surroundings: Surroundings | None) -> tuple[PythonCode, Done]:
+        key = world.python, surroundings or Surroundings()
+        if key not in self._code:
+            self._code[key] = PythonCode(self._files, self._modules, *key), Done()
+        return self._code[key]
 
 
 def read(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final, Protocol
 
 from msgspec import Struct, field
@@ -83,19 +82,20 @@ class TorchNames(Struct):
         """Return those of some dotted names (``torch.nn.Nope``) that are certainly not there."""
         if uses not in self._lacking:
             new = uses.difference(self._lacked)
-            self._lacked.update((use, self._lacks_part(use.split("."))) for use in new)
+            self._lacked.update((use, self.first_lacking(use) is not None) for use in new)
             self._lacking[uses] = tuple(sorted(use for use in uses if self._lacked[use]))
         return self._lacking[uses]
 
-    def _lacks_part(self, parts: Sequence[str]) -> bool:
-        owner = parts[0]
-        for part in parts[1:]:
+    def first_lacking(self, name: str) -> str | None:
+        """Return a dotted name up to the first part that is certainly not there; None if all parts may be there."""
+        owner, *parts = name.split(".")
+        for part in parts:
             if self.lacks(owner, part):
-                return True
+                return f"{owner}.{part}"
             owner = f"{owner}.{part}"
             if not self.source.is_module(owner) and not is_core(owner):
-                return False
-        return False
+                return None
+        return None
 
     def signature(self, module: str, function: str) -> str | None:
         """The parameters of a function, as ``module_names.signature`` writes them; None if they are not known."""

@@ -12,6 +12,7 @@ from abiscan.binary.ownership import is_torch_symbol
 from abiscan.dispatch.schema import FunctionSchema, SchemaError
 from abiscan.results.diff import Comparison, KeyChange, SchemaChange
 from abiscan.torches.layout_changes import LayoutChange
+from abiscan.torches.name_changes import NameChanges
 from abiscan.words import clean, listed, plural
 
 
@@ -61,6 +62,7 @@ def _lines(comparison: Comparison, *, verbose: bool) -> Iterator[Text]:
         else:
             more = "" if len(operators) == 1 else f" ({plural(len(operators), 'operator')}; use -v to show all)"
             yield Text.assemble(("dispatch", "cyan"), f" {clean(change)}: {clean(listed(operators))}{more}")
+    yield from _names(comparison, verbose=verbose)
     yield from (Text.assemble(("gap", "yellow"), f" {clean(gap)}") for gap in comparison.gaps)
     for layout, others in _folded(comparison.layouts, verbose=verbose):
         differences = layout.differences if verbose else layout.differences[:1]
@@ -72,6 +74,21 @@ def _lines(comparison: Comparison, *, verbose: bool) -> Iterator[Text]:
         yield Text.assemble(("layout", "cyan"), f" {clean(layout.name)}: {clean('; '.join(differences))}{more}")
 
 
+def _names(comparison: Comparison, *, verbose: bool) -> Iterator[Text]:
+    """The Python names; those that came are only counted in the summary."""
+    names = comparison.names
+    if names is None:
+        return
+    for name in names.removed:
+        yield Text.assemble(("name", "cyan"), (f" - {name}", "red"))
+    for name in names.added if verbose else ():
+        yield Text.assemble(("name", "cyan"), (f" + {name}", "green"))
+    for change in names.signatures:
+        yield Text.assemble(("parameters", "cyan"), f" {change.name}")
+        yield Text(f"  - ({change.old})", style="red")
+        yield Text(f"  + ({change.new})", style="green")
+
+
 def _renumbering(key: KeyChange) -> str:
     was, now = ("none" if number is None else str(number) for number in (key.old, key.new))
     return f"{key.key}: {was} → {now}"
@@ -79,6 +96,7 @@ def _renumbering(key: KeyChange) -> str:
 
 def _summary(comparison: Comparison) -> str:
     """Return how much has changed, in one line."""
+    names = comparison.names or NameChanges()
     counts = (
         (sum(len(symbols.removed) for symbols in comparison.symbols), "symbol removed", "symbols removed"),
         (len(comparison.operators_removed), "operator removed", "operators removed"),
@@ -86,6 +104,9 @@ def _summary(comparison: Comparison) -> str:
         (len(comparison.schemas), "schema changed", "schemas changed"),
         (len(comparison.dispatch), "operator with other kernels", "operators with other kernels"),
         (len(comparison.layouts), "class with another layout", "classes with another layout"),
+        (len(names.removed), "Python name removed", "Python names removed"),
+        (len(names.added), "Python name added", "Python names added"),
+        (len(names.signatures), "function with other parameters", "functions with other parameters"),
     )
     return ", ".join(plural(count, noun, many) for count, noun, many in counts if count) or "nothing changed"
 
@@ -108,15 +129,16 @@ def _actions(comparison: Comparison) -> Iterator[Text]:
         *(layout.name for layout in comparison.layouts),
         *(change.operator for change in comparison.schemas if _still_callable(change)),
     ]
+    gone = comparison.names.removed if comparison.names else ()
     checked = [f"{change.operator}: dispatch" for change in comparison.dispatch]
     for action, names in (
-        ("change the code that calls", [*comparison.operators_removed, *called]),
+        ("change the code that calls", [*comparison.operators_removed, *called, *gone]),
         ("recompile, because of", compiled),
         ("test again, nothing to compile", checked),
     ):
         if names:
             yield Text.assemble((action, "bold"), f": {clean(listed(dict.fromkeys(names)))}")
-    if not (comparison.operators_removed or called or compiled or checked):
+    if not (comparison.operators_removed or gone or called or compiled or checked):
         yield Text("nothing to do", style="green")
 
 

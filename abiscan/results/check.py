@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from abiscan.cpu.needs import CpuNeeds
-from abiscan.findings import OF_METADATA, Effect, Finding, page_of
+from abiscan.findings import OF_METADATA, Effect, Evidence, Finding, page_of
 from abiscan.inputs.kinds import TargetKind
 from abiscan.results.cpu import cpu_document
 from abiscan.results.document import Document, plain, shaped
@@ -18,6 +18,7 @@ from abiscan.results.unchecked import Unchecked, exit_code_of
 from abiscan.results.verdict import How, Verdict
 from abiscan.words import first_line
 
+shaped("subject readable object instead since? until?")(Evidence)
 shaped("rule effect message evidence fix says symptom page", page=lambda finding: page_of(finding.rule))(Finding)
 
 

@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from abiscan.results.document import Document, shaped
 from abiscan.torches.layout_changes import LayoutChange
+from abiscan.torches.name_changes import NameChanges
 
 
 class SymbolChange(Struct, frozen=True, kw_only=True):
@@ -46,13 +47,14 @@ shaped("class=name old_size=old.size new_size=new.size differences")(LayoutChang
 
 @shaped(
     "old new symbols dispatch_keys=keys old_api_version=old_api new_api_version=new_api operators_added"
-    " operators_removed schemas_changed=schemas dispatch_changed=dispatch layouts_changed=layouts cuda_compared gaps"
+    " operators_removed schemas_changed=schemas dispatch_changed=dispatch layouts_changed=layouts names cuda_compared gaps"
 )
 class Comparison(Document, frozen=True, kw_only=True):
     """Everything that changed.
 
     ``old_api`` and ``new_api`` are the interface versions of all compared operators together. ``cuda_compared`` is
-    False if only one of the two builds has CUDA: CUDA kernels are left out then. ``gaps`` says which operators of
+    False if only one of the two builds has CUDA: CUDA kernels are left out then. ``names`` are those of Python, None if
+    they are not known of both. ``gaps`` says which operators of
     either could not be read.
     """
 
@@ -69,3 +71,4 @@ class Comparison(Document, frozen=True, kw_only=True):
     cuda_compared: bool
     gaps: tuple[str, ...]
     layouts: tuple[LayoutChange, ...] = ()
+    names: NameChanges | None = None

@@ -32,6 +32,7 @@ from abiscan.rules import (
     missing_kernel,
     missing_library,
     missing_operator_lookup,
+    missing_torch_name,
     no_kernel_image,
     platform_tag_wrong,
     ptx_too_new,
@@ -95,10 +96,13 @@ RULES: Final[tuple[Rule, ...]] = (
 )
 """In the order in which a load would run into the problems."""
 
-EVERY_RULE: Final[tuple[Documented, ...]] = (*RULES, *MODEL_RULES)
+SELECTABLE: Final[tuple[Rule, ...]] = (*RULES, missing_torch_name.RULE)
+"""Those about the Python code of packages as well, which find nothing in an extension."""
+
+EVERY_RULE: Final[tuple[Documented, ...]] = (*SELECTABLE, *MODEL_RULES)
 """Those about saved models as well, which check no library."""
 
 
 def by_name(name: str) -> Rule | None:
     """The rule called ``name``."""
-    return next((rule for rule in RULES if rule.name == name), None)
+    return next((rule for rule in SELECTABLE if rule.name == name), None)

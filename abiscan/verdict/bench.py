@@ -6,6 +6,8 @@ import logging
 import posixpath
 from collections.abc import Mapping, Sequence
 
+import msgspec.structs
+
 from abiscan.binary.elf import Machine
 from abiscan.extension.examined import ExaminedTarget
 from abiscan.findings import Rule
@@ -21,12 +23,13 @@ from abiscan.linkage.resolve import Resolver
 from abiscan.models.model import CREATES_MODEL
 from abiscan.results.check import Result
 from abiscan.results.package import PackageResult
+from abiscan.rules import missing_torch_name
 from abiscan.torches import embedded
 from abiscan.torches.torch import EmbeddedTorch, ReleaseNumber, Torch, TorchChoice
 from abiscan.verdict.beside import Beside
 from abiscan.verdict.hardware import hardware_of
 from abiscan.verdict.judge import Judge
-from abiscan.verdict.package import PackageReading, ReadPackage, package_result
+from abiscan.verdict.package import PackageReading, ReadPackage, missing_names, package_result
 
 _log = logging.getLogger("abiscan.verdict")
 
@@ -155,10 +158,13 @@ class Bench:
             return True
         return _is_for(name, machine) if self._all_embedded else embedded.has_build(torch.build, machine)
 
-    def package(self, source: Source, name: str, results: Sequence[Result]) -> PackageResult | None:
+    def package(
+        self, source: Source, name: str, results: Sequence[Result], rules: Sequence[Rule] = ()
+    ) -> PackageResult | None:
         """The verdict on a target that is a package, on the named torch; None if it is none.
 
         :param results: those of ``judge`` for the target
+        :param rules: those whose findings about the package as a whole are asked for
         """
         if self._is_model(source, name):
             return self._model(source, name, results)
@@ -166,6 +172,8 @@ class Bench:
         if package is None:
             return None
         result = package_result(package, self.target(source, name), results)
+        if missing_torch_name.RULE in rules:
+            result = msgspec.structs.replace(result, own_findings=tuple(missing_names(package, result)))
         said = f": {result.error}" if result.error else ""
         _log.debug("package %s on torch %s: %s%s", result.name, result.torch_build or name, result.verdict.value, said)
         return result

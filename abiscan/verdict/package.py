@@ -5,7 +5,9 @@ from __future__ import annotations
 import functools
 import posixpath
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -15,12 +17,14 @@ from msgspec.structs import replace
 from abiscan.binary.image import ImageSystem
 from abiscan.errors import InputError
 from abiscan.extension.examined import ExaminedTarget
+from abiscan.findings import Finding
 from abiscan.inputs import disk, interpreter
 from abiscan.inputs.files import Files
 from abiscan.inputs.image_files import ImageFile, users_of_torch
 from abiscan.inputs.package_files import Package
 from abiscan.inputs.version import TorchVersion
 from abiscan.python.installed import Surroundings, installed_in
+from abiscan.python.later_names import LaterUse
 from abiscan.python.model import (
     PROCESS_ENDS,
     Answer,
@@ -50,7 +54,9 @@ from abiscan.results.package import (
     UsedLibrary,
 )
 from abiscan.results.verdict import How, Verdict
+from abiscan.rules import missing_torch_name
 from abiscan.torches import embedded
+from abiscan.torches.name_history import history, was_there
 from abiscan.torches.torch import Torch
 from abiscan.verdict.judge import Judge
 from abiscan.verdict.world import PackageWorld
@@ -94,6 +100,8 @@ class ReadPackage(Struct, frozen=True, kw_only=True):
     package: Package
     world: PackageWorld | ImageWorld
     reading: Reading
+    later_uses: Callable[[], tuple[LaterUse, ...]]
+    """Finds the names that its code uses later and this torch lacks."""
 
     @property
     def definitions(self) -> dict[str, str]:
@@ -137,10 +145,12 @@ class PackageReading:
             if self._image_worlds
             else PackageWorld(judge, target, self._package, files)
         )
-        reading = self._reader.read(world.fresh, surroundings_of(judge.torch, self._package))
+        surroundings = surroundings_of(judge.torch, self._package)
+        reading = self._reader.read(world.fresh, surroundings)
         if (target.extensions or users_of_torch(target.target.images)) and _says_nothing(self._sources, reading):
             return None
-        return ReadPackage(package=self._package, world=world, reading=reading)
+        later = functools.partial(self._reader.later_uses, world, was_there, surroundings)
+        return ReadPackage(package=self._package, world=world, reading=reading, later_uses=later)
 
 
 def _image_worlds(system: ImageSystem) -> tuple[type[ImageWorld], PythonSystem]:
@@ -237,6 +247,16 @@ def _names_any(sources: _Sources, libraries: Sequence[str]) -> bool:
     names = {re.escape(posixpath.basename(path).partition(".")[0]) for path in libraries}
     word = re.compile(rf"(?<!torch\.)\b(load_library|import_module|{'|'.join(sorted(names))})\b".encode())
     return any(word.search(sources.read(path)) for path in sources.members() if path.endswith(".py"))
+
+
+def missing_names(read_package: ReadPackage, result: PackageResult) -> Iterator[Finding]:
+    """Yield what the package's code uses later of names that this torch lacks; nothing if it cannot be imported."""
+    if result.verdict is PackageVerdict.IMPORT_FAILS:
+        return
+    torch = f"torch {result.torch}" if result.torch else "this torch"
+    uses = groupby(read_package.later_uses(), attrgetter("name"))
+    for name, of_name in uses:
+        yield from missing_torch_name.findings(tuple(of_name), history(name), result.name, torch)
 
 
 def package_result(read_package: ReadPackage, target: ExaminedTarget, results: Sequence[Result]) -> PackageResult:

@@ -11,10 +11,13 @@ import pytest
 from abiscan.inputs import interpreter
 from abiscan.python.installed import Surroundings
 from abiscan.python.model import Raised
+from abiscan.python.reading import PackageReader
 from abiscan.python.torch_names import TorchNames
+from abiscan.rules import missing_torch_name
 from abiscan.torches import embedded_names, own_names
+from abiscan.torches.name_history import history, was_there
 from tests import live_torch
-from tests.unit.python.packages import FakeWorld, reading_of
+from tests.unit.python.packages import FakeWorld, TextSources, reading_of
 
 RELEASE: Final = live_torch.version() or ""
 
@@ -134,3 +137,59 @@ def test_raises_what_python_raises(name: str, tmp_path: Path, *, on_disk: bool, 
     if real is not None and not on_disk:  # a release has no folder
         real[1] = real[1].replace(f"{folder.parent}/", "")
     assert said == real
+
+
+KEYWORDS: Final = {
+    "keyword": "import torch\ntorch.set_default_device(gadget=1)",
+    "keyword_of_a_module": "from torch.nn import functional as F\nF.relu(1, inplaced=True)",
+    "keyword_of_a_name": "from torch.nn.utils.rnn import pad_sequence\npad_sequence([], gadget=1)",
+    "keyword_guarded": "import torch\ntry:\n    torch.set_default_device(gadget=1)\nexcept TypeError:\n    pass",
+    "keyword_there": "import torch\ntorch.nn.functional.relu(torch.ones(1), inplace=True)\ntorch.compile(dynamic=True)",
+}
+
+
+@pytest.mark.parametrize("name", KEYWORDS)
+def test_a_keyword_that_a_function_does_not_take(name: str, tmp_path: Path, names: TorchNames) -> None:
+    (tmp_path / "pack").mkdir()
+    (tmp_path / "pack/__init__.py").write_text(KEYWORDS[name] + "\n")
+    real: Any = json.loads(live_torch.run(_IMPORT, tmp_path, check=True).stdout.splitlines()[-1])
+
+    raised = reading_of({"pack/__init__.py": KEYWORDS[name] + "\n"}, FakeWorld(torch_names=names)).imports[0].raised
+
+    assert raised is None or isinstance(raised, Raised)
+    assert (None if raised is None else [raised.exception, raised.message]) == real
+
+
+_CALL: Final = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+import pack
+try:
+    pack.f()
+except Exception as error:
+    print(json.dumps([type(error).__name__, str(error)]))
+else:
+    print("null")
+"""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "import torch\ndef f():\n    torch.autograd.profiler.format_time(1.0)",
+        "import torch\ndef f():\n    torch._six.inf",
+        "def f():\n    from torch._six import inf",
+        "def f():\n    import torch.onnx._globals",
+        "import torch.onnx\ndef f():\n    torch.onnx.dynamo_export",
+    ],
+)
+def test_a_function_that_uses_a_missing_name_raises(body: str, tmp_path: Path, names: TorchNames) -> None:
+    (tmp_path / "pack").mkdir()
+    (tmp_path / "pack/__init__.py").write_text(body)
+    real: Any = json.loads(live_torch.run(_CALL, tmp_path, check=True).stdout.splitlines()[-1])
+    reader = PackageReader(TextSources({"pack/__init__.py": body}), ["pack"])
+
+    uses = reader.later_uses(FakeWorld(torch_names=names), was_there)
+
+    (finding,) = missing_torch_name.findings(uses, history(uses[0].name), "pack", f"torch {RELEASE}")
+    assert finding.says == real[1]

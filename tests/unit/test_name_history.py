@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from abiscan.cli import main
-from abiscan.pipelines.name_history import history
+from abiscan.torches.name_history import history
 
 
 @pytest.mark.parametrize(

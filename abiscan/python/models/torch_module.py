@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from abiscan.python import standard
@@ -17,6 +17,8 @@ _ADDS_TO_TORCH: Final = regex(
     r"torch|npu|ipex|intel_extension|habana|xla|directml|apex|musa|mlu|gcu|sdaa|spyre|tpu|optree|functorch|flash|triton"
 )
 """What is in the names of packages that may add names to torch as they are imported."""
+_ADDS_NOTHING: Final = frozenset({"torchaudio", "torchdata", "torchmetrics", "torchtext", "torchvision"})
+"""Packages with such a name whose sources set no name of torch."""
 
 
 class TorchModule(Modelled):
@@ -102,7 +104,10 @@ def _may_be_added(machine: PythonMachine, name: str) -> bool:
     """Whether other code may have set a name of torch: a package that is not read, or this one, somewhere."""
     others = (module for module in machine.modules if "." not in module and module != "torch")
     if any(
-        _ADDS_TO_TORCH.search(module) and standard.has(module, Answer.UNKNOWN) is False and _is_foreign(machine, module)
+        module not in _ADDS_NOTHING
+        and _ADDS_TO_TORCH.search(module)
+        and standard.has(module, Answer.UNKNOWN) is False
+        and _is_foreign(machine, module)
         for module in others
     ):
         return True
@@ -149,6 +154,40 @@ def absent_module(machine: PythonMachine, name: str) -> Thrown | None:
     )
     hint = "" if is_package else f"; '{around}' is not a package"
     return Thrown(PythonError(ModuleNotFoundError, (f"No module named '{name}'{hint}",), {"name": name}))
+
+
+def rejected_keyword(machine: PythonMachine, function: str, keywords: Iterable[str]) -> Thrown | None:
+    """What the call of a function of torch raises that does not take a keyword; None if it may take all of them."""
+    module, _, name = function.rpartition(".")
+    if module.partition(".")[0] != "torch" or not name.isidentifier():
+        return None
+    parameters = machine.world.tells(f"the parameters of {function}", lambda world: _parameters(world, module, name))
+    if not isinstance(parameters, str):
+        return None
+    taken = parameters.split(",")
+    if any(parameter.startswith("**") for parameter in taken) or "/" in taken:
+        return None
+    unknown = next((word for word in keywords if word not in {parameter.rstrip("=") for parameter in taken}), None)
+    if unknown is None or _may_be_replaced(machine, name):
+        return None
+    text = f"{name}() got an unexpected keyword argument '{unknown}'"
+    python = machine.world.python
+    # Python 3.13 may add which one is meant.
+    is_exact = isinstance(python, tuple) and python < (3, 13)
+    return thrown(TypeError, text if is_exact else NotKnown(text))
+
+
+def _parameters(world: World, module: str, name: str) -> str | None:
+    return None if world.torch_names is None else world.torch_names.signature(module, name)
+
+
+def _may_be_replaced(machine: PythonMachine, name: str) -> bool:
+    """Whether torch, the package or another one may put something else in the place of a function of torch."""
+    told = machine.world.tells(
+        f"whether something sets {name}",
+        lambda world: world.torch_names is None or world.torch_names.source.is_patched(name),
+    )
+    return told is True or _may_be_added(machine, name)
 
 
 def cannot_import(machine: PythonMachine, module: str, name: str) -> Thrown:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import zipfile
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+import abiscan
 from abiscan.cli import main
+from abiscan.findings import Effect
+from abiscan.results.package import PackageVerdict
 
 
-def _wheel(folder: Path, source: str) -> Path:
+def _wheel(folder: Path, source: str, further: str = "numpy") -> Path:
     path = folder / "pure-1.0-py3-none-any.whl"
     metadata = "Metadata-Version: 2.1\nName: pure\nVersion: 1.0\nRequires-Dist: torch\n"
+    metadata += f"Requires-Dist: {further}\n"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("pure/__init__.py", source)
         archive.writestr("pure-1.0.dist-info/METADATA", metadata)
@@ -27,6 +32,8 @@ def _wheel(folder: Path, source: str) -> Path:
     [
         ("from torch.amp import custom_bwd\n", "2.3.0", 1, "cannot import name 'custom_bwd' from 'torch.amp'"),
         ("from torch.amp import custom_bwd\n", "2.4.0", 0, "works"),
+        ("import torch\ntorch.cuda.is_bf16_supported(including_emulation=False)\n", "2.3.1", 3, "TypeError"),
+        ("import torch\ntorch.cuda.is_bf16_supported(including_emulation=False)\n", "2.4.0", 0, "works"),
         ("import torch\nraise ValueError('who knows')\n", "2.4.0", 3, "unknown"),
     ],
 )
@@ -37,9 +44,55 @@ def test_check(source: str, release: str, code: int, words: str, tmp_path: Path)
     assert words in result.output
 
 
+@pytest.mark.parametrize(("package", "code"), [("torchmetrics", 1), ("torchvision", 1), ("torch_npu", 0)])
+def test_a_package_that_may_add_names_to_torch_opens_them(package: str, code: int, tmp_path: Path) -> None:
+    wheel = _wheel(tmp_path, f"import {package}\nfrom torch.amp import custom_bwd\n", package)
+    result = CliRunner().invoke(main, ["check", str(wheel), "--torch", "2.3.0"])
+
+    assert result.exit_code == code, result.output
+
+
 def test_matrix_says_on_which_releases_it_imports(tmp_path: Path) -> None:
     wheel = _wheel(tmp_path, "from torch.nn.parameter import Buffer\n")
     result = CliRunner().invoke(main, ["matrix", str(wheel), "--torch", "2.4.1", "--torch", "2.5.0"])
 
     row = next(line for line in result.output.splitlines() if line.startswith("pure 1.0"))
     assert row.split()[2:] == ["✗", "✓"]
+
+
+LATER = "import torch\ndef measured(time):\n    return torch.autograd.profiler.format_time(time)\n"
+
+
+def test_a_name_that_a_function_uses_later_is_a_note(tmp_path: Path) -> None:
+    command = ["check", str(_wheel(tmp_path, LATER)), "--torch", "2.13.0"]
+    text, strict, ignored, there = (
+        CliRunner().invoke(main, words)
+        for words in (
+            command,
+            [*command, "--fail-on", "call-fails"],
+            [*command, "--fail-on", "call-fails", "--ignore", "missing-torch-name"],
+            [*command[:-1], "1.9.1", "--fail-on", "call-fails"],
+        )
+    )
+
+    assert (text.exit_code, strict.exit_code, ignored.exit_code, there.exit_code) == (0, 1, 0, 0)
+    assert "torch.autograd.profiler.format_time is missing in torch 2.13.0: pure uses it in 1 function" in text.output
+    assert "pure/__init__.py:3" in text.output
+    assert "missing-torch-name" not in ignored.output + there.output
+
+
+def test_the_note_says_which_releases_have_the_name(tmp_path: Path) -> None:
+    report = abiscan.check(_wheel(tmp_path, LATER), "2.13.0")
+    (finding,) = report.packages[0].own_findings
+    (evidence,) = json.loads(report.to_json())["packages"][0]["findings"][0]["evidence"]
+
+    assert finding.effect is Effect.CALL_FAILS
+    assert (evidence["subject"], evidence["object"]) == ("pure/__init__.py:3", "measured")
+    assert (evidence["since"], evidence["until"]) == (None, "1.9.1")
+
+
+def test_where_the_import_fails_there_is_no_note(tmp_path: Path) -> None:
+    report = abiscan.check(_wheel(tmp_path, f"import torch._six\n{LATER}"), "2.13.0")
+
+    assert report.packages[0].verdict is PackageVerdict.IMPORT_FAILS
+    assert not report.packages[0].own_findings

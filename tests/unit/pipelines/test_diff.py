@@ -6,6 +6,7 @@ from abiscan.dispatch.operators import Kernel, Operator, Operators
 from abiscan.pipelines.diff import Side, compare
 from abiscan.pipelines.use import Use
 from abiscan.results.diff import KeyChange, SymbolChange
+from abiscan.torches.name_changes import NameChanges, SignatureChange
 
 
 def operator(name: str, schema: str) -> Operator:
@@ -40,7 +41,8 @@ def side(
     found: Operators | None = None,
     release: str | None = "2.8.0",
 ) -> Side:
-    return Side(name="torch", exports=exports or {}, operators=found or operators(keys=keys), release=release)
+    found = found or operators(keys=keys)
+    return Side(name="torch", exports=exports or {}, operators=found, release=release, version="2.8.0")
 
 
 def test_symbols_come_and_go_by_library() -> None:
@@ -50,6 +52,34 @@ def test_symbols_come_and_go_by_library() -> None:
         SymbolChange(library="libc10.so", added=("c",), removed=("a",)),
         SymbolChange(library="libgone.so", added=(), removed=("x",)),
     )
+
+
+def versions(old: str, new: str) -> tuple[Side, Side]:
+    before, after = (Side(name="torch", exports={}, operators=operators(), version=version) for version in (old, new))
+    return before, after
+
+
+def test_python_names_come_go_and_change() -> None:
+    later = compare(*versions("2.3.1", "2.4.0")).names
+    last = compare(*versions("1.13.1", "2.0.0"), Use(symbols=(), operators=(), names={"torch._six.inf"})).names
+    assert later
+    assert {"torch.amp.custom_bwd", "torch.library.register_fake"} <= set(later.added)
+    assert "torch.autograd.function.traceable" in later.removed
+    assert SignatureChange(name="torch.cuda.is_bf16_supported", old="", new="including_emulation=") in later.signatures
+    assert last == NameChanges(removed=("torch._six",))
+
+
+def test_a_name_and_back() -> None:
+    there, back = (compare(*versions(*pair)).names for pair in (("2.8.0", "2.9.1"), ("2.9.1", "2.8.0")))
+    assert there
+    assert back
+    assert (there.added, there.removed) == (back.removed, back.added)
+
+
+def test_names_are_not_compared_with_a_torch_that_is_no_release() -> None:
+    comparison = compare(*versions("2.8.0", "2.999.0"))
+    assert comparison.names is None
+    assert "torch: Python names are not compared" in comparison.gaps
 
 
 def test_an_extension_limits_symbols_to_its_own() -> None:

@@ -1,0 +1,541 @@
+"""Names of torch that functions of a package use when they are called, and that a torch lacks.
+
+A note is worth less than a false alarm costs. So a use counts only if it is clear what the name stands for, if nothing
+around it, before it or at its callers may depend on the version of torch, and if the package shows nowhere that it
+knows that the name may be missing.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from abiscan.python.library import PythonCode
+from abiscan.python.nodes import children, walk
+from abiscan.python.torch_names import TorchNames, is_core
+from abiscan.regex import regex
+
+_NOT_FOR_USERS: Final = regex(
+    r"(^|/)_?((tests?|testing|benchmarks?|examples?|scripts?|tools?|conftest|setup)(/|\.py$)|test_|[^/]*_test\.py$)"
+)
+"""The folders and files of a package that its users do not call."""
+_OF_DEVICES: Final = frozenset({"xpu", "mps", "mtia", "hpu", "npu", "mlu", "musa", "cpu"})
+"""The modules of torch for devices, which other packages may bring where torch has none."""
+_GUARDING: Final = regex(
+    r"version|has_|hasattr|getattr|avail|support|compat|check|require|ensure|verify|assert|skip|torch_|legacy"
+    r"|xpu|mps|mtia|hpu|npu|mlu|musa|xla|rocm|hip|TYPE_CHECKING|pytest|unittest|raise_|deprecat|greater",
+    re.IGNORECASE,
+)
+"""What is in the words of conditions, of functions and of decorators that may ask which torch it is."""
+_OF_VERSION: Final = regex(r"torch|\W*\d+\.\d+.*")
+"""A text that a decorator gets which asks for a version: ``@implement_for("torch", "2.4")``."""
+_MOST_PARSED: Final = 2_000_000
+"""Of the sources that mention a function, in bytes."""
+_DECIDING: Final = frozenset({b"if", b"elif", b"else", b"try", b"except", b"finally"})
+_MOST_CALLS: Final = 4
+"""How far the calls of a function are followed back."""
+_COMMON: Final = frozenset({"forward", "backward", "step", "apply", "run", "reset"})
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_TESTS = (ast.If, ast.IfExp, ast.While)
+_EXITS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+
+
+class LaterUse(Struct, frozen=True, order=True, kw_only=True):
+    """A function of a package uses a name of torch that is not there.
+
+    :ivar name: the full name, up to the first part that is missing: ``torch.amp.custom_fwd``
+    :ivar function: the function or method, ``Layer.forward``
+    :ivar how: whether the name is taken of a module, imported from one, or imported as a module
+    """
+
+    name: str
+    file: str
+    line: int
+    function: str
+    how: str
+
+
+def later_uses(code: PythonCode, names: TorchNames, was_there: Callable[[str], bool]) -> tuple[LaterUse, ...]:
+    """Return the uses of names that a torch certainly lacks, by functions that may well be called there.
+
+    :param was_there: whether some release certainly has a name; others may be brought by packages, or be misspelt
+    """
+    missing: dict[str, set[str]] = {}
+    for file in code.sources:
+        uses = code.torch_uses(file)
+        for use in names.lacking(uses) if uses and not _NOT_FOR_USERS.search(file) else ():
+            name = _lacking_part(names, use)
+            if name is not None and name.split(".")[1] not in _OF_DEVICES:
+                missing.setdefault(name, set()).add(file)
+    wanted = {name: files for name, files in missing.items() if was_there(name)}
+    if not wanted:
+        return ()
+    files = sorted(set[str]().union(*wanted.values()))
+    if sum(len(code.source(file)) for file in files) > _MOST_PARSED:
+        return ()
+    mentions = [mention for file in files for mention in _Mentions(code, file, names, wanted).all()]
+    known = {mention.use.name for mention in mentions if mention.guarded}
+    open_uses = [mention for mention in mentions if not mention.guarded and mention.use.name not in known]
+    open_uses = [mention for mention in open_uses if not _is_known(code, mention.use.name.rpartition(".")[2])]
+    if not open_uses:
+        return ()
+    callers = _Callers(code, open_uses)
+    return tuple(sorted({mention.use for mention in open_uses if not callers.guard(mention)}))
+
+
+def _lacking_part(names: TorchNames, use: str) -> str | None:
+    """Return a name up to the first part that is missing, be it a module or not; None if none surely is."""
+    name = names.first_lacking(use)
+    may_be_module = name is not None and not is_core(name) and names.has_module(name) is not False
+    return None if may_be_module else name
+
+
+def _is_known(code: PythonCode, name: str) -> bool:
+    """Whether a package sets a name on something, or has it as a text, as ``hasattr`` needs it."""
+    quoted = (f'"{name}"'.encode(), f"'{name}'".encode())
+    return code.may_set(name) or any(text in code.source(file) for file in code.sources for text in quoted)
+
+
+class _Mention(Struct, frozen=True, kw_only=True):
+    """A use of a missing name.
+
+    :ivar guarded: whether something guards it where it stands
+    :ivar public: the names by which others use the function that it is in: of a class, and of the function
+    :ivar nested: the names of the functions inside of that function which it is in
+    """
+
+    use: LaterUse
+    guarded: bool
+    public: tuple[str, ...]
+    nested: tuple[str, ...]
+
+
+Origins = dict[str, str | None]
+"""What the names of a scope stand for, as names below torch; None for what is not known, or not one thing."""
+
+
+class _Scope(Struct, frozen=True, kw_only=True):
+    """A place in a source.
+
+    :ivar origins: of the scopes around, the innermost first
+    :ivar parameters: those of the functions around
+    :ivar public: see ``_Mention``
+    :ivar nested: see ``_Mention``
+    :ivar variants: how often a function of a name is defined around: more than once, it may depend on the version
+    """
+
+    origins: tuple[Origins, ...]
+    parameters: frozenset[str] = frozenset()
+    public: tuple[str, ...] = ()
+    nested: tuple[str, ...] = ()
+    in_function: bool = False
+    variants: Mapping[str | None, int] = field(default_factory=dict)
+    guarded: bool = False
+
+
+class _Mentions:
+    """The mentions of missing names in one source."""
+
+    def __init__(self, code: PythonCode, file: str, names: TorchNames, wanted: Collection[str]) -> None:
+        self._tree = code.tree(file)
+        self._file = file
+        self._names = names
+        self._wanted = wanted
+
+    def all(self) -> Iterator[_Mention]:
+        """Return them all; none of a source that cannot be parsed."""
+        if self._tree is not None:
+            yield from self._body(self._tree.body, _Scope(origins=(_origins(self._tree),)))
+
+    def _body(self, statements: Sequence[ast.stmt], scope: _Scope) -> Iterator[_Mention]:
+        names = Counter(getattr(statement, "name", None) for statement in statements)
+        scope = replace(scope, variants=names)
+        for statement in statements:
+            yield from self._node(statement, scope)
+            if not scope.guarded and _guards_what_follows(statement, scope.parameters):
+                scope = _guarded(scope)
+
+    def _node(self, node: ast.AST, scope: _Scope) -> Iterator[_Mention]:
+        if isinstance(node, _FUNCTIONS):
+            yield from self._function(node, scope)
+        elif isinstance(node, ast.ClassDef):
+            for expression in (*node.bases, *node.keywords, *node.decorator_list):
+                yield from self._node(expression, scope)
+            inside = replace(_named(scope, node.name), guarded=scope.guarded or _are_guarding(node.decorator_list))
+            yield from self._body(node.body, _with_origins(inside, _origins(node), is_class=True))
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            yield from self._import(node, scope)
+        elif isinstance(node, ast.AnnAssign):  # an annotation inside of a function is not evaluated
+            yield from self._node(node.value, scope) if node.value else ()
+        elif isinstance(node, ast.Attribute):
+            yield from self._attribute(node, scope)
+        else:
+            yield from self._statement(node, scope)
+
+    def _statement(self, node: ast.AST, scope: _Scope) -> Iterator[_Mention]:
+        """Go through the parts of what may decide which of them are run."""
+        inside = _guarded(scope) if _decides(node, scope.parameters) else scope
+        if isinstance(node, _TESTS):
+            yield from self._node(node.test, scope)
+            for part in (node.body, node.orelse):
+                yield from self._body(part, inside) if isinstance(part, list) else self._node(part, inside)
+        elif isinstance(node, ast.BoolOp):
+            for value in node.values:
+                yield from self._node(value, scope)
+                scope = _guarded(scope) if _is_guard(value, scope.parameters) else scope
+        elif isinstance(node, (ast.With, ast.AsyncWith)):
+            for item in node.items:
+                yield from self._node(item.context_expr, scope)
+            yield from self._body(node.body, inside)
+        elif isinstance(node, (ast.For, ast.AsyncFor)):
+            yield from self._node(node.iter, scope)
+            yield from self._body([*node.body, *node.orelse], scope)
+        else:
+            yield from self._parts(node, inside)
+
+    def _parts(self, node: ast.AST, scope: _Scope) -> Iterator[_Mention]:
+        for part in children(node):
+            yield from self._node(part, scope)
+
+    def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, scope: _Scope) -> Iterator[_Mention]:
+        decorators = [] if isinstance(node, ast.Lambda) else node.decorator_list
+        for expression in (*decorators, *node.args.defaults, *filter(None, node.args.kw_defaults)):
+            yield from self._node(expression, scope)
+        arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+        parameters = {argument.arg for argument in (*arguments, node.args.vararg, node.args.kwarg) if argument}
+        own = _origins(node)
+        is_variant = scope.variants.get(getattr(node, "name", ""), 0) > 1
+        inside = replace(
+            _with_origins(_named(scope, getattr(node, "name", "<lambda>")), own | dict.fromkeys(parameters)),
+            parameters=scope.parameters - own.keys() | (parameters - own.keys()),
+            in_function=True,
+            guarded=scope.guarded or is_variant or _are_guarding(decorators),
+        )
+        body = node.body
+        yield from self._body(body, inside) if isinstance(body, list) else self._node(body, inside)
+
+    def _import(self, node: ast.Import | ast.ImportFrom, scope: _Scope) -> Iterator[_Mention]:
+        for alias in node.names:
+            if isinstance(node, ast.Import):
+                yield from self._mention(alias.name, alias.name, node.lineno, scope, how="import")
+            elif not node.level and node.module and alias.name != "*":
+                module = node.module
+                yield from self._mention(f"{module}.{alias.name}", module, node.lineno, scope, how="from")
+
+    def _attribute(self, node: ast.Attribute, scope: _Scope) -> Iterator[_Mention]:
+        parts: list[str] = []
+        value: ast.expr = node
+        while isinstance(value, ast.Attribute):
+            parts.append(value.attr)
+            value = value.value
+        if not isinstance(value, ast.Name):
+            yield from self._node(value, scope)
+            return
+        origin = next((names[value.id] for names in scope.origins if value.id in names), None)
+        if origin is not None and isinstance(node.ctx, ast.Load):
+            full = ".".join([origin, *reversed(parts)])
+            yield from self._mention(full, origin, node.lineno, scope, how="attribute")
+
+    def _mention(self, full: str, origin: str, line: int, scope: _Scope, *, how: str) -> Iterator[_Mention]:
+        """Yield a mention if it is one of a missing name.
+
+        :param origin: what is imported elsewhere, and is there if the code gets here
+        """
+        if full.partition(".")[0] != "torch":
+            return
+        name = _lacking_part(self._names, full)
+        if name is None or name not in self._wanted:
+            return
+        if len(name) <= len(origin):
+            if how == "attribute":
+                return  # its import has failed before
+            how = "import"
+        function = ".".join([*scope.public, *scope.nested])
+        use = LaterUse(name=name, file=self._file, line=line, function=function, how=how)
+        yield _Mention(use=use, guarded=scope.guarded, public=scope.public, nested=scope.nested)
+
+
+# ---- what names stand for
+
+
+def _origins(body: ast.AST) -> Origins:
+    """What the names stand for that a module, a class or a function binds itself."""
+    found: dict[str, set[str | None]] = {}
+    waiting = list(getattr(body, "body", ())) if isinstance(getattr(body, "body", None), list) else []
+    starred = False
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            found.setdefault(node.name, set()).add(None)
+            continue
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            starred |= node.names[0].name == "*"
+            for name, origin in _imported(node):
+                found.setdefault(name, set()).add(origin)
+        elif isinstance(node, (ast.Global, ast.Nonlocal)):
+            found |= {name: {None} for name in node.names}
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, (ast.Store, ast.Del)):
+            found.setdefault(node.id, set()).add(None)
+        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and node.value.value is None:
+            continue  # in place of what cannot be imported: then there is no torch
+        elif isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name:
+            found.setdefault(node.name, set()).add(None)
+        waiting.extend(children(node))
+    origins = {name: next(iter(several)) if len(several) == 1 else None for name, several in found.items()}
+    if isinstance(body, ast.Module):  # what functions bind outside of themselves
+        for node in walk(body):
+            if isinstance(node, (ast.Global, ast.Nonlocal)):
+                origins |= dict.fromkeys(node.names)
+    return {name: origin for name, origin in origins.items() if not starred or name == "torch" or origin is None}
+
+
+def _imported(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str | None]]:
+    """The names that an import binds, each with what it stands for if that is of torch."""
+    for alias in node.names:
+        if isinstance(node, ast.Import):
+            full = alias.name if alias.asname else alias.name.partition(".")[0]
+        else:
+            full = f"{'.' * node.level}{node.module}.{alias.name}"
+        name = alias.asname or alias.name.partition(".")[0]
+        yield name, full if full.partition(".")[0] == "torch" else None
+
+
+def _with_origins(scope: _Scope, origins: Origins, *, is_class: bool = False) -> _Scope:
+    """The scope inside of a class or function. The names of a class are not those of its methods: they are unknown."""
+    return replace(scope, origins=(dict.fromkeys(origins) if is_class else origins, *scope.origins))
+
+
+def _named(scope: _Scope, name: str) -> _Scope:
+    """The scope inside of a function or class of a name."""
+    if scope.in_function:
+        return replace(scope, nested=(*scope.nested, name))
+    return replace(scope, public=(*scope.public, name))
+
+
+def _guarded(scope: _Scope) -> _Scope:
+    return scope if scope.guarded else replace(scope, guarded=True)
+
+
+# ---- what may depend on the version of torch
+
+
+def _are_guarding(nodes: Iterable[ast.AST]) -> bool:
+    """Whether the words of decorators or contexts are those of something that asks for a version."""
+    return any(_GUARDING.search(word) or word in {"suppress", "raises"} for node in nodes for word in _words(node))
+
+
+def _words(node: ast.AST) -> Iterator[str]:
+    for part in walk(node):
+        if isinstance(part, ast.Name):
+            yield part.id
+        elif isinstance(part, ast.Attribute):
+            yield part.attr
+        elif isinstance(part, ast.Constant) and isinstance(part.value, str) and " " not in part.value:
+            yield "version" if _OF_VERSION.fullmatch(part.value) else part.value
+
+
+def _guards_what_follows(statement: ast.stmt, parameters: Collection[str]) -> bool:
+    """Whether the code after a statement may be left out because of it."""
+    if isinstance(statement, ast.If):
+        ends = any(isinstance(part[-1], _EXITS) for part in (statement.body, statement.orelse) if part)
+        return ends and _is_guard(statement.test, parameters)
+    if isinstance(statement, ast.Assert):
+        return _is_guard(statement.test, parameters)
+    if isinstance(statement, ast.Try):
+        return any(isinstance(node, _EXITS) for handler in statement.handlers for node in walk(handler))
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    return isinstance(call, ast.Call) and _are_guarding([call.func])
+
+
+def _is_guard(test: ast.expr, parameters: Collection[str]) -> bool:
+    """Whether a condition may depend on the version of torch: all may that are not about the values of arguments."""
+    return _are_guarding([test]) or not _is_about_values(test, parameters)
+
+
+def _is_about_values(test: ast.expr, parameters: Collection[str]) -> bool:
+    if isinstance(test, ast.BoolOp):
+        return all(_is_about_values(value, parameters) for value in test.values)
+    if isinstance(test, ast.UnaryOp):
+        return _is_about_values(test.operand, parameters)
+    if isinstance(test, ast.Compare):
+        sides = [test.left, *test.comparators]
+        return all(isinstance(side, ast.Constant) or _is_argument(side, parameters) for side in sides)
+    if isinstance(test, ast.Call) and isinstance(test.func, ast.Name):
+        return test.func.id == "isinstance" and _is_argument(test.args[0], parameters)
+    return not isinstance(test, ast.Name) and _is_argument(test, parameters)
+
+
+def _is_argument(node: ast.expr, parameters: Collection[str]) -> bool:
+    """Whether an expression is an argument, or what it tells of itself: ``x.shape``, ``x.dim()``."""
+    while isinstance(node, (ast.Attribute, ast.Call)):
+        if isinstance(node, ast.Call) and (node.args or node.keywords or not isinstance(node.func, ast.Attribute)):
+            return False
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return isinstance(node, ast.Name) and node.id in parameters and node.id not in {"self", "cls"}
+
+
+class _Callers:
+    """The functions, classes and modules that a package uses where a condition decides.
+
+    Where too much would have to be parsed to tell, all of them may be.
+
+    :param mentions: the uses that are looked at
+    """
+
+    def __init__(self, code: PythonCode, mentions: Sequence[_Mention]) -> None:
+        self._code = code
+        self._guarded: set[str] = set()
+        self._users: dict[str, set[str]] = {}
+        self._parsed: dict[str, int] = {}
+        self._modules = _open_modules(code)
+        names = {name for mention in mentions for name in _sought(mention)}
+        for _ in range(_MOST_CALLS):
+            self._look_for(names)
+            names = {user for name in names for user in self._users.get(name, ())}
+
+    @property
+    def _is_too_much(self) -> bool:
+        return sum(self._parsed.values()) > _MOST_PARSED
+
+    def _look_for(self, names: Collection[str]) -> None:
+        """Note who uses some functions."""
+        words = [name.encode() for name in names]
+        for file in self._code.sources:
+            source = self._code.source(file)
+            if file in self._parsed or not any(word in source for word in words):
+                continue
+            self._parsed[file] = len(source)
+            if self._is_too_much:
+                return
+            for statement in getattr(self._code.tree(file), "body", ()):
+                user = getattr(statement, "name", None)
+                for part, inside in _functions_of(statement, user):
+                    for word, guarded in _guarded_words(part):
+                        self._users.setdefault(word, set()).update(inside)
+                        self._guarded.update([word] if guarded else ())
+
+    def guard(self, mention: _Mention) -> bool:
+        """Whether the function that mentions a name, or its class or module, is used where a condition decides."""
+        if self._is_too_much or mention.use.file not in self._modules[not mention.public]:
+            return True
+        names = set(_sought(mention))
+        for _ in range(_MOST_CALLS):
+            if not self._guarded.isdisjoint(names):
+                return True
+            names = {user for name in names for user in self._users.get(name, ())}
+        tree = self._code.tree(mention.use.file) if mention.nested else None
+        own = [node for node in tree.body if getattr(node, "name", None) in mention.public] if tree else []
+        return any(word in mention.nested and guarded for node in own for word, guarded in _guarded_words(node))
+
+
+def _functions_of(statement: ast.stmt, user: str | None) -> Iterator[tuple[ast.AST, tuple[str, ...]]]:
+    """The parts of a statement at the left margin, with the names by which others use what they are in."""
+    if not isinstance(statement, ast.ClassDef):
+        yield statement, (user,) if user and user not in _COMMON else ()
+        return
+    for part in children(statement):
+        name = getattr(part, "name", "__")
+        yield part, (statement.name,) if name.startswith("__") or name in _COMMON else (statement.name, name)
+
+
+def _open_modules(code: PythonCode) -> tuple[frozenset[str], frozenset[str]]:
+    """The sources that no condition decides about: what the package imports anyway, and what nothing else imports.
+
+    The second set leaves out those, too, that only functions import.
+    """
+    plain: dict[str, list[str]] = {}
+    conditional: list[str] = []
+    in_functions: list[str] = []
+    for file in code.sources:
+        package = _package_of(file)
+        outline = code.outline(file)
+        plain[file] = []
+        for line in (*outline.imports, *outline.imports_in_functions):
+            targets = _files(code, code.resolved(line, package).targets)
+            blocks = outline.around(len(code.before(file, line.line)) + 1) if line.nested and targets else ()
+            if any(keyword in _DECIDING for keyword, _ in blocks):
+                conditional += targets
+            (in_functions if line.nested else plain[file]).extend(targets)
+    always_there = _reached(_files(code, code.modules), plain)
+    maybe_there, maybe_later = _reached(conditional, plain), _reached((*conditional, *in_functions), plain)
+    sources = frozenset(code.sources)
+    return always_there | (sources - maybe_there), always_there | (sources - maybe_later)
+
+
+def _files(code: PythonCode, modules: Iterable[str]) -> list[str]:
+    """The sources that importing some modules runs, those of the packages around them among them."""
+    names = dict.fromkeys(
+        ".".join(name.split(".")[:count]) for name in modules for count in range(1, name.count(".") + 2)
+    )
+    found = (code.locate(name) for name in names)
+    return [module.file for module in found if module is not None and module.file is not None]
+
+
+def _reached(files: Iterable[str], imports: Mapping[str, list[str]]) -> frozenset[str]:
+    """Some sources, and those that they import."""
+    waiting, reached = list(files), set[str]()
+    while waiting:
+        file = waiting.pop()
+        if file not in reached:
+            reached.add(file)
+            waiting.extend(imports.get(file, ()))
+    return frozenset(reached)
+
+
+def _sought(mention: _Mention) -> list[str]:
+    """The names that stand where the function of a mention is used. Those that many classes have tell nothing."""
+    return [name for name in mention.public if not name.startswith("__") and name not in _COMMON]
+
+
+def _package_of(file: str) -> str:
+    module = file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    return module if file.endswith("/__init__.py") else module.rpartition(".")[0]
+
+
+def _guarded_words(body: ast.AST) -> Iterator[tuple[str, bool]]:
+    """The names in a part of a source, each with whether it stands where a condition decides."""
+    waiting: list[tuple[ast.AST, bool, frozenset[str]]] = [(body, False, frozenset())]
+    while waiting:
+        node, guarded, parameters = waiting.pop()
+        word = _word(node)
+        if word is not None:
+            yield word, guarded
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            parameters |= {argument.arg for argument in (*node.args.args, *node.args.kwonlyargs)}
+        if isinstance(node, ast.If) and _is_type_checking(node.test):
+            waiting += [(part, guarded, parameters) for part in node.orelse]
+            continue
+        guarded |= _decides(node, parameters)
+        for part in children(node):
+            waiting.append((part, guarded, parameters))
+            if isinstance(part, ast.stmt):
+                guarded |= _guards_what_follows(part, parameters)
+
+
+def _word(node: ast.AST) -> str | None:
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.name if isinstance(node, ast.alias) else None
+
+
+def _decides(node: ast.AST, parameters: Collection[str]) -> bool:
+    """Whether a node decides, perhaps by the version of torch, if what is inside of it is run."""
+    if isinstance(node, _TESTS):
+        return _is_guard(node.test, parameters)
+    if isinstance(node, ast.BoolOp):
+        return any(_is_guard(value, parameters) for value in node.values[:-1])
+    if isinstance(node, (ast.With, ast.AsyncWith)):
+        return _are_guarding(node.items)
+    return type(node).__name__ in {"Try", "TryStar", "Match"}
+
+
+def _is_type_checking(test: ast.expr) -> bool:
+    return "TYPE_CHECKING" in (getattr(test, "id", None), getattr(test, "attr", None))

@@ -1,0 +1,73 @@
+"""Python code of a package uses a name that this torch does not have.
+
+**What it finds.** Functions of a package, and modules that importing the package does not import, that use a module or
+a name in one (`torch.amp.custom_bwd`, `from torch.library import register_fake`) which this torch certainly lacks, and
+which some other release has. If the import of the package itself meets one, the verdict is `import-fails`, and this
+rule is silent.
+
+**Why it fails.** Python looks names up when the code runs. The package can be imported, and the first call raises
+`AttributeError` or `ImportError`.
+
+**Fix.** Use a release that has the name, or a version of the package for this torch. In your own package, ask first:
+`hasattr(torch.amp, "custom_bwd")`.
+
+**Limits.** A use does not count if a condition that may depend on the version of torch stands around it, before it or
+at its callers, if the package sets the name or has it as a text, in tests, for devices that other packages add, and
+where it is not certain what a name stands for. Attributes of objects are not looked at. So silence proves nothing.
+
+**Example.** `torch.autograd.profiler.format_time is missing in torch 2.13.0: monai uses it in 1 function`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from abiscan.findings import Effect, Evidence, Finding, rule
+from abiscan.linkage.linkage import Linkage
+from abiscan.python.later_names import LaterUse
+from abiscan.torches.name_history import NameHistory
+from abiscan.words import plural, ranges
+
+
+def check(linkage: Linkage) -> Iterator[Finding]:  # noqa: ARG001 - it is about Python code
+    """Find nothing in an extension: see ``findings``."""
+    yield from ()
+
+
+def findings(uses: Sequence[LaterUse], history: NameHistory, package: str, torch: str) -> Iterator[Finding]:
+    """Yield the finding about one missing name.
+
+    :param uses: those of that name
+    :param history: the releases that have it
+    :param torch: the torch that lacks it, in words
+    """
+    functions = {(use.file, use.function) for use in uses if use.function}
+    places = plural(len(functions), "function") if functions else plural(len({use.file for use in uses}), "module")
+    since, until = history.span
+    yield Finding(
+        rule=RULE.name,
+        effect=Effect.CALL_FAILS,
+        message=f"{history.name} is missing in {torch}: {package} uses it in {places}",
+        evidence=tuple(
+            Evidence(
+                subject=f"{use.file}:{use.line}",
+                object=use.function or None,
+                since=since,
+                until=until,
+            )
+            for use in uses
+        ),
+        fix=f"use torch {ranges(history.there, history.releases)}, which has it, or a version of {package} for {torch}",
+        says=_error_text(uses[0]),
+    )
+
+
+def _error_text(use: LaterUse) -> str | None:
+    """What Python says of a use; None for an import, whose text has a path in it."""
+    owner, _, name = use.name.rpartition(".")
+    if use.how == "attribute":
+        return f"module '{owner}' has no attribute '{name}'"
+    return f"No module named '{use.name}'" if use.how == "import" else f"cannot import name '{name}' from '{owner}'"
+
+
+RULE = rule("missing-torch-name", __doc__, check)

@@ -1,0 +1,120 @@
+"""What functions use of torch later, and which of it a torch lacks: what counts, and above all what does not."""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+
+import pytest
+
+from abiscan.python.later_names import LaterUse
+from abiscan.python.reading import PackageReader
+from abiscan.torches import embedded_names
+from abiscan.torches.name_history import was_there
+from tests.unit.python.packages import FakeWorld, TextSources
+
+
+def uses(files: dict[str, str], release: str = "2.13.0") -> list[LaterUse]:
+    sources = {path: textwrap.dedent(text) for path, text in files.items()}
+    world = FakeWorld(torch_names=embedded_names.names(release))
+    return list(PackageReader(TextSources(sources), ["pack"]).later_uses(world, was_there))
+
+
+def names_in(body: str, release: str = "2.13.0") -> list[tuple[str, int, str]]:
+    """The names that a module uses, with the line and what Python does there."""
+    return [(use.name, use.line, use.how) for use in uses({"pack/__init__.py": body}, release)]
+
+
+GONE = "torch.autograd.profiler.format_time"
+"""A function that was there up to 1.9.1; a running torch 2.13.0 has none (``tests/oracle/test_torch_names.py``)."""
+
+
+@pytest.mark.parametrize(
+    ("body", "name", "how"),
+    [
+        (f"import torch\ndef f(x):\n    return {GONE}(x)", GONE, "attribute"),
+        ("import torch\nclass A:\n    def f(self):\n        torch._six.inf", "torch._six", "attribute"),
+        ("import torch.autograd.profiler as p\n\nf = lambda x: p.format_time(x)", GONE, "attribute"),
+        ("from torch.autograd import profiler\ndef f():\n    return profiler.format_time", GONE, "attribute"),
+        ("def f():\n\n    from torch.autograd.profiler import format_time", GONE, "from"),
+        ("def f():\n\n    import torch._six", "torch._six", "import"),
+        ("def f():\n\n    from torch._six import inf", "torch._six", "import"),
+        (f"import torch\ndef f(x, y):\n    return {GONE}(x) if y == 'text' else x", GONE, "attribute"),
+        (f"import torch\ndef f(x): return {GONE}(x) if x.dim() == 2 else x\n", GONE, "attribute"),
+    ],
+)
+def test_a_name_that_is_not_there_is_found(body: str, name: str, how: str) -> None:
+    ((found, line, kind),) = names_in(body)
+
+    assert (found, kind) == (name, how)
+    assert line in (2, 3, 4)
+
+
+CALL = f"    return {GONE}(x)"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        f"import torch\ndef f(x):\n    if hasattr(torch, 'y'):\n    {CALL}",
+        f"import torch\ndef f(x):\n    try:\n    {CALL}\n    except AttributeError:\n        return x",
+        f"import torch\ndef f(x):\n    if NEW:\n        return x\n{CALL}",
+        f"import torch\ndef f(x):\n    check_torch('2.0')\n{CALL}",
+        f"import torch\ndef f(x):\n    assert torch.__version__ < '2'\n{CALL}",
+        f"import torch\ndef f(x, fused):\n    if fused:\n    {CALL}",
+        f"import torch\ndef f(x):\n    return NEW or {GONE}(x)",
+        f"import torch\nif NEW:\n  def f(x):\n{CALL}",
+        f"import torch\n@requires('1.9')\ndef f(x):\n{CALL}",
+        f"import torch\n@implement_for('torch', '1.9')\ndef f(x):\n{CALL}",
+        f"import torch\ndef f(x):\n    return x\ndef f(x):\n{CALL}",
+        f"import torch\ndef f(x):\n{CALL}\ng = f if NEW else abs",
+        f"import torch\ndef f(x):\n{CALL}\ndef g(x):\n    if NEW:\n        return x\n    return f(x)",
+        f"import torch\ndef f(x):\n{CALL}\ndef g(x):\n    return f(x)\ndef h(x):\n    return g(x) if NEW else x",
+        f"import torch\ndef f(x):\n    def g(x):\n    {CALL}\n    return g if NEW else abs",
+        f"import torch\ndef f(x):\n{CALL}\nname = 'format_time'",
+        f"import torch\ndef f(x):\n{CALL}\ntorch.autograd.profiler.format_time = abs",
+        f"import torch\ndef f(x, torch):\n{CALL}",
+        f"import torch\ndef f(x):\n    torch = x\n{CALL}",
+        f"import torch\ntorch = wrapped(torch)\ndef f(x):\n{CALL}",
+        f"def f(x):\n{CALL}",
+        f"import torch\ndef f(x: {GONE}) -> {GONE}:\n    y: {GONE} = x",
+        "import torch\ndef f(x):\n    return torch.nope_that_never_was(x)",
+        "import torch\ndef f(x):\n    return torch.npu.synchronize()",
+        "import torch\ndef f(x):\n    return torch.mps.Stream()",
+        f"import torch\ndef f(x):\n    # {GONE}\n    '''{GONE}'''",
+        "import torch\ndef f(x):\n    return torch.distributed._tensor.experimental",
+        "def f():\n    from torch.distributed._tensor.experimental import implicit_replication",
+    ],
+)
+def test_what_may_never_be_called_or_is_not_certain_does_not_count(body: str) -> None:
+    ast.parse(body)
+
+    assert not names_in(body)
+
+
+def test_the_release_decides() -> None:
+    body = "import torch\ndef f(x):\n    return torch.amp.custom_bwd(x)"
+
+    assert names_in(body, "2.3.1") == [("torch.amp.custom_bwd", 3, "attribute")]
+    assert not names_in(body, "2.4.0")
+
+
+def test_a_module_that_is_imported_under_a_condition_does_not_count_nor_what_it_imports() -> None:
+    files = {
+        "pack/__init__.py": "import torch\nfrom . import old",
+        "pack/old.py": "from . import oldest",
+        "pack/oldest.py": f"import torch\ndef f(x):\n    return {GONE}(x)",
+    }
+    conditional = "if torch.__version__ < '1.9':\n    from . import old"
+
+    assert not uses(files | {"pack/__init__.py": f"import torch\n{conditional}"})
+    assert [use.file for use in uses(files | {"pack/__init__.py": "from . import old"})] == ["pack/oldest.py"]
+    assert [use.file for use in uses(files | {"pack/__init__.py": ""})] == ["pack/oldest.py"]
+
+
+def test_a_module_that_only_its_users_import_counts_and_tests_do_not() -> None:
+    source = "import torch._six\n"
+
+    (use,) = uses({"pack/__init__.py": "", "pack/more.py": source, "pack/tests/more.py": source})
+
+    assert (use.file, use.line, use.function, use.how) == ("pack/more.py", 1, "", "import")
