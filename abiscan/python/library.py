@@ -82,8 +82,6 @@ class PythonCode(Struct, dict=True):
     )
     asking: dict[ast.AST, bool] = field(default_factory=dict)
     """The calls that were looked at for whether they ask for the version of torch: see ``targets``."""
-    asking_sources: dict[str, bool] = field(default_factory=dict)
-    """The sources that were looked at for the same: see ``unreached``."""
     texts: dict[ast.AST, str] = field(default_factory=dict)
     """The expressions that were named somewhere, as they are written."""
     _eager: dict[str, bool] = field(default_factory=dict)

@@ -54,9 +54,7 @@ class _Imports(Struct, frozen=True, kw_only=True):
     def asks(self, library: PythonCode) -> bool:
         """Whether what is imported asks for torch's version."""
         files = {file for run in self.runs for file in run.trace.imported}
-        known = library.asking_sources
-        known.update((file, asks_for_torch(library.source(file))) for file in files - known.keys())
-        return any(map(known.__getitem__, files))
+        return any(asks_for_torch(library.source(file)) for file in files)
 
 
 def unreached(

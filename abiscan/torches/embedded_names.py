@@ -34,6 +34,7 @@ class _Release:
     def __init__(self, release: str) -> None:
         self._release = release
         self._modules: dict[str, ModuleNames | None] = {}
+        self._compiled: dict[str, str] = {}
 
     def module(self, name: str) -> ModuleNames | None:
         """What is known of a module."""
@@ -60,7 +61,11 @@ class _Release:
 
     def is_compiled(self, name: str) -> bool:
         """Whether a text in the library, or a stub, ends in it."""
-        return table().has_ending(f"{COMPILED}{name[-2:]}", name, self._release)
+        ending = name[-2:]
+        if ending not in self._compiled:
+            lines = table().lines_of(f"{COMPILED}{ending}", self._release)
+            self._compiled[ending] = " ".join((*lines, ""))
+        return f"{name} " in self._compiled[ending]
 
     @functools.cached_property
     def _patched(self) -> frozenset[str]:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import bisect
 import functools
 import json
-import operator
 import struct
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -52,7 +51,6 @@ class PythonTable:
         self._block = functools.lru_cache(maxsize=64)(self._read_block)
         self._lines = functools.lru_cache(maxsize=4096)(self._find_lines)
         self._marks = functools.lru_cache(maxsize=1024)(self.releases_of)
-        self._endings = functools.lru_cache(maxsize=4096)(self._find_ending)
 
     def marks(self, module: str, release: str) -> frozenset[str]:
         """Return the marks of a module in a release; none if it is not there."""
@@ -81,14 +79,6 @@ class PythonTable:
         for number in range(len(self._firsts)):
             for module in self._block(number):
                 yield module, self.releases_of(module)
-
-    def has_ending(self, module: str, ending: str, release: str) -> bool:
-        """Whether a module has a mark in a release that ends so."""
-        return bool(self._endings(module, ending) >> self.releases.index(release) & 1)
-
-    def _find_ending(self, module: str, ending: str) -> int:
-        ends = (bits for mark, bits in self._marks(module).items() if mark.endswith(ending))
-        return functools.reduce(operator.or_, ends, 0)
 
     def _find_lines(self, module: str) -> Sequence[tuple[int, str]]:
         number = bisect.bisect_right(self._firsts, module) - 1
