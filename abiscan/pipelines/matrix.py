@@ -208,8 +208,8 @@ def judge_on_all(bench: Bench, source: Source, rules: Sequence[Rule], *, explain
     if tried and (time.process_time() - start) / len(tried) * len(left) < _WORTH_SHARING:
         jobs = 1
     shares = [left[number::jobs] for number in range(min(jobs, len(left)))]  # old and new torches take turns
-    for share, results in branches.in_order(shares, on, lambda _: name_of(source), jobs):
-        by_torch.update(zip(share, results(), strict=True))
+    for share, found in branches.in_order(shares, on, lambda _: name_of(source), jobs):
+        by_torch.update(zip(share, found(), strict=True))
     results_by_path: dict[str, dict[str, Result]] = {}
     packages: dict[str, PackageResult] = {}
     for torch in bench.names:

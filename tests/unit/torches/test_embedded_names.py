@@ -105,7 +105,5 @@ def test_what_is_asked_for_one_mark_is_what_all_of_them_say() -> None:
         assert [table.has_mark("a", mark, release) for mark in ("relu", "gelu", "lu")] == [
             *("relu" in marks, "gelu" in marks, False)
         ]
-        for ending in ("lu", "relu", "u", "x"):
-            assert table.has_ending("a", ending, release) is any(mark.endswith(ending) for mark in marks)
         for module in ("a", "b", "c"):
             assert table.has(module, release) is bool(table.marks(module, release))
