@@ -11,9 +11,13 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, lambda number, _frame: os._exit(128 + number))
-    from abiscan.cli import main
+    from abiscan.cli import main, process
 
-    main(prog_name="abiscan")
+    try:
+        main(prog_name="abiscan")
+    except SystemExit as end:
+        process.leave(end.code)
+        raise
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ libraries nor ours has to survive being interrupted anywhere. What has to be cle
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import signal
@@ -89,6 +90,22 @@ def scratch() -> Iterator[None]:
             del os.environ["TMPDIR"]
             if of_user is not None:  # the installer that takes the place of this process has its own use for it
                 os.environ["TMPDIR"] = of_user
+
+
+def leave(code: object) -> None:
+    """End this process as the interpreter does, but do not take its objects apart: that is a tenth of a first check.
+
+    Returns if that is better left to the interpreter: a thread goes on, or something cannot be written.
+    """
+    if not is_own() or threading.active_count() > 1 or not isinstance(code, int | None):
+        return
+    atexit._run_exitfuncs()
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        return
+    os._exit(code or 0)
 
 
 def follow() -> None:

@@ -25,6 +25,7 @@ from abiscan import regular
 from abiscan.binary.elf import ElfFile, SharedObject
 from abiscan.errors import InputError
 from abiscan.inputs import disk
+from abiscan.inputs.inflation import inflate
 from abiscan.inputs.trimmed import WORTHWHILE, Trimmed, trimmed
 from abiscan.regex import regex
 
@@ -346,11 +347,20 @@ class Wheel:
             if size < 0:
                 self.expect([info.filename])
                 with self._archive.open(info) as stream:
-                    return stream.read()
+                    data = self._inflated(info)
+                    return stream.read() if data is None else data
             with self._archive.open(info) as stream:
                 # zipfile reads as many compressed bytes as it is asked for inflated ones, which are many more.
                 step = max(_STEP, size >> 6)
                 return b"".join(stream.read(min(step, size - done)) for done in range(0, size, step))
+
+    def _inflated(self, info: zipfile.ZipInfo) -> bytes | None:
+        """All bytes of a member on disk whose header zipfile has accepted; None if zipfile is to inflate it."""
+        stream = self._archive.fp
+        is_plain = info.compress_type == zipfile.ZIP_DEFLATED and 0 < info.compress_size <= info.file_size
+        if self._stream is not None or stream is None or not is_plain:
+            return None
+        return inflate(_tail(stream, info, info.compress_size), info.file_size, info.CRC)
 
     def expect(self, names: Iterable[str]) -> None:
         """Say that all of these members will be read: together, they take few requests."""

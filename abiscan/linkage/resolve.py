@@ -7,6 +7,7 @@ in one object the first unresolved relocation is the one named.
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
@@ -226,6 +227,10 @@ def binds_to(reference: Reference, definition: Definition, rivals: Iterable[Defi
     return not definition.hidden and sum(not rival.hidden for rival in rivals) == 1
 
 
+_Groups = dict[tuple[int, ...], list[tuple[int, Reference]]]
+"""References with their positions, by the columns of each table of names that define them."""
+
+
 class Resolver:
     """Resolves loads, and remembers which references objects cannot resolve among the other objects of a load.
 
@@ -235,7 +240,7 @@ class Resolver:
 
     def __init__(self) -> None:
         self._left: dict[tuple[int, ...], tuple[list[SharedObject], list[Reference]]] = {}
-        self._split: dict[tuple[int, frozenset[str], bool], tuple[list[Reference], list[Reference]]] = {}
+        self._split: dict[tuple[int, frozenset[str], bool, tuple[NameTable, ...]], tuple[_Groups, _Groups]] = {}
 
     def split_unresolved(
         self, module: Module, scope: Iterable[Module], absent: frozenset[str], *, has_python: bool
@@ -259,18 +264,19 @@ class Resolver:
                 single.append(facts)
         candidates = self._left_by(module.facts, single)
         # The list is kept in ``_left`` as long as this object lives, so that its id stays its own.
-        key = id(candidates), absent, has_python
+        key = id(candidates), absent, has_python, tuple(columns)
         if key not in self._split:
-            parts: tuple[list[Reference], list[Reference]] = ([], [])
-            for reference in candidates:
-                parts[_may_be_elsewhere(reference, absent, has_python=has_python)].append(reference)
+            # References that the same builds satisfy are in one group: each further build asks for groups.
+            parts: tuple[_Groups, _Groups] = ({}, {})
+            for number, reference in enumerate(candidates):
+                part = parts[_may_be_elsewhere(reference, absent, has_python=has_python)]
+                part.setdefault(tuple(table.columns(reference.name) for table in columns), []).append(
+                    (number, reference)
+                )
             self._split[key] = parts
         nowhere, elsewhere = self._split[key]
-        for table, mask in columns.items():
-            # Such tables have no versions: their definitions satisfy a reference to any version (see ``binds``).
-            nowhere = [reference for reference in nowhere if not table.columns(reference.name) & mask]
-            elsewhere = [reference for reference in elsewhere if not table.columns(reference.name) & mask]
-        return nowhere, elsewhere
+        masks = tuple(columns.values())
+        return _outside(nowhere, masks), _outside(elsewhere, masks)
 
     def _left_by(self, facts: SharedObject, providers: list[SharedObject]) -> list[Reference]:
         """Return the strong references of an object that it does not satisfy itself, and none of the providers does."""
@@ -287,6 +293,19 @@ class Resolver:
                 ]
             self._left[key] = objects, unsatisfied  # keeping the objects keeps their ids unique
         return self._left[key][1]
+
+
+def _outside(groups: _Groups, masks: tuple[int, ...]) -> list[Reference]:
+    """Return the references, in order, that none of some columns defines.
+
+    Such tables have no versions: their definitions satisfy a reference to any version (see ``binds``).
+    """
+    left = (
+        numbered
+        for columns, numbered in groups.items()
+        if not any(column & mask for column, mask in zip(columns, masks, strict=True))
+    )
+    return [reference for _, reference in sorted(itertools.chain.from_iterable(left))]
 
 
 def _is_satisfied(reference: Reference, provider: SharedObject) -> bool:

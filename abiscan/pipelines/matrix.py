@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
+from typing import Final
 
 from msgspec import Struct
 
@@ -24,6 +26,11 @@ from abiscan.results.stable import StableSummary
 from abiscan.torches.torch import TorchChoice
 from abiscan.verdict.bench import Bench
 from abiscan.verdict.turns import Turns
+
+_TRIED_OF: Final = 8
+"""Of so many torches, one is judged before others are shared among processes."""
+_WORTH_SHARING: Final = 2.0
+"""The seconds of work that are: a process costs a tenth of one, and reads once more what all of them need."""
 
 
 class Judged(Struct, frozen=True, kw_only=True):
@@ -192,10 +199,17 @@ def judge_on_all(bench: Bench, source: Source, rules: Sequence[Rule], *, explain
     # Recovers what they register before the processes part, whether or not a torch asks for it.
     origins = {extension.path: extension.origin for extension in examined.extensions}
     first, *others = bench.names
-    # What is read of the target for the first torch need not be read again; old and new torches take turns.
-    shares = ([first], *(others[number::jobs] for number in range(min(jobs, len(others)))))
-    found = branches.in_order(shares, on, lambda _: name_of(source), jobs, first_here=True)
-    by_torch = {torch: each for share, results in found for torch, each in zip(share, results(), strict=True)}
+    # What is read of the target for the first torch need not be read again, and some others show how long one takes.
+    tried = others[::_TRIED_OF] if jobs > 1 else []
+    left = [torch for torch in others if torch not in tried]
+    by_torch = dict(zip([first], on([first]), strict=True))
+    start = time.process_time()
+    by_torch.update(zip(tried, on(tried), strict=True))
+    if tried and (time.process_time() - start) / len(tried) * len(left) < _WORTH_SHARING:
+        jobs = 1
+    shares = [left[number::jobs] for number in range(min(jobs, len(left)))]  # old and new torches take turns
+    for share, found in branches.in_order(shares, on, lambda _: name_of(source), jobs):
+        by_torch.update(zip(share, found(), strict=True))
     results_by_path: dict[str, dict[str, Result]] = {}
     packages: dict[str, PackageResult] = {}
     for torch in bench.names:

@@ -198,8 +198,10 @@ class BodyJudge:
         if names is None or depth < 0:
             return _Object()
         value = self.in_file(file, names, name, depth)
+        if value is not None or "__getattr__" in self._code.acting:
+            return value
         has_others = "__getattr__" in names.nodes or b"globals()" in self._code.source(file)
-        return _Object() if value is None and has_others and "__getattr__" not in self._code.acting else value
+        return _Object() if has_others else None
 
     def in_file(self, file: str, names: _Names, name: str, depth: int = _STEPS) -> _Value | None:
         """What a name stands for in a file, None if nothing there binds it."""

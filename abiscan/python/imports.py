@@ -305,7 +305,7 @@ class PythonInterpreter(Calls):
             answer = name == "distutils" or any(name in one for one in self.library.required)
         if answer is not True and self.library.requires(name):
             answer = answer is Answer.UNKNOWN or bool(
-                self.world.tells("it has what is required", lambda _world: self.library.has_requirements)
+                self.world.tells_now("it has what is required", lambda _world: self.library.has_requirements)
             )
         if answer is False or (answer is Answer.UNKNOWN and not self.is_optional_there(ModuleNotFoundError)):
             raise absent

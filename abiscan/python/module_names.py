@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import Final
 
 from msgspec import Struct, field
@@ -17,7 +18,7 @@ _SHORTEST_PREFIX: Final = 3
 _MAKES_MODULES: Final = regex(rb"sys\.modules\[[^\]\n]+\]\s*=[^=]|meta_path|path_hooks")
 
 
-class ModuleNames(Struct, kw_only=True):
+class ModuleNames(Struct, kw_only=True, dict=True):
     """The names of a module, or of a class.
 
     ``there`` are those that are bound wherever the body ends, ``perhaps`` those that are bound on some ways; one that
@@ -37,6 +38,11 @@ class ModuleNames(Struct, kw_only=True):
     deprecated: set[str] = field(default_factory=set)
     patched: set[str] = field(default_factory=set)
     """The names that its code sets on other modules, or may."""
+
+    @cached_property
+    def prefixes(self) -> tuple[str, ...]:
+        """What those of ``perhaps`` begin with that stand for many; asked once all are known."""
+        return tuple(name[:-1] for name in self.perhaps if name.endswith("*"))
 
 
 def names_of(source: bytes, module: str, *, is_package: bool) -> ModuleNames:

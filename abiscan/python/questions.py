@@ -34,6 +34,12 @@ class _Question(Struct, frozen=True, kw_only=True):
 
     text: Hashable
     ask: Ask
+    lasts: bool
+    """Whether the answer stays the same while the package is read, whatever is loaded."""
+
+
+Told = dict[Hashable, tuple[object, Hashable]]
+"""The lasting answers of a target by the wording of the question, each with what it is compared by."""
 
 
 class _Fork(Struct, Generic[_Result], kw_only=True):
@@ -55,17 +61,24 @@ class Answered(Generic[_Result]):
     def __init__(self) -> None:
         self._first: _Fork[_Result] | _Done[_Result] | None = None
 
-    def find(self, world: AskedWorld) -> _Result | None:
+    def find(self, world: AskedWorld, told: Told) -> _Result | None:
         """The result for a target, None if no other one answers like it.
 
         :param world: the target's, in which nothing is loaded yet
+        :param told: what it has told for other tasks
         """
-        way, is_told = self._first, _log.isEnabledFor(logging.DEBUG)
+        way, is_traced = self._first, _log.isEnabledFor(logging.DEBUG)
         while isinstance(way, _Fork):
-            given = _answer(way.question.ask, world)
-            if is_told:
-                _log.debug("asks the target: %s", _Told(way.question.text, given))
-            way = way.ways.get(_key(given))
+            question = way.question
+            answer = told.get(question.text) if question.lasts else None
+            if answer is None:
+                given = _answer(question.ask, world)
+                answer = given, _key(given)
+                if question.lasts:
+                    told[question.text] = answer
+            if is_traced:
+                _log.debug("asks the target: %s", _Told(question.text, answer[0]))
+            way = way.ways.get(answer[1])
         return None if way is None else way.result
 
     def keep(self, asked: list[tuple[_Question, object]], result: _Result) -> None:
@@ -238,20 +251,26 @@ class AskedWorld:
 
     def tells(self, text: str, ask: Ask) -> object:
         """What follows from the versions of the target; ``text`` says what that is, ``ask`` has no effect."""
+        return self._ask(("tells", text), ask, lasts=True)
+
+    def tells_now(self, text: str, ask: Ask) -> object:
+        """The same of what changes while the package is read."""
         return self._ask(("tells", text), ask)
 
     def foresee(self, ask: Ask) -> object:
         """What ``tells`` would answer, without asking."""
         return ask(self._world)
 
-    def _ask(self, text: Hashable, ask: Ask, known: dict[Hashable, object] | None = None) -> object:
+    def _ask(
+        self, text: Hashable, ask: Ask, known: dict[Hashable, object] | None = None, *, lasts: bool = False
+    ) -> object:
         known = self._known if known is None else known
         if text not in known:
-            known[text] = self._ask_now(text, ask)
+            known[text] = self._ask_now(text, ask, lasts=lasts)
         return known[text]
 
-    def _ask_now(self, text: Hashable, ask: Ask) -> object:
+    def _ask_now(self, text: Hashable, ask: Ask, *, lasts: bool = False) -> object:
         given = ask(self._world)
-        self.asked.append((_Question(text=text, ask=ask), given))
+        self.asked.append((_Question(text=text, ask=ask, lasts=lasts), given))
         _log.debug("asks the target: %s", _Told(text, given))
         return given

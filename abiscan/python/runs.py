@@ -13,7 +13,7 @@ from abiscan.python.imports import PythonInterpreter
 from abiscan.python.library import PythonCode
 from abiscan.python.machine import Exhausted, Limits, ProcessEnded, PythonMachine, Spot, Trace, Unreadable
 from abiscan.python.model import Answer, Raised, World, in_words
-from abiscan.python.questions import Answered, AskedWorld, sign_of
+from abiscan.python.questions import Answered, AskedWorld, Told, sign_of
 from abiscan.python.special import text
 from abiscan.python.systems import stripped
 from abiscan.python.values import Class, PythonError, TextOfError, Thrown
@@ -42,6 +42,8 @@ class WorldKind(Struct, frozen=True, kw_only=True):
 
     key: Hashable
     world: Callable[[World], AskedWorld]
+    torch: Hashable = None
+    """The torch that it has in place of the target's, if any."""
 
 
 AS_IT_IS: Final = WorldKind(key=None, world=AskedWorld)
@@ -66,11 +68,13 @@ class Runs:
         self.library, self._fresh, self._limits, self._done, self._kind = library, fresh, limits, done, kind
         self._steps = [0]
         """How many steps the reading has taken."""
+        self._told: dict[Hashable, Told] = {}
+        """What the target has told, with its own torch and with another one in place of that."""
 
     def of(self, kind: WorldKind) -> Runs:
         """Those in another kind of world, as part of the same reading."""
         other = Runs(self.library, self._fresh, self._limits, self._done, kind)
-        other._steps = self._steps
+        other._steps, other._told = self._steps, self._told
         return other
 
     def world(self) -> AskedWorld:
@@ -93,7 +97,7 @@ class Runs:
             raise Exhausted(f"after {self._limits.total} steps in all")
         answered = self._done.tasks.setdefault((task, self._kind.key), Answered())
         world = self.world()
-        found = answered.find(world)
+        found = answered.find(world, self._told.setdefault(self._kind.torch, {}))
         _log.debug("%s %s", "runs" if found is None else "has run, for another target that answers alike:", task)
         if found is None:
             world = self.world()

@@ -6,6 +6,7 @@ what is loaded, registered or raised, so only the others are parsed: those with 
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from functools import cached_property
@@ -292,11 +293,24 @@ def _is_word(character: bytes) -> bool:
     return character.isalnum() or character == b"_"
 
 
+def _lines_of_imports(data: bytes) -> Iterator[re.Match[bytes]]:
+    """The matches of ``_IMPORT``: the word is searched for, since that is several times as fast."""
+    position, end = data.find(b"import"), 0
+    while position >= 0:
+        start = data.rfind(b"\n", end, position)
+        match = _IMPORT.match(data, start) if start >= 0 else None
+        if match:
+            yield match
+        end = match.end() if match else position
+        following = data.find(b"\n", end)  # nothing else in the line begins an import
+        position = data.find(b"import", following) if following >= 0 else -1
+
+
 def _imports(source: Outline) -> Iterator[tuple[bool, ImportLine]]:
     """The imports, and whether they are inside of functions."""
     data = source.data
     line, counted = 1, 0
-    for match in _IMPORT.finditer(data):
+    for match in _lines_of_imports(data):
         nested = bool(match[1])
         inside = nested and not source.outside_functions(match.end(1))
         line += data.count(b"\n", counted, match.start())

@@ -112,7 +112,7 @@ class TorchNames(Struct):
             return None if self.source.is_compiled(name) or self.source.is_patched(name) else False
         if known is None or known.is_open or name in known.perhaps or self.source.is_module(f"{owner}.{name}"):
             return None
-        if any(name.startswith(text[:-1]) for text in known.perhaps if text.endswith("*")):
+        if name.startswith(known.prefixes):
             return None
         answers = {self._of_star(star, name) for star in known.stars}
         if True in answers:

@@ -97,7 +97,7 @@ WILLING: Final = WorldKind(key="willing", world=Willing)
 
 def beside(torch: OtherTorch) -> WorldKind:
     """A world in which every library loads, and another torch is in place of the target's."""
-    return WorldKind(key=torch, world=lambda world: Willing(_Beside(world, torch)))
+    return WorldKind(key=torch, world=lambda world: Willing(_Beside(world, torch)), torch=torch)
 
 
 class Later(Struct, frozen=True, kw_only=True):

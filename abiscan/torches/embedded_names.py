@@ -44,16 +44,16 @@ class _Release:
 
     def is_module(self, name: str) -> bool:
         """Whether it is a file."""
-        return self.module(name) is not None
+        return table().has(name, self._release)
 
     def is_package(self, name: str) -> bool:
         """Whether it is a folder."""
         known = self.module(name)
         return known is not None and known.is_package
 
-    def mentions(self, owner: str, name: str) -> bool:  # noqa: ARG002 - to look it up is quick
-        """Nothing is told without looking it up."""
-        return False
+    def mentions(self, owner: str, name: str) -> bool:
+        """Whether a module has a name itself."""
+        return table().has_mark(owner, name, self._release)
 
     def is_patched(self, name: str) -> bool:
         """Whether code of torch sets an attribute of that name."""

@@ -49,6 +49,8 @@ class PythonTable:
         self._extents = [(start + size + offset, length) for _, offset, length in index["blocks"]]
         self._data = data
         self._block = functools.lru_cache(maxsize=64)(self._read_block)
+        self._lines = functools.lru_cache(maxsize=4096)(self._find_lines)
+        self._marks = functools.lru_cache(maxsize=1024)(self.releases_of)
 
     def marks(self, module: str, release: str) -> frozenset[str]:
         """Return the marks of a module in a release; none if it is not there."""
@@ -57,11 +59,20 @@ class PythonTable:
     def lines_of(self, module: str, release: str) -> tuple[str, ...]:
         """Return the marks of a module in a release, with a space between those of each line of the file."""
         bit = 1 << self.releases.index(release)
-        return tuple(marks for number, marks in self._lines(module) if self._bits(number) & bit)
+        return tuple(marks for bits, marks in self._lines(module) if bits & bit)
 
     def releases_of(self, module: str) -> Marks:
         """Return all marks of a module, with the releases that have them."""
-        return {mark: self._bits(number) for number, marks in self._lines(module) for mark in marks.split(" ")}
+        return {mark: bits for bits, marks in self._lines(module) for mark in marks.split(" ")}
+
+    def has(self, module: str, release: str) -> bool:
+        """Whether a release has anything of a module."""
+        bit = 1 << self.releases.index(release)
+        return any(bits & bit for bits, _ in self._lines(module))
+
+    def has_mark(self, module: str, mark: str, release: str) -> bool:
+        """Whether a module has a mark in a release."""
+        return bool(self._marks(module).get(mark, 0) >> self.releases.index(release) & 1)
 
     def modules(self) -> Iterator[tuple[str, Marks]]:
         """Go through everything that the file holds."""
@@ -69,9 +80,10 @@ class PythonTable:
             for module in self._block(number):
                 yield module, self.releases_of(module)
 
-    def _lines(self, module: str) -> Sequence[tuple[str, str]]:
+    def _find_lines(self, module: str) -> Sequence[tuple[int, str]]:
         number = bisect.bisect_right(self._firsts, module) - 1
-        return self._block(number).get(module, ()) if number >= 0 else ()
+        lines = self._block(number).get(module, ()) if number >= 0 else ()
+        return [(self._bits(head), marks) for head, marks in lines]
 
     def _read_block(self, number: int) -> Mapping[str, Sequence[tuple[str, str]]]:
         offset, length = self._extents[number]

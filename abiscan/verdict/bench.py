@@ -77,6 +77,8 @@ class Bench:
         self._judges = dict(zip(_names(torches), judges, strict=True))
         self._layers = dict(zip(self._judges, layers, strict=True))
         self._targets: dict[tuple[Source, str], tuple[ExaminedTarget, Files]] = {}
+        self._laid_over: Files | None = None
+        """The files of the target that was asked for last."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -102,7 +104,9 @@ class Bench:
             twin = next((examined for (other, _), (examined, _) in self._targets.items() if other == source), None)
             self._targets[source, package] = ExaminedTarget(target, twin, folder=self._folder), files
         examined, files = self._targets[source, package]
-        self._files.overlay(files)
+        if files is not self._laid_over:
+            self._files.overlay(files)
+            self._laid_over = files
         return examined
 
     def judge(

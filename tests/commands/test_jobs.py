@@ -95,6 +95,7 @@ def test_the_extensions_of_one_target(tmp_path: Path) -> None:
         assert run(tmp_path, *words, many, "--format", "json", "--jobs", "3") == alone
 
 
+SHARED = "matrix._WORTH_SHARING = 0\n"
 TORCHES = [word for torch in ("1.8.0", "2.0.0", "2.6.0", "2.12.1") for word in ("--torch", torch)]
 
 
@@ -102,12 +103,21 @@ def test_the_torches_of_one_target(targets: Path) -> None:
     for name in ("one-1.0-cp311-cp311-linux_x86_64.whl", "gone.so"):
         alone = run(targets, "matrix", name, *TORCHES, "--format", "json", "--jobs", "1")
         assert all(list(row["releases"]) == TORCHES[1::2] for row in json.loads(alone[1])["results"])
-        assert run(targets, "matrix", name, *TORCHES, "--format", "json", "--jobs", "2") == alone
+        words = ("matrix", name, *TORCHES, "--format", "json", "--jobs", "2")
+        assert run(targets, *words, before=SHARED) == alone
+
+
+def test_little_work_is_not_shared(targets: Path) -> None:
+    words = ("matrix", "gone.so", *TORCHES, "--format", "json", "--jobs", "2")
+    alone = run(targets, *words[:-1], "1")
+    unable = "from abiscan.inputs import branches\nbranches._Branch = None\n"
+    assert run(targets, *words, before=unable) == alone
+    assert run(targets, *words, before=SHARED + unable)[0] == 3
 
 
 def test_a_process_that_dies_on_one_of_several_torches(tmp_path: Path) -> None:
     extension().write(tmp_path / "a.so")
-    before = "judge_one = matrix.Bench.judge\ndef dying(self, source, name, *rest, **options):\n"
+    before = SHARED + "judge_one = matrix.Bench.judge\ndef dying(self, source, name, *rest, **options):\n"
     before += "    if name == '2.6.0': os.kill(os.getpid(), signal.SIGSEGV)\n"
     before += "    return judge_one(self, source, name, *rest, **options)\nmatrix.Bench.judge = dying"
     code, output, errors = run(tmp_path, "matrix", "a.so", *TORCHES, "--jobs", "2", before=before)

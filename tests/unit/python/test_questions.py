@@ -11,7 +11,7 @@ from abiscan.python import runs
 from abiscan.python.imports import PythonInterpreter
 from abiscan.python.machine import Limits, Spot
 from abiscan.python.model import Answer, OtherTorch, Raised, Reading, Skipped, World
-from abiscan.python.questions import AskedWorld
+from abiscan.python.questions import Answered, AskedWorld, Told
 from abiscan.python.reading import PackageReader, read
 from abiscan.python.runs import Run
 from abiscan.python.values import Scope
@@ -171,3 +171,22 @@ def _statements(files: Mapping[str, str | bytes], targets: Sequence[World]) -> i
         for target in targets:
             reader.read(lambda target=target: target)  # type: ignore[misc]
     return count
+
+
+def test_a_target_tells_once_what_lasts() -> None:
+    asked: list[str] = []
+
+    def note(world: World) -> object:
+        asked.append(str(world.torch_version))
+        return world.torch_version
+
+    told: Told = {}
+    for number, lasting in enumerate((True, True, False, False)):
+        task: Answered[int] = Answered()
+        world = AskedWorld(torch("2.6.0"))
+        (world.tells if lasting else world.tells_now)("its version", note)
+        task.keep(world.asked, number)
+        asked.clear()
+        assert task.find(AskedWorld(torch("2.6.0")), told) == number
+        assert len(asked) == (0 if (lasting and number) else 1)
+    assert task.find(AskedWorld(torch("2.7.1")), {}) is None

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from abiscan.python import scan
 from abiscan.python.scan import LOADING, REGISTERING, Outline
 
 
@@ -19,6 +22,15 @@ def test_imports_have_their_lines_from_the_first_one_on() -> None:
         (6 + 1, ".d", ("e", "f"), True),
         (9, "g", (), False),
     ]
+
+
+@given(
+    st.lists(st.sampled_from(["\n", " ", "import", "import ", "from ", "a.b", "(", ")", ";", "\\\n", "#", ",", "x"]))
+)
+def test_imports_are_where_the_pattern_finds_them(parts: list[str]) -> None:
+    data = b"\n" + "".join(parts).encode()
+    found = [match.span() for match in scan._lines_of_imports(data)]
+    assert found == [match.span() for match in scan._IMPORT.finditer(data)]
 
 
 def test_imports_in_functions_are_none_of_the_module() -> None:

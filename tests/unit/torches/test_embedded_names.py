@@ -95,3 +95,15 @@ def test_compiled_code_may_give_the_end_of_a_text_as_a_name(monkeypatch: pytest.
         *(("1", name) for name in ("_first", "rst", "t", "q", "in_both", "both", "h")),
         *(("2", name) for name in ("in_both", "both", "h")),
     }
+
+
+def test_what_is_asked_for_one_mark_is_what_all_of_them_say() -> None:
+    releases = ["1.0", "2.0", "3.0"]
+    table = PythonTable(pack(releases, {"a": {"relu": 0b011, "gelu": 0b110, ".": 0b011}, "b": {"x": 0b100}}))
+    for release in releases:
+        marks = table.marks("a", release)
+        assert [table.has_mark("a", mark, release) for mark in ("relu", "gelu", "lu")] == [
+            *("relu" in marks, "gelu" in marks, False)
+        ]
+        for module in ("a", "b", "c"):
+            assert table.has(module, release) is bool(table.marks(module, release))

@@ -1,0 +1,23 @@
+"""Inflate what is deflated and in memory as a whole with ISA-L, which takes half of the time of zlib."""
+
+from __future__ import annotations
+
+_RAW = -15
+"""A stream without a header of its own, as in zip archives."""
+
+
+def inflate(packed: bytes, size: int, checksum: int) -> bytes | None:
+    """Return the contents of a stream; None if ISA-L is not installed, or they are not what was promised.
+
+    :param size: of the contents, in bytes
+    :param checksum: their CRC-32
+    """
+    try:
+        from isal import isal_zlib
+    except ImportError:
+        return None
+    try:
+        data: bytes = isal_zlib.decompressobj(_RAW).decompress(packed, size)
+    except isal_zlib.IsalError:
+        return None
+    return data if len(data) == size and isal_zlib.crc32(data) == checksum else None
