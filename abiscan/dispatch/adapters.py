@@ -153,7 +153,12 @@ def _make_event(
         kernel = cpp_functions[0] if cpp_functions else None
         failure = _split_failure(registered.failure)
         return Define(
-            block=block, text=_without_namespace(text, block), kernel=kernel, alias_analysis=alias, failure=failure
+            block=block,
+            text=_without_namespace(text, block),
+            kernel=kernel,
+            alias_analysis=alias,
+            typevars=registered.typevars,
+            failure=failure,
         )
     kernel = _convert_kernel(registered, keys, block)
     if block is None:

@@ -89,6 +89,7 @@ class Define(Struct, frozen=True, kw_only=True, eq=False):
     :ivar text: a schema, or possibly a name if there is a kernel
     :ivar kernel: the kernel that is passed with the definition, if any
     :ivar alias_analysis: that of ``torch::schema(text, …)``
+    :ivar typevars: whether that allows type variables; None for a text, where the overload of ``def`` decides
     :ivar failure: what the code throws if this fails
     """
 
@@ -96,6 +97,7 @@ class Define(Struct, frozen=True, kw_only=True, eq=False):
     text: str
     kernel: CppFunction | None = None
     alias_analysis: str | None = None
+    typevars: bool | None = None
     failure: FailureText | None = None
 
 
