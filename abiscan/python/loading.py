@@ -86,8 +86,9 @@ def _by_name(machine: PythonMachine, name: str, loader: LoadedBy) -> None:
         found = False
     elif expected:
         answer = machine.library.surroundings.system_has(name)
-        undecided = isinstance(answer, Answer)
-        found = machine.decide(f"the system has {name}", Why.ENVIRONMENT, spot, default=True) if undecided else answer
+        if isinstance(answer, Answer):
+            answer = machine.decide(f"the system has {name}", Why.ENVIRONMENT, spot, default=True)
+        found = answer
     else:
         found = True
     if not found:
