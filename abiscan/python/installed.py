@@ -98,6 +98,9 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
         source = self.source(module)
         if source is None:
             there = disk.is_dir(base) or is_in(base.parent, base.name, self.python)
+            around = module.rpartition(".")[0]
+            if "." in around and self.has(around, None) is False:
+                return False
             return None if there or not self._has_only_files(module) else False
         if name is None or name == "*":
             return True

@@ -248,6 +248,21 @@ def test_a_library_is_looked_for_in_the_system_and_where_packages_put_theirs(
         assert (outcome.raised.exception, outcome.raised.message) == ("OSError", "no libbeside")
 
 
+def test_a_module_of_a_package_that_another_lacks(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/__init__.py").write_bytes(b"")
+    (tmp_path / "torch").mkdir()
+    around = Surroundings(torch_folder=tmp_path / "torch", folders=(tmp_path,), installed=installed_in((tmp_path,)))
+    files = {
+        "pkg/__init__.py": "import torch\nfrom . import part\nfrom . import _C\n",
+        "pkg/part.py": "if True:\n    from other.absent.part import name\n",
+        "pkg/_C.abi3.so": "",
+    }
+    (outcome,) = reading_of(files, around=around).imports
+    assert isinstance(outcome.raised, Raised)
+    assert outcome.raised.message == "No module named 'other.absent'"
+
+
 def test_what_is_required_is_taken_to_bring_its_library_where_nothing_is_known() -> None:
     (outcome,) = reading_of({"pkg/__init__.py": LOADS_WHAT_IS_AROUND, "pkg/_C.abi3.so": ""}).imports
     assert (outcome.raised, outcome.gaps) == (None, ())
