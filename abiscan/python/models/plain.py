@@ -117,7 +117,7 @@ class Stream(Modelled):
         return Native(name, _telling(Told.PRINT, "s")) if name == "write" else NotKnown(f"stream.{name}")
 
 
-class CommandLine(Modelled):
+class PythonCommand(Modelled):
     """``sys.orig_argv``: a program imports the package, and Python was started without options."""
 
     def attribute(self, machine: PythonMachine, name: str) -> object:
@@ -151,7 +151,7 @@ def _sys(machine: PythonMachine) -> object:
         "stderr": Stream(),
         "stdout": Stream(),
         "argv": NotKnown("sys.argv", Why.ENVIRONMENT),
-        "orig_argv": CommandLine(),
+        "orig_argv": PythonCommand(),
         "hexversion": (python[0] << 24) + (python[1] << 16) if known else NotKnown("sys.hexversion"),  # type: ignore[index]
     }
     return Namespace(
