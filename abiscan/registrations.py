@@ -151,7 +151,8 @@ class RegisteredOperator(_InLibrary, frozen=True, kw_only=True):
     ``tags`` are the numbers of ``at::Tag`` of the torch that the extension was built for. ``jit_only`` marks those
     of TorchScript's own registry (``torch::jit::RegisterOperators``), which the dispatcher does not know.
     ``alias_analysis`` is the number of ``c10::AliasAnalysisKind`` given with it, None where none is, and in code built
-    on 2.1 or newer, where nothing depends on it.
+    on 2.1 or newer, where nothing depends on it. ``typevars`` tells whether ``torch::schema`` allows type variables,
+    None where the overload of ``def()`` decides.
     ``failure`` is what the code of the stable ABI throws if this call fails, with ``TEXT_OF_TORCH`` where it quotes
     torch; None if that is not known.
     """
@@ -162,6 +163,7 @@ class RegisteredOperator(_InLibrary, frozen=True, kw_only=True):
     tags: tuple[int, ...] = ()
     jit_only: bool = False
     alias_analysis: int | None = None
+    typevars: bool | None = None
     failure: str | None = None
     kernels: tuple[RegisteredKernel, ...] = ()
 

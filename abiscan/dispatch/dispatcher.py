@@ -252,7 +252,8 @@ class _Run:
         """Define an operator (``Library::_def``), with the kernel that is passed along, if any."""
         kernel = event.kernels[0] if event.kernels else None
         # The overload of def() that takes a kernel leaves parseSchemaOrName its default.
-        declaration = self._parse_text(event.text, with_typevars=kernel is not None or self._release < _NO_TYPEVARS)
+        allowed = kernel is not None if event.typevars is None else event.typevars
+        declaration = self._parse_text(event.text, with_typevars=allowed or self._release < _NO_TYPEVARS)
         if isinstance(declaration, OperatorName):
             if kernel is None:
                 self._throw_text(declaration, "Tried to parse a function schema but only the operator name was given")

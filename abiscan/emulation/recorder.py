@@ -105,6 +105,7 @@ class Recorder:
         jit_only: bool = False,
         alias_analysis: int | None = None,
         built: bool = False,
+        typevars: bool | None = None,
     ) -> RegisteredOperator:
         """Record a definition: by its whole schema, or by name with the schema inferred from its kernel."""
         name = operator_name(text)
@@ -120,6 +121,7 @@ class Recorder:
             tags=tags,
             jit_only=jit_only,
             alias_analysis=alias_analysis,
+            typevars=typevars,
             phase=self.phase,
             order=self._next(),
             library=library,

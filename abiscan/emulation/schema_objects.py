@@ -27,7 +27,8 @@ class Schema(Struct, frozen=True):
     """A ``FunctionSchema`` that was handed out: its text from the opening parenthesis on, and its name in full.
 
     ``given`` and ``returned`` are the types of a schema that was inferred, as they print; None for one that was parsed.
-    ``built`` tells that it was read from arguments that the code itself put together.
+    ``built`` tells that it was read from arguments that the code itself put together, ``typevars`` what
+    ``parseSchema(text, allow_typevars)`` was given, None where nothing was.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Schema(Struct, frozen=True):
     given: tuple[str, ...] | None = None
     returned: tuple[str, ...] | None = None
     built: bool = False
+    typevars: bool | None = None
 
     @classmethod
     def inferred(cls, name: str, given: tuple[str, ...], returned: tuple[str, ...]) -> Schema:

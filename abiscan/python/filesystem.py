@@ -30,10 +30,12 @@ def exists(machine: PythonMachine, path: object, kind: str = "any") -> object:
     """``os.path.exists``, ``isfile``, ``isdir``."""
     text = as_text(path)
     inside = None if text is None else machine.files.inside(text)
+    on_disk = {"any": disk.exists, "file": disk.is_file, "folder": disk.is_dir}[kind]
     if text is not None and inside is None and machine.files.system.is_empty(text):
-        return False
+        place = place_on_disk(machine, text)
+        return place is not None and on_disk(place)
     if text is not None and inside is None and is_of_torch(machine, text):
-        return {"any": disk.exists, "file": disk.is_file, "folder": disk.is_dir}[kind](Path(text))
+        return on_disk(Path(text))
     if inside is None or text is None:
         if text_of_processor(machine, path) is not None:
             return kind != "folder"
@@ -49,6 +51,14 @@ def is_absent_beside(machine: PythonMachine, name: str) -> bool:
     """Whether there is certainly nothing of that name in the folder that the package and others are installed in."""
     folders = machine.library.surroundings.folders
     return name in _OF_A_CHECKOUT or bool(folders and name and not any(disk.exists(one / name) for one in folders))
+
+
+def place_on_disk(machine: PythonMachine, path: str) -> Path | None:
+    """Return where a path below the folder of Python really is; None if it is not known what is installed there."""
+    surroundings, system = machine.library.surroundings, machine.files.system
+    if not surroundings.folders or surroundings.torch_folder is None or not path.startswith(f"{system.prefix}/"):
+        return None
+    return surroundings.torch_folder.parent / posixpath.relpath(path, system.root)
 
 
 def is_of_torch(machine: PythonMachine, path: str) -> bool:

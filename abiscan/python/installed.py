@@ -32,13 +32,15 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
 
     ``torch_folder`` is the folder of the installed torch (``…/torch``), None where there is only a release number.
     ``installed`` answers for a top-level module name. ``folders`` are those that Python looks for other modules in,
-    empty if those are not what the package will find. ``python`` is its version.
+    empty if those are not what the package will find. ``python`` is its version. ``system_has`` answers for a library
+    that is loaded by its name alone.
     """
 
     torch_folder: Path | None = None
     installed: Callable[[str], bool | Answer] = _not_known
     folders: tuple[Path, ...] = ()
     python: tuple[int, int] | Answer = Answer.UNKNOWN
+    system_has: Callable[[str], bool | Answer] = _not_known
 
     @functools.cached_property
     def _known(self) -> dict[tuple[str, str | None], bool | None]:
@@ -96,6 +98,9 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
         source = self.source(module)
         if source is None:
             there = disk.is_dir(base) or is_in(base.parent, base.name, self.python)
+            around = module.rpartition(".")[0]
+            if "." in around and self.has(around, None) is False:
+                return False
             return None if there or not self._has_only_files(module) else False
         if name is None or name == "*":
             return True

@@ -6,7 +6,7 @@ import builtins
 
 from msgspec.structs import replace
 
-from abiscan.python.filesystem import exists, is_of_torch
+from abiscan.python.filesystem import exists, is_of_torch, place_on_disk
 from abiscan.python.machine import Attempt, ProcessEnded, PythonMachine
 from abiscan.python.model import PROCESS_ENDS, Answer, LoadedBy, Raised
 from abiscan.python.operations import described
@@ -52,11 +52,15 @@ def _unknown_path(machine: PythonMachine, path: object, loader: LoadedBy) -> Non
 
 
 def _elsewhere(machine: PythonMachine, path: str, loader: LoadedBy) -> None:
-    there = exists(machine, path, "file") if is_of_torch(machine, path) else None
+    """A path outside of the package: what torch brings, it has loaded, and what is required is taken to be there."""
+    system = machine.files.system
+    if system.is_empty(path) and place_on_disk(machine, path) is None and path.startswith(system.prefix):
+        return
+    there = exists(machine, path, "file") if is_of_torch(machine, path) or system.is_empty(path) else None
     if there is False:
         _not_there(machine, path, loader)
     if there is not None:
-        return  # what torch brings, it has loaded
+        return
     machine.gap(f"a library outside of the package is loaded: {path} ({loader.value})")
 
 
@@ -77,7 +81,10 @@ def _by_name(machine: PythonMachine, name: str, loader: LoadedBy) -> None:
     if own:
         found = False
     elif expected:
-        found = machine.decide(f"the system has {name}", Why.ENVIRONMENT, spot, default=True)
+        answer = machine.library.surroundings.system_has(name)
+        if isinstance(answer, Answer):
+            answer = machine.decide(f"the system has {name}", Why.ENVIRONMENT, spot, default=True)
+        found = answer
     else:
         found = True
     if not found:

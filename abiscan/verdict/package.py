@@ -15,10 +15,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from abiscan.binary.image import ImageSystem
+from abiscan.binary.ownership import gpu_library, is_torch_library
 from abiscan.errors import InputError
 from abiscan.extension.examined import ExaminedTarget
 from abiscan.findings import Finding
-from abiscan.inputs import disk, interpreter
+from abiscan.inputs import disk, interpreter, system
 from abiscan.inputs.files import Files
 from abiscan.inputs.image_files import ImageFile, users_of_torch
 from abiscan.inputs.package_files import Package
@@ -67,6 +68,8 @@ if TYPE_CHECKING:
 # The package is imported by then, whether or not one of these loads.
 _OF_TORCH_NAMES: Final = regex(r"'torch[.']|_OpNamespace|The underlying op of ")
 """What the errors have in their texts that Python and torch raise for a name which torch does not have."""
+_ABSENT_PACKAGE: Final = regex(r"No module named '(\w+)'")
+"""What Python says of a package that is not installed."""
 _OF_CUDA: Final = ("libc10_cuda.", "libtorch_cuda.", "libcudart.")
 _OPTIONAL = (HowLoaded.GUARDED, HowLoaded.CONDITIONAL, HowLoaded.ON_DEMAND, HowLoaded.UNKNOWN)
 
@@ -100,6 +103,7 @@ class ReadPackage(Struct, frozen=True, kw_only=True):
     package: Package
     world: PackageWorld | ImageWorld
     reading: Reading
+    surroundings: Surroundings
     later_uses: Callable[[], tuple[LaterUse, ...]]
     """Finds the names that its code uses later and this torch lacks."""
 
@@ -126,12 +130,12 @@ class PackageReading:
         self._sources = _Sources(package, files, {_inside(package, image.location): image for image in images})
         self._has_code = any(path.endswith(".py") for path in package.members)
         self._image_worlds: type[ImageWorld] | None = None
-        system = LINUX
+        read_on = LINUX
         if images:
-            self._image_worlds, system = _image_worlds(images[0].system)
-        modules = tuple(modules_of(package.name, self._sources, system)) if self._has_code else ()
+            self._image_worlds, read_on = _image_worlds(images[0].system)
+        modules = tuple(modules_of(package.name, self._sources, read_on)) if self._has_code else ()
         built_for = functools.partial(_torches_built_for, target, package)
-        self._reader = PackageReader(self._sources, modules, built_for=built_for, system=system)
+        self._reader = PackageReader(self._sources, modules, built_for=built_for, system=read_on)
 
     def read(self, judge: Judge, target: ExaminedTarget, files: Files) -> ReadPackage | None:
         """Read it for one torch; None if it has nothing to do with its libraries.
@@ -150,7 +154,7 @@ class PackageReading:
         if (target.extensions or users_of_torch(target.target.images)) and _says_nothing(self._sources, reading):
             return None
         later = functools.partial(self._reader.later_uses, world, was_there, surroundings)
-        return ReadPackage(package=self._package, world=world, reading=reading, later_uses=later)
+        return ReadPackage(package=self._package, world=world, reading=reading, later_uses=later, surroundings=surroundings)
 
 
 def _image_worlds(system: ImageSystem) -> tuple[type[ImageWorld], PythonSystem]:
@@ -177,7 +181,28 @@ def surroundings_of(torch: Torch, package: Package) -> Surroundings:
         return Surroundings(torch_folder=folder)
     folders = tuple(map(Path, search_path))
     python = (torch.interpreter.tag.major, torch.interpreter.tag.minor) if torch.interpreter else Answer.UNKNOWN
-    return Surroundings(torch_folder=folder, installed=installed_in(folders, python), folders=folders, python=python)
+    return Surroundings(
+        torch_folder=folder,
+        installed=installed_in(folders, python),
+        folders=folders,
+        python=python,
+        system_has=functools.partial(_system_has, executable),
+    )
+
+
+def _system_has(executable: Path | None, name: str) -> bool | Answer:
+    """Answer whether ``ld.so`` finds a library by its name alone, as far as the system's folders tell.
+
+    One of torch or CUDA may be in the process by then, and the search path of the interpreter may lead to another.
+    """
+    machine = system.machine()
+    if machine is None or is_torch_library(name) or gpu_library(name):
+        return Answer.UNKNOWN
+    folders = (*system.environment_folders(), *system.library_folders(machine))
+    if any(disk.is_file(posixpath.join(folder, name)) for folder in folders):
+        return True
+    own = executable.resolve().parent.parent / "lib" / name if executable else None
+    return Answer.UNKNOWN if own is not None and disk.is_file(own) else False
 
 
 @functools.lru_cache(maxsize=16)
@@ -267,7 +292,7 @@ def package_result(read_package: ReadPackage, target: ExaminedTarget, results: S
     package, reading = read_package.package, read_package.reading
     outcome = main_import(package.name, reading.imports)
     if outcome is not None and target.target.is_python:
-        outcome = _sure(outcome)
+        outcome = _sure(outcome, read_package.surroundings)
     world = read_package.world.fresh()
     if outcome and outcome.gaps:
         world.load(None, LoadedBy.CTYPES)
@@ -296,14 +321,17 @@ def package_result(read_package: ReadPackage, target: ExaminedTarget, results: S
     )
 
 
-def _sure(outcome: ImportOutcome) -> ImportOutcome:
-    """An outcome of Python code alone: an error counts if torch lacks a name, since nothing else was compared.
+def _sure(outcome: ImportOutcome, surroundings: Surroundings) -> ImportOutcome:
+    """An outcome of Python code alone: an error counts if torch lacks a name, or this environment a package.
 
     Somebody has imported the package before it was published: another error is one of the reading, or due to what is
-    installed.
+    installed where nobody said what that is.
     """
     raised = outcome.raised
     if not isinstance(raised, Raised) or any(_OF_TORCH_NAMES.search(error.message or "") for error in _chain(raised)):
+        return outcome
+    absent = _ABSENT_PACKAGE.fullmatch(raised.message or "") if raised.exception == "ModuleNotFoundError" else None
+    if absent and surroundings.installed(absent[1]) is False:
         return outcome
     gap = f"{raised.at}: {raised.exception}: {raised.message or '…'}: torch is not behind it, so it is not certain"
     return replace(outcome, raised=Answer.UNKNOWN, gaps=(*outcome.gaps, gap))

@@ -127,7 +127,8 @@ def _parse_schema(state: TorchState, call: Call) -> None:
     text = state.string(call.argument(0))
     _refuse_text(state, call, text)
     head, parenthesis, rest = text.partition("(")
-    state.schemas.write(result, Schema(head.strip().removesuffix("."), parenthesis + rest))
+    typevars = bool(call.argument(1) & 1) if call.name.endswith("b") else None  # (text, allow_typevars), from 2.4 on
+    state.schemas.write(result, Schema(head.strip().removesuffix("."), parenthesis + rest, typevars=typevars))
 
 
 @TORCH_LIBRARY.matching(r"_ZN5torch3jit17parseSchemaOrNameE")
@@ -170,7 +171,7 @@ def _define(state: TorchState, call: Call) -> int:
     text = schema.name + (schema.arguments or "")
     library, tags = _library_of(state, call), _read_tags(call)
     _refuse(state, call, library, text)
-    state.recorder.define(library, text, tags=tags, alias_analysis=alias, built=schema.built)
+    state.recorder.define(library, text, tags=tags, alias_analysis=alias, built=schema.built, typevars=schema.typevars)
     return call.argument(0)
 
 
@@ -185,7 +186,13 @@ def _define_with_kernel(state: TorchState, call: Call) -> int:
     tags = _read_tags(call)
     _refuse(state, call, library, text)
     definition = state.recorder.define(
-        library, text, inferred=inferred, tags=tags, alias_analysis=alias, built=declaration.built
+        library,
+        text,
+        inferred=inferred,
+        tags=tags,
+        alias_analysis=alias,
+        built=declaration.built,
+        typevars=declaration.typevars,
     )
     _record_kernel(state, library, definition.name, function, definition)
     return call.argument(0)

@@ -117,6 +117,18 @@ class Stream(Modelled):
         return Native(name, _telling(Told.PRINT, "s")) if name == "write" else NotKnown(f"stream.{name}")
 
 
+class PythonCommand(Modelled):
+    """``sys.orig_argv``: a program imports the package, and Python was started without options."""
+
+    def attribute(self, machine: PythonMachine, name: str) -> object:
+        """Whether it has an option; the rest is not known."""
+        return Native("sys.orig_argv", self._has) if name == "__contains__" else NotKnown(f"sys.orig_argv.{name}")
+
+    def _has(self, _machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+        is_option = isinstance(args[0], str) and args[0].startswith("-")
+        return False if is_option else NotKnown(f"{described(args[0])} in sys.orig_argv", Why.ENVIRONMENT)
+
+
 def _exit(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     raise thrown(SystemExit, *args[:1])
 
@@ -139,6 +151,7 @@ def _sys(machine: PythonMachine) -> object:
         "stderr": Stream(),
         "stdout": Stream(),
         "argv": NotKnown("sys.argv", Why.ENVIRONMENT),
+        "orig_argv": PythonCommand(),
         "hexversion": (python[0] << 24) + (python[1] << 16) if known else NotKnown("sys.hexversion"),  # type: ignore[index]
     }
     return Namespace(
@@ -482,6 +495,14 @@ def _place_of(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     return machine.files.system.root if known else NotKnown(f"sysconfig.get_path({described(name)})", Why.ENVIRONMENT)
 
 
+def _site(machine: PythonMachine) -> object:
+    """What ``site`` says of folders, in a virtual environment: that of the user does not count."""
+    system = machine.files.system
+    folders = [system.prefix, system.root] if system.is_windows else [system.root]
+    functions = natives("site", getsitepackages=lambda _m, _a, _k: list(folders))
+    return Namespace("site", {"ENABLE_USER_SITE": False, **functions})
+
+
 def _find_library(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     return NotKnown(f"find_library({described(args[0]) if args else ''})", Why.ENVIRONMENT)
 
@@ -550,6 +571,7 @@ MODELS: dict[str, Callable[[PythonMachine], object]] = {
             get_path=_place_of,
         ),
     ),
+    "site": _site,
     "ctypes.util": namespace("ctypes.util", **natives("ctypes.util", find_library=_find_library)),
     "typing": namespace(
         "typing", TYPE_CHECKING=False, **natives("typing", cast=lambda _m, args, _k: args[-1] if args else None)

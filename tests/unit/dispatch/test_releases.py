@@ -563,6 +563,17 @@ def test_type_variables_in_a_definition(
         assert refusal(result)[0] == "G1"
 
 
+@pytest.mark.parametrize("kernel", [None, CppFunction()])
+@pytest.mark.parametrize("allowed", [True, False])
+def test_type_variables_in_a_schema_that_the_code_parses_itself(allowed: bool, kernel: CppFunction | None) -> None:
+    """``m.def(torch::schema("f(t x) -> t"), kernel)`` ends torch 2.13.0, and with ``allow_typevars`` it does not."""
+    where = block(BlockKind.FRAGMENT, "ns")
+    event = Define(block=where, text="f(t x) -> t", kernel=kernel, typevars=allowed)
+    result = replay_events(State(), [event], (2, 13))
+    assert (result.failure is None) is allowed
+    assert replay_events(State(), [event], (2, 3)).failure is None
+
+
 def test_type_variables_in_a_call_of_register_operators() -> None:
     kernels = (cpp_function(),)
     assert replay(State(), [register_operator(text="ns::f(t x) -> t", kernels=kernels)], (2, 13)).failure is None

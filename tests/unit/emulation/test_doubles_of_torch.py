@@ -142,6 +142,17 @@ def test_a_definition_and_its_tags(torch: Torch, numbers: Sequence[int], less: i
     assert (operator.tags, operator.file, operator.line) == (expected, "x.cpp", 7)
 
 
+@pytest.mark.parametrize(("parameters", "given", "recorded"), [("b", 0, False), ("b", 1, True), ("", 1, None)])
+def test_whether_a_schema_allows_type_variables(
+    torch: Torch, parameters: str, given: int, recorded: bool | None
+) -> None:
+    library, schema = torch.library(), torch.process.allocate(256)
+    parse = f"_ZN5torch3jit11parseSchemaERK{CXX11}{parameters}"
+    torch.call(parse, schema, torch.string("f(t x) -> t"), given)
+    torch.call(DEFINE, library, schema, 0, tags_of(torch, []), 0)
+    assert [operator.typevars for operator in torch.recorder.operators] == [recorded]
+
+
 def test_a_library_that_was_not_opened(torch: Torch) -> None:
     schema = torch.process.allocate(256)
     torch.call("_ZN5torch3jit11parseSchemaERK" + CXX11 + "b", schema, torch.string("f(Tensor x) -> ()"), 0)

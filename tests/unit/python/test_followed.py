@@ -185,3 +185,13 @@ def test_a_recipe_has_only_names_of_its_module(module: str) -> None:
 def test_a_name_of_a_later_python_is_not_there(python: tuple[int, int] | Answer, raised: str | None) -> None:
     (outcome,) = reading_of({"p/__init__.py": "from itertools import batched\n"}, FakeWorld(python=python)).imports
     assert (outcome.raised.exception if isinstance(outcome.raised, Raised) else outcome.raised) == raised
+
+
+@pytest.mark.parametrize(
+    ("condition", "raised"),
+    [("'-mpkg.tool' in sys.orig_argv", None), ("sys.orig_argv[0] == 'x'", Answer.UNKNOWN)],
+)
+def test_python_is_started_without_options(condition: str, raised: Answer | None) -> None:
+    code = f"import sys\n{LOAD}if {condition}:\n    load()\n"
+    (outcome,) = reading_of({"pkg/__init__.py": code, "pkg/bad.so": ""}, BROKEN).imports
+    assert outcome.raised is raised

@@ -204,3 +204,65 @@ def test_nothing_is_known_of_a_release_by_its_number() -> None:
     around = Surroundings()
     assert around.has("torch.library", "no_such_name") is None
     assert around.installed("absent") is Answer.UNKNOWN
+
+
+LOADS_WHAT_IS_AROUND = """\
+import ctypes, site
+from pathlib import Path
+import torch
+def load(name):
+    try:
+        return ctypes.CDLL(name)
+    except OSError:
+        pass
+    for folder in [*([site.getusersitepackages()] if site.ENABLE_USER_SITE else []), *site.getsitepackages()]:
+        try:
+            return ctypes.CDLL(str(Path(folder).parent.parent / name))
+        except OSError:
+            pass
+    return None
+if load('libbeside.so.1') is None:
+    raise OSError('no libbeside')
+from . import _C
+"""
+
+
+@pytest.mark.parametrize("system", [True, False])
+@pytest.mark.parametrize("beside", [True, False])
+def test_a_library_is_looked_for_in_the_system_and_where_packages_put_theirs(
+    tmp_path: Path, system: bool, beside: bool
+) -> None:
+    site = tmp_path / "lib/python3.11/site-packages"
+    (site / "torch").mkdir(parents=True)
+    if beside:
+        (tmp_path / "lib/libbeside.so.1").write_bytes(b"")
+    around = Surroundings(torch_folder=site / "torch", folders=(site,), system_has=lambda _name: system)
+    files = {"pkg/__init__.py": LOADS_WHAT_IS_AROUND, "pkg/_C.abi3.so": ""}
+    (outcome,) = reading_of(files, around=around).imports
+    assert (outcome.gaps, outcome.conditions) == ((), ())
+    if system or beside:
+        assert outcome.raised is None
+        assert [one.path for one in outcome.loads if one.raised is None] == ["pkg/_C.abi3.so"]
+    else:
+        assert isinstance(outcome.raised, Raised)
+        assert (outcome.raised.exception, outcome.raised.message) == ("OSError", "no libbeside")
+
+
+def test_a_module_of_a_package_that_another_lacks(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/__init__.py").write_bytes(b"")
+    (tmp_path / "torch").mkdir()
+    around = Surroundings(torch_folder=tmp_path / "torch", folders=(tmp_path,), installed=installed_in((tmp_path,)))
+    files = {
+        "pkg/__init__.py": "import torch\nfrom . import part\nfrom . import _C\n",
+        "pkg/part.py": "if True:\n    from other.absent.part import name\n",
+        "pkg/_C.abi3.so": "",
+    }
+    (outcome,) = reading_of(files, around=around).imports
+    assert isinstance(outcome.raised, Raised)
+    assert outcome.raised.message == "No module named 'other.absent'"
+
+
+def test_what_is_required_is_taken_to_bring_its_library_where_nothing_is_known() -> None:
+    (outcome,) = reading_of({"pkg/__init__.py": LOADS_WHAT_IS_AROUND, "pkg/_C.abi3.so": ""}).imports
+    assert (outcome.raised, outcome.gaps) == (None, ())

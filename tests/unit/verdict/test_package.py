@@ -15,8 +15,11 @@ import pytest
 import abiscan
 from abiscan.cli import main
 from abiscan.inputs.package_files import of_folder
+from abiscan.python.installed import Surroundings
+from abiscan.python.model import Answer, ImportOutcome, PythonLine, Raised
 from abiscan.results.document import schema
 from abiscan.results.package import PackageResult
+from abiscan.verdict import package
 from tests.elf_builder import Elf, exports, uses
 from tests.fakes import extension, package_wheel, torch_package
 
@@ -487,3 +490,18 @@ def test_a_single_file_is_taken_to_find_what_lies_next_to_it_with_a_note(
     assert found.verdict.value == "loads"
     assert bool(notes) is is_noted
     assert all("_C.so needs libbeside.so, which lies next to it, but no RPATH" in note for note in notes)
+
+
+@pytest.mark.parametrize(
+    ("module", "installed", "certain"),
+    [("absent", False, True), ("absent", Answer.UNKNOWN, False), ("absent.part", False, False)],
+)
+def test_code_alone_fails_for_a_package_only_where_it_is_known_not_to_be_installed(
+    module: str, installed: bool | Answer, certain: bool
+) -> None:
+    raised = Raised(
+        exception="ModuleNotFoundError", message=f"No module named '{module}'", at=PythonLine(file="pkg.py", line=1)
+    )
+    outcome = ImportOutcome(module="pkg", raised=raised, loads=(), registrations=(), conditions=(), gaps=())
+    sure = package._sure(outcome, Surroundings(installed=lambda _name: installed))
+    assert (sure == outcome, sure.raised is Answer.UNKNOWN) == (certain, not certain)
