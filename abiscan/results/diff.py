@@ -47,7 +47,8 @@ shaped("class=name old_size=old.size new_size=new.size differences")(LayoutChang
 
 @shaped(
     "old new symbols dispatch_keys=keys old_api_version=old_api new_api_version=new_api operators_added"
-    " operators_removed schemas_changed=schemas dispatch_changed=dispatch layouts_changed=layouts names cuda_compared gaps"
+    " operators_removed schemas_changed=schemas dispatch_changed=dispatch layouts_changed=layouts names"
+    " cuda_compared gaps"
 )
 class Comparison(Document, frozen=True, kw_only=True):
     """Everything that changed.

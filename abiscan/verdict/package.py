@@ -154,7 +154,9 @@ class PackageReading:
         if (target.extensions or users_of_torch(target.target.images)) and _says_nothing(self._sources, reading):
             return None
         later = functools.partial(self._reader.later_uses, world, was_there, surroundings)
-        return ReadPackage(package=self._package, world=world, reading=reading, later_uses=later, surroundings=surroundings)
+        return ReadPackage(
+            package=self._package, world=world, reading=reading, later_uses=later, surroundings=surroundings
+        )
 
 
 def _image_worlds(system: ImageSystem) -> tuple[type[ImageWorld], PythonSystem]:

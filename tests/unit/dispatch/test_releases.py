@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 import pytest
+from msgspec.structs import replace
 
 from abiscan.dispatch.keys import keys_of_minor
 from abiscan.dispatch.outcomes import Outcome, OutcomeKind, Replay
@@ -563,15 +564,14 @@ def test_type_variables_in_a_definition(
         assert refusal(result)[0] == "G1"
 
 
-@pytest.mark.parametrize("kernel", [None, CppFunction()])
+@pytest.mark.parametrize("kernel", [None, cpp_function()])
 @pytest.mark.parametrize("allowed", [True, False])
-def test_type_variables_in_a_schema_that_the_code_parses_itself(allowed: bool, kernel: CppFunction | None) -> None:
+def test_type_variables_in_a_schema_that_the_code_parses_itself(allowed: bool, kernel: RegisteredKernel | None) -> None:
     """``m.def(torch::schema("f(t x) -> t"), kernel)`` ends torch 2.13.0, and with ``allow_typevars`` it does not."""
-    where = block(BlockKind.FRAGMENT, "ns")
-    event = Define(block=where, text="f(t x) -> t", kernel=kernel, typevars=allowed)
-    result = replay_events(State(), [event], (2, 13))
-    assert (result.failure is None) is allowed
-    assert replay_events(State(), [event], (2, 3)).failure is None
+    where = block(LibraryKind.FRAGMENT, "ns")
+    definition = replace(define_operator(block=where, text="f(t x) -> t", kernel=kernel), typevars=allowed)
+    assert (replay(State(), [definition], (2, 13)).failure is None) is allowed
+    assert replay(State(), [definition], (2, 3)).failure is None
 
 
 def test_type_variables_in_a_call_of_register_operators() -> None:

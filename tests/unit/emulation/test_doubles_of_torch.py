@@ -150,7 +150,7 @@ def test_whether_a_schema_allows_type_variables(
     parse = f"_ZN5torch3jit11parseSchemaERK{CXX11}{parameters}"
     torch.call(parse, schema, torch.string("f(t x) -> t"), given)
     torch.call(DEFINE, library, schema, 0, tags_of(torch, []), 0)
-    assert [operator.typevars for operator in torch.recorder.operators] == [recorded]
+    assert [operator.typevars for operator in torch.recorder.registered().operators] == [recorded]
 
 
 def test_a_library_that_was_not_opened(torch: Torch) -> None:
