@@ -79,26 +79,28 @@ def check(
     :raises AbiscanError: the torch, the interpreter or every target cannot be read; of several targets, those that
         cannot be read are in ``unchecked``; a GPU is not known
     """
-    session, each = _session(session), _several(targets)
+    session, item = _make_session(session), _several(targets)
 
     def find() -> Report:
         from abiscan.inputs import disk
 
-        hardware = _hardware(gpus, driver, cpus)
-        with _all_sources(each, python, session) as sources:
+        hardware = _make_hardware(gpus, driver, cpus)
+        with _all_sources(item, python, session) as sources:
             if torch == DECLARED and not disk.exists(DECLARED):
                 from abiscan.pipelines.declared import check_declared
 
-                report = check_declared(sources, _rules(rules), session, each_file=each_file, hardware=hardware)
+                report = check_declared(sources, _list_rules(rules), session, each_file=each_file, hardware=hardware)
                 return report.filled()
             from abiscan.pipelines import check as pipeline
 
-            choices = _choices(torch, python)
-            report = pipeline.check(sources, choices, _rules(rules), session, each_file=each_file, hardware=hardware)
+            choices = _list_choices(torch, python)
+            report = pipeline.check(
+                sources, choices, _list_rules(rules), session, each_file=each_file, hardware=hardware
+            )
             return report.filled()
 
     options = python, each_file, list(gpus), driver, list(cpus), _this_cpu()
-    return _answered(session, "check", each, (torch, *_named(rules)), options, find)
+    return _answered(session, "check", item, (torch, *_named(rules)), options, find)
 
 
 def matrix(
@@ -126,28 +128,28 @@ def matrix(
     :raises AbiscanError: a torch, or every target, cannot be read; of several targets, those that cannot be read are
         in ``unchecked``; a GPU is not known
     """
-    session, each = _session(session), _several(targets)
+    session, item = _make_session(session), _several(targets)
     columns: list[TorchLike] = _several(torches)
 
     def find() -> Matrix:
         from abiscan.pipelines import matrix as pipeline
 
-        hardware = None if gpus is None else _hardware(gpus, driver)
-        with _all_sources(each, python, session) as sources:
+        hardware = None if gpus is None else _make_hardware(gpus, driver)
+        with _all_sources(item, python, session) as sources:
             return pipeline.matrix(
                 sources,
                 _each_choice(columns, python),
-                _rules(rules),
+                _list_rules(rules),
                 session,
                 explained=explained,
                 each_file=each_file,
                 hardware=hardware,
-                cpus=_hardware((), None, cpus).cpus,
+                cpus=_make_hardware((), None, cpus).cpus,
             )
 
     of_gpus = None if gpus is None else list(gpus)
     options = python, explained, each_file, of_gpus, driver, list(cpus), _this_cpu()
-    return _answered(session, "matrix", each, (*columns, None, *_named(rules)), options, find)
+    return _answered(session, "matrix", item, (*columns, None, *_named(rules)), options, find)
 
 
 def operators(
@@ -159,7 +161,7 @@ def operators(
     :param cpu: whether to find what the operators may use of the processor
     :raises AbiscanError: the target cannot be read
     """
-    session = _session(session)
+    session = _make_session(session)
 
     def find() -> ExtensionOperators:
         from abiscan.pipelines.operators import extension_operators
@@ -179,7 +181,7 @@ def model_operators(target: str | os.PathLike[str], *, session: Session | None =
     from abiscan.inputs.packages import existing
     from abiscan.pipelines import operators as pipeline
 
-    return pipeline.model_operators(existing(Path(target)), _session(session))
+    return pipeline.model_operators(existing(Path(target)), _make_session(session))
 
 
 def torch_operators(
@@ -192,7 +194,7 @@ def torch_operators(
     """
     from abiscan.pipelines import operators as pipeline
 
-    return pipeline.torch_operators(_choice(torch, None), _machine(machine), _session(session))
+    return pipeline.torch_operators(_make_choice(torch, None), _make_machine(machine), _make_session(session))
 
 
 def api_history(
@@ -212,7 +214,7 @@ def api_history(
 
     several = [torches] if isinstance(torches, str | os.PathLike) else torches
     specs = [os.fspath(torch) for torch in several]
-    session = _session(session)
+    session = _make_session(session)
     with _sources([target], python, session) as (source,):
         return pipeline.api_history(source, specs, session)
 
@@ -237,7 +239,7 @@ def coverage(
     :param driver: the version of NVIDIA's driver that they have; unknown by default
     :raises AbiscanError: something cannot be read; there is no such backend; a GPU is not known
     """
-    session = _session(session)
+    session = _make_session(session)
 
     def find() -> BackendReport:
         from abiscan.pipelines.coverage import backend_report
@@ -245,11 +247,11 @@ def coverage(
         with _sources([target], python, session) as (source,):
             return backend_report(
                 source,
-                _choice(torch, python),
+                _make_choice(torch, python),
                 session,
                 backend=backend,
                 workload=None if workload is None else Path(workload),
-                hardware=_hardware(gpus, driver),
+                hardware=_make_hardware(gpus, driver),
             )
 
     options = backend, None if workload is None else os.fspath(workload), python, list(gpus), driver
@@ -272,15 +274,15 @@ def diff(
     :param python: the interpreter whose installed packages are used; by default that of the environment
     :raises AbiscanError: a torch or the extension cannot be read
     """
-    session, users = _session(session), [] if used_by is None else [used_by]
+    session, users = _make_session(session), [] if used_by is None else [used_by]
 
     def find() -> Comparison:
         from abiscan.pipelines import diff as pipeline
 
         with _sources(users, python, session) as sources:
             user = next(iter(sources), None)
-            choices = _choice(old, python), _choice(new, python)
-            return pipeline.diff(*choices, _machine(machine), user, session)
+            choices = _make_choice(old, python), _make_choice(new, python)
+            return pipeline.diff(*choices, _make_machine(machine), user, session)
 
     return _answered(session, "diff", users, [old, new], [machine, python], find)
 
@@ -300,15 +302,15 @@ def stable(
     """
     from abiscan.pipelines import stable as pipeline
 
-    session = _session(session)
-    each = _several(targets)
+    session = _make_session(session)
+    item = _several(targets)
     if environment:
         from abiscan.inputs.interpreter import search_path
 
-        each += pipeline.installed(search_path(_environment(python)), session)
-    if not each:
+        item += pipeline.installed(search_path(_find_environment(python)), session)
+    if not item:
         return pipeline.stable([], session)
-    with _all_sources(each, python, session) as sources:
+    with _all_sources(item, python, session) as sources:
         return pipeline.stable(sources, session)
 
 
@@ -352,9 +354,9 @@ def fit(
 
     request = Request(
         packages=(packages,) if isinstance(packages, str) else tuple(packages),
-        torch=torch if torch is None or isinstance(torch, str) else _choice(torch, None),
+        torch=torch if torch is None or isinstance(torch, str) else _make_choice(torch, None),
         files=tuple(map(Path, files)),
-        python=_environment(python),
+        python=_find_environment(python),
         python_version=python_version,
         platform=platform,
         cuda=cuda,
@@ -367,7 +369,7 @@ def fit(
         offline=offline,
         other_torches=True,
     )
-    return answer(request, _session(session))
+    return answer(request, _make_session(session))
 
 
 def version_table(
@@ -389,8 +391,8 @@ def version_table(
     from abiscan.pipelines.versions import version_table as pipeline
 
     columns: list[TorchLike] = _several(torches)
-    environment = _environment(python)
-    return pipeline(package, versions, _each_choice(columns, python), _session(session), python=environment)
+    environment = _find_environment(python)
+    return pipeline(package, versions, _each_choice(columns, python), _make_session(session), python=environment)
 
 
 def survey(
@@ -427,7 +429,7 @@ def survey(
     names = tuple(target_names([os.fspath(target) for target in several]))
     specs = (torches,) if isinstance(torches, str) else tuple(torches)
     needs_python = not specs or any(map(is_name, names))
-    asked = pipeline.SurveyTorches(specs=specs, python=_environment(python) if needs_python else None)
+    asked = pipeline.SurveyTorches(specs=specs, python=_find_environment(python) if needs_python else None)
     with SurveyFile.opened(Path(output)) as answers:
         torch_names = asked.names()
         with _workers(jobs, scheduler, asked, torch_names) as workers:
@@ -474,10 +476,10 @@ def doctor(*, python: str | None = None, session: Session | None = None) -> Diag
     from abiscan.inputs.environment import environment
     from abiscan.verdict.hardware import native_hardware
 
-    chosen, session = environment(python), _session(session)
+    chosen, session = environment(python), _make_session(session)
     examination = examine_environment(chosen, python, session, native_hardware())
-    found = way_out(examination, chosen.python, python, session) if examination.to_solve else WayOut()
-    return concluded(examination, found, chosen.python, python)
+    result = way_out(examination, chosen.python, python, session) if examination.to_solve else WayOut()
+    return concluded(examination, result, chosen.python, python)
 
 
 def releases() -> tuple[str, ...]:
@@ -487,7 +489,7 @@ def releases() -> tuple[str, ...]:
     return tuple(map(str, embedded.versions()))
 
 
-def _session(session: Session | None) -> Session:
+def _make_session(session: Session | None) -> Session:
     from abiscan.inputs.session import Session as NewSession
 
     return session or NewSession.of_user()
@@ -501,7 +503,7 @@ def _answered(
     options: Sequence[object],
     find: Callable[[], _Answer],
 ) -> _Answer:
-    """What ``find`` returns, or what it returned in an earlier run, as long as that holds.
+    """Return what ``find`` returns, or what it returned in an earlier run, as long as that holds.
 
     :param further: the torches and rules; what has no name cannot be asked for again, so the answer is not kept
     :param options: plain values
@@ -515,7 +517,7 @@ def _answered(
 
 
 def _named(rules: Sequence[Rule] | None) -> Sequence[object]:
-    """The names of rules, one word for all rules; a rule of somebody else's stands for itself."""
+    """Return the names of rules, one word for all rules; a rule of somebody else's stands for itself."""
     if rules is None:
         return ["all rules"]
     from abiscan.rules import SELECTABLE
@@ -523,7 +525,7 @@ def _named(rules: Sequence[Rule] | None) -> Sequence[object]:
     return [rule.name if rule in SELECTABLE else rule for rule in rules]
 
 
-def _rules(rules: Sequence[Rule] | None) -> Sequence[Rule]:
+def _list_rules(rules: Sequence[Rule] | None) -> Sequence[Rule]:
     from abiscan.rules import SELECTABLE
 
     return SELECTABLE if rules is None else rules
@@ -531,16 +533,17 @@ def _rules(rules: Sequence[Rule] | None) -> Sequence[Rule]:
 
 @contextlib.contextmanager
 def _sources(targets: Iterable[TargetLike], python: str | None, session: Session) -> Iterator[list[Source]]:
-    """The sources that targets stand for; downloaded wheels are deleted at the end."""
+    """Provide the sources that targets stand for; downloaded wheels are deleted at the end."""
     with tempfile.TemporaryDirectory(prefix="abiscan-") as folder:
-        yield [_source(target, Path(folder), python, session) for target in targets]
+        yield [_make_source(target, Path(folder), python, session) for target in targets]
 
 
 @contextlib.contextmanager
 def _all_sources(
     targets: TargetLike | Iterable[TargetLike], python: str | None, session: Session
 ) -> Iterator[list[Source]]:
-    """The sources that the targets of one command stand for, each once: a missing one, too, unless all are missing.
+    """Provide the sources that the targets of one command stand for, each once: a missing one, too, unless all are
+    missing.
 
     A folder of wheels stands for the wheels in it.
     """
@@ -551,10 +554,10 @@ def _all_sources(
         sources: dict[object, Source] = {}
         for target in dict.fromkeys(_several(targets)):
             try:
-                found = content_of(_source(target, Path(folder), python, session))
+                result = content_of(_make_source(target, Path(folder), python, session))
             except InputError as error:
-                found = [Missing(str(target), error)]
-            for source in found:
+                result = [Missing(str(target), error)]
+            for source in result:
                 sources.setdefault(source.resolve() if isinstance(source, Path) else source, source)
         missing = [source.error for source in sources.values() if isinstance(source, Missing)]
         if len(missing) == len(sources):
@@ -562,11 +565,11 @@ def _all_sources(
         yield list(sources.values())
 
 
-def _source(target: TargetLike, folder: Path, python: str | None, session: Session) -> Source:
+def _make_source(target: TargetLike, folder: Path, python: str | None, session: Session) -> Source:
     from abiscan.inputs.packages import Distribution, FetchedWheel, existing, is_name, named
 
     if isinstance(target, str):
-        return named(target, folder, _environment(python) if is_name(target) else None, session.index.words)
+        return named(target, folder, _find_environment(python) if is_name(target) else None, session.index.words)
     if isinstance(target, os.PathLike):
         return existing(Path(target))
     if not isinstance(target, Distribution | FetchedWheel):
@@ -574,7 +577,7 @@ def _source(target: TargetLike, folder: Path, python: str | None, session: Sessi
     return target
 
 
-def _machine(name: str) -> Machine:
+def _make_machine(name: str) -> Machine:
     from abiscan.binary.elf import Machine
 
     try:
@@ -588,7 +591,7 @@ def _several(named: Any) -> list[Any]:
     return list(named) if isinstance(named, Iterable) and not isinstance(named, str | bytes) else [named]
 
 
-def _environment(python: str | None) -> str | None:
+def _find_environment(python: str | None) -> str | None:
     from abiscan.inputs.environment import used
 
     return used(python).python
@@ -597,20 +600,20 @@ def _environment(python: str | None) -> str | None:
 def _each_choice(torches: Iterable[TorchLike], python: str | None) -> list[TorchChoice]:
     from abiscan.torches.torch import distinct, each_build
 
-    return distinct(each_build(choice for torch in torches for choice in _choices(torch, python)))
+    return distinct(each_build(choice for torch in torches for choice in _list_choices(torch, python)))
 
 
-def _choices(torch: TorchLike | None, python: str | None) -> Sequence[TorchChoice]:
+def _list_choices(torch: TorchLike | None, python: str | None) -> Sequence[TorchChoice]:
     from abiscan.torches.torch import torch_choices
 
-    return torch_choices(torch) if isinstance(torch, str) else [_choice(torch, python)]
+    return torch_choices(torch) if isinstance(torch, str) else [_make_choice(torch, python)]
 
 
-def _choice(torch: TorchLike | None, python: str | None) -> TorchChoice:
+def _make_choice(torch: TorchLike | None, python: str | None) -> TorchChoice:
     from abiscan.torches.torch import TorchOf, torch_choice
 
     if torch is None:
-        return TorchOf(_environment(python))
+        return TorchOf(_find_environment(python))
     if isinstance(torch, str | os.PathLike):
         return torch_choice(os.fspath(torch))
     if not hasattr(torch, "open"):
@@ -618,14 +621,14 @@ def _choice(torch: TorchLike | None, python: str | None) -> TorchChoice:
     return torch
 
 
-def _hardware(gpus: Sequence[str], driver: str | None, cpus: Sequence[str] = ()) -> Hardware:
+def _make_hardware(gpus: Sequence[str], driver: str | None, cpus: Sequence[str] = ()) -> Hardware:
     from abiscan.verdict.hardware import hardware_of
 
     return hardware_of(gpus, driver, cpus)
 
 
 def _this_cpu() -> list[str]:
-    """The features of this machine's processor, on which an answer depends that is kept."""
+    """Return the features of this machine's processor, on which an answer depends that is kept."""
     from abiscan.cpu.processors import native_cpu
 
     native = native_cpu()

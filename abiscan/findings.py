@@ -107,7 +107,7 @@ class Rule(Documented, frozen=True, kw_only=True):
 
 
 def page_of(rule: str) -> str:
-    """The page of a rule in the documentation, from the root of the repository."""
+    """Return the page of a rule in the documentation, from the root of the repository."""
     return f"docs/rules/{rule}.md"
 
 

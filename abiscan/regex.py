@@ -32,7 +32,7 @@ _LITERAL: Final = regex(r"[\w ]+(?![*+?{])")
 
 
 def beginning(pattern: str) -> str:
-    """The characters with which every match of a regular expression begins, as far as they are easy to find."""
+    """Return the characters with which every match of a regular expression begins, as far as they are easy to find."""
     outside, inner = pattern, None
     while inner != outside:
         inner, outside = outside, _GROUP.sub("", outside)

@@ -40,7 +40,7 @@ _THROWING: Final = ("c10::Dispatcher::findSchemaOrThrow", *_STABLE_CALLS)
 
 
 def version_of(number: int) -> str | None:
-    """The release in a ``TORCH_ABI_VERSION``: ``2.10.0`` for 0x020A000000000000; None if it is none."""
+    """Return the release in a ``TORCH_ABI_VERSION``: ``2.10.0`` for 0x020A000000000000; None if it is none."""
     major, minor, patch = number >> 56, number >> 48 & 0xFF, number >> 40 & 0xFF
     return f"{major}.{minor}.{patch}" if major == _MAJOR and not number & 0xFF_FFFF_FFFF else None
 
@@ -184,7 +184,7 @@ class RegisteredOperator(_InLibrary, frozen=True, kw_only=True):
 
 
 def _as_written(text: str, library: Library | None) -> str:
-    """A text as it most likely stands in the source: without the namespace of its own library."""
+    """Return a text as it most likely stands in the source: without the namespace of its own library."""
     return text if library is None else text.removeprefix(f"{library.namespace}::")
 
 
@@ -364,7 +364,7 @@ class Registrations(Struct, frozen=True, kw_only=True, dict=True):
         return tuple(self._of_kind(ProcessEnd))
 
     def dispatched_in(self, phase: Phase) -> Iterator[Registration]:
-        """What comes to the dispatcher in a phase, in order, as far as it could be read."""
+        """Yield what comes to the dispatcher in a phase, in order, as far as it could be read."""
         for record in self.in_order:
             unseen = isinstance(record, RegisteredOperator) and (record.jit_only or record.is_unread)
             if record.phase is phase and not unseen:

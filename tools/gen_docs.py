@@ -170,7 +170,7 @@ def reading() -> str:
     names["expressions"] |= {"TemplateStr"}
     rows = [f"| {what} | {_code(kinds)} |\n" for what, kinds in names.items()]
     rows.append(f"| special methods | {_code(special.METHODS)} |\n")
-    rows += [f"| `{module}` | {_code(recipes.followed(module))} |\n" for module in recipes.NAMES]
+    rows += [f"| `{module}` | {_code(recipes.followed_names(module))} |\n" for module in recipes.NAMES]
     rows.append(f"| what keeps the functions that it is given | {_code(calls.KEEPERS)}; {_code(calls.KEEPING)} |\n")
     limits = Limits()
     rows.append(

@@ -27,14 +27,19 @@ from tools import renaming
 ROOT: Final = Path(__file__).resolve().parent.parent
 PACKAGE: Final = ROOT / "abiscan"
 
-DONE: Final = frozenset({"cache", "dispatch", "errors", "extension", "gpu", "index", "linkage", "regular", "words"})
-"""The rooms that must stay within the limits."""
+COMMENTED: Final = frozenset(
+    {"cache", "dispatch", "errors", "extension", "gpu", "index", "linkage", "regular", "words"}
+)
+"""The rooms whose algorithms say why, too: they must have enough comments."""
+
+DONE: Final = COMMENTED | {"api", "binary", "cpu", "emulation", "python", "verdict"}
+"""The rooms that must stay within the limits of names and docstrings."""
 
 MOST_PLACEHOLDERS: Final = 0.01
 MOST_ONE_WORD: Final = 0.45
 MOST_NOMINAL: Final = 0.20
 FEWEST_COMMENTS: Final = 0.03
-"""Of the lines of all rooms that are done: a room of tables needs none, one of algorithms needs more."""
+"""Of the lines of all rooms in ``COMMENTED``: a room of tables needs none, one of algorithms needs more."""
 
 PLACEHOLDERS: Final = {
     "one": "one of what?",
@@ -81,27 +86,27 @@ PLACEHOLDERS: Final = {
 
 _VERBS: Final = frozenset(
     """
-    accept add adjust align allocate allow alternate analyse annotate answer append apply arrange ask assemble assert
-    assign assume attach attribute await avoid begin belong bind blame box break bring build cache calculate call cancel
-    capture change check choose clamp classify clean clear close collect combine come compare compile complete compose
-    compress compute conclude configure confirm connect construct consume contain continue convert copy correspond count
-    cover crash create cut decide declare decode decompress decrease define delete demangle depend derive describe
-    deserialise detect determine discard dispatch distinguish divide do download draw drop emulate encode end enter
-    enumerate escape estimate evaluate examine exclude execute exist expand expect explain export extract fail fall
-    fetch fill
-    filter find finish fit flatten fold follow forget format free generate get give go group guarantee guess halt
-    handle happen hash have hide hold identify ignore import include increase index infer initialise insert install
-    instantiate intersect interpret introduce invoke join judge keep know label lay leave let limit list listen load
-    locate log look lower make map mark mask match measure meet mention merge model modify move name narrow need
-    normalise note notice number offer omit open order outrank overwrite pack pad parse pass patch perform pick place
-    point pop predict prefer prepare present preserve prevent print process produce promise propose prove provide pull
-    push put query quote raise rank reach read rebuild recognise record recover recurse reduce refer refuse register
-    reject relate release rely remember remove rename render repair repeat replace replay report represent request
-    require reset resolve respond restore restrict return reverse rewrite round run sample save say scan search see
-    select send separate serialise serve set shift shorten show shrink sign simplify simulate skip sort split spell
-    stand start state stay stop store strip submit substitute subtract succeed suggest summarise supply suppose switch
-    take tell terminate test throw time touch trace track translate traverse treat trim truncate try turn undo unite
-    unpack unregister unwrap update use validate verify visit wait walk warn widen win wrap write yield
+    accept add adjust align allocate allow alternate analyse annotate announce answer append apply arrange ask
+    assemble assert assign assume attach attribute avoid await begin belong bind blame bound box break bring build
+    cache calculate call cancel capture change check choose clamp classify clean clear close collect combine come
+    compare compile complete compose compress compute conclude configure confirm connect construct consume contain
+    continue convert copy correspond count cover crash create cut deal decide declare decode decompress decrease
+    define delete demangle depend derive describe deserialise detect determine discard dispatch distinguish divide
+    do download draw drop emulate encode end enter enumerate escape estimate evaluate examine exclude execute exist
+    expand expect explain export extract fail fall fetch fill filter find finish fit flatten fold follow forget
+    format free generate get give go group guarantee guess halt handle happen hash have hide hold identify ignore
+    import include increase index infer inflate initialise insert install instantiate interpret intersect introduce
+    invoke join judge keep kill know label lay leave lend let limit list listen load locate lock log look lower make
+    map mark mask match measure meet mention merge model modify move name narrow need normalise note notice number
+    offer omit open order outrank overwrite pack pad parse pass patch perform pick place point pop predict prefer
+    prepare present preserve prevent print process produce promise propose prove provide pull push put query quote
+    raise rank reach read rebuild recognise record recover recurse reduce refer refuse register reject relate
+    release rely remember remove rename render repair repeat replace replay report represent request require reset
+    resolve respond restore restrict return reverse rewrite round run sample save say scan search see select send
+    separate serialise serve set shift shorten show shrink sign simplify simulate skip sort spell split stand start
+    state stay stop store strip submit substitute subtract succeed suggest summarise supply suppose switch take tell
+    terminate test throw time touch trace track translate traverse treat trim truncate try turn undo unite unmap
+    unpack unregister unwrap update use validate verify visit wait walk warn widen win word wrap write yield
     """.split()  # noqa: SIM905 (a list of two hundred lines)
 )
 """Verbs that a docstring may open with, in the imperative or the third person. A new one is added here."""
@@ -134,7 +139,7 @@ class Count(Struct):
 class Measures(Struct):
     """What was counted in the files of a room.
 
-    :ivar one_word: functions and methods whose name is a single word; properties and ``__x__`` are not counted
+    :ivar one_word: functions and methods whose name is one word; properties, commands and ``__x__`` are not counted
     :ivar placeholders: names that are assigned, among them parameters, which are in ``PLACEHOLDERS``
     :ivar nominal: docstrings of functions and methods that open with no verb; properties are not counted
     :ivar comments: lines that are a comment and nothing else, among those that are not blank
@@ -181,7 +186,7 @@ def _measure_function(node: ast.FunctionDef | ast.AsyncFunctionDef, path: str, m
     if _is_property(node):
         return  # a property is described like an attribute: with a noun
     is_magic = node.name.startswith("__")
-    if not is_magic:
+    if not is_magic and not _is_command(node, path):
         one_word = "_" not in node.name.strip("_")
         measures.one_word.add(one_word)
         if one_word:
@@ -206,6 +211,12 @@ def opens_with_verb(docstring: str) -> bool:
 
 def _is_property(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     return any(ast.unparse(decorator).endswith("property") for decorator in node.decorator_list)
+
+
+def _is_command(node: ast.FunctionDef | ast.AsyncFunctionDef, path: str) -> bool:
+    """Tell whether users type the name of a function: a command, or its counterpart in the API."""
+    is_api = path == "abiscan/api.py" and not node.name.startswith("_")
+    return is_api or any(".command" in ast.unparse(decorator) for decorator in node.decorator_list)
 
 
 def _answers_bool(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
@@ -245,7 +256,8 @@ def exceeded(measured: dict[str, Measures]) -> list[str]:
     comments = Count()
     for room in sorted(DONE & measured.keys()):
         measures = measured[room]
-        comments.include(measures.comments)
+        if room in COMMENTED:
+            comments.include(measures.comments)
         limits = (
             ("placeholder names", measures.placeholders.share, MOST_PLACEHOLDERS),
             ("function names of one word", measures.one_word.share, MOST_ONE_WORD),
@@ -256,9 +268,9 @@ def exceeded(measured: dict[str, Measures]) -> list[str]:
             for subject, share, limit in limits
             if share > limit
         ]
-    if DONE and comments.share < FEWEST_COMMENTS:
+    if comments.total and comments.share < FEWEST_COMMENTS:
         faults.append(
-            f"rooms that are done: {comments.share:.1%} of lines are comments, at least {FEWEST_COMMENTS:.0%} should be"
+            f"rooms with comments: {comments.share:.1%} of lines are comments, at least {FEWEST_COMMENTS:.0%} should be"
         )
     return faults
 

@@ -55,7 +55,7 @@ class DynamicNames(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, facts: SharedObject) -> DynamicNames:
-        """Those of an object that was read completely."""
+        """Return those of an object that was read completely."""
         return cls(
             machine=facts.machine,
             undefined=tuple(reference.name for reference in facts.references if not reference.weak),
@@ -69,64 +69,64 @@ class DynamicNames(Struct, frozen=True, kw_only=True):
 
 
 def names_at_beginning(head: Callable[[int], bytes]) -> DynamicNames | None:
-    """The dynamic names of an object; None if they cannot be found at its beginning.
+    """Return the dynamic names of an object; None if they cannot be found at its beginning.
 
     :param head: returns the first bytes of the file, as many as it is asked for
     """
-    data = head(_PAGE)
-    machine = _machine(data)
+    first_bytes = head(_PAGE)
+    machine = _read_machine(first_bytes)
     if machine is None:
         return None
-    end = _end_of_tables(data)
-    found = None
+    end = _end_of_tables(first_bytes)
+    names = None
     for size in [end] if end < _SIZES[-1] else _SIZES:
-        data = head(size)
-        found = _names(data, machine)
-        if len(data) < size:
+        first_bytes = head(size)
+        names = _read_names(first_bytes, machine)
+        if len(first_bytes) < size:
             break
-    return found
+    return names
 
 
-def _end_of_tables(data: bytes) -> int:
-    """The end of the segment that begins with the header: the symbols and the relocations are in it."""
-    table, count = struct.unpack_from("<Q", data, 32)[0], struct.unpack_from("<H", data, 56)[0]
-    headers = data[table : table + count * _SEGMENT.size]
+def _end_of_tables(first_bytes: bytes) -> int:
+    """Return the end of the segment that begins with the header: the symbols and the relocations are in it."""
+    table, count = struct.unpack_from("<Q", first_bytes, 32)[0], struct.unpack_from("<H", first_bytes, 56)[0]
+    headers = first_bytes[table : table + count * _SEGMENT.size]
     segments = _SEGMENT.iter_unpack(headers[: len(headers) // _SEGMENT.size * _SEGMENT.size])
     return max((offset + size for kind, _, offset, _, _, size, _, _ in segments if kind == 1 and not offset), default=0)
 
 
-def _machine(data: bytes) -> Machine | None:
-    is_64_bit = data.startswith(MAGIC + b"\2\1") and len(data) > _HEADER
-    return _MACHINES.get(int.from_bytes(data[18:20], "little")) if is_64_bit else None
+def _read_machine(first_bytes: bytes) -> Machine | None:
+    is_64_bit = first_bytes.startswith(MAGIC + b"\2\1") and len(first_bytes) > _HEADER
+    return _MACHINES.get(int.from_bytes(first_bytes[18:20], "little")) if is_64_bit else None
 
 
-def _names(data: bytes, machine: Machine) -> DynamicNames | None:
-    """The names, if the symbols and all of their names are in ``data``."""
-    start = data.find(_NO_SYMBOL, _HEADER)
+def _read_names(first_bytes: bytes, machine: Machine) -> DynamicNames | None:
+    """Return the names, if the symbols and all of their names are in ``data``."""
+    start = first_bytes.find(_NO_SYMBOL, _HEADER)
     while start >= 0:
         start += -start % 8
-        if data[start : start + _SYMBOL.size] == _NO_SYMBOL and (symbols := _symbols(data, start)):
+        if first_bytes[start : start + _SYMBOL.size] == _NO_SYMBOL and (symbols := _read_symbols(first_bytes, start)):
             names_start = start + _SYMBOL.size * (len(symbols) + 1)
-            match = _NAMES.match(data, names_start)
-            found = _checked(data, machine, start, symbols, match) if match else None
-            if found is not None:
-                return found
-        start = data.find(_NO_SYMBOL, start + 1)
+            match = _NAMES.match(first_bytes, names_start)
+            names = _check_hashes(first_bytes, machine, start, symbols, match) if match else None
+            if names is not None:
+                return names
+        start = first_bytes.find(_NO_SYMBOL, start + 1)
     return None
 
 
-def _symbols(data: bytes, start: int) -> list[tuple[int, ...]]:
-    """The entries after the first one, as far as they have the form of symbols."""
+def _read_symbols(first_bytes: bytes, start: int) -> list[tuple[int, ...]]:
+    """Return the entries after the first one, as far as they have the form of symbols."""
     symbols: list[tuple[int, ...]] = []
     position = start + _SYMBOL.size
-    while position + _SYMBOL.size <= len(data) and len(symbols) < _MOST_SYMBOLS:
-        symbol = _SYMBOL.unpack_from(data, position)
-        name, info, other, *_ = symbol
+    while position + _SYMBOL.size <= len(first_bytes) and len(symbols) < _MOST_SYMBOLS:
+        symbol = _SYMBOL.unpack_from(first_bytes, position)
+        name, info, visibility, *_ = symbol
         if (
-            name >= len(data)
+            name >= len(first_bytes)
             or (name == 0) is not (info == _SECTION)
             or info >> 4 not in (_LOCAL, _GLOBAL, _WEAK, _UNIQUE)
-            or other & 0x7C
+            or visibility & 0x7C
         ):
             break
         if info & 0xF > _LARGEST_TYPE:
@@ -136,18 +136,18 @@ def _symbols(data: bytes, start: int) -> list[tuple[int, ...]]:
     return symbols
 
 
-def _checked(
-    data: bytes, machine: Machine, start: int, symbols: list[tuple[int, ...]], names: re.Match[bytes]
+def _check_hashes(
+    first_bytes: bytes, machine: Machine, start: int, symbols: list[tuple[int, ...]], names: re.Match[bytes]
 ) -> DynamicNames | None:
     strings = names.group()
     if any(symbol[0] >= len(strings) - 1 for symbol in symbols):
         return None
     texts = [strings[symbol[0] : strings.index(b"\0", symbol[0])] for symbol in symbols]
     defined = [index for index, symbol in enumerate(symbols) if symbol[3] and symbol[1] >> 4 != _LOCAL]
-    if not defined or not _hashed(data, start, [texts[index] for index in defined[-_CHECKED:]]):
+    if not defined or not _ends_with_hashes(first_bytes, start, [texts[index] for index in defined[-_CHECKED:]]):
         return None
     first = names.end() + -names.end() % 8
-    words = set(memoryview(data)[first : len(data) & ~7].cast("Q")) if first < len(data) else set()
+    words = set(memoryview(first_bytes)[first : len(first_bytes) & ~7].cast("Q")) if first < len(first_bytes) else set()
     undefined = [
         text
         for number, (text, symbol) in enumerate(zip(texts, symbols, strict=True), 1)
@@ -163,19 +163,19 @@ def _checked(
     )
 
 
-def _hashed(data: bytes, end: int, names: list[bytes]) -> bool:
+def _ends_with_hashes(first_bytes: bytes, end: int, names: list[bytes]) -> bool:
     """Whether the GNU hash table that ends there has the hashes of these names last, in order."""
     if end < 4 * (len(names) + 1):
         return False
     for padding in (0, 4):
-        chain = struct.unpack_from(f"<{len(names)}I", data, end - padding - 4 * len(names))
-        if all(word | 1 == _hash(name) | 1 for word, name in zip(chain, names, strict=True)):
+        chain = struct.unpack_from(f"<{len(names)}I", first_bytes, end - padding - 4 * len(names))
+        if all(word | 1 == _gnu_hash(name) | 1 for word, name in zip(chain, names, strict=True)):
             return True
     return False
 
 
-def _hash(name: bytes) -> int:
-    """The hash of ``DT_GNU_HASH``."""
+def _gnu_hash(name: bytes) -> int:
+    """Return the hash of ``DT_GNU_HASH``."""
     value = 5381
     for byte in name:
         value = value * 33 + byte & 0xFFFF_FFFF

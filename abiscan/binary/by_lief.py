@@ -11,7 +11,7 @@ from types import ModuleType
 
 @functools.cache
 def lief_module() -> ModuleType:
-    """The module of lief, which prints nothing."""
+    """Return the module of lief, which prints nothing."""
     import lief
 
     lief.disable_leak_warning()  # otherwise it prints pages about its own objects at the end of the process
@@ -20,7 +20,7 @@ def lief_module() -> ModuleType:
 
 
 def machine_name(number: int) -> str:
-    """The name of a machine by its number in an ELF header: ``RISCV`` for 243."""
+    """Return the name of a machine by its number in an ELF header: ``RISCV`` for 243."""
     lief = lief_module()
     try:
         return str(lief.ELF.ARCH(number).name)
@@ -28,8 +28,8 @@ def machine_name(number: int) -> str:
         return f"machine number {number}"
 
 
-def demangle(name: str) -> str | None:
-    """The C++ name of a mangled name; None if it is not mangled, or if lief does not run on this machine."""
+def demangle_by_lief(name: str) -> str | None:
+    """Return the C++ name of a mangled name; None if it is not mangled, or if lief does not run on this machine."""
     try:
         symbol = lief_module().ELF.Symbol()  # lief.demangle() is not in the free edition
         symbol.name = name

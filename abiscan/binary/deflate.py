@@ -31,59 +31,61 @@ _MOST_TRIES: Final = 16
 """Bounds for hostile streams: one of a few kilobytes may inflate to gigabytes, or have headers everywhere."""
 
 
-def known_end(data: bytes) -> bytes:
-    """The last bytes of a file, from the last bytes of its stream; none if no block begins there.
+def known_end(stream_end: bytes) -> bytes:
+    """Return the last bytes of a file, from the last bytes of its stream; none if no block begins there.
 
     :param data: at least as much as a few blocks
     """
-    promising = (rest for rest in _beginnings(data) if _inflates(bytes(rest[:_FIRST])))
-    ends = map(_inflated, itertools.islice(promising, _MOST_TRIES))
+    promising = (stream for stream in _streams_at_blocks(stream_end) if _can_inflate(bytes(stream[:_FIRST])))
+    ends = map(_inflate_known, itertools.islice(promising, _MOST_TRIES))
     return next((end for end in ends if end is not None), b"")
 
 
-def _beginnings(data: bytes) -> Iterator[memoryview]:
-    """The rest of the stream from each place that may be the header of a block, about the first one first."""
-    whole = int.from_bytes(data, "little")
-    shifted = [(whole >> bit).to_bytes(len(data), "little") for bit in range(8)]
+def _streams_at_blocks(stream_end: bytes) -> Iterator[memoryview]:
+    """Yield the rest of the stream from each place that may be the header of a block, about the first one first."""
+    whole = int.from_bytes(stream_end, "little")
+    shifted = [(whole >> bit).to_bytes(len(stream_end), "little") for bit in range(8)]
     lengths = (whole ^ whole >> 16).to_bytes(
-        len(data), "little"
+        len(stream_end), "little"
     )  # that of a stored block is followed by its complement
-    for start in range(0, len(data) - _FIRST, _FIRST):
+    for start in range(0, len(stream_end) - _FIRST, _FIRST):
         for stream in shifted:
             for match in _BLOCK.finditer(stream, start, start + _FIRST):
                 yield memoryview(stream)[match.start() :]
         for match in _STORED.finditer(lengths, start, start + _FIRST):
-            yield memoryview(b"\0" + data[match.start() :])
+            yield memoryview(b"\0" + stream_end[match.start() :])
 
 
-def _inflates(data: bytes) -> bool:
+def _can_inflate(stream_start: bytes) -> bool:
     try:
-        zlib.decompressobj(-zlib.MAX_WBITS, _ONE).decompress(data)
+        zlib.decompressobj(-zlib.MAX_WBITS, _ONE).decompress(stream_start)
     except zlib.error:
         return False
     return True
 
 
-def _inflated(rest: memoryview) -> bytes | None:
-    """What is known of the rest of a stream; None if it does not end where the data do, nothing if it is too large."""
+def _inflate_known(stream: memoryview) -> bytes | None:
+    """Return what is known of the rest of a stream; None if it does not end where the data do, nothing if it is too
+    large.
+    """
     texts: list[bytes] = []
     for before in (_ONE, _OTHER):
         inflater = zlib.decompressobj(-zlib.MAX_WBITS, before)
         try:
-            texts.append(inflater.decompress(rest, _MOST))
+            texts.append(inflater.decompress(stream, _MOST))
         except zlib.error:
             return None
         if len(texts[-1]) == _MOST:
             return b""
         if not inflater.eof or len(inflater.unused_data) > 1:
             return None  # a byte at the end may be left by the shift
-    one, other = texts
-    return one[_last_difference(one, other) :]
+    first, second = texts
+    return first[_last_difference(first, second) :]
 
 
-def _last_difference(one: bytes, other: bytes) -> int:
-    """Where the part begins in which two texts of the same length agree to the end."""
-    end = len(one)
-    while end > 0 and one[max(0, end - _WINDOW) : end] == other[max(0, end - _WINDOW) : end]:
+def _last_difference(first: bytes, second: bytes) -> int:
+    """Return where the part begins in which two texts of the same length agree to the end."""
+    end = len(first)
+    while end > 0 and first[max(0, end - _WINDOW) : end] == second[max(0, end - _WINDOW) : end]:
         end -= _WINDOW
-    return next((place + 1 for place in reversed(range(max(0, end))) if one[place] != other[place]), 0)
+    return next((place + 1 for place in reversed(range(max(0, end))) if first[place] != second[place]), 0)

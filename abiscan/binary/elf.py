@@ -193,7 +193,7 @@ class SharedObject(Struct, frozen=True, kw_only=True):
 
 
 def describe_other_format(head: bytes) -> str:
-    """A description of a file that is not an ELF file, from its first bytes (64 are enough)."""
+    """Return a description of a file that is not an ELF file, from its first bytes (64 are enough)."""
     if not head:
         return "an empty file"
     for magic, description in _OTHER_FORMATS:
@@ -229,11 +229,11 @@ class ElfFile:
     (the last entry of a tag wins, as for ``ld.so``).
     """
 
-    def __init__(self, data: bytes | mmap.mmap | memoryview, subject: str, unread: range = range(0)) -> None:
+    def __init__(self, content: bytes | mmap.mmap | memoryview, subject: str, unread: range = range(0)) -> None:
         self.subject = subject
         self._unread = unread
-        self._bytes = data
-        self.data = memoryview(data)
+        self._bytes = content
+        self.data = memoryview(content)
         header = _EHDR.unpack_from(self.data)
         file_type, machine, program_headers, count = header[1], header[2], header[5], header[10]
         if file_type not in (_ET_DYN, _ET_EXEC):
@@ -288,24 +288,24 @@ class ElfFile:
         try:
             with regular.open_regular(path) as stream:
                 check_header(stream.read(_EHDR.size), subject)
-                data = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+                content = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
         except OSError as error:
             raise InputError(subject, f"cannot be read: {error.strerror or error}") from error
         with _damage_reported(subject):
-            return cls(data, subject, unread)
+            return cls(content, subject, unread)
 
     @classmethod
-    def from_bytes(cls, data: bytes | memoryview, subject: str, *, unread: range = range(0)) -> ElfFile:
+    def from_bytes(cls, content: bytes | memoryview, subject: str, *, unread: range = range(0)) -> ElfFile:
         """Read a file that is in memory, such as a member of a wheel.
 
         :param unread: a part that is not to be read
         """
-        check_header(bytes(data[: _EHDR.size]), subject)
+        check_header(bytes(content[: _EHDR.size]), subject)
         with _damage_reported(subject):
-            return cls(data, subject, unread)
+            return cls(content, subject, unread)
 
     def bytes_at(self, address: int, size: int) -> memoryview:
-        """``size`` bytes at a virtual address, from the file.
+        """Return ``size`` bytes at a virtual address, from the file.
 
         :raises NotElfError: no segment contains them
         """
@@ -318,7 +318,7 @@ class ElfFile:
         )
 
     def tail_at(self, address: int) -> memoryview:
-        """Everything from a virtual address to the end of its segment, from the file."""
+        """Return everything from a virtual address to the end of its segment, from the file."""
         for segment in self.segments:
             if 0 <= address - segment.address < segment.file_size:
                 start = segment.offset + address - segment.address
@@ -326,7 +326,7 @@ class ElfFile:
         raise NotElfError(self.subject, f"damaged: no segment contains the address {address:#x}", "download it again")
 
     def find_in_data(self, text: bytes) -> Iterator[int]:
-        """The file offsets of ``text`` in the data."""
+        """Yield the file offsets of ``text`` in the data."""
         if isinstance(self._bytes, memoryview):
             yield from (match.start() for match in self.search_data(re.compile(re.escape(text))))
             return
@@ -338,19 +338,19 @@ class ElfFile:
                 position = self._bytes.find(text, position + len(text), end)
 
     def search_data(self, pattern: re.Pattern[bytes]) -> Iterator[re.Match[bytes]]:
-        """The matches of ``pattern`` in the data."""
+        """Yield the matches of ``pattern`` in the data."""
         for start, end in self._data_parts():
             yield from pattern.finditer(self._bytes, start, end)
             self.let_go(start, end)
 
     def _data_parts(self) -> Iterator[tuple[int, int]]:
-        """The parts of the file that may hold constants: where each starts and ends.
+        """Yield the parts of the file that may hold constants: where each starts and ends.
 
         Linkers put constants into segments of their own, or, if there are none, before and behind the code.
         """
-        data = [segment for segment in self.segments if not segment.flags & _PF_X]
-        if any(not segment.flags & _PF_W for segment in data):
-            for segment in data:
+        segments = [segment for segment in self.segments if not segment.flags & _PF_X]
+        if any(not segment.flags & _PF_W for segment in segments):
+            for segment in segments:
                 yield from self._read_parts(segment.offset, segment.offset + segment.file_size)
             return
         starts = self.function_starts
@@ -378,7 +378,7 @@ class ElfFile:
         return [] if self._exceptions is None else functions_in(*self._exceptions)
 
     def _read_parts(self, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """What was read of a part of the file."""
+        """Yield what was read of a part of the file."""
         unread = self._unread
         if unread and start <= unread.start < unread.stop <= end:
             yield start, unread.start
@@ -386,7 +386,7 @@ class ElfFile:
         yield start, end
 
     def assertions(self) -> frozenset[SourceLine]:
-        """The source lines of torch's assertions that were compiled into the file: their texts contain them."""
+        """Return the source lines of torch's assertions that were compiled into the file: their texts contain them."""
         texts = (
             _ASSERTED_AT.match(self._bytes, position + len(_ASSERTION)) for position in self.find_in_data(_ASSERTION)
         )
@@ -395,7 +395,7 @@ class ElfFile:
         )
 
     def table(self, address_tag: Tag, size_tag: Tag) -> memoryview:
-        """A table, given by two entries of the dynamic section; empty if the object has none."""
+        """Return a table, given by two entries of the dynamic section; empty if the object has none."""
         address, size = self.dynamic.get(address_tag), self.dynamic.get(size_tag, 0)
         return self.bytes_at(address, size) if address and size else memoryview(b"")
 
@@ -407,7 +407,7 @@ class ElfFile:
         return may_name_torch(bytes(self.table(Tag.STRTAB, Tag.STRSZ)))
 
     def sha256(self) -> str:
-        """The hash of the whole file, in hexadecimal."""
+        """Return the hash of the whole file, in hexadecimal."""
         return hashlib.sha256(self.data).hexdigest()
 
     def facts(self) -> SharedObject:
@@ -420,7 +420,8 @@ class ElfFile:
 
 
 def functions_in(address: int, table: memoryview) -> list[int]:
-    """Where functions start, in order, by the table for exceptions that lies at ``address``; empty if it is none.
+    """Return where functions start, in order, by the table for exceptions that lies at ``address``; empty if it is
+    none.
 
     That is ``.eh_frame_hdr`` (LSB 5.0, 10.6.2), which stripping leaves alone.
     """
@@ -466,17 +467,17 @@ class _Reader:
         table = self._symbol_table()
         names = memoryview(table).cast("I")[::6]
         if names:
-            self._name(max(names))  # after this every name is known to have an end
+            self._read_name(max(names))  # after this every name is known to have an end
         versions = self._symbol_versions(len(names))
-        imports = frozenset(self._undefined(table))
+        imports = frozenset(self._undefined_names(table))
         uses_python = any(name.startswith(("Py", "_Py")) for name in imports)
-        references, at_start = self._references(table, versions)
+        references, at_start = self._read_references(table, versions)
         copied = {name: size for index in self.copied for name, size in [self._name_and_size(table, index)]}
         return SharedObject(
             machine=self.file.machine,
             executable=self.file.is_program,
-            soname=self._name(self.file.dynamic[Tag.SONAME]) if Tag.SONAME in self.file.dynamic else None,
-            needed=tuple(self._name(value) for tag, value in self.file.entries if tag == Tag.NEEDED),
+            soname=self._read_name(self.file.dynamic[Tag.SONAME]) if Tag.SONAME in self.file.dynamic else None,
+            needed=tuple(self._read_name(value) for tag, value in self.file.entries if tag == Tag.NEEDED),
             rpath=self._search_path(Tag.RPATH),
             runpath=self._search_path(Tag.RUNPATH),
             build_id=self._build_id(),
@@ -495,14 +496,14 @@ class _Reader:
             copies=copied,
         )
 
-    def _name(self, offset: int) -> str:
+    def _read_name(self, offset: int) -> str:
         end = self.strings.find(b"\0", offset)
         if end < 0:
             raise NotElfError(self.file.subject, "damaged: a name is outside the string table", "download it again")
         return self.strings[offset:end].decode("utf-8", "backslashreplace")
 
     def _search_path(self, tag: Tag) -> tuple[str, ...]:
-        text = self._name(self.file.dynamic[tag]) if tag in self.file.dynamic else ""
+        text = self._read_name(self.file.dynamic[tag]) if tag in self.file.dynamic else ""
         return tuple(part for part in text.split(":") if part)
 
     def _build_id(self) -> str | None:
@@ -560,44 +561,46 @@ class _Reader:
 
     def _name_and_size(self, table: bytes, index: int) -> tuple[str, int]:
         name, _, _, _, _, size = SYMBOL.unpack_from(table, index * SYMBOL.size)
-        return self._name(name), size
+        return self._read_name(name), size
 
-    def _undefined(self, table: bytes) -> Iterator[str]:
+    def _undefined_names(self, table: bytes) -> Iterator[str]:
         """Yield the undefined names, which linkers put in front of those that can be looked up."""
         end = None
         if self.hash_table and self.hash_table.end is not None:  # a table of no symbols begins at 1, whatever there is
             end = self.hash_table.first * SYMBOL.size
         for name, _, _, section, _, _ in SYMBOL.iter_unpack(memoryview(table)[SYMBOL.size : end]):
             if section == UNDEFINED:
-                yield self._name(name)
+                yield self._read_name(name)
 
     def _version_definitions(self) -> dict[int, str]:
         return {
-            index: self._name(_VERDAUX.unpack_from(table, position + aux)[0])
-            for table, position, (_, flags, index, count, _, aux, _) in self._chain(Tag.VERDEF, _VERDEF)
+            index: self._read_name(_VERDAUX.unpack_from(table, position + aux)[0])
+            for table, position, (_, flags, index, count, _, aux, _) in self._follow_chain(Tag.VERDEF, _VERDEF)
             if count and not flags & _VER_FLG_BASE
         }
 
     def _version_needs(self) -> dict[int, SymbolVersion]:
         needs: dict[int, SymbolVersion] = {}
         left: int | None = None
-        for table, start, (_, count, file, first, _) in self._chain(Tag.VERNEED, _VERNEED):
+        for table, start, (_, count, file, first, _) in self._follow_chain(Tag.VERNEED, _VERNEED):
             position = start + first
             left = len(table) // _VERNAUX.size if left is None else left
             for _ in range(count):
                 left -= 1
                 if left < 0:  # they are not in each other's place, or reading them would take for ever
                     raise NotElfError(self.file.subject, "damaged: version needs overlap", "download it again")
-                _, flags, other, name, following = _VERNAUX.unpack_from(table, position)
-                version = SymbolVersion(self._name(file), self._name(name), bool(flags & _VER_FLG_WEAK))
-                needs[other & ~HIDDEN_VERSION] = version
+                _, flags, version_index, name, following = _VERNAUX.unpack_from(table, position)
+                version = SymbolVersion(self._read_name(file), self._read_name(name), bool(flags & _VER_FLG_WEAK))
+                needs[version_index & ~HIDDEN_VERSION] = version
                 if not following:
                     break
                 position += following
         return needs
 
-    def _chain(self, tag: Tag, entry: struct.Struct) -> Iterator[tuple[memoryview, int, tuple[int, ...]]]:
-        """The entries of a version table, with the table and the offset of each; the last field links to the next."""
+    def _follow_chain(self, tag: Tag, entry: struct.Struct) -> Iterator[tuple[memoryview, int, tuple[int, ...]]]:
+        """Yield the entries of a version table, with the table and the offset of each; the last field links to the
+        next.
+        """
         address = self.file.dynamic.get(tag)
         if not address:
             return
@@ -613,7 +616,7 @@ class _Reader:
         address = self.file.dynamic.get(Tag.VERSYM)
         return memoryview(bytes(self.file.bytes_at(address, 2 * count)) if address else bytes(2 * count)).cast("H")
 
-    def _references(self, table: bytes, versions: Sequence[int]) -> tuple[tuple[Reference, ...], int]:
+    def _read_references(self, table: bytes, versions: Sequence[int]) -> tuple[tuple[Reference, ...], int]:
         """Return the references, and how many of them are outside the linkage table: the first ones."""
         at_start = 0
         references: dict[tuple[str, SymbolVersion | None], Reference] = {}
@@ -627,7 +630,7 @@ class _Reader:
             binding = info >> 4
             if binding == _STB_LOCAL:
                 continue
-            name = self._name(name_at)
+            name = self._read_name(name_at)
             version = self.version_needs.get(versions[index] & ~HIDDEN_VERSION)
             references.setdefault((name, version), Reference(name, version, binding == _STB_WEAK))
             if number < self.outside_table:
@@ -640,10 +643,12 @@ class _Reader:
         return match.group().decode() if match else None
 
     def _pybind11_python(self) -> tuple[str, ...]:
-        """The Python versions that the version check of a pybind11 module may compare with, as it spells them."""
+        """Return the Python versions that the version check of a pybind11 module may compare with, as it spells
+        them.
+        """
         position = next(self.file.find_in_data(_PYBIND11_VERSION_CHECK), -1)
         for segment in self.file.segments:
             if segment.offset <= position < segment.offset + segment.file_size:
-                data = self.file.data[segment.offset : segment.offset + segment.file_size]
-                return tuple(sorted({match.group(1).decode() for match in _PYTHON_VERSION.finditer(data)}))
+                content = self.file.data[segment.offset : segment.offset + segment.file_size]
+                return tuple(sorted({match.group(1).decode() for match in _PYTHON_VERSION.finditer(content)}))
         return ()

@@ -41,8 +41,8 @@ _NESTED: Final = regex(r"_ZN[rVK]*[RO]?")
 
 
 @functools.cache
-def _demangler() -> Callable[[str], str | None]:
-    """The function that returns the C++ name of a mangled name, or None if it is not mangled.
+def _load_demangler() -> Callable[[str], str | None]:
+    """Return the function that returns the C++ name of a mangled name, or None if it is not mangled.
 
     cxxfilt uses the C++ runtime of this machine; lief is linked with one.
     """
@@ -53,7 +53,7 @@ def _demangler() -> Callable[[str], str | None]:
         has_runtime = isinstance(cxxfilt.default_demangler, cxxfilt.Demangler)
     except (ImportError, OSError, AttributeError):  # whatever looking for a library meets on other systems
         has_runtime = False
-    return _by_cxxfilt if has_runtime else by_lief.demangle
+    return _by_cxxfilt if has_runtime else by_lief.demangle_by_lief
 
 
 @contextlib.contextmanager
@@ -93,21 +93,21 @@ def _by_cxxfilt(name: str) -> str | None:
 
 
 def demangle_fully(name: str) -> str | None:
-    """The C++ name of a mangled name as the C++ runtime spells it, None if it is not one."""
+    """Return the C++ name of a mangled name as the C++ runtime spells it, None if it is not one."""
     if len(name) > _LONGEST or len(set(_SUBSTITUTION.findall(name))) > _MOST_SUBSTITUTIONS:
         return None
     if name.startswith("_Z"):
-        return _demangler()(name)
-    text = _demangler()(f"_ZTS{name}")
+        return _load_demangler()(name)
+    text = _load_demangler()(f"_ZTS{name}")
     return text.removeprefix("typeinfo name for ") if text and text.startswith("typeinfo name for ") else None
 
 
 @functools.lru_cache(maxsize=65_536)
 def demangle(name: str) -> str:
-    """The C++ name of a mangled name, in its usual short spelling; ``name`` itself if it is not mangled."""
+    """Return the C++ name of a mangled name, in its usual short spelling; ``name`` itself if it is not mangled."""
     if not name.startswith("_Z") or len(name) > _LONGEST or len(set(_SUBSTITUTION.findall(name))) > _MOST_SUBSTITUTIONS:
         return name
-    text = _demangler()(name)
+    text = _load_demangler()(name)
     if not text or len(text) > _LONGEST:
         return name
     for pattern, short in _SPELLINGS:
@@ -118,7 +118,7 @@ def demangle(name: str) -> str:
 
 
 def demangle_type(name: str) -> str:
-    """The C++ name of a mangled type: ``at::Tensor (at::Tensor const&)`` for ``FN2at6TensorERKS0_E``."""
+    """Return the C++ name of a mangled type: ``at::Tensor (at::Tensor const&)`` for ``FN2at6TensorERKS0_E``."""
     text = demangle(f"_ZTS{name}")  # the demangler takes a type only as "typeinfo name for …"
     return text.removeprefix("typeinfo name for ") if text != f"_ZTS{name}" else name
 
@@ -149,31 +149,33 @@ class Signature(Struct, frozen=True, kw_only=True):
             name=demangled[:start], parameters=split_parameters(demangled[start + 1 : end]), suffix=demangled[end + 1 :]
         )
 
-    def marked_against(self, other: Signature) -> str:
+    def mark_against(self, reference: Signature) -> str:
         """This signature with «» around each parameter that ``other`` does not have in that position."""
-        if self.parameters is None or other.parameters is None:
+        if self.parameters is None or reference.parameters is None:
             return str(self)
         import difflib
 
-        matcher = difflib.SequenceMatcher(a=other.parameters, b=self.parameters, autojunk=False)
+        matcher = difflib.SequenceMatcher(a=reference.parameters, b=self.parameters, autojunk=False)
         kept_indexes = {
             index for block in matcher.get_matching_blocks() for index in range(block.b, block.b + block.size)
         }
         marked = [text if index in kept_indexes else f"«{text}»" for index, text in enumerate(self.parameters)]
-        suffix = self.suffix if self.suffix == other.suffix else f"«{self.suffix}»"
+        suffix = self.suffix if self.suffix == reference.suffix else f"«{self.suffix}»"
         return f"{self.name}({', '.join(marked)}){suffix}"
 
-    def likeness(self, other: Signature) -> float:
-        """How similar the parameters are to those of ``other``, from 0 to 1; both kinds of string count as equal."""
+    def similarity_to(self, reference: Signature) -> float:
+        """Return how similar the parameters are to those of ``other``, from 0 to 1; both kinds of string count as
+        equal.
+        """
         import difflib
 
         own_parameters, other_parameters = (
             [parameter.replace("__cxx11::", "") for parameter in signature.parameters or ()]
-            for signature in (self, other)
+            for signature in (self, reference)
         )
         return (
             difflib.SequenceMatcher(a=own_parameters, b=other_parameters, autojunk=False).ratio()
-            + (self.suffix == other.suffix) / 100
+            + (self.suffix == reference.suffix) / 100
         )
 
     def __str__(self) -> str:
@@ -181,7 +183,7 @@ class Signature(Struct, frozen=True, kw_only=True):
 
 
 def split_parameters(parameters: str) -> tuple[str, ...]:
-    """The parts of a list of parameters, or of template arguments: at the commas that stand in no brackets."""
+    """Return the parts of a list of parameters, or of template arguments: at the commas that stand in no brackets."""
     parts, depth, start = [], 0, 0
     for index, character in enumerate(parameters):
         if character in "(<[{":
@@ -196,7 +198,7 @@ def split_parameters(parameters: str) -> tuple[str, ...]:
 
 
 def same_name_prefixes(name: str) -> tuple[str, ...]:
-    """The prefixes of the mangled names that have the qualified name of ``name`` with different parameters.
+    """Return the prefixes of the mangled names that have the qualified name of ``name`` with different parameters.
 
     The path of a nested name comes before the parameters, so all overloads have the same prefix, except that constness
     comes before the path. A prefix ends at the first template argument or operator, so other names may have it too.
@@ -217,14 +219,16 @@ def same_name_prefixes(name: str) -> tuple[str, ...]:
 
 @functools.lru_cache(maxsize=65_536)
 def returning_cxx11_string(name: str) -> str | None:
-    """The name of the function if it returns the C++11 string, which tags the name; None outside a namespace."""
+    """Return the name of the function if it returns the C++11 string, which tags the name; None outside a namespace."""
     path = next((prefix for prefix in same_name_prefixes(name) if name.startswith(prefix)), None)
     return f"{path}B5cxx11{name[len(path) :]}" if path else None
 
 
 @functools.lru_cache(maxsize=65_536)
 def uses_cxx11_string(name: str) -> bool | None:
-    """Which ``std::string`` a mangled name contains: True for the C++11 one, False for the old one, None if neither."""
+    """Return which ``std::string`` a mangled name contains: True for the C++11 one, False for the old one, None if
+    neither.
+    """
     if "7__cxx11" in name or "B5cxx11" in name:
         return True
     if "Ss" in name and "std::string" in demangle(name):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def undecorate(name: str) -> str | None:
-    """The C++ name of a decorated one; None if it is not decorated, or if pydemumble is not installed."""
+    """Return the C++ name of a decorated one; None if it is not decorated, or if pydemumble is not installed."""
     if not name.startswith("?"):
         return None
     try:

@@ -98,7 +98,7 @@ def is_torch_library(name: str) -> bool:
 
 
 def without_version(name: str) -> str:
-    """The name of a library as linkers look for it: ``libtorch_cpu.so`` of ``libtorch_cpu.so.1.13``."""
+    """Return the name of a library as linkers look for it: ``libtorch_cpu.so`` of ``libtorch_cpu.so.1.13``."""
     stem, extension, _ = name.partition(".so")
     return stem + extension
 
@@ -116,7 +116,7 @@ class GpuLibrary(Struct, frozen=True, kw_only=True):
 
 
 def gpu_library(name: str) -> GpuLibrary | None:
-    """Which library of CUDA or ROCm ``name`` is; None if it is another library, or its name has no version.
+    """Return which library of CUDA or ROCm ``name`` is; None if it is another library, or its name has no version.
 
     A copy that a wheel has renamed (``libcudart-80664282.so.10.2``) is another library: nobody else finds it.
     """
@@ -125,6 +125,6 @@ def gpu_library(name: str) -> GpuLibrary | None:
 
 
 def cuda_runtime(name: str) -> str | None:
-    """The version of a CUDA runtime library (``11.0``), also of a copy that a wheel has renamed."""
+    """Return the version of a CUDA runtime library (``11.0``), also of a copy that a wheel has renamed."""
     match = _CUDA_RUNTIME.fullmatch(name)
     return match[1] if match else None

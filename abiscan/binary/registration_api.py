@@ -139,7 +139,7 @@ _KNOWN: Final = _Patterns((*API, *_WITHOUT_EFFECT))
 _REGISTERED: Final = {what: _Patterns(patterns) for what, patterns in _REGISTERED_BY.items()}
 
 
-def registers(names: Iterable[str]) -> bool:
+def registers_anything(names: Iterable[str]) -> bool:
     """Whether an object that imports ``names`` registers anything with torch."""
     return any(map(_TRIGGER.match, names))
 
@@ -150,17 +150,17 @@ def is_registration(name: str) -> bool:
 
 
 def registered_by(name: str) -> str | None:
-    """What a call of the function registers, in a word; None if it registers nothing by itself."""
+    """Return what a call of the function registers, in a word; None if it registers nothing by itself."""
     if _TRIGGER.match(name) is None or not (_CALLS.match(name) or _INLINED.match(name)):
         return None
-    return next((what for what, patterns in _REGISTERED.items() if patterns.match(name)), "registry")
+    return next((subject for subject, patterns in _REGISTERED.items() if patterns.match(name)), "registry")
 
 
-def opens(name: str) -> bool:
+def opens_registration(name: str) -> bool:
     """Whether the function opens what others register in: a library or a class."""
     return _TRIGGER.match(name) is not None and _OPENING.match(name)
 
 
-def unknown(names: Iterable[str]) -> Iterator[str]:
-    """The ``names`` that belong to the registration API, but are not known here."""
+def unknown_names(names: Iterable[str]) -> Iterator[str]:
+    """Return the ``names`` that belong to the registration API, but are not known here."""
     return (name for name in names if _TRIGGER.match(name) and not _KNOWN.match(name))

@@ -103,9 +103,9 @@ class HashTable:
         self._bloom = words[: 8 * bloom_words].cast("Q").tolist()
         self._buckets = words[8 * bloom_words : chains_at].cast("I").tolist()
         self._chains = words[chains_at:].cast("I")
-        self.end = self._end()
+        self.end = self._find_end()
 
-    def _end(self) -> int | None:
+    def _find_end(self) -> int | None:
         last = max(self._buckets, default=0)
         if last < self.first:
             return None
@@ -118,7 +118,7 @@ class HashTable:
         """Yield the indexes of the symbols whose names have the hash of ``name``."""
         if not self._bloom or not self._buckets:  # on which ld.so divides by zero
             return
-        value = _hash(name)
+        value = _bernstein_hash(name)
         word = self._bloom[value >> 6 & len(self._bloom) - 1]  # the number of words is a power of two
         if not word >> (value & 63) & word >> (value >> self._shift & 63) & 1:
             return
@@ -138,7 +138,7 @@ _POWERS: Final = tuple(pow(33, exponent, 1 << 32) for exponent in reversed(range
 
 
 @functools.lru_cache(maxsize=1 << 14)  # each object of a load is asked for the same names
-def _hash(name: bytes) -> int:
+def _bernstein_hash(name: bytes) -> int:
     """Return Bernstein's hash: ``value * 33 + byte`` for each byte, modulo 2**32."""
     value = 5381
     for start in range(0, len(name), _HASHED_AT_ONCE):
@@ -175,7 +175,7 @@ class ElfSymbols(SymbolTable):
     def __getattr__(self, name: str) -> Mapping[str, tuple[Definition, ...]]:
         if name != "_definitions":
             raise AttributeError(name)
-        self._definitions = self._decoded()
+        self._definitions = self._decode_all()
         self._hash_table, self._table, self._versions = None, b"", ()
         return self._definitions
 
@@ -191,31 +191,31 @@ class ElfSymbols(SymbolTable):
             self._lookups_left -= 1  # the chains of a hostile table are long
             symbol = SYMBOL.unpack_from(self._table, index * SYMBOL.size)
             if self._strings.startswith(encoded, symbol[0]):
-                definitions += self._definition(symbol, self._versions[index])
+                definitions += self._read_definition(symbol, self._versions[index])
         return tuple(definitions)
 
     def starting_with(self, prefix: str) -> Iterator[str]:
         """Yield the names that begin with ``prefix``."""
         return super().starting_with(prefix) if prefix.encode() in self._strings else iter(())
 
-    def _decoded(self) -> dict[str, tuple[Definition, ...]]:
+    def _decode_all(self) -> dict[str, tuple[Definition, ...]]:
         definitions: dict[str, tuple[Definition, ...]] = {}
         strings = self._strings
         for symbol, version in zip(SYMBOL.iter_unpack(self._table), self._versions, strict=True):
-            for definition in self._definition(symbol, version):
+            for definition in self._read_definition(symbol, version):
                 start = symbol[0]
                 name = strings[start : strings.find(b"\0", start)].decode("utf-8", "backslashreplace")
                 definitions[name] = (*definitions[name], definition) if name in definitions else (definition,)
         return definitions
 
-    def _definition(self, symbol: tuple[int, ...], version: int) -> tuple[Definition, ...]:
+    def _read_definition(self, symbol: tuple[int, ...], version: int) -> tuple[Definition, ...]:
         """Return what a symbol defines, if anything.
 
         ``ld.so`` binds (glibc, ``do_lookup_x``) to symbols that are defined, global or weak, with default or protected
         visibility; a value of zero is valid only for thread-local and absolute symbols.
         """
-        _, info, other, section, value, size = symbol
-        if section == UNDEFINED or info >> 4 == _STB_LOCAL or other & 3 not in (_STV_DEFAULT, _STV_PROTECTED):
+        _, info, visibility, section, value, size = symbol
+        if section == UNDEFINED or info >> 4 == _STB_LOCAL or visibility & 3 not in (_STV_DEFAULT, _STV_PROTECTED):
             return ()
         kind = info & 0xF
         if not value and kind != _STT_TLS and section != _SHN_ABS:

@@ -46,7 +46,7 @@ class CxxClass(NamedTuple):
 
 
 def classes(file: ElfFile) -> tuple[CxxClass, ...]:
-    """The classes of an object, by name.
+    """Return the classes of an object, by name.
 
     :raises NotElfError: a table is damaged
     """
@@ -77,11 +77,11 @@ class _Reader:
 
     def read(self) -> tuple[CxxClass, ...]:
         kinds = {address: kind for address, kind in self._type_infos() if self._type_name(address) is not None}
-        tables = self._tables(set(kinds))
+        tables = self._primary_tables(set(kinds))
         cxx_classes = []
         for type_info, kind in kinds.items():
             name = self._type_name(type_info)
-            bases = (self._class_at(self._target(place)) for place in self._base_places(type_info, kind))
+            bases = (self._class_at(self._find_target(place)) for place in self._base_places(type_info, kind))
             assert name is not None
             cxx_classes.append(CxxClass(name, tuple(base for base in bases if base), tables.get(type_info, ())))
         return tuple(sorted(cxx_classes))
@@ -91,7 +91,7 @@ class _Reader:
         for address, (index, _) in self.relocations.items():
             if index:
                 if index not in indices:
-                    indices[index] = _KINDS.get(self._symbol(index)[0])
+                    indices[index] = _KINDS.get(self._read_symbol(index)[0])
                 if kind := indices[index]:
                     yield address, kind
 
@@ -102,23 +102,23 @@ class _Reader:
             _, count = struct.unpack("<II", self.file.bytes_at(type_info + 16, 8))
             yield from (type_info + 24 + 16 * number for number in range(min(count, _MOST_BASES)))
 
-    def _tables(self, type_infos: set[int]) -> dict[int, tuple[Slot, ...]]:
-        """The primary virtual table of each class, which has an offset of zero before its type information."""
+    def _primary_tables(self, type_infos: set[int]) -> dict[int, tuple[Slot, ...]]:
+        """Return the primary virtual table of each class, which has an offset of zero before its type information."""
         tables: dict[int, tuple[Slot, ...]] = {}
         for word in self.relocations:
-            owner = self._target(word).address
+            owner = self._find_target(word).address
             # In type information, the word before a reference to another class is the name, which is also relocated.
             if owner in type_infos and word - 8 not in self.relocations and self._is_zero(word - 8):
-                slots = tuple(self._slots(word + 8))
+                slots = tuple(self._read_slots(word + 8))
                 if slots and owner is not None:
                     tables.setdefault(owner, slots)
         return tables
 
-    def _slots(self, start: int) -> Iterator[Slot]:
+    def _read_slots(self, start: int) -> Iterator[Slot]:
         for place in range(start, start + 8 * _MOST_SLOTS, 8):
             if place not in self.relocations:
                 return
-            symbol, address = self._target(place)
+            symbol, address = self._find_target(place)
             if symbol is None or address is not None:
                 if address is None or not self._is_code(address):
                     return
@@ -132,8 +132,8 @@ class _Reader:
         return self._type_name(target.address) if target.address is not None else None
 
     def _type_name(self, type_info: int) -> str | None:
-        """The name in a type information: the second word points to it."""
-        symbol, address = self._target(type_info + 8)
+        """Return the name in a type information: the second word points to it."""
+        symbol, address = self._find_target(type_info + 8)
         if symbol is not None and symbol.startswith("_ZTS"):
             return symbol.removeprefix("_ZTS")
         if address is None:
@@ -144,16 +144,16 @@ class _Reader:
             return None
         return match[1].decode("ascii") if match else None
 
-    def _target(self, word: int) -> _Target:
+    def _find_target(self, word: int) -> _Target:
         index, addend = self.relocations.get(word, (0, None))
         if index:
-            name, value = self._symbol(index)
+            name, value = self._read_symbol(index)
             return _Target(name, value + (addend or 0) if value else None)
         if addend is None:
             return _Target(None, None)
         return _Target(None, addend)
 
-    def _symbol(self, index: int) -> tuple[str, int]:
+    def _read_symbol(self, index: int) -> tuple[str, int]:
         """Name and address of a symbol, 0 if the object does not define it."""
         if index not in self.names:
             name_at, _, _, section, value, _ = _SYMBOL.unpack(self.file.bytes_at(self.symbols_at + 24 * index, 24))

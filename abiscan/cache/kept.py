@@ -130,7 +130,9 @@ def _list_files(folder: Path, *kinds: str) -> list[Path]:
 
 
 def _listed(folder: Path) -> Iterator[tuple[float, str, int]]:
-    """The last use, the path and the size of each file that is kept, wheels aside. There are thousands of them."""
+    """Yield the last use, the path and the size of each file that is kept, wheels aside. There are thousands of
+    them.
+    """
     suffixes = tuple(kind.removeprefix("*") for kind in _KINDS)
     with os.scandir(folder) as entries:
         for entry in entries:

@@ -72,11 +72,11 @@ class _Commands(click.Group):
             return supervisor.isolated(lambda: super(_Commands, self).invoke(ctx), confinement)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        """The names of the commands, in the order of the help."""
+        """Return the names of the commands, in the order of the help."""
         return list(self.NAMES)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
-        """The command of that name; None if there is none."""
+        """Return the command of that name; None if there is none."""
         if cmd_name not in self.NAMES:
             return None
         command: click.Command = getattr(importlib.import_module(f"abiscan.cli.{cmd_name}"), cmd_name)
@@ -85,7 +85,7 @@ class _Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that the first argument names.
+        """Return the command that the first argument names.
 
         :raises click.UsageError: there is none
         """

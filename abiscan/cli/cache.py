@@ -20,7 +20,7 @@ class _Size(click.ParamType):  # type: ignore[type-arg]  # not generic in older 
     name = "size"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """The bytes in ``500M``."""
+        """Return the bytes in ``500M``."""
         match = _SIZE.fullmatch(str(value))
         if match is None:
             self.fail(f"{value} is not a size such as 500M or 2G", param, ctx)

@@ -144,12 +144,12 @@ def check(
     """
     refuse_both("--torch", torch, "--python", python)
     refuse_both("-v", verbose, "-q", quiet)
-    rules = _rules(select, ignore)
+    rules = _list_rules(select, ignore)
     worst = Effect(fail_on)
     begin = time.monotonic()
     with errors_reported(), recorded() if verbose else contextlib.nullcontext() as record:
         known_findings = read_baseline(baseline) if baseline else EMPTY
-        file, suppressions = (None, ()) if no_config else _suppressions(targets)
+        file, suppressions = (None, ()) if no_config else _list_suppressions(targets)
         with working("checking") as progress:
             session = Session.of_user(progress, jobs=jobs, index=index)
             report = abiscan.check(
@@ -167,7 +167,7 @@ def check(
         report = apply(report, suppressions, known_findings)
     accepted = verdicts_changed(report, file) if file else ""
     if accepted:
-        codes = [str(each.exit_code(worst, strict=strict)) for each in (report, plain)]
+        codes = [str(item.exit_code(worst, strict=strict)) for item in (report, plain)]
         change = f": the exit code is {' instead of '.join(codes)}" if codes[0] != codes[1] else ""
         accepted += f"{change} (--no-config ignores the file)"
 
@@ -216,15 +216,17 @@ def check(
 
 
 def _effort(record: Record, seconds: float) -> str:
-    """How long a run took, and what it looked at; the same if the answer was kept, since that is compared then."""
+    """Return how long a run took, and what it looked at; the same if the answer was kept, since that is
+    compared then.
+    """
     sizes = {Path(name).resolve(): size for name, size in record.sizes.items()}
     largest = sorted(sizes, key=lambda path: (-sizes[path], path))[:_FILES_NAMED]
     names = f", above all {', '.join(map(str, largest))}" if sizes else ""
     return f"{seconds:.1f} s; looked at {plural(len(sizes), 'file')}, {sum(sizes.values()) / 1e6:.1f} MB{names}"
 
 
-def _rules(select: Sequence[Rule], ignore: Collection[Rule]) -> Sequence[Rule] | None:
-    """The rules to run; None for all, which need not be imported to find a result that was kept."""
+def _list_rules(select: Sequence[Rule], ignore: Collection[Rule]) -> Sequence[Rule] | None:
+    """Return the rules to run; None for all, which need not be imported to find a result that was kept."""
     if not select and not ignore:
         return None
     from abiscan.rules import SELECTABLE
@@ -232,7 +234,7 @@ def _rules(select: Sequence[Rule], ignore: Collection[Rule]) -> Sequence[Rule] |
     return [rule for rule in select or SELECTABLE if rule not in ignore]
 
 
-def _suppressions(targets: Sequence[str]) -> tuple[Path | None, tuple[Suppression, ...]]:
+def _list_suppressions(targets: Sequence[str]) -> tuple[Path | None, tuple[Suppression, ...]]:
     """Return the file whose suppressions apply in this folder, and those that do today; expired ones are reported."""
     file, passed_over = configuration(Path.cwd(), targets)
     if passed_over is not None:

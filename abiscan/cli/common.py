@@ -53,7 +53,7 @@ class HasJson(Protocol):
     """A result of a command."""
 
     def to_json(self) -> str:
-        """The JSON document, version 1."""
+        """Return the JSON document, version 1."""
 
 
 @contextlib.contextmanager
@@ -170,7 +170,7 @@ def working(activity: str) -> Iterator[Callable[[str], None]]:
 
 @contextlib.contextmanager
 def output_to(path: Path | None, option: str = "--output", form: str = "text") -> Iterator[TextIO]:
-    """The stream to write a report to: stdout for None, or what becomes ``path`` (see ``destination.written``).
+    """Provide the stream to write a report to: stdout for None, or what becomes ``path`` (see ``destination.written``).
 
     :param option: the option that names the file
     :param form: the format, which says how a character is escaped
@@ -234,20 +234,20 @@ def named(option: str) -> Iterator[None]:
         raise click.BadParameter(str(error), param_hint=option) from error
 
 
-def write(found: HasJson, form: str, output: Path | None, views: Mapping[str, View]) -> None:
+def write(result: HasJson, form: str, output: Path | None, views: Mapping[str, View]) -> None:
     """Write a result to ``output``, or to stdout.
 
     :param form: ``json``, or the name of one of ``views``
     """
     with errors_reported(), output_to(output, form=form) as stream:
         if form == "json":
-            stream.write(found.to_json())
+            stream.write(result.to_json())
         else:
             views[form](stream)
 
 
 def console(stream: TextIO) -> Console:
-    """The console that human-readable views print to."""
+    """Return the console that human-readable views print to."""
     from rich.console import Console
 
     class OutputConsole(Console):
@@ -258,7 +258,7 @@ def console(stream: TextIO) -> Console:
 
 
 def page(stream: TextIO) -> Page:
-    """What lines of a view are printed to, for views that are no more than lines."""
+    """Return what lines of a view are printed to, for views that are no more than lines."""
     from abiscan.report.line import PlainPage, is_plain
 
     return PlainPage(stream, console) if is_plain(stream) else console(stream)

@@ -79,10 +79,10 @@ def doctor(
                 return way_out(examination, chosen.python, python, session)
 
         examination = _apart(look, Confinement.OFFLINE)
-        found = _apart(search, Confinement.ONLINE) if examination.to_solve else None
+        match = _apart(search, Confinement.ONLINE) if examination.to_solve else None
         from abiscan.hooks.doctor import WayOut, concluded
 
-        diagnosis = concluded(examination, found or WayOut(), chosen.python, python)
+        diagnosis = concluded(examination, match or WayOut(), chosen.python, python)
 
     def text(stream: TextIO) -> None:
         from abiscan.report import doctor_text

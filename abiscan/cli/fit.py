@@ -30,7 +30,7 @@ _PLATFORM: Final = re.compile(
 )
 
 
-def _platform(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+def _find_platform(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
     if value is not None and not _PLATFORM.fullmatch(value):
         expected = "manylinux_2_28_x86_64, macosx_14_0_arm64 or win_amd64"
         raise click.BadParameter(f"{value!r} is not the tag of a platform, such as {expected}", ctx, param)
@@ -65,7 +65,10 @@ def _python_version(ctx: click.Context, param: click.Parameter, value: str | Non
 @python_option("Use the torch, the version and the pip settings of this Python.")
 @click.option("--python-version", metavar="X.Y", callback=_python_version, help="Look for wheels for this Python.")
 @click.option(
-    "--platform", metavar="TAG", callback=_platform, help="Look for wheels for this platform: manylinux_2_28_aarch64."
+    "--platform",
+    metavar="TAG",
+    callback=_find_platform,
+    help="Look for wheels for this platform: manylinux_2_28_aarch64.",
 )
 @click.option("--cuda", metavar="X.Y", help="The CUDA of the build of torch, for a release number: 12.6, or cpu.")
 @cpu_option
@@ -120,7 +123,7 @@ def fit(
             from abiscan.verdict.hardware import cpu_question
 
             cpu_question(cpus)  # this processor can be read only before the targets are
-        found = abiscan.fit(
+        result = abiscan.fit(
             requirements,
             torch,
             files=files,
@@ -139,17 +142,17 @@ def fit(
     def text(stream: TextIO) -> None:
         from abiscan.report import fit_text
 
-        fit_text.render(found, console(stream), verbose=verbose)
+        fit_text.render(result, console(stream), verbose=verbose)
 
     def pins(stream: TextIO) -> None:
-        stream.write(found.to_requirements())
+        stream.write(result.to_requirements())
 
-    if form == "requirements" and found.obstacle is not None:
-        say(f"abiscan: {found.obstacle}")
-        if found.torch_instead:
-            say(f"abiscan: torch {found.torch_instead} would do")
-        sys.exit(found.exit_code)  # and the file stays as it was
-    write(found, form, output, {"text": text, "requirements": pins})
+    if form == "requirements" and result.obstacle is not None:
+        say(f"abiscan: {result.obstacle}")
+        if result.torch_instead:
+            say(f"abiscan: torch {result.torch_instead} would do")
+        sys.exit(result.exit_code)  # and the file stays as it was
+    write(result, form, output, {"text": text, "requirements": pins})
     if form != "json":
-        say(f"{found.bytes_read / 1e6:.1f} MB read")
-    sys.exit(found.exit_code)
+        say(f"{result.bytes_read / 1e6:.1f} MB read")
+    sys.exit(result.exit_code)

@@ -16,7 +16,7 @@ _FIX: Final = "install abiscan again, e.g. pip install --force-reinstall --no-de
 
 
 def damage(error: Exception) -> str | None:
-    """What is wrong with the installation, and what to do; None if nothing is, or nobody recorded how it was.
+    """Return what is wrong with the installation, and what to do; None if nothing is, or nobody recorded how it was.
 
     :param error: what went wrong
     """
@@ -27,7 +27,7 @@ def damage(error: Exception) -> str | None:
 
 
 def _missing(error: Exception) -> Iterator[str]:
-    """The file of the package that an error is about."""
+    """Yield the file of the package that an error is about."""
     if isinstance(error, OSError) and isinstance(error.filename, str):
         path = Path(error.filename)
         if path.is_relative_to(_PACKAGE):
@@ -35,7 +35,7 @@ def _missing(error: Exception) -> Iterator[str]:
 
 
 def _changed() -> Iterator[str]:
-    """The files whose bytes are not those that the installer recorded."""
+    """Yield the files whose bytes are not those that the installer recorded."""
     try:
         recorded = distribution("abiscan").files or ()
     except PackageNotFoundError:

@@ -150,15 +150,15 @@ def _is_model(target: str) -> bool:
 
 def _of_model(target: str, selection: Selection, form: str, output: Path | None, *, verbose: bool) -> None:
     with errors_reported(), working("reading") as progress:
-        found = abiscan.model_operators(target, session=Session.of_user(progress)).only(selection)
+        result = abiscan.model_operators(target, session=Session.of_user(progress)).only(selection)
 
     def text(stream: TextIO) -> None:
         from abiscan.report import model_text
 
         color = False if os.environ.get("NO_COLOR") else None
-        click.echo(model_text.render(found, click.style, verbose=verbose), file=stream, nl=False, color=color)
+        click.echo(model_text.render(result, click.style, verbose=verbose), file=stream, nl=False, color=color)
 
-    write(found, form, output, {"text": text})
+    write(result, form, output, {"text": text})
 
 
 def _history(
@@ -198,5 +198,5 @@ def _of_torch(
         versions = api_versions(torch_operators).only(selection)
         write(versions, form, output, {"text": lambda stream: torch_ops_text.render_versions(versions, stream)})
     else:
-        found = torch_operators.only(selection)
-        write(found, form, output, {"text": lambda stream: torch_ops_text.render(found, stream)})
+        result = torch_operators.only(selection)
+        write(result, form, output, {"text": lambda stream: torch_ops_text.render(result, stream)})

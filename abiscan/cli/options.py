@@ -27,14 +27,14 @@ class ReportFile(click.ParamType):  # type: ignore[type-arg]  # not generic in o
     name = "file"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        """The path, unless it is spelled like that of a folder: ``Path`` does not keep that."""
+        """Return the path, unless it is spelled like that of a folder: ``Path`` does not keep that."""
         if str(value).endswith(("/", os.sep)) or not str(value):
             self.fail(f"{value or 'nothing'} is not the name of a file; type {value}report", param, ctx)
         return Path(str(value))
 
 
 def report_options(*formats: str) -> _Option[Any]:
-    """``--format`` and ``--output``: parameters ``form`` and ``output``.
+    """Return ``--format`` and ``--output``: parameters ``form`` and ``output``.
 
     :param formats: the formats of the command, the default first
     """
@@ -47,7 +47,7 @@ def report_options(*formats: str) -> _Option[Any]:
 
 
 def jobs_option(help_text: str) -> _Option[Any]:
-    """``--jobs N``: parameter ``jobs``."""
+    """Return ``--jobs N``: parameter ``jobs``."""
 
     def counted(_ctx: click.Context, _param: click.Parameter, jobs: int | None) -> int:
         from abiscan.inputs.system import processors
@@ -64,7 +64,7 @@ def jobs_option(help_text: str) -> _Option[Any]:
 
 
 def further_reports_option(*formats: str) -> _Option[Any]:
-    """``--report FORMAT=FILE``, repeatable: parameter ``reports``, pairs of a format and a path."""
+    """Return ``--report FORMAT=FILE``, repeatable: parameter ``reports``, pairs of a format and a path."""
 
     def pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> list[tuple[str, Path]]:
         parts = [value.partition("=") for value in values]
@@ -85,7 +85,7 @@ def further_reports_option(*formats: str) -> _Option[Any]:
 
 
 def fail_options(help_text: str) -> _Option[Any]:
-    """``--fail-on`` and ``--strict``.
+    """Return ``--fail-on`` and ``--strict``.
 
     :param help_text: what ``--fail-on`` means to the command
     """
@@ -105,7 +105,7 @@ def fail_options(help_text: str) -> _Option[Any]:
 
 
 def gpu_options(command: _Command) -> _Command:
-    """``--gpu GPU``, repeatable, and ``--driver VERSION``: parameters ``gpus`` and ``driver``."""
+    """Return ``--gpu GPU``, repeatable, and ``--driver VERSION``: parameters ``gpus`` and ``driver``."""
     gpus = click.option(
         "--gpu",
         "gpus",
@@ -118,7 +118,7 @@ def gpu_options(command: _Command) -> _Command:
 
 
 def cpu_option(command: _Command) -> _Command:
-    """``--cpu CPU``, repeatable: parameter ``cpus``."""
+    """Return ``--cpu CPU``, repeatable: parameter ``cpus``."""
     return click.option(
         "--cpu",
         "cpus",
@@ -129,7 +129,9 @@ def cpu_option(command: _Command) -> _Command:
 
 
 def index_options(command: _Command) -> _Command:
-    """``--index-url``, ``--extra-index-url``, ``--find-links`` and ``--no-index``, as pip has them: ``index``."""
+    """Return ``--index-url``, ``--extra-index-url``, ``--find-links`` and ``--no-index``, as pip has them:
+    ``index``.
+    """
 
     @functools.wraps(command)
     def call(
@@ -164,12 +166,12 @@ def index_options(command: _Command) -> _Command:
 
 
 def torch_option(help_text: str) -> _Option[Any]:
-    """``--torch SPEC``, not repeatable."""
+    """Return ``--torch SPEC``, not repeatable."""
     return click.option("--torch", metavar="SPEC", callback=_not_empty, shell_complete=complete_torch, help=help_text)
 
 
 def torches_option(name: str, help_text: str) -> _Option[Any]:
-    """``--torch SPEC``, repeatable.
+    """Return ``--torch SPEC``, repeatable.
 
     :param name: of the parameter
     """
@@ -185,18 +187,18 @@ def torches_option(name: str, help_text: str) -> _Option[Any]:
 
 
 def complete_torch(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The embedded releases that begin so, the newest first; files, if none does."""
+    """Return the embedded releases that begin so, the newest first; files, if none does."""
     from click.shell_completion import CompletionItem
 
     from abiscan.torches import embedded
 
     names = [*map(str, reversed(embedded.versions())), "latest"]
-    found = [CompletionItem(name) for name in names if name.startswith(incomplete)]
-    return found or [CompletionItem(incomplete, type="file")]
+    result = [CompletionItem(name) for name in names if name.startswith(incomplete)]
+    return result or [CompletionItem(incomplete, type="file")]
 
 
 def python_option(help_text: str) -> _Option[Any]:
-    """``--python EXE``, or the folder of an environment."""
+    """Return ``--python EXE``, or the folder of an environment."""
     return click.option("--python", metavar="EXE", callback=_not_empty, help=help_text)
 
 
@@ -208,14 +210,14 @@ def _not_empty(ctx: click.Context, param: click.Parameter, value: _Value) -> _Va
 
 
 def each_file_option(command: _Command) -> _Command:
-    """``--each-file``."""
+    """Return ``--each-file``."""
     return click.option(
         "--each-file", is_flag=True, help="Check each file alone, whatever the package that it belongs to does with it."
     )(command)
 
 
 def machine_option(command: _Command) -> _Command:
-    """``--machine``: which build of a release number."""
+    """Return ``--machine``: which build of a release number."""
     return click.option(
         "--machine",
         type=click.Choice([machine.value for machine in Machine]),
@@ -226,19 +228,19 @@ def machine_option(command: _Command) -> _Command:
 
 
 def verbose_option(help_text: str) -> _Option[Any]:
-    """``-v``."""
+    """Return ``-v``."""
     return click.option("-v", "--verbose", is_flag=True, help=help_text)
 
 
 def quiet_option(help_text: str) -> _Option[Any]:
-    """``-q``."""
+    """Return ``-q``."""
     return click.option("-q", "--quiet", is_flag=True, help=help_text)
 
 
-def refuse_both(one: str, one_given: object, other: str, other_given: object) -> None:
+def refuse_both(item: str, one_given: object, second: str, other_given: object) -> None:
     """Reject a combination of two options.
 
     :raises click.UsageError: both are given
     """
     if one_given and other_given:
-        raise click.UsageError(f"{one} and {other} cannot be combined")
+        raise click.UsageError(f"{item} and {second} cannot be combined")

@@ -46,7 +46,7 @@ def say(line: str, *, nl: bool = True) -> None:
 
 
 def harmless(text: str) -> str:
-    """Lines that steer neither the terminal nor, in a job of GitHub's, the runner."""
+    """Return lines that steer neither the terminal nor, in a job of GitHub's, the runner."""
     cleaned = clean_lines(text)
     return without_commands(cleaned) if is_on_github() else cleaned
 
@@ -117,8 +117,8 @@ def follow() -> None:
 
 def end(number: int) -> NoReturn:
     """End as a signal wants it: with all processes that were started, and without anything unfinished."""
-    for other in SIGNALS:
-        signal.signal(other, signal.SIG_IGN)  # an impatient second one must not keep this from being done
+    for item in SIGNALS:
+        signal.signal(item, signal.SIG_IGN)  # an impatient second one must not keep this from being done
     temporary.stop()
     temporary.remove()
     if os.isatty(2) and os.environ.get("TERM", "dumb") != "dumb":

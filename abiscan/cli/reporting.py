@@ -25,7 +25,7 @@ class ReportingCommand(click.Command):
 
         :raises click.UsageError: one of them is not for a report
         """
-        files = list(_files(ctx))
+        files = list(_list_files(ctx))
         for at, (option, file) in enumerate(files):
             with named(option):
                 destination.check(file)
@@ -33,23 +33,23 @@ class ReportingCommand(click.Command):
                 for earlier_option, earlier in files[:at]:
                     if destination.same(file, earlier):
                         raise click.UsageError(f"{earlier_option} and {option} name the same file, {file}")
-                for value in _inputs(ctx):
+                for value in _list_inputs(ctx):
                     if destination.same(file, Path(value)):
                         problem = f"{option} would replace {value}, which is read; name another file"
                         raise click.UsageError(problem)
         return super().invoke(ctx)
 
 
-def _files(ctx: click.Context) -> Iterator[tuple[str, Path]]:
-    """The files that reports are written to, each with its option."""
+def _list_files(ctx: click.Context) -> Iterator[tuple[str, Path]]:
+    """Yield the files that reports are written to, each with its option."""
     if (output := ctx.params.get(_OUTPUT)) is not None:
         yield "--output", output
     for _, file in ctx.params.get(_REPORTS, ()):
         yield "--report", file
 
 
-def _inputs(ctx: click.Context) -> Iterator[str]:
-    """What may be the name of something that is read."""
+def _list_inputs(ctx: click.Context) -> Iterator[str]:
+    """Yield what may be the name of something that is read."""
     for name, value in ctx.params.items():
         if name not in (_OUTPUT, _REPORTS, _MAY_BE_REPLACED):
             for part in value if isinstance(value, tuple) else (value,):

@@ -19,7 +19,7 @@ class _RuleName(click.ParamType):  # type: ignore[type-arg]  # not generic in ol
     name = "rule"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Rule:
-        """The rule of that name."""
+        """Return the rule of that name."""
         if isinstance(value, Rule):
             return value
         from abiscan.rules import SELECTABLE, by_name
@@ -37,7 +37,7 @@ class _RuleName(click.ParamType):  # type: ignore[type-arg]  # not generic in ol
         param: click.Parameter,  # noqa: ARG002
         incomplete: str,
     ) -> list[CompletionItem]:
-        """The rules whose names begin like that."""
+        """Return the rules whose names begin like that."""
         from click.shell_completion import CompletionItem
 
         from abiscan.rules import SELECTABLE
@@ -49,7 +49,7 @@ class _RuleOrName(_RuleName):
     """A rule, of models too, or a Python name below ``torch``."""
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Documented | str:  # type: ignore[override]
-        """The rule of that name, or the name itself."""
+        """Return the rule of that name, or the name itself."""
         if isinstance(value, str) and value.startswith("torch."):
             return value
         from abiscan.rules.of_models import MODEL_RULES

@@ -63,7 +63,7 @@ def stamp(*, wheels: tuple[Path, ...], torch: str | None, python: str | None, va
                 session = Session.of_user(_naming(wheel, progress))
                 try:
                     if variant:
-                        lines += _properties(wheel, session)
+                        lines += _list_properties(wheel, session)
                     else:
                         lines.append(f"{wheel}: {_contents(write(existing(wheel), choice(), session))}")
                 except AbiscanError as error:
@@ -77,8 +77,8 @@ def _naming(wheel: Path, progress: Progress) -> Progress:
     return lambda step: progress(f"{wheel.name}: {step}")
 
 
-def _properties(wheel: Path, session: Session) -> list[str]:
-    """The properties of a wheel, a line each, and what could not be found out."""
+def _list_properties(wheel: Path, session: Session) -> list[str]:
+    """Return the properties of a wheel, a line each, and what could not be found out."""
     from abiscan.hooks.true_properties import true_properties
 
     true = true_properties(existing(wheel), session)

@@ -86,13 +86,13 @@ def _separate(confinement: Confinement) -> int | None:
         sys.stdout.flush()
         sys.stderr.flush()
         gc.freeze()  # or else collecting garbage would copy the memory that the two share
-        this = os.getpid()
+        this_address = os.getpid()
         child = os.fork()
         if not child:
             process.follow()
             gc.unfreeze()  # to the oldest objects, which no collection looks at in the short life of this process
             os.close(reading)
-            isolation.enter(writing, stopped, scratch, confinement, parent=this)
+            isolation.enter(writing, stopped, scratch, confinement, parent=this_address)
             return None
         os.close(writing)
         target, status = _watched(child, reading)
@@ -103,9 +103,9 @@ def _separate(confinement: Confinement) -> int | None:
         if number in process.SIGNALS:
             process.end(number)
         if target is None or target in stopped:
-            say(f"abiscan: internal error, please report it: {_reason(number)}")
+            say(f"abiscan: internal error, please report it: {_format_reason(number)}")
             sys.exit(3)
-        stopped[target] = f"reading it was stopped: {_reason(number)}"
+        stopped[target] = f"reading it was stopped: {_format_reason(number)}"
 
 
 def _watched(child: int, pipe: int) -> tuple[str | None, int]:
@@ -121,7 +121,7 @@ def _watched(child: int, pipe: int) -> tuple[str | None, int]:
     return target, os.waitpid(child, 0)[1]
 
 
-def _reason(number: int) -> str:
+def _format_reason(number: int) -> str:
     if number == signal.SIGXCPU:
         return f"it takes more than {isolation.CPU_SECONDS} s of processor time"
     if number == signal.SIGKILL:

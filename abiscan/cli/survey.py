@@ -95,22 +95,22 @@ def survey(
     refuse_both("--jobs", jobs, "--scheduler", scheduler)
     with errors_reported():
         with _progress(quiet=quiet) as progress:
-            found = abiscan.survey(
+            result = abiscan.survey(
                 targets, torches, output=output, python=python, jobs=jobs, scheduler=scheduler, progress=progress
             )
         for form, file in reports:
-            _report(found, form, file)
+            _report(result, form, file)
         if not quiet:
             from abiscan.report import survey_text
 
             with output_to(None) as stream:
-                survey_text.render(found, console(stream))
-    sys.exit(found.exit_code)
+                survey_text.render(result, console(stream))
+    sys.exit(result.exit_code)
 
 
 @contextlib.contextmanager
 def _progress(*, quiet: bool) -> Iterator[Callable[[int, int], None]]:
-    """A bar with the rate and the remaining time, on a terminal.
+    """Provide a bar with the rate and the remaining time, on a terminal.
 
     :return: a function to call with the number of targets that are done, and of all
     """
@@ -121,31 +121,31 @@ def _progress(*, quiet: bool) -> Iterator[Callable[[int, int], None]]:
     from rich.console import Console
 
     columns = (bars.BarColumn(), bars.MofNCompleteColumn(), _rate(), bars.TimeRemainingColumn())
-    with bars.Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task("")
+    with bars.Progress(*columns, console=Console(stderr=True)) as item:
+        task = item.add_task("")
 
         def show(done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total)
+            item.update(task, completed=done, total=total)
 
         yield show
 
 
-def _report(found: SurveySummary, form: str, file: Path) -> None:
+def _report(result: SurveySummary, form: str, file: Path) -> None:
     if form == "parquet":
         from abiscan.report import survey_parquet
 
         with named("--report"), destination.written(file) as table:
-            survey_parquet.write(found.entries, table, str(file))
+            survey_parquet.write(result.entries, table, str(file))
         return
     with output_to(file, "--report") as stream:
         if form == "html":
             from abiscan.report import survey_html
 
-            stream.write(survey_html.render(found))
+            stream.write(survey_html.render(result))
         else:
             from abiscan.report import survey_markdown
 
-            stream.write(survey_markdown.render(found))
+            stream.write(survey_markdown.render(result))
 
 
 def _rate() -> ProgressColumn:

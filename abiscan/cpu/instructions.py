@@ -90,19 +90,19 @@ _CONDITIONS: Final[dict[str, Callable[[_Parts], bool]]] = {
 
 
 def features_of(machine: Machine, code: bytes) -> tuple[str, ...]:
-    """The features that the first instruction of ``code`` needs; none for what every processor has."""
+    """Return the features that the first instruction of ``code`` needs; none for what every processor has."""
     if machine is Machine.AARCH64:
         word = int.from_bytes(code[:_AARCH64_BYTES], "little")
         feature = next((feature for mask, bits, feature in _AARCH64 if word & mask == bits), "")
         return (feature,) if feature else ()
     try:
-        parts = _parts(code)
+        parts = _find_parts(code)
     except IndexError:  # an instruction that goes on where nothing is mapped is not executed
         return ()
     return () if parts is None else _x86_64(parts)
 
 
-def _parts(code: bytes) -> _Parts | None:
+def _find_parts(code: bytes) -> _Parts | None:
     """Split an instruction (SDM 2A, 2.1 to 2.7); None for one of the maps in which everything is baseline."""
     at, prefix = 0, None
     while code[at] in _LEGACY_PREFIXES:
@@ -152,14 +152,14 @@ def _table() -> dict[tuple[str, int], list[_Line]]:
     for text in _TABLE.read_text("utf-8").splitlines():
         if not text or text.startswith("#"):
             continue
-        encoding, number, prefix, opcodes, *rest = text.split()
+        encoding, number, prefix, opcodes, *remainder = text.split()
         first, _, last = opcodes.partition("-")
         line = _Line(
             prefix=prefix,
             opcodes=range(int(first, 16), int(last or first, 16) + 1),
-            conditions=tuple(word for word in rest if word in _CONDITIONS),
-            is_scalar="scalar" in rest,
-            features=tuple(word for word in rest if word not in _CONDITIONS and word != "scalar"),
+            conditions=tuple(word for word in remainder if word in _CONDITIONS),
+            is_scalar="scalar" in remainder,
+            features=tuple(word for word in remainder if word not in _CONDITIONS and word != "scalar"),
         )
         table.setdefault((encoding, int(number)), []).append(line)
     return table

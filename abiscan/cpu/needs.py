@@ -75,14 +75,14 @@ class CpuNeeds(Struct, frozen=True, kw_only=True):
     operators: dict[str, CpuReach] | None = None
 
     def first(self) -> dict[str, tuple[str, CpuUse]]:
-        """The features, each with the file and the place that use it first."""
-        found: dict[str, tuple[str, CpuUse]] = {}
+        """Return the features, each with the file and the place that use it first."""
+        by_name: dict[str, tuple[str, CpuUse]] = {}
         for in_module in (False, True):
             for name, file in self.files.items():
                 for use in file.uses:
                     if use.in_module is in_module:
-                        found.setdefault(use.feature, (name, use))
-        return found
+                        by_name.setdefault(use.feature, (name, use))
+        return by_name
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -100,7 +100,7 @@ class CpuNeeds(Struct, frozen=True, kw_only=True):
         return summary(self.machine, self.features)
 
     def lacking(self, cpu: Cpu) -> dict[str, list[CpuUse]]:
-        """What a processor lacks, by the file that needs it."""
+        """Return what a processor lacks, by the file that needs it."""
         lacking: dict[str, list[CpuUse]] = {}
         for name, use in self.first().values():
             if cpu.machine is self.machine and cpu.lacks((use.feature,)):
@@ -108,7 +108,7 @@ class CpuNeeds(Struct, frozen=True, kw_only=True):
         return lacking
 
     def unread(self, cpu: Cpu) -> Iterator[str]:
-        """Where code stopped that may need more than a processor has."""
+        """Yield where code stopped that may need more than a processor has."""
         if cpu.machine is self.machine and not cpu.is_complete:
             for name, file in self.files.items():
                 for gap in file.unread:
@@ -116,7 +116,7 @@ class CpuNeeds(Struct, frozen=True, kw_only=True):
                         yield f"{name}: {gap.place}"
 
     def failing_operators(self, cpu: Cpu) -> dict[str, list[CpuUse]]:
-        """The operators that use what a processor lacks without asking, and where they do."""
+        """Return the operators that use what a processor lacks without asking, and where they do."""
         if cpu.machine is not self.machine:
             return {}
         lacking = {
@@ -127,7 +127,7 @@ class CpuNeeds(Struct, frozen=True, kw_only=True):
 
 
 def summary(machine: Machine, features: tuple[str, ...]) -> str:
-    """What a processor must have for some features, in words: see ``CpuNeeds.summary``."""
+    """Return what a processor must have for some features, in words: see ``CpuNeeds.summary``."""
     if machine is not Machine.X86_64:
         return " and ".join(features)
     level, beyond = level_of(features)

@@ -70,26 +70,29 @@ class Cpu(Struct, frozen=True, kw_only=True):
         return _every(self.machine) <= self.features
 
     def lacks(self, features: Iterable[str]) -> tuple[str, ...]:
-        """Those of some features that it does not have, in their order."""
+        """Return those of some features that it does not have, in their order."""
         return tuple(feature for feature in features if feature not in self.features)
 
 
 def cpu(text: str) -> Cpu | None:
-    """The processor that a level or the name of a model stands for; None for an unknown name."""
+    """Return the processor that a level or the name of a model stands for; None for an unknown name."""
     key = text.lower().replace("_", "-")
     return next(
-        (Cpu(name=text, machine=machine, features=known[key]) for machine, known in _models() if key in known), None
+        (Cpu(name=text, machine=machine, features=_model[key]) for machine, _model in _list_models() if key in _model),
+        None,
     )
 
 
 def names() -> tuple[str, ...]:
-    """All names that ``cpu`` knows."""
-    return tuple(name for _, known in _models() for name in known)
+    """Return all names that ``cpu`` knows."""
+    return tuple(name for _, _model in _list_models() for name in _model)
 
 
 @functools.cache  # asked before files of the system can no longer be read: see ``isolation``
 def native_cpu() -> Cpu | None:
-    """The processor of this machine; None where Linux does not tell its features, or it is of another architecture."""
+    """Return the processor of this machine; None where Linux does not tell its features, or it is of another
+    architecture.
+    """
     machine = next((machine for machine in Machine if machine.value == platform.machine()), None)
     try:
         with _CPUINFO.open(encoding="utf-8", errors="replace") as stream:
@@ -105,7 +108,7 @@ def native_cpu() -> Cpu | None:
 
 
 def cpuinfo(cpu: Cpu) -> str:
-    """What ``/proc/cpuinfo`` has of a processor that decides anything: its features, as Linux names them."""
+    """Return what ``/proc/cpuinfo`` has of a processor that decides anything: its features, as Linux names them."""
     if cpu.name == NATIVE:
         with contextlib.suppress(OSError), _CPUINFO.open(encoding="utf-8", errors="replace") as stream:
             return stream.read(_FIRST_PROCESSOR)
@@ -124,7 +127,7 @@ def linux_flags(cpu: Cpu) -> list[str]:
 
 def flag_of_feature(machine: Machine, feature: str) -> str:
     """Return what Linux calls a feature: the newer ones of AVX-512 have an underscore."""
-    linux = {known: flag for flag, known in _LINUX[machine].items()}
+    linux = {item: flag for flag, item in _LINUX[machine].items()}
     if feature in linux:
         return linux[feature]
     name = feature.removeprefix("avx512")
@@ -133,7 +136,7 @@ def flag_of_feature(machine: Machine, feature: str) -> str:
 
 
 def capability(cpu: Cpu) -> str | None:
-    """``torch.backends.cpu.get_cpu_capability()``: ATen/native/DispatchStub.cpp; None if that is not known."""
+    """Return ``torch.backends.cpu.get_cpu_capability()``: ATen/native/DispatchStub.cpp; None if that is not known."""
     if cpu.machine is not Machine.X86_64:
         return None
     if not cpu.lacks(("avx512vl", "avx512bw", "avx512dq", "fma")):
@@ -149,10 +152,10 @@ def feature_of_flag(machine: Machine, flag: str) -> str:
 
 
 def level_of(features: Iterable[str]) -> tuple[str, tuple[str, ...]]:
-    """The lowest level of the x86-64 psABI that has most of some features, and those that no level has."""
-    wanted, (_, known) = frozenset(features), _models()[0]
-    beyond = wanted - known[_LEVELS[-1]]
-    level = next(level for level in _LEVELS if wanted - beyond <= known[level])
+    """Return the lowest level of the x86-64 psABI that has most of some features, and those that no level has."""
+    requested, (_, known_items) = frozenset(features), _list_models()[0]
+    beyond = requested - known_items[_LEVELS[-1]]
+    level = next(level for level in _LEVELS if requested - beyond <= known_items[level])
     return level, tuple(sorted(beyond))
 
 
@@ -162,28 +165,28 @@ def features_with(machine: Machine, flag: str) -> frozenset[str] | None:
         return frozenset()
     feature = feature_of_flag(machine, flag)
     # No processor has AVX-512 VNNI without AVX-512F: what all of them have comes with the feature.
-    having = [features for features in dict(_models())[machine].values() if feature in features]
+    having = [features for features in dict(_list_models())[machine].values() if feature in features]
     return frozenset.intersection(*having) if having else None
 
 
 @functools.cache
 def _every(machine: Machine) -> frozenset[str]:
-    """The features that compilers use on their own where a processor has them."""
-    known = dict(_models())[machine]
-    return known[_LEVELS[-1]] if machine is Machine.X86_64 else known["armv8.6-a"]
+    """Return the features that compilers use on their own where a processor has them."""
+    known_items = dict(_list_models())[machine]
+    return known_items[_LEVELS[-1]] if machine is Machine.X86_64 else known_items["armv8.6-a"]
 
 
 @functools.cache
-def _models() -> tuple[tuple[Machine, dict[str, frozenset[str]]], ...]:
-    found: list[tuple[Machine, dict[str, frozenset[str]]]] = []
+def _list_models() -> tuple[tuple[Machine, dict[str, frozenset[str]]], ...]:
+    results: list[tuple[Machine, dict[str, frozenset[str]]]] = []
     for line in _MODELS.read_text("utf-8").splitlines():
         if line.startswith("["):
-            found.append((Machine(line.strip("[]")), {}))
+            results.append((Machine(line.strip("[]")), {}))
         elif line and not line.startswith("#"):
             spelled, _, words = line.partition(":")
             name, _, aliases = spelled.strip().partition("=")
-            known = found[-1][1]
-            parts = (known.get(word, frozenset((word,))) for word in words.split())
+            known_items = results[-1][1]
+            parts = (known_items.get(word, frozenset((word,))) for word in words.split())
             features = frozenset[str]().union(*parts)
-            known.update(dict.fromkeys((name, *filter(None, aliases.split(","))), features))
-    return tuple(found)
+            known_items.update(dict.fromkeys((name, *filter(None, aliases.split(","))), features))
+    return tuple(results)

@@ -19,25 +19,25 @@ class _Line(NamedTuple):
 
 
 def torch_needs(machine: Machine, minor_version: tuple[int, int] | None) -> tuple[str, ...]:
-    """The features without which a release of torch cannot be imported; empty if none are known.
+    """Return the features without which a release of torch cannot be imported; empty if none are known.
 
     :param minor_version: ``(2, 13)``; None if the release is not known
     """
     if minor_version is None:
         return ()
-    lines = (line for line in _lines() if line.machine is machine and line.first <= minor_version <= line.last)
+    lines = (line for line in _list_lines() if line.machine is machine and line.first <= minor_version <= line.last)
     return next((line.features for line in lines), ())
 
 
 @functools.cache
-def _lines() -> list[_Line]:
-    found = []
+def _list_lines() -> list[_Line]:
+    results = []
     for text in _TABLE.read_text("utf-8").splitlines():
         if text and not text.startswith("#"):
             words, _, features = text.partition(":")
             machine, first, last = words.split()
-            found.append(_Line(Machine(machine), _minor(first), _minor(last), tuple(features.split())))
-    return found
+            results.append(_Line(Machine(machine), _minor(first), _minor(last), tuple(features.split())))
+    return results
 
 
 def _minor(text: str) -> tuple[int, int]:

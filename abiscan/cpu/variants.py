@@ -28,14 +28,18 @@ _VALUES: Final = {
 def admitted_cpu(variant: WheelVariant, machine: Machine) -> Cpu | None:
     """Return the least processor that a variant admits; None if its properties say nothing of processors like that."""
     stated, features = list[VariantProperty](), set[str]()
-    of_machine = (one for one in variant.properties if one.namespace == machine.value)
-    for _, values in itertools.groupby(of_machine, lambda one: one.feature):
+    of_machine = (property_ for property_ in variant.properties if property_.namespace == machine.value)
+    for _, values in itertools.groupby(of_machine, lambda property_: property_.feature):
         # One value of a feature is enough for a system, so the least of them counts.
-        known = [(admitted, one) for one in values if (admitted := _features(machine, one)) is not None]
-        if known:
-            least, one = min(known, key=lambda pair: len(pair[0]))
+        known_items = [
+            (admitted, property_)
+            for property_ in values
+            if (admitted := _list_features(machine, property_)) is not None
+        ]
+        if known_items:
+            least, property_ = min(known_items, key=lambda pair: len(pair[0]))
             features |= least
-            stated.append(one)
+            stated.append(property_)
     name = " and ".join(map(str, stated))
     return Cpu(name=name, machine=machine, features=frozenset(features)) if stated else None
 
@@ -46,13 +50,15 @@ def unknown_to_cpus(variant: WheelVariant) -> tuple[VariantProperty, ...]:
         stated
         for machine in Machine
         for stated in variant.properties
-        if stated.namespace == machine.value and _features(machine, stated) is None
+        if stated.namespace == machine.value and _list_features(machine, stated) is None
     )
 
 
 def properties_of_needs(machine: Machine, features: frozenset[str]) -> tuple[VariantProperty, ...]:
     """Return the properties of code that needs some features: the lowest level, and what that does not have."""
-    levels = [(value, known) for value, name in _VALUES[machine].items() if (known := cpu(name)) is not None]
+    levels = [
+        (value, known_items) for value, name in _VALUES[machine].items() if (known_items := cpu(name)) is not None
+    ]
     beyond = features - levels[-1][1].features
     level, least = next(pair for pair in levels if features - beyond <= pair[1].features)
     single = (flag_of_feature(machine, feature) for feature in sorted(features - least.features))
@@ -62,7 +68,7 @@ def properties_of_needs(machine: Machine, features: frozenset[str]) -> tuple[Var
     )
 
 
-def _features(machine: Machine, stated: VariantProperty) -> frozenset[str] | None:
+def _list_features(machine: Machine, stated: VariantProperty) -> frozenset[str] | None:
     """Return what a processor has that is compatible with a property; None for one that is not known."""
     if stated.feature == _LEVEL[machine]:
         level = cpu(_VALUES[machine].get(stated.value, ""))

@@ -517,7 +517,7 @@ class _Parser(DefaultReader):
         name = self._name()
         parsed: OperatorName | FunctionSchema = name
         if self._kind() == "(":
-            parsed = self._schema(name)
+            parsed = self._make_schema(name)
         self._next_if("newline")
         self._expect("eof")
         return parsed
@@ -534,7 +534,7 @@ class _Parser(DefaultReader):
                 raise self._refusal(f"{overload} is not a legal overload name for aten operators", self._last_span())
         return OperatorName(namespace=namespace, name=name, overload=overload)
 
-    def _schema(self, name: OperatorName) -> FunctionSchema:
+    def _make_schema(self, name: OperatorName) -> FunctionSchema:
         """Read what follows the name (``parseDeclaration``)."""
         arguments: list[Argument] = []
         kwarg_only = is_vararg = False
@@ -546,7 +546,7 @@ class _Parser(DefaultReader):
             elif self._next_if("dots"):
                 is_vararg = True
             else:
-                arguments.append(self._argument(kwarg_only=kwarg_only))
+                arguments.append(self._make_argument(kwarg_only=kwarg_only))
         if is_vararg and any(argument.has_default for argument in arguments):
             raise self._fault("schemas with vararg (...) can't have default value args")
         self._expect("arrow")
@@ -584,7 +584,7 @@ class _Parser(DefaultReader):
                     f"Non-default positional argument follows default argument. Parameter {argument.name} in {schema}"
                 )
 
-    def _argument(self, *, kwarg_only: bool) -> Argument:
+    def _make_argument(self, *, kwarg_only: bool) -> Argument:
         """Read an argument: type, size, annotation, name, default."""
         type_, alias, size = self._argument_type()
         name = self._expect("ident")
@@ -601,7 +601,7 @@ class _Parser(DefaultReader):
 
     def _argument_type(self) -> tuple[Type, AliasInfo | None, int | None]:
         """Read the type of an argument with its annotation and size."""
-        type_, alias = self._type()
+        type_, alias = self._find_type()
         if not self._next_if("["):
             return type_, alias if alias is not None and (alias.before or alias.contained) else None, None
         # A size can only stand at the outermost list of an argument. It is an int32_t.
@@ -612,7 +612,7 @@ class _Parser(DefaultReader):
             type_ = self._optional(type_)
         return type_, alias, size
 
-    def _type(self) -> tuple[Type, AliasInfo | None]:
+    def _find_type(self) -> tuple[Type, AliasInfo | None]:
         """Read a type with its suffixes (``SchemaTypeParser::parseType``)."""
         type_, alias = self._unsuffixed_type()
         for _ in range(_DEEPEST):  # so many suffixes make it too deep
@@ -623,7 +623,7 @@ class _Parser(DefaultReader):
             elif self._next_if("?"):
                 type_ = self._optional(type_)
                 if alias is None and not self._strict:  # as torch prints ``Tensor(a)?[]``
-                    alias = self._alias()
+                    alias = self._find_alias()
             else:
                 break
         if type_.contained and type_.depth > _DEEPEST:
@@ -636,7 +636,7 @@ class _Parser(DefaultReader):
         self._nesting += 1
         if self._nesting > _DEEPEST:
             raise self._refusal("types are nested too deeply")
-        type_, _ = self._type()
+        type_, _ = self._find_type()
         self._nesting -= 1
         return type_.fake
 
@@ -649,12 +649,12 @@ class _Parser(DefaultReader):
             raise self._unexpected("ident")
         word = self._next()
         if word == "Tensor":
-            return TENSOR, self._alias()
+            return TENSOR, self._find_alias()
         if word == "__torch__":
             return self._class(), None
         if word in _PARAMETERS:
             return self._parametrised(TypeKind(word))
-        return self._base_type(word), self._alias()
+        return self._base_type(word), self._find_alias()
 
     def _parametrised(self, kind: TypeKind) -> tuple[Type, AliasInfo | None]:
         """Read the types in parentheses after a word."""
@@ -668,7 +668,7 @@ class _Parser(DefaultReader):
         type_ = Type(kind=kind, contained=tuple(members))
         if kind is TypeKind.DICT:
             # The annotation is read before the check, as in torch: an error in it comes first.
-            alias = self._alias()
+            alias = self._find_alias()
             if members[0].kind not in _DICT_KEYS:
                 raise self._refusal(
                     f"Cannot create dict for key type '{members[0]}', "
@@ -678,7 +678,7 @@ class _Parser(DefaultReader):
         if kind is TypeKind.UNION:
             if len(members) > _WIDEST_UNION:
                 raise self._refusal("the union has too many members")
-            alias = self._alias()
+            alias = self._find_alias()
             type_ = build_union(type_.contained)
             if type_.kind not in (TypeKind.UNION, TypeKind.OPTIONAL):
                 raise self._single_member(tuple(members), type_)
@@ -746,7 +746,7 @@ class _Parser(DefaultReader):
             TYPE_ADVICE,
         )
 
-    def _alias(self) -> AliasInfo | None:
+    def _find_alias(self) -> AliasInfo | None:
         """Read an annotation, if there is one (``parseAliasAnnotation``)."""
         if self._next_if("!"):
             fresh = f"${self._fresh}"
@@ -777,7 +777,7 @@ class _Parser(DefaultReader):
 
     def _alias_of_list(self, elements: AliasInfo | None) -> AliasInfo | None:
         """Combine the annotation of a list with that of its elements."""
-        alias = self._alias()
+        alias = self._find_alias()
         if elements is None:
             return alias
         if alias is None or not alias.before:

@@ -256,7 +256,7 @@ class DefaultReader(Tokens):
             ):
                 return self._constant(type_)
             case TypeKind.DEVICE:
-                return self._device()
+                return self._make_device()
             case TypeKind.LIST:
                 return self._list_default(type_.element, size)
         raise self._fault("unexpected type, file a bug report", span)
@@ -301,7 +301,7 @@ class DefaultReader(Tokens):
                 )
         return tuple(values)
 
-    def _device(self) -> Device:
+    def _make_device(self) -> Device:
         """Read a device, in quotes or, as torch prints it, without."""
         span = self._spans[self._at]
         if self._is_unquoted_device():

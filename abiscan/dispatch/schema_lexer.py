@@ -208,20 +208,20 @@ class Tokens:
     def _unexpected(self, kind: str) -> SchemaError:
         """Build the error for a token of the wrong kind."""
         problem = f"expected {kind} but found '{self._kind()}'"
-        return self._error(problem, self._spans[self._at], f"{problem} here:\n")
+        return self._make_error(problem, self._spans[self._at], f"{problem} here:\n")
 
     def _fault(self, problem: str, span: Span | None = None, advice: str = "") -> SchemaError:
         """Build an error that torch reports with its place (``ErrorReport``), by default the current token.
 
         :param advice: what torch adds to the problem
         """
-        return self._error(problem, span or self._spans[self._at], f"\n{problem}{advice}:\n")
+        return self._make_error(problem, span or self._spans[self._at], f"\n{problem}{advice}:\n")
 
     def _refusal(self, problem: str, span: Span | None = None) -> SchemaError:
         """Build an error that torch reports without its place (``TORCH_CHECK``, and exceptions of the C++ library)."""
-        return self._error(problem, span or self._spans[self._at], None)
+        return self._make_error(problem, span or self._spans[self._at], None)
 
-    def _error(self, problem: str, span: Span, before_source: str | None) -> SchemaError:
+    def _make_error(self, problem: str, span: Span, before_source: str | None) -> SchemaError:
         """Build an error; if the current token is invalid, torch has noticed that first."""
         kind = self._kind()
         # torch's lexer is one token ahead, so it meets an invalid token before its parser rejects the one before.

@@ -64,7 +64,7 @@ def call_operator(
     siblings: Sequence[ElfFile] = (),
     abi_version: int | None = None,
 ) -> int | bool | str | NotRun | None:
-    """What an operator without arguments returns whose kernel an object registers while it is loaded.
+    """Return what an operator without arguments returns whose kernel an object registers while it is loaded.
 
     :param operator: ``ns::name``
     :param schema: ``ns::name() -> int``, as it is registered
@@ -99,7 +99,7 @@ def cpu_at_load(file: ElfFile, facts: SharedObject) -> CpuAtLoad:
 
 
 def call_function(file: ElfFile, facts: SharedObject, name: str) -> int | bool | NotRun | None:
-    """What a function without arguments returns that a module made with pybind11 has by a name.
+    """Return what a function without arguments returns that a module made with pybind11 has by a name.
 
     :returns: the result, or why there is none: nothing in the file raises
     """
@@ -109,7 +109,7 @@ def call_function(file: ElfFile, facts: SharedObject, name: str) -> int | bool |
 
 
 def recover_torch(files: Mapping[str, ElfFile], machine: Machine) -> TorchRegistrations:
-    """What torch's libraries register, without running them.
+    """Return what torch's libraries register, without running them.
 
     :param files: the libraries by name, each after its dependencies
     :param machine: the machine that they are built for

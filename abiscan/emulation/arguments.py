@@ -52,7 +52,7 @@ class Arguments:
         self._symbol_text = symbol_text
 
     def read(self, vector: int, tail: int) -> list[BuiltArgument] | None:
-        """The elements of a ``std::vector<c10::Argument>``, None where it holds something else.
+        """Return the elements of a ``std::vector<c10::Argument>``, None where it holds something else.
 
         :param tail: ``sizeof(c10::Argument)`` less the string it begins with
         """
@@ -81,27 +81,27 @@ class Arguments:
         return BuiltArgument(name=name, type=type_, text=text, keyword_only=bool(machine.byte(keyword)))
 
     def _type_text(self, type_: str, length: str, alias: int) -> str:
-        """A type with the length of its list, and the alias information at ``alias`` where that is not 0."""
+        """Return a type with the length of its list, and the alias information at ``alias`` where that is not 0."""
         plain = type_.removesuffix("?")
         element = plain.removesuffix("[]")
         text = plain
         if element != plain:
             begin, end = self._process.machine.words(alias + _CONTAINED, 2) if alias else (0, 0)
             text = f"{element}{self._alias_text(begin) if begin != end else ''}[{length}]"
-        if alias and self._symbols(alias):
+        if alias and self._list_symbols(alias):
             text += self._alias_text(alias)
         return text + type_[len(plain) :]
 
     def _alias_text(self, alias: int) -> str:
-        before, after = self._symbols(alias), self._symbols(alias + _AFTER)
+        before, after = self._list_symbols(alias), self._list_symbols(alias + _AFTER)
         text = "|".join(before) + ("!" if self._process.machine.byte(alias + _WRITTEN) else "")
         return f"({text})" if set(before) == set(after) else f"({text} -> {'|'.join(after)})"
 
-    def _symbols(self, table: int) -> list[str]:
-        """What is in a ``std::unordered_set<Symbol>``, without the domain."""
-        machine, found = self._process.machine, list[str]()
+    def _list_symbols(self, table: int) -> list[str]:
+        """Return what is in a ``std::unordered_set<Symbol>``, without the domain."""
+        machine, results = self._process.machine, list[str]()
         node = machine.word(table + _FIRST_NODE)
-        while node and len(found) < _MAX_SYMBOLS:
-            found.append(self._symbol_text(machine.word(node + 8) & 0xFFFF_FFFF).rpartition("::")[2])
+        while node and len(results) < _MAX_SYMBOLS:
+            results.append(self._symbol_text(machine.word(node + 8) & 0xFFFF_FFFF).rpartition("::")[2])
             node = machine.word(node)
-        return found
+        return results

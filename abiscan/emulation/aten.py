@@ -16,23 +16,24 @@ _NAMESPACE: Final = "aten::"
 
 
 def struct_of(operator: str) -> str:
-    """The struct of an operator: ``add__Tensor`` is that of ``aten::add_.Tensor``."""
+    """Return the struct of an operator: ``add__Tensor`` is that of ``aten::add_.Tensor``."""
     return operator.removeprefix(_NAMESPACE).replace(".", "_")
 
 
 def operators_behind(symbol: str) -> tuple[str, ...] | None:
-    """The operator whose struct in ``at::_ops`` a mangled name is a member of; None if it is not of that namespace.
+    """Return the operator whose struct in ``at::_ops`` a mangled name is a member of; None if it is not of that
+    namespace.
 
     :returns: one operator; none for a struct that no release has; two if releases use its name for different operators
     """
     match = _MEMBER.match(symbol)
     if match is None:
         return None
-    return _operators().get(symbol[match.end() : match.end() + int(match[1])], ())
+    return _list_operators().get(symbol[match.end() : match.end() + int(match[1])], ())
 
 
 @functools.cache
-def _operators() -> dict[str, tuple[str, ...]]:
+def _list_operators() -> dict[str, tuple[str, ...]]:
     overloads: dict[str, tuple[str, ...]] = {}
     for name in resources.files("abiscan.emulation").joinpath("data/aten.txt").read_text("utf-8").splitlines():
         overloads[struct_of(name)] = (*overloads.get(struct_of(name), ()), name)
@@ -41,4 +42,4 @@ def _operators() -> dict[str, tuple[str, ...]]:
 
 def is_known(operator: str) -> bool:
     """Whether torch has an operator of this name, in the releases of which the headers were read."""
-    return operator.startswith(_NAMESPACE) and operator in _operators().get(struct_of(operator), ())
+    return operator.startswith(_NAMESPACE) and operator in _list_operators().get(struct_of(operator), ())

@@ -28,9 +28,9 @@ _NUMBERS: Final = """
 _MANY: Final = tuple(map(int, _NUMBERS.split()))[6:]
 
 
-def buckets_for(wanted: int) -> int | None:
-    """The number of buckets of a table that is to have at least so many; None for more than are listed."""
-    if wanted < len(_FEW):
-        return _FEW[wanted]
-    at = bisect.bisect_left(_MANY, wanted)
+def buckets_for(requested: int) -> int | None:
+    """Return the number of buckets of a table that is to have at least so many; None for more than are listed."""
+    if requested < len(_FEW):
+        return _FEW[requested]
+    at = bisect.bisect_left(_MANY, requested)
     return _MANY[at] if at < len(_MANY) else None

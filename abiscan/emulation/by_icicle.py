@@ -122,7 +122,7 @@ class IcicleProcessor:
         self._vm.mem_unmap(address, size)
 
     def mem_read(self, address: int, size: int) -> bytes:
-        """``size`` bytes at ``address``.
+        """Return ``size`` bytes at ``address``.
 
         :raises AccessError: they are not all mapped
         """
@@ -131,13 +131,13 @@ class IcicleProcessor:
         except MemoryException as error:
             raise AccessError(f"nothing is mapped at {address:#x}") from error
 
-    def mem_write(self, address: int, data: bytes) -> None:
+    def mem_write(self, address: int, content: bytes) -> None:
         """Store bytes, also where code cannot.
 
         :raises AccessError: not all of it is mapped, or code was executed there
         """
         try:
-            self._vm.mem_write(address, data)
+            self._vm.mem_write(address, content)
         except MemoryException as error:
             raise AccessError(f"nothing can be written at {address:#x}") from error
 
@@ -174,7 +174,7 @@ class IcicleProcessor:
         if status == RunStatus.UnhandledException:
             code = vm.exception_code
             self.address = int(vm.exception_value)
-            stopped = next((stopped for known, stopped in _STOPPED if known == code), Stopped.OTHER)
+            stopped = next((stopped for known_value, stopped in _STOPPED if known_value == code), Stopped.OTHER)
             if stopped in ACCESSES:
                 self.faults += 1
             elif stopped == Stopped.OTHER:
@@ -192,7 +192,7 @@ class IcicleProcessor:
         self._extensions[address] = None
 
     def extensions(self, first: int) -> list[int]:
-        """The places that were noted, from the n-th on."""
+        """Return the places that were noted, from the n-th on."""
         return list(itertools.islice(self._extensions, first, None))
 
     def forget_code(self) -> None:

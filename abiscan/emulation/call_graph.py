@@ -58,8 +58,8 @@ class CalledFunctions:
         code = CODE[machine]
         native_links = _links_in_c(image, self._functions.starts) if native.reads(ARCHITECTURES[machine].name) else None
         self._links: _Links = native_links or _LinksInPython(image, code.links, self._known)
-        found = itertools.chain.from_iterable(itertools.starmap(code.jumps_through_slots, code_in(image)))
-        jumps = [(jump, slot) for jump, slot in found if 0 <= slot < _HIGHEST and self._links.has_slot(slot)]
+        result = itertools.chain.from_iterable(itertools.starmap(code.jumps_through_slots, code_in(image)))
+        jumps = [(jump, slot) for jump, slot in result if 0 <= slot < _HIGHEST and self._links.has_slot(slot)]
         self.stubs: Final = {
             jump - before: slot for (jump, slot), before in itertools.product(jumps, code.STUB_ENTRIES)
         }
@@ -72,12 +72,12 @@ class CalledFunctions:
         let_code_go(image)
 
     def defined(self, name: str) -> int | None:
-        """Where the function of a name starts, None if the object does not define it."""
+        """Return where the function of a name starts, None if the object does not define it."""
         symbol = self._image.find(name)
         return symbol.value if symbol is not None else None
 
     def led_to(self, start: int) -> Leads:
-        """What the function at ``start`` leads to."""
+        """Return what the function at ``start`` leads to."""
         if start not in self._next:
             is_code = start in self._known and start not in self._linkage
             code = self._functions.code_of(start) if is_code else b""
@@ -88,7 +88,7 @@ class CalledFunctions:
         return self._next[start]
 
     def _linkage_tables(self, jumps: Iterable[tuple[int, int]]) -> frozenset[int]:
-        """The procedure linkage tables, each of which looks like one function that jumps to all others.
+        """Return the procedure linkage tables, each of which looks like one function that jumps to all others.
 
         Its jumps lie whole stubs apart from each other. A function that ends in jumps through slots (``-fno-plt``) has
         one of them, or some at any distance.
@@ -116,11 +116,11 @@ class _Links(Protocol):
         """Add code that jumps through a word."""
 
     def of(self, code: bytes, start: int, /) -> tuple[frozenset[int], frozenset[int]]:
-        """What the code of a function leads to: functions, and numbers of imported symbols."""
+        """Return what the code of a function leads to: functions, and numbers of imported symbols."""
 
 
 def _links_in_c(image: Image, functions: Sequence[int]) -> _Links | None:
-    """The native search; None if the object is not one for it."""
+    """Return the native search; None if the object is not one for it."""
     if functions and functions[-1] >= _HIGHEST:
         return None
     from abiscan.emulation.native._core import Links
@@ -151,7 +151,7 @@ class _LinksInPython:
 
     def of(self, code: bytes, start: int) -> tuple[frozenset[int], frozenset[int]]:
         links = list(self._find(code, start))
-        functions = (target for kind, addresses in links for target in self._targets(kind, addresses))
+        functions = (target for kind, addresses in links for target in self._list_targets(kind, addresses))
         symbols = (
             symbol
             for kind, addresses in links
@@ -160,8 +160,10 @@ class _LinksInPython:
         # Where not all code is looked at, their order matters, and that of a set depends on what it is made of.
         return frozenset(sorted(functions)), frozenset(symbols)
 
-    def _targets(self, kind: str, addresses: AbstractSet[int]) -> Iterator[int]:
-        """The functions behind addresses that are jumped to, those of one word or several, or that are handed on."""
+    def _list_targets(self, kind: str, addresses: AbstractSet[int]) -> Iterator[int]:
+        """Yield the functions behind addresses that are jumped to, those of one word or several, or that are handed
+        on.
+        """
         if kind == "word":
             for target in _chosen(self._pointers, addresses):
                 if target in self._known:
@@ -177,7 +179,7 @@ class _LinksInPython:
                 yield from self._table(address)
 
     def _table(self, address: int) -> Iterator[int]:
-        """The functions in a table of pointers, up to the first word that is no function."""
+        """Yield the functions in a table of pointers, up to the first word that is no function."""
         for at in range(address, address + _LONGEST_TABLE * _WORD, _WORD):
             target = self._pointers.get(at)
             if target is None or target not in self._known:
@@ -197,7 +199,8 @@ class CallGraph:
         self._defined: dict[str, tuple[int, int] | None] = {}
 
     def reached(self, roots: Iterable[int], stop_at: Container[tuple[int, int]] = ()) -> set[tuple[int, int]]:
-        """The functions that some functions of the first object lead to, and these: which object, where it starts.
+        """Return the functions that some functions of the first object lead to, and these: which object, where it
+        starts.
 
         :param roots: where the functions start, in the file's own space
         :param stop_at: functions that are not followed further
@@ -212,13 +215,13 @@ class CallGraph:
                 number, function = place
                 functions, imports = self._objects[number].led_to(function)
                 waiting += ((number, target) for target in functions)
-                waiting += filter(None, map(self._definition, sorted(imports)))
+                waiting += filter(None, map(self._find_definition, sorted(imports)))
         return seen
 
-    def _definition(self, name: str) -> tuple[int, int] | None:
+    def _find_definition(self, name: str) -> tuple[int, int] | None:
         if name not in self._defined:
-            found = ((number, one.defined(name)) for number, one in enumerate(self._objects))
-            self._defined[name] = next(((number, start) for number, start in found if start is not None), None)
+            result = ((number, object_.defined(name)) for number, object_ in enumerate(self._objects))
+            self._defined[name] = next(((number, start) for number, start in result if start is not None), None)
         return self._defined[name]
 
 
@@ -226,7 +229,7 @@ def reached_functions(
     files: Sequence[ElfFile],
     machine: Machine,
     roots: Iterable[Iterable[int]],
-    wanted: Container[tuple[int, int]],
+    requested: Container[tuple[int, int]],
 ) -> list[frozenset[tuple[int, int]]]:
     """For each group of functions, the wanted ones that it leads to; empty if an object is damaged.
 
@@ -238,6 +241,6 @@ def reached_functions(
     try:
         images = [Image(file, ARCHITECTURES[machine], lambda _: 0, lambda _: 0, lambda at: at) for file in files]
         graph = CallGraph([CalledFunctions(image, machine) for image in images])
-        return [frozenset(place for place in graph.reached(group, wanted) if place in wanted) for group in groups]
+        return [frozenset(place for place in graph.reached(group, requested) if place in requested) for group in groups]
     except (NotElfError, struct.error, ValueError, IndexError, OverflowError):
         return [frozenset()] * len(groups)

@@ -38,23 +38,23 @@ class CallSite(NamedTuple):
 
 
 def find_call_sites(image: Image, machine: Machine, slots: Slots) -> list[CallSite]:
-    """The calls of imported functions.
+    """Return the calls of imported functions.
 
     :param slots: the slots of the global offset table that lead to them
     """
     if not slots.by_stub and not slots.others:
         return []
-    stubs = _stubs(image, CODE[machine], slots)
+    stubs = _list_stubs(image, CODE[machine], slots)
     sites = {CallSite(place, stubs[target], is_jump) for place, target, is_jump in _calls_of(image, machine, stubs)}
-    for data, address in code_in(image) if slots.others else ():
-        calls = CODE[machine].calls_through_slots(data, address)
+    for content, address in code_in(image) if slots.others else ():
+        calls = CODE[machine].calls_through_slots(content, address)
         sites.update(CallSite(end, slots.others[slot], is_jump=False) for end, slot in calls if slot in slots.others)
     let_code_go(image)
     return sorted(sites)
 
 
 def code_in(image: Image) -> Iterator[tuple[memoryview, int]]:
-    """The code of an object, by segment, and where each lies."""
+    """Yield the code of an object, by segment, and where each lies."""
     for segment in image.file.segments:
         if segment.flags & _PF_X:
             yield image.file.data[segment.offset : segment.offset + segment.file_size], segment.address
@@ -67,14 +67,14 @@ def let_code_go(image: Image) -> None:
             image.file.let_go(segment.offset, segment.offset + segment.file_size)
 
 
-def _stubs(image: Image, code: Code, slots: Slots) -> dict[int, str]:
-    """Where calls of a stub may lead, and the function behind it."""
+def _list_stubs(image: Image, code: Code, slots: Slots) -> dict[int, str]:
+    """Return where calls of a stub may lead, and the function behind it."""
     stubs: dict[int, str] = {}
-    known, missing = slots.by_stub | slots.others, set(slots.by_stub)
+    known_value, missing = slots.by_stub | slots.others, set(slots.by_stub)
     jumps = itertools.starmap(code.jumps_through_slots, code_in(image))
     for start, slot in itertools.chain.from_iterable(jumps):
-        if slot in known:
-            stubs.update({start - before: known[slot] for before in code.STUB_ENTRIES})
+        if slot in known_value:
+            stubs.update({start - before: known_value[slot] for before in code.STUB_ENTRIES})
             missing.discard(slot)
             if not missing and not slots.others:
                 break
@@ -82,23 +82,23 @@ def _stubs(image: Image, code: Code, slots: Slots) -> dict[int, str]:
 
 
 def _calls_of(image: Image, machine: Machine, targets: Collection[int]) -> Iterator[tuple[int, int, bool]]:
-    """The relative calls and jumps to some addresses: see ``Code.call_at``."""
+    """Yield the relative calls and jumps to some addresses: see ``Code.call_at``."""
     code = CODE[machine]
-    for data, address in code_in(image) if targets else ():
+    for content, address in code_in(image) if targets else ():
         if not native.reads(ARCHITECTURES[machine].name):
-            yield from code.calls(data, address, targets)
+            yield from code.calls(content, address, targets)
             continue
         from abiscan.emulation.native._core import calls
 
-        wanted = array("Q", sorted(target for target in targets if target >= 0)).tobytes()
-        for at in range(0, len(data), _WINDOW):
-            window = bytes(data[at : at + _WINDOW + _OVERLAP])
-            for place in calls(window, address + at, wanted):
+        requested = array("Q", sorted(target for target in targets if target >= 0)).tobytes()
+        for at in range(0, len(content), _WINDOW):
+            window = bytes(content[at : at + _WINDOW + _OVERLAP])
+            for place in calls(window, address + at, requested):
                 yield code.call_at(window, place, address + at)
 
 
 def callers_of(image: Image, machine: Machine, functions: Functions, targets: Collection[int]) -> set[int]:
-    """The functions that call or jump to some addresses."""
+    """Return the functions that call or jump to some addresses."""
     sites = _calls_of(image, machine, targets)
     starts = (functions.containing(place if is_jump else place - 1) for place, _, is_jump in sites)
     return {start for start in starts if start is not None}
@@ -112,7 +112,7 @@ class Instruction(NamedTuple):
 
 
 def instructions_before(image: Image, machine: Machine, address: int, start: int) -> list[Instruction]:
-    """The instructions that end at ``address`` and lie behind each other, in order.
+    """Return the instructions that end at ``address`` and lie behind each other, in order.
 
     :param start: where a function begins, and so an instruction does; those that are far from ``address`` are left out
     """
@@ -122,14 +122,14 @@ def instructions_before(image: Image, machine: Machine, address: int, start: int
         return []
     offset = segment.offset - segment.address
     for first in CODE[machine].beginnings(near, address):
-        found = _decoded(bytes(image.file.data[offset + first : offset + address]), first, machine)
-        if found:
-            return found
+        result = _decoded(bytes(image.file.data[offset + first : offset + address]), first, machine)
+        if result:
+            return result
     return []
 
 
 def _decoded(code: bytes, address: int, machine: Machine) -> list[Instruction]:
-    """The instructions that code consists of; none if it is not all instructions."""
+    """Return the instructions that code consists of; none if it is not all instructions."""
     if native.reads(ARCHITECTURES[machine].name):
         from abiscan.emulation.native._core import instructions
 
@@ -147,17 +147,17 @@ class Functions:
         self.starts = image.file.function_starts
 
     def containing(self, address: int) -> int | None:
-        """The start of the function that ``address`` belongs to, None if it is not known."""
+        """Return the start of the function that ``address`` belongs to, None if it is not known."""
         index = bisect.bisect_right(self.starts, address) - 1
         return self.starts[index] if index >= 0 else None
 
     def end_of(self, start: int) -> int:
-        """Where the function at ``start`` ends at the latest: where the next one starts."""
+        """Return where the function at ``start`` ends at the latest: where the next one starts."""
         after = bisect.bisect_right(self.starts, start)
         return self.starts[after] if after < len(self.starts) else self._image.size
 
     def code_of(self, start: int) -> bytes:
-        """The code of the function at ``start``, empty where there is none."""
+        """Return the code of the function at ``start``, empty where there is none."""
         segment = next((s for s in self._image.file.segments if 0 <= start - s.address < s.file_size), None)
         if segment is None:
             return b""

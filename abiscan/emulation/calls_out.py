@@ -52,29 +52,29 @@ _NO_FILES: Final = "no file is open"
 
 HARMLESS: Final[Mapping[str, str]] = {
     "cxx_strings._construct_allocator": "an allocator has no contents",
-    "cxx_strings._nothing": _NEVER_REUSED,
-    "cxx_strings._release": "a string may keep room that it does not need",
-    "error_codes._keep": "categories live as long as the process",
-    "exceptions._count": _NEVER_REUSED,
+    "cxx_strings._emulate_nothing": _NEVER_REUSED,
+    "cxx_strings._emulate_release": "a string may keep room that it does not need",
+    "error_codes._emulate_keep": "categories live as long as the process",
+    "exceptions._emulate_count": _NEVER_REUSED,
     "exceptions._destroy_torch_error": _NEVER_REUSED,
-    "exceptions._free": _NEVER_REUSED,
+    "exceptions._emulate_free": _NEVER_REUSED,
     "libc._leave_guard": "the guard of the object is as it was",
-    "libc._succeed": _ALONE,
-    "libc._flush": "what is printed is lost",
+    "libc._emulate_succeed": _ALONE,
+    "libc._emulate_flush": "what is printed is lost",
     "libstdcxx._keep_memory": _NEVER_REUSED,
     "libstdcxx._facet_number": "all facets of the classic locale are in one place here",
     "libstdcxx._nothing_to_do": "the tables of the facet are complete",
-    "streams._close": _NO_FILES,
-    "streams._destroy": _NEVER_REUSED,
-    "streams._leave": "nothing is kept back that would have to be written",
+    "streams._emulate_close": _NO_FILES,
+    "streams._emulate_destroy": _NEVER_REUSED,
+    "streams._emulate_leave": "nothing is kept back that would have to be written",
     "streams._rest_of_buffer": "a buffer of the extension's own has its text itself",
     "streams._nothing_left": "a text needs no writing",
-    "streams._tie": "what goes to the console is lost",
-    "system._done": _ALONE,
-    "system._nothing": _ALONE,
+    "streams._emulate_tie": "what goes to the console is lost",
+    "system._emulate_done": _ALONE,
+    "system._emulate_nothing": _ALONE,
     "torch_classes._attach_other": "neither of the two is recorded",
-    "torch_operators._keep": "the object keeps registered what it registers for as long as the process lives",
-    "torch_values._release": _NEVER_REUSED,
+    "torch_operators._emulate_keep": "the object keeps registered what it registers for as long as the process lives",
+    "torch_values._emulate_release": _NEVER_REUSED,
 }
 """Doubles that do nothing, by module and function, and why that cannot decide."""
 
@@ -82,51 +82,51 @@ _IN_SYSTEM_FOLDER: Final = "whether there is a file in a folder that every syste
 
 PARTLY_UNKNOWN: Final[Mapping[str, str]] = {
     "exceptions._torch_error_text": "which functions had been called, in `what()` of a `c10::Error`",
-    "exceptions._cast": "a `dynamic_cast` to or from a class that no file has",
+    "exceptions._emulate_cast": "a `dynamic_cast` to or from a class that no file has",
     "libc._auxiliary_value": "features of a processor of x86-64, and addresses",
-    "libc._directory": "the working directory",
-    "libc._processors": "how many processors there are",
+    "libc._emulate_directory": "the working directory",
+    "libc._emulate_processors": "how many processors there are",
     "libc._system_value": "`sysconf`, but for the size of a page",
     "libstdcxx._construct_locale": "whether there is another locale than C",
     "numbers._of_long": "functions of `long double` on aarch64",
-    "numbers._random": "`rand` without `srand`: others may have asked before",
-    "paths._absolute": "the working directory",
+    "numbers._emulate_random": "`rand` without `srand`: others may have asked before",
+    "paths._emulate_absolute": "the working directory",
     "paths._folder_of_temporary_files": "`TMPDIR`, where the code has set it",
     "paths._open_directory": _IN_SYSTEM_FOLDER,
-    "paths._operate": _IN_SYSTEM_FOLDER,
-    "paths._remove": _IN_SYSTEM_FOLDER,
+    "paths._emulate_operate": _IN_SYSTEM_FOLDER,
+    "paths._emulate_remove": _IN_SYSTEM_FOLDER,
     "paths._working_directory": "the working directory",
     "streams._construct_file": _IN_SYSTEM_FOLDER,
     "streams._file_buffer": _IN_SYSTEM_FOLDER,
-    "streams._open": _IN_SYSTEM_FOLDER,
+    "streams._emulate_open": _IN_SYSTEM_FOLDER,
     "streams._put_other": "a `long double` or an address that a stream prints",
-    "system._fork": "the number of the new process",
+    "system._emulate_fork": "the number of the new process",
     "system._find_symbol": "`dlsym` for a function without a double",
     "system._no_file": _IN_SYSTEM_FOLDER,
     "system._no_file_behind": _IN_SYSTEM_FOLDER,
     "system._no_object": _IN_SYSTEM_FOLDER,
     "system._open_library": "libraries that a process with torch has, and files in folders that every system has",
     "system._set_locale": "the locale of characters, and whether there is another than C",
-    "system._status": _IN_SYSTEM_FOLDER,
-    "system._system": "all of `uname` but the system and the machine",
+    "system._emulate_status": _IN_SYSTEM_FOLDER,
+    "system._emulate_system": "all of `uname` but the system and the machine",
     "system._try_to_lock": "who has a lock for readers and writers",
-    "system._variable": "the value of `HOME` and `PATH`, and whether variables of a login are set",
+    "system._emulate_variable": "the value of `HOME` and `PATH`, and whether variables of a login are set",
     "wide_characters._change_case": "of wide characters that are not ASCII",
     "wide_characters._is_of_class": "of wide characters that are not ASCII",
     "wide_characters._same_code": "of characters that are not ASCII",
     "system._which_library": "the file and the address that `dladdr` finds",
-    "system._why": "the text of `dlerror`, and whether there is one",
+    "system._emulate_why": "the text of `dlerror`, and whether there is one",
 }
 """What doubles give that nobody knows, by module and function."""
 
 
 def kind_of(double: Callable[..., object] | None) -> CallKind:
-    """The kind of a function, by its double; None is a function without one."""
+    """Return the kind of a function, by its double; None is a function without one."""
     if double is None:
         return CallKind.UNKNOWN
     return CallKind.HARMLESS if place_of(double) in HARMLESS else CallKind.MODELLED
 
 
 def place_of(double: Callable[..., object]) -> str:
-    """A double, as the table names it."""
+    """Return a double, as the table names it."""
     return f"{double.__module__.rpartition('.')[2]}.{double.__qualname__}"

@@ -44,7 +44,8 @@ class Function(NamedTuple):
 
 
 def read_optional_key(value: int, *, flag_first: bool, wide: bool | None = None) -> int | None:
-    """An ``optional<DispatchKey>`` from its bytes as a number; None for no key, and for the key 0, ``Undefined``.
+    """Return an ``optional<DispatchKey>`` from its bytes as a number; None for no key, and for the key 0,
+    ``Undefined``.
 
     ``std::optional`` keeps the value before the flag; the key has 16 bits. ``c10::optional``, before 2.1, keeps
     the flag before the value, and the key has 8 bits up to 1.11: then the byte after the flag is the key, else padding.
@@ -60,12 +61,14 @@ def read_optional_key(value: int, *, flag_first: bool, wide: bool | None = None)
 
 
 def boxed_index(state: TorchState, words: Sequence[int]) -> int:
-    """The word of a ``KernelFunction`` with the boxed function: after the functor, up to 1.8 a ``shared_ptr``."""
+    """Return the word of a ``KernelFunction`` with the boxed function: after the functor, up to 1.8 a
+    ``shared_ptr``.
+    """
     return 1 if state.process.is_code(words[1]) or state.process.name_at(words[1]) is not None else 2
 
 
 def read_function(state: TorchState, address: int, size: int, *, flag_first: bool) -> Function:
-    """The kernel in the object of ``size`` words at ``address``; ``flag_first`` for optionals of ``c10``."""
+    """Return the kernel in the object of ``size`` words at ``address``; ``flag_first`` for optionals of ``c10``."""
     machine, process = state.process.machine, state.process
     if size == CPP_FUNCTION_WORDS and address not in state.doubled:
         state.recorder.debug_at.update(_empty_strings(machine.words(address, _WORDS_WITH_STRING), address))
@@ -102,14 +105,14 @@ def read_function(state: TorchState, address: int, size: int, *, flag_first: boo
 
 
 def _code(state: TorchState, words: Sequence[int]) -> Iterator[int]:
-    """Where the code of a ``KernelFunction`` begins, and that of a function that its functor was made from."""
+    """Yield where the code of a ``KernelFunction`` begins, and that of a function that its functor was made from."""
     process, machine = state.process, state.process.machine
     functor = machine.words(words[0], _FUNCTOR_WORDS) if words and machine.is_heap(words[0]) else ()
     yield from dict.fromkeys(word - process.image.base for word in (*words, *functor) if process.image.is_code(word))
 
 
 def _empty_strings(words: Sequence[int], address: int) -> Iterator[int]:
-    """Offsets of empty strings of the new kind: a pointer to the characters inside, the length, then a NUL."""
+    """Yield offsets of empty strings of the new kind: a pointer to the characters inside, the length, then a NUL."""
     for at in _STRING_WORDS:
         if words[at] == address + 8 * (at + 2) and not words[at + 1] and not words[at + 2] & 0xFF:
             yield 8 * at
@@ -117,6 +120,8 @@ def _empty_strings(words: Sequence[int], address: int) -> Iterator[int]:
 
 
 def _function_type(state: TorchState, address: int) -> str | None:
-    """The function type whose ``type_info`` lies at ``address`` (Itanium C++ ABI 5.1.5.3: ``F ... E``, or noexcept)."""
+    """Return the function type whose ``type_info`` lies at ``address`` (Itanium C++ ABI 5.1.5.3: ``F ... E``, or
+    noexcept).
+    """
     name = state.type_info_name(address)
     return name if name is not None and name.startswith(("F", "DoF")) else None

@@ -68,7 +68,7 @@ class _Object:
         self._machine = machine
         self._functions = Functions(self.image)
         self.calls = CalledFunctions(self.image, machine)
-        self._code: dict[int, _Code] = {}
+        self._make_code: dict[int, _Code] = {}
 
     @property
     def starts(self) -> Sequence[int]:
@@ -76,18 +76,18 @@ class _Object:
         return self._functions.starts
 
     def code(self, start: int) -> _Code:
-        """What the code of a function tells."""
-        if start not in self._code:
+        """Return what the code of a function tells."""
+        if start not in self._make_code:
             code = self._functions.code_of(start)
-            extensions, questions, calls, data, end = _swept(code, start)
+            extensions, questions, calls, content, end = _swept(code, start)
             features: dict[str, int] = {}
             for at in extensions:
                 for feature in features_of(self._machine, code[at : at + _LONGEST]):
                     features.setdefault(feature, at)
-            self._code[start] = _Code(
-                len(code), tuple(features.items()), tuple(questions), tuple(calls), tuple(data), end == len(code)
+            self._make_code[start] = _Code(
+                len(code), tuple(features.items()), tuple(questions), tuple(calls), tuple(content), end == len(code)
             )
-        return self._code[start]
+        return self._make_code[start]
 
     @functools.cached_property
     def _imports(self) -> dict[int, int]:
@@ -99,7 +99,7 @@ class _Object:
         return self.image.own_pointers()
 
     def callee(self, target: int) -> int | str | None:
-        """What is called at an address: a function of the object, or the name of one that it imports."""
+        """Return what is called at an address: a function of the object, or the name of one that it imports."""
         slot = self.calls.stubs.get(target)
         if slot is None:
             return target if target in self._known else None
@@ -123,30 +123,32 @@ class _Object:
         asking = self._asking()
         writers = set(asking)
         if asking and len(self._known) < _MOST_FUNCTIONS:
-            writers |= {start for start in self._callers(asking) if self.code(start).size <= _WRITER}
-        kept = {datum for start in writers for _, place in self.code(start).data if (datum := self._datum(place))}
+            writers |= {start for start in self._list_callers(asking) if self.code(start).size <= _WRITER}
+        kept = {datum for start in writers for _, place in self.code(start).data if (datum := self._find_datum(place))}
         pointers = {at for at, target in self._pointers.items() if target in asking} if asking else set[int]()
         return frozenset({*filter(self._can_change, kept), *pointers})
 
     def _asking(self) -> set[int]:
-        found: set[int] = set()
+        results: set[int] = set()
         for view, address in code_in(self.image):
-            data = bytes(view)
-            at = data.find(_CPUID)
+            content = bytes(view)
+            at = content.find(_CPUID)
             while at >= 0:
                 start = self._functions.containing(address + at)
                 if start is not None and self.code(start).questions:
-                    found.add(start)
-                at = data.find(_CPUID, at + 1)
-        return found
+                    results.add(start)
+                at = content.find(_CPUID, at + 1)
+        return results
 
-    def _callers(self, targets: AbstractSet[int]) -> set[int]:
-        """The functions that call some functions of the object directly."""
+    def _list_callers(self, targets: AbstractSet[int]) -> set[int]:
+        """Return the functions that call some functions of the object directly."""
         stubs = [stub for stub, slot in self.calls.stubs.items() if self._pointers.get(slot) in targets]
         return callers_of(self.image, self._machine, self._functions, {*targets, *stubs})
 
-    def _datum(self, place: int) -> int | None:
-        """The datum itself where a word of the global offset table leads to it; None for another word of that."""
+    def _find_datum(self, place: int) -> int | None:
+        """Return the datum itself where a word of the global offset table leads to it; None for another word of
+        that.
+        """
         if place in self._pointers:
             return self._pointers[place]
         return None if self.image.is_relocated(self.image.base + place) else place
@@ -156,7 +158,7 @@ class _Object:
         name = self._imported(place)
         if name is not None:
             return _TELLS.search(name) is not None
-        at = self._datum(place)
+        at = self._find_datum(place)
         if at is None or place in self.answers:
             return at is not None
         after = bisect.bisect_right(self._in_order, at)
@@ -168,7 +170,7 @@ class _Object:
 
     def is_writable(self, place: int) -> bool:
         """Whether code can change what is at a place."""
-        datum = self._datum(place)
+        datum = self._find_datum(place)
         return datum is not None and self._can_change(datum)
 
     def _can_change(self, address: int) -> bool:
@@ -192,7 +194,7 @@ class Reach:
         self._tells: dict[tuple[Place, int], bool] = {}
 
     def of(self, roots: Iterable[int]) -> CpuReach:
-        """What some functions of the first object reach."""
+        """Return what some functions of the first object reach."""
         unasked: dict[str, CpuUse] = {}
         behind: set[str] = set()
         seen, guarded = set[Place](), set[Place]()
@@ -204,7 +206,7 @@ class Reach:
             if place in seen:
                 continue
             seen.add(place)
-            code, question = self._code(place), self._question(place)
+            code, question = self._make_code(place), self._find_question(place)
             left -= code.size
             is_whole &= code.is_whole
             for feature, offset in code.features:
@@ -215,14 +217,14 @@ class Reach:
                     behind.add(feature)
             (waiting if question is None else after).extend(self._next(place))
             if question is not None:
-                called = (self._callee(place[0], target) for at, target in code.calls if at < question)
+                called = (self._find_callee(place[0], target) for at, target in code.calls if at < question)
                 waiting.extend(filter(None, called))
         while after and left > 0 and len(seen) + len(guarded) < self._steps:
             place = after.popleft()
             if place in seen or place in guarded:
                 continue
             guarded.add(place)
-            code = self._code(place)
+            code = self._make_code(place)
             left -= code.size
             behind.update(feature for feature, _ in code.features)
             after.extend(self._next(place))
@@ -234,7 +236,7 @@ class Reach:
         )
 
     def everything(self) -> frozenset[str] | None:
-        """The features that any function of the first object uses; None if that is not known."""
+        """Return the features that any function of the first object uses; None if that is not known."""
         features: set[str] = set()
         left = _MOST_CODE
         for start in self._objects[0].starts:
@@ -257,7 +259,7 @@ class Reach:
             library=self._names[number] if number else None,
         )
 
-    def _code(self, place: Place) -> _Code:
+    def _make_code(self, place: Place) -> _Code:
         number, start = place
         return self._objects[number].code(start)
 
@@ -266,39 +268,39 @@ class Reach:
             number, start = place
             functions, imports = self._objects[number].calls.led_to(start)
             own = ((number, target) for target in sorted(functions))
-            self._after[place] = (*own, *filter(None, map(self._definition, sorted(imports))))
+            self._after[place] = (*own, *filter(None, map(self._find_definition, sorted(imports))))
         return self._after[place]
 
-    def _definition(self, name: str) -> Place | None:
+    def _find_definition(self, name: str) -> Place | None:
         if name not in self._defined:
-            found = ((number, each.calls.defined(name)) for number, each in enumerate(self._objects))
-            self._defined[name] = next(((number, start) for number, start in found if start is not None), None)
+            result = ((number, object_.calls.defined(name)) for number, object_ in enumerate(self._objects))
+            self._defined[name] = next(((number, start) for number, start in result if start is not None), None)
         return self._defined[name]
 
-    def _question(self, place: Place) -> int | None:
-        """Where a function first asks what the processor has; None if it does not."""
+    def _find_question(self, place: Place) -> int | None:
+        """Return where a function first asks what the processor has; None if it does not."""
         if place not in self._questions:
             self._questions[place] = min(self._asks(place, _DEPTH), default=None)
         return self._questions[place]
 
     def _asks(self, place: Place, depth: int) -> list[int]:
         number, start = place
-        code, of = self._code(place), self._objects[number]
-        found = [*code.questions, *(at for at, datum in code.data if of.reads_answer(datum))]
+        code, of = self._make_code(place), self._objects[number]
+        result = [*code.questions, *(at for at, datum in code.data if of.reads_answer(datum))]
         calls = [at for at, target in code.calls if self._is_told(number, target, depth)]
         imports = of.calls.led_to(start).imports
         if calls and _GUARD in imports:  # an answer that is kept in a variable, which comes before the call
             calls += [at for at, datum in code.data if of.is_writable(datum)]
-        if not found and not calls and any(map(_TELLS.search, imports)):
-            found.append(min((at for at, _ in code.calls), default=0))
-        return found + calls
+        if not result and not calls and any(map(_TELLS.search, imports)):
+            result.append(min((at for at, _ in code.calls), default=0))
+        return result + calls
 
     def _is_told(self, number: int, target: int, depth: int) -> bool:
         """Whether a call leads to a function that only tells what the processor has."""
         callee = self._objects[number].callee(target)
         if isinstance(callee, str) and _TELLS.search(callee):
             return True
-        place = self._callee(number, target)
+        place = self._find_callee(number, target)
         if place is None or not depth:
             return False
         key = place, depth
@@ -307,19 +309,19 @@ class Reach:
             self._tells[key] = self._only_tells(place, depth - 1)
         return self._tells[key]
 
-    def _callee(self, number: int, target: int) -> Place | None:
+    def _find_callee(self, number: int, target: int) -> Place | None:
         callee = self._objects[number].callee(target)
         if isinstance(callee, str):
-            return self._definition(callee)
+            return self._find_definition(callee)
         return None if callee is None else (number, callee)
 
     def _only_tells(self, place: Place, depth: int) -> bool:
-        code = self._code(place)
+        code = self._make_code(place)
         if code.size > _SMALL and not code.questions:
             return False
         if code.features or not self._asks(place, depth):
             return False
-        return not any(self._code(after).features for after in self._next(place))
+        return not any(self._make_code(after).features for after in self._next(place))
 
 
 def reached_features(
@@ -341,7 +343,7 @@ def reached_features(
 
 
 def features_in(file: ElfFile, machine: Machine) -> frozenset[str] | None:
-    """The features that any code of an object uses; None if that is not known."""
+    """Return the features that any code of an object uses; None if that is not known."""
     if machine is not Machine.X86_64:
         return None
     try:
@@ -354,7 +356,9 @@ _Swept = tuple[list[int], list[int], list[tuple[int, int]], list[tuple[int, int]
 
 
 def _swept(code: bytes, address: int) -> _Swept:
-    """Where instructions are that not every processor has, or that ask it; calls, data, and how much was read."""
+    """Return where instructions are that not every processor has, or that ask it; calls, data, and how much was
+    read.
+    """
     if native.is_available():
         from abiscan.emulation.native._core import sweep
 
@@ -371,7 +375,7 @@ def _swept_in_python(code: bytes, address: int) -> _Swept:
     extensions: list[int] = []
     questions: list[int] = []
     calls: list[tuple[int, int]] = []
-    data: list[tuple[int, int]] = []
+    content: list[tuple[int, int]] = []
     end = 0
     for instruction in decoder.disasm(code, address):
         at = instruction.address - address
@@ -384,5 +388,5 @@ def _swept_in_python(code: bytes, address: int) -> _Swept:
             if operand.type == x86.X86_OP_IMM and instruction.opcode[0] in (0xE8, 0xE9):
                 calls.append((at, operand.imm))
             if operand.type == x86.X86_OP_MEM and operand.mem.base == x86.X86_REG_RIP:
-                data.append((at, address + end + operand.mem.disp))
-    return extensions, questions, calls, data, end
+                content.append((at, address + end + operand.mem.disp))
+    return extensions, questions, calls, content, end

@@ -166,13 +166,13 @@ class Emulator:
                 self.vm.add_breakpoint(address - len(before) + offset)
 
     def _edge(self, address: int) -> bytes:
-        """The bytes at the edge of a page that decide with those beyond it; none if the page is not mapped."""
+        """Return the bytes at the edge of a page that decide with those beyond it; none if the page is not mapped."""
         if not is_mapped(self.vm, address):
             return b""
         return bytes(self.vm.mem_read(address, _SUSPECT_HEAD))
 
     def read(self, address: int, size: int) -> bytes:
-        """``size`` bytes at ``address``.
+        """Return ``size`` bytes at ``address``.
 
         :raises Stop: nothing is there
         """
@@ -189,23 +189,23 @@ class Emulator:
         except AccessError as error:
             raise Stop(f"read of {size} bytes at {address:#x}", self.vm.pc) from error
 
-    def write(self, address: int, data: bytes) -> None:
+    def write(self, address: int, content: bytes) -> None:
         """Store ``data`` at ``address``.
 
         :raises Stop: nothing is there
         """
         if self.taint.memory or self.taint.read:
-            self.taint.mark(address, len(data), self.taint.read)
+            self.taint.mark(address, len(content), self.taint.read)
         try:
-            self.vm.mem_write(address, data)
+            self.vm.mem_write(address, content)
         except (AccessError, OverflowError):
-            self._page_in(address, len(data))
+            self._page_in(address, len(content))
         else:
             return
         try:
-            self.vm.mem_write(address, data)
+            self.vm.mem_write(address, content)
         except AccessError as error:
-            raise Stop(f"write of {len(data)} bytes at {address:#x}", self.vm.pc) from error
+            raise Stop(f"write of {len(content)} bytes at {address:#x}", self.vm.pc) from error
 
     def _page_in(self, address: int, size: int) -> None:
         for page in range(address & _PAGE_MASK, address + max(size, 1), PAGE_SIZE):
@@ -245,16 +245,16 @@ class Emulator:
         vm.icount = executed
 
     def byte(self, address: int) -> int:
-        """The byte at ``address``."""
+        """Return the byte at ``address``."""
         (value,) = self.read(address, 1)
         return value
 
     def word(self, address: int) -> int:
-        """The eight bytes at ``address`` as an unsigned number."""
+        """Return the eight bytes at ``address`` as an unsigned number."""
         return int.from_bytes(self.read(address, 8), "little")
 
     def words(self, address: int, count: int) -> tuple[int, ...]:
-        """``count`` words of eight bytes at ``address``."""
+        """Return ``count`` words of eight bytes at ``address``."""
         return struct.unpack(f"<{count}Q", self.read(address, 8 * count))
 
     def set_word(self, address: int, value: int) -> None:
@@ -262,17 +262,17 @@ class Emulator:
         self.write(address, (value & 0xFFFF_FFFF_FFFF_FFFF).to_bytes(8, "little"))
 
     def text(self, address: int, limit: int = 1 << 20) -> bytes:
-        """The bytes from ``address`` up to a zero byte.
+        """Return the bytes from ``address`` up to a zero byte.
 
         :raises Stop: nothing is there, or no zero byte within ``limit``
         """
-        found = bytearray()
-        while len(found) < limit:
+        result = bytearray()
+        while len(result) < limit:
             chunk = self.read(address, min(256, PAGE_SIZE - address % PAGE_SIZE))
             end = chunk.find(0)
             if end >= 0:
-                return bytes(found + chunk[:end])
-            found += chunk
+                return bytes(result + chunk[:end])
+            result += chunk
             address += len(chunk)
         raise Stop(f"string of more than {limit} bytes", self.vm.pc)
 
@@ -320,7 +320,7 @@ class Emulator:
         return self.call(address, *arguments)
 
     def unknown(self, areas: int) -> Unknown:
-        """What ``forget`` leaves behind.
+        """Return what ``forget`` leaves behind.
 
         :param areas: memory, ``UNKNOWN_SIZE`` bytes at a multiple of ``PAGE_SIZE``
         """
@@ -355,7 +355,7 @@ class Emulator:
         return len(self._boundaries)
 
     def boundary(self, depth: int) -> Boundary | None:
-        """Where the double returns to that made the call at ``depth``; None where no exception passes."""
+        """Return where the double returns to that made the call at ``depth``; None where no exception passes."""
         return self._boundaries[depth] if depth >= 0 else None
 
     def answer_call(self, value: int) -> None:
@@ -451,7 +451,7 @@ class Emulator:
         return taint.is_used
 
     def unknown_answer(self, name: str, address: int, registers: Sequence[str]) -> int:
-        """What an instruction puts into registers that tells what machine this is: nobody knows."""
+        """Return what an instruction puts into registers that tells what machine this is: nobody knows."""
         self.taint.answer_in(name, address, [part for register in registers for part in self.arch.parts_of(register)])
         return self.answer
 
@@ -498,7 +498,7 @@ class Emulator:
             self.vm.guard(address, guarded)
 
     def code_at(self, address: int) -> bytes:
-        """The bytes of an instruction, and some behind it."""
+        """Return the bytes of an instruction, and some behind it."""
         return self._code_at(address)
 
     def _go_on_where_decoding_failed(self) -> None:

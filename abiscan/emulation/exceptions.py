@@ -37,10 +37,10 @@ class _Process(Protocol):
     types: TypeInformation
 
     def image_at(self, address: int) -> Image | None:
-        """The object that an address belongs to."""
+        """Return the object that an address belongs to."""
 
     def allocate(self, size: int) -> int:
-        """Fresh, cleared memory."""
+        """Return fresh, cleared memory."""
 
 
 class _Call(Protocol):
@@ -101,7 +101,7 @@ class Exceptions:
     # Objects
 
     def new(self, size: int) -> int:
-        """Room for an exception object, behind its header."""
+        """Return room for an exception object, behind its header."""
         return self._process.allocate(size + HEADER_SIZE) + HEADER_SIZE
 
     def begin(self, thrown: int, type_: int, destructor: int) -> int:
@@ -113,17 +113,19 @@ class Exceptions:
         return exception
 
     def object_of(self, exception: int) -> int:
-        """The object that was thrown; a dependent exception, which ``std::rethrow_exception`` throws, points to it."""
+        """Return the object that was thrown; a dependent exception, which ``std::rethrow_exception`` throws, points to
+        it.
+        """
         machine = self._process.machine
         is_dependent = machine.word(exception) == _DEPENDENT_CLASS
         return machine.word(exception + _TYPE) if is_dependent else exception + UNWIND_HEADER
 
     def type_of(self, exception: int) -> int:
-        """Its ``std::type_info``."""
+        """Return its ``std::type_info``."""
         return self._process.machine.word(self.object_of(exception) - UNWIND_HEADER + _TYPE)
 
     def adjusted(self, exception: int) -> int:
-        """What the handler that was found sees."""
+        """Return what the handler that was found sees."""
         return self._process.machine.word(exception + _ADJUSTED)
 
     # Throwing
@@ -215,24 +217,24 @@ class Exceptions:
         return None
 
     def _matches(self, landing: Landing, number: int, exception: int) -> int | None:
-        """What a handler sees of the exception, None if the action is not a handler for it."""
+        """Return what a handler sees of the exception, None if the action is not a handler for it."""
         types, thrown, place = self._process.types, self.type_of(exception), self.object_of(exception)
         if number > 0:
-            wanted = landing.types(number)
-            if not wanted:
+            requested = landing.types(number)
+            if not requested:
                 return self._process.machine.word(place) if types.kind(thrown) == "__pointer_type_info" else place
-            seen = types.caught(wanted, thrown, place)
-            if seen is None and not types.is_known(thrown) and not types.is_same(wanted, thrown):
-                raise Stop(f"whether {types.name(wanted)} catches {types.name(thrown)} is not known", 0)
+            seen = types.caught(requested, thrown, place)
+            if seen is None and not types.is_known(thrown) and not types.is_same(requested, thrown):
+                raise Stop(f"whether {types.name(requested)} catches {types.name(thrown)} is not known", 0)
             return seen
         if number < 0:
             allowed = landing.specification(-number - 1)
-            if all(types.caught(each, thrown, place) is None for each in allowed):
+            if all(types.caught(type_, thrown, place) is None for type_ in allowed):
                 return place
         return None
 
     def _walk(self, state: FrameState) -> Iterator[_Frame]:
-        """The frames, the innermost first, up to where no call frame information leads on."""
+        """Yield the frames, the innermost first, up to where no call frame information leads on."""
         from abiscan.emulation.frames import FrameState
 
         machine = self._process.machine
@@ -254,7 +256,9 @@ class Exceptions:
             state = frames.caller(function, state)
 
     def locals_at(self, call: _Call, address: int, most: int) -> Iterator[tuple[int, int]]:
-        """The parts of a frame from an address in the stack on that hold neither registers nor a stack protector."""
+        """Yield the parts of a frame from an address in the stack on that hold neither registers nor a stack
+        protector.
+        """
         for frame in self._frames_from(call):
             cfa = frame.frames.cfa(frame.function, frame.state)
             if address >= cfa:
@@ -282,7 +286,7 @@ class Exceptions:
         return self._frames[image.base]
 
     def state_of(self, call: _Call) -> FrameState:
-        """The registers where the called function returns to."""
+        """Return the registers where the called function returns to."""
         from abiscan.emulation.frames import FrameState
 
         arch, vm = self._process.arch, self._process.machine.vm
@@ -293,7 +297,7 @@ class Exceptions:
     # Handlers
 
     def begin_catch(self, exception: int) -> int:
-        """``__cxa_begin_catch``."""
+        """Return ``__cxa_begin_catch``."""
         if exception in self._rethrown:
             self._rethrown.discard(exception)
         self.in_flight = max(self.in_flight - 1, 0)
@@ -301,7 +305,7 @@ class Exceptions:
         return self.adjusted(exception)
 
     def end_catch(self) -> int | None:
-        """``__cxa_end_catch``; the exception if it is not needed any more."""
+        """Return ``__cxa_end_catch``; the exception if it is not needed any more."""
         if not self.caught:
             return None
         exception = self.caught.pop()
@@ -309,7 +313,7 @@ class Exceptions:
         return None if needed else exception
 
     def rethrow(self, call: _Call) -> None:
-        """``throw;``."""
+        """Execute ``throw;``."""
         if not self.caught:
             raise ProcessTermination("the code calls std::terminate", call.return_address, _WITHOUT_EXCEPTION)
         exception = self.caught[-1]
@@ -317,13 +321,13 @@ class Exceptions:
         self.throw(call, exception)
 
     def destructor_of(self, exception: int) -> int:
-        """The destructor of the object that was thrown, 0 if it has none."""
+        """Return the destructor of the object that was thrown, 0 if it has none."""
         return self._process.machine.word(exception + _DESTRUCTOR)
 
     # The end
 
     def end_of(self, address: int, exception: int | None) -> ProcessTermination:
-        """``std::terminate`` (libsupc++, ``vterminate.cc``: what it prints)."""
+        """Return ``std::terminate`` (libsupc++, ``vterminate.cc``: what it prints)."""
         if exception is None:
             return ProcessTermination("the code calls std::terminate", address, _WITHOUT_EXCEPTION)
         name = self._process.types.name(self.type_of(exception))
@@ -334,7 +338,7 @@ class Exceptions:
         )
 
     def what(self, exception: int) -> str | None:
-        """``what()`` of a thrown object, None where it has none, or where that is not known."""
+        """Return ``what()`` of a thrown object, None where it has none, or where that is not known."""
         process, types = self._process, self._process.types
         place = self.object_of(exception)
         if not any(types.name(part.type) == "St9exception" for part in types.within(self.type_of(exception), place)):

@@ -28,10 +28,10 @@ class _Memory(Protocol):
     """What is read: the memory of the emulated process."""
 
     def read(self, address: int, size: int) -> bytes:
-        """``size`` bytes at ``address``."""
+        """Return ``size`` bytes at ``address``."""
 
     def word(self, address: int) -> int:
-        """Eight bytes at ``address``."""
+        """Return eight bytes at ``address``."""
 
 
 class _Reader:
@@ -74,14 +74,14 @@ class _Reader:
             if not byte & 0x80:
                 return value, bits
 
-    def encoded(self, encoding: int, data: int = 0) -> int:
-        """A pointer; zero stays zero."""
+    def encoded(self, encoding: int, content: int = 0) -> int:
+        """Return a pointer; zero stays zero."""
         at = self.at
         form = encoding & 0x0F
         value = self.unsigned() if form == _ULEB else self.signed() if form == _SLEB else self.take(_FORMS[form])
         if not value:
             return 0
-        value += {_PC_RELATIVE: at, _DATA_RELATIVE: data}.get(encoding & 0x70, 0)
+        value += {_PC_RELATIVE: at, _DATA_RELATIVE: content}.get(encoding & 0x70, 0)
         value &= _WORD
         return self._memory.word(value) if encoding & _INDIRECT else value
 
@@ -171,7 +171,7 @@ class Frames:
         self._table = reader.at
 
     def function_at(self, address: int) -> FrameEntry | None:
-        """The function that ``address`` is in."""
+        """Return the function that ``address`` is in."""
         if address not in self._functions:
             self._functions[address] = self._find(address)
         return self._functions[address]
@@ -208,13 +208,13 @@ class Frames:
         common = self._commons[here - offset]
         start = reader.encoded(common.pointers, self._header)
         size = reader.encoded(common.pointers & 0x0F)
-        data = 0
+        content = 0
         if common.has_augmentation:
             after = reader.unsigned() + reader.at
             if common.data != _ABSENT:
-                data = reader.encoded(common.data, self._header)
+                content = reader.encoded(common.data, self._header)
             reader.at = after
-        return FrameEntry(start, size, data, common, reader.at, end)
+        return FrameEntry(start, size, content, common, reader.at, end)
 
     def _read_common(self, at: int) -> _Common:
         reader = _Reader(self._memory, at)
@@ -225,7 +225,7 @@ class Frames:
         letters = b""
         while (letter := reader.byte()) != 0:
             letters += bytes((letter,))
-        code, data, column = reader.unsigned(), reader.signed(), reader.unsigned()
+        code, content, column = reader.unsigned(), reader.signed(), reader.unsigned()
         pointers, specific = 0, _ABSENT
         if letters.startswith(b"z"):
             after = reader.unsigned() + reader.at
@@ -239,18 +239,18 @@ class Frames:
                     reader.encoded(encoding & ~_INDIRECT, self._header)
             reader.at = after
         return _Common(
-            code, data, column, letters.startswith(b"z"), pointers, specific, b"S" in letters, reader.at, end
+            code, content, column, letters.startswith(b"z"), pointers, specific, b"S" in letters, reader.at, end
         )
 
     # Callers
 
     def cfa(self, function: FrameEntry, state: FrameState) -> int:
-        """The canonical frame address of the function: the stack pointer before it was called."""
-        return self._cfa(self._row(function, state.pc), state)
+        """Return the canonical frame address of the function: the stack pointer before it was called."""
+        return self._cfa(self._make_row(function, state.pc), state)
 
     def caller(self, function: FrameEntry, state: FrameState) -> FrameState:
-        """The registers where the function, stopped in ``state``, returns to."""
-        row = self._row(function, state.pc)
+        """Return the registers where the function, stopped in ``state``, returns to."""
+        row = self._make_row(function, state.pc)
         cfa = self._cfa(row, state)
         registers = dict(state.registers)
         for number, rule in row.registers.items():
@@ -268,8 +268,8 @@ class Frames:
         return FrameState(registers, pc)
 
     def saved(self, function: FrameEntry, state: FrameState) -> tuple[int, ...]:
-        """Where in its frame the function has saved registers and its return address."""
-        row = self._row(function, state.pc)
+        """Return where in its frame the function has saved registers and its return address."""
+        row = self._make_row(function, state.pc)
         cfa = self._cfa(row, state)
         places = (rule.value for rule in row.registers.values() if rule.kind == "offset")
         return tuple(sorted((cfa + place) & _WORD for place in places))
@@ -279,8 +279,8 @@ class Frames:
             return self._evaluate(row.cfa.value, state, None)
         return (state.registers[row.cfa_register] + row.cfa.value) & _WORD
 
-    def _row(self, function: FrameEntry, pc: int) -> _Row:
-        """The rules at the call that returns to ``pc``."""
+    def _make_row(self, function: FrameEntry, pc: int) -> _Row:
+        """Return the rules at the call that returns to ``pc``."""
         place = function.instructions, pc
         if place not in self._rows:
             self._rows[place] = self._read_row(function, pc)
@@ -365,7 +365,7 @@ class Frames:
         return reader.at + size
 
     def _evaluate(self, at: int, state: FrameState, cfa: int | None) -> int:
-        """A DWARF expression, as linkers write them for stubs and compilers for realigned stacks."""
+        """Return a DWARF expression, as linkers write them for stubs and compilers for realigned stacks."""
         end = self._behind_block(at)
         reader = _Reader(self._memory, at)
         reader.unsigned()
@@ -401,7 +401,9 @@ class Frames:
     # Handlers
 
     def landing(self, function: FrameEntry, pc: int) -> Landing | None:
-        """What the function does with an exception that comes out of the call that returns to ``pc``; None: nothing."""
+        """Return what the function does with an exception that comes out of the call that returns to ``pc``; None:
+        nothing.
+        """
         place = function.data, pc
         if place not in self._landings:
             self._landings[place] = self._read_landing(function, pc)
@@ -429,7 +431,7 @@ class Frames:
                     return None
                 return Landing(
                     base + pad,
-                    tuple(self._filters(actions, action)) if action else (0,),
+                    tuple(self._list_filters(actions, action)) if action else (0,),
                     lambda number: self._type(types, type_encoding, number),
                     lambda number: tuple(self._specification(types, type_encoding, number)),
                 )
@@ -437,7 +439,7 @@ class Frames:
                 break
         return Landing(0, (), lambda _: 0, lambda _: (), terminates=True)
 
-    def _filters(self, actions: int, action: int) -> Iterator[int]:
+    def _list_filters(self, actions: int, action: int) -> Iterator[int]:
         at = actions + action - 1
         for _ in range(_MOST_ACTIONS):
             reader = _Reader(self._memory, at)
@@ -449,12 +451,12 @@ class Frames:
             at = here + following
 
     def _type(self, types: int, encoding: int, number: int) -> int:
-        """A caught type, 0 for every one."""
+        """Return a caught type, 0 for every one."""
         size = 8 if encoding & 0x0F in (0x00, 0x04, 0x0C) else 2 if encoding & 0x0F in (0x02, 0x0A) else 4
         return _Reader(self._memory, types - number * size).encoded(encoding, self._header)
 
     def _specification(self, types: int, encoding: int, number: int) -> Iterator[int]:
-        """The types of an exception specification."""
+        """Yield the types of an exception specification."""
         reader = _Reader(self._memory, types - number - 1)
         while index := reader.unsigned():
             yield self._type(types, encoding, index)

@@ -146,12 +146,12 @@ class Image:
         self._extra = self._read_relative()
 
     def _program_headers(self) -> dict[int, Header]:
-        data = self.file.data
-        offset, size, count = struct.unpack_from("<Q14xHH", data, 32)
+        content = self.file.data
+        offset, size, count = struct.unpack_from("<Q14xHH", content, 32)
         headers = {}
         for index in range(count):
             kind, _, file_offset, address, _, file_size, memory_size, _ = _PROGRAM_HEADER.unpack_from(
-                data, offset + index * size
+                content, offset + index * size
             )
             headers[kind] = Header(address, file_offset, file_size, memory_size)
         return headers
@@ -179,7 +179,9 @@ class Image:
         return by_page
 
     def _read_relative(self) -> dict[int, list[int]]:
-        """Addresses to which only the base is added: DT_RELR, an address and bitmaps for the words after it (gABI)."""
+        """Return addresses to which only the base is added: DT_RELR, an address and bitmaps for the words after it
+        (gABI).
+        """
         table = self.file.table(Tag.RELR, Tag.RELRSZ)
         by_page: dict[int, list[int]] = defaultdict(list)
         following = 0
@@ -199,7 +201,7 @@ class Image:
     # Symbols
 
     def symbol(self, index: int) -> Symbol:
-        """An entry of the dynamic symbol table."""
+        """Return an entry of the dynamic symbol table."""
         if index not in self._symbols:
             name_at, info, _, section, value, size = _SYMBOL.unpack_from(self._symbol_table, index * _SYMBOL.size)
             self._symbols[index] = Symbol(
@@ -213,11 +215,11 @@ class Image:
         return bool(section)
 
     def _name(self, offset: int) -> str:
-        found = _TEXT.match(self._strings, offset)
-        return found[0].decode("utf-8", "backslashreplace") if found else ""
+        match = _TEXT.match(self._strings, offset)
+        return match[0].decode("utf-8", "backslashreplace") if match else ""
 
     def address_of(self, symbol: Symbol) -> int:
-        """The address for a reference to ``symbol``."""
+        """Return the address for a reference to ``symbol``."""
         if symbol.defined:
             address = self.base + symbol.value
             return self._resolver(address) if symbol.type == _STT_GNU_IFUNC else address
@@ -261,7 +263,9 @@ class Image:
         return any(address in code for code in self._code)
 
     def page(self, address: int) -> tuple[bytes, bool, bool] | None:
-        """(content, writable, executable) of the page at ``address``, relocated; None if it is not in the object."""
+        """Take (content, writable, executable) of the page at ``address``, relocated; None if it is not in the
+        object.
+        """
         start = address - self.base
         content, flags = bytearray(PAGE_SIZE), None
         for segment in self.file.segments:
@@ -293,12 +297,12 @@ class Image:
     @staticmethod
     def _patch(content: bytearray, at: int, value: int) -> None:
         """Store a word; if it straddles two pages, the part beyond the first is dropped."""
-        data = (value & _WORD).to_bytes(8, "little")
-        content[at : at + 8] = data[: PAGE_SIZE - at]
+        contents = (value & _WORD).to_bytes(8, "little")
+        content[at : at + 8] = contents[: PAGE_SIZE - at]
 
     def _relocate_page(self, content: bytearray, start: int) -> None:
         arch, (first, second) = self._arch, self._tables
-        base, relative, by_symbol, known = self.base, arch.relative, (arch.absolute, *arch.slots), self._addresses
+        base, relative, by_symbol, known_value = self.base, arch.relative, (arch.absolute, *arch.slots), self._addresses
         store, last, second_from = _ADDRESS.pack_into, PAGE_SIZE - _ADDRESS.size, len(first) // 3
         for index in self._relocations.get(start >> 12, ()):  # as little as possible for each
             words, at = (first, 3 * index) if index < second_from else (second, 3 * (index - second_from))
@@ -308,7 +312,7 @@ class Image:
                 if kind == relative:
                     value = base + addend
                 elif kind in by_symbol:
-                    value = (known[number] if number in known else self._address_of(number)) + addend
+                    value = (known_value[number] if number in known_value else self._address_of(number)) + addend
                 else:
                     self._relocate(content, place, kind, number, addend)
                     continue
@@ -322,7 +326,7 @@ class Image:
                 self.unknown_words.append((base + words[at], self._lacking[number]))
 
     def _address_of(self, index: int) -> int:
-        """The address for a reference to a symbol of the table; the most common case does not need its name."""
+        """Return the address for a reference to a symbol of the table; the most common case does not need its name."""
         if index not in self._addresses:
             _, info, _, section, value, _ = _SYMBOL.unpack_from(self._symbol_table, index * _SYMBOL.size)
             is_defined = section and info & 0xF != _STT_GNU_IFUNC
@@ -354,7 +358,7 @@ class Image:
             self._patch(content, at + 8, self._tls_offset(symbol_index) + addend)
 
     def _tls_offset(self, symbol_index: int) -> int:
-        """The offset from the thread pointer of a thread-local variable."""
+        """Return the offset from the thread pointer of a thread-local variable."""
         symbol = self.symbol(symbol_index)
         if symbol_index and not symbol.defined:
             return self._bind_tls(symbol.name)
@@ -375,27 +379,27 @@ class Image:
     # Where execution starts
 
     def slots_of(self, names: Callable[[str], bool], *, own: bool = False) -> Slots:
-        """The words that lead to imported functions with such names.
+        """Return the words that lead to imported functions with such names.
 
         :param own: to those that the object defines itself, and that another object may preempt
         """
-        numbers = self._slots(lambda index: self._is_defined(index) is own and names(self.symbol(index).name))
+        numbers = self._make_slots(lambda index: self._is_defined(index) is own and names(self.symbol(index).name))
         return Slots(*({slot: self.symbol(index).name for slot, index in part.items()} for part in numbers))
 
     def import_slots(self) -> SymbolSlots:
-        """The words that lead to imported functions, with the numbers of their symbols."""
-        return self._slots(lambda index: not self._is_defined(index))
+        """Return the words that lead to imported functions, with the numbers of their symbols."""
+        return self._make_slots(lambda index: not self._is_defined(index))
 
-    def _slots(self, is_wanted: Callable[[int], bool]) -> SymbolSlots:
+    def _make_slots(self, is_wanted: Callable[[int], bool]) -> SymbolSlots:
         slots = SymbolSlots({}, {})
         for table in self._tables:
             halves = table.cast("B").cast("I")  # a relocation: offset, type, symbol, addend, in six of them
             symbols = halves[3::6].tolist()
-            wanted = set(filter(is_wanted, set(symbols)))
-            for at, index in enumerate(symbols) if wanted else ():
-                if index in wanted and (kind := halves[6 * at + 2]) in self._arch.slots:
-                    which = slots.by_stub if kind == self._arch.stub_slot else slots.others
-                    which[table[3 * at]] = index
+            requested = set(filter(is_wanted, set(symbols)))
+            for at, index in enumerate(symbols) if requested else ():
+                if index in requested and (kind := halves[6 * at + 2]) in self._arch.slots:
+                    selected = slots.by_stub if kind == self._arch.stub_slot else slots.others
+                    selected[table[3 * at]] = index
         return slots
 
     def add_links(self, links: Links) -> bool:
@@ -409,7 +413,7 @@ class Image:
         return True
 
     def own_pointers(self) -> dict[int, int]:
-        """The words that relocations fill with addresses of the object itself: both in the file's own space."""
+        """Return the words that relocations fill with addresses of the object itself: both in the file's own space."""
         pointers = {}
         for table in self._tables:
             for offset, info, addend in zip(*(table[part::3].tolist() for part in range(3)), strict=True):
@@ -423,7 +427,7 @@ class Image:
         return pointers
 
     def find(self, name: str) -> Symbol | None:
-        """The object's definition of ``name``, looked up as ld.so does, in the hash table of DT_GNU_HASH.
+        """Return the object's definition of ``name``, looked up as ld.so does, in the hash table of DT_GNU_HASH.
 
         The table: number of buckets, first symbol in it, words and shift of a Bloom filter, the filter, the buckets
         (first symbol each), then a hash per symbol whose lowest bit ends a chain (binutils, bfd/elflink.c).
@@ -431,14 +435,14 @@ class Image:
         if not self._hashes:
             return None
         count, first, filter_words, _ = self._hashes[:4]
-        wanted = 5381
+        requested = 5381
         for byte in name.encode():
-            wanted = (wanted * 33 + byte) & 0xFFFF_FFFF
+            requested = (requested * 33 + byte) & 0xFFFF_FFFF
         buckets = 4 + 2 * filter_words
-        index = self._hashes[buckets + wanted % count] if count else 0
+        index = self._hashes[buckets + requested % count] if count else 0
         while index >= max(first, 1):  # an empty bucket is zero
             stored_hash = self._hashes[buckets + count + index - first]
-            if stored_hash | 1 == wanted | 1:
+            if stored_hash | 1 == requested | 1:
                 symbol = self.symbol(index)
                 if symbol.name == name:
                     return symbol if symbol.defined else None
@@ -448,7 +452,7 @@ class Image:
         return None
 
     def definitions(self, pattern: re.Pattern[bytes]) -> list[Symbol]:
-        """The symbols that the object defines whose names match ``pattern`` from their beginning to their end.
+        """Return the symbols that the object defines whose names match ``pattern`` from their beginning to their end.
 
         The pattern is searched for in the string table, for that is many times faster than to look at each name.
         """
@@ -462,7 +466,7 @@ class Image:
         return [symbol for symbol in symbols if symbol.defined and pattern.fullmatch(symbol.name.encode())]
 
     def _hashed_symbols(self) -> tuple[int, int]:
-        """The bounds of the part of the symbol table that the hash table covers: all defined symbols."""
+        """Return the bounds of the part of the symbol table that the hash table covers: all defined symbols."""
         count, first, filter_words, _ = self._hashes[:4]
         chains = 4 + 2 * filter_words + count
         last = max(self._hashes[chains - count : chains], default=0)
@@ -473,7 +477,7 @@ class Image:
         return first, last
 
     def definition_of(self, name: str) -> int | None:
-        """The address, in the file's own space, of a symbol that the object defines."""
+        """Return the address, in the file's own space, of a symbol that the object defines."""
         # Linkers keep a name that another one ends with inside that one.
         places = {match.start() for match in re.finditer(re.escape(name.encode()) + b"\0", self._names)}
         if not places:
@@ -484,12 +488,12 @@ class Image:
         return next((symbol.value for symbol in symbols if symbol.defined), None)
 
     def nearest_symbol(self, address: int) -> str | None:
-        """The exported function that contains or precedes ``address``, in the file's own space."""
+        """Return the exported function that contains or precedes ``address``, in the file's own space."""
         position = bisect.bisect_left(self._functions, address + 1 << 32)
         return self.symbol(self._functions[position - 1] & 0xFFFF_FFFF).name if position else None
 
     def symbol_around(self, address: int) -> str | None:
-        """The exported function that ``address`` lies in, in the file's own space."""
+        """Return the exported function that ``address`` lies in, in the file's own space."""
         name = self.nearest_symbol(address)
         symbol = self.find(name) if name else None
         return name if symbol is not None and symbol.value <= address < symbol.value + symbol.size else None
@@ -507,7 +511,7 @@ class Image:
         )
 
     def _symbol_count(self) -> int:
-        """An upper bound of the number of symbols: linkers put the string table after the symbol table.
+        """Return an upper bound of the number of symbols: linkers put the string table after the symbol table.
 
         0 where it lies before that, or there is none.
         """

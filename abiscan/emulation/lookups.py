@@ -41,7 +41,7 @@ _Called: TypeAlias = tuple[str, "int | None"]  # the name of an operator, and th
 
 
 def imported_operators(imports: Iterable[str]) -> Iterator[Lookup | RegistrationGap]:
-    """The operators whose structs in ``at::_ops`` an object imports members of."""
+    """Yield the operators whose structs in ``at::_ops`` an object imports members of."""
     seen = set()
     for symbol in sorted(imports):
         operators = operators_behind(symbol)
@@ -80,7 +80,7 @@ class LookupReader:
         self._unknown = process.machine.unknown(process.allocate(UNKNOWN_SIZE, PAGE_SIZE))
 
     def read(self, sites: Iterable[CallSite]) -> Iterator[Lookup | RegistrationGap]:
-        """The operators that these calls look up, and a gap for each call where the operator is unknown."""
+        """Yield the operators that these calls look up, and a gap for each call where the operator is unknown."""
         self._process.unknown_text = _UNKNOWN_TEXT
         executed: dict[int | None, set[_Called]] = {}
         for lookup in self._recorder.lookups:
@@ -126,7 +126,7 @@ class LookupReader:
     def _constants_at(
         self, heads: Sequence[int], start: int, site: CallSite
     ) -> Iterator[tuple[int, Mapping[Location, int]]]:
-        """The heads, the last one first, and the constants that are there and at every head behind it."""
+        """Yield the heads, the last one first, and the constants that are there and at every head behind it."""
         agreed: frozenset[tuple[Location, int]] | None = None
         for head in reversed(heads):
             constants = frozenset(self._constants.at(head, start, range(heads[0], site.address)).items())
@@ -135,7 +135,7 @@ class LookupReader:
                 yield head, dict(agreed)
 
     def _names_from(self, first: int, site: CallSite, constants: Mapping[Location, int] | None = None) -> set[_Called]:
-        """The names that are passed to the call if the code is run from ``first``.
+        """Return the names that are passed to the call if the code is run from ``first``.
 
         :param constants: what is known of registers and frame there
         """

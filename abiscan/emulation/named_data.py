@@ -23,20 +23,20 @@ def data_of(arch: Arch, address: int, code: bytes, most: int) -> tuple[list[tupl
         return arch.data_of(address, code, most)[:2]
     from abiscan.emulation.native._core import data as measured
 
-    data: list[tuple[int, int]] = []
+    content: list[tuple[int, int]] = []
     at = count = 0
     while at < len(code) and count < most:
-        rest = code[at:] if at else code
-        found, done, end = measured(rest, address + at, most - count)
-        for offset, place, size in found:
+        remainder = code[at:] if at else code
+        result, done, end = measured(remainder, address + at, most - count)
+        for offset, place, size in result:
             if size >= 0:
-                data.append((place, size))
+                content.append((place, size))
             else:
-                instruction = arch.decode(address + at + offset, rest[offset : offset + _LONGEST])
-                data += instruction.data if instruction is not None else ()
+                instruction = arch.decode(address + at + offset, remainder[offset : offset + _LONGEST])
+                content += instruction.data if instruction is not None else ()
         at, count = at + end, count + done
         if at < len(code) and count < most:
-            others, done, end = arch.data_of(address + at, code[at:], min(_AT_ONCE, most - count))
-            data += others
+            remaining, done, end = arch.data_of(address + at, code[at:], min(_AT_ONCE, most - count))
+            content += remaining
             at, count = at + end, count + done
-    return data, count
+    return content, count

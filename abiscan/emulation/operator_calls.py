@@ -133,13 +133,15 @@ class _Caller:
             for address in image.initialisers():
                 self._recovery.emulate(address)
 
-    def _unless_unknown(self, result: _Result, who: str) -> _Result | NotRun:
-        """The result, if nothing that was called makes it another one on another machine."""
+    def _unless_unknown(self, result: _Result, caller_name: str) -> _Result | NotRun:
+        """Return the result, if nothing that was called makes it another one on another machine."""
         unknown = sorted(name for name in self._process.called if name not in self._answers and not _is_faithful(name))
-        return NotRun(reason=f"{who} calls {unknown[0]}") if unknown else result
+        return NotRun(reason=f"{caller_name} calls {unknown[0]}") if unknown else result
 
     def _stable(self, function: int, returns: str) -> int | bool | NotRun | None:
-        """``void f(StableIValue* stack, uint64_t, uint64_t)``: ``torch/csrc/stable/stableivalue_conversions.h``."""
+        """Return ``void f(StableIValue* stack, uint64_t, uint64_t)``:
+        ``torch/csrc/stable/stableivalue_conversions.h``.
+        """
         stack = self._process.allocate(8)
         self._run(function, stack, 0, 1 if returns != "()" else 0)
         value = self._process.machine.word(stack)
@@ -150,7 +152,7 @@ class _Caller:
         return _of_type(value, returns)
 
     def _unboxed(self, unboxed: tuple[int, int], kernel: RegisteredKernel) -> int | bool | str | NotRun | None:
-        """The type of the C++ function says where its result is (Itanium C++ ABI, 5.1.5)."""
+        """Return the type of the C++ function says where its result is (Itanium C++ ABI, 5.1.5)."""
         functor, function = unboxed
         machine, arch = self._process.machine, self._process.arch
         match (kernel.signature or "").removeprefix("Do"):

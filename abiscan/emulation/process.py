@@ -103,7 +103,7 @@ class EmulatedProcess:
         self._find_double = find_double
         self._fill_datum = fill_datum
         self._native: dict[str, int] = {}
-        self._slots: dict[str, int] = {"": IMPORT_BASE}  # the first slot is where functions return to
+        self._make_slots: dict[str, int] = {"": IMPORT_BASE}  # the first slot is where functions return to
         self._names: list[str] = [""]
         self._doubles: dict[int, tuple[str, Double | None]] = {}
         self._tls_imports: dict[str, int] = {}
@@ -139,10 +139,10 @@ class EmulatedProcess:
         self.exceptions = Exceptions(self)
         self.machine = Emulator(self.arch, self._page_in, self._call_out, self._decide)
         self.images: list[Image] = []
-        for number, each in enumerate((file, *siblings)):
+        for number, item in enumerate((file, *siblings)):
             taken = self.images[-1].tls_end if self.images else 0
             binders = (self.bind, self._bind_tls, self._bind_resolver)
-            self.images.append(Image(each, self.arch, *binders, number=number, tls_taken=taken))
+            self.images.append(Image(item, self.arch, *binders, number=number, tls_taken=taken))
         self.image = self.images[0]
         for image in self.images:
             image.may_lack = self._may_lack
@@ -161,7 +161,7 @@ class EmulatedProcess:
     # Memory
 
     def allocate(self, size: int, alignment: int = 16) -> int:
-        """Fresh, cleared memory.
+        """Return fresh, cleared memory.
 
         :raises Stop: more than any initialiser needs
         """
@@ -192,7 +192,7 @@ class EmulatedProcess:
             self.heap_limit = _HEAP_END
 
     def heap_top(self) -> int:
-        """Where the next allocation will be."""
+        """Return where the next allocation will be."""
         return self.machine.word(_HEAP_TOP)
 
     def release(self, top: int) -> None:
@@ -206,13 +206,13 @@ class EmulatedProcess:
         self.machine.forget_code(self.heap_top(), IMPORT_BASE + IMPORT_SLOT * len(self._names))
 
     def size_of(self, address: int) -> int:
-        """The size that was asked for of the allocation at ``address``, 0 where none can be."""
+        """Return the size that was asked for of the allocation at ``address``, 0 where none can be."""
         return self.machine.word(address - 8) if self.machine.is_heap(address) else 0
 
-    def store(self, data: bytes) -> int:
-        """The address of a fresh copy of ``data``."""
-        address = self.allocate(len(data))
-        self.machine.write(address, data)
+    def store(self, content: bytes) -> int:
+        """Return the address of a fresh copy of ``data``."""
+        address = self.allocate(len(content))
+        self.machine.write(address, content)
         return address
 
     def _page_in(self, address: int) -> bool:
@@ -262,16 +262,16 @@ class EmulatedProcess:
                 self.machine.write(_THREAD_POINTER + image.tls_start, initial.ljust(image.tls.size, b"\0"))
 
     def thread_variable(self, module: int, offset: int) -> int:
-        """The address of a thread-local variable, from the two words that ``__tls_get_addr`` is given."""
+        """Return the address of a thread-local variable, from the two words that ``__tls_get_addr`` is given."""
         start = next((image.tls_start for image in self.images if image.module == module), 0)
         return (_THREAD_POINTER + start + offset) & 0xFFFF_FFFF_FFFF_FFFF
 
     def imported_thread_variable(self, name: str) -> int:
-        """The address of a thread-local variable that the object imports."""
+        """Return the address of a thread-local variable that the object imports."""
         return _THREAD_POINTER + self._bind_tls(name)
 
     def new_thread(self) -> int:
-        """The number of a new thread; the one that everything else runs in has number 1."""
+        """Return the number of a new thread; the one that everything else runs in has number 1."""
         self._threads += 1
         return self._threads
 
@@ -298,19 +298,19 @@ class EmulatedProcess:
     # Objects
 
     def image_at(self, address: int) -> Image | None:
-        """The object that ``address`` belongs to, None if it is none's."""
+        """Return the object that ``address`` belongs to, None if it is none's."""
         for image in self.images:
             if image.contains(address):
                 return image
         return None
 
     def import_at(self, address: int) -> str | None:
-        """The imported function whose slot, or whose code here, ``address`` lies in."""
+        """Return the imported function whose slot, or whose code here, ``address`` lies in."""
         place = address // _CODE_SLOT * _CODE_SLOT
         return self.name_at(address) or next((name for name, at in self._native.items() if at == place), None)
 
     def caller(self) -> int | None:
-        """Where the function returns to that was entered last; None if the stack does not tell."""
+        """Return where the function returns to that was entered last; None if the stack does not tell."""
         try:
             return self.arch.return_address(self.machine.vm)
         except (AccessError, OverflowError):
@@ -346,8 +346,10 @@ class EmulatedProcess:
         """Let ``name_at`` know the function or datum at ``address``, which an object defines itself."""
         self._own_names[address] = name
 
-    def _definition(self, name: str) -> int | None:
-        """The address of ``name`` in the object that defines it, where that is not for a double to stand in for."""
+    def _find_definition(self, name: str) -> int | None:
+        """Return the address of ``name`` in the object that defines it, where that is not for a double to stand in
+        for.
+        """
         if len(self.images) == 1 or not name or self._find_double(name) is not None:
             return None
         for image in self.images:
@@ -360,7 +362,7 @@ class EmulatedProcess:
 
     def _may_lack(self, name: str) -> bool:
         """Whether nobody knows if a function is there that need not be."""
-        return not (_OF_EVERY_PROCESS.match(name) or self.has_double(name) or self._definition(name))
+        return not (_OF_EVERY_PROCESS.match(name) or self.has_double(name) or self._find_definition(name))
 
     def ask_double(self, name: str) -> None:
         """Call the double of a function of which the code alone would do, since what it is given is recorded."""
@@ -371,18 +373,18 @@ class EmulatedProcess:
         return name in self._native or self._find_double(name) is not None
 
     def bind(self, name: str) -> int:
-        """The address of the import slot for ``name``."""
-        slot = self._slots.get(name) or self._native.get(name)
+        """Return the address of the import slot for ``name``."""
+        slot = self._make_slots.get(name) or self._native.get(name)
         if slot is None:
-            defined = self._definition(name)
-            slot = self._slots[name] = IMPORT_BASE + IMPORT_SLOT * len(self._names) if defined is None else defined
+            defined = self._find_definition(name)
+            slot = self._make_slots[name] = IMPORT_BASE + IMPORT_SLOT * len(self._names) if defined is None else defined
             if defined is None:
                 self._names.append(name)
                 self._fill(name, slot)
         return slot
 
     def name_at(self, address: int) -> str | None:
-        """The imported symbol whose slot holds ``address``, or what ``call_it`` was told."""
+        """Return the imported symbol whose slot holds ``address``, or what ``call_it`` was told."""
         index, _ = divmod(address - IMPORT_BASE, IMPORT_SLOT)
         return self._names[index] if 0 < index < len(self._names) else self._own_names.get(address)
 
@@ -418,7 +420,7 @@ class EmulatedProcess:
             functions = [0, self.bind("_ZTI" + name[4:]), *map(self.bind, _OF_STRING_BUFFERS)]
             self.machine.write(slot, struct.pack(f"<{len(functions)}Q", *functions))
         elif name.startswith("_ZTVNSt3pmr"):  # two destructors, then these
-            of_resources = (f"pmr {what}" for what in ("destroy", "delete", "allocate", "deallocate", "is equal"))
+            of_resources = (f"pmr {subject}" for subject in ("destroy", "delete", "allocate", "deallocate", "is equal"))
             self.machine.write(slot, struct.pack("<7Q", 0, self.bind("_ZTI" + name[4:]), *map(self.bind, of_resources)))
         elif name.startswith("_ZTV"):
             functions = [0, self.bind("_ZTI" + name[4:])]
@@ -443,8 +445,8 @@ class EmulatedProcess:
             self._fill_datum(self, name, slot)
 
     def _call_out(self, address: int) -> None:
-        found = self._doubles.get(address)
-        if found is None:
+        outcome_ = self._doubles.get(address)
+        if outcome_ is None:
             if address % IMPORT_SLOT:
                 name = self.name_at(address)
                 raise Stop(f"jump into data: {name}", self.arch.return_address(self.machine.vm), name)
@@ -453,8 +455,8 @@ class EmulatedProcess:
                 self._jump_to_chosen(int(name[6:], 16))
                 return
             name = name.removeprefix(_DOUBLE_OF)
-            found = self._doubles[address] = (name, self._find_double(name))
-        name, double = found
+            outcome_ = self._doubles[address] = (name, self._find_double(name))
+        name, double = outcome_
         self.called[name] = None
         call = Call(self, name)
         self.answered_with_zero = name if double is None else None
@@ -499,7 +501,7 @@ class EmulatedProcess:
         return tuple(self.called) if self._called_before is None else self._called_before
 
     def _answer(self, call: Call) -> int:
-        """The label of what a function without a double returns and writes: zero, and nothing."""
+        """Return the label of what a function without a double returns and writes: zero, and nothing."""
         taint = self.machine.taint
         label = taint.answer(call.name, call.return_address)
         if label:
@@ -553,10 +555,10 @@ class Call:
         taint.decide(taint.read, self.return_address, "what is read")
         taint.read = 0
 
-    def store_unknown(self, data: bytes) -> int:
-        """The address of a fresh copy of ``data``, which is known to be there, while its content is not."""
-        address = self.process.store(data)
-        self.machine.taint.mark(address, len(data), self.machine.taint.answer(self.name, self.return_address))
+    def store_unknown(self, content: bytes) -> int:
+        """Return the address of a fresh copy of ``data``, which is known to be there, while its content is not."""
+        address = self.process.store(content)
+        self.machine.taint.mark(address, len(content), self.machine.taint.answer(self.name, self.return_address))
         return address
 
     @property
@@ -571,7 +573,7 @@ class Call:
         return self._hidden
 
     def argument(self, index: int) -> int:
-        """An integer or pointer argument, counted from 0, ``this`` and pointers to by-value objects included."""
+        """Return an integer or pointer argument, counted from 0, ``this`` and pointers to by-value objects included."""
         index += self._shift
         names, vm = self.process.arch.arguments, self.machine.vm
         registers = len(names)
@@ -584,7 +586,7 @@ class Call:
         return self.machine.word(above + 8 * (index - registers))
 
     def number(self, index: int, bits: int = 64) -> float:
-        """A ``double`` or ``float`` argument, of those counted from 0."""
+        """Return a ``double`` or ``float`` argument, of those counted from 0."""
         taint, name = self.machine.taint, self.process.arch.number_registers[index]
         taint.read |= taint.label_in((name,)) if taint.registers else 0
         content = self.machine.vm.reg_read(self.process.arch.number_part(name)).to_bytes(8, "little")
@@ -592,7 +594,7 @@ class Call:
         return float(value)
 
     def complex_number(self, index: int) -> tuple[float, float]:
-        """A ``float _Complex`` argument: both parts in one register on x86-64, in two on AArch64."""
+        """Return a ``float _Complex`` argument: both parts in one register on x86-64, in two on AArch64."""
         if self.process.arch.hidden_result is not None:
             return self.number(index, 32), self.number(index + 1, 32)
         name = self.process.arch.number_registers[index]
@@ -601,7 +603,7 @@ class Call:
         return float(real), float(imaginary)
 
     def long_number(self, index: int) -> float:
-        """A ``long double`` argument of x86-64, of those counted from 0: they lie in the stack."""
+        """Return a ``long double`` argument of x86-64, of those counted from 0: they lie in the stack."""
         from abiscan.emulation.arch.x87 import unpacked
 
         return float(unpacked(self.machine.read(self.machine.vm.sp + 8 + 16 * index, 10)))
@@ -612,7 +614,7 @@ class Call:
 
     @staticmethod
     def packed(value: float, bits: int) -> bytes:
-        """The bytes of a ``double`` or ``float``."""
+        """Return the bytes of a ``double`` or ``float``."""
         if bits == _DOUBLE:
             return struct.pack("<d", value)
         try:
@@ -638,7 +640,7 @@ class Call:
         self.machine.vm.reg_write(self.process.arch.second_result, value)
 
     def repeated(self, character: int, count: int) -> bytes:
-        """The character in one argument, as often as another one says.
+        """Return the character in one argument, as often as another one says.
 
         :raises Stop: more than any initialiser needs
         """
@@ -648,19 +650,20 @@ class Call:
         return bytes((self.argument(character) & 0xFF,)) * times
 
     def views(self, first: int, count: int) -> list[tuple[int, int]]:
-        """``count`` consecutive arguments of two words each, such as ``c10::ArrayRef``, from argument ``first`` on.
+        """Return ``count`` consecutive arguments of two words each, such as ``c10::ArrayRef``, from argument ``first``
+        on.
 
         One that the registers left cannot hold as a whole lies in the stack (SysV psABI 3.2.3, AAPCS64 6.8.2 C.12).
         """
-        found, registers = [], len(self.process.arch.arguments) - self._shift
+        results, registers = [], len(self.process.arch.arguments) - self._shift
         position, in_stack = first, registers
         for _ in range(count):
             if position + 2 <= registers:
                 at, position = position, position + 2
             else:
                 at, in_stack = in_stack, in_stack + 2
-            found.append((self.argument(at), self.argument(at + 1)))
-        return found
+            results.append((self.argument(at), self.argument(at + 1)))
+        return results
 
     def finish(self, result: int | None) -> None:
         """Return to the caller, with ``result`` (an integer or a pointer; None for none)."""

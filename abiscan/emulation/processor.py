@@ -70,12 +70,12 @@ class Processor(Protocol):
         """Unmap whatever is there."""
 
     def mem_read(self, address: int, size: int, /) -> bytes:
-        """``size`` bytes at ``address``.
+        """Return ``size`` bytes at ``address``.
 
         :raises AccessError: they are not all mapped
         """
 
-    def mem_write(self, address: int, data: bytes, /) -> None:
+    def mem_write(self, address: int, content: bytes, /) -> None:
         """Store bytes, also where code cannot.
 
         :raises AccessError: not all of it is mapped, or code was executed there
@@ -88,7 +88,7 @@ class Processor(Protocol):
         """
 
     def reg_read(self, name: str, /) -> int:
-        """The value of a register."""
+        """Return the value of a register."""
 
     def reg_write(self, name: str, value: int, /) -> None:
         """Set a register. To set 32 bits of a general register clears its upper half."""
@@ -109,7 +109,7 @@ class Processor(Protocol):
         """Remember such a place, for ``extensions``: those that do not see it themselves are told."""
 
     def extensions(self, first: int, /) -> list[int]:
-        """Where instructions were executed that not every processor has, each place once, from the n-th on."""
+        """Return where instructions were executed that not every processor has, each place once, from the n-th on."""
 
     def forget_code(self) -> None:
         """Forget all but its settings: memory, registers and code."""

@@ -7,7 +7,7 @@ from abiscan.emulation.processor import Processor
 
 
 def take(architecture: str, most_pages: int) -> Processor:
-    """A processor in its initial state, without memory.
+    """Return a processor in its initial state, without memory.
 
     :param most_pages: how many pages can ever be mapped
     """

@@ -35,7 +35,7 @@ _BLANKS: Final = regex(r"\s*([:.])\s*")
 
 
 def name_as_read(text: str) -> str:
-    """The name of an operator as torch reads it: its lexer skips spaces around a name, ``::`` and ``.``.
+    """Return the name of an operator as torch reads it: its lexer skips spaces around a name, ``::`` and ``.``.
 
     Blanks inside a word stay, for torch refuses them (``torch/csrc/jit/frontend/function_schema_parser.cpp``).
     """
@@ -43,7 +43,7 @@ def name_as_read(text: str) -> str:
 
 
 def operator_name(schema: str) -> str:
-    """``ns::name.overload`` at the beginning of a schema's text, without a trailing dot."""
+    """Return ``ns::name.overload`` at the beginning of a schema's text, without a trailing dot."""
     return name_as_read(schema.partition("(")[0]).removesuffix(".")
 
 
@@ -66,7 +66,7 @@ class Recorder:
         """The next ``order``. What is recorded from now on has this one or a later one."""
 
     def registered(self, since: int = 0) -> Registrations:
-        """What has been recorded since the ``count`` was this, with a view for each kind."""
+        """Return what has been recorded since the ``count`` was this, with a view for each kind."""
         return Registrations(in_order=tuple(self.in_order[self._index_of(since) :]))
 
     def library(
@@ -138,7 +138,7 @@ class Recorder:
         return name in self._names
 
     def opened(self, order: int) -> Library | None:
-        """The library with this place among all records, None if it does not live any more."""
+        """Return the library with this place among all records, None if it does not live any more."""
         at = self._index_of(order)
         record = self.in_order[at] if at < len(self.in_order) else None
         return record if isinstance(record, Library) and record.order == order else None
@@ -206,15 +206,15 @@ class Recorder:
         if isinstance(record := self.in_order[at], CustomClass):
             self.in_order[at] = replace(record, methods=(*record.methods, method))
 
-    def registry(self, what: str, key: int | str | None, priority: int | None = None) -> None:
+    def registry(self, subject: str, key: int | str | None, priority: int | None = None) -> None:
         """Record an entry in one of torch's other registries; only once if a called function adds it."""
         if self.phase is Phase.ON_CALL and any(
-            isinstance(record, Registry) and (record.what, record.key, record.phase) == (what, key, self.phase)
+            isinstance(record, Registry) and (record.what, record.key, record.phase) == (subject, key, self.phase)
             for record in self.in_order
         ):
             return
         order = self._next()
-        self.in_order.append(Registry(what=what, key=key, priority=priority, phase=self.phase, order=order))
+        self.in_order.append(Registry(what=subject, key=key, priority=priority, phase=self.phase, order=order))
 
     def close(self, library: int) -> None:
         """Record that a library does not live any more, by its order: what it registered is not registered.
@@ -234,7 +234,9 @@ class Recorder:
         self._keep(self.in_order[: self._index_of(count)])
 
     def since(self, count: int) -> Iterator[Registration]:
-        """What has been registered since the ``count`` was this, kernels behind the definitions that they come with."""
+        """Yield what has been registered since the ``count`` was this, kernels behind the definitions that they come
+        with.
+        """
         for record in self.in_order[self._index_of(count) :]:
             if isinstance(record, RegisteredOperator):
                 yield replace(record, kernels=())
@@ -243,7 +245,7 @@ class Recorder:
                 yield record
 
     def places_since(self, count: int) -> Iterator[str]:
-        """Where the source of what has been recorded since is: ``ops.cpp:12``."""
+        """Yield where the source of what has been recorded since is: ``ops.cpp:12``."""
         for record in self.since(count):
             library = record if isinstance(record, Library) else getattr(record, "library", None)
             if library and library.file:
@@ -256,7 +258,7 @@ class Recorder:
         self._classes = {record.name: record.order for record in records if isinstance(record, CustomClass)}
 
     def _index_of(self, order: int) -> int:
-        """Where the records with this order and later ones begin."""
+        """Return where the records with this order and later ones begin."""
         return bisect.bisect_left(self.in_order, order, key=lambda record: record.order)
 
     def _next(self) -> int:
@@ -276,6 +278,6 @@ def _qualified(library: Library | None, name: str) -> str:
 
 
 def _library_of(record: Registration) -> int | None:
-    """The order of the library that something is registered in."""
+    """Return the order of the library that something is registered in."""
     library: Library | None = getattr(record, "library", None)
     return library.order if library else None

@@ -111,18 +111,18 @@ def recover(
         return Registrations(gaps=(RegistrationGap(stage=_STAGE, reason=f"damaged: {error}"),))
     recovery.state.syntax_error = syntax_error
     with contextlib.closing(recovery):
-        found = recovery.run()
+        result = recovery.run()
         image = recovery.process.image
     decisions = list(recovery.decisions())
     elsewhere = [decision for asked in recovery.asked for decision in asked.decisions if decision not in decisions]
     # What is decided where nothing is registered may be kept, and decide elsewhere: then other answers show it.
     # For x86-64, they are followed into what they may have written (``mark_written``).
     is_followed = facts.machine is Machine.X86_64
-    others = () if is_followed or not elsewhere else _registered_otherwise(file, facts, argument_tail)
-    if any(recovery.in_static != other for other in others):
+    remaining = () if is_followed or not elsewhere else _registered_otherwise(file, facts, argument_tail)
+    if any(recovery.in_static != item for item in remaining):
         decisions += elsewhere
     gaps = (_dependence(decision, image) for decision in decisions)
-    return replace(found, gaps=(*found.gaps, *dict.fromkeys(gaps)))
+    return replace(result, gaps=(*result.gaps, *dict.fromkeys(gaps)))
 
 
 def cpu_at_load(file: ElfFile, facts: SharedObject) -> CpuAtLoad:
@@ -149,22 +149,24 @@ def _cpu_gaps(
     initialisers: Container[int],
     used: AbstractSet[str],
 ) -> tuple[CpuGap, ...]:
-    """Where code stopped that may use more: what an initialiser leads to, or anything if a module's code stopped."""
+    """Return where code stopped that may use more: what an initialiser leads to, or anything if a module's code
+    stopped.
+    """
     if not gaps:
         return ()
     from abiscan.emulation.cpu_reach import features_in, reached_features
 
-    every = features_in(file, facts.machine)
-    found: dict[CpuGap, None] = {}
+    all_of_them = features_in(file, facts.machine)
+    by_name: dict[CpuGap, None] = {}
     for gap in gaps:
-        features = every
-        if gap.started is not None and gap.started in initialisers and (every is None or every - used):
+        features = all_of_them
+        if gap.started is not None and gap.started in initialisers and (all_of_them is None or all_of_them - used):
             (reach,) = reached_features([file], facts.machine, [[gap.started]])
-            features = frozenset(use.feature for use in reach.uses) if reach and reach.is_whole else every
+            features = frozenset(use.feature for use in reach.uses) if reach and reach.is_whole else all_of_them
         left = None if features is None else tuple(sorted(features - used))
         if left is None or left:
-            found[CpuGap(place=_in_words(gap), features=left)] = None
-    return tuple(found)
+            by_name[CpuGap(place=_in_words(gap), features=left)] = None
+    return tuple(by_name)
 
 
 def called_at_start(file: ElfFile, facts: SharedObject) -> tuple[str, ...]:
@@ -186,7 +188,7 @@ def _in_words(gap: RegistrationGap) -> str:
 def _registered_otherwise(
     file: ElfFile, facts: SharedObject, argument_tail: int | None
 ) -> Iterator[tuple[object, ...]]:
-    """What the static initialisers of an object register where what is not known has other answers."""
+    """Yield what the static initialisers of an object register where what is not known has other answers."""
     for answer in _OTHER_ANSWERS:
         with contextlib.closing(Recovery(file, facts, argument_tail)) as recovery:
             recovery.process.machine.answer = answer
@@ -197,28 +199,28 @@ def _registered_otherwise(
 
 
 def _without_order(record: Registration) -> Registration:
-    """A registration apart from its place among all others."""
+    """Return a registration apart from its place among all others."""
     library: Library | None = getattr(record, "library", None)
     return replace(record, order=0, **({"library": replace(library, order=0)} if library else {}))
 
 
 def _claims(record: Registration) -> TypeGuard[Library]:
-    """Whether a registration opens a library that claims its namespace."""
+    """Tell whether a registration opens a library that claims its namespace."""
     return isinstance(record, Library) and record.kind is LibraryKind.DEF
 
 
 def _dependence(decision: AnswerDecision, image: Image) -> RegistrationGap:
-    found = decision.source
-    name = demangle(found.function.removeprefix(ADDRESS_OF))
-    is_address = found.function.startswith(ADDRESS_OF)
-    what = f"whether anything defines {name}" if is_address else f"what {name} returns"
-    address = found.address - image.base if image.contains(found.address) else None
+    result = decision.source
+    name = demangle(result.function.removeprefix(ADDRESS_OF))
+    is_address = result.function.startswith(ADDRESS_OF)
+    subject = f"whether anything defines {name}" if is_address else f"what {name} returns"
+    address = result.address - image.base if image.contains(result.address) else None
     return RegistrationGap(
         stage=_STAGE,
-        reason=f"what is registered may depend on {what}, which is not known here",
+        reason=f"what is registered may depend on {subject}, which is not known here",
         address=address,
         symbol=None if address is None else image.nearest_symbol(address),
-        called=found.function,
+        called=result.function,
     )
 
 
@@ -318,7 +320,7 @@ class Recovery:
         )
 
     def failures(self) -> dict[int, str]:
-        """What the code throws where a call of the stable ABI fails, by the order of the registration.
+        """Return what the code throws where a call of the stable ABI fails, by the order of the registration.
 
         The code behind the first call of each function is run as if that had failed: the rest of a text is constant.
         """
@@ -381,7 +383,7 @@ class Recovery:
                 self.lookups.append(result)
 
     def result(self) -> Registrations:
-        """What has been recorded so far."""
+        """Return what has been recorded so far."""
         recorder = self.recorder
         return Registrations(
             in_order=tuple(filter(None, map(self.as_readable, recorder.in_order))),
@@ -393,7 +395,7 @@ class Recovery:
         )
 
     def as_readable(self, record: Registration) -> Registration | None:
-        """A registration with what is readable of its schemas; None for one without a name."""
+        """Return a registration with what is readable of its schemas; None for one without a name."""
         match record:
             case RegisteredOperator() if self.is_named(record.name, record.phase):
                 may_be_unreadable = record.inferred or record.name in self.recorder.built
@@ -404,7 +406,7 @@ class Recovery:
         return None if isinstance(record, RegisteredOperator | RegisteredKernel) else record
 
     def with_readable_schema(self, kernel: RegisteredKernel) -> RegisteredKernel:
-        """A kernel with what is readable of its schema."""
+        """Return a kernel with what is readable of its schema."""
         return replace(kernel, inferred_schema=self.readable(kernel.operator, kernel.inferred_schema))
 
     def is_named(self, operator: str, phase: Phase) -> bool:
@@ -417,7 +419,9 @@ class Recovery:
         return False
 
     def readable(self, operator: str, schema: str | None) -> str | None:
-        """A schema that is no text in the object, or None, and a gap, for one with a part which is not known here."""
+        """Return a schema that is no text in the object, or None, and a gap, for one with a part which is not known
+        here.
+        """
         if schema is None or not _UNKNOWN_TYPE.search(_TEXT.sub("", schema)):
             return schema
         reason = f"the schema that torch infers for {operator} has an unknown type"
@@ -455,15 +459,15 @@ class Recovery:
         for function in self.functions_reached(start):
             if not (left and label):
                 break
-            data, count = data_of(process.arch, image.base + function, self.functions.code_of(function), left)
+            content, count = data_of(process.arch, image.base + function, self.functions.code_of(function), left)
             left -= count
-            for address, length in data:
+            for address, length in content:
                 place = self.datum_at(address)
                 if place is not None and (length or place != address):
                     taint.mark(place, length if place == address else _DATUM_SIZE, label)
 
     def datum_at(self, address: int) -> int | None:
-        """The datum that an address in code is that of, or leads to; None for what code cannot change."""
+        """Return the datum that an address in code is that of, or leads to; None for what code cannot change."""
         image = self.process.image
         if not image.contains(address):
             return None
@@ -472,7 +476,7 @@ class Recovery:
         return address if image.contains(address) and image.is_writable(address) else None
 
     def decisions(self) -> Iterator[AnswerDecision]:
-        """What unknown answers decided in parts that register something, or would if they took another way."""
+        """Yield what unknown answers decided in parts that register something, or would if they took another way."""
         for asked in self.asked:
             if self.may_register(asked):
                 yield from asked.decisions
@@ -547,12 +551,12 @@ class Recovery:
         tried = {address - base for address in self.process.image.initialisers()}
         limit = len(tried) + _MAX_ON_CALL
         # A function that opens a library calls the small ones that need an open library and fail on their own.
-        for site in sorted(sites, key=lambda site: not api.opens(site.target)):
+        for site in sorted(sites, key=lambda site: not api.opens_registration(site.target)):
             start = self.function_of(site)
             if start is None or start in tried or self.is_executed(site) or len(tried) >= limit:
                 continue
             tried.add(start)
-            budget = _INSTRUCTIONS_PER_FUNCTION if api.opens(site.target) else _INSTRUCTIONS_ON_CALL
+            budget = _INSTRUCTIONS_PER_FUNCTION if api.opens_registration(site.target) else _INSTRUCTIONS_ON_CALL
             for arguments in (blank, (0,) * _ARGUMENTS):
                 if not self.is_executed(site):
                     self.call_later(start, arguments, budget)
@@ -592,13 +596,13 @@ class Recovery:
 
     def report_unknown(self) -> None:
         """A gap for each part of torch's registration API that has no double."""
-        for name in sorted(api.unknown(self.facts.imports)):
+        for name in sorted(api.unknown_names(self.facts.imports)):
             reason = f"{name} is an unknown part of torch's registration API: what it registers was not recovered"
             self.gaps.append(RegistrationGap(stage=_STAGE, reason=reason, address=None, symbol=name))
 
     @contextlib.contextmanager
     def reported(self) -> Iterator[None]:
-        """A gap for what ends the recovery itself, outside of the functions that it runs."""
+        """Provide a gap for what ends the recovery itself, outside of the functions that it runs."""
         try:
             yield
         except DAMAGE as error:
@@ -650,27 +654,29 @@ class Recovery:
         return any(self.function_of(site) in reached for site in registering)
 
     def lost(self, gap: RegistrationGap, started: int) -> tuple[tuple[str, int], ...]:
-        """The calls that register in the functions which the one that stopped leads to, and that nothing executed.
+        """Return the calls that register in the functions which the one that stopped leads to, and that nothing
+        executed.
 
         What was called where it stopped did not do its work.
         """
         lost = [
-            (site, what)
+            (site, subject)
             for site in self.sites
-            if (what := api.registered_by(site.target)) and (site.address == gap.address or not self.is_executed(site))
+            if (subject := api.registered_by(site.target))
+            and (site.address == gap.address or not self.is_executed(site))
         ]
         if not lost:
             return ()
         reached = self.functions_reached(started)
-        within = (what for site, what in lost if self.function_of(site) in reached)
+        within = (subject for site, subject in lost if self.function_of(site) in reached)
         return tuple(Counter(within).items())
 
     def functions_reached(self, start: int) -> set[int]:
-        """The functions of the object that one of them leads to, and this one."""
+        """Return the functions of the object that one of them leads to, and this one."""
         return {function for _, function in self._calls.reached([start])}
 
     def function_of(self, site: CallSite) -> int | None:
-        """The function of the object that a call is in."""
+        """Return the function of the object that a call is in."""
         return self.functions.containing(site.address - (not site.is_jump))
 
     @functools.cached_property
@@ -685,5 +691,5 @@ class Recovery:
         return CallGraph([CalledFunctions(self.process.image, self.facts.machine, _MOST_CODE)])
 
     def own(self, address: int) -> int | None:
-        """The file address for an emulated address, None if it is not in the object."""
+        """Return the file address for an emulated address, None if it is not in the object."""
         return address - self.process.image.base if self.process.image.contains(address) else None

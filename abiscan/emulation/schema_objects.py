@@ -39,9 +39,9 @@ class Schema(Struct, frozen=True):
     typevars: bool | None = None
 
     @classmethod
-    def inferred(cls, name: str, given: tuple[str, ...], returned: tuple[str, ...]) -> Schema:
-        """The schema that torch infers for a function of these types: every argument is called by its number."""
-        return cls(name, _printed(_numbered(given), _numbered(returned)), given, returned)
+    def inferred(cls, name: str, passed: tuple[str, ...], returned: tuple[str, ...]) -> Schema:
+        """Return the schema that torch infers for a function of these types: every argument is called by its number."""
+        return cls(name, _printed(_numbered(passed), _numbered(returned)), passed, returned)
 
 
 def _numbered(types: tuple[str, ...]) -> list[str]:
@@ -57,8 +57,8 @@ def _printed(arguments: list[str], results: list[str]) -> str:
 
 def _with_keywords(arguments: list[BuiltArgument]) -> list[str]:
     """Arguments as a schema lists them: those that can be given by name only behind a star."""
-    first = next((index for index, each in enumerate(arguments) if each.keyword_only), len(arguments))
-    texts = [each.text for each in arguments]
+    first = next((index for index, argument in enumerate(arguments) if argument.keyword_only), len(arguments))
+    texts = [argument.text for argument in arguments]
     return [*texts[:first], *["*"][: len(texts) - first], *texts[first:]]
 
 
@@ -87,13 +87,13 @@ class SchemaObjects:
         return 2 * self._strings.size + 2 * _VECTOR + 8
 
     def read_alias_analysis(self, schema: int) -> int | None:
-        """The kind of alias analysis in the ``FunctionSchema`` at ``schema``: it is last, behind two flags."""
+        """Return the kind of alias analysis in the ``FunctionSchema`` at ``schema``: it is last, behind two flags."""
         return self.read_optional_byte(schema + self.size - 6) if self._standard.flag_first else None
 
     def read_optional_byte(self, address: int) -> int | None:
-        """A ``c10::optional`` of one byte: its flag comes first."""
-        known, value = self._process.machine.read(address, 2)
-        return value if known == 1 else None
+        """Return a ``c10::optional`` of one byte: its flag comes first."""
+        known_value, value = self._process.machine.read(address, 2)
+        return value if known_value == 1 else None
 
     def write(self, address: int, schema: Schema) -> None:
         """Make a ``FunctionSchema`` at ``address``.
@@ -109,19 +109,19 @@ class SchemaObjects:
         process.machine.write(address + 2 * strings.size, self._schema_vectors(schema))
 
     def _schema_vectors(self, schema: Schema) -> bytes:
-        """What follows the strings of a ``FunctionSchema``.
+        """Return what follows the strings of a ``FunctionSchema``.
 
         Kernels of one type share their arguments, which nobody changes; those of a class's method are moved from.
         """
-        known = self._vectors.get(schema) if not schema.name else None
-        if known is None:
-            given, given_end = self._make_arguments(schema.given or ())
+        known_value = self._vectors.get(schema) if not schema.name else None
+        if known_value is None:
+            passed, given_end = self._make_arguments(schema.given or ())
             returned, returned_end = self._make_arguments(schema.returned or ())
-            self._schemas[given] = schema
+            self._schemas[passed] = schema
             self._last_schema[schema.name] = schema
-            known = struct.pack("<QQQQQQQ", given, given_end, given_end, returned, returned_end, returned_end, 0)
-            self._vectors[schema] = known
-        return known
+            known_value = struct.pack("<QQQQQQQ", passed, given_end, given_end, returned, returned_end, returned_end, 0)
+            self._vectors[schema] = known_value
+        return known_value
 
     @property
     def _argument_tail(self) -> int:
@@ -129,7 +129,9 @@ class SchemaObjects:
         return self.assumed_tail if self.known_tail is None else self.known_tail
 
     def _make_arguments(self, types: tuple[str, ...]) -> tuple[int, int]:
-        """The bounds of an array of ``c10::Argument``: a name, a type, from 1.12 on a second type, the rest zero."""
+        """Return the bounds of an array of ``c10::Argument``: a name, a type, from 1.12 on a second type, the rest
+        zero.
+        """
         size = self._strings.size + self._argument_tail
         begin = self._process.allocate(size * len(types))
         for number, text in enumerate(types):
@@ -143,10 +145,10 @@ class SchemaObjects:
     def write_name_or_schema(self, address: int, text: str) -> None:
         """Make a ``variant<OperatorName, FunctionSchema>`` at ``address`` of what ``parseSchemaOrName`` is given."""
         process, strings = self._process, self._strings
-        head, parenthesis, rest = text.partition("(")
+        head, parenthesis, remainder = text.partition("(")
         name = head.strip().removesuffix(".")
         if parenthesis:
-            self.write(address, Schema(name, parenthesis + rest))
+            self.write(address, Schema(name, parenthesis + remainder))
         else:
             base, _, overload = name.partition(".")
             strings.create(process, address, base.encode())
@@ -154,47 +156,47 @@ class SchemaObjects:
         process.machine.set_word(address + self.size, int(bool(parenthesis)))
 
     def read_operator_name(self, address: int) -> str:
-        """The name in an ``OperatorName``, with which a ``FunctionSchema`` begins too."""
+        """Return the name in an ``OperatorName``, with which a ``FunctionSchema`` begins too."""
         name = self._standard.text(address)
         overload = self._standard.text(address + self._strings.size)
         return f"{name}.{overload}" if overload else name
 
     def read(self, address: int) -> Schema | None:
-        """The schema at ``address``; one that was copied, and lost its mark, is known by its name, or read."""
-        found = self._schemas.get(self._process.machine.word(address + 2 * self._strings.size))
-        if found is not None:
-            return found
+        """Return the schema at ``address``; one that was copied, and lost its mark, is known by its name, or read."""
+        result = self._schemas.get(self._process.machine.word(address + 2 * self._strings.size))
+        if result is not None:
+            return result
         name = self.read_operator_name(address)
         if name in self._last_schema:
             return self._last_schema[name]
         return self._read_built(address, name, self._argument_tail)
 
     def read_inlined(self, address: int) -> Schema | None:
-        """The inferred schema at ``address``, made by the extension itself, as it was up to 1.5."""
+        """Return the inferred schema at ``address``, made by the extension itself, as it was up to 1.5."""
         return self._read_built(address, "", OLD_ARGUMENT)
 
     def _read_built(self, address: int, name: str, tail: int) -> Schema | None:
-        """The schema at ``address`` from its own arguments, None where it has none that can be read."""
+        """Return the schema at ``address`` from its own arguments, None where it has none that can be read."""
         vectors = address + 2 * self._strings.size
-        given, returned = (self._arguments.read(at, tail) for at in (vectors, vectors + _VECTOR))
-        if given is None or returned is None:
+        passed, returned = (self._arguments.read(at, tail) for at in (vectors, vectors + _VECTOR))
+        if passed is None or returned is None:
             return None
         more_arguments, more_results = (
             [_AND_MORE] if flag else [] for flag in self._process.machine.read(vectors + 2 * _VECTOR, 2)
         )
-        text = _printed(_with_keywords(given) + more_arguments, [each.text for each in returned] + more_results)
-        types, results = (tuple(each.type for each in arguments) for arguments in (given, returned))
+        text = _printed(_with_keywords(passed) + more_arguments, [item.text for item in returned] + more_results)
+        types, results = (tuple(item.type for item in arguments) for arguments in (passed, returned))
         return Schema(name, text, types, results, built=True)
 
     def marked(self, address: int) -> Schema | None:
-        """The schema at ``address`` if one was made there or moved there, whatever else may lie there."""
+        """Return the schema at ``address`` if one was made there or moved there, whatever else may lie there."""
         try:
             return self._schemas.get(self._process.machine.word(address + 2 * self._strings.size))
         except Stop:
             return None
 
     def read_name_or_schema(self, address: int) -> Schema:
-        """The content of a ``variant<OperatorName, FunctionSchema>``; ``arguments`` is None for a name."""
+        """Return the content of a ``variant<OperatorName, FunctionSchema>``; ``arguments`` is None for a name."""
         index = self._process.machine.byte(address + self.size)
         schema = self.read(address) if index == 1 else None
         return schema or Schema(self.read_operator_name(address), None)

@@ -20,18 +20,20 @@ class StandardTypes(Struct, frozen=True, kw_only=True):
     flag_first: bool
 
     def text(self, address: int) -> str:
-        """The ``std::string`` at ``address``."""
+        """Return the ``std::string`` at ``address``."""
         return self.strings.read(self.process, address).decode("utf-8", "backslashreplace")
 
     def value_offset(self, size: int) -> int:
-        """Where the value is inside an ``optional``, for a value of ``size`` bytes. No alignment exceeds a word."""
+        """Return where the value is inside an ``optional``, for a value of ``size`` bytes. No alignment exceeds a
+        word.
+        """
         return min(size, 8) if self.flag_first else 0
 
     def flag_offset(self, size: int) -> int:
-        """Where the flag is inside an ``optional``, for a value of ``size`` bytes."""
+        """Return where the flag is inside an ``optional``, for a value of ``size`` bytes."""
         return 0 if self.flag_first else size
 
     def optional(self, address: int, size: int) -> int | None:
-        """Where the value of the ``optional`` at ``address`` is, None for an empty one."""
+        """Return where the value of the ``optional`` at ``address`` is, None for an empty one."""
         has_value = self.process.machine.read(address + self.flag_offset(size), 1)[0]
         return address + self.value_offset(size) if has_value else None

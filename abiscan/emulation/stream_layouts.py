@@ -26,7 +26,7 @@ class StreamLayout(NamedTuple):
 
 
 def layout_of(name: str) -> StreamLayout | None:
-    """The layout of the class of streams in a mangled name, None if there is none."""
+    """Return the layout of the class of streams in a mangled name, None if there is none."""
     match = _CLASS.search(name)
     if match is None:
         return None
@@ -39,7 +39,9 @@ def layout_of(name: str) -> StreamLayout | None:
 
 
 def stream_layout(name: str) -> tuple[tuple[int, int], ...]:
-    """What begins the parts of a stream's virtual table: where ``std::basic_ios`` is, where the whole object is."""
+    """Return what begins the parts of a stream's virtual table: where ``std::basic_ios`` is, where the whole object
+    is.
+    """
     if name[4:] in _PARTS:
         return _PARTS[name[4:]]
     layout = layout_of(name)

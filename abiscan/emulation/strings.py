@@ -26,7 +26,7 @@ class StringAbi(Protocol):
     size: int
 
     def read(self, process: EmulatedProcess, address: int) -> bytes:
-        """The text of the string at ``address``; raises ``Stop`` if there is none."""
+        """Return the text of the string at ``address``; raises ``Stop`` if there is none."""
 
     def create(self, process: EmulatedProcess, address: int, text: bytes) -> None:
         """Create a string at ``address``, ignoring what was there before."""
@@ -66,7 +66,7 @@ class _Cow:
         process.machine.set_word(address, self.new_text(process, text))
 
     def new_text(self, process: EmulatedProcess, text: bytes, capacity: int = 0) -> int:
-        """The address of a fresh text with its ``_Rep`` before it."""
+        """Return the address of a fresh text with its ``_Rep`` before it."""
         if not text and not capacity:
             return process.bind(EMPTY_REP) + REP_SIZE
         capacity = max(capacity, len(text))
@@ -80,30 +80,30 @@ CXX11: Final = _Cxx11()
 COW: Final = _Cow()
 
 
-def decoded(data: bytes, width: int) -> str:
-    """The text of units of a byte or of four, one character for each.
+def decoded(content: bytes, width: int) -> str:
+    """Return the text of units of a byte or of four, one character for each.
 
     :raises ValueError: one of them is no character
     """
-    return data.decode("latin-1") if width == 1 else data.decode("utf-32-le", "surrogatepass")
+    return content.decode("latin-1") if width == 1 else content.decode("utf-32-le", "surrogatepass")
 
 
 def encoded(text: str, width: int) -> bytes:
-    """The units of a text."""
+    """Return the units of a text."""
     return text.encode("latin-1") if width == 1 else text.encode("utf-32-le", "surrogatepass")
 
 
 def wide_text(machine: Emulator, address: int) -> str:
-    """The ``wchar_t`` from ``address`` up to a zero.
+    """Return the ``wchar_t`` from ``address`` up to a zero.
 
     :raises Stop: nothing is there, or no zero for long
     """
-    found = bytearray()
-    while (unit := machine.read(address + len(found), _WIDE)) != bytes(_WIDE):
-        found += unit
-        if len(found) > _MAX_LENGTH:
+    result = bytearray()
+    while (unit := machine.read(address + len(result), _WIDE)) != bytes(_WIDE):
+        result += unit
+        if len(result) > _MAX_LENGTH:
             raise Stop(f"string of more than {_MAX_LENGTH} bytes", machine.vm.pc)
-    return decoded(bytes(found), _WIDE)
+    return decoded(bytes(result), _WIDE)
 
 
 _CXX11_MARK: Final = "__cxx11"
@@ -111,7 +111,7 @@ _COW_ENDINGS: Final = ("RKSs", "OSs", "ESs", "RSs", "KSs")
 
 
 def abi_in(name: str) -> StringAbi | None:
-    """The string layout in a mangled name, None if it has none."""
+    """Return the string layout in a mangled name, None if it has none."""
     if _CXX11_MARK in name or "B5cxx11" in name:
         return CXX11
     if name.startswith(("_ZNSs", "_ZNKSs")) or any(mark in name for mark in _COW_ENDINGS):
@@ -120,14 +120,14 @@ def abi_in(name: str) -> StringAbi | None:
 
 
 def abi_of(imports: frozenset[str]) -> StringAbi:
-    """The string layout of an object that imports these names.
+    """Return the string layout of an object that imports these names.
 
     The layout in torch's own functions decides, since their objects must match; then that in functions of the C++
     library; without any evidence, it is the default of all compilers since GCC 5.
     """
     torch = [abi_in(name) for name in imports if name.startswith(("_ZN5torch", "_ZN3c10", "_ZNR5torch", "_ZN2at"))]
-    others = [abi_in(name) for name in imports if name.startswith("_ZN")]
-    for votes in (torch, others):
+    remaining = [abi_in(name) for name in imports if name.startswith("_ZN")]
+    for votes in (torch, remaining):
         cow, cxx11 = votes.count(COW), votes.count(CXX11)
         if cow or cxx11:
             return COW if cow > cxx11 else CXX11

@@ -45,7 +45,7 @@ class _Machine(Protocol):
         """Stop when the code gets to an address that a function returns to."""
 
     def code_at(self, address: int) -> bytes:
-        """The bytes of an instruction, and some behind it."""
+        """Return the bytes of an instruction, and some behind it."""
 
 
 class Source(NamedTuple):
@@ -107,7 +107,7 @@ class Taint:
     # Answers
 
     def answer(self, function: str, address: int) -> int:
-        """The label of what a function without a double returns; 0 if that has decided already."""
+        """Return the label of what a function without a double returns; 0 if that has decided already."""
         if self.is_off:
             return 0
         source = Source(function, address)
@@ -118,27 +118,27 @@ class Taint:
         return (1 << number) & ~self._done
 
     def answer_again(self, source: Source) -> int:
-        """The label of what else a source may decide that has decided something."""
+        """Return the label of what else a source may decide that has decided something."""
         if self.is_off or source not in self._sources:
             return 0
         self._done &= ~(1 << self._sources[source])
         return 1 << self._sources[source]
 
     def answer_in(self, name: str, address: int, parts: Iterable[str]) -> None:
-        """An instruction has answered in registers."""
+        """Note that an instruction has answered in registers."""
         if label := self.answer(name, address):
             self.registers.update(dict.fromkeys(parts, label))
         self._answered = True
 
     def returned(self, label: int) -> None:
-        """A called function has returned: of the registers that it need not keep, only its result counts."""
+        """Note that a called function has returned: of the registers that it need not keep, only its result counts."""
         kept = self._arch.kept_parts
         self.registers = {part: old for part, old in self.registers.items() if part in kept}
         if label := label & ~self._done:
             self.registers.update(dict.fromkeys(self._arch.result_parts, label))
 
     def start(self, stack: range) -> None:
-        """A function is started: nothing is in registers or in the stack."""
+        """Note that a function is started: nothing is in registers or in the stack."""
         self.registers = {}
         self._suspended.clear()
         self.read = 0
@@ -147,19 +147,21 @@ class Taint:
                 self._clear(address)
 
     def enter(self) -> dict[str, int]:
-        """A double calls a function of the object, with arguments made of what it has read."""
+        """Return a double calls a function of the object, with arguments made of what it has read."""
         before = self.registers
         self.registers = dict.fromkeys(self._arch.argument_parts, self.read) if self.read else {}
         return before
 
     def leave(self, before: dict[str, int]) -> None:
-        """The function that a double called has come to its end, one way or the other."""
+        """Note that the function that a double called has come to its end, one way or the other."""
         self.read |= self.label_in(self._arch.result_parts)
         self.registers = before
 
     @contextlib.contextmanager
     def unseen(self) -> Iterator[None]:
-        """What a double reads and writes here is no part of what it does: memory management, the way through frames."""
+        """Provide what a double reads and writes here is no part of what it does: memory management, the way through
+        frames.
+        """
         read, self.read = self.read, 0
         try:
             yield
@@ -167,7 +169,7 @@ class Taint:
             self.read = read
 
     def mark(self, address: int, size: int, label: int) -> None:
-        """Bytes are written that come from answers, or from none."""
+        """Note that bytes are written that come from answers, or from none."""
         label &= ~self._done
         if not label and not self.memory:
             return
@@ -202,14 +204,14 @@ class Taint:
         self._machine.guard(address, guarded=False)
 
     def label_of(self, address: int, size: int) -> int:
-        """What answers bytes come from."""
+        """Return what answers bytes come from."""
         label = 0
         for at in self._marked(address, size):
             label |= self.memory[at]
         return label & ~self._done
 
     def label_in(self, parts: Iterable[str]) -> int:
-        """What answers parts of registers come from."""
+        """Return what answers parts of registers come from."""
         label = 0
         for part in parts:
             label |= self.registers.get(part, 0)
@@ -231,8 +233,8 @@ class Taint:
     def give_up(self) -> bool:
         """Let everything decide that is in memory; False if nothing is."""
         label = 0
-        for each in self.memory.values():
-            label |= each
+        for item in self.memory.values():
+            label |= item
         self.decide(label, int(self._machine.vm.pc), "it is in memory that cannot be followed")
         had_any = bool(self.memory or label)
         for at in list(self.memory):
@@ -276,13 +278,15 @@ class Taint:
         self._steps -= 1
         if self._steps < 0:
             label = 0
-            for each in (*self.registers.values(), *self.memory.values()):
-                label |= each
+            for register in (*self.registers.values(), *self.memory.values()):
+                label |= register
             self.decide(label, pc, "it is in use for longer than can be followed")
         return self._steps >= 0
 
     def _label_read(self, instruction: DataFlow, places: list[tuple[int, Access]], pc: int) -> int:
-        """What the values that an instruction reads come from; what decides is told, and does not count any more."""
+        """Return what the values that an instruction reads come from; what decides is told, and does not count any
+        more.
+        """
         label = self.label_in(instruction.reads)
         for place, access in places:
             if access.reads and self.memory:
@@ -323,7 +327,9 @@ class Taint:
         return True
 
     def land(self) -> None:
-        """An exception has brought the code into a landing pad: the registers are those that its function has kept."""
+        """Note that an exception has brought the code into a landing pad: the registers are those that its function
+        has kept.
+        """
         stack = int(self._machine.vm.sp)
         self.registers = {}
         while self._suspended and self._suspended[-1].stack <= stack:

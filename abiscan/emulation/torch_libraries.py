@@ -49,7 +49,7 @@ _HEAP_PER_FUNCTION: Final = 0x1000_0000  # OpenBLAS takes its buffers, and uses 
 
 
 def _names(*beginnings: str) -> re.Pattern[bytes]:
-    """A pattern for whole mangled names that begin with one of these regular expressions."""
+    """Return a pattern for whole mangled names that begin with one of these regular expressions."""
     return re.compile("|".join(f"(?:{beginning.removesuffix('$')})[A-Za-z0-9_]*" for beginning in beginnings).encode())
 
 
@@ -88,7 +88,7 @@ _INSTRUCTIONS_PER_QUESTION: Final = 100_000
 
 
 def recover_torch(files: Mapping[str, ElfFile], machine: Machine) -> TorchRegistrations:
-    """What torch's libraries register, without running them.
+    """Return what torch's libraries register, without running them.
 
     :param files: the libraries by name, each after its dependencies
     :param machine: the machine that they are built for
@@ -115,9 +115,9 @@ class _TorchProcess:
         self.recorder = Recorder()
         self.gaps: list[RegistrationGap] = []
         self._find: dict[str, Double | None] = {}
-        first, *others = files.values()
+        first, *remaining = files.values()
         self._lookup = finder((EXCEPTIONS, LIBC, NUMBERS, STREAMS, CXX_STRINGS, LIBSTDCXX, PATHS, SYSTEM, CPYTHON))
-        self.process = EmulatedProcess(first, machine, self._find_double, fill_datum, others)
+        self.process = EmulatedProcess(first, machine, self._find_double, fill_datum, remaining)
         boundary, observed, named = map(self._defined, (_BOUNDARY, _OBSERVED, _NAMED))
         state = TorchState(self.process, frozenset(boundary.values()), self.recorder)
         self._registries = FilledRegistries(state)
@@ -142,13 +142,14 @@ class _TorchProcess:
         self.process.close()
 
     def _blank_object(self) -> int:
-        """An object whose virtual functions have no effect."""
+        """Return an object whose virtual functions have no effect."""
         functions = [self.process.bind(_VIRTUAL)] * _VIRTUAL_FUNCTIONS
         table = self.process.store(struct.pack(f"<{len(functions)}Q", *functions))
         return self.process.store(struct.pack("<Q", table))
 
     def _argument_tail(self, state: TorchState) -> int | None:
-        """``sizeof(c10::Argument)`` without its string, from a schema that torch itself creates for one argument.
+        """Return ``sizeof(c10::Argument)`` without its string, from a schema that torch itself creates for one
+        argument.
 
         The argument is of no type, which torch takes for a tensor. None up to 1.5, which made schemas inline.
         """
@@ -168,7 +169,7 @@ class _TorchProcess:
         return None
 
     def _defined(self, pattern: re.Pattern[bytes]) -> dict[int, str]:
-        """The definitions of the libraries with such names, by address."""
+        """Return the definitions of the libraries with such names, by address."""
         images = self.process.images
         return {image.base + symbol.value: symbol.name for image in images for symbol in image.definitions(pattern)}
 
@@ -201,7 +202,7 @@ class _TorchProcess:
             self.gaps.append(RegistrationGap(stage=_STAGE, reason=stop.reason, address=offset, symbol=symbol))
 
     def ask(self, address: int, *arguments: int, result: int | None = None) -> int | None:
-        """The result of a torch function, None if it does not finish.
+        """Return the result of a torch function, None if it does not finish.
 
         :param result: the address for an object that it returns in memory
         """
@@ -217,7 +218,7 @@ class _TorchProcess:
             return None
 
     def keys(self) -> dict[int, str]:
-        """The names of the dispatch keys by number, from ``c10::toString``."""
+        """Return the names of the dispatch keys by number, from ``c10::toString``."""
         names = {}
         for address in self._defined(_KEY_NAME):
             for number in range(_MAX_KEYS):
@@ -229,7 +230,9 @@ class _TorchProcess:
         return names
 
     def aliases(self, keys: Mapping[int, str]) -> dict[int, frozenset[int]]:
-        """The alias keys and the keys that each includes: ``c10::isIncludedInAlias``. They are the last of all keys."""
+        """Return the alias keys and the keys that each includes: ``c10::isIncludedInAlias``. They are the last of all
+        keys.
+        """
         aliases: dict[int, frozenset[int]] = {}
         for address in self._defined(_IS_INCLUDED):
             for alias in sorted(keys, reverse=True):
@@ -245,7 +248,9 @@ class _TorchProcess:
         return bool((self.ask(address, key, alias) or 0) & 1)
 
     def registries(self) -> tuple[Registry, ...]:
-        """The entries that the initialisers add to each ``c10::Registry``, and the keys of allocator settings."""
+        """Return the entries that the initialisers add to each ``c10::Registry``, and the keys of allocator
+        settings.
+        """
         entries: list[Registry] = []
         for address, name in sorted(self._defined(_REGISTRIES).items(), key=lambda item: item[1]):
             registry = self.ask(address)

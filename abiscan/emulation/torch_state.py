@@ -78,7 +78,7 @@ class TorchState:
         """Tells what every torch says of a text that none reads as a schema; empty where some may, else None."""
         self.stable_calls: dict[int, str] = {}  # which function of the stable ABI registers, by order
         self.stable_returns: dict[str, int] = {}  # where the first call of each of them returns to
-        self._symbols: list[str] = []
+        self._list_symbols: list[str] = []
 
     @property
     def kernel_function_size(self) -> int:
@@ -109,20 +109,20 @@ class TorchState:
     # Interned names
 
     def symbol(self, text: str) -> int:
-        """The number of a ``c10::Symbol``, counted as the names appear."""
-        if text not in self._symbols:
-            self._symbols.append(text)
-        return self._symbols.index(text) + _FIRST_SYMBOL
+        """Return the number of a ``c10::Symbol``, counted as the names appear."""
+        if text not in self._list_symbols:
+            self._list_symbols.append(text)
+        return self._list_symbols.index(text) + _FIRST_SYMBOL
 
     def symbol_text(self, number: int) -> str:
-        """The name behind the number of a ``c10::Symbol``, empty for one of torch's own."""
+        """Return the name behind the number of a ``c10::Symbol``, empty for one of torch's own."""
         index = number - _FIRST_SYMBOL
-        return self._symbols[index] if 0 <= index < len(self._symbols) else ""
+        return self._list_symbols[index] if 0 <= index < len(self._list_symbols) else ""
 
     # Texts
 
     def type_info_name(self, address: int) -> str | None:
-        """The mangled name in the ``std::type_info`` at ``address``, None if there is none."""
+        """Return the mangled name in the ``std::type_info`` at ``address``, None if there is none."""
         machine = self.process.machine
         if self.process.image_at(address) is None and self.process.name_at(address) is None:
             return None
@@ -135,7 +135,7 @@ class TorchState:
             return None
 
     def string(self, address: int) -> str:
-        """The ``std::string`` at ``address``."""
+        """Return the ``std::string`` at ``address``."""
         return self._standard.text(address)
 
     def is_name_at(self, address: int) -> bool:
@@ -148,10 +148,10 @@ class TorchState:
 
 
 def text_argument(call: Call, index: int) -> str:
-    """A ``const char*`` argument."""
+    """Return a ``const char*`` argument."""
     return call.machine.text(call.argument(index)).decode("utf-8", "backslashreplace")
 
 
 def optional_text_argument(call: Call, index: int) -> str | None:
-    """A ``const char*`` argument that may be null."""
+    """Return a ``const char*`` argument that may be null."""
     return text_argument(call, index) if call.argument(index) else None

@@ -31,7 +31,7 @@ _Runner = TypeVar("_Runner", bound=Runner)
 def traced(
     run: Callable[[_Runner, int, Sequence[int], int], int | Stop],
 ) -> Callable[[_Runner, int, Sequence[int], int], int | Stop]:
-    """The method that runs one function of an object, telling the logger what comes of it."""
+    """Return the method that runs one function of an object, telling the logger what comes of it."""
 
     @functools.wraps(run)
     def telling(recovery: _Runner, address: int, arguments: Sequence[int], instructions: int) -> int | Stop:
@@ -42,7 +42,7 @@ def traced(
         _log.debug("%s: runs %s", recorder.phase.value, place)
         result = run(recovery, address, arguments, instructions)
         for record in recorder.since(before):
-            _log.debug("%s registers %s(%s)", place, type(record).__name__, ", ".join(_fields(record)))
+            _log.debug("%s registers %s(%s)", place, type(record).__name__, ", ".join(_list_fields(record)))
         count = recovery.process.machine.executed - executed
         if isinstance(result, int):
             _log.debug("%s returns after %d instructions", place, count)
@@ -58,7 +58,7 @@ def traced(
 
 
 def _place(recovery: Runner, address: int) -> str:
-    """An address as in the file, and the symbol before it."""
+    """Return an address as in the file, and the symbol before it."""
     image = recovery.process.image
     if not image.contains(address):
         return f"{address:#x} (outside of the object)"
@@ -66,7 +66,7 @@ def _place(recovery: Runner, address: int) -> str:
     return f"{address - BASE:#x}{f' ({symbol})' if symbol else ''}"
 
 
-def _fields(record: Any) -> Iterator[str]:
+def _list_fields(record: Any) -> Iterator[str]:
     for name in sorted(type(record).__struct_fields__, key=_LAST.__contains__):
         value = getattr(record, name)
         if name in _UNSAID or value in (None, (), False):

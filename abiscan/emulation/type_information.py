@@ -55,7 +55,7 @@ class _Process(Protocol):
     images: list[Image]
 
     def name_at(self, address: int) -> str | None:
-        """The imported symbol at an address."""
+        """Return the imported symbol at an address."""
 
 
 class Subobject(NamedTuple):
@@ -73,7 +73,7 @@ class TypeInformation:
         self._tables: frozenset[int] | None = None  # those that the objects define themselves
 
     def name(self, type_: int) -> str:
-        """The mangled name of a type."""
+        """Return the mangled name of a type."""
         machine = self._process.machine
         return machine.text(machine.word(type_ + 8), 1 << 16).decode("utf-8", "backslashreplace")
 
@@ -85,12 +85,14 @@ class TypeInformation:
         """Whether the bases of a type are known: they are in the file, or in the table."""
         imported = self._process.name_at(type_)
         if imported is None:
-            return all(map(self.is_known, (base for base, _ in self._bases(type_))))
+            return all(map(self.is_known, (base for base, _ in self._list_bases(type_))))
         name = imported.removeprefix("_ZTI")
         return name in BASES or name in _WITHOUT_BASE or len(name) == 1
 
     def kind(self, type_: int) -> str:
-        """The class of the ``type_info`` itself, ``__si_class_type_info``; empty if it is of none of those known."""
+        """Return the class of the ``type_info`` itself, ``__si_class_type_info``; empty if it is of none of those
+        known.
+        """
         vtable = self._process.machine.word(type_)
         name = self._process.name_at(vtable) or ""
         for kind in _KINDS:
@@ -107,14 +109,16 @@ class TypeInformation:
         return address in self._tables
 
     def _own_vtables(self, kind: str) -> Iterator[int]:
-        """Where the objects define the virtual table of a kind themselves: with the C++ library linked statically."""
+        """Yield where the objects define the virtual table of a kind themselves: with the C++ library linked
+        statically.
+        """
         for image in self._process.images:
             symbol = image.find(f"{_ANY_TABLE}{len(kind)}{kind}E")
             if symbol is not None and symbol.defined:
                 yield image.address_of(symbol)
 
-    def _bases(self, type_: int) -> Iterator[tuple[int, int]]:
-        """The direct bases: type, and offset with flags as the ABI has it."""
+    def _list_bases(self, type_: int) -> Iterator[tuple[int, int]]:
+        """Yield the direct bases: type, and offset with flags as the ABI has it."""
         machine, kind = self._process.machine, self.kind(type_)
         if kind == _SINGLE:
             yield machine.word(type_ + 16), _PUBLIC
@@ -124,10 +128,10 @@ class TypeInformation:
                 yield machine.words(type_ + 24 + 16 * number, 2)  # type: ignore[misc]
 
     def within(self, type_: int, address: int, *, private: bool = True) -> Iterator[Subobject]:
-        """The object of a type at ``address``, and its public bases, wherever they lie."""
+        """Yield the object of a type at ``address``, and its public bases, wherever they lie."""
         yield Subobject(type_, address)
         machine = self._process.machine
-        for base, flags in self._bases(type_):
+        for base, flags in self._list_bases(type_):
             if not flags & _PUBLIC and not private:
                 continue
             offset = flags >> 8
@@ -137,23 +141,23 @@ class TypeInformation:
             place = (address + offset) & 0xFFFF_FFFF_FFFF_FFFF if address else 0  # a null pointer has null parts
             yield from self.within(base, place, private=private)
 
-    def caught(self, wanted: int, thrown: int, address: int) -> int | None:
-        """Where a handler of type ``wanted`` sees what was thrown; None if it does not catch it."""
-        if self.is_same(wanted, thrown):
+    def caught(self, requested: int, thrown: int, address: int) -> int | None:
+        """Return where a handler of type ``wanted`` sees what was thrown; None if it does not catch it."""
+        if self.is_same(requested, thrown):
             return self._process.machine.word(address) if self.kind(thrown) == _POINTER else address
-        if self.kind(wanted) == _POINTER and self.kind(thrown) == _POINTER:
-            return self._caught_pointer(wanted, thrown, self._process.machine.word(address))
-        if self.kind(wanted) == _POINTER and self.name(thrown) == "Dn":
+        if self.kind(requested) == _POINTER and self.kind(thrown) == _POINTER:
+            return self._caught_pointer(requested, thrown, self._process.machine.word(address))
+        if self.kind(requested) == _POINTER and self.name(thrown) == "Dn":
             return 0
         places = {
-            base.address for base in self.within(thrown, address, private=False) if self.is_same(base.type, wanted)
+            base.address for base in self.within(thrown, address, private=False) if self.is_same(base.type, requested)
         }
         return places.pop() if len(places) == 1 else None
 
-    def _caught_pointer(self, wanted: int, thrown: int, address: int) -> int | None:
+    def _caught_pointer(self, requested: int, thrown: int, address: int) -> int | None:
         machine = self._process.machine
         (flags, target), (own_flags, source) = (
-            (machine.word(pointer + 16) & 0xFFFF_FFFF, machine.word(pointer + 24)) for pointer in (wanted, thrown)
+            (machine.word(pointer + 16) & 0xFFFF_FFFF, machine.word(pointer + 24)) for pointer in (requested, thrown)
         )
         if own_flags & ~flags & 3:  # const and volatile cannot be cast away
             return None
@@ -165,7 +169,9 @@ class TypeInformation:
         return places.pop() if len(places) == 1 else None
 
     def dynamic_type(self, address: int) -> Subobject | None:
-        """The whole object that the object with virtual functions at ``address`` is a part of; None if unknown."""
+        """Return the whole object that the object with virtual functions at ``address`` is a part of; None if
+        unknown.
+        """
         machine = self._process.machine
         table = machine.word(address)
         to_top, type_ = machine.words(table - 16, 2)
@@ -174,17 +180,19 @@ class TypeInformation:
         return Subobject(type_, (address + to_top) & 0xFFFF_FFFF_FFFF_FFFF)
 
     def cast(self, address: int, source: int, target: int) -> int | None:
-        """``dynamic_cast`` of the ``source`` at ``address`` to a pointer to ``target``: 0 for no; None if unknown."""
+        """Return ``dynamic_cast`` of the ``source`` at ``address`` to a pointer to ``target``: 0 for no; None if
+        unknown.
+        """
         whole = self.dynamic_type(address) if address else None
         if whole is None:
             return None
-        found = {part.address for part in self.within(*whole, private=False) if self.is_same(part.type, target)}
+        result = {part.address for part in self.within(*whole, private=False) if self.is_same(part.type, target)}
         around = {
             place
-            for place in found
+            for place in result
             if any(part.address == address and self.is_same(part.type, source) for part in self.within(target, place))
         }
-        places = around if len(around) == 1 else found
+        places = around if len(around) == 1 else result
         if not places and not self.is_known(whole.type):
             return None
         return places.pop() if len(places) == 1 else 0

@@ -47,13 +47,13 @@ _CLASS: Final = regex(r"_Z(?:TV)?N3c10(\d+)")
 
 
 def _class_name(mangled: str) -> str:
-    """The class of namespace ``c10`` whose member or virtual table has this name."""
+    """Return the class of namespace ``c10`` whose member or virtual table has this name."""
     match = _CLASS.match(mangled)
     return mangled[match.end() : match.end() + int(match.group(1))] if match else ""
 
 
 def printed_type(mangled: str) -> str:
-    """The printed type without parameters whose member or virtual table has this name."""
+    """Return the printed type without parameters whose member or virtual table has this name."""
     name = _class_name(mangled)
     return _PRINTED.get(name, name.removesuffix("Type"))
 
@@ -75,7 +75,7 @@ class TypeObjects:
         return _VECTOR + 3 * self._standard.strings.size
 
     def object_of(self, text: str) -> int:
-        """The address of the one ``c10::Type`` object that prints as ``text``."""
+        """Return the address of the one ``c10::Type`` object that prints as ``text``."""
         if text not in self._objects:
             address = self._process.allocate(_TYPE_OBJECT_SIZE)
             self._process.machine.set_word(address, self._process.bind(_TYPE_VTABLE) + 16)
@@ -103,7 +103,9 @@ class TypeObjects:
             strings.create(process, name + _VECTOR + index * strings.size, part.encode())
 
     def adopt(self, address: int) -> str:
-        """How the type at ``address`` prints; if it is a whole one, not of a double, it is handed out from now on."""
+        """Return how the type at ``address`` prints; if it is a whole one, not of a double, it is handed out from now
+        on.
+        """
         text = self.text(address)
         if address not in self._texts and self._type_vtable(address) is not None:
             self._objects.setdefault(text, address)
@@ -119,7 +121,7 @@ class TypeObjects:
         return address in self._texts or self._type_vtable(address) is not None
 
     def shared(self, address: int) -> tuple[int, int]:
-        """The two words of a ``shared_ptr`` to the object at ``address``."""
+        """Return the two words of a ``shared_ptr`` to the object at ``address``."""
         self._control = self._control or self._new_control_block()
         return address, self._control
 
@@ -132,7 +134,9 @@ class TypeObjects:
         self._process.machine.write(at, struct.pack("<QQ", *self.shared(address)))
 
     def text(self, address: int) -> str:
-        """The printed ``c10::Type`` at ``address``; a container that inlined code created is known by its vtable."""
+        """Return the printed ``c10::Type`` at ``address``; a container that inlined code created is known by its
+        vtable.
+        """
         text = self._texts.get(address)
         if text is not None:
             return text
@@ -146,13 +150,13 @@ class TypeObjects:
             return printed_type(vtable)
         form = _CONTAINERS.get(name)
         single = form is not None and form.count("{}") == 1
-        elements = [self.text(element) for element in (self._members if single else self._elements)(address)]
+        elements = [self.text(element) for element in (self._list_members if single else self._list_elements)(address)]
         if form is None:
             return f"({', '.join(elements)})"
         return form.format(*elements) if len(elements) >= form.count("{}") else _UNKNOWN_TYPE
 
     def qualified_name(self, address: int) -> str:
-        """The name of the class at ``address``, read from the object, since code may have changed it."""
+        """Return the name of the class at ``address``, read from the object, since code may have changed it."""
         try:
             text = self._standard.text(address + _NAME_IN_TYPE + self._standard.value_offset(self._name_size) + _VECTOR)
         except Stop:
@@ -160,7 +164,7 @@ class TypeObjects:
         return text or _UNKNOWN_TYPE
 
     def _type_vtable(self, address: int) -> str | None:
-        """The name of the virtual table of the type at ``address``, None if no type is there."""
+        """Return the name of the virtual table of the type at ``address``, None if no type is there."""
         if address % 8 or not (self._process.machine.is_heap(address) or self._process.image_at(address)):
             return None
         try:
@@ -169,8 +173,8 @@ class TypeObjects:
             return None
         return name if name.startswith("_ZTVN3c10") and name.endswith("TypeE") else None
 
-    def _elements(self, address: int) -> list[int]:
-        """The types in the type at ``address``, in a ``std::vector<TypePtr>`` or, up to 1.10, as members."""
+    def _list_elements(self, address: int) -> list[int]:
+        """Return the types in the type at ``address``, in a ``std::vector<TypePtr>`` or, up to 1.10, as members."""
         machine = self._process.machine
         words = machine.words(address, _TYPE_WORDS)[1:]
         for begin, end in itertools.pairwise(words):
@@ -178,9 +182,9 @@ class TypeObjects:
                 types = [machine.word(at) for at in range(begin, end, 16)]
                 if all(map(self.is_type, types)):
                     return types
-        return self._members(address)
+        return self._list_members(address)
 
-    def _members(self, address: int) -> list[int]:
-        """The types that the type at ``address`` points to; a weak pointer to itself comes before them."""
+    def _list_members(self, address: int) -> list[int]:
+        """Return the types that the type at ``address`` points to; a weak pointer to itself comes before them."""
         words = self._process.machine.words(address, _TYPE_WORDS)[1:]
         return [word for word in words if word != address and self.is_type(word)]

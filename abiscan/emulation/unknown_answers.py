@@ -69,13 +69,13 @@ class _Process(Protocol):
     exceptions: Exceptions
 
     def image_at(self, address: int) -> Image | None:
-        """The object that an address belongs to."""
+        """Return the object that an address belongs to."""
 
     def heap_top(self) -> int:
-        """Where the next allocation will be."""
+        """Return where the next allocation will be."""
 
     def size_of(self, address: int) -> int:
-        """The size of an allocation."""
+        """Return the size of an allocation."""
 
 
 class _Call(Protocol):
@@ -89,14 +89,14 @@ class _Call(Protocol):
         """The process that calls."""
 
     def argument(self, index: int) -> int:
-        """An integer or pointer argument."""
+        """Return an integer or pointer argument."""
 
 
 def written(call: _Call) -> Iterator[tuple[int, int]]:
-    """The parts of memory, address and size, that an unknown function may have written."""
-    known = WRITES.get(call.name)
-    if known is not None:
-        for index, size in known.items():
+    """Yield the parts of memory, address and size, that an unknown function may have written."""
+    known_value = WRITES.get(call.name)
+    if known_value is not None:
+        for index, size in known_value.items():
             address = call.argument(index)
             if address:
                 yield address, min(call.argument(int(size)) if isinstance(size, str) else size, 1 << 16)
@@ -107,7 +107,7 @@ def written(call: _Call) -> Iterator[tuple[int, int]]:
 
 @functools.cache
 def _arguments(name: str) -> int:
-    """How many arguments a function has at most."""
+    """Return how many arguments a function has at most."""
     if _NOTHING.match(name):
         return 0
     if not name.startswith("_Z"):

@@ -38,7 +38,7 @@ class Values:
         self._texts: dict[int, bytes] = {}  # by the address of the string object
 
     def new_string(self, text: bytes) -> int:
-        """The address of a fresh ``c10::ivalue::ConstantString`` with one owner."""
+        """Return the address of a fresh ``c10::ivalue::ConstantString`` with one owner."""
         address = self._process.allocate(self._head.size + self._strings.size)
         self._process.machine.write(address, self._head.pack(self._vtable(_STRING), 1, 1))
         self._strings.create(self._process, address + self._head.size, text)
@@ -60,12 +60,13 @@ class Values:
         machine.write(address, head + struct.pack("<5Q", *elements, *element))
 
     def element_type(self, address: int) -> int:
-        """The address of the type of the elements of the list that is the value at ``address``."""
+        """Return the address of the type of the elements of the list that is the value at ``address``."""
         machine = self._process.machine
         return machine.word(machine.word(address) + self._head.size + _VECTOR)
 
     def text(self, address: int, type_: str) -> str:
-        """How a schema spells the value at ``address`` of the type ``type_``, ``UNKNOWN_VALUE`` where that is unknown.
+        """Return how a schema spells the value at ``address`` of the type ``type_``, ``UNKNOWN_VALUE`` where that is
+        unknown.
 
         :raises Stop: there is no such value
         """
@@ -78,8 +79,8 @@ class Values:
         if type_.endswith("[]"):
             return self._list(pointer + self._head.size, type_.removesuffix("[]"))
         if type_ == "str":
-            known = self._texts.get(pointer)
-            return UNKNOWN_VALUE if known is None else _quoted(known.decode("utf-8", "backslashreplace"))
+            known_value = self._texts.get(pointer)
+            return UNKNOWN_VALUE if known_value is None else _quoted(known_value.decode("utf-8", "backslashreplace"))
         if type_ == "float":
             return repr(struct.unpack("<d", payload)[0])
         if type_ == "int":
@@ -93,8 +94,8 @@ class Values:
         begin, end = self._process.machine.words(vector, 2)
         if not 0 <= end - begin <= _MAX_ELEMENTS * VALUE_SIZE or (end - begin) % VALUE_SIZE:
             return UNKNOWN_VALUE
-        found = [self.text(at, element) for at in range(begin, end, VALUE_SIZE)]
-        return UNKNOWN_VALUE if UNKNOWN_VALUE in found else f"[{', '.join(found)}]"
+        result = [self.text(at, element) for at in range(begin, end, VALUE_SIZE)]
+        return UNKNOWN_VALUE if UNKNOWN_VALUE in result else f"[{', '.join(result)}]"
 
     def _vtable(self, name: str) -> int:
         return self._process.bind(name) + 16

@@ -13,16 +13,16 @@ _WORD: Final = 4
 
 
 def features_in(file: ElfFile) -> dict[str, int]:
-    """The features that the instructions of a file use, each with the address of the first one that does."""
-    found: dict[str, int] = {}
-    for address, instruction in _instructions(file):
+    """Return the features that the instructions of a file use, each with the address of the first one that does."""
+    by_name: dict[str, int] = {}
+    for address, instruction in _list_instructions(file):
         for feature in features_of(file.machine, instruction):
-            found.setdefault(feature, address)
-    return found
+            by_name.setdefault(feature, address)
+    return by_name
 
 
-def _instructions(file: ElfFile) -> Iterator[tuple[int, bytes]]:
-    """The instructions of all executable segments, one after the other; what is none is skipped."""
+def _list_instructions(file: ElfFile) -> Iterator[tuple[int, bytes]]:
+    """Yield the instructions of all executable segments, one after the other; what is none is skipped."""
     for segment in file.segments:
         if not segment.flags & _EXECUTABLE:
             continue

@@ -198,7 +198,7 @@ def _describe_bounds(
 
 
 def _sibling_clues(target: Target, extension: Extension, origins: Mapping[str, BuiltFor]) -> Iterator[Clue]:
-    """Clues from the other extensions of the same package."""
+    """Yield clues from the other extensions of the same package."""
     for sibling in target.extensions:
         releases = origins[sibling.path].releases
         same = sibling.facts.machine is extension.facts.machine and _package_name(target, sibling) == _package_name(
@@ -210,7 +210,7 @@ def _sibling_clues(target: Target, extension: Extension, origins: Mapping[str, B
 
 
 def _package_name(target: Target, extension: Extension) -> str:
-    """The unit that was built together: a whole wheel; in a folder, each subfolder."""
+    """Return the unit that was built together: a whole wheel; in a folder, each subfolder."""
     return "" if target.metadata else extension.path.partition("/")[0]
 
 

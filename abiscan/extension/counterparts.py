@@ -107,9 +107,9 @@ def _counterpart_of_operator(symbol: str, operator: str, machine: Machine) -> Co
     """Find what replaces an operator: a wrapper, a C function, or a call by name, in this order."""
 
     def make_counterpart(
-        means: Means, what: str | None, since: TorchVersion | None, group: str = _OPERATORS
+        means: Means, subject: str | None, since: TorchVersion | None, group: str = _OPERATORS
     ) -> Counterpart:
-        return Counterpart(symbol=symbol, group=group, means=means, what=what, since=since)
+        return Counterpart(symbol=symbol, group=group, means=means, what=subject, since=since)
 
     if wrapper := shims.wrapper(operator):
         return Counterpart(
@@ -179,8 +179,8 @@ def _read_patterns() -> tuple[_Pattern, ...]:
             names=re.compile(names),
             group=group,
             means=Means(means),
-            what=what or None,
+            what=subject or None,
             since=TorchVersion(f"{since}.0") if since else None,
         )
-        for names, group, means, what, since in lines
+        for names, group, means, subject, since in lines
     )

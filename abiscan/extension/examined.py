@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from abiscan.binary.elf import Machine, SharedObject
-from abiscan.binary.registration_api import registers
+from abiscan.binary.registration_api import registers_anything
 from abiscan.extension.built_for import BuiltFor, infer_built_for
 from abiscan.inputs import branches, isolation
 from abiscan.inputs.files import ElfSource
@@ -176,7 +176,7 @@ class ExaminedExtension:
     @property
     def origin(self) -> BuiltFor:
         """What it was built for: recovers its registrations, which narrow it down."""
-        return self.inventory.origin if registers(self.facts.imports) else self.owner.origins[self.path]
+        return self.inventory.origin if registers_anything(self.facts.imports) else self.owner.origins[self.path]
 
     @functools.cached_property
     def called_at_start(self) -> tuple[str, ...]:
@@ -188,7 +188,7 @@ class ExaminedExtension:
     @property
     def needs_recovery(self) -> bool:
         """Whether it registers anything, and nothing of that is known yet."""
-        return self._twin is None and self._inventory is None and registers(self.facts.imports)
+        return self._twin is None and self._inventory is None and registers_anything(self.facts.imports)
 
     @property
     def gpu(self) -> ExtensionGpu | None:
@@ -198,7 +198,7 @@ class ExaminedExtension:
         if not self._gpu:
             from abiscan.extension.gpu import LinkedLibrary, read_extension_gpu
 
-            inventory = self.inventory if registers(self.facts.imports) else None
+            inventory = self.inventory if registers_anything(self.facts.imports) else None
             linked = [
                 LinkedLibrary(source=library.source, registrations=functools.partial(self._registrations_of, library))
                 for library in self.target.linked(self.extension)
@@ -214,7 +214,7 @@ class ExaminedExtension:
         if self._operator_needs is None:
             from abiscan.extension.operator_needs import find_operator_needs
 
-            kernels = self.inventory.registrations.kernels if registers(self.facts.imports) else ()
+            kernels = self.inventory.registrations.kernels if registers_anything(self.facts.imports) else ()
             linked = [library.source for library in self.target.linked(self.extension)] if kernels else []
             self._operator_needs = find_operator_needs(self.extension.source, self.facts, kernels, linked)
         return self._operator_needs

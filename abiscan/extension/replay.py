@@ -15,7 +15,7 @@ import msgspec.structs
 from msgspec import Struct, field
 
 from abiscan.binary.ownership import is_torch_library
-from abiscan.binary.registration_api import registers
+from abiscan.binary.registration_api import registers_anything
 from abiscan.dispatch.adapters import state_of
 from abiscan.dispatch.dispatcher import replay_events
 from abiscan.dispatch.inference import classes_in
@@ -245,7 +245,7 @@ class Replayer(Struct, kw_only=True):
             if module is resolution.closure.modules[0] or module.facts is None or is_torch_library(module.name):
                 continue
             source = self.files.source(module.path)
-            if source is None or not registers(module.facts.imports):
+            if source is None or not registers_anything(module.facts.imports):
                 continue
             identity = _identity_of(source, module.path)
             yield Registrant(
@@ -270,7 +270,9 @@ def _is_defined_beside(examined: ExaminedExtension, reaction: Reaction) -> bool:
     machine = examined.facts.machine
     siblings = (sibling for sibling in examined.owner.extensions if sibling is not examined)
     sibling_extensions = (
-        sibling for sibling in siblings if sibling.facts.machine is machine and registers(sibling.facts.imports)
+        sibling
+        for sibling in siblings
+        if sibling.facts.machine is machine and registers_anything(sibling.facts.imports)
     )
     return any(
         reaction.outcome.subject == operator.name

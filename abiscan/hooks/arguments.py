@@ -59,16 +59,16 @@ class InstallArgument(Struct, frozen=True, kw_only=True):
 
 
 def parsed(words: Iterable[str]) -> Iterator[InstallArgument]:
-    """The arguments in a command line."""
-    rest = iter(words)
-    for word in rest:
-        value = next(rest, None) if word in _VALUES else None
+    """Yield the arguments in a command line."""
+    remainder = iter(words)
+    for word in remainder:
+        value = next(remainder, None) if word in _VALUES else None
         yield InstallArgument(words=(word,) if value is None else (word, value))
 
 
 def index_options(words: Sequence[str]) -> list[str]:
-    """The options that say where packages come from."""
-    return _words(
+    """Return the options that say where packages come from."""
+    return _list_words(
         argument
         for argument in parsed(words)
         if argument.option in _INDEX_FLAGS or (argument.option in _INDEX_VALUES and argument.value is not None)
@@ -76,13 +76,13 @@ def index_options(words: Sequence[str]) -> list[str]:
 
 
 def without_files(words: Sequence[str]) -> list[str]:
-    """The arguments without files of requirements and constraints."""
-    return _words(argument for argument in parsed(words) if argument.option not in _FILE_VALUES)
+    """Return the arguments without files of requirements and constraints."""
+    return _list_words(argument for argument in parsed(words) if argument.option not in _FILE_VALUES)
 
 
 def without(words: Sequence[str], *options: str) -> list[str]:
-    """The arguments without some options and their values."""
-    return _words(argument for argument in parsed(words) if argument.option not in options)
+    """Return the arguments without some options and their values."""
+    return _list_words(argument for argument in parsed(words) if argument.option not in options)
 
 
 def has(words: Sequence[str], *options: str) -> bool:
@@ -91,17 +91,17 @@ def has(words: Sequence[str], *options: str) -> bool:
 
 
 def values(words: Sequence[str], *options: str) -> list[str]:
-    """The values of these options, in the order in which they are given."""
+    """Return the values of these options, in the order in which they are given."""
     return [argument.value for argument in parsed(words) if argument.option in options and argument.value is not None]
 
 
 def files_of_requirements(words: Sequence[str]) -> list[Path]:
-    """The files of requirements."""
+    """Return the files of requirements."""
     return list(map(Path, values(words, *_REQUIREMENTS)))
 
 
 def resolvable(words: Sequence[str], free: Collection[str], urls: Mapping[str, str]) -> list[str]:
-    """The arguments with which to ask what an installer could choose.
+    """Return the arguments with which to ask what an installer could choose.
 
     What is installed counts, dependencies count, and the packages in ``free`` may have any version.
 
@@ -119,11 +119,12 @@ def resolvable(words: Sequence[str], free: Collection[str], urls: Mapping[str, s
             kept.append(f"{package}{extras}")
         else:
             kept += argument.words
-    return kept + [name for name in free if name not in _packages(kept)]
+    return kept + [name for name in free if name not in _list_packages(kept)]
 
 
 def pinned(words: Sequence[str], pins: Mapping[str, str], urls: Mapping[str, str]) -> list[str]:
-    """The arguments with these versions of these packages: in place if they are named there, otherwise at the end.
+    """Return the arguments with these versions of these packages: in place if they are named there, otherwise at the
+    end.
 
     :param pins: version by canonical name
     :param urls: as for ``resolvable``
@@ -136,7 +137,7 @@ def pinned(words: Sequence[str], pins: Mapping[str, str], urls: Mapping[str, str
             kept.append(f"{requirement.name if requirement else package}{extras}=={pins[package]}")
         else:
             kept += argument.words
-    named = _packages(kept)
+    named = _list_packages(kept)
     return kept + [f"{name}=={version}" for name, version in pins.items() if name not in named]
 
 
@@ -147,20 +148,20 @@ def ignores_dependencies(words: Sequence[str]) -> bool:
 
 def names(words: Sequence[str], package: str) -> bool:
     """Whether the arguments name a package."""
-    return package in _packages(words)
+    return package in _list_packages(words)
 
 
-def _packages(words: Sequence[str]) -> set[str | None]:
+def _list_packages(words: Sequence[str]) -> set[str | None]:
     return {argument.package for argument in parsed(words)}
 
 
 def _address(word: str) -> str:
-    """A path as a ``file://`` address, a URL without its fragment."""
+    """Return a path as a ``file://`` address, a URL without its fragment."""
     if "://" in word:
         return word.partition("#")[0]
     path = Path(word)
     return path.absolute().as_uri() if path.suffix == ".whl" else word
 
 
-def _words(arguments: Iterable[InstallArgument]) -> list[str]:
+def _list_words(arguments: Iterable[InstallArgument]) -> list[str]:
     return [word for argument in arguments for word in argument.words]

@@ -57,11 +57,11 @@ class Candidates:
 
     @staticmethod
     def exactly(number: str) -> str:
-        """The constraint that admits only one of them."""
+        """Return the constraint that admits only one of them."""
         return f"torch=={number}+{_LOCAL}"
 
     def real(self, plan: Plan) -> Plan:
-        """A plan with the real torch in place of an empty one."""
+        """Return a plan with the real torch in place of an empty one."""
         return msgspec.structs.replace(plan, packages=tuple(map(self._real, plan.packages)))
 
     def _real(self, planned: Planned) -> Planned:
@@ -70,7 +70,9 @@ class Candidates:
 
 
 def _planned(version: str, builds: Sequence[str]) -> Planned:
-    """The torch of that version; without a local tag, it is the CUDA build if there is one, as on the public index."""
+    """Return the torch of that version; without a local tag, it is the CUDA build if there is one, as on the public
+    index.
+    """
     cuda = "+" not in version and any("+cu" in build for build in builds)
     return Planned(name="torch", version=version, url=None, wheel=True, requires=_REQUIRED_BY_CUDA if cuda else ())
 

@@ -35,7 +35,7 @@ _FOLDER: Final = "wheels"
 def changes(
     plan: Plan, torch: str | None, options: Sequence[str], session: Session, *, torch_alone: bool = False
 ) -> tuple[PackageChange, ...]:
-    """What a plan would change, in the order of the plan.
+    """Return what a plan would change, in the order of the plan.
 
     :param torch: the full version of the torch that would be there
     :param options: where packages come from, as pip spells it
@@ -72,26 +72,26 @@ def changes(
 def _described(
     plan: Plan, options: Sequence[str], session: Session
 ) -> Iterator[tuple[str, tuple[Planned, int | None]]]:
-    """The packages of a plan by canonical name, with what the index says of them: requirements, sizes."""
+    """Yield the packages of a plan by canonical name, with what the index says of them: requirements, sizes."""
     end = time.monotonic() + _SECONDS
     with contextlib.ExitStack() as stack:
         index: Index | None = None
         for planned in plan.packages:
-            known: tuple[Planned, int | None] = planned, None
+            known_items: tuple[Planned, int | None] = planned, None
             if planned.url is not None and planned.url.startswith("file:"):
-                known = planned, _size_of_file(planned.url)
+                known_items = planned, _size_of_file(planned.url)
             elif time.monotonic() < end:
                 if index is None:
                     folder = session.folder / _FOLDER
-                    index = Index(settings_of(plan.python, options), _system(plan.python), folder)
+                    index = Index(settings_of(plan.python, options), _make_system(plan.python), folder)
                     stack.enter_context(contextlib.closing(index))
                 with contextlib.suppress(InputError, InvalidRequirement):
-                    known = _of_index(planned, index, end)
-            yield canonicalize_name(planned.name), known
+                    known_items = _of_index(planned, index, end)
+            yield canonicalize_name(planned.name), known_items
 
 
 def _of_index(planned: Planned, index: Index, end: float) -> tuple[Planned, int | None]:
-    """A package of a plan, with what it requires; and the size of its file.
+    """Return a package of a plan, with what it requires; and the size of its file.
 
     :raises InputError: the index cannot be read
     """
@@ -110,7 +110,7 @@ def _size_of_file(url: str) -> int | None:
     return status.st_size if status is not None else None
 
 
-def _system(python: str | None) -> System:
+def _make_system(python: str | None) -> System:
     tag = interpreter.ask(python)[0].tag if python is not None else None
     return System.of((tag.major, tag.minor) if tag is not None else sys.version_info[:2])
 

@@ -25,7 +25,9 @@ class Syntax(Struct, frozen=True, kw_only=True):
     groups: frozenset[str]
 
     def full(self, option: str) -> str:
-        """The full name of a long option; the option itself if it is unknown, or may be the beginning of several."""
+        """Return the full name of a long option; the option itself if it is unknown, or may be the beginning of
+        several.
+        """
         if not self.abbreviates or option in self.values | self.flags:
             return option
         meant = [name for name in self.values | self.flags if name.startswith(option)]
@@ -117,11 +119,11 @@ class CommandLine(Struct, frozen=True, kw_only=True):
 
 
 def read(words: Sequence[str], syntax: Syntax) -> CommandLine:
-    """The command line that these words are."""
+    """Return the command line that these words are."""
     command: list[str] = []
     arguments: list[str] = []
     doubt: str | None = None
-    for part in _parts(words, syntax):
+    for part in _list_parts(words, syntax):
         complete = bool(command) and command[-1] not in syntax.groups
         if not is_option(part[0]) and not complete:
             command += part
@@ -137,32 +139,32 @@ def is_option(word: str) -> bool:
     return word.startswith("-") and word != "-"
 
 
-def _parts(words: Sequence[str], syntax: Syntax) -> Iterator[tuple[str, ...]]:
-    """The options, each with its value, and the other words."""
-    rest = iter(words)
-    for word in rest:
+def _list_parts(words: Sequence[str], syntax: Syntax) -> Iterator[tuple[str, ...]]:
+    """Yield the options, each with its value, and the other words."""
+    remainder = iter(words)
+    for word in remainder:
         if word == "--":  # no option follows; nor is there a package whose name begins with a dash
-            yield from ((other,) for other in rest)
+            yield from ((item,) for item in remainder)
         elif word.startswith("--"):
             name, equals, value = word.partition("=")
             name = syntax.full(name)
             if name not in syntax.values or is_option(value):
                 yield (f"{name}{equals}{value}",)
             else:
-                yield from _with_value(name, value if equals else next(rest, None))
+                yield from _with_value(name, value if equals else next(remainder, None))
         elif is_option(word):
-            yield from _short(word, rest, syntax)
+            yield from _short(word, remainder, syntax)
         else:
             yield (word,)
 
 
-def _short(word: str, rest: Iterator[str], syntax: Syntax) -> Iterator[tuple[str, ...]]:
-    """The options that share a dash: ``-qU``, ``-qr FILE``, ``-rFILE``."""
+def _short(word: str, remainder: Iterator[str], syntax: Syntax) -> Iterator[tuple[str, ...]]:
+    """Yield the options that share a dash: ``-qU``, ``-qr FILE``, ``-rFILE``."""
     for place in range(1, len(word)):
         option, attached = f"-{word[place]}", word[place + 1 :]
         if option in syntax.values:
             value = attached if syntax.abbreviates else attached.removeprefix("=")  # uv accepts -p=VALUE, too
-            yield from _with_value(option, value or next(rest, None))
+            yield from _with_value(option, value or next(remainder, None))
             return
         yield (option,)
 

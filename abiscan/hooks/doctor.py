@@ -54,8 +54,8 @@ class Examination(Struct, frozen=True, kw_only=True):
     @property
     def to_solve(self) -> tuple[Broken, ...]:
         """The packages for which an index may have versions that work."""
-        known = self.diagnosis.torch is not None
-        return tuple(each for each in self.broken if known and each.is_from_index)
+        known_value = self.diagnosis.torch is not None
+        return tuple(item for item in self.broken if known_value and item.is_from_index)
 
 
 class WayOut(Struct, frozen=True, kw_only=True):
@@ -138,7 +138,7 @@ def examine_environment(
     accelerator = build_of(torch.package, files).accelerator
     for build in _built_on_the_fly(str(tag).replace(".", "") if tag else "", accelerator):
         session.progress(f"checking {build}")
-        problem = _stale(build, choice, session)
+        problem = _find_stale(build, choice, session)
         ailments += [problem] if problem else []
         healthy += [] if problem else [str(build)]
     return Examination(
@@ -173,7 +173,7 @@ def way_out(examination: Examination, python: str | None, named: str | None, ses
             inspector = Inspector(Path(folder), (), session)
             solution = _solved(broken, torch, pip, inspector, session)
             if solution is None:
-                on_index = tuple(each for each in broken if pip.versions(each.distribution.name, ()))
+                on_index = tuple(item for item in broken if pip.versions(item.distribution.name, ()))
                 if on_index and on_index != broken:
                     broken, solution = on_index, _solved(on_index, torch, pip, inspector, session)
     except UnreachableError as error:
@@ -184,43 +184,43 @@ def way_out(examination: Examination, python: str | None, named: str | None, ses
         return WayOut()
     return WayOut(
         command=pip.command(["install", *solution.words]),
-        solved=tuple(str(each.distribution) for each in broken),
+        solved=tuple(str(item.distribution) for item in broken),
         advice=solution.newest,
         changes=solution.changes,
     )
 
 
-def concluded(examination: Examination, found: WayOut, python: str | None, named: str | None) -> Diagnosis:
-    """The diagnosis, with the way out that was found.
+def concluded(examination: Examination, result: WayOut, python: str | None, named: str | None) -> Diagnosis:
+    """Return the diagnosis, with the way out that was found.
 
     :param python: as for ``way_out``
     :param named: as for ``way_out``
     """
     pip = Pip(python, named=named)
     broken = [
-        _ailment(each, found.command if str(each.distribution) in found.solved else None, pip)
-        for each in examination.broken
+        _make_ailment(item, result.command if str(item.distribution) in result.solved else None, pip)
+        for item in examination.broken
     ]
     ailments = sorted((*examination.diagnosis.ailments, *broken), key=lambda ailment: ailment.severity, reverse=True)
     return msgspec.structs.replace(
         examination.diagnosis,
         ailments=tuple(ailments),
-        solution=found.command,
-        advice=found.advice,
-        changes=found.changes,
-        unreachable=found.unreachable,
+        solution=result.command,
+        advice=result.advice,
+        changes=result.changes,
+        unreachable=result.unreachable,
     )
 
 
 def _judged(distribution: Distribution, choice: TorchOf, session: Session) -> Judgement | None:
-    """The verdict on a package: that of an earlier run, as long as nothing has changed that it depends on."""
-    its = distribution.name, distribution.version, distribution.site, distribution.objects, distribution.source
-    question = ["installed", *its, choice.executable, cpu_question(session.cpus)]
+    """Return the verdict on a package: that of an earlier run, as long as nothing has changed that it depends on."""
+    own_value = distribution.name, distribution.version, distribution.site, distribution.objects, distribution.source
+    question = ["installed", *own_value, choice.executable, cpu_question(session.cpus)]
     return answer(session.folder, question, lambda: judge(distribution, choice, session), ())
 
 
 def _lost(judgement: Judgement) -> Iterator[str]:
-    """What a package works without, and why, if it does."""
+    """Yield what a package works without, and why, if it does."""
     package = judgement.package
     if package is not None and package.verdict is PackageVerdict.WORKS_WITHOUT:
         reason = next((library.error for library in package.without if library.error), None)
@@ -262,13 +262,13 @@ def _solved(broken: Sequence[Broken], torch: str, pip: Pip, inspector: Inspector
     task = Task(
         words=session.index.words,
         plan=Plan(python=pip.python, packages=()),
-        broken=[each.problem for each in broken],
+        broken=[item.problem for item in broken],
         torch=torch,
     )
     return solve(task, pip, inspector, session)
 
 
-def _ailment(broken: Broken, solution: str | None, pip: Pip) -> Ailment:
+def _make_ailment(broken: Broken, solution: str | None, pip: Pip) -> Ailment:
     distribution, judgement = broken.distribution, broken.judgement
     finding = worst_finding(judgement.results[0])
     if distribution.source:
@@ -289,7 +289,7 @@ def _ailment(broken: Broken, solution: str | None, pip: Pip) -> Ailment:
 
 
 def _gpu_ailment(distribution: Distribution, hardware: Hardware, pip: Pip, session: Session) -> Ailment | None:
-    """A package none of whose kernels run on a GPU of this machine; a part of them may be for other GPUs."""
+    """Return a package none of whose kernels run on a GPU of this machine; a part of them may be for other GPUs."""
     if not hardware.gpus:
         return None
     codes = [extension.gpu for extension in examine(distribution, session).extensions]
@@ -336,25 +336,29 @@ def _second_copy(distribution: Distribution, copies: Sequence[str], pip: Pip) ->
 
 
 def _on_search_path(package: str) -> Iterator[Ailment]:
-    """A problem for each folder of ``LD_LIBRARY_PATH`` that has libraries of another torch."""
+    """Yield a problem for each folder of ``LD_LIBRARY_PATH`` that has libraries of another torch."""
     own_folder = disk.real(posixpath.join(package, "lib"))
     folders = system.environment_folders()
     for folder in folders:
         copies = [name for name in disk.names(folder) if _is_libtorch(name)]
         if copies and disk.real(folder) != own_folder:
-            rest = ":".join(other for other in folders if other != folder)
+            remainder = ":".join(item for item in folders if item != folder)
             yield Ailment(
                 subject=f"LD_LIBRARY_PATH={folder}",
                 trouble=Trouble.SECOND_LIBTORCH,
                 effect=Effect.CORRUPTS,
                 message=f"contains libraries of another torch, which the loader finds first: {', '.join(copies)}",
                 extensions=(),
-                commands=(f"export LD_LIBRARY_PATH={shlex.quote(rest)}" if rest else "unset LD_LIBRARY_PATH",),
+                commands=(
+                    f"export LD_LIBRARY_PATH={shlex.quote(remainder)}" if remainder else "unset LD_LIBRARY_PATH",
+                ),
             )
 
 
 def _built_on_the_fly(python: str, accelerator: str) -> Iterator[Path]:
-    """The folders of ``torch.utils.cpp_extension.load`` that this torch would use (``_get_build_directory`` there)."""
+    """Yield the folders of ``torch.utils.cpp_extension.load`` that this torch would use (``_get_build_directory``
+    there).
+    """
     chosen = disk.variable("TORCH_EXTENSIONS_DIR")
     root = Path(chosen) if chosen else _cache_of_torch(sys.platform) / f"py{python}_{accelerator}"
     for folder in sorted(root / name for name in disk.names(root)):
@@ -363,7 +367,7 @@ def _built_on_the_fly(python: str, accelerator: str) -> Iterator[Path]:
 
 
 def _cache_of_torch(system: str) -> Path:
-    """Where torch keeps what it builds: ``torch._appdirs.user_cache_dir("torch_extensions")``.
+    """Return where torch keeps what it builds: ``torch._appdirs.user_cache_dir("torch_extensions")``.
 
     :param system: ``sys.platform``
     """
@@ -378,7 +382,7 @@ def _cache_of_torch(system: str) -> Path:
     return Path(cache, "torch_extensions")
 
 
-def _stale(build: Path, choice: TorchChoice, session: Session) -> Ailment | None:
+def _find_stale(build: Path, choice: TorchChoice, session: Session) -> Ailment | None:
     try:
         judgement = judge(build, choice, session)
     except InputError as error:

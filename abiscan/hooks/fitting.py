@@ -19,7 +19,8 @@ from abiscan.torches.torch import TorchChoice
 def newest_fitting(
     names: Sequence[str], torch: TorchChoice, python: str | None, options: Sequence[str], session: Session
 ) -> dict[str, str]:
-    """The newest versions of packages that work with a torch and with each other, by canonical name; empty if none do.
+    """Return the newest versions of packages that work with a torch and with each other, by canonical name; empty if
+    none do.
 
     :param python: the interpreter that they are for
     :param options: where packages come from, as pip spells it
@@ -29,16 +30,16 @@ def newest_fitting(
         packages=tuple(names), torch=torch, python=python, settings=settings_of(python, options), variants=False
     )
     try:
-        found = answer(request, session)
+        result = answer(request, session)
     except UnreachableError:
         raise
     except InputError:  # an index does not have one of them
         return {}
-    return {canonicalize_name(package.name): package.version for package in found.packages}
+    return {canonicalize_name(package.name): package.version for package in result.packages}
 
 
 def settings_of(python: str | None, options: Sequence[str]) -> Settings:
-    """The settings of an interpreter's pip, as these options change them."""
+    """Return the settings of an interpreter's pip, as these options change them."""
     index_urls = arguments.values(options, "-i", "--index-url", "--pypi-url")
     named = IndexOptions(
         index_url=index_urls[-1] if index_urls else None,

@@ -66,10 +66,10 @@ def _refusal(
     inspection: Inspection,
     session: Session,
 ) -> Iterator[str]:
-    """What will not work, then the way out."""
+    """Yield what will not work, then the way out."""
     causes = [cause(problem.source, problem.judgement, inspection.torch, session) for problem in inspection.problems]
     for problem, main_cause in zip(inspection.problems, causes, strict=True):
-        yield _line(problem, main_cause, inspection.torch)
+        yield _format_line(problem, main_cause, inspection.torch)
     names = listed(dict.fromkeys(problem.name for problem in inspection.problems))
     if inspection.torch is None:
         return
@@ -99,7 +99,7 @@ def _refusal(
         yield f"torch {solution.torch} has dependencies of its own, which --no-deps leaves out"
 
 
-def _line(problem: Problem, main_cause: MainCause | None, torch: str | None) -> str:
+def _format_line(problem: Problem, main_cause: MainCause | None, torch: str | None) -> str:
     error = problem.judgement.error
     because = f"it {main_cause.text} ({error})" if main_cause else error
     return f"{problem} will not work with torch {torch}: {because}"

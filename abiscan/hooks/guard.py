@@ -52,13 +52,13 @@ def check(action: str = "raise", only: Iterable[str] = ("*",), stamp: str | None
         if not path.exists():  # built from source, so not stamped
             return
         expected = json.loads(path.read_text("utf-8"))
-        problems = list(_problems(expected, only, torch))
+        problems = list(_list_problems(expected, only, torch))
     except Exception as error:  # noqa: BLE001 - the package may still work
         if switch == "details":
             sys.stderr.write(f"abiscan guard: could not check: {error!r}\n")
         return
     if problems:
-        line = _clean(_line(expected, torch.__version__, switch))
+        line = _clean(_format_line(expected, torch.__version__, switch))
         if switch == "details":
             line = "\n  ".join([line, *map(_clean, problems)])
         if action == "warn" or switch == "warn":
@@ -68,22 +68,24 @@ def check(action: str = "raise", only: Iterable[str] = ("*",), stamp: str | None
 
 
 def _clean(text: str) -> str:
-    """``text`` without control characters and marks that turn the direction of writing: names come from files."""
+    """Return ``text`` without control characters and marks that turn the direction of writing: names come from
+    files.
+    """
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
-def _line(expected: Any, running: str, switch: str) -> str:
+def _format_line(expected: Any, running: str, switch: str) -> str:
     package, built_for = expected["package"], expected["built_for"]
     wanted_torch, running_torch = built_for.partition("+")[0], running.partition("+")[0]
     if wanted_torch == running_torch:  # the same release, but a different build, such as CPU and CUDA
         wanted_torch, running_torch = built_for, running
-    other = f"install torch=={wanted_torch}, or a {package} built for torch {running_torch}"
+    second = f"install torch=={wanted_torch}, or a {package} built for torch {running_torch}"
     subject = f"{package} {expected['package_version']} was built for torch {built_for}"
     hint = "" if switch == "details" else f" (set {SWITCH}=details to see why)"
-    return f"{subject} and does not work with torch {running}: {other}{hint}"
+    return f"{subject} and does not work with torch {running}: {second}{hint}"
 
 
-def _problems(expected: Any, only: Iterable[str], torch: Any) -> Iterator[str]:
+def _list_problems(expected: Any, only: Iterable[str], torch: Any) -> Iterator[str]:
     for extension in expected["extensions"]:
         if any(fnmatch.fnmatch(extension["path"], pattern) for pattern in only):
             yield from _unresolved(extension, torch)
@@ -91,7 +93,7 @@ def _problems(expected: Any, only: Iterable[str], torch: Any) -> Iterator[str]:
             if drift:
                 yield f"{extension['path']}: {drift}"
     for name, number in expected["keys"].items():
-        key = _key(name, torch)
+        key = _find_key(name, torch)
         if key != number:
             yield f"dispatch key {name}: {'removed' if key is None else f'now {key}'}, was {number}"
     for name, schema in expected["operators"].items():
@@ -103,7 +105,7 @@ def _problems(expected: Any, only: Iterable[str], torch: Any) -> Iterator[str]:
 
 
 def _unresolved(extension: Any, torch: Any) -> Iterator[str]:
-    """What the loader would not find. torch has already loaded its libraries, so they are only looked up here."""
+    """Yield what the loader would not find. torch has already loaded its libraries, so they are only looked up here."""
     handles = []
     for name in extension["needed"]:
         handle = _loaded(name, torch)
@@ -120,7 +122,7 @@ def _unresolved(extension: Any, torch: Any) -> Iterator[str]:
 
 
 def _loaded(name: str, torch: Any) -> ctypes.CDLL | None:
-    """A library that is in the process; None if it is not. Nothing is loaded.
+    """Return a library that is in the process; None if it is not. Nothing is loaded.
 
     Linux knows it by its name, macOS by its path, and Windows has a function of its own for that.
     """
@@ -138,7 +140,7 @@ def _loaded(name: str, torch: Any) -> ctypes.CDLL | None:
         return None
 
 
-def _key(name: str, torch: Any) -> int | None:
+def _find_key(name: str, torch: Any) -> int | None:
     try:
         return int(torch._C._dispatch_key_parse(name))
     except RuntimeError:

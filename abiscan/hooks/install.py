@@ -66,7 +66,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     removed: frozenset[str] = frozenset()
 
     def get(self, name: str) -> Planned | None:
-        """The package of that name that would be installed; None if there is none."""
+        """Return the package of that name that would be installed; None if there is none."""
         return next((planned for planned in self.packages if canonicalize_name(planned.name) == name), None)
 
 
@@ -78,7 +78,7 @@ class Installer(Protocol):
         """Whether it downloads everything that it would install, only to say what that is."""
 
     def plan(self, arguments: Sequence[str], *, silent: bool = False) -> Plan:
-        """What ``install`` with these arguments would do.
+        """Return what ``install`` with these arguments would do.
 
         :param arguments: in the form of ``CommandLine.arguments``, as everywhere here
         :param silent: hide its error messages from the user
@@ -87,19 +87,19 @@ class Installer(Protocol):
         """
 
     def versions(self, name: str, arguments: Sequence[str]) -> tuple[str, ...]:
-        """The versions of a package that have a file for this Python, newest first; empty if unknown.
+        """Return the versions of a package that have a file for this Python, newest first; empty if unknown.
 
         :param arguments: those of ``install``, which say where packages come from
         """
 
     def index_options(self, arguments: Sequence[str]) -> list[str]:
-        """The arguments that say where packages come from, as pip spells them."""
+        """Return the arguments that say where packages come from, as pip spells them."""
 
     def upgrading(self, names: Iterable[str]) -> list[str]:
-        """The options that make it replace these packages, and others only if they require it."""
+        """Return the options that make it replace these packages, and others only if they require it."""
 
     def command(self, words: Sequence[str]) -> str:
-        """The command that runs it through abiscan, ready to type.
+        """Return the command that runs it through abiscan, ready to type.
 
         :param words: its own command and arguments: ``install``, …
         """
@@ -111,8 +111,8 @@ class InstallerError(Exception):
     :param said: its error output, if the user has not seen it yet
     """
 
-    def __init__(self, code: int, said: str = "") -> None:
-        super().__init__(said)
+    def __init__(self, code: int, notice: str = "") -> None:
+        super().__init__(notice)
         self.code = code
 
 
@@ -160,7 +160,7 @@ class Inspector:
         self.downloaded = 0
         """The bytes that were downloaded so far."""
 
-    def inspect(self, plan: Plan, wanted: Collection[str] = ()) -> Inspection:
+    def inspect(self, plan: Plan, requested: Collection[str] = ()) -> Inspection:
         """Check a plan.
 
         Packages that stay installed count if they work now, and torch changes. If they do not work now, that is not the
@@ -174,9 +174,9 @@ class Inspector:
         ]
         suspects = [planned for planned in plan.packages if _may_have_extensions(plan, planned)]
         torch = plan.get("torch")
-        if not suspects and torch is None and not wanted:
+        if not suspects and torch is None and not requested:
             return Inspection(torch=None, problems=(), notes=tuple(notes))
-        choice = self._torch(plan, torch)
+        choice = self._find_torch(plan, torch)
         if choice is None:
             without = [planned for planned in suspects if any(map(_names_torch, planned.requires))]
             notes += [f"{planned} is not checked: torch will not be installed" for planned in without]
@@ -184,35 +184,35 @@ class Inspector:
         build = choice.open(self._session.files(), self._session).build
         problems = [
             *self._of_wheels(plan, suspects, choice, notes),
-            *self._of_installed(plan, choice, build, wanted, notes),
+            *self._of_installed(plan, choice, build, requested, notes),
         ]
         return Inspection(torch=build, problems=tuple(problems), notes=tuple(notes))
 
     def installed(self, python: str | None) -> tuple[Distribution, ...]:
-        """The installed packages with extensions of torch."""
+        """Return the installed packages with extensions of torch."""
         if python not in self._installed:
             files = self._session.files()
             images = system.images() is not None
-            found = packages.installed(interpreter.search_path(python))
+            match = packages.installed(interpreter.search_path(python))
             self._installed[python] = tuple(
-                each
-                for each in found
-                if canonicalize_name(each.name) != "torch" and uses_torch(each, files, images=images)
+                item
+                for item in match
+                if canonicalize_name(item.name) != "torch" and uses_torch(item, files, images=images)
             )
         return self._installed[python]
 
-    def _torch(self, plan: Plan, planned: Planned | None) -> TorchChoice | None:
-        """The torch that will be installed afterwards."""
+    def _find_torch(self, plan: Plan, planned: Planned | None) -> TorchChoice | None:
+        """Return the torch that will be installed afterwards."""
         if planned is None:
             return None if "torch" in plan.removed else self.torch_now(plan)
         if build := _embedded_build(plan, planned):
             return ReleaseNumber(build)
         if not planned.wheel:
             return None
-        return TorchAt(self._wheel(plan, planned).path)
+        return TorchAt(self._make_wheel(plan, planned).path)
 
     def torch_now(self, plan: Plan) -> TorchChoice | None:
-        """The torch that is installed; None if there is none that can be read."""
+        """Return the torch that is installed; None if there is none that can be read."""
         choice = TorchOf(plan.python)
         try:
             choice.open(self._session.files(), self._session)
@@ -220,8 +220,8 @@ class Inspector:
             return None
         return choice
 
-    def _wheel(self, plan: Plan, planned: Planned) -> FetchedWheel:
-        """The file of a package that would be installed, downloaded unless it is local.
+    def _make_wheel(self, plan: Plan, planned: Planned) -> FetchedWheel:
+        """Return the file of a package that would be installed, downloaded unless it is local.
 
         :raises InputError: it cannot be downloaded
         """
@@ -247,15 +247,15 @@ class Inspector:
         return FetchedWheel(path=path)
 
     def _downloaded(self, plan: Plan, planned: Planned, notes: list[str]) -> FetchedWheel | None:
-        """The file of a package, None if it cannot be downloaded."""
+        """Return the file of a package, None if it cannot be downloaded."""
         try:
-            return self._wheel(plan, planned)
+            return self._make_wheel(plan, planned)
         except InputError as error:
             notes.append(f"{planned} is not checked: {error.problem}")
             return None
 
     def _judge(self, source: Source, choice: TorchChoice, beside: Sequence[FetchedWheel] = ()) -> Judgement | None:
-        """The judgement of a package, None if it has no extension of torch.
+        """Return the judgement of a package, None if it has no extension of torch.
 
         :raises InputError: it cannot be read
         """
@@ -277,7 +277,7 @@ class Inspector:
         for planned, wheel in wheels.items():
             self._session.progress(f"checking {planned}")
             # They are installed together, so one may need libraries of another.
-            beside = [other for other in wheels.values() if other is not wheel]
+            beside = [item for item in wheels.values() if item is not wheel]
             try:
                 judgement = self._judge(wheel, choice, beside)
             except InputError as error:
@@ -289,13 +289,13 @@ class Inspector:
                 notes.append(f"{planned} could not be checked completely: {judgement.error}")
 
     def _of_installed(
-        self, plan: Plan, choice: TorchChoice, build: str | None, wanted: Collection[str], notes: list[str]
+        self, plan: Plan, choice: TorchChoice, build: str | None, requested: Collection[str], notes: list[str]
     ) -> Iterator[Problem]:
-        """Packages that stay installed, but would run with a different torch; and those that are to be mended."""
+        """Yield packages that stay installed, but would run with a different torch; and those that are to be mended."""
         changes = plan.get("torch") is not None
-        for distribution in self.installed(plan.python) if changes or wanted else ():
+        for distribution in self.installed(plan.python) if changes or requested else ():
             name = canonicalize_name(distribution.name)
-            if plan.get(name) is not None or not (changes or name in wanted):
+            if plan.get(name) is not None or not (changes or name in requested):
                 continue
             self._session.progress(f"checking {distribution}")
             judgement = self._judge(distribution, choice)
@@ -304,7 +304,7 @@ class Inspector:
             problem = Problem(
                 name=distribution.name, version=distribution.version, source=distribution, judgement=judgement
             )
-            if name in wanted or self._works_now(plan, distribution):
+            if name in requested or self._works_now(plan, distribution):
                 yield problem
             else:
                 notes.append(f"{problem} does not work now, and will not work with torch {build}: see abiscan doctor")
@@ -337,7 +337,7 @@ def _below_torch(plan: Plan) -> set[str]:
 
 
 def _embedded_build(plan: Plan, torch: Planned) -> str | None:
-    """The full version of the embedded build of a torch: the package index has one build of each release.
+    """Return the full version of the embedded build of a torch: the package index has one build of each release.
 
     What that build requires shows whether it is for CUDA; not every installer says it, but all say what comes along.
     """
@@ -345,8 +345,10 @@ def _embedded_build(plan: Plan, torch: Planned) -> str | None:
     if version is None:
         return None
     if images := system.images():
-        known = next((build for build in torch_images.builds(*images) if build.of_release == version.of_release), None)
-        return str(known) if known and version.local in (None, known.local) else None
+        known_value = next(
+            (build for build in torch_images.builds(*images) if build.of_release == version.of_release), None
+        )
+        return str(known_value) if known_value and version.local in (None, known_value.local) else None
     machine = system.machine()
     builds = [
         build
@@ -362,7 +364,7 @@ def _embedded_build(plan: Plan, torch: Planned) -> str | None:
 
 
 def _needed(text: str) -> str | None:
-    """The name of the required package; None for a requirement of an extra."""
+    """Return the name of the required package; None for a requirement of an extra."""
     requirement = applying(text)
     return canonicalize_name(requirement.name) if requirement else None
 

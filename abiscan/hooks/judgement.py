@@ -121,7 +121,7 @@ class MainCause(Struct, frozen=True, kw_only=True):
 
 
 def cause(source: Source, judgement: Judgement, torch: str | None, session: Session) -> MainCause | None:
-    """The main cause of a failure; None if the error itself is all that is known.
+    """Return the main cause of a failure; None if the error itself is all that is known.
 
     :param source: what was judged
     :param torch: the full version of the torch that it was judged on
@@ -139,7 +139,7 @@ def cause(source: Source, judgement: Judgement, torch: str | None, session: Sess
 
 
 def _built_for(source: Source, judgement: Judgement, session: Session) -> Sequence[TorchVersion]:
-    """The releases that what fails was built for, oldest first; empty if unknown."""
+    """Return the releases that what fails was built for, oldest first; empty if unknown."""
     if judgement.package is not None and judgement.package.built_for:
         return tuple(map(TorchVersion, judgement.package.built_for))
     failing = {result.path for result in judgement.failing}
@@ -154,7 +154,7 @@ def _may_be_for(torch: TorchVersion, built_for: Sequence[TorchVersion]) -> bool:
 
 
 def worst_finding(result: Result) -> Finding | None:
-    """The most severe finding, the first if there are several."""
+    """Return the most severe finding, the first if there are several."""
     return max(result.findings, key=lambda finding: finding.effect.severity, default=None)
 
 
@@ -164,7 +164,8 @@ def _severity(result: Result) -> tuple[int, int]:
 
 
 def fitting(source: Source, session: Session) -> tuple[str, ...]:
-    """The embedded builds on which all extensions of a package load, newest first, by full version: ``2.8.0+cu128``.
+    """Return the embedded builds on which all extensions of a package load, newest first, by full version:
+    ``2.8.0+cu128``.
 
     Only the newest few releases that export what the package imports are checked.
 
@@ -192,9 +193,9 @@ def fitting(source: Source, session: Session) -> tuple[str, ...]:
 def _fitting_images(source: Source, target: Target, session: Session) -> tuple[str, ...]:
     """The same for a package for Windows or macOS, of the releases that are embedded for it."""
     first = users_of_torch(target.images)[0]
-    known = {release for machine in first.images for release in torch_images.releases(first.system, machine)}
+    attributes = {release for machine in first.images for release in torch_images.releases(first.system, machine)}
     required = target.metadata.requires_torch if target.metadata else None
-    admitted = [version for version in known if required is None or required.admits(version)] or known
+    admitted = [version for version in attributes if required is None or required.admits(version)] or attributes
     tried = sorted(admitted, reverse=True)[:_TRIED]
     return tuple(str(release) for release in tried if _fits(source, str(release), session))
 

@@ -47,7 +47,7 @@ class Pip(Struct, frozen=True):
         return pip is None or Version(pip.version) < _PLANS_WITH_METADATA
 
     def plan(self, arguments: Sequence[str], *, silent: bool = False) -> Plan:
-        """What pip would install. Its errors are shown as usual, unless ``silent``.
+        """Return what pip would install. Its errors are shown as usual, unless ``silent``.
 
         :raises InstallerError: pip cannot find the packages, or cannot resolve their requirements
         :raises UnclearPlanError: pip writes no report, or one that cannot be read
@@ -78,24 +78,24 @@ class Pip(Struct, frozen=True):
         return Plan(python=self.python, packages=planned)
 
     def index_options(self, arguments: Sequence[str]) -> list[str]:
-        """The arguments that say where packages come from."""
+        """Return the arguments that say where packages come from."""
         return arguments_of.index_options(arguments)
 
     def versions(self, name: str, arguments: Sequence[str]) -> tuple[str, ...]:
-        """The versions of a package on the index, newest first; empty if unknown."""
+        """Return the versions of a package on the index, newest first; empty if unknown."""
         return versions(self.python, name, self.index_options(arguments))
 
     def upgrading(self, names: Iterable[str]) -> list[str]:  # noqa: ARG002 - pip replaces what is named, and no more
-        """The options that make it replace these packages."""
+        """Return the options that make it replace these packages."""
         return ["--upgrade", "--upgrade-strategy", "only-if-needed"]
 
     def command(self, words: Sequence[str]) -> str:
-        """The command that runs it through abiscan, ready to type."""
+        """Return the command that runs it through abiscan, ready to type."""
         return shlex.join(["abiscan", "pip", *(["--python", self.named] if self.named else []), *words])
 
 
 def versions(python: str | None, name: str, options: Sequence[str]) -> tuple[str, ...]:
-    """The versions of a package that have a file for an interpreter, newest first; empty if pip does not say.
+    """Return the versions of a package that have a file for an interpreter, newest first; empty if pip does not say.
 
     :param options: where packages come from: ``index_options``
     """
@@ -109,7 +109,9 @@ def versions(python: str | None, name: str, options: Sequence[str]) -> tuple[str
 
 
 def _impatient() -> dict[str, str]:
-    """An environment in which pip gives up early if there is no network: users wait for an answer, not for packages."""
+    """Return an environment in which pip gives up early if there is no network: users wait for an answer, not for
+    packages.
+    """
     return {"PIP_RETRIES": "0", **os.environ}
 
 

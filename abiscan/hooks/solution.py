@@ -87,7 +87,7 @@ class Task(Struct, frozen=True, kw_only=True):
 
 
 def solve(task: Task, installer: Installer, inspector: Inspector, session: Session) -> Solution | None:
-    """The first solution in the order of how little it changes.
+    """Return the first solution in the order of how little it changes.
 
     With the torch that is there, or that the user asked for: other versions of the packages. Then another torch, for
     the versions that the user asked for. Then a newer one. Then any.
@@ -134,7 +134,7 @@ class _Search:
         asked = arguments.names(task.words, "torch")
         same_torch = _Mode(any_torch=False, any_version=True)
         same_versions = _Mode(any_torch=True, any_version=False)
-        for words in self._variants():
+        for words in self._list_variants():
             yield from self._fitted(words)
             yield from self._search(words, same_torch)
             if task.other_kind and (index := self._index_of_kind(words)):
@@ -147,36 +147,36 @@ class _Search:
             yield from self._search(words, _Mode(any_torch=True, any_version=True, newer=True))
             yield from self._search(words, _Mode(any_torch=True, any_version=True))
 
-    def _variants(self) -> Iterator[list[str]]:
-        """The arguments; without files that may pin what has to change."""
+    def _list_variants(self) -> Iterator[list[str]]:
+        """Yield the arguments; without files that may pin what has to change."""
         words = list(self._task.words)
         yield words
         if (without := arguments.without_files(words)) != words:
             yield without
 
     def _fitted(self, words: Sequence[str]) -> Iterator[Solution]:
-        """The newest versions that work with the torch, if what else is asked for admits them."""
+        """Yield the newest versions that work with the torch, if what else is asked for admits them."""
         task = self._task
         torch = TorchOf(task.plan.python) if task.plan.get("torch") is None else ReleaseNumber(task.torch)
         options = self._installer.index_options(words)
-        found = newest_fitting(task.names, torch, task.plan.python, options, self._session)
-        if not found:
+        result = newest_fitting(task.names, torch, task.plan.python, options, self._session)
+        if not result:
             return
-        planned = [Planned(name=name, version=found[name], url=None, wheel=True, requires=()) for name in found]
+        planned = [Planned(name=name, version=result[name], url=None, wheel=True, requires=()) for name in result]
         solution = self._verified(words, task.names, Plan(python=task.plan.python, packages=tuple(planned)))
         if solution is not None:
-            yield msgspec.structs.replace(solution, newest=self._said_of(found))
+            yield msgspec.structs.replace(solution, newest=self._said_of(result))
 
-    def _said_of(self, found: Mapping[str, str]) -> str:
-        """What is said of versions that are the newest that work with the torch."""
+    def _said_of(self, result: Mapping[str, str]) -> str:
+        """Return what is said of versions that are the newest that work with the torch."""
         task = self._task
         number = number_of(task.torch)
         torch = f"the torch {number} you have" if task.plan.get("torch") is None else f"torch {number}"
-        pins = listed([f"{name}=={version}" for name, version in found.items()])
-        return f"install {pins}: the newest that {'works' if len(found) == 1 else 'work'} with {torch}"
+        pins = listed([f"{name}=={version}" for name, version in result.items()])
+        return f"install {pins}: the newest that {'works' if len(result) == 1 else 'work'} with {torch}"
 
     def _search(self, words: Sequence[str], mode: _Mode) -> Iterator[Solution]:
-        """The solution, if there is one: propose, check, exclude what fails."""
+        """Yield the solution, if there is one: propose, check, exclude what fails."""
         names = list(self._task.names)
         excluded: dict[str, str] = {}
         oldest = TorchVersion.parse(number_of(self._task.torch)) if mode.newer else None
@@ -185,7 +185,7 @@ class _Search:
         for _ in range(_MAX_PROPOSALS):
             if self._inspector.downloaded > _MAX_BYTES:
                 return
-            plan = self._proposal(words, names, [*torch, *excluded.values()], mode)
+            plan = self._find_proposal(words, names, [*torch, *excluded.values()], mode)
             if plan is None:
                 return
             inspection = self._inspected(plan, names)
@@ -211,17 +211,19 @@ class _Search:
                     return
 
     def _same_torch(self) -> str:
-        """The constraint to the torch that the task is about."""
+        """Return the constraint to the torch that the task is about."""
         if self._task.plan.get("torch") is not None:
             return Candidates.exactly(number_of(self._task.torch))
         # For an installer, the torch of the public index has no local tag, although it calls itself 2.9.1+cu128.
         installed = packages.find("torch", interpreter.search_path(self._task.plan.python))
         return f"torch=={installed.version if installed else number_of(self._task.torch)}"
 
-    def _proposal(
+    def _find_proposal(
         self, words: Sequence[str], names: Sequence[str], constraints: Sequence[str], mode: _Mode
     ) -> Plan | None:
-        """What the installer would choose, without downloading a torch; None if nothing satisfies all metadata."""
+        """Return what the installer would choose, without downloading a torch; None if nothing satisfies all
+        metadata.
+        """
         changes_torch = mode.any_torch or self._task.plan.get("torch") is not None
         free = [*(names if mode.any_version else ()), *(("torch",) if changes_torch else ())]
         upgraded = [*names, "torch"] if changes_torch else names
@@ -240,16 +242,18 @@ class _Search:
         return self._candidates.real(plan) if plan is not None else None
 
     def _rehearsed(self, words: Sequence[str], *, changes_torch: bool) -> Plan | None:
-        """What the installer would do, as ``_planned``; without another torch if it would download that to tell."""
+        """Return what the installer would do, as ``_planned``; without another torch if it would download that to
+        tell.
+        """
         if not changes_torch or not self._installer.downloads_to_plan:
             return self._planned(words)
         plan = self._planned([*words, *self._candidates.options])
         return self._candidates.real(plan) if plan is not None else None
 
     def _inspected(self, plan: Plan, names: Collection[str]) -> Inspection | None:
-        """What would become of a plan; None if its torch cannot be read."""
+        """Return what would become of a plan; None if its torch cannot be read."""
         try:
-            return self._inspector.inspect(plan, wanted=names)
+            return self._inspector.inspect(plan, requested=names)
         except InputError:
             return None
 
@@ -260,7 +264,7 @@ class _Search:
             return None
 
     def _index_of_kind(self, words: Sequence[str]) -> list[str]:
-        """The option for PyTorch's own index of one kind of torch, if it can be reached and has what is broken.
+        """Return the option for PyTorch's own index of one kind of torch, if it can be reached and has what is broken.
 
         The public index has only one build of each release.
         """
@@ -271,13 +275,13 @@ class _Search:
         return option if any(version.endswith(f"+{kind}") for versions in has for version in versions) else []
 
     def _older_torch(self, problem: Problem, torch: str | None) -> TorchVersion | None:
-        """The newest release on which a package works, if it is older than the torch on which it does not."""
+        """Return the newest release on which a package works, if it is older than the torch on which it does not."""
         here = TorchVersion.parse(torch) if torch else None
         older = [version for version in self._fits(problem.source) if here is None or version < here.of_release]
         return max(older, default=None)
 
     def _fits(self, source: Source) -> tuple[TorchVersion, ...]:
-        """The releases on which a package works."""
+        """Return the releases on which a package works."""
         key = str(source)
         if key not in self._fitting:
             try:
@@ -287,7 +291,7 @@ class _Search:
         return self._fitting[key]
 
     def _verified(self, words: Sequence[str], names: Collection[str], proposal: Plan) -> Solution | None:
-        """The solution that a proposal leads to, if what the user will type does the same."""
+        """Return the solution that a proposal leads to, if what the user will type does the same."""
         pins: dict[str, str] = {
             canonicalize_name(planned.name): planned.version
             for planned in proposal.packages
@@ -305,16 +309,18 @@ class _Search:
             return None
         options, alone = self._installer.index_options(pinned), self._installer.downloads_to_plan
         made = changes(plan, inspection.torch, options, self._session, torch_alone=alone)
-        return msgspec.structs.replace(self._solution(words, pinned, pins.get("torch")), changes=made)
+        return msgspec.structs.replace(self._make_solution(words, pinned, pins.get("torch")), changes=made)
 
     def _staying(self, words: Sequence[str], names: Iterable[str]) -> dict[str, str]:
-        """The installed versions that a proposal keeps, of packages for which the user asked for another version."""
+        """Return the installed versions that a proposal keeps, of packages for which the user asked for another
+        version.
+        """
         search_path = interpreter.search_path(self._task.plan.python)
         asked = {*self._task.urls.values(), *(name for name in names if arguments.names(words, name))}
         kept = {name: packages.find(name, search_path) for name in names if name in asked}
         return {name: distribution.version for name, distribution in kept.items() if distribution}
 
-    def _solution(self, words: Sequence[str], pinned: Sequence[str], torch: str | None) -> Solution:
+    def _make_solution(self, words: Sequence[str], pinned: Sequence[str], torch: str | None) -> Solution:
         asked = self._task.words
         without = arguments.without_files(words) == list(words) and arguments.without_files(asked) != list(asked)
         return Solution(words=tuple(pinned), without_files=without, torch=torch)

@@ -59,7 +59,7 @@ def stamp(path: Path, choice: TorchChoice, session: Session) -> Stamp:
     :param choice: the torch that it was built for, and with whose schemas it was compiled
     :raises InputError: it is not a wheel that contains the guard, or does not load on that torch
     """
-    members = _places(path)
+    members = _list_places(path)
     session.progress("checking that it loads")
     judgement = judge(path, choice, session)
     torch = choice.open(session.files(), session)
@@ -90,8 +90,8 @@ def stamp(path: Path, choice: TorchChoice, session: Session) -> Stamp:
     )
 
 
-def _places(path: Path) -> tuple[str, ...]:
-    """Where the stamp goes: next to each copy of the guard."""
+def _list_places(path: Path) -> tuple[str, ...]:
+    """Return where the stamp goes: next to each copy of the guard."""
     wheel = Wheel(path)
     if any(name.endswith(_SIGNATURES) for name in wheel.names()):
         raise InputError(str(path), "is signed, and stamping would invalidate the signature", "sign it after stamping")
@@ -103,27 +103,27 @@ def _places(path: Path) -> tuple[str, ...]:
 
 
 def _relied_on_extensions(path: Path, examined: ExaminedTarget, torch: LinuxTorch, session: Session) -> dict[str, Any]:
-    """What the extensions of a wheel for Linux need from torch."""
+    """Return what the extensions of a wheel for Linux need from torch."""
     target, inventories = examined.target, [extension.inventory for extension in examined.extensions]
     machine = target.extensions[0].facts.machine
     used = {operator for inventory in inventories for operator in _foreign_operators(inventory)}
-    schemas = _schemas(torch, machine, used) if used else {}
+    schemas = _list_schemas(torch, machine, used) if used else {}
     session.progress("looking for releases with different class layouts")
-    drifts = _drifts(path, session)
+    drifts = _list_drifts(path, session)
     return {
         "built_for": torch.release_for(machine).build or torch.build,
         "extensions": [
             {**_relied_on(extension, target), "layouts": drifts.get(extension.path, {})}
             for extension in target.extensions
         ],
-        "keys": {key: number for inventory in inventories for key, number in _keys(inventory)},
+        "keys": {key: number for inventory in inventories for key, number in _list_keys(inventory)},
         # When the guard runs, the operators of other packages are not registered yet.
         "operators": {operator: schemas[operator] for operator in used if operator in schemas},
     }
 
 
 def _relied_on_images(target: Target, torch: Torch) -> dict[str, Any]:
-    """What the libraries of a wheel for Windows or macOS need from torch: what else they rely on is not read."""
+    """Return what the libraries of a wheel for Windows or macOS need from torch: what else they rely on is not read."""
     users = users_of_torch(target.images)
     machine = machine_of(users[0], torch)
     extensions = [
@@ -137,7 +137,7 @@ def _relied_on_images(target: Target, torch: Torch) -> dict[str, Any]:
 
 
 def _names_of(image: LibraryImage) -> tuple[list[str], list[str]]:
-    """The libraries of torch that an image needs for the load, and the names that it takes from them.
+    """Return the libraries of torch that an image needs for the load, and the names that it takes from them.
 
     They are those that ``dlsym`` and ``GetProcAddress`` look up: without the underscore that macOS puts before each.
     """
@@ -168,7 +168,7 @@ def _document(path: Path, relied: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _drifts(path: Path, session: Session) -> dict[str, dict[str, str]]:
+def _list_drifts(path: Path, session: Session) -> dict[str, dict[str, str]]:
     """By extension and release: which class it cannot share with that torch, even if every symbol is defined.
 
     A running torch cannot report the layout of its classes, so the embedded releases are used.
@@ -186,7 +186,7 @@ def _drifts(path: Path, session: Session) -> dict[str, dict[str, str]]:
 
 
 def _relied_on(extension: Extension, target: Target) -> dict[str, Any]:
-    """The torch libraries that an extension is linked with, and the symbols that it must find there.
+    """Return the torch libraries that an extension is linked with, and the symbols that it must find there.
 
     The guard looks for them in ``torch/lib``, where a distribution's, with versions in their names, are not.
     """
@@ -201,7 +201,7 @@ def _relied_on(extension: Extension, target: Target) -> dict[str, Any]:
     return {"path": extension.path, "needed": needed, "symbols": sorted(names - defined) if needed else []}
 
 
-def _keys(inventory: Inventory) -> list[tuple[str, int]]:
+def _list_keys(inventory: Inventory) -> list[tuple[str, int]]:
     numbers = {
         registration.dispatch_key
         for registered in (
@@ -216,14 +216,14 @@ def _keys(inventory: Inventory) -> list[tuple[str, int]]:
 
 
 def _foreign_operators(inventory: Inventory) -> set[str]:
-    """The operators that an extension implements or looks up, but does not define itself."""
+    """Return the operators that an extension implements or looks up, but does not define itself."""
     defined = {operator.name for operator in inventory.registrations.operators}
     kernels = {kernel.operator for kernel in inventory.registrations.kernels}
     needed = {lookup.operator for lookup in inventory.registrations.lookups if lookup.throws}
     return (kernels | needed) - defined
 
 
-def _schemas(torch: LinuxTorch, machine: Machine, names: Collection[str]) -> Mapping[str, str]:
+def _list_schemas(torch: LinuxTorch, machine: Machine, names: Collection[str]) -> Mapping[str, str]:
     torch_operators = torch.operators_of(torch.release_for(machine), names)
     operators = torch_operators.operators if torch_operators else {}
     schemas = {name: operators[name].schema for name in names if name in operators}
@@ -247,22 +247,22 @@ def _copy(old: zipfile.ZipFile, new: zipfile.ZipFile, additions: Mapping[str, by
             continue
         with old.open(info) as source, new.open(info, "w") as copy:
             shutil.copyfileobj(source, copy, 1 << 20)
-    for name, data in additions.items():
-        new.writestr(_info(name, record), data)
+    for name, content in additions.items():
+        new.writestr(_make_info(name, record), content)
     rows = [row for row in csv.reader(io.StringIO(old.read(record).decode("utf-8"))) if row and row[0] not in additions]
-    added = [[name, f"sha256={_digest(data)}", str(len(data))] for name, data in additions.items()]
+    added = [[name, f"sha256={_digest(content)}", str(len(content))] for name, content in additions.items()]
     lines = io.StringIO()
     # The line of RECORD itself stays last.
     csv.writer(lines, lineterminator="\n").writerows([*rows[:-1], *added, *rows[-1:]])
-    new.writestr(_info(record.filename, record), lines.getvalue().encode())
+    new.writestr(_make_info(record.filename, record), lines.getvalue().encode())
 
 
-def _info(name: str, like: zipfile.ZipInfo) -> zipfile.ZipInfo:
-    """A member with the time and permissions of another one: the file must not depend on the current time."""
+def _make_info(name: str, like: zipfile.ZipInfo) -> zipfile.ZipInfo:
+    """Return a member with the time and permissions of another one: the file must not depend on the current time."""
     info = zipfile.ZipInfo(name, like.date_time)
     info.external_attr, info.compress_type = like.external_attr, zipfile.ZIP_DEFLATED
     return info
 
 
-def _digest(data: bytes) -> str:
-    return base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+def _digest(content: bytes) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()

@@ -45,7 +45,7 @@ class TorchChange(Struct, frozen=True, kw_only=True):
 def torch_change(
     plan: Plan, inspection: Inspection, inspector: Inspector, arguments: Sequence[str], session: Session
 ) -> TorchChange | None:
-    """How a plan changes the torch of the environment; None if it does not, or if there is none yet.
+    """Return how a plan changes the torch of the environment; None if it does not, or if there is none yet.
 
     Another build of the same version, with another local tag, is another torch.
 
@@ -80,7 +80,7 @@ def _build_now(plan: Plan, inspector: Inspector, session: Session) -> str | None
 
 
 def _requiring_another(plan: Plan, before: str) -> Iterator[str]:
-    """The packages of a plan that do not admit the torch that is there."""
+    """Yield the packages of a plan that do not admit the torch that is there."""
     for planned in plan.packages:
         requirements = filter(None, map(applying, planned.requires))
         try:

@@ -65,11 +65,11 @@ def true_properties(path: Path, session: Session) -> TrueProperties:
     gpus = list(_of_gpus(examined.extensions))
     return TrueProperties(
         properties=(
-            *(properties_of_needs(machine, _features(results)) if newest else ()),
+            *(properties_of_needs(machine, _list_features(results)) if newest else ()),
             *gpus,
             *map(torch_property, _shortened(torches, releases)),
         ),
-        gaps=tuple(dict.fromkeys(_gaps(machine, results, examined.extensions, has_torch=newest is not None))),
+        gaps=tuple(dict.fromkeys(_list_gaps(machine, results, examined.extensions, has_torch=newest is not None))),
     )
 
 
@@ -83,15 +83,15 @@ def _shortened(torches: Iterable[str], releases: Iterable[str]) -> Iterator[str]
     working = {TorchVersion(release).of_release for release in torches}
     numbers = dict.fromkeys(TorchVersion(release).of_release for release in releases)
     for (major, minor), of_minor in itertools.groupby(numbers, lambda version: version.minor_version):
-        known = list(of_minor)
-        if working.issuperset(known):
+        known_items = list(of_minor)
+        if working.issuperset(known_items):
             yield f"{major}.{minor}"
         else:
-            yield from (str(release) for release in known if release in working)
+            yield from (str(release) for release in known_items if release in working)
 
 
-def _features(results: Iterable[Result]) -> frozenset[str]:
-    """What the loads need, and the operators without asking."""
+def _list_features(results: Iterable[Result]) -> frozenset[str]:
+    """Return what the loads need, and the operators without asking."""
     needs = [result.cpu for result in results if result.cpu is not None]
     operators = (reach for of_file in needs for reach in (of_file.operators or {}).values())
     return frozenset(
@@ -102,7 +102,7 @@ def _features(results: Iterable[Result]) -> frozenset[str]:
     )
 
 
-def _gaps(
+def _list_gaps(
     machine: Machine, results: Iterable[Result], extensions: Iterable[ExaminedExtension], *, has_torch: bool
 ) -> Iterator[str]:
     if not has_torch:
@@ -117,7 +117,7 @@ def _gaps(
 
 
 def _of_gpus(extensions: Iterable[ExaminedExtension]) -> Iterator[VariantProperty]:
-    """The oldest CUDA of drivers that run all of it, and the architectures on which all operators have code."""
+    """Yield the oldest CUDA of drivers that run all of it, and the architectures on which all operators have code."""
     examined = list(extensions)
     drivers = (first_driver(extension.gpu, extension.facts.needed) for extension in examined)
     driver = max(filter(None, drivers), default=None)

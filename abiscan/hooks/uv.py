@@ -89,7 +89,7 @@ class Uv(Struct, frozen=True):
         return False
 
     def plan(self, arguments: Sequence[str], *, silent: bool = False) -> Plan:
-        """What uv would install. It reports no addresses, except of files that the user passes by path or URL.
+        """Return what uv would install. It reports no addresses, except of files that the user passes by path or URL.
 
         :raises InstallerError: uv cannot find the packages, or cannot resolve their requirements
         :raises UnclearPlanError: what it prints is not understood
@@ -102,7 +102,7 @@ class Uv(Struct, frozen=True):
             process = _run([*command, *words])
         if process.returncode:
             raise InstallerError(process.returncode, "" if silent else process.stderr)
-        changes = tuple(_changes(process.stderr))
+        changes = tuple(_list_changes(process.stderr))
         if process.stdout.strip():
             changes = _agreeing(changes, process.stdout)
         python = self.python(arguments)
@@ -117,7 +117,7 @@ class Uv(Struct, frozen=True):
         )
 
     def index_options(self, arguments: Sequence[str]) -> list[str]:
-        """The arguments that say where packages come from, and variables that do, as pip spells them."""
+        """Return the arguments that say where packages come from, and variables that do, as pip spells them."""
         words = [_INDEX_NAMES.get(word, word) for word in arguments]
         replaced = arguments_of.has(words, "--index-url", "-i")
         for variable, option in _INDEX_VARIABLES.items():
@@ -129,19 +129,21 @@ class Uv(Struct, frozen=True):
         return arguments_of.index_options(words)
 
     def versions(self, name: str, arguments: Sequence[str]) -> tuple[str, ...]:
-        """The versions of a package on the index, newest first, as pip says, since uv has no command for that."""
+        """Return the versions of a package on the index, newest first, as pip says, since uv has no command for
+        that.
+        """
         return versions(self.python(arguments), name, self.index_options(arguments))
 
     def upgrading(self, names: Iterable[str]) -> list[str]:
-        """The options that make it replace these packages."""
+        """Return the options that make it replace these packages."""
         return [word for name in names for word in ("--upgrade-package", name)]
 
     def command(self, words: Sequence[str]) -> str:
-        """The command that runs it through abiscan, ready to type."""
+        """Return the command that runs it through abiscan, ready to type."""
         return shlex.join(["abiscan", "uv", "pip", *words])
 
     def python(self, arguments: Sequence[str]) -> str:
-        """The interpreter that it would install for.
+        """Return the interpreter that it would install for.
 
         :raises InputError: there is no uv, or no such interpreter
         """
@@ -160,8 +162,8 @@ def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
     return programs.run(command, env=variables, capture_output=True, encoding="utf-8", errors="backslashreplace")
 
 
-def _changes(text: str) -> Iterator[_Change]:
-    """The changes that the text of uv has.
+def _list_changes(text: str) -> Iterator[_Change]:
+    """Yield the changes that the text of uv has.
 
     :raises UnclearPlanError: there is a line that is not understood, or not the number of lines that it announces
     """
@@ -185,8 +187,8 @@ def _changes(text: str) -> Iterator[_Change]:
         else:
             ended = ended or line == _NO_CHANGES
     if not ended or announced != lines:
-        said = f"{sum(lines.values())} of {sum(announced.values())} changes" if ended else "nothing of it"
-        raise UnclearPlanError("uv", f"what it would do is not understood: {said} found in what it prints")
+        notice = f"{sum(lines.values())} of {sum(announced.values())} changes" if ended else "nothing of it"
+        raise UnclearPlanError("uv", f"what it would do is not understood: {notice} found in what it prints")
 
 
 def _must_be_for(python: str, text: str, arguments: Sequence[str]) -> None:
@@ -204,7 +206,7 @@ def _must_be_for(python: str, text: str, arguments: Sequence[str]) -> None:
 
 
 def _agreeing(changes: Sequence[_Change], text: str) -> tuple[_Change, ...]:
-    """The changes of the text, with the versions of the JSON.
+    """Return the changes of the text, with the versions of the JSON.
 
     :raises UnclearPlanError: it is other JSON, or has other changes
     """
@@ -245,7 +247,7 @@ def _planned(change: _Change, *, requested: bool) -> Planned:
 
 
 def _asked_for(arguments: Sequence[str]) -> Iterator[str]:
-    """The names of the packages that the user asks for, in the arguments or in files of requirements."""
+    """Yield the names of the packages that the user asks for, in the arguments or in files of requirements."""
     for argument in arguments_of.parsed(arguments):
         if argument.option is None:
             wheel = Path(urllib.parse.unquote(urllib.parse.urlsplit(argument.words[0]).path)).name

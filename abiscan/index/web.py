@@ -111,7 +111,7 @@ class Web:
             return response
 
     def size(self, url: str, most_seconds: float) -> int | None:
-        """The size of a file, as the server states it; None if it does not, or not in time."""
+        """Return the size of a file, as the server states it; None if it does not, or not in time."""
         if self.offline or not url.lower().startswith(tuple(f"{scheme}:" for scheme in _SCHEMES)):
             return None
         with self._watch_request(most_seconds):

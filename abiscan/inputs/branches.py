@@ -38,7 +38,7 @@ def in_order(
     *,
     first_here: bool = False,
 ) -> Iterator[tuple[_Item, Callable[[], _Found]]]:
-    """Each item, and a function that returns what was found about it, or raises the error that came of it.
+    """Yield each item, and a function that returns what was found about it, or raises the error that came of it.
 
     :param items: in order; the next one is asked for as soon as a process is free
     :param find: its result consists of what ``frozen`` writes
@@ -115,16 +115,16 @@ class _Branch(Generic[_Item, _Found]):
                 os.waitpid(self._process, 0)
 
     def result(self) -> _Found:
-        """What it found.
+        """Return what it found.
 
         :raises InputError: (or MemoryError) what it found is an error
         """
-        is_final, seen, found, error = json.loads(self._received)
+        is_final, seen, outcome_, error = json.loads(self._received)
         disk.remember(seen)
         if is_final:
             disk.look_once()
         if error is None:
-            result: _Found = frozen.loads(found)
+            result: _Found = frozen.loads(outcome_)
             return result
         kind, *words = error
         if kind == _NO_MEMORY:
@@ -138,17 +138,17 @@ def _work(find: Callable[[], object], pipe: int, parent: int) -> NoReturn:
     try:
         isolation.branch(parent)
         _own_offsets()
-        found, error = "", None
+        result, error = "", None
         with disk.recorded() as record:
             try:
-                found = frozen.dumps(find())
+                result = frozen.dumps(find())
             except InputError as problem:
                 error = [type(problem).__name__, problem.subject, problem.problem, problem.fix]
             except MemoryError:
                 error = [_NO_MEMORY]
             except Exception as problem:  # noqa: BLE001 - it ends as it would in the process that waits
                 error = [_OTHER_ERROR, f"{type(problem).__name__}: {problem}"]
-        text = memoryview(json.dumps([record.is_final, record.seen, found, error]).encode())
+        text = memoryview(json.dumps([record.is_final, record.seen, result, error]).encode())
         while text:
             text = text[os.write(pipe, text) :]
         code = 0

@@ -112,7 +112,7 @@ class CondaPackage:
         self._infos: dict[str, tuple[tarfile.TarFile, tarfile.TarInfo]] = {}
         self._links: dict[str, str] = {}
         with self._errors():
-            for archive in self._archives():
+            for archive in self._list_archives():
                 self._index(archive)
         if _INDEX not in self._infos:
             raise InputError(str(path), "is not a conda package: it has no info/index.json", "pass a package")
@@ -197,7 +197,7 @@ class CondaPackage:
                 raise InputError(f"{self.path}!{info.name}", "is not a file", _FIX)
             yield stream
 
-    def _archives(self) -> Iterator[tarfile.TarFile]:
+    def _list_archives(self) -> Iterator[tarfile.TarFile]:
         """Unpack the package: return its tar archives."""
         with disk.opened(self.path) as stream:
             if self.path.suffix != ".conda":

@@ -83,25 +83,25 @@ def claim(path: Path) -> None:
             isolation.may_write(place.path.parent)
 
 
-def same(one: Path, other: Path) -> bool:
+def same(item: Path, second: Path) -> bool:
     """Whether two paths lead to one file; devices and the like are no files here.
 
     :raises InputError: output can go to neither of them
     """
-    with _errors_named(one):
-        place = _place(one)
+    with _errors_named(item):
+        place = _place(item)
     with contextlib.suppress(OSError, InputError):
-        another = _place(other)
-        if place.is_file and another.is_file:
-            if place.status is not None and another.status is not None:
-                return os.path.samestat(place.status, another.status)
-            return place.path == another.path
+        counterpart = _place(second)
+        if place.is_file and counterpart.is_file:
+            if place.status is not None and counterpart.status is not None:
+                return os.path.samestat(place.status, counterpart.status)
+            return place.path == counterpart.path
     return False
 
 
 @contextlib.contextmanager
 def written(path: Path) -> Iterator[IO[bytes]]:
-    """A file to write to; if the block ends without an error, ``path`` receives what is in it.
+    """Provide a file to write to; if the block ends without an error, ``path`` receives what is in it.
 
     :raises InputError: it cannot be written; what was there before is still there, unless it is written in place
     """
@@ -162,7 +162,7 @@ def _copy(stream: IO[bytes], place: _Place) -> None:
 
 
 def _place(path: Path) -> _Place:
-    """What a path leads to.
+    """Return what a path leads to.
 
     :raises OSError: it leads nowhere
     :raises InputError: it is nothing to write to

@@ -82,8 +82,8 @@ def recorded() -> Iterator[Record]:
 def remember(seen: Mapping[str, Mapping[str, Seen]]) -> None:
     """Write down what was seen before, and still stands."""
     if record := _record.get():
-        for sense, each in seen.items():
-            record.seen[sense] = {**each, **record.seen[sense]}
+        for sense, item in seen.items():
+            record.seen[sense] = {**item, **record.seen[sense]}
 
 
 def stands(seen: Mapping[str, Mapping[str, Any]]) -> bool:
@@ -91,7 +91,7 @@ def stands(seen: Mapping[str, Mapping[str, Any]]) -> bool:
 
     :raises KeyError: it is not what a ``Record`` has
     """
-    return all(_SENSES[sense](name) == before for sense, each in seen.items() for name, before in each.items())
+    return all(_SENSES[sense](name) == before for sense, item in seen.items() for name, before in item.items())
 
 
 def look_once() -> None:
@@ -106,9 +106,9 @@ def _look(sense: str, name: StrPath) -> None:
 
 
 def file(path: StrPath) -> os.stat_result | None:
-    """The status of a file or folder that is going to be read, or tested for; None if it cannot be had."""
+    """Return the status of a file or folder that is going to be read, or tested for; None if it cannot be had."""
     _look("file", path)
-    return _status(path)
+    return _find_status(path)
 
 
 def exists(path: StrPath) -> bool:
@@ -129,7 +129,7 @@ def is_dir(path: StrPath) -> bool:
 
 
 def read(path: StrPath) -> bytes:
-    """The bytes of a file.
+    """Return the bytes of a file.
 
     :raises OSError: it cannot be read
     """
@@ -138,7 +138,7 @@ def read(path: StrPath) -> bytes:
 
 
 def opened(path: StrPath, *, buffering: int = -1) -> BinaryIO:
-    """A regular file, open for reading.
+    """Return a regular file, open for reading.
 
     :raises OSError: it cannot be opened, or is no regular file
     """
@@ -147,15 +147,15 @@ def opened(path: StrPath, *, buffering: int = -1) -> BinaryIO:
 
 
 def sha256(path: StrPath) -> str:
-    """The hash of the bytes of a file, in hexadecimal: computed once, as long as the file does not change.
+    """Return the hash of the bytes of a file, in hexadecimal: computed once, as long as the file does not change.
 
     :raises OSError: it cannot be read
     """
     with opened(path) as stream:  # mapping it would take as much memory
         status = os.fstat(stream.fileno())
         version = status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
-        if known := _HASHES.get(version):
-            return known
+        if known_value := _HASHES.get(version):
+            return known_value
         digest, changed = hashlib.sha256(), max(status.st_mtime_ns, status.st_ctime_ns)
         is_old = changed < time.time_ns() - _CLOCK_TICK  # or else the next change would not show
         while block := stream.read(_BLOCK):
@@ -166,13 +166,13 @@ def sha256(path: StrPath) -> str:
 
 
 def names(folder: StrPath) -> list[str]:
-    """The names in a folder, sorted; none if it cannot be read."""
+    """Return the names in a folder, sorted; none if it cannot be read."""
     _look("names", folder)
-    return _names(folder)
+    return _list_names(folder)
 
 
 def walk(folder: StrPath) -> Iterator[tuple[str, list[str], list[str]]]:
-    """``os.walk``, in the order of names: that of the file system differs between copies of a folder."""
+    """Return ``os.walk``, in the order of names: that of the file system differs between copies of a folder."""
     _look("names", folder)  # it may not be there
     for place, subfolders, files in os.walk(folder):
         _look("names", place)
@@ -187,13 +187,13 @@ def metadata(site: str) -> None:
 
 
 def real(path: StrPath) -> str:
-    """The path without links."""
+    """Return the path without links."""
     _look("real", path)
     return os.path.realpath(path)
 
 
 def which(program: str) -> str | None:
-    """The path of a program on the search path, whose relative folders do not count."""
+    """Return the path of a program on the search path, whose relative folders do not count."""
     _look("which", program)
     return _which(program)
 
@@ -211,12 +211,12 @@ def python(executable: str, folders: Iterable[str] = ()) -> None:
 
 
 def variable(name: str) -> str | None:
-    """An environment variable."""
+    """Return an environment variable."""
     _look("variable", name)
     return os.environ.get(name)
 
 
-def _status(path: StrPath) -> os.stat_result | None:
+def _find_status(path: StrPath) -> os.stat_result | None:
     try:
         return os.stat(path)  # noqa: PTH116 - thousands of them
     except (OSError, ValueError):
@@ -224,8 +224,8 @@ def _status(path: StrPath) -> os.stat_result | None:
 
 
 def status_of(path: str) -> Seen:
-    """What tells versions of a file apart: the time of the last change of its status cannot be set back."""
-    status = _status(path)
+    """Return what tells versions of a file apart: the time of the last change of its status cannot be set back."""
+    status = _find_status(path)
     if status is None:
         return None
     if not stat.S_ISREG(status.st_mode):
@@ -233,7 +233,7 @@ def status_of(path: str) -> Seen:
     return [status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns]
 
 
-def _names(folder: StrPath) -> list[str]:
+def _list_names(folder: StrPath) -> list[str]:
     try:
         return sorted(os.listdir(folder))  # noqa: PTH208 - names, not paths
     except (OSError, ValueError):
@@ -241,7 +241,7 @@ def _names(folder: StrPath) -> list[str]:
 
 
 def _which(program: str) -> str | None:
-    """The path of a program, which is not looked for in the current folder, nor in another relative one."""
+    """Return the path of a program, which is not looked for in the current folder, nor in another relative one."""
     folders = filter(os.path.isabs, os.environ.get("PATH", os.defpath).split(os.pathsep))
     path = shutil.which(program, path=os.pathsep.join(folders))
     # Before Python 3.12, Windows looks there all the same.
@@ -249,17 +249,17 @@ def _which(program: str) -> str | None:
 
 
 def _see_names(folder: str) -> Seen:
-    return _digest(_names(folder))
+    return _digest(_list_names(folder))
 
 
 def _see_packages(site: str) -> Seen:
-    """The metadata in a folder: where they change, an installer gives their folder a new one or a new name."""
-    folders = (name for name in _names(site) if name.endswith((".dist-info", ".egg-info", ".egg-link")))
+    """Return the metadata in a folder: where they change, an installer gives their folder a new one or a new name."""
+    folders = (name for name in _list_names(site) if name.endswith((".dist-info", ".egg-info", ".egg-link")))
     return _digest(f"{name} {status_of(os.path.join(site, name, 'RECORD'))}" for name in folders)  # noqa: PTH118
 
 
 def _see_path_files(folder: str) -> Seen:
-    files = (name for name in _names(folder) if name.endswith((".pth", ".egg-link")))
+    files = (name for name in _list_names(folder) if name.endswith((".pth", ".egg-link")))
     return _digest(f"{name} {status_of(os.path.join(folder, name))}" for name in files)  # noqa: PTH118
 
 

@@ -52,7 +52,7 @@ class PythonEnvironment(Struct, frozen=True, kw_only=True):
 
 
 def environment(python: str | None = None) -> PythonEnvironment:
-    """The environment that the user means: the one rule of every command.
+    """Return the environment that the user means: the one rule of every command.
 
     It is that of ``python``, or else the one that is active (``VIRTUAL_ENV``, ``CONDA_PREFIX``), or else the one that
     abiscan is installed in, unless it was made for abiscan alone (pipx, uv tool), or else that of the ``python`` on the
@@ -87,7 +87,7 @@ _hear: ContextVar[Callable[[PythonEnvironment], None] | None] = ContextVar("hear
 
 
 def used(python: str | None = None) -> PythonEnvironment:
-    """The environment that the user means, which an answer depends on; see ``environment``.
+    """Return the environment that the user means, which an answer depends on; see ``environment``.
 
     :raises InputError: ``python`` is a folder without a Python
     """
@@ -98,7 +98,7 @@ def used(python: str | None = None) -> PythonEnvironment:
 
 
 def executable_in(python: str) -> str:
-    """The executable of a Python, which may be given as the folder of its environment.
+    """Return the executable of a Python, which may be given as the folder of its environment.
 
     :raises InputError: it is a folder without a Python
     """
@@ -142,13 +142,15 @@ def _python_of(folder: str) -> str | None:
     return None
 
 
-def _same(folder: str, other: str) -> bool:
-    return disk.real(folder) == disk.real(other)
+def _same(folder: str, second: str) -> bool:
+    return disk.real(folder) == disk.real(second)
 
 
 @functools.lru_cache(maxsize=1)
 def _asked(executable: str) -> tuple[str, str] | None:
-    """The real executable and the prefix of a Python, which may be a wrapper that chooses one; None if it fails."""
+    """Return the real executable and the prefix of a Python, which may be a wrapper that chooses one; None if it
+    fails.
+    """
     query = "import sys; print(sys.executable); print(sys.prefix)"
     try:
         path, prefix = programs.answer(executable, query).splitlines()

@@ -61,16 +61,16 @@ class ElfSource(Protocol):
         """Its size in bytes."""
 
     def head(self, size: int) -> bytes:
-        """Its first ``size`` bytes; fewer if it is shorter."""
+        """Return its first ``size`` bytes; fewer if it is shorter."""
 
     def fingerprint(self) -> str:
-        """A text that identifies this version of the file, without reading it."""
+        """Return a text that identifies this version of the file, without reading it."""
 
     def open(self) -> ElfFile:
         """Read it as ELF."""
 
     def sha256(self) -> str:
-        """The hash of all its bytes, in hexadecimal."""
+        """Return the hash of all its bytes, in hexadecimal."""
 
 
 class DiskFile:
@@ -94,7 +94,7 @@ class DiskFile:
         return self._status().st_size
 
     def head(self, size: int) -> bytes:
-        """Its first bytes.
+        """Return its first bytes.
 
         :raises InputError: it cannot be read
         """
@@ -105,7 +105,7 @@ class DiskFile:
             raise unreadable(self.path, error) from error
 
     def fingerprint(self) -> str:
-        """Its path, size and modification time.
+        """Return its path, size and modification time.
 
         :raises InputError: it is not there any more
         """
@@ -125,7 +125,7 @@ class DiskFile:
         return ElfFile.open(self.path)
 
     def sha256(self) -> str:
-        """The hash of all its bytes, in hexadecimal.
+        """Return the hash of all its bytes, in hexadecimal.
 
         :raises InputError: it cannot be read
         """
@@ -149,7 +149,7 @@ def _keep(key: tuple[str, int, int], inflated: tuple[ElfFile, str]) -> None:
 
 
 def _sparse(parts: Trimmed, size: int, name: str) -> tuple[ElfFile, str]:
-    """A file with a hole, and a hash of the rest."""
+    """Return a file with a hole, and a hash of the rest."""
     with tempfile.NamedTemporaryFile(prefix="abiscan-") as copy:
         unread = range(len(parts.beginning), size - len(parts.end))
         copy.write(parts.beginning)
@@ -183,11 +183,11 @@ class WheelMember:
         return self._info.file_size
 
     def head(self, size: int) -> bytes:
-        """Its first bytes, without inflating the rest."""
+        """Return its first bytes, without inflating the rest."""
         return self._wheel.read(self._info, size)
 
     def fingerprint(self) -> str:
-        """Its size and checksum, from the wheel's directory."""
+        """Return its size and checksum, from the wheel's directory."""
         return f"{self._info.file_size} {self._info.CRC:08x}"
 
     def open(self) -> ElfFile:
@@ -217,20 +217,20 @@ class WheelMember:
         return file
 
     def sha256(self) -> str:
-        """The hash of all its bytes, inflated, in hexadecimal."""
+        """Return the hash of all its bytes, inflated, in hexadecimal."""
         self._sha256 = self._sha256 or self.open().sha256()
         return self._sha256
 
 
 @contextlib.contextmanager
 def random_access(source: ElfSource) -> Iterator[Callable[[int, int], bytes]]:
-    """A function that reads some bytes at an offset: of a large file, only what is asked for is read.
+    """Provide a function that reads some bytes at an offset: of a large file, only what is asked for is read.
 
     :raises InputError: the file cannot be read
     """
     if not isinstance(source, DiskFile):
-        data = source.open().data
-        yield lambda offset, size: bytes(data[offset : offset + size])
+        content = source.open().data
+        yield lambda offset, size: bytes(content[offset : offset + size])
         return
     try:
         stream = disk.opened(source.path, buffering=0)
@@ -255,10 +255,12 @@ class Mountable(Protocol):
     """What has members that can be laid over the disk."""
 
     def member(self, name: str) -> ElfSource:
-        """One member, unread; the same object each time."""
+        """Return one member, unread; the same object each time."""
 
     def places(self, site: str) -> Iterator[tuple[str, str]]:
-        """Where all members lie once installed, with their names; a member with several names has several places."""
+        """Return where all members lie once installed, with their names; a member with several names has several
+        places.
+        """
 
 
 class Archive(Mountable, Protocol):
@@ -269,16 +271,16 @@ class Archive(Mountable, Protocol):
         """The file."""
 
     def names(self) -> Iterator[str]:
-        """The members that are files, by their path in the package."""
+        """Return the members that are files, by their path in the package."""
 
     def text(self, name: str) -> str:
-        """A member as text, undecodable bytes replaced."""
+        """Return a member as text, undecodable bytes replaced."""
 
     def content(self, name: str) -> bytes:
-        """All bytes of a member that is a text."""
+        """Return all bytes of a member that is a text."""
 
     def installed_path(self, name: str, site: str) -> str:
-        """Where a member lies once installed, if Python's packages are in the folder ``site``."""
+        """Return where a member lies once installed, if Python's packages are in the folder ``site``."""
 
 
 class Wheel:
@@ -305,29 +307,29 @@ class Wheel:
             raise InputError(str(path), "not a readable wheel", "pass a .whl file, or download it again") from error
 
     def names(self) -> Iterator[str]:
-        """The members that are files, by their path inside the wheel."""
+        """Return the members that are files, by their path inside the wheel."""
         return (info.filename for info in self._archive.infolist() if info.filename and not info.is_dir())
 
     def member(self, name: str) -> WheelMember:
-        """One member, unread; the same object each time."""
+        """Return one member, unread; the same object each time."""
         if name not in self._members:
             self._members[name] = WheelMember(self, self._archive.getinfo(name))
         return self._members[name]
 
     def installed_path(self, name: str, site: str) -> str:
-        """Where the installer puts a member, if it installs into the folder ``site``."""
+        """Return where the installer puts a member, if it installs into the folder ``site``."""
         return installed_path(name, site)
 
     def places(self, site: str) -> Iterator[tuple[str, str]]:
-        """Where the installer puts all members, with their names."""
+        """Return where the installer puts all members, with their names."""
         return ((installed_path(name, site), name) for name in self.names())
 
     def text(self, name: str) -> str:
-        """A member as text, undecodable bytes replaced."""
+        """Return a member as text, undecodable bytes replaced."""
         return self.content(name).decode("utf-8", "replace")
 
     def content(self, name: str, largest: int = LARGEST_TEXT) -> bytes:
-        """All bytes of a member that is a text, by its path inside the wheel.
+        """Return all bytes of a member that is a text, by its path inside the wheel.
 
         :param largest: the size beyond which it is no such text
         :raises InputError: as for ``read``, and if it is too large for a text
@@ -339,7 +341,7 @@ class Wheel:
         return self.read(info)
 
     def read(self, info: zipfile.ZipInfo, size: int = -1) -> bytes:
-        """The first ``size`` bytes of a member, or all bytes for -1.
+        """Return the first ``size`` bytes of a member, or all bytes for -1.
 
         :raises InputError: the member is damaged, encrypted, or claims an absurd size
         """
@@ -347,15 +349,15 @@ class Wheel:
             if size < 0:
                 self.expect([info.filename])
                 with self._archive.open(info) as stream:
-                    data = self._inflated(info)
-                    return stream.read() if data is None else data
+                    content = self._inflated(info)
+                    return stream.read() if content is None else content
             with self._archive.open(info) as stream:
                 # zipfile reads as many compressed bytes as it is asked for inflated ones, which are many more.
                 step = max(_STEP, size >> 6)
                 return b"".join(stream.read(min(step, size - done)) for done in range(0, size, step))
 
     def _inflated(self, info: zipfile.ZipInfo) -> bytes | None:
-        """All bytes of a member on disk whose header zipfile has accepted; None if zipfile is to inflate it."""
+        """Return all bytes of a member on disk whose header zipfile has accepted; None if zipfile is to inflate it."""
         stream = self._archive.fp
         is_plain = info.compress_type == zipfile.ZIP_DEFLATED and 0 < info.compress_size <= info.file_size
         if self._stream is not None or stream is None or not is_plain:
@@ -368,7 +370,7 @@ class Wheel:
             self._announce(map(_extent, map(self._archive.getinfo, names)))
 
     def without_gpu_code(self, info: zipfile.ZipInfo) -> Trimmed | None:
-        """A large library without its code for GPUs; None if that is not worthwhile, or the wheel is on disk.
+        """Return a large library without its code for GPUs; None if that is not worthwhile, or the wheel is on disk.
 
         :raises InputError: as for ``read``
         """
@@ -418,7 +420,7 @@ class Wheel:
 
 
 def _tail(stream: IO[bytes], info: zipfile.ZipInfo, size: int) -> bytes:
-    """The last bytes of the contents of a member, as they are in the archive."""
+    """Return the last bytes of the contents of a member, as they are in the archive."""
     stream.seek(info.header_offset)
     name, extra = _LENGTHS.unpack(stream.read(_LOCAL_HEADER))
     stream.seek(info.header_offset + _LOCAL_HEADER + name + extra + info.compress_size - size)
@@ -426,7 +428,9 @@ def _tail(stream: IO[bytes], info: zipfile.ZipInfo, size: int) -> bytes:
 
 
 def _extent(info: zipfile.ZipInfo) -> tuple[int, int]:
-    """Where a member begins and ends: the header, whose extra field may be longer than in the directory, and all."""
+    """Return where a member begins and ends: the header, whose extra field may be longer than in the directory, and
+    all.
+    """
     header = _LOCAL_HEADER + len(info.orig_filename.encode()) + len(info.extra)
     return info.header_offset, info.header_offset + header + info.compress_size
 
@@ -445,7 +449,7 @@ class Files:
         self._unread: dict[str, InputError] = {}
 
     def layer(self) -> Files:
-        """A view of everything here; files mounted or put there do not appear here.
+        """Return a view of everything here; files mounted or put there do not appear here.
 
         Several torches can thus have the same path, each in its own layer, while everything else is read only once.
         """
@@ -460,7 +464,7 @@ class Files:
         self._objects.update(layer._objects)
 
     def take_unread(self) -> tuple[InputError, ...]:
-        """The errors of all files that ``object_at`` could not read since the last call, and was to remember."""
+        """Return the errors of all files that ``object_at`` could not read since the last call, and was to remember."""
         unread, self._unread = self._unread, {}
         return (*unread.values(), *(self._below.take_unread() if self._below else ()))
 
@@ -475,7 +479,7 @@ class Files:
                 self._mounted[path] = archive.member(name)
 
     def source(self, path: str) -> ElfSource | None:
-        """The file at ``path``, None if there is none."""
+        """Return the file at ``path``, None if there is none."""
         path = posixpath.normpath(path)
         if member := self._mounted.get(path):
             return member
@@ -484,7 +488,7 @@ class Files:
         return DiskFile(Path(path)) if disk.is_file(path) else None
 
     def object_at(self, path: str, *, remember: bool = True) -> SharedObject | None:
-        """The facts of the ELF object at ``path``; None if there is no file, or ``ld.so`` could not map it.
+        """Return the facts of the ELF object at ``path``; None if there is no file, or ``ld.so`` could not map it.
 
         :param remember: whether what cannot be read leaves something open, and ``take_unread`` returns it
         """
@@ -507,7 +511,7 @@ class Files:
         self._objects[posixpath.normpath(path)] = facts
 
     def list(self, folder: str) -> list[str]:
-        """The paths of the files directly in ``folder``, mounted ones included, sorted."""
+        """Return the paths of the files directly in ``folder``, mounted ones included, sorted."""
         folder = posixpath.normpath(folder)
         mounted = {path for path in self._mounted if posixpath.dirname(path) == folder}
         if self._below:
@@ -517,7 +521,7 @@ class Files:
         return sorted(mounted | on_disk)
 
     def below(self, folder: str) -> Sequence[str]:
-        """The paths of the files in ``folder`` and all folders in it, mounted ones included, sorted."""
+        """Return the paths of the files in ``folder`` and all folders in it, mounted ones included, sorted."""
         folder = posixpath.normpath(folder)
         mounted = {path for path in self._mounted if path.startswith(f"{folder}/")}
         if self._below:
@@ -527,7 +531,9 @@ class Files:
 
 
 def installed_path(name: str, site: str) -> str:
-    """Where the installer puts the member ``name`` of a wheel (binary distribution format, "Spreading the file")."""
+    """Return where the installer puts the member ``name`` of a wheel (binary distribution format, "Spreading the
+    file").
+    """
     return posixpath.normpath(posixpath.join(site, _DATA_FOLDER.sub("", name)))
 
 
@@ -562,5 +568,5 @@ def require_regular(path: Path) -> None:
 
 
 def unreadable(path: Path, error: OSError) -> InputError:
-    """The error for a file that the system cannot read."""
+    """Return the error for a file that the system cannot read."""
     return InputError(str(path), f"cannot be read: {error.strerror or error}")

@@ -30,7 +30,7 @@ _COLLECTIONS: Final[dict[str, _Builder]] = {
 
 
 def dumps(value: object) -> str:
-    """The text of a result.
+    """Return the text of a result.
 
     :raises TypeError: there is something in it of another type
     """
@@ -40,16 +40,16 @@ def dumps(value: object) -> str:
 
 
 def loads(text: str) -> Any:
-    """The result in a text.
+    """Return the result in a text.
 
     :raises ValueError: (or another built-in error) it is none that ``dumps`` wrote
     """
     classes, nodes, last = json.loads(text)
-    builders = [_builder(*each) for each in classes]
-    found: list[Any] = []
+    builders = [_make_builder(*class_) for class_ in classes]
+    results: list[Any] = []
     for kind, *values in nodes:
-        found.append(builders[kind]([found[value[0]] if type(value) is list else value for value in values]))
-    return found[last[0]] if type(last) is list else last
+        results.append(builders[kind]([results[value[0]] if type(value) is list else value for value in values]))
+    return results[last[0]] if type(last) is list else last
 
 
 class _Writer:
@@ -62,11 +62,11 @@ class _Writer:
         self._places: dict[int, tuple[int, object]] = {}  # with the object, or another one might get its id
 
     def reference(self, value: Any) -> Any:
-        """A plain value itself; of anything else, the number of its node, in a list."""
+        """Return a plain value itself; of anything else, the number of its node, in a list."""
         if value is None or type(value) in (str, int, bool, float):
             return value
         if id(value) not in self._places:
-            kind, values = _parts(value)
+            kind, values = _list_parts(value)
             node = [self._kind(kind), *map(self.reference, values)]
             self._places[id(value)] = len(self.nodes), value
             self.nodes.append(node)
@@ -79,8 +79,8 @@ class _Writer:
         return self._kinds[kind]
 
 
-def _parts(value: Any) -> tuple[tuple[str, ...], Iterable[Any]]:
-    """The kind of a value, and what it consists of."""
+def _list_parts(value: Any) -> tuple[tuple[str, ...], Iterable[Any]]:
+    """Return the kind of a value, and what it consists of."""
     cls = type(value)
     if cls in (tuple, list):
         return (cls.__name__,), value
@@ -93,13 +93,13 @@ def _parts(value: Any) -> tuple[tuple[str, ...], Iterable[Any]]:
     if cls.__module__.startswith(f"{_PACKAGE}."):
         if isinstance(value, enum.Enum):
             return (cls.__module__, cls.__qualname__), [value.name]
-        names = _fields(cls)
+        names = _list_fields(cls)
         return (cls.__module__, cls.__qualname__, *names), [getattr(value, name) for name in names]
     raise TypeError(f"{cls.__module__}.{cls.__qualname__} cannot be kept")
 
 
-def _fields(cls: Any) -> tuple[str, ...]:
-    """The parameters of the constructor of a struct or a named tuple.
+def _list_fields(cls: Any) -> tuple[str, ...]:
+    """Return the parameters of the constructor of a struct or a named tuple.
 
     :raises TypeError: the class is neither
     """
@@ -110,8 +110,8 @@ def _fields(cls: Any) -> tuple[str, ...]:
     raise TypeError(f"{cls.__module__}.{cls.__qualname__} cannot be kept")
 
 
-def _builder(module: str, name: str = "", *names: str) -> _Builder:
-    """What makes a value of the parts that ``_parts`` returns.
+def _make_builder(module: str, name: str = "", *names: str) -> _Builder:
+    """Return what makes a value of the parts that ``_parts`` returns.
 
     :raises ValueError: there is no such class in this package, or it has other fields
     """
@@ -124,7 +124,7 @@ def _builder(module: str, name: str = "", *names: str) -> _Builder:
         raise ValueError(name)
     if issubclass(cls, enum.Enum):
         return lambda values: cls[values[0]]
-    if _fields(cls) != names:
+    if _list_fields(cls) != names:
         raise ValueError(names)
     if issubclass(cls, tuple):
         return lambda values: cls(*values)

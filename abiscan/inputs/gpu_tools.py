@@ -24,18 +24,18 @@ class NativeGpu(NamedTuple):
 
 
 def native_gpus() -> list[NativeGpu]:
-    """The GPUs of this machine, without repetition; none if no tool knows any."""
-    found = []
+    """Return the GPUs of this machine, without repetition; none if no tool knows any."""
+    results = []
     for line in _output(_QUERY):
         fields = [field.strip() for field in line.split(",")]
         if len(fields) == 3:
-            found.append(NativeGpu(*fields))
-    found += [NativeGpu(line, line, None) for line in _output(("rocm_agent_enumerator",)) if line != _HOST]
-    return list(dict.fromkeys(found))
+            results.append(NativeGpu(*fields))
+    results += [NativeGpu(line, line, None) for line in _output(("rocm_agent_enumerator",)) if line != _HOST]
+    return list(dict.fromkeys(results))
 
 
 def native_driver() -> str | None:
-    """The version of NVIDIA's driver on this machine; None if there is none."""
+    """Return the version of NVIDIA's driver on this machine; None if there is none."""
     disk.look_once()
     try:
         return _DRIVER_FILE.read_text("ascii").strip() or None

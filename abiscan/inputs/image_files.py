@@ -51,7 +51,7 @@ class ImageFile(Struct, frozen=True, kw_only=True, eq=False):
 def read_image_files(
     members: Iterable[tuple[str, str, ElfSource]],
 ) -> tuple[tuple[ImageFile, ...], tuple[tuple[str, InputError], ...]]:
-    """The images among the members of a target, and those that cannot be read.
+    """Return the images among the members of a target, and those that cannot be read.
 
     :param members: those that begin as images do, each with its path and its location
     """
@@ -60,16 +60,16 @@ def read_image_files(
 
     def read(path: str, location: str, source: ElfSource) -> ImageFile | tuple[str, InputError]:
         try:
-            data = source.head(source.size)
-            images = read_images(data, source.name)
+            content = source.head(source.size)
+            images = read_images(content, source.name)
         except InputError as error:
             return path, error
-        digest = hashlib.sha256(data).hexdigest()
+        digest = hashlib.sha256(content).hexdigest()
         return ImageFile(path=path, location=location, source=source, sha256=digest, images=images)
 
-    found = [read(*member) for member in members]
-    files = tuple(file for file in found if isinstance(file, ImageFile))
-    return files, tuple(error for error in found if not isinstance(error, ImageFile))
+    result = [read(*member) for member in members]
+    files = tuple(file for file in result if isinstance(file, ImageFile))
+    return files, tuple(error for error in result if not isinstance(error, ImageFile))
 
 
 def is_torch_image(name: str) -> bool:
@@ -78,17 +78,17 @@ def is_torch_image(name: str) -> bool:
 
 
 def users_of_torch(files: Iterable[ImageFile]) -> tuple[ImageFile, ...]:
-    """Those that need a library of torch, themselves or through another one of the target."""
-    rest = list(files)
+    """Return those that need a library of torch, themselves or through another one of the target."""
+    remainder = list(files)
     users: set[str] = set()
     names: set[str] = set()
     grown = True
     while grown:
-        reached = {file.path for file in rest if any(map(functools.partial(_uses, names), _needed(file.images)))}
+        reached = {file.path for file in remainder if any(map(functools.partial(_uses, names), _needed(file.images)))}
         grown = not reached <= users
         users |= reached
-        names |= {file.name.lower() for file in rest if file.path in users}
-    return tuple(file for file in rest if file.path in users)
+        names |= {file.name.lower() for file in remainder if file.path in users}
+    return tuple(file for file in remainder if file.path in users)
 
 
 def _uses(users: set[str], name: str) -> bool:

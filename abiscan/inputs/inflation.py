@@ -17,7 +17,7 @@ def inflate(packed: bytes, size: int, checksum: int) -> bytes | None:
     except ImportError:
         return None
     try:
-        data: bytes = isal_zlib.decompressobj(_RAW).decompress(packed, size)
+        content: bytes = isal_zlib.decompressobj(_RAW).decompress(packed, size)
     except isal_zlib.IsalError:
         return None
-    return data if len(data) == size and isal_zlib.crc32(data) == checksum else None
+    return content if len(content) == size and isal_zlib.crc32(content) == checksum else None

@@ -43,7 +43,7 @@ class PythonTag(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of_file(cls, name: str) -> PythonTag | None:
-        """The tag in a file name; None for ``_C.so`` and ``_C.abi3.so``, which every Python 3 accepts."""
+        """Return the tag in a file name; None for ``_C.so`` and ``_C.abi3.so``, which every Python 3 accepts."""
         match = _TAG.search(name)
         if match is None:
             return None
@@ -73,7 +73,7 @@ class Interpreter(Struct, frozen=True, kw_only=True):
 
 
 def running() -> Interpreter:
-    """The interpreter that runs abiscan."""
+    """Return the interpreter that runs abiscan."""
     return Interpreter(
         tag=PythonTag(major=sys.version_info.major, minor=sys.version_info.minor, flags=getattr(sys, "abiflags", "")),
         executable=Path(sys.executable) if sys.executable else None,
@@ -82,7 +82,7 @@ def running() -> Interpreter:
 
 
 def installed_torch() -> Path | None:
-    """The torch of the interpreter that runs abiscan, found without importing it."""
+    """Return the torch of the interpreter that runs abiscan, found without importing it."""
     for folder in sys.path:
         disk.file(os.path.join(folder, "torch", "__init__.py"))  # noqa: PTH118
     disk.python(sys.executable, sys.path)
@@ -91,7 +91,7 @@ def installed_torch() -> Path | None:
 
 
 def ask(executable: str) -> tuple[Interpreter, Path | None]:
-    """The interpreter at ``executable`` and its torch, found without importing it.
+    """Return the interpreter at ``executable`` and its torch, found without importing it.
 
     :raises InputError: it cannot be run, or is not a Python
     """
@@ -107,7 +107,7 @@ def ask(executable: str) -> tuple[Interpreter, Path | None]:
 
 
 def search_path(executable: str | None) -> tuple[str, ...]:
-    """Where an interpreter looks for modules: its ``sys.path``; that of the running interpreter for None.
+    """Return where an interpreter looks for modules: its ``sys.path``; that of the running interpreter for None.
 
     :raises InputError: it cannot be run, or is not a Python
     """
@@ -122,7 +122,9 @@ def search_path(executable: str | None) -> tuple[str, ...]:
 
 
 def _answer(executable: str) -> _Answer:
-    """What a Python answers to the query: it is started once, as long as nothing changes that this depends on."""
+    """Return what a Python answers to the query: it is started once, as long as nothing changes that this
+    depends on.
+    """
     name = os.path.abspath(executable) if _has_folder(executable) else executable  # noqa: PTH100
     if name in _ANSWERS:
         seen, answer = _ANSWERS[name]
@@ -153,7 +155,7 @@ def _which(executable: str) -> str:
 
 
 def of_torch(package: Path, tag: PythonTag | None) -> Interpreter | None:
-    """The interpreter that a torch folder belongs to.
+    """Return the interpreter that a torch folder belongs to.
 
     :param package: the folder of the torch package
     :param tag: the Python its ``_C`` module is for, None if that is unknown
@@ -177,7 +179,7 @@ _INSTALLED: Final = regex(
 
 
 def executables_of(package: PurePath, tag: PythonTag) -> tuple[PurePath, ...]:
-    """Where the Python of the environment may be that a package is installed in; nowhere if it is in none."""
+    """Return where the Python of the environment may be that a package is installed in; nowhere if it is in none."""
     installed = _INSTALLED.search(package.as_posix())
     if installed is None:
         return ()

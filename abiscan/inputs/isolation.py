@@ -210,7 +210,7 @@ def finish() -> None:
 
 
 def landlock_version() -> int:
-    """The version of the kernel's Landlock; less than 1 if it has none."""
+    """Return the version of the kernel's Landlock; less than 1 if it has none."""
     import ctypes
 
     nothing = ctypes.c_size_t(0)

@@ -32,7 +32,7 @@ class Libraries(Mapping[str, SharedObject]):
         return len(self._all)
 
     def items(self) -> ItemsView[str, SharedObject]:
-        """All libraries, each read once."""
+        """Return all libraries, each read once."""
         return self._all.items()
 
     @functools.cached_property

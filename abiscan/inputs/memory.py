@@ -25,7 +25,7 @@ def give_back() -> None:
 
 
 def _resident() -> int | None:
-    """The memory that the process has, in bytes; None where the system does not tell (Linux does)."""
+    """Return the memory that the process has, in bytes; None where the system does not tell (Linux does)."""
     try:
         return int(_STATUS.read_text("ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, LookupError, AttributeError):

@@ -73,11 +73,11 @@ class ModelMember:
         return self._info.file_size
 
     def head(self, size: int) -> bytes:
-        """Its first bytes."""
+        """Return its first bytes."""
         return self._archive.head(self._info.filename, size)
 
     def fingerprint(self) -> str:
-        """Its size and checksum, from the archive's directory."""
+        """Return its size and checksum, from the archive's directory."""
         return f"{self._info.file_size} {self._info.CRC:08x}"
 
     def open(self) -> ElfFile:
@@ -89,10 +89,12 @@ class ModelMember:
         return self._file
 
     def sha256(self) -> str:
-        """The hash of its bytes; of a large one, whose weights are not read, that of its beginning and its checksum."""
-        data = self.open().data
-        digest = hashlib.sha256(data[:_HASHED])
-        if len(data) > _HASHED:
+        """Return the hash of its bytes; of a large one, whose weights are not read, that of its beginning and its
+        checksum.
+        """
+        content = self.open().data
+        digest = hashlib.sha256(content[:_HASHED])
+        if len(content) > _HASHED:
             digest.update(self.fingerprint().encode())
         return digest.hexdigest()
 
@@ -122,13 +124,13 @@ class ModelArchive:
         self.sizes: Mapping[str, int] = {name: info.file_size for name, info in self._members.items()}
 
     def member(self, name: str) -> ModelMember:
-        """One member, as a library; the same object each time."""
+        """Return one member, as a library; the same object each time."""
         if name not in self._libraries:
             self._libraries[name] = ModelMember(self, self._members[name])
         return self._libraries[name]
 
     def content(self, name: str) -> bytes:
-        """All bytes of a member.
+        """Return all bytes of a member.
 
         :raises InputError: it cannot be unpacked, or all that was read of the archive is too much
         """
@@ -142,7 +144,7 @@ class ModelArchive:
         return data
 
     def head(self, name: str, size: int) -> bytes:
-        """The first bytes of a member.
+        """Return the first bytes of a member.
 
         :raises InputError: as for ``content``
         """
@@ -156,7 +158,7 @@ class ModelArchive:
             raise InputError(f"{self.path}!{info.filename}", f"cannot be read: {error}", _DAMAGED) from error
 
     def library(self, name: str) -> ElfFile:
-        """A member as ELF: mapped where it lies if it is stored.
+        """Return a member as ELF: mapped where it lies if it is stored.
 
         :raises InputError: as for ``content``, or it is no ELF object
         """
@@ -168,20 +170,20 @@ class ModelArchive:
         if self._mapped is None:
             self._mapped = mmap.mmap(self._stream.fileno(), 0, access=mmap.ACCESS_READ)
         start = self._start(info)
-        data = memoryview(self._mapped)[start : start + info.file_size]
-        return ElfFile.from_bytes(data, subject, unread=_weights(data))
+        content = memoryview(self._mapped)[start : start + info.file_size]
+        return ElfFile.from_bytes(content, subject, unread=_weights(content))
 
     def libraries(self) -> Iterator[str]:
-        """The members that are shared objects, by their names and how they begin."""
+        """Return the members that are shared objects, by their names and how they begin."""
         named = (name for name in self._members if name.endswith(".so"))
         return (name for name in named if self.head(name, len(MAGIC)) == MAGIC)
 
     def places(self, site: str) -> Iterator[tuple[str, str]]:
-        """Where the shared objects would lie if the archive were the folder ``site``, with their names."""
+        """Return where the shared objects would lie if the archive were the folder ``site``, with their names."""
         return ((posixpath.join(site, name), name) for name in self.libraries())
 
     def _start(self, info: zipfile.ZipInfo) -> int:
-        """Where the bytes of a stored member begin."""
+        """Return where the bytes of a stored member begin."""
         self._stream.seek(info.header_offset)
         header = self._stream.read(_LOCAL_HEADER)
         if len(header) == _LOCAL_HEADER and header.startswith(_LOCAL_MAGIC):
@@ -192,24 +194,25 @@ class ModelArchive:
         raise InputError(f"{self.path}!{info.filename}", "lies outside of the file, which ends early", _DAMAGED)
 
 
-def _weights(data: memoryview) -> range:
-    """Where the weights are that AOTInductor has linked into a library: in the largest section that is for large data.
+def _weights(content: memoryview) -> range:
+    """Return where the weights are that AOTInductor has linked into a library: in the largest section that is for
+    large data.
 
     The rest of a library has no such sections.
     """
     largest = range(0)
     try:
-        (offset,) = _SECTIONS.unpack_from(data, _SECTIONS_AT)
-        size, count, strings = _COUNTS.unpack_from(data, _COUNTS_AT)
-        rows = [_SECTION.unpack_from(data, offset + number * size) for number in range(count)]
+        (offset,) = _SECTIONS.unpack_from(content, _SECTIONS_AT)
+        size, count, strings = _COUNTS.unpack_from(content, _COUNTS_AT)
+        rows = [_SECTION.unpack_from(content, offset + number * size) for number in range(count)]
         names = rows[strings][2]
         for name, _, begin, length in rows:
-            word = bytes(data[names + name : names + name + _LONGEST_NAME]).partition(b"\0")[0]
+            word = bytes(content[names + name : names + name + _LONGEST_NAME]).partition(b"\0")[0]
             if word in _OF_LARGE_DATA and length > len(largest):
                 largest = range(begin, begin + length)
     except (struct.error, IndexError, ValueError):
         return range(0)  # who reads it as ELF says what is wrong with it
-    return largest if largest.stop <= len(data) else range(0)
+    return largest if largest.stop <= len(content) else range(0)
 
 
 def _too_much(size: int) -> str:
@@ -217,7 +220,7 @@ def _too_much(size: int) -> str:
 
 
 def _checked(path: Path, infos: list[zipfile.ZipInfo], size: int) -> dict[str, zipfile.ZipInfo]:
-    """The members that are files, by name.
+    """Return the members that are files, by name.
 
     :raises InputError: no torch writes such an archive
     """

@@ -56,15 +56,17 @@ class Package:
         return tuple(sorted(self._list()))
 
     def missing_requirements(self, site: str) -> tuple[str, ...]:
-        """The packages that it requires, and that are not installed in the folder ``site``."""
+        """Return the packages that it requires, and that are not installed in the folder ``site``."""
         names = dict.fromkeys(requirement.name for requirement in self._requirements)
         return tuple(name for name in names if find(name, [site]) is None)
 
     def is_complete(self, search_path: Sequence[str]) -> bool:
         """Whether its metadata state what it requires, and all of that, torch apart, is installed."""
-        others = [one for one in self._requirements if canonicalize_name(one.name) != "torch"]
-        found = [(one, find(one.name, search_path)) for one in others]
-        fits = (there is not None and _admits(one, there.version) for one, there in found)
+        remaining = [
+            requirement for requirement in self._requirements if canonicalize_name(requirement.name) != "torch"
+        ]
+        match = [(requirement, find(requirement.name, search_path)) for requirement in remaining]
+        fits = (there is not None and _admits(requirement, there.version) for requirement, there in match)
         return self._metadata is not None and all(fits)
 
     @functools.cached_property
@@ -83,7 +85,9 @@ class Package:
 
 
 def of_archive(archive: Archive, site: str) -> Package | None:
-    """The package in an archive, to be installed in the folder ``site``; None if it has no metadata of Python."""
+    """Return the package in an archive, to be installed in the folder ``site``; None if it has no metadata of
+    Python.
+    """
     members = {posixpath.relpath(path, site): name for path, name in archive.places(site)}
     info = next(filter(None, map(_INFO.fullmatch, members)), None)
     if info is None:
@@ -93,7 +97,7 @@ def of_archive(archive: Archive, site: str) -> Package | None:
 
 
 def of_distribution(distribution: Distribution) -> Package:
-    """An installed package; an editable one is installed in its source folder."""
+    """Return an installed package; an editable one is installed in its source folder."""
     root = distribution.site
     if distribution.source is not None:
         source = Path(distribution.source)
@@ -109,7 +113,7 @@ def of_distribution(distribution: Distribution) -> Package:
 
 
 def of_folder(path: Path) -> Package | None:
-    """The package that a folder is: one with an ``__init__.py``, or an unpacked wheel; None if it is neither."""
+    """Return the package that a folder is: one with an ``__init__.py``, or an unpacked wheel; None if it is neither."""
     folder = str(path.absolute())
     if disk.is_file(path / "__init__.py"):
         root, name = posixpath.split(folder)
@@ -121,8 +125,8 @@ def of_folder(path: Path) -> Package | None:
             read=functools.partial(_bytes, root),
             installed=None,
         )
-    found = (_INFO.fullmatch(f"{name}/METADATA") for name in disk.names(path))
-    infos = [info for info in found if info and disk.is_file(path / info.group())]
+    match = (_INFO.fullmatch(f"{name}/METADATA") for name in disk.names(path))
+    infos = [info for info in match if info and disk.is_file(path / info.group())]
     if len(infos) != 1:
         return None
     return _described(
@@ -138,14 +142,14 @@ def _described(
     *,
     installed: bool | None,
 ) -> Package:
-    """The package that a ``METADATA`` file describes."""
+    """Return the package that a ``METADATA`` file describes."""
     stated = _NAME.search(read(info.group()).decode("utf-8", "replace"))
     name = stated[1] if stated else info["name"]
     return Package(name=name, version=info["version"], root=root, members=members, read=read, installed=installed)
 
 
 def _required(line: str) -> Requirement | None:
-    """What a line of the metadata requires; None if it does not apply here."""
+    """Return what a line of the metadata requires; None if it does not apply here."""
     from abiscan.inputs.requirement import applying
 
     return applying(line)
@@ -165,7 +169,9 @@ def _walk(folder: str) -> Iterator[str]:
 
 
 def _bytes(root: str, path: str) -> bytes:
-    """The bytes of a file; none for one that is listed and is not there, is no file, or is too large for a text."""
+    """Return the bytes of a file; none for one that is listed and is not there, is no file, or is too large for a
+    text.
+    """
     file = Path(root, path)
     try:
         status = disk.file(file)

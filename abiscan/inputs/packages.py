@@ -88,7 +88,7 @@ class RemoteWheel(Struct, frozen=True, kw_only=True, eq=False):
 
 
 def installed(search_path: Sequence[str]) -> Iterator[Distribution]:
-    """The packages that an interpreter finds, the first of each name only: it shadows the others.
+    """Yield the packages that an interpreter finds, the first of each name only: it shadows the others.
 
     :param search_path: the interpreter's ``sys.path``
     """
@@ -105,32 +105,32 @@ def installed(search_path: Sequence[str]) -> Iterator[Distribution]:
         name = headers["Name"]
         if name and canonicalize_name(name) not in seen_names:
             seen_names.add(canonicalize_name(name))
-            yield _distribution(name, distribution, headers)
+            yield _make_distribution(name, distribution, headers)
 
 
 def find(name: str, search_path: Sequence[str]) -> Distribution | None:
-    """The installed package of that name, in any spelling."""
+    """Return the installed package of that name, in any spelling."""
     import importlib.metadata
 
     for site in search_path:
         disk.metadata(site)
     for distribution in importlib.metadata.distributions(path=list(search_path), name=name):
         headers = _headers(distribution)
-        return _distribution(headers["Name"] or name, distribution, headers)
+        return _make_distribution(headers["Name"] or name, distribution, headers)
     return None
 
 
 def files_of(distribution: Distribution) -> Iterator[str]:
-    """The files of an installed package, by their paths in the folder that it is installed in."""
+    """Yield the files of an installed package, by their paths in the folder that it is installed in."""
     import importlib.metadata
 
-    for found in importlib.metadata.distributions(path=[distribution.site], name=distribution.name):
-        yield from (posixpath.normpath(str(file)) for file in found.files or ())
+    for item in importlib.metadata.distributions(path=[distribution.site], name=distribution.name):
+        yield from (posixpath.normpath(str(file)) for file in item.files or ())
         return
 
 
 def _headers(distribution: importlib.metadata.Distribution) -> Message:
-    """What the metadata say, without the description behind them: parsed once, not for each field."""
+    """Return what the metadata say, without the description behind them: parsed once, not for each field."""
     import email.parser
 
     texts = (distribution.read_text(name) for name in ("METADATA", "PKG-INFO", ""))
@@ -138,25 +138,25 @@ def _headers(distribution: importlib.metadata.Distribution) -> Message:
     return email.parser.HeaderParser().parsestr(text.partition("\n\n")[0])
 
 
-def _distribution(name: str, distribution: importlib.metadata.Distribution, headers: Message) -> Distribution:
+def _make_distribution(name: str, distribution: importlib.metadata.Distribution, headers: Message) -> Distribution:
     site = Path(str(distribution.locate_file(""))).absolute().as_posix()
     requires = headers.get_all("Requires-Dist")
     if not requires and distribution.read_text("requires.txt"):  # of an egg
         requires = distribution.requires
-    libraries = tuple(_libraries(distribution, site))
+    libraries = tuple(_list_libraries(distribution, site))
     return Distribution(
         name=name,
         version=headers["Version"],
         site=site,
         objects=tuple(filter(SHARED_OBJECT.search, libraries)),
         images=tuple(filter(IMAGE_NAME.search, libraries)),
-        source=_editable(distribution),
+        source=_find_editable(distribution),
         requires=tuple(requires or ()),
         variant=distribution.read_text("variant.json"),
     )
 
 
-def _libraries(distribution: importlib.metadata.Distribution, site: str) -> Iterator[str]:
+def _list_libraries(distribution: importlib.metadata.Distribution, site: str) -> Iterator[str]:
     record = distribution.read_text("RECORD")
     if record is not None:
         # torch's file has ten thousand lines, few of which matter: path, hash, size (PEP 376).
@@ -166,13 +166,13 @@ def _libraries(distribution: importlib.metadata.Distribution, site: str) -> Iter
     for name in names:
         if is_library(name):
             yield posixpath.normpath(posixpath.join(site, name))
-    source = _editable(distribution)
+    source = _find_editable(distribution)
     if source is not None:
         yield from _importable(source)
 
 
 def _importable(source: str) -> Iterator[str]:
-    """The shared objects in the packages of a source tree, without those in a build folder or test data."""
+    """Yield the shared objects in the packages of a source tree, without those in a build folder or test data."""
     packages: set[str] = set()
     for folder, subfolders, files in disk.walk(source):
         subfolders[:] = [name for name in subfolders if name != "build" and not name.startswith(".")]
@@ -186,8 +186,8 @@ def _path_of(line: str) -> str:
     return line[1:].partition('"')[0] if line.startswith('"') else line.partition(",")[0]
 
 
-def _editable(distribution: importlib.metadata.Distribution) -> str | None:
-    """The source folder of an editable install (PEP 610)."""
+def _find_editable(distribution: importlib.metadata.Distribution) -> str | None:
+    """Return the source folder of an editable install (PEP 610)."""
     try:
         origin = json.loads(distribution.read_text("direct_url.json") or "{}")
         if origin.get("dir_info", {}).get("editable"):
@@ -198,13 +198,13 @@ def _editable(distribution: importlib.metadata.Distribution) -> str | None:
 
 
 def path_of_url(url: str) -> str:
-    """The path in a ``file://`` address, with ``/``: ``/src/pkg``, ``C:/src/pkg``."""
+    """Return the path in a ``file://`` address, with ``/``: ``/src/pkg``, ``C:/src/pkg``."""
     path = urllib.parse.unquote(urllib.parse.urlsplit(url).path)
     return path[1:] if _DRIVE.match(path) else path
 
 
 def pip(python: str | None) -> list[str]:
-    """The command that runs pip for an interpreter: its own pip, or else ours with ``--python``.
+    """Return the command that runs pip for an interpreter: its own pip, or else ours with ``--python``.
 
     :param python: the interpreter; None for the running one
     :raises InputError: neither has pip, or it cannot be run
@@ -270,7 +270,7 @@ def _unfetched(log: Path, stderr: str) -> str | None:
 
 
 def pip_error(stderr: str) -> str:
-    """The last error that pip printed."""
+    """Return the last error that pip printed."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
     if errors[-1:] == ["Exception:"]:  # the line above a traceback, which ends with what it is
@@ -281,7 +281,8 @@ def pip_error(stderr: str) -> str:
 def named(
     word: str, folder: Path, python: str | None, options: Sequence[str] = ()
 ) -> Path | Distribution | FetchedWheel:
-    """What a ``TARGET`` stands for: a file or folder if it exists, else ``NAME==VERSION``, else an installed package.
+    """Return what a ``TARGET`` stands for: a file or folder if it exists, else ``NAME==VERSION``, else an installed
+    package.
 
     :param folder: where the wheel of ``NAME==VERSION`` is downloaded to
     :param python: the interpreter whose packages are looked up, None for the running one
@@ -313,11 +314,11 @@ def named(
     distribution = find(requirement.name, interpreter.search_path(python))
     if distribution is None:
         location = f"for {python}" if python else "in this environment"
-        known = (*_beside(path), *_installed_names(python))
+        known_value = (*_beside(path), *_installed_names(python))
         raise InputError(
             word,
             f"does not exist, and no package of that name is installed {location}",
-            did_you_mean(word, known) or FIX,
+            did_you_mean(word, known_value) or FIX,
         )
     return distribution
 
@@ -329,7 +330,7 @@ def is_name(word: str) -> bool:
 
 
 def existing(path: Path) -> Path:
-    """A path that a ``TARGET`` stands for.
+    """Return a path that a ``TARGET`` stands for.
 
     :raises InputError: there is nothing
     """
@@ -349,7 +350,7 @@ def _missing(path: Path) -> InputError:
 
 
 def _beside(path: Path) -> list[str]:
-    """What there is in the folder of a path, as paths of the same form."""
+    """Return what there is in the folder of a path, as paths of the same form."""
     try:
         return sorted(str(path.parent / beside.name) for beside in path.parent.iterdir() if beside.name != path.name)
     except OSError:

@@ -21,7 +21,8 @@ _SECONDS: Final = 60
 
 
 def python(executable: str, *words: str) -> list[str]:
-    """The command for ``python -c CODE`` or ``python -m MODULE``, without the current folder in its ``sys.path``.
+    """Return the command for ``python -c CODE`` or ``python -m MODULE``, without the current folder in its
+    ``sys.path``.
 
     :param words: ``-c`` or ``-m``, what it takes, and arguments
     """
@@ -37,7 +38,7 @@ def run(
     :raises OSError: it cannot be started
     :raises subprocess.SubprocessError: it takes longer than ``timeout``, or fails and ``check`` is set
     """
-    variables = _variables(os.environ if env is None else env)
+    variables = _list_variables(os.environ if env is None else env)
     return subprocess.run(_located(command), env=variables, check=check, text=True, **options)  # noqa: S603
 
 
@@ -46,12 +47,12 @@ def start(command: Sequence[str]) -> subprocess.Popen[bytes]:
 
     :raises OSError: it cannot be started
     """
-    variables, pipe = _variables(os.environ), subprocess.PIPE
+    variables, pipe = _list_variables(os.environ), subprocess.PIPE
     return subprocess.Popen(_located(command), env=variables, stdin=pipe, stdout=pipe)  # noqa: S603
 
 
 def answer(executable: str, code: str, *, seconds: int = _SECONDS) -> str:
-    """What a Python prints that runs some code.
+    """Return what a Python prints that runs some code.
 
     :param seconds: how long it may take
     :raises OSError: it cannot be started
@@ -67,14 +68,14 @@ def become(command: Sequence[str]) -> NoReturn:
     :raises OSError: it cannot be started
     """
     program = _located(command)
-    os.environ.update(_variables(os.environ))
+    os.environ.update(_list_variables(os.environ))
     if os.name == "nt":  # there, the shell would not wait for a program that replaces this one
         sys.exit(subprocess.call(program))  # noqa: S603 - the command of the user
     os.execvp(program[0], program)  # noqa: S606
 
 
 def _located(command: Sequence[str]) -> list[str]:
-    """The command, with the absolute path of its program."""
+    """Return the command, with the absolute path of its program."""
     name = command[0]
     path = name if os.path.dirname(name) else disk.which(name)  # noqa: PTH120 - ./python has one
     if path is None:
@@ -82,8 +83,8 @@ def _located(command: Sequence[str]) -> list[str]:
     return [os.path.abspath(path), *command[1:]]  # noqa: PTH100 - a virtual environment has a link to its Python
 
 
-def _variables(variables: Mapping[str, str]) -> dict[str, str]:
-    """Environment variables, but the current folder is not in ``PYTHONPATH``, where an empty entry means it."""
+def _list_variables(variables: Mapping[str, str]) -> dict[str, str]:
+    """Return environment variables, but the current folder is not in ``PYTHONPATH``, where an empty entry means it."""
     folders = (variables.get("PYTHONPATH") or os.sep).split(os.pathsep)
     if all(map(os.path.isabs, folders)):
         return dict(variables)

@@ -79,24 +79,24 @@ class TorchRequirement(Struct, frozen=True, kw_only=True):
 
 
 def read_metadata(text: str, wheel_name: str, variant: WheelVariant | None = None) -> Metadata:
-    """The metadata in a METADATA file and in the name of its wheel.
+    """Return the metadata in a METADATA file and in the name of its wheel.
 
     Environment markers are evaluated for the system, the Python and the machine in the file name of the wheel, or for
     Linux if it is for any system. Requirements of extras are ignored. Several requirements are combined.
     """
-    fields = _fields(text)
+    fields = _list_fields(text)
     requirements = [value for name, value in fields if name.lower() == "requires-dist"]
     version = next((value for name, value in fields if name.lower() == "version"), "")
     return metadata_of(requirements, version, wheel_name, variant)
 
 
 def required_by(text: str, subject: str) -> tuple[str, ...]:
-    """The requirements in a METADATA file.
+    """Return the requirements in a METADATA file.
 
     :param subject: its name
     :raises InputError: there are more than any package has
     """
-    lines = tuple(value for name, value in _fields(text) if name.lower() == "requires-dist")
+    lines = tuple(value for name, value in _list_fields(text) if name.lower() == "requires-dist")
     if len(lines) > _MOST_REQUIREMENTS:
         problem = f"has {len(lines):,} requirements, more than {_MOST_REQUIREMENTS:,}"
         raise InputError(subject, problem, "choose another version; the package is damaged or malicious")
@@ -104,7 +104,7 @@ def required_by(text: str, subject: str) -> tuple[str, ...]:
 
 
 def applying(line: str, environment: Mapping[str, str] | None = None) -> Requirement | None:
-    """The requirement in a line of metadata; None if it does not apply in an environment, or cannot be read.
+    """Return the requirement in a line of metadata; None if it does not apply in an environment, or cannot be read.
 
     :param environment: for the marker; by default this one, without extras
     """
@@ -122,7 +122,7 @@ def applying(line: str, environment: Mapping[str, str] | None = None) -> Require
 def metadata_of(
     requirements: Iterable[str], version: str, wheel_name: str = "", variant: WheelVariant | None = None
 ) -> Metadata:
-    """The metadata of a package whose requirements and version are known."""
+    """Return the metadata of a package whose requirements and version are known."""
     wheel_name = without_label(wheel_name)
     environment = _environment_of(wheel_name)
     torch_requirements: list[Requirement] = []
@@ -149,7 +149,7 @@ def metadata_of(
 
 
 def _environment_of(wheel_name: str) -> dict[str, str]:
-    """The environment that environment markers are evaluated in, as far as the name of a wheel specifies it."""
+    """Return the environment that environment markers are evaluated in, as far as the name of a wheel specifies it."""
     environment = environment_for(wheel_name.removesuffix(".whl").rpartition("-")[2])
     if python := _python_of(wheel_name):
         environment |= {"python_version": python, "python_full_version": f"{python}.0"}
@@ -157,7 +157,7 @@ def _environment_of(wheel_name: str) -> dict[str, str]:
 
 
 def environment_for(platform: str) -> dict[str, str]:
-    """The environment that environment markers are evaluated in, as far as a platform tag specifies it."""
+    """Return the environment that environment markers are evaluated in, as far as a platform tag specifies it."""
     system = next((values for prefix, values in _SYSTEMS.items() if platform.startswith(prefix)), _LINUX)
     environment = {**system, "implementation_name": "cpython", "platform_python_implementation": "CPython"}
     if machine := _MACHINE_TAG.search(platform):
@@ -168,13 +168,13 @@ def environment_for(platform: str) -> dict[str, str]:
 
 
 def _python_of(wheel_name: str) -> str | None:
-    """The one Python in the name of a wheel (``3.11``); None if the wheel is for several."""
+    """Return the one Python in the name of a wheel (``3.11``); None if the wheel is for several."""
     tag = _PYTHON_TAG.search(wheel_name)
     return f"3.{tag.group(1)}" if tag else None
 
 
 def _torch_in_version(wheel_version: str) -> str | None:
-    """The torch that a wheel's own version names in its local tag: ``2.1.2+pt28cu128`` is a build for 2.8.
+    """Return the torch that a wheel's own version names in its local tag: ``2.1.2+pt28cu128`` is a build for 2.8.
 
     :return: a minor version or a release, None if the tag names none
     """
@@ -213,32 +213,32 @@ def _specifiers(pairs: Iterable[tuple[str, str]]) -> SpecifierSet:
         return SpecifierSet()
 
 
-def _fields(text: str) -> list[tuple[str, str]]:
+def _list_fields(text: str) -> list[tuple[str, str]]:
     # The email package does the same, but importing it takes longer than checking a small wheel.
     fields: list[tuple[str, str]] = _FIELD.findall(text.replace("\r\n", "\n").partition("\n\n")[0])
     return fields
 
 
-def simplest(wanted: Collection[Version], known: Sequence[Version]) -> str | None:
-    """The simplest requirement that admits exactly the ``wanted`` ones of the ``known`` releases.
+def simplest(requested: Collection[Version], known_items: Sequence[Version]) -> str | None:
+    """Return the simplest requirement that admits exactly the ``wanted`` ones of the ``known`` releases.
 
     :param known: oldest first
     :return: ``torch>=2.5,<2.6``; None if nothing is wanted
     """
-    inside = [version for version in known if version in wanted]
+    inside = [version for version in known_items if version in requested]
     if not inside:
         return None
     if len(inside) == 1:
         return f"torch=={inside[0]}"
-    first, last = known.index(inside[0]), known.index(inside[-1])
-    parts = [f">={_short(known[first], known[:first])}"]
-    if last + 1 < len(known):
-        parts.append(f"<{_short(known[last + 1], known[: last + 1])}")
-    between = known[first : last + 1]
+    first, last = known_items.index(inside[0]), known_items.index(inside[-1])
+    parts = [f">={_short(known_items[first], known_items[:first])}"]
+    if last + 1 < len(known_items):
+        parts.append(f"<{_short(known_items[last + 1], known_items[: last + 1])}")
+    between = known_items[first : last + 1]
     for minor in dict.fromkeys(_minor(version) for version in between):
         series = [version for version in between if _minor(version) == minor]
-        holes = [version for version in series if version not in wanted]
-        if holes == [version for version in known if _minor(version) == minor]:
+        holes = [version for version in series if version not in requested]
+        if holes == [version for version in known_items if _minor(version) == minor]:
             parts.append(f"!={minor}.*")
         else:
             parts += (f"!={version}" for version in holes)
@@ -246,7 +246,7 @@ def simplest(wanted: Collection[Version], known: Sequence[Version]) -> str | Non
 
 
 def _short(bound: Version, older: Sequence[Version]) -> str:
-    """A bound, without its patch number if no older release has the same minor version."""
+    """Return a bound, without its patch number if no older release has the same minor version."""
     return str(bound) if any(_minor(version) == _minor(bound) for version in older) else _minor(bound)
 
 

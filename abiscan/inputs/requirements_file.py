@@ -29,15 +29,15 @@ class Line(Struct, frozen=True, kw_only=True):
 
 
 def read_requirements(path: Path, *, constraint: bool = False) -> tuple[Line, ...]:
-    """The requirements in a file, and in those that it includes. Options for the installer are left out.
+    """Return the requirements in a file, and in those that it includes. Options for the installer are left out.
 
     :param constraint: whether it is a file of constraints
     :raises InputError: it cannot be read, or has requirements that name no package of an index
     """
-    return tuple(_lines(path, (), constraint=constraint))
+    return tuple(_list_lines(path, (), constraint=constraint))
 
 
-def _lines(path: Path, above: tuple[Path, ...], *, constraint: bool) -> Iterator[Line]:
+def _list_lines(path: Path, above: tuple[Path, ...], *, constraint: bool) -> Iterator[Line]:
     if path.resolve() in above:
         raise InputError(str(path), "includes itself")
     try:
@@ -48,7 +48,9 @@ def _lines(path: Path, above: tuple[Path, ...], *, constraint: bool) -> Iterator
         content = _COMMENT.sub("", line).strip()
         if nested := _NESTED.fullmatch(content):
             inside = path.parent / nested["file"]
-            yield from _lines(inside, (*above, path.resolve()), constraint=constraint or bool(nested["constraint"]))
+            yield from _list_lines(
+                inside, (*above, path.resolve()), constraint=constraint or bool(nested["constraint"])
+            )
         elif content and not content.startswith("--"):
             try:
                 requirement = Requirement(_HASHES.sub("", content))

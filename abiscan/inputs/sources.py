@@ -45,7 +45,7 @@ Source = Path | Distribution | FetchedWheel | RemoteWheel | Missing
 
 
 def name_of(source: Source) -> str:
-    """How messages name a target: as the user did, if possible."""
+    """Return how messages name a target: as the user did, if possible."""
     if isinstance(source, FetchedWheel | RemoteWheel):
         return source.path.name
     return source.name if isinstance(source, Missing) else str(source)
@@ -88,7 +88,7 @@ class Target(Struct, frozen=True, kw_only=True):
     images: tuple[ImageFile, ...] = ()
 
     def linked(self, extension: Extension) -> Iterator[Extension]:
-        """The libraries of the package that an extension needs, in the order in which ``ld.so`` searches them."""
+        """Yield the libraries of the package that an extension needs, in the order in which ``ld.so`` searches them."""
         seen, waiting = {extension.location}, deque(extension.facts.needed)
         while waiting:
             library = self.libraries.get(self.siblings.get(waiting.popleft(), ""))
@@ -195,7 +195,9 @@ def _conda_package(path: Path) -> CondaPackage:
 
 
 def content_of(source: Source) -> list[Source]:
-    """What a target stands for: the packages directly in a folder, and the folder if it has any shared object."""
+    """Return what a target stands for: the packages directly in a folder, and the folder if it has any shared
+    object.
+    """
     if not isinstance(source, Path) or not disk.is_dir(source):
         return [source]
     packages = _packages_in(source)
@@ -208,7 +210,7 @@ def _packages_in(folder: Path) -> list[Path]:
 
 
 def library_paths(source: Source, files: Files, site: str) -> list[str]:
-    """Where the shared objects of a target lie, or would lie once installed.
+    """Return where the shared objects of a target lie, or would lie once installed.
 
     :param files: gets a wheel mounted
     :param site: the folder into which a wheel would be installed
@@ -237,7 +239,7 @@ def _read_object(path: Path, files: Files) -> Target:
         if target.unreadable:
             raise target.unreadable[0][1]
         return target
-    extension = _extension(path.name, location, DiskFile(path))
+    extension = _make_extension(path.name, location, DiskFile(path))
     files.put(location, extension.facts)
     folder = posixpath.dirname(location)
     siblings = {posixpath.basename(file): file for file in files.list(folder) if SHARED_OBJECT.search(file)}
@@ -261,7 +263,7 @@ def _read_model(path: Path, files: Files) -> Target:
         for name in archive.libraries():
             location = posixpath.join(root, name)
             try:
-                extensions.append(_extension(name, location, archive.member(name)))
+                extensions.append(_make_extension(name, location, archive.member(name)))
             except InputError as error:
                 unreadable.append((name, error))
                 continue
@@ -288,7 +290,7 @@ def _read_folder(path: Path, files: Files, torch_package: str) -> Target:
 
 
 def _walk(path: Path) -> Iterator[str]:
-    """Relative paths of the shared objects below ``path``; a file with several names appears once."""
+    """Yield relative paths of the shared objects below ``path``; a file with several names appears once."""
     seen_files: set[tuple[int, int]] = set()
     for folder, _, names in disk.walk(path):
         for name in sorted(names, key=lambda name: (len(name), name)):
@@ -308,8 +310,8 @@ def uses_torch(distribution: Distribution, files: Files, *, images: bool = False
     """
     if images:
         members = (member for member in _files_of(distribution) if is_image(member[2].head(len(MAGIC))))
-        found, _ = read_image_files(members)
-        return bool(users_of_torch(found))
+        result, _ = read_image_files(members)
+        return bool(users_of_torch(result))
     objects = (files.object_at(path) for path in distribution.objects if _may_need_torch(files.source(path)))
     return any(facts is not None and needs_torch(facts) for facts in objects)
 
@@ -323,7 +325,7 @@ def _may_need_torch(source: ElfSource | None) -> bool:
 
 
 def _files_of(distribution: Distribution) -> Iterator[tuple[str, str, DiskFile]]:
-    """The libraries of an installed package: their paths in it and on disk."""
+    """Yield the libraries of an installed package: their paths in it and on disk."""
     for path in (*distribution.objects, *distribution.images):
         if disk.is_file(path):  # a listed file may be deleted
             yield posixpath.relpath(path, distribution.site), path, DiskFile(Path(path))
@@ -357,10 +359,10 @@ def _read_wheel(
     read = (path for path in paths if is_library(path) and path not in left_out)
     members = ((path, installed_path(path, site), wheel.member(path)) for path in read)
     package = package_files.of_archive(wheel, site)
-    return _read_members(name, TargetKind.WHEEL, site, members, files, _metadata(wheel, paths), package)
+    return _read_members(name, TargetKind.WHEEL, site, members, files, _make_metadata(wheel, paths), package)
 
 
-def _metadata(wheel: Wheel, paths: list[str]) -> Metadata:
+def _make_metadata(wheel: Wheel, paths: list[str]) -> Metadata:
     path = next((path for path in paths if re.fullmatch(r"[^/]+\.dist-info/METADATA", path)), None)
     from abiscan.inputs.requirement import read_metadata
 
@@ -382,7 +384,7 @@ def _read_conda(path: Path, files: Files, site: str) -> Target:
     return _read_members(str(path), TargetKind.CONDA, site, members, files, metadata, package)
 
 
-def _extension(path: str, location: str, source: ElfSource) -> Extension:
+def _make_extension(path: str, location: str, source: ElfSource) -> Extension:
     file = source.open()
     return Extension(path=path, location=location, facts=file.facts(), source=source, assertions=file.assertions())
 
@@ -406,7 +408,7 @@ def _read_members(
                 if is_image(head):
                     images.append((path, location, source))
                 continue
-            objects[location] = _extension(path, location, source)
+            objects[location] = _make_extension(path, location, source)
         except InputError as error:
             unreadable.append((path, error))
             continue
@@ -450,7 +452,7 @@ def _no_extension(name: str) -> NoExtensionError:
 
 
 def _for_other_systems(members: Iterable[tuple[str, str, ElfSource]]) -> Iterator[tuple[str, InputError]]:
-    """Why the images that use torch are not checked, in a target that has ELF objects, too."""
+    """Yield why the images that use torch are not checked, in a target that has ELF objects, too."""
     named = [member for member in members if _NAMES_TORCH.search(member[2].head(member[2].size))]
     images, unreadable = read_image_files(named) if named else ((), ())
     yield from unreadable
@@ -467,7 +469,7 @@ def _of_images(
     metadata: Metadata | None = None,
     package: Package | None = None,
 ) -> Target:
-    """A target for Windows or macOS."""
+    """Return a target for Windows or macOS."""
     images, unreadable = read_image_files(members)
     if not users_of_torch(images) and not unreadable and metadata is None:
         raise _no_extension(name)
@@ -485,7 +487,7 @@ def _of_images(
 
 
 def _users_of_torch(objects: Mapping[str, Extension], siblings: Mapping[str, str]) -> set[str]:
-    """The objects that are linked with torch or reference it, directly or through a sibling."""
+    """Return the objects that are linked with torch or reference it, directly or through a sibling."""
     users = {location for location, member in objects.items() if needs_torch(member.facts)}
     grown = True
     while grown:

@@ -32,24 +32,24 @@ _NAMES: Final = {
 
 
 def machine() -> Machine | None:
-    """The machine that abiscan runs on, None if torch has no Linux builds for it."""
+    """Return the machine that abiscan runs on, None if torch has no Linux builds for it."""
     return _NAMES.get(platform.machine().lower()) if platform.system() == "Linux" else None
 
 
 def images() -> tuple[ImageSystem, Machine] | None:
-    """The system and machine that abiscan runs on, if that is Windows or macOS."""
+    """Return the system and machine that abiscan runs on, if that is Windows or macOS."""
     name = {"Windows": ImageSystem.WINDOWS, "Darwin": ImageSystem.MACOS}.get(platform.system())
     own = _NAMES.get(platform.machine().lower())
     return (name, own) if name and own else None
 
 
 def library_folders(of: Machine) -> tuple[str, ...]:
-    """The folders of ``ld.so.conf``, then those built into the ``ld.so`` of a machine."""
+    """Return the folders of ``ld.so.conf``, then those built into the ``ld.so`` of a machine."""
     return (*_configured(_CONFIGURATION, depth=0), *_BUILT_IN[of])
 
 
 def environment_folders() -> tuple[str, ...]:
-    """``LD_LIBRARY_PATH``."""
+    """Return ``LD_LIBRARY_PATH``."""
     return tuple(part for part in (disk.variable("LD_LIBRARY_PATH") or "").split(":") if part)
 
 
@@ -75,5 +75,7 @@ def _configured(file: str, depth: int) -> list[str]:
 
 
 def processors() -> int:
-    """How many processors this process may use; how many there are where the system does not tell (macOS, Windows)."""
+    """Return how many processors this process may use; how many there are where the system does not tell (macOS,
+    Windows).
+    """
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

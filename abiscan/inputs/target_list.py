@@ -20,7 +20,7 @@ _LIST: Final = ".txt"
 
 
 def target_names(words: Sequence[str]) -> Iterator[str]:
-    """The targets that words stand for, in order, each once.
+    """Yield the targets that words stand for, in order, each once.
 
     A folder stands for the wheels in it, at any depth, or for itself if there are none; a ``.txt`` file, or ``-`` for
     stdin, stands for the targets that it lists, one in each line. Empty lines, and those that begin with ``#``, do not
@@ -55,19 +55,21 @@ def _listed(word: str) -> Iterator[str]:
 
 
 def _in(word: str) -> Iterator[str]:
-    """The wheels below a folder, by folder and name; for anything else, and for a folder without wheels, itself."""
+    """Yield the wheels below a folder, by folder and name; for anything else, and for a folder without wheels,
+    itself.
+    """
     path = Path(word)
     if not (exists(path) and path.is_dir()):
         yield word
         return
-    found = False
+    result = False
     for folder, subfolders, names in os.walk(path, onerror=_unreadable):
         subfolders.sort()
         for name in sorted(names):
             if may_be_package(name):
-                found = True
+                result = True
                 yield os.path.join(folder, name)  # noqa: PTH118 - thousands of times
-    if not found:
+    if not result:
         yield word
 
 

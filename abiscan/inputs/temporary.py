@@ -33,7 +33,7 @@ _paths: set[Path] = set()
 
 
 def part_of(path: Path) -> Path:
-    """A name next to a file for what is to replace it, which nobody can foresee."""
+    """Return a name next to a file for what is to replace it, which nobody can foresee."""
     return path.with_name(f".abiscan-{os.urandom(8).hex()}.part")
 
 
@@ -89,14 +89,14 @@ def new_folder() -> Path:
 
 @contextlib.contextmanager
 def folder() -> Iterator[Path]:
-    """A temporary folder."""
+    """Provide a temporary folder."""
     path = new_folder()
     with noted(path):
         yield path
 
 
 def adopt(*, orphans: bool) -> None:
-    """Whether processes become children of this one when those that started them end (Linux).
+    """Tell whether processes become children of this one when those that started them end (Linux).
 
     Otherwise they would be nobody's, and ``stop`` could not find them.
     """
@@ -136,7 +136,7 @@ def _reap() -> None:
 
 
 def _started(roots: Collection[int] | None) -> set[int]:
-    """The processes that were started by this one, or by the roots and these themselves, and have not ended."""
+    """Return the processes that were started by this one, or by the roots and these themselves, and have not ended."""
     parents = dict[int, int]()
     for entry in _PROCESSES.iterdir():
         if entry.name.isdigit():

@@ -22,7 +22,7 @@ class TorchBuild(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def parse(cls, text: str) -> TorchBuild:
-        """The build that the text of ``version.py`` describes."""
+        """Return the build that the text of ``version.py`` describes."""
         fields = dict(_FIELD.findall(text))
         return cls(version=fields.get("__version__"), cuda=fields.get("cuda"), hip=fields.get("hip"))
 

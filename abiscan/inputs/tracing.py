@@ -35,7 +35,7 @@ def is_on() -> bool:
 
 
 def destination() -> str | None:
-    """The file that the trace goes to; None if there is no trace."""
+    """Return the file that the trace goes to; None if there is no trace."""
     return _destination
 
 
@@ -50,7 +50,7 @@ def to(name: str) -> Iterator[None]:
         import logging
 
         logger, _destination = logging.getLogger("abiscan"), None
-        for handler in [each for each in logger.handlers if isinstance(each, logging.StreamHandler)]:
+        for handler in [item for item in logger.handlers if isinstance(item, logging.StreamHandler)]:
             logger.removeHandler(handler)
             if handler.stream is not sys.stderr:
                 handler.stream.close()
@@ -95,6 +95,8 @@ def begin(name: str, *, anew: bool = True) -> None:
 
 
 def line(logger: str, message: str) -> str:
-    """The line for a message: the room and the text, without what could steer a terminal or begin another line."""
+    """Return the line for a message: the room and the text, without what could steer a terminal or begin
+    another line.
+    """
     text = message if len(message) <= _LONGEST else f"{message[:_LONGEST]}…"
     return f"{logger.removeprefix('abiscan.')}: {clean(text)}"

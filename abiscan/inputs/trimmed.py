@@ -36,7 +36,7 @@ class Trimmed(Struct, frozen=True, kw_only=True):
 
 
 def trimmed(size: int, packed: int, head: Callable[[int], bytes], tail: Callable[[int], bytes]) -> Trimmed | None:
-    """A library without its code for GPUs; None if it has none, or if little would be saved.
+    """Return a library without its code for GPUs; None if it has none, or if little would be saved.
 
     :param size: of the library
     :param packed: the size of its deflated bytes
@@ -49,22 +49,24 @@ def trimmed(size: int, packed: int, head: Callable[[int], bytes], tail: Callable
     table, entry_size, count, names = _HEADER.unpack(header)
     if entry_size != _SECTION.size or not 0 < table < size or table + count * entry_size > size:
         return None
-    asked, wanted = _END, size - table
+    asked, requested = _END, size - table
     while asked < packed // 2:
         end = known_end(tail(asked))
         if len(end) >= size - table:
-            sections = _sections(end, size, table, count)
+            sections = _list_sections(end, size, table, count)
             if names >= count or sections[names].kind != _STRINGS or sections[names].offset >= size:
                 return None
-            wanted = size - sections[names].offset
-            if len(end) >= wanted:
-                code = next((one for one in sections if one.holds_gpu_code(end[len(end) - wanted :])), None)
+            requested = size - sections[names].offset
+            if len(end) >= requested:
+                code = next(
+                    (section for section in sections if section.holds_gpu_code(end[len(end) - requested :])), None
+                )
                 if code is None or not 0 < code.offset < code.stop <= table or code.offset > _LARGEST_BEGINNING:
                     return None
-                wanted = size - code.stop
-                if len(end) >= wanted:
-                    return Trimmed(beginning=head(code.offset), end=end[len(end) - wanted :])
-        asked = max(asked * 2, min(asked * 8, asked * wanted * 3 // (2 * max(len(end), 1))))
+                requested = size - code.stop
+                if len(end) >= requested:
+                    return Trimmed(beginning=head(code.offset), end=end[len(end) - requested :])
+        asked = max(asked * 2, min(asked * 8, asked * requested * 3 // (2 * max(len(end), 1))))
     return None
 
 
@@ -86,11 +88,11 @@ class _Section(NamedTuple):
 
         :param names: of the sections
         """
-        return self.kind == _PROGRAM_BITS and any(names.startswith(one + b"\0", self.name) for one in _GPU_CODE)
+        return self.kind == _PROGRAM_BITS and any(names.startswith(item + b"\0", self.name) for item in _GPU_CODE)
 
 
-def _sections(end: bytes, size: int, table: int, count: int) -> list[_Section]:
-    """The section headers, in the end of a file.
+def _list_sections(end: bytes, size: int, table: int, count: int) -> list[_Section]:
+    """Return the section headers, in the end of a file.
 
     :param size: of the whole file
     :param table: where they are in it

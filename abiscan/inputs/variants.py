@@ -102,8 +102,8 @@ class VariantList(Struct, frozen=True, kw_only=True):
         """
         best: dict[tuple[int, str], tuple[int, ...]] = {}
         for stated in variant.properties:
-            known = stated.namespace in self.namespaces
-            number = self.namespaces.index(stated.namespace) if known else len(self.namespaces)
+            known_value = stated.namespace in self.namespaces
+            number = self.namespaces.index(stated.namespace) if known_value else len(self.namespaces)
             rank = tuple(-int(part) for part in _NUMBER.findall(stated.value)[:4])
             feature = number, f"{stated.namespace} {stated.feature}"
             best[feature] = min(rank, best.get(feature, rank))
@@ -142,7 +142,7 @@ def read_variants(text: str) -> VariantList:
         priorities = document.get("default-priorities")
         order = priorities.get("namespace") if isinstance(priorities, dict) else None
         return VariantList(
-            variants={label: _variant(label, namespaces) for label, namespaces in variants.items()},
+            variants={label: _make_variant(label, namespaces) for label, namespaces in variants.items()},
             namespaces=tuple(name for name in order if isinstance(name, str)) if isinstance(order, list) else (),
         )
     raise ValueError('it has no "variants"')
@@ -171,10 +171,10 @@ def variant_of_wheel(label: str, text: str | None) -> WheelVariant | None:
     return variant
 
 
-def _variant(label: str, namespaces: Any) -> WheelVariant:
+def _make_variant(label: str, namespaces: Any) -> WheelVariant:
     """Read the properties of one variant; what does not follow the format is told, and left out."""
     properties, problems = list[VariantProperty](), list[str]()
-    for namespace, feature, values in _features(namespaces):
+    for namespace, feature, values in _list_features(namespaces):
         whole = _NAME.fullmatch(namespace) and _NAME.fullmatch(feature) and isinstance(values, list) and values
         sound = whole and all(isinstance(value, str) and _VALUE.fullmatch(value) for value in values)
         if not sound or len(properties) + len(values) > _MOST_PROPERTIES:
@@ -193,7 +193,7 @@ def _variant(label: str, namespaces: Any) -> WheelVariant:
     return WheelVariant(label=label, properties=tuple(properties), problems=tuple(problems[:10]))
 
 
-def _features(namespaces: Any) -> Iterator[tuple[str, str, Any]]:
+def _list_features(namespaces: Any) -> Iterator[tuple[str, str, Any]]:
     for namespace, features in namespaces.items() if isinstance(namespaces, Mapping) else ():
         if isinstance(features, Mapping):
             yield from ((namespace, feature, values) for feature, values in features.items())
@@ -203,5 +203,5 @@ def _features(namespaces: Any) -> Iterator[tuple[str, str, Any]]:
 
 def lowest_first(stated: Sequence[VariantProperty]) -> list[VersionProperty]:
     """Return the properties whose value is a version, ``12.8`` or ``13``, the lowest first."""
-    matches = ((one, _VERSION.fullmatch(one.value)) for one in stated)
-    return sorted(VersionProperty((int(match[1]), int(match[2] or 0)), one) for one, match in matches if match)
+    matches = ((item, _VERSION.fullmatch(item.value)) for item in stated)
+    return sorted(VersionProperty((int(match[1]), int(match[2] or 0)), item) for item, match in matches if match)

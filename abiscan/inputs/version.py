@@ -20,7 +20,7 @@ class TorchVersion(Version):
 
     @classmethod
     def parse(cls, text: str) -> TorchVersion | None:
-        """The version in a text, None if the text is not a version."""
+        """Return the version in a text, None if the text is not a version."""
         return _parsed(text)
 
     @property
@@ -54,5 +54,5 @@ def _parsed(text: str) -> TorchVersion | None:
 
 
 def number_of(build: str) -> str:
-    """The release number of a build: ``2.13.0`` for ``2.13.0+cu130``; works for any text."""
+    """Return the release number of a build: ``2.13.0`` for ``2.13.0+cu130``; works for any text."""
     return build.partition("+")[0]

@@ -23,13 +23,13 @@ _OLDEST_PYTHON: Final = (3, 2)  # of the limited API
 
 
 def abi3_python(wheel: str) -> Version | None:
-    """The oldest Python that a wheel with the tag ``abi3`` is for; None if it has no such tag."""
+    """Return the oldest Python that a wheel with the tag ``abi3`` is for; None if it has no such tag."""
     match = _ABI3.search(wheel)
     return max((3, int(match["minor"])), _OLDEST_PYTHON) if match else None
 
 
 def manylinux(wheel: str) -> Version | None:
-    """The oldest glibc that a wheel is tagged for; None if it has no manylinux tag."""
+    """Return the oldest glibc that a wheel is tagged for; None if it has no manylinux tag."""
     platforms = wheel.removesuffix(".whl").rpartition("-")[2]
     numbers = [
         _OLD_NAMES[match["old"]] if match["old"] else (int(match["major"]), int(match["minor"]))
@@ -39,7 +39,7 @@ def manylinux(wheel: str) -> Version | None:
 
 
 def lowest_manylinux(version: str, machine: str) -> Version | None:
-    """The oldest glibc of a manylinux tag whose systems all have a symbol version, such as ``GLIBCXX_3.4.21``.
+    """Return the oldest glibc of a manylinux tag whose systems all have a symbol version, such as ``GLIBCXX_3.4.21``.
 
     :return: None if no tag has it, or if it is of a library of which the tags say nothing
     """
@@ -48,22 +48,22 @@ def lowest_manylinux(version: str, machine: str) -> Version | None:
         return None
     if match["family"] == _GLIBC:
         return version_of(match["number"])
-    return _policies().get((machine, version))
+    return _list_policies().get((machine, version))
 
 
 def has_rules_for(version: str) -> bool:
     """Whether the manylinux tags say anything about the library of a symbol version."""
     match = _VERSION.fullmatch(version)
-    return match is not None and match["family"] in _families()
+    return match is not None and match["family"] in _list_families()
 
 
 def limited_api() -> Mapping[str, Version]:
-    """The symbols of Python's stable ABI, with the Python since which they belong to it."""
+    """Return the symbols of Python's stable ABI, with the Python since which they belong to it."""
     return _limited_api()
 
 
 def version_of(text: str) -> Version:
-    """``(3, 10)`` for ``3.10``."""
+    """Return ``(3, 10)`` for ``3.10``."""
     return tuple(int(number) for number in text.split(".") if number)
 
 
@@ -74,7 +74,7 @@ def _limited_api() -> dict[str, Version]:
 
 
 @functools.cache
-def _policies() -> dict[tuple[str, str], Version]:
+def _list_policies() -> dict[tuple[str, str], Version]:
     policies: dict[tuple[str, str], Version] = {}
     for line in _text("manylinux.txt").splitlines():
         machine, number, family, *versions = line.split()
@@ -84,8 +84,8 @@ def _policies() -> dict[tuple[str, str], Version]:
 
 
 @functools.cache
-def _families() -> frozenset[str]:
-    return frozenset(name.partition("_")[0] for _, name in _policies())
+def _list_families() -> frozenset[str]:
+    return frozenset(name.partition("_")[0] for _, name in _list_policies())
 
 
 def _text(name: str) -> str:

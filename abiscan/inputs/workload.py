@@ -39,7 +39,8 @@ _NO_DISPATCH: Final = "higher_order"
 
 
 def read_workload(path: Path) -> tuple[str, ...]:
-    """The operators in a file, sorted. TorchScript code has no overload names: such a name stands for all overloads.
+    """Return the operators in a file, sorted. TorchScript code has no overload names: such a name stands for all
+    overloads.
 
     :raises InputError: it has none of the three formats, is damaged, or too large
     """
@@ -91,24 +92,24 @@ def _archived(path: Path, file: IO[bytes]) -> Iterator[str]:
         remaining = _MAX_BYTES
         for member in code or graphs:
             with archive.open(member) as stream:
-                data = stream.read(remaining + 1)  # the size in the header may be wrong
-            remaining -= len(data)
+                content = stream.read(remaining + 1)  # the size in the header may be wrong
+            remaining -= len(content)
             if remaining < 0:
                 raise InputError(str(path), f"unpacks to more than {_MAX_BYTES >> 20} MiB", _FIX)
-            yield from _in_code(data) if code else _in_graph(data, f"{path}!{member.filename}")
+            yield from _in_code(content) if code else _in_graph(content, f"{path}!{member.filename}")
 
 
-def _in_code(data: bytes) -> Iterator[str]:
-    text = _STRING.sub('""', data.decode("utf-8", "replace"))
+def _in_code(content: bytes) -> Iterator[str]:
+    text = _STRING.sub('""', content.decode("utf-8", "replace"))
     for match in _CALL.finditer(text):
         yield f"aten::{match['aten']}" if match["aten"] else f"{match['namespace']}::{match['name']}"
     for match in _CONVERSION.finditer(text):
         yield f"aten::{match['type'].capitalize()}"
 
 
-def _in_graph(data: bytes, subject: str) -> Iterator[str]:
+def _in_graph(content: bytes, subject: str) -> Iterator[str]:
     try:
-        pending = [json.loads(data)]
+        pending = [json.loads(content)]
     except (ValueError, RecursionError) as error:
         raise InputError(subject, "is not the JSON of an exported program", _FIX) from error
     while pending:

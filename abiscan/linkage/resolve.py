@@ -93,7 +93,7 @@ def resolve_load(process: Process, closure: Closure, resolver: Resolver | None =
 
 
 def ended_at_start(resolution: Resolution, called: Iterable[str]) -> Resolution:
-    """The resolution of a program whose initialisers call functions: the first that is undefined ends it.
+    """Return the resolution of a program whose initialisers call functions: the first that is undefined ends it.
 
     :param called: the functions, in order
     """

@@ -32,9 +32,9 @@ def fits(call: OperatorCall, text: str | None) -> bool:
     by_place = [argument for argument in schema.arguments if not argument.kwarg_only]
     if call.positional > len(by_place):
         return False
-    given = {argument.name for argument in by_place[: call.positional]} | set(call.names)
+    passed = {argument.name for argument in by_place[: call.positional]} | set(call.names)
     return set(call.names) <= {argument.name for argument in schema.arguments} and all(
-        argument.name in given or argument.has_default for argument in schema.arguments
+        argument.name in passed or argument.has_default for argument in schema.arguments
     )
 
 

@@ -75,7 +75,7 @@ class Refusal(Struct, frozen=True, kw_only=True):
 
 
 def load_call(model: SavedModel, loaders: Loaders | None) -> str:
-    """The call that loads a model."""
+    """Return the call that loads a model."""
     if model.layout is ModelLayout.LIBRARY:
         return LOAD_LIBRARY
     if model.layout is ModelLayout.MOBILE:
@@ -86,7 +86,7 @@ def load_call(model: SavedModel, loaders: Loaders | None) -> str:
 
 
 def refusals(model: SavedModel, loaders: Loaders, release: str) -> Iterator[Refusal]:
-    """Why the loader of a release does not take a model, the first reason first.
+    """Yield why the loader of a release does not take a model, the first reason first.
 
     :param release: for messages: ``torch 2.7.1``
     """
@@ -99,7 +99,7 @@ def refusals(model: SavedModel, loaders: Loaders, release: str) -> Iterator[Refu
         yield from _mobile(model, loaders, release)
 
 
-def _refusal(call: str, exception: str, message: str, why: str, fix: str, *, exact: bool = True) -> Refusal:
+def _make_refusal(call: str, exception: str, message: str, why: str, fix: str, *, exact: bool = True) -> Refusal:
     return Refusal(
         rule="model-not-readable", call=call, exception=exception, message=message, why=why, fix=fix, exact=exact
     )
@@ -113,7 +113,7 @@ def _file_version(model: SavedModel, loaders: Loaders, release: str) -> Iterator
     oldest, newest = loaders.file_format
     text = f"Attempted to read a PyTorch file with version {model.file_version}, but the "
     if model.file_version > newest:
-        yield _refusal(
+        yield _make_refusal(
             load_call(model, loaders),
             "RuntimeError",
             f"{text}maximum supported version for reading is {newest}. Your PyTorch installation may be too old.",
@@ -121,7 +121,7 @@ def _file_version(model: SavedModel, loaders: Loaders, release: str) -> Iterator
             "use a newer torch, or save the model with an older one",
         )
     elif model.file_version < oldest:
-        yield _refusal(
+        yield _make_refusal(
             load_call(model, loaders),
             "RuntimeError",
             f"{text}minimum supported version for reading is {oldest}. "
@@ -136,11 +136,11 @@ _SAVE_AGAIN: Final = "save the model with the torch that will load it, or load i
 
 
 def _exported(model: SavedModel, loaders: Loaders, release: str) -> Iterator[Refusal]:
-    """``torch/export/__init__.py``, and before 2.5 ``torch/_export/__init__.py``."""
+    """Return ``torch/export/__init__.py``, and before 2.5 ``torch/_export/__init__.py``."""
     if not loaders.layouts:
         message = "module 'torch' has no attribute 'export'"
         why = f"{release} has no torch.export.load, which is there from 2.1 on"
-        yield _refusal(LOAD_EXPORTED, "AttributeError", message, why, "use a newer torch")
+        yield _make_refusal(LOAD_EXPORTED, "AttributeError", message, why, "use a newer torch")
     elif model.layout is ModelLayout.ROOTED:
         yield from _rooted(model, loaders, release)
     else:
@@ -149,7 +149,7 @@ def _exported(model: SavedModel, loaders: Loaders, release: str) -> Iterator[Ref
 
 def _rooted(model: SavedModel, loaders: Loaders, release: str) -> Iterator[Refusal]:
     if "pt2" not in loaders.layouts:
-        yield _refusal(
+        yield _make_refusal(
             LOAD_EXPORTED,
             "KeyError",
             "\"There is no item named 'version' in the archive\"",
@@ -157,7 +157,7 @@ def _rooted(model: SavedModel, loaders: Loaders, release: str) -> Iterator[Refus
             _SAVE_AGAIN,
         )
     elif model.archive_version != loaders.archive_version:
-        yield _refusal(
+        yield _make_refusal(
             LOAD_EXPORTED,
             "ValueError",
             f"Saved archive version {model.archive_version} does not match our current archive version "
@@ -177,7 +177,7 @@ def _flat(model: SavedModel, loaders: Loaders, release: str) -> Iterator[Refusal
         text = ".".join(map(str, saved)).encode()
         message = f"invalid literal for int() with base 10: {text!r}"
         why = f"the program has schema version {_dotted(saved)}, {release} reads {_dotted(ours)}"
-        yield _refusal(LOAD_EXPORTED, "ValueError", message, why, _SAVE_AGAIN)
+        yield _make_refusal(LOAD_EXPORTED, "ValueError", message, why, _SAVE_AGAIN)
     elif len(ours) != len(saved):
         why = f"the program has schema version {_dotted(saved)}, {release} reads {_dotted(ours)}"
         message = (
@@ -186,7 +186,7 @@ def _flat(model: SavedModel, loaders: Loaders, release: str) -> Iterator[Refusal
             if "pt2" in loaders.layouts
             else ""
         )
-        yield _refusal(LOAD_EXPORTED, "AssertionError", message, why, _SAVE_AGAIN)
+        yield _make_refusal(LOAD_EXPORTED, "AssertionError", message, why, _SAVE_AGAIN)
     elif ours[0] != saved[0]:
         yield _schema_refusal(saved, ours, release, "RuntimeError", exact=True)
     else:
@@ -195,7 +195,7 @@ def _flat(model: SavedModel, loaders: Loaders, release: str) -> Iterator[Refusal
         if missing:
             why = f"{release} asks for {listed(missing)} in the archive, which the torch that saved it did not write"
             message = f"{missing[0]} is None" if loaders.archive_version else ""
-            yield _refusal(LOAD_EXPORTED, "AssertionError", message, why, _SAVE_AGAIN, exact=False)
+            yield _make_refusal(LOAD_EXPORTED, "AssertionError", message, why, _SAVE_AGAIN, exact=False)
 
 
 def _schema_refusal(
@@ -203,7 +203,7 @@ def _schema_refusal(
 ) -> Refusal:
     of_file = str(saved[0]) if len(saved) == 1 else str([str(number) for number in saved])
     of_torch = str(ours[0]) if len(ours) == 1 else str(ours)
-    return _refusal(
+    return _make_refusal(
         LOAD_EXPORTED,
         exception,
         f"Serialized version {of_file} does not match our current schema version {of_torch}.",
@@ -218,12 +218,12 @@ def _dotted(version: Sequence[int]) -> str:
 
 
 def _aoti(model: SavedModel, loaders: Loaders, release: str) -> Iterator[Refusal]:
-    """``torch/_inductor/package/package.py``, ``torch/csrc/inductor/aoti_package/model_package_loader.cpp``."""
+    """Return ``torch/_inductor/package/package.py``, ``torch/csrc/inductor/aoti_package/model_package_loader.cpp``."""
     fix = "compile the model again with the torch that will load it"
     if loaders.aoti is None:
         why = f"{release} reads no packages of AOTInductor, which are there from 2.5 on"
         message = "module 'torch._inductor' has no attribute 'aoti_load_package'"
-        yield _refusal(LOAD_AOTI, "AttributeError", message, why, fix)
+        yield _make_refusal(LOAD_AOTI, "AttributeError", message, why, fix)
     elif model.layout is ModelLayout.ROOTED and "pt2" not in loaders.aoti_layouts:
         why = f"the archive has the layout that torch writes from 2.8 on, {release} reads the one before"
         takes_libraries = loaders.aoti == LOAD_AOTI
@@ -233,21 +233,21 @@ def _aoti(model: SavedModel, loaders: Loaders, release: str) -> Iterator[Refusal
             if takes_libraries
             else "Unable to find file with suffix .cpp"
         )
-        yield _refusal(loaders.aoti, "RuntimeError", message, why, fix)
+        yield _make_refusal(loaders.aoti, "RuntimeError", message, why, fix)
     elif loaders.aoti != LOAD_AOTI:
         for suffix in (".cpp", ".o"):
             if not any(name.endswith(suffix) for name in model.members):
                 why = f"{release} compiles the C++ code of a model itself, and the package has no file {suffix}"
-                yield _refusal(loaders.aoti, "RuntimeError", f"Unable to find file with suffix {suffix}", why, fix)
+                yield _make_refusal(loaders.aoti, "RuntimeError", f"Unable to find file with suffix {suffix}", why, fix)
 
 
 def _mobile(model: SavedModel, loaders: Loaders, release: str) -> Iterator[Refusal]:
-    """``torch/csrc/jit/mobile/import.cpp``."""
+    """Return ``torch/csrc/jit/mobile/import.cpp``."""
     if model.bytecode_version is None or loaders.bytecode is None:
         return
     oldest, newest = loaders.bytecode
     if not oldest <= model.bytecode_version <= newest:
-        yield _refusal(
+        yield _make_refusal(
             LOAD_MOBILE,
             "RuntimeError",
             "Lite Interpreter version number does not match. The model version must be between "
@@ -259,13 +259,15 @@ def _mobile(model: SavedModel, loaders: Loaders, release: str) -> Iterator[Refus
 
 
 def refused_globals(model: SavedModel, loaders: Loaders) -> list[str]:
-    """The Python names in a pickle that ``torch.load`` refuses with ``weights_only=True``, in the order of the file."""
+    """Return the Python names in a pickle that ``torch.load`` refuses with ``weights_only=True``, in the order of the
+    file.
+    """
     names = (_of_python_3(name) for name in model.globals)
     return [name for name in dict.fromkeys(names) if not _is_allowed(name, loaders.allowed)]
 
 
 def own_globals(model: SavedModel) -> list[str]:
-    """The Python names in a pickle that neither torch nor Python brings."""
+    """Return the Python names in a pickle that neither torch nor Python brings."""
     names = (_of_python_3(name) for name in model.globals)
     return [name for name in dict.fromkeys(names) if name.partition(".")[0] not in _BROUGHT]
 
@@ -274,8 +276,8 @@ _BROUGHT: Final = frozenset(("torch", "collections", "builtins", "_codecs", "cop
 
 
 def _of_python_3(name: str) -> str:
-    module, _, rest = name.partition(".")
-    return f"{_PYTHON_2.get(module, module)}.{rest}"
+    module, _, remainder = name.partition(".")
+    return f"{_PYTHON_2.get(module, module)}.{remainder}"
 
 
 def _is_allowed(name: str, allowed: Collection[str]) -> bool:
@@ -312,7 +314,7 @@ _BLOCKED: Final = (
 
 
 def refused_pickle(model: SavedModel, loaders: Loaders, release: str) -> Refusal | None:
-    """Why ``torch.load`` refuses a pickle by default; None if it does not."""
+    """Return why ``torch.load`` refuses a pickle by default; None if it does not."""
     refused = refused_globals(model, loaders) if loaders.weights_only else []
     if not refused:
         return None
@@ -330,7 +332,8 @@ def refused_pickle(model: SavedModel, loaders: Loaders, release: str) -> Refusal
 
 
 def missing_functions(exports: Collection[str], loaders: Loaders, version: TorchVersion) -> tuple[list[str], list[str]]:
-    """The functions that a release asks a model's library for and that it does not have: required ones, and others.
+    """Return the functions that a release asks a model's library for and that it does not have: required ones, and
+    others.
 
     :param exports: the names that the library exports
     """

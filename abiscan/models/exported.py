@@ -35,7 +35,7 @@ class Graph(Struct, frozen=True, kw_only=True):
     higher_order: tuple[str, ...]
 
 
-def read_graph(data: bytes, subject: str, member: str) -> Graph:
+def read_graph(content: bytes, subject: str, member: str) -> Graph:
     """Read a graph.
 
     :param subject: its name in messages
@@ -43,7 +43,7 @@ def read_graph(data: bytes, subject: str, member: str) -> Graph:
     :raises InputError: it is not the JSON of an exported program
     """
     try:
-        document = json.loads(data)
+        document = json.loads(content)
     except (ValueError, RecursionError, MemoryError) as error:
         raise InputError(subject, f"is not the JSON of an exported program: {error}", _FIX) from error
     if not isinstance(document, dict):
@@ -52,7 +52,7 @@ def read_graph(data: bytes, subject: str, member: str) -> Graph:
     devices: dict[str, None] = {}
     classes: dict[str, None] = {}
     higher: dict[str, None] = {}
-    for node in _objects(document):
+    for node in _list_objects(document):
         if isinstance(target := node.get("target"), str) and target.startswith("torch.ops."):
             call = _call(node, target, member)
             if call:
@@ -75,8 +75,8 @@ def read_graph(data: bytes, subject: str, member: str) -> Graph:
     )
 
 
-def _objects(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """All objects in it, in the order of the file."""
+def _list_objects(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield all objects in it, in the order of the file."""
     waiting: list[Any] = [document]
     while waiting:
         item = waiting.pop()
@@ -114,6 +114,6 @@ def _schema(value: object) -> tuple[int, ...] | None:
 
 
 def schema_version(text: bytes) -> tuple[int, ...] | None:
-    """The version in a member ``version``: ``8.7``; None if it is none."""
+    """Return the version in a member ``version``: ``8.7``; None if it is none."""
     words = text.decode("ascii", "replace").strip().split(".")
     return tuple(map(int, words)) if all(word.isdecimal() and len(word) < 10 for word in words) else None

@@ -41,7 +41,7 @@ class Loaders(Struct, frozen=True, kw_only=True):
 
 
 def loaders_of(version: str | None) -> Loaders | None:
-    """What a release reads; None if it is not recorded.
+    """Return what a release reads; None if it is not recorded.
 
     :param version: of the torch, with or without the build; None if it is not known
     """

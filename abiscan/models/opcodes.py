@@ -57,7 +57,7 @@ class Pickle(Struct, frozen=True, kw_only=True):
     end: int
 
 
-def read_pickle(data: bytes, subject: str, start: int = 0) -> Pickle:
+def read_pickle(content: bytes, subject: str, start: int = 0) -> Pickle:
     """Read a pickle.
 
     :param subject: its name in messages
@@ -67,7 +67,7 @@ def read_pickle(data: bytes, subject: str, start: int = 0) -> Pickle:
     stack: list[Any] = []
     memo: dict[int, object] = {}
     names: dict[str, None] = {}
-    stream = io.BytesIO(data)
+    stream = io.BytesIO(content)
     stream.seek(start)
     try:
         for number, (opcode, argument, _) in enumerate(pickletools.genops(stream)):
@@ -115,7 +115,7 @@ def _global(name: str, argument: Any, stack: list[Any], names: dict[str, None]) 
 
 
 def _marked(stack: list[Any]) -> list[Any]:
-    """What is on the stack above the last mark, which is taken off with it."""
+    """Return what is on the stack above the last mark, which is taken off with it."""
     position = len(stack) - 1
     while stack[position] is not _MARK:
         position -= 1
@@ -157,7 +157,7 @@ class Pairs(list[tuple[object, object]]):
     """A dictionary, as the pairs that are put in: keys need not be hashable here."""
 
 
-def _pairs(items: Sequence[object]) -> Iterator[tuple[object, object]]:
+def _list_pairs(items: Sequence[object]) -> Iterator[tuple[object, object]]:
     return zip(items[::2], items[1::2], strict=True)
 
 
@@ -170,7 +170,7 @@ def _put(target: object, pairs: list[tuple[object, object]]) -> None:
 
 def _set_items(stack: list[Any]) -> None:
     items = _marked(stack)
-    _put(stack[-1], list(_pairs(items)))
+    _put(stack[-1], list(_list_pairs(items)))
 
 
 def _set_item(stack: list[Any]) -> None:
@@ -218,7 +218,7 @@ _ON_STACK: Final = {
     "APPEND": _append,
     "APPENDS": _appends,
     "EMPTY_DICT": lambda stack: stack.append(Pairs()),
-    "DICT": lambda stack: stack.append(Pairs(_pairs(_marked(stack)))),
+    "DICT": lambda stack: stack.append(Pairs(_list_pairs(_marked(stack)))),
     "SETITEM": _set_item,
     "SETITEMS": _set_items,
     "EMPTY_SET": lambda stack: stack.append([]),

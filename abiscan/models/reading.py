@@ -71,14 +71,14 @@ def read_archive(archive: ModelArchive) -> SavedModel:
 
 
 def _root(names: Sequence[str]) -> str:
-    """The folder that all members are below, as PyTorch's archives have one; empty if there is none."""
+    """Return the folder that all members are below, as PyTorch's archives have one; empty if there is none."""
     first = {name.partition("/")[0] for name in names}
     root = f"{next(iter(first))}/" if len(first) == 1 and all("/" in name for name in names) else ""
     return "" if root in ("data/", "code/") else root
 
 
 def _number(archive: ModelArchive, inside: dict[str, str], *names: str) -> int | None:
-    """The number in the first of some members that there is."""
+    """Return the number in the first of some members that there is."""
     for name in names:
         if name in inside:
             text = archive.head(inside[name], 16).decode("ascii", "replace").strip()
@@ -110,7 +110,7 @@ def _aoti(archive: ModelArchive, inside: dict[str, str], layout: ModelLayout) ->
         format=ModelFormat.AOTI,
         layout=layout,
         file_version=_number(archive, inside, ".data/version"),
-        archive_version=_text(archive, inside, "archive_version"),
+        archive_version=_find_text(archive, inside, "archive_version"),
         models=models,
         operators=tuple(operators),
         metadata=metadata,
@@ -119,7 +119,7 @@ def _aoti(archive: ModelArchive, inside: dict[str, str], layout: ModelLayout) ->
     )
 
 
-def _text(archive: ModelArchive, inside: dict[str, str], name: str) -> str | None:
+def _find_text(archive: ModelArchive, inside: dict[str, str], name: str) -> str | None:
     return archive.head(inside[name], 64).decode("utf-8", "replace").strip() if name in inside else None
 
 
@@ -135,7 +135,7 @@ def _metadata(archive: ModelArchive, name: str) -> dict[str, str]:
 
 
 def _external_calls(archive: ModelArchive, name: str) -> Iterator[OperatorCall]:
-    """The operators that the library calls by name: those without a function in the C shim."""
+    """Yield the operators that the library calls by name: those without a function in the C shim."""
     graph = json.loads(archive.content(name) or b"{}")
     for node in graph.get("nodes", ()) if isinstance(graph, dict) else ():
         inner = node.get("node") if isinstance(node, dict) else None
@@ -167,7 +167,7 @@ def _exported(archive: ModelArchive, inside: dict[str, str]) -> SavedModel:
         layout=ModelLayout.FLAT if flat else ModelLayout.ROOTED,
         file_version=None if flat else _number(archive, inside, ".data/version"),
         schema=schema,
-        archive_version=_text(archive, inside, "archive_version"),
+        archive_version=_find_text(archive, inside, "archive_version"),
         models=tuple(posixpath.basename(name).removesuffix(".json") for name in graphs) if not flat else ("model",),
         operators=tuple(call for graph in read for call in graph.operators),
         classes=tuple(dict.fromkeys(name for graph in read for name in graph.classes)),
@@ -226,13 +226,13 @@ def _torchscript(archive: ModelArchive, inside: dict[str, str]) -> SavedModel:
             classes |= dict.fromkeys(torchscript.classes_in(source))
             if not parsed:
                 gaps.append(f"{name} does not parse: the arguments of the calls in it are not known")
-    pickles = [_pickle(archive, inside[name]) for name in ("data.pkl", "constants.pkl")]
+    pickles = [_make_pickle(archive, inside[name]) for name in ("data.pkl", "constants.pkl")]
     for pickle in pickles:
         _check_storages(archive, inside, pickle)
     names = tuple(dict.fromkeys(name for pickle in pickles for name in pickle.globals))
     bytecode = None
     if "bytecode.pkl" in inside:
-        built = _pickle(archive, inside["bytecode.pkl"]).value
+        built = _make_pickle(archive, inside["bytecode.pkl"]).value
         if isinstance(built, tuple) and built and isinstance(built[0], int):
             bytecode = built[0]
         calls += torchscript.mobile_calls(built, "bytecode.pkl")
@@ -244,17 +244,17 @@ def _torchscript(archive: ModelArchive, inside: dict[str, str]) -> SavedModel:
         operators=tuple(calls),
         classes=tuple(classes),
         globals=names,
-        devices=_devices(pickles),
+        devices=_list_devices(pickles),
         gaps=tuple(gaps),
     )
 
 
-def _pickle(archive: ModelArchive, name: str) -> Pickle:
+def _make_pickle(archive: ModelArchive, name: str) -> Pickle:
     return read_pickle(archive.content(name), f"{archive.path}!{name}")
 
 
-def _storages(pickle: Pickle) -> Iterator[tuple[object, ...]]:
-    """The descriptions of the storages in a pickle: ``("storage", class, key, device, size)``."""
+def _list_storages(pickle: Pickle) -> Iterator[tuple[object, ...]]:
+    """Yield the descriptions of the storages in a pickle: ``("storage", class, key, device, size)``."""
     waiting, seen = [pickle.value], set[int]()
     while waiting:
         item = waiting.pop()
@@ -266,8 +266,8 @@ def _storages(pickle: Pickle) -> Iterator[tuple[object, ...]]:
             waiting += (item.function, item.arguments, item.state) if isinstance(item, Called) else item
 
 
-def _devices(pickles: Sequence[Pickle]) -> tuple[str, ...]:
-    devices = (description[3] for pickle in pickles for description in _storages(pickle))
+def _list_devices(pickles: Sequence[Pickle]) -> tuple[str, ...]:
+    devices = (description[3] for pickle in pickles for description in _list_storages(pickle))
     return tuple(dict.fromkeys(name for name in devices if isinstance(name, str)))
 
 
@@ -276,7 +276,7 @@ def _check_storages(archive: ModelArchive, inside: dict[str, str], pickle: Pickl
 
     :raises InputError: one is missing, or too short
     """
-    for _, kind, key, _, size, *_ in _storages(pickle):
+    for _, kind, key, _, size, *_ in _list_storages(pickle):
         places = (f"data/{key}", f"tensors/{key}", f"constants/{key}", str(key))
         place = next((place for place in places if place in inside), None)
         if place is None:
@@ -288,26 +288,26 @@ def _check_storages(archive: ModelArchive, inside: dict[str, str], pickle: Pickl
 
 
 def _saved(archive: ModelArchive, inside: dict[str, str]) -> SavedModel:
-    pickle = _pickle(archive, inside["data.pkl"])
+    pickle = _make_pickle(archive, inside["data.pkl"])
     _check_storages(archive, inside, pickle)
     return SavedModel(
         format=ModelFormat.PICKLE,
         layout=ModelLayout.ZIP,
         file_version=_number(archive, inside, ".data/version", "version"),
         globals=pickle.globals,
-        devices=_devices([pickle]),
+        devices=_list_devices([pickle]),
     )
 
 
-def _legacy(data: bytes, subject: str) -> SavedModel:
+def _legacy(content: bytes, subject: str) -> SavedModel:
     """Read the pickles one after the other: a magic number, a version, the system, the object, the storages' keys."""
     position, names = 0, dict[str, None]()
     pickles: list[Pickle] = []
     for _ in range(5):
-        pickle = read_pickle(data, subject, position)
+        pickle = read_pickle(content, subject, position)
         position = pickle.end
         names |= dict.fromkeys(pickle.globals)
         pickles.append(pickle)
     return SavedModel(
-        format=ModelFormat.PICKLE, layout=ModelLayout.LEGACY, globals=tuple(names), devices=_devices(pickles[3:4])
+        format=ModelFormat.PICKLE, layout=ModelLayout.LEGACY, globals=tuple(names), devices=_list_devices(pickles[3:4])
     )

@@ -23,7 +23,7 @@ _MOBILE_OPERATORS: Final = "operators"
 
 
 def calls_in(source: str, path: str) -> tuple[list[OperatorCall], bool]:
-    """The calls of operators in a file, and whether it parses, so that their arguments are known."""
+    """Return the calls of operators in a file, and whether it parses, so that their arguments are known."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about escapes in strings
@@ -34,12 +34,12 @@ def calls_in(source: str, path: str) -> tuple[list[OperatorCall], bool]:
 
 
 def classes_in(source: str) -> Iterator[str]:
-    """The custom classes that a file names: ``torchvision.Video``."""
+    """Return the custom classes that a file names: ``torchvision.Video``."""
     return (f"{match[1]}.{match[2]}" for match in _CLASS.finditer(_STRING.sub('""', source)))
 
 
 def _call(node: ast.Call, path: str) -> OperatorCall | None:
-    operator = _operator(node.func)
+    operator = _find_operator(node.func)
     if operator is None:
         return None
     starred = any(isinstance(argument, ast.Starred) for argument in node.args)
@@ -52,8 +52,8 @@ def _call(node: ast.Call, path: str) -> OperatorCall | None:
     )
 
 
-def _operator(node: ast.expr) -> str | None:
-    """The operator that ``torch.name`` or ``ops.namespace.name`` stands for; None if it is neither."""
+def _find_operator(node: ast.expr) -> str | None:
+    """Return the operator that ``torch.name`` or ``ops.namespace.name`` stands for; None if it is neither."""
     match node:
         case ast.Attribute(value=ast.Name(id="torch"), attr=name):
             return f"aten::{name}"
@@ -73,7 +73,7 @@ def _name(match: re.Match[str]) -> str:
 
 
 def mobile_calls(value: object, path: str) -> Iterator[OperatorCall]:
-    """The operators in the bytecode of a mobile model: triples of a name, an overload and a number of arguments.
+    """Yield the operators in the bytecode of a mobile model: triples of a name, an overload and a number of arguments.
 
     :param value: what ``bytecode.pkl`` builds
     """

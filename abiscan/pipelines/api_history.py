@@ -10,7 +10,7 @@ from abiscan.torches.api_version import ApiVersion, api_versions, fingerprint
 
 
 def history(target: str, used: Iterable[str], torches: Mapping[str, Operators]) -> ApiHistory:
-    """The interface that ``target`` gets from several torches, in their order.
+    """Return the interface that ``target`` gets from several torches, in their order.
 
     :param used: names of operators that it uses, if torch has them
     """
@@ -19,7 +19,7 @@ def history(target: str, used: Iterable[str], torches: Mapping[str, Operators]) 
     releases = []
     before: dict[str, ApiVersion] | None = None
     for torch, now in versions.items():
-        changes = () if before is None else tuple(_changes(before, now))
+        changes = () if before is None else tuple(_list_changes(before, now))
         gaps = len(torches[torch].gaps)
         releases.append(ReleaseApi(torch=torch, version=fingerprint(now), changes=changes, gaps=gaps))
         before = now
@@ -27,7 +27,7 @@ def history(target: str, used: Iterable[str], torches: Mapping[str, Operators]) 
     return ApiHistory(target=target, operators=tuple(operator_names), releases=tuple(releases))
 
 
-def _changes(before: Mapping[str, ApiVersion], now: Mapping[str, ApiVersion]) -> Iterator[Change]:
+def _list_changes(before: Mapping[str, ApiVersion], now: Mapping[str, ApiVersion]) -> Iterator[Change]:
     for name in sorted(before.keys() | now.keys()):
         old, new = before.get(name), now.get(name)
         if old is None or new is None:

@@ -37,19 +37,25 @@ def check(
     :param hardware: the GPUs that extensions are also checked on
     :raises AbiscanError: no target, a torch or the interpreter cannot be read
     """
-    further = [(number, other) for number, choice in enumerate(choices) for other in _other_builds(choice, choices)]
-    every = [*choices, *(other for _, other in further)]
+    further = [
+        (number, _other_build)
+        for number, choice in enumerate(choices)
+        for _other_build in _other_builds(choice, choices)
+    ]
+    all_of_them = [*choices, *(_other_build for _, _other_build in further)]
     turns, results, packages = Turns(targets, len(choices) or 1), list[Result](), list[PackageResult]()
     counted = turns.counting(session)
-    bench = Bench(every, counted, (*targets, *beside), packages=not each_file, hardware=hardware)
+    bench = Bench(all_of_them, counted, (*targets, *beside), packages=not each_file, hardware=hardware)
     names = bench.names[: len(choices) or None]
-    others: dict[str, list[str]] = {}
+    remaining: dict[str, list[str]] = {}
     for (number, _), name in zip(further, bench.names[len(names) :], strict=True):
-        others.setdefault(names[number], []).append(name)
+        remaining.setdefault(names[number], []).append(name)
     for torch in names:
         for source in turns:
             with turns.of(source):
-                if not bench.is_for(source, torch) and any(bench.is_for(source, other) for other in names):
+                if not bench.is_for(source, torch) and any(
+                    bench.is_for(source, _other_build) for _other_build in names
+                ):
                     target = bench.target(source, torch).target
                     # Of the releases for Windows and macOS, only the newest are known.
                     where = f"{target.built_on} among the embedded ones" if target.images else target.built_on
@@ -58,9 +64,9 @@ def check(
                 keep = source != targets[-1]
                 of_files = bench.judge(source, torch, rules, keep=keep)
                 package = bench.package(source, torch, of_files, rules)
-                for other in (name for name in others.get(torch, ()) if bench.is_for(source, name)):
-                    of_other = bench.judge(source, other, rules, keep=keep)
-                    package = _package_compared(package, bench.package(source, other, of_other))
+                for _other_build in (name for name in remaining.get(torch, ()) if bench.is_for(source, name)):
+                    of_other = bench.judge(source, _other_build, rules, keep=keep)
+                    package = _package_compared(package, bench.package(source, _other_build, of_other))
                     of_files = _compared(of_files, of_other)
                 if package is None:
                     bench.target(source, torch).target.require_extensions()
@@ -70,25 +76,25 @@ def check(
 
 
 def _other_builds(choice: TorchChoice, choices: Sequence[TorchChoice]) -> Iterator[TorchChoice]:
-    """The embedded builds that a release number could mean as well, if they are not chosen themselves."""
+    """Yield the embedded builds that a release number could mean as well, if they are not chosen themselves."""
     if isinstance(choice, ReleaseNumber) and choice.number == number_of(choice.number):
         further = dict.fromkeys(name for machine in Machine for name in embedded.further_builds(machine))
         builds = (ReleaseNumber(name) for name in further if number_of(name) == choice.number)
         yield from (build for build in builds if build not in choices)
 
 
-def _package_compared(package: PackageResult | None, other: PackageResult | None) -> PackageResult | None:
-    if package is None or other is None or other.torch_build is None or other.verdict is package.verdict:
+def _package_compared(package: PackageResult | None, second: PackageResult | None) -> PackageResult | None:
+    if package is None or second is None or second.torch_build is None or second.verdict is package.verdict:
         return package
-    return msgspec.structs.replace(package, other_builds={**package.other_builds, other.torch_build: other.verdict})
+    return msgspec.structs.replace(package, other_builds={**package.other_builds, second.torch_build: second.verdict})
 
 
-def _compared(results: Sequence[Result], others: Sequence[Result]) -> tuple[Result, ...]:
-    """Results that say where another build of the release gives another verdict."""
-    of_path = {other.path: other for other in others}
+def _compared(results: Sequence[Result], remaining: Sequence[Result]) -> tuple[Result, ...]:
+    """Return results that say where another build of the release gives another verdict."""
+    of_path = {item.path: item for item in remaining}
     return tuple(
-        msgspec.structs.replace(result, other_builds={**result.other_builds, other.torch_build: other.verdict})
-        if (other := of_path.get(result.path)) and other.torch_build and other.verdict is not result.verdict
+        msgspec.structs.replace(result, other_builds={**result.other_builds, item.torch_build: item.verdict})
+        if (item := of_path.get(result.path)) and item.torch_build and item.verdict is not result.verdict
         else result
         for result in results
     )

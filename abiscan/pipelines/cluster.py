@@ -24,7 +24,7 @@ _TIMEOUT: Final = "10s"
 
 @contextlib.contextmanager
 def cluster_workers(address: str, torches: SurveyTorches, names: tuple[str, ...]) -> Iterator[ClusterWorkers]:
-    """The workers that a scheduler has now. They need the same version of abiscan, but not the same files.
+    """Provide the workers that a scheduler has now. They need the same version of abiscan, but not the same files.
 
     :param address: of the scheduler: ``tcp://HOST:PORT``, or the path of the JSON file that it wrote
     :param torches: those that they have to find
@@ -72,16 +72,16 @@ def _require(client: Client, address: str, torches: SurveyTorches, names: tuple[
     for worker, threads in client.nthreads().items():
         if threads > 1:
             raise InputError(worker, f"the worker has {threads} threads", f"start it with one: {start}")
-    for worker, (version, found) in client.run(_abilities, torches).items():
+    for worker, (version, result) in client.run(_list_abilities, torches).items():
         if version != abiscan.__version__:
             fix = f"there, type pip install abiscan=={abiscan.__version__}"
             raise InputError(worker, f"the worker has abiscan {version}, not {abiscan.__version__}", fix)
-        if found != names:
-            raise InputError(worker, f"the worker has another torch: {found}", "name a release with --torch")
+        if result != names:
+            raise InputError(worker, f"the worker has another torch: {result}", "name a release with --torch")
 
 
-def _abilities(torches: SurveyTorches) -> tuple[str, tuple[str, ...] | str]:
-    """The version of abiscan, and the names of the torches or why there are none; runs on each worker."""
+def _list_abilities(torches: SurveyTorches) -> tuple[str, tuple[str, ...] | str]:
+    """Return the version of abiscan, and the names of the torches or why there are none; runs on each worker."""
     try:
         return abiscan.__version__, torches.names()
     except AbiscanError as error:

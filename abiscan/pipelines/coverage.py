@@ -50,7 +50,7 @@ def backend_report(
     workload: Path | None = None,
     hardware: Hardware | None = None,
 ) -> BackendReport:
-    """What the backend of a target cannot run on a torch.
+    """Return what the backend of a target cannot run on a torch.
 
     :param backend: a dispatch key, or the backend's own name; None for the backend that most kernels are for
     :param workload: limits the report to the operators in this file
@@ -87,8 +87,8 @@ def backend_report(
         has_fallback=any(fallback.key == key for fallback in table.operators.fallbacks[len(operators.fallbacks) :]),
         workload=str(workload) if workload else None,
         coverage=measure_coverage(table, key, core, names, backend_name=backend_name),
-        notes=tuple(_notes(registered, key, main_backend, operators, str(release))),
-        gaps=(*_gaps(inventories, operators), *(_gpu_gaps(examined) if hardware and hardware.gpus else ())),
+        notes=tuple(_list_notes(registered, key, main_backend, operators, str(release))),
+        gaps=(*_list_gaps(inventories, operators), *(_gpu_gaps(examined) if hardware and hardware.gpus else ())),
         without_code={gpu: _without_code(examined, gpu, hardware, core, names) for gpu in hardware.gpus}
         if hardware
         else {},
@@ -107,7 +107,7 @@ def _load_error(bench: Bench, source: Source, torch: str) -> str | None:
 def _without_code(
     target: ExaminedTarget, gpu: Gpu, hardware: Hardware, core: Collection[str], names: Collection[str] | None
 ) -> tuple[str, ...]:
-    """The operators of a target none of whose kernels run on a GPU, the most used first."""
+    """Return the operators of a target none of whose kernels run on a GPU, the most used first."""
     codes = (extension.gpu for extension in target.extensions)
     failing = {
         operator
@@ -128,37 +128,37 @@ def _gpu_gaps(target: ExaminedTarget) -> Iterator[str]:
 def _key(
     target: str,
     table: DispatchTable,
-    wanted: str | None,
+    requested: str | None,
     own_name: str | None,
     main_backend: tuple[str, DispatchKeys] | None,
 ) -> str:
-    if wanted is None:
+    if requested is None:
         if main_backend is None:
             raise InputError(target, "registers no kernels for a backend", "name one with --backend KEY")
-        wanted = main_backend[0]
-    elif own_name is not None and wanted.lower() == own_name.lower():
-        wanted = _PRIVATE_USE
-    key = key_in(table.keys, wanted)
+        requested = main_backend[0]
+    elif own_name is not None and requested.lower() == own_name.lower():
+        requested = _PRIVATE_USE
+    key = key_in(table.keys, requested)
     if key is None:
-        raise InputError(wanted, "is not a dispatch key of this torch", f"it has: {', '.join(table.keys)}")
+        raise InputError(requested, "is not a dispatch key of this torch", f"it has: {', '.join(table.keys)}")
     return key
 
 
 def _built_for(inventories: Sequence[Inventory]) -> tuple[TorchVersion, ...]:
-    """The releases that every extension of the target may have been built for."""
+    """Return the releases that every extension of the target may have been built for."""
     common = set.intersection(*(set(inventory.built_for) for inventory in inventories)) if inventories else set()
     return tuple(sorted(common))
 
 
 def _own_name(source: Source, registered: Iterable[Registrations]) -> str | None:
-    """The name that the target gives PrivateUse1: in its code, or in the ``__init__.py`` of a package."""
+    """Return the name that the target gives PrivateUse1: in its code, or in the ``__init__.py`` of a package."""
     names = {str(key) for key in keys_in_registry(registered, "privateuse1-backend") if key is not None}
-    names |= {match[1] for text in _modules(source) for match in _RENAMES.finditer(text)}
+    names |= {match[1] for text in _list_modules(source) for match in _RENAMES.finditer(text)}
     return names.pop() if len(names) == 1 else None
 
 
-def _modules(source: Source) -> Iterator[str]:
-    """The ``__init__.py`` files of the packages in a target that is a folder or an archive."""
+def _list_modules(source: Source) -> Iterator[str]:
+    """Yield the ``__init__.py`` files of the packages in a target that is a folder or an archive."""
     if isinstance(source, Distribution | Missing):
         return
     if isinstance(source, Path) and kind_of(source) is TargetKind.FOLDER:
@@ -173,7 +173,7 @@ def _modules(source: Source) -> Iterator[str]:
                     yield archive.text(name)
 
 
-def _notes(
+def _list_notes(
     registered: Iterable[Registrations],
     key: str,
     main_backend: tuple[str, DispatchKeys] | None,
@@ -195,7 +195,7 @@ def _notes(
             )
 
 
-def _gaps(inventories: Sequence[Inventory], operators: Operators) -> Iterator[str]:
+def _list_gaps(inventories: Sequence[Inventory], operators: Operators) -> Iterator[str]:
     for inventory in inventories:
         yield from (f"{inventory.path}: {gap.reason}" for gap in inventory.gaps if gap.stage != "keys")
     yield from (f"torch: {gap}" for gap in operators.gaps)

@@ -67,15 +67,15 @@ def _check_declared(
         raise InputError(target.name, problem, "correct the requirement, or name the torch")
     torch = builds[max(admitted)]
     if judged.package is None:
-        declarations = _declarations(target.metadata, judged, admitted)
+        declarations = _list_declarations(target.metadata, judged, admitted)
         return bench.judge(source, torch, rules, declarations=declarations), None
     results = bench.judge(source, torch, rules)
     package = bench.package(source, torch, results, rules) or judged.package.results[torch]
-    findings = _findings(package, _declaration(target.metadata, judged, admitted), rules)
+    findings = _list_findings(package, _make_declaration(target.metadata, judged, admitted), rules)
     return results, msgspec.structs.replace(package, own_findings=(*findings, *package.own_findings))
 
 
-def _findings(package: PackageResult, declaration: Declaration, rules: Sequence[Rule]) -> Iterator[Finding]:
+def _list_findings(package: PackageResult, declaration: Declaration, rules: Sequence[Rule]) -> Iterator[Finding]:
     if declared_requirement_wrong.RULE in rules:
         yield from declared_requirement_wrong.findings(declaration, package.name)
 
@@ -86,8 +86,8 @@ def _admits(metadata: Metadata, release: TorchVersion) -> bool:
     return (required is None or required.admits(release)) and runs_in(release, metadata.python)
 
 
-def _declaration(metadata: Metadata, judged: Judged, admitted: set[TorchVersion]) -> Declaration:
-    """What the metadata declare, compared with where the package works."""
+def _make_declaration(metadata: Metadata, judged: Judged, admitted: set[TorchVersion]) -> Declaration:
+    """Return what the metadata declare, compared with where the package works."""
     assert judged.package is not None
     results = judged.package.results
     return Declaration(
@@ -106,7 +106,7 @@ def _declaration(metadata: Metadata, judged: Judged, admitted: set[TorchVersion]
     )
 
 
-def _declarations(metadata: Metadata, judged: Judged, admitted: set[TorchVersion]) -> dict[str, Declaration]:
+def _list_declarations(metadata: Metadata, judged: Judged, admitted: set[TorchVersion]) -> dict[str, Declaration]:
     """The same for each extension of a target that is no package."""
     return {
         row.path: Declaration(

@@ -42,7 +42,7 @@ class Side(Struct, frozen=True, kw_only=True):
 
 
 def diff(old: TorchChoice, new: TorchChoice, machine: Machine, used_by: Source | None, session: Session) -> Comparison:
-    """What changed from one torch to another.
+    """Return what changed from one torch to another.
 
     The number of a release that has builds with and without CUDA means the one that is like the other torch.
 
@@ -50,13 +50,13 @@ def diff(old: TorchChoice, new: TorchChoice, machine: Machine, used_by: Source |
     :param used_by: an extension or a package; limits the comparison to what it uses
     :raises InputError: a torch or the extension cannot be read
     """
-    before, after = (_side(choice, machine, session) for choice in (old, new))
+    before, after = (_make_side(choice, machine, session) for choice in (old, new))
     before = _alike(old, before, after, session)
     after = _alike(new, after, before, session)
     return compare(before, after, use_of(examine(used_by, session, python=True)) if used_by else None)
 
 
-def _side(choice: TorchChoice, machine: Machine, session: Session) -> Side:
+def _make_side(choice: TorchChoice, machine: Machine, session: Session) -> Side:
     torch = choice.open(session.files(), session).for_linux()
     release = torch.release_for(machine)
     return Side(
@@ -69,22 +69,23 @@ def _side(choice: TorchChoice, machine: Machine, session: Session) -> Side:
     )
 
 
-def _alike(choice: TorchChoice, side: Side, other: Side, session: Session) -> Side:
-    """The build with CUDA if the other side has it, else the one without; the side itself if there is no such build.
+def _alike(choice: TorchChoice, side: Side, second: Side, session: Session) -> Side:
+    """Return the build with CUDA if the other side has it, else the one without; the side itself if there is no such
+    build.
 
     The other side is not compared with itself: a number and a build of the same release mean two different builds.
     """
 
     def has_its_kind(candidate: Side) -> bool:
-        return has_cuda(candidate.operators) == has_cuda(other.operators)
+        return has_cuda(candidate.operators) == has_cuda(second.operators)
 
     if has_its_kind(side) or not isinstance(choice, ReleaseNumber):
         return side
     own = embedded.build(choice.number, side.machine)
-    others = (build for build in embedded.builds_meant(choice.number, side.machine) if build != own)
-    sides = (_side(ReleaseNumber(build), side.machine, session) for build in others)
+    remaining = (build for build in embedded.builds_meant(choice.number, side.machine) if build != own)
+    sides = (_make_side(ReleaseNumber(build), side.machine, session) for build in remaining)
     return next(
-        (alternative for alternative in sides if has_its_kind(alternative) and alternative.name != other.name), side
+        (alternative for alternative in sides if has_its_kind(alternative) and alternative.name != second.name), side
     )
 
 
@@ -102,11 +103,11 @@ def compare(old: Side, new: Side, use: Use | None = None) -> Comparison:
         new=new.name,
         old_api=fingerprint(was),
         new_api=fingerprint(now),
-        symbols=_symbols(old.exports, new.exports, use),
-        keys=_keys(before.keys, after.keys),
+        symbols=_list_symbols(old.exports, new.exports, use),
+        keys=_list_keys(before.keys, after.keys),
         operators_added=tuple(sorted(now.keys() - was.keys())),
         operators_removed=tuple(sorted(was.keys() - now.keys())),
-        schemas=_schemas(before, after, [name for name in both if was[name].schema != now[name].schema]),
+        schemas=_list_schemas(before, after, [name for name in both if was[name].schema != now[name].schema]),
         dispatch=_dispatch(before, after, both, with_cuda=cuda),
         cuda_compared=cuda,
         gaps=(
@@ -118,7 +119,7 @@ def compare(old: Side, new: Side, use: Use | None = None) -> Comparison:
         names=name_changes(old.version, new.version, use.names if use else None)
         if old.version and new.version
         else None,
-        layouts=_layouts(old, new, use),
+        layouts=_list_layouts(old, new, use),
     )
 
 
@@ -130,7 +131,7 @@ def _has_layouts(side: Side) -> bool:
     return side.release is not None and is_known(side.release, side.machine)
 
 
-def _layouts(old: Side, new: Side, use: Use | None) -> tuple[LayoutChange, ...]:
+def _list_layouts(old: Side, new: Side, use: Use | None) -> tuple[LayoutChange, ...]:
     if old.release is None or new.release is None:
         return ()
     changes = layout_changes(old.release, new.release, old.machine)
@@ -138,7 +139,7 @@ def _layouts(old: Side, new: Side, use: Use | None) -> tuple[LayoutChange, ...]:
     return tuple(change for name, change in changes.items() if name in shared)
 
 
-def _symbols(
+def _list_symbols(
     old: Mapping[str, AbstractSet[str]], new: Mapping[str, AbstractSet[str]], use: Use | None
 ) -> tuple[SymbolChange, ...]:
     changes = []
@@ -152,13 +153,13 @@ def _symbols(
     return tuple(changes)
 
 
-def _keys(old: Mapping[int, str], new: Mapping[int, str]) -> tuple[KeyChange, ...]:
+def _list_keys(old: Mapping[int, str], new: Mapping[int, str]) -> tuple[KeyChange, ...]:
     before, after = ({name: number for number, name in keys.items()} for keys in (old, new))
     changed = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
     return tuple(KeyChange(key=name, old=before.get(name), new=after.get(name)) for name in changed)
 
 
-def _schemas(old: Operators, new: Operators, names: Iterable[str]) -> tuple[SchemaChange, ...]:
+def _list_schemas(old: Operators, new: Operators, names: Iterable[str]) -> tuple[SchemaChange, ...]:
     changes = []
     for name in names:
         before, after = old.operators[name].schema, new.operators[name].schema

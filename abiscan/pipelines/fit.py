@@ -70,26 +70,27 @@ def fit(
     constraints: Sequence[Requirement] = (),
     variants: bool = True,
 ) -> FitReport:
-    """The newest versions that satisfy the requirements and work together with one of the torches, the first possible.
+    """Return the newest versions that satisfy the requirements and work together with one of the torches, the first
+    possible.
 
     :param choices: the torches, the preferred first; those that the requirements exclude are left out
     :param installed: whether the torch is already there
     :param variants: whether wheels of variants count
     :raises InputError: the index cannot be read, or does not have a package
     """
-    wanted = _combined(requirements, constraints)
-    of_torch = wanted.pop("torch", None)
-    candidates = {name: index.candidates(requirement, variants=variants) for name, requirement in wanted.items()}
+    requested = _combined(requirements, constraints)
+    of_torch = requested.pop("torch", None)
+    candidates = {name: index.candidates(requirement, variants=variants) for name, requirement in requested.items()}
     first: FitReport | None = None
     for choice in choices:
         attempt = _Attempt(choice, index, session, candidates)
         if of_torch is not None and not of_torch.specifier.contains(attempt.torch, prereleases=True):
             continue
         session.progress(f"looking for versions that work with torch {attempt.build}")
-        found = msgspec.structs.replace(attempt.fit(), installed=installed)
-        if found.packages:
-            return found
-        first = first or found
+        result = msgspec.structs.replace(attempt.fit(), installed=installed)
+        if result.packages:
+            return result
+        first = first or result
     if first is None:
         asked = f"torch{of_torch.specifier}" if of_torch else "the torch that was asked for"
         return FitReport(torch=None, installed=installed, obstacle=f"no torch is {asked}", bytes_read=index.bytes_read)
@@ -97,27 +98,30 @@ def fit(
 
 
 def torches_of_index(index: Index) -> tuple[ReleaseNumber, ...]:
-    """The releases of torch that are on the index for this system and known here, newest first.
+    """Return the releases of torch that are on the index for this system and known here, newest first.
 
     :raises InputError: the index has no torch
     """
     machine, images = index.system.machine, index.system.images
-    known = set(torch_images.releases(*images) if images else embedded.versions(machine))
+    known_value = set(torch_images.releases(*images) if images else embedded.versions(machine))
     numbers = [
         TorchVersion(candidate.version.public)
         for candidate in index.candidates(Requirement("torch"))
         if not candidate.unfit
     ]
-    return tuple(release_build(str(number), machine) for number in dict.fromkeys(numbers) if number in known)
+    return tuple(release_build(str(number), machine) for number in dict.fromkeys(numbers) if number in known_value)
 
 
 def release_build(number: str, machine: Machine | None, cuda: str | None = None) -> ReleaseNumber:
-    """A release: the build of it for that CUDA, or by default the one with CUDA, which is that of the public index.
+    """Return a release: the build of it for that CUDA, or by default the one with CUDA, which is that of the public
+    index.
 
     :param cuda: ``12.6``, or ``cpu``
     :raises InputError: there is no such build
     """
-    builds = [build for version, its, build in embedded.builds() if str(version) == number and its is machine]
+    builds = [
+        build for version, own_value, build in embedded.builds() if str(version) == number and own_value is machine
+    ]
     if cuda is None:
         return ReleaseNumber(next((build for build in builds if "+cu" in build), number))
     build = f"{number}+{local_tag(cuda)}"
@@ -127,17 +131,17 @@ def release_build(number: str, machine: Machine | None, cuda: str | None = None)
 
 
 def local_tag(cuda: str) -> str:
-    """The local tag of the builds for a CUDA, ``12.6``, or for ``cpu``."""
+    """Return the local tag of the builds for a CUDA, ``12.6``, or for ``cpu``."""
     return cuda if cuda == "cpu" else f"cu{cuda.replace('.', '')}"
 
 
 def _combined(requirements: Sequence[Requirement], constraints: Sequence[Requirement]) -> dict[str, Requirement]:
-    """The requirements by canonical name, those for one package combined."""
+    """Return the requirements by canonical name, those for one package combined."""
     combined: dict[str, Requirement] = {}
     for requirement in requirements:
         name = canonicalize_name(requirement.name)
-        known = combined.setdefault(name, Requirement(requirement.name))
-        known.specifier &= requirement.specifier
+        known_value = combined.setdefault(name, Requirement(requirement.name))
+        known_value.specifier &= requirement.specifier
     for constraint in constraints:
         name = canonicalize_name(constraint.name)
         if name in combined or name == "torch":
@@ -167,14 +171,14 @@ class _Attempt:
         if version is None:
             raise InputError(torch.package, "does not state its version", "name a release with --torch")
         self.torch = version
-        self._cpus = _processors(session, index)
-        self._search = Search(candidates=candidates, reason=self._reason, conflict=self._clash)
+        self._cpus = _list_processors(session, index)
+        self._search = Search(candidates=candidates, reason=self._find_reason, conflict=self._find_clash)
 
     def fit(self) -> FitReport:
-        """What was found."""
+        """Return what was found."""
         chosen = self._search.newest()
         obstacle = None if chosen is not None else self._obstacle()
-        packages = [self._fitting(candidate, chosen) for candidate in chosen.values()] if chosen else []
+        packages = [self._make_fitting(candidate, chosen) for candidate in chosen.values()] if chosen else []
         return FitReport(
             torch=self.build,
             installed=False,
@@ -183,22 +187,20 @@ class _Attempt:
             bytes_read=self._index.bytes_read,
         )
 
-    def _fitting(self, candidate: Candidate, chosen: dict[str, Candidate]) -> Fitting:
-        opinion = self._opinion(candidate)
-        newer = (other for other in self._search.candidates[candidate.name] if other.version > candidate.version)
+    def _make_fitting(self, candidate: Candidate, chosen: dict[str, Candidate]) -> Fitting:
+        opinion = self._make_opinion(candidate)
+        newer = (item for item in self._search.candidates[candidate.name] if item.version > candidate.version)
         return Fitting(
             name=candidate.name,
             version=str(candidate.version),
             note=opinion.note,
             proven=opinion.proven,
             variant=str(candidate.variant) if candidate.variant else None,
-            rejected=[
-                Rejected(version=str(other.version), reason=self._why_not(other, chosen) or "") for other in newer
-            ],
+            rejected=[Rejected(version=str(item.version), reason=self._why_not(item, chosen) or "") for item in newer],
         )
 
     def _why_not(self, candidate: Candidate, chosen: dict[str, Candidate]) -> str | None:
-        """Why a version is not the one; without judging what was not judged in the search."""
+        """Return why a version is not the one; without judging what was not judged in the search."""
         if candidate.unfit or candidate in self._opinions:
             reason = candidate.unfit or self._opinions[candidate].reason
             if reason:
@@ -206,20 +208,20 @@ class _Attempt:
         excluded = self._excluded(candidate)
         if excluded:
             return excluded
-        conflicts = (self._conflict(candidate, other) for other in chosen.values() if other.name != candidate.name)
+        conflicts = (self._find_conflict(candidate, item) for item in chosen.values() if item.name != candidate.name)
         return next(filter(None, conflicts), "does not go with any version of the others")
 
-    def _reason(self, candidate: Candidate) -> str | None:
-        return self._opinion(candidate).reason
+    def _find_reason(self, candidate: Candidate) -> str | None:
+        return self._make_opinion(candidate).reason
 
-    def _opinion(self, candidate: Candidate) -> Opinion:
+    def _make_opinion(self, candidate: Candidate) -> Opinion:
         if candidate not in self._opinions:
             excluded = self._excluded(candidate)
             self._opinions[candidate] = Opinion(reason=excluded) if excluded else self._judged(candidate)
         return self._opinions[candidate]
 
     def _excluded(self, candidate: Candidate) -> str | None:
-        """Why a version need not be looked at."""
+        """Return why a version need not be looked at."""
         if candidate.unfit:
             return candidate.unfit
         if candidate.variant is not None and (excluded := self._not_admitted(candidate.variant)):
@@ -228,7 +230,7 @@ class _Attempt:
         return f"requires {required}" if required is not None and not required.admits(self.torch) else None
 
     def _not_admitted(self, variant: WheelVariant) -> str | None:
-        """Why the properties of a variant exclude the torch or the processors."""
+        """Return why the properties of a variant exclude the torch or the processors."""
         if not variant.admits_torch(self.torch):
             return f"its variant {variant.label} is for {', '.join(map(str, variant.torch))}"
         machine = self._index.system.machine
@@ -240,35 +242,35 @@ class _Attempt:
         lacking = next((cpu for cpu in self._cpus if least.features - cpu.features), None)
         return f"its variant {variant.label} is for {least.name}, and {lacking.name} is not" if lacking else None
 
-    def _clash(self, one: Candidate, other: Candidate) -> str | None:
-        """Why two versions do not go together with the torch, as far as their metadata say.
+    def _find_clash(self, item: Candidate, second: Candidate) -> str | None:
+        """Return why two versions do not go together with the torch, as far as their metadata say.
 
         So no wheel is read if the metadata of another package leave nothing for it to go with.
         """
         self._compared += 1
         if self._compared > _MOST_COMPARED:
             problem = f"more than {_MOST_COMPARED:,} pairs of versions would have to be compared"
-            raise InputError(f"{one.name} and {other.name}", problem, f"narrow it down, as in '{one.name}>=VERSION'")
-        return self._excluded(one) or self._excluded(other) or self._conflict(one, other)
+            raise InputError(f"{item.name} and {second.name}", problem, f"narrow it down, as in '{item.name}>=VERSION'")
+        return self._excluded(item) or self._excluded(second) or self._find_conflict(item, second)
 
-    def _conflict(self, one: Candidate, other: Candidate) -> str | None:
-        if one.unfit or other.unfit:
-            return one.unfit or other.unfit
-        return self._demand(one, other) or self._demand(other, one)
+    def _find_conflict(self, item: Candidate, second: Candidate) -> str | None:
+        if item.unfit or second.unfit:
+            return item.unfit or second.unfit
+        return self._find_demand(item, second) or self._find_demand(second, item)
 
-    def _demand(self, one: Candidate, other: Candidate) -> str | None:
-        """What a version requires of another package, if that version of it does not satisfy it."""
-        if one not in self._demands:
-            self._demands[one] = {}
-            for requirement in self._index.requirements(one):
-                self._demands[one].setdefault(canonicalize_name(requirement.name), []).append(requirement)
-        for requirement in self._demands[one].get(other.name, ()):
-            if not requirement.specifier.contains(other.version, prereleases=True):
-                return f"{one} requires {requirement.name}{requirement.specifier}"
+    def _find_demand(self, item: Candidate, second: Candidate) -> str | None:
+        """Return what a version requires of another package, if that version of it does not satisfy it."""
+        if item not in self._demands:
+            self._demands[item] = {}
+            for requirement in self._index.requirements(item):
+                self._demands[item].setdefault(canonicalize_name(requirement.name), []).append(requirement)
+        for requirement in self._demands[item].get(second.name, ()):
+            if not requirement.specifier.contains(second.version, prereleases=True):
+                return f"{item} requires {requirement.name}{requirement.specifier}"
         return None
 
     def _judged(self, candidate: Candidate) -> Opinion:
-        """The verdict of the bytes: that of an earlier run, as long as nothing has changed that it depends on.
+        """Return the verdict of the bytes: that of an earlier run, as long as nothing has changed that it depends on.
 
         :raises InputError: the server cannot send the wheel
         """
@@ -301,7 +303,7 @@ class _Attempt:
             return Opinion()
 
     def _opinion_of(self, wheel: RemoteWheel) -> Opinion:
-        seen = self._glance(wheel)
+        seen = self._find_glance(wheel)
         if seen is not None and seen.reason is not None:
             return Opinion(reason=seen.reason)
         package, results = self._judge(msgspec.structs.replace(wheel, spare=seen.spare) if seen else wheel)
@@ -309,8 +311,8 @@ class _Attempt:
             package, results = self._judge(wheel)  # the import has taken another way than it seemed to
         return opinion(package, results)
 
-    def _glance(self, wheel: RemoteWheel) -> Glance | None:
-        """A look at the libraries of a wheel; None if nothing is known about its machine."""
+    def _find_glance(self, wheel: RemoteWheel) -> Glance | None:
+        """Return a look at the libraries of a wheel; None if nothing is known about its machine."""
         from abiscan.pipelines.glance import glance  # not needed if all was read in an earlier run
 
         system = self._index.system
@@ -334,26 +336,30 @@ class _Attempt:
         if len(group) == 1:
             why = self._representative(self._search.candidates[group[0]])
             return f"no version of {group[0]} works with {torch}: {why}"
-        conflicts = (self._conflict(one, other) for one in newest for other in newest if one is not other)
+        conflicts = (self._find_conflict(item, entry) for item in newest for entry in newest if item is not entry)
         why = next(filter(None, conflicts), "each has one by itself")
         return f"no versions of {' and '.join(group)} that work with {torch} go together: {why}"
 
     def _representative(self, candidates: Sequence[Candidate]) -> str:
-        """The reason of the newest version that was worth a look."""
-        looked_at = [one for one in candidates if not one.unfit]
-        newest = next((one for one in looked_at if not self._excluded(one)), (*looked_at, *candidates)[0])
-        return f"{newest.version}: {self._reason(newest)}"
+        """Return the reason of the newest version that was worth a look."""
+        looked_at = [candidate for candidate in candidates if not candidate.unfit]
+        newest = next(
+            (candidate for candidate in looked_at if not self._excluded(candidate)), (*looked_at, *candidates)[0]
+        )
+        return f"{newest.version}: {self._find_reason(newest)}"
 
 
-def _processors(session: Session, index: Index) -> tuple[Cpu, ...]:
-    """The processors that variants have to be for: those that the user names, or this one, if it is for this system."""
+def _list_processors(session: Session, index: Index) -> tuple[Cpu, ...]:
+    """Return the processors that variants have to be for: those that the user names, or this one, if it is for this
+    system.
+    """
     named = hardware_of((), None, session.cpus).cpus
     native = native_cpu() if index.system == System.of(index.system.python) else None
     return named or ((native,) if native else ())
 
 
 def opinion(package: PackageResult | None, results: Sequence[Result]) -> Opinion:
-    """What the verdict on a package means for a user who wants to install it.
+    """Return what the verdict on a package means for a user who wants to install it.
 
     A package that goes on without a library counts as working if that library needs others that are not there, such as
     those of a GPU on a torch for CPUs.
@@ -364,19 +370,21 @@ def opinion(package: PackageResult | None, results: Sequence[Result]) -> Opinion
     match package.verdict:
         case PackageVerdict.WORKS:
             return Opinion()
-        case PackageVerdict.WORKS_WITHOUT if all(_is_absent(one.file, results) for one in package.without):
+        case PackageVerdict.WORKS_WITHOUT if all(_is_absent(item.file, results) for item in package.without):
             return Opinion(note=package.summary)
         case PackageVerdict.UNKNOWN if not _certainly_failing(package):
             return Opinion(note=package.summary.removeprefix("unknown - "), proven=False)
         case _:
-            causes = (package.error.cause if package.error else None, *(one.error for one in package.without))
+            causes = (package.error.cause if package.error else None, *(item.error for item in package.without))
             cause = next(filter(None, causes), None)
             return Opinion(reason=f"{package.summary}; {cause}" if cause else package.summary)
 
 
 def _certainly_failing(package: PackageResult) -> bool:
     """Whether a library that it may use does not load, for another reason than libraries that are not here."""
-    doubtful = [one for one in package.libraries if one.used is not False and one.verdict is not Verdict.LOADS]
+    doubtful = [
+        library for library in package.libraries if library.used is not False and library.verdict is not Verdict.LOADS
+    ]
     return bool(doubtful) and not package.lacking
 
 

@@ -52,12 +52,15 @@ class Request(Struct, frozen=True, kw_only=True):
 
 
 def answer(request: Request, session: Session) -> FitReport:
-    """The versions that are asked for.
+    """Return the versions that are asked for.
 
     :raises InputError: an index, a wheel or the torch cannot be read
     """
     lines = [line for file in request.files for line in read_requirements(file)]
-    requirements = [*map(_requirement, request.packages), *(line.requirement for line in lines if not line.constraint)]
+    requirements = [
+        *map(_make_requirement, request.packages),
+        *(line.requirement for line in lines if not line.constraint),
+    ]
     settings = request.settings or settings_of_pip(request.python, request.index)
     constraints = [
         *(line.requirement for line in lines if line.constraint),
@@ -71,44 +74,44 @@ def answer(request: Request, session: Session) -> FitReport:
     here = request.torch is None and request.cuda is None and request.platform is None and _has_torch(request.python)
     folder = session.folder / _FOLDER
     with contextlib.closing(Index(settings, system, folder, offline=request.offline)) as index:
-        choices = [TorchOf(request.python)] if here else _choices(request, index)
-        found = fit(
+        choices = [TorchOf(request.python)] if here else _list_choices(request, index)
+        result = fit(
             requirements, choices, index, session, installed=here, constraints=constraints, variants=request.variants
         )
-        if request.other_torches and not found.packages and found.torch is not None:
-            others = _other_releases(choices, found.torch, index)
+        if request.other_torches and not result.packages and result.torch is not None:
+            remaining = _other_releases(choices, result.torch, index)
             with contextlib.suppress(InputError):  # more than one search reads
                 instead = fit(
                     requirements,
-                    others,
+                    remaining,
                     index,
                     session,
                     installed=False,
                     constraints=constraints,
                     variants=request.variants,
                 )
-                found = msgspec.structs.replace(found, torch_instead=instead.torch if instead.packages else None)
-            found = msgspec.structs.replace(found, bytes_read=index.bytes_read)
-    return msgspec.structs.replace(found, options=request.index.words)
+                result = msgspec.structs.replace(result, torch_instead=instead.torch if instead.packages else None)
+            result = msgspec.structs.replace(result, bytes_read=index.bytes_read)
+    return msgspec.structs.replace(result, options=request.index.words)
 
 
 def _other_releases(tried: Sequence[TorchChoice], build: str, index: Index) -> Sequence[TorchChoice]:
-    """The releases that may do where those that were tried do not: the newest patch of some, newest first."""
+    """Return the releases that may do where those that were tried do not: the newest patch of some, newest first."""
     try:
-        known = torches_of_index(index)
+        known_value = torches_of_index(index)
     except InputError:  # it has no torch
         machine = index.system.machine
         releases = reversed(embedded.versions(machine)) if machine else ()
-        known = tuple(release_build(str(release), machine) for release in releases)
+        known_value = tuple(release_build(str(release), machine) for release in releases)
     numbers = {number_of(choice.number) for choice in tried if isinstance(choice, ReleaseNumber)} | {number_of(build)}
     newest: dict[MinorVersion, TorchChoice] = {}
-    for choice in known:
+    for choice in known_value:
         if (version := TorchVersion.parse(choice.number)) and version.number not in numbers:
             newest.setdefault(version.minor_version, choice)
     return [*newest.values()][:_MOST_OTHERS]
 
 
-def _requirement(text: str) -> Requirement:
+def _make_requirement(text: str) -> Requirement:
     try:
         return Requirement(text)
     except (InvalidRequirement, RecursionError) as error:
@@ -119,8 +122,8 @@ def _has_torch(python: str | None) -> bool:
     return (interpreter.installed_torch() if python is None else interpreter.ask(python)[1]) is not None
 
 
-def _choices(request: Request, index: Index) -> Sequence[TorchChoice]:
-    """The torches to try, the newest first."""
+def _list_choices(request: Request, index: Index) -> Sequence[TorchChoice]:
+    """Return the torches to try, the newest first."""
     if request.torch is None:
         choices: Sequence[TorchChoice] = torches_of_index(index)
     elif not isinstance(request.torch, str):

@@ -32,7 +32,7 @@ from abiscan.inputs.session import Session
 from abiscan.inputs.version import TorchVersion
 from abiscan.python.guards import left_out
 from abiscan.python.model import Answer, ImportOutcome, LoadedBy, NoResult, OtherTorch, Raised, World
-from abiscan.python.reading import follow
+from abiscan.python.reading import follow_imports
 from abiscan.python.sources import PackageFiles as SourceFiles
 from abiscan.python.systems import LINUX
 from abiscan.python.torch_names import TorchNames
@@ -93,8 +93,8 @@ def glance(
     world = _World(torch_version=version, cuda=cuda, python=python, machine=machine.value, lacking=lacking)
     own = [path for path in members if not _is_vendored(path) and not _is_for_other_python(path, python)]
     if own and modules and release.build is not None:
-        others = _nearest(_torches(machine), TorchVersion(release.build))
-        guard = left_out(sources, modules[0], own, lambda: world, others, surroundings=surroundings)
+        remaining = _nearest(_list_torches(machine), TorchVersion(release.build))
+        guard = left_out(sources, modules[0], own, lambda: world, remaining, surroundings=surroundings)
         if guard is not None:
             elsewhere = TorchVersion(guard.torch.version).of_release
             return Glance(reason=f"leaves its libraries out, which it loads with torch {elsewhere} ({guard.at})")
@@ -102,18 +102,21 @@ def glance(
     wheel.expect(name for name in wheel.names() if posixpath.relpath(installed_path(name, site), site) in code)
 
     def imported(world: World) -> ImportOutcome | None:
-        return main_import(package.name, follow(sources, modules, lambda: world, surroundings=surroundings))
+        return main_import(package.name, follow_imports(sources, modules, lambda: world, surroundings=surroundings))
 
     outcome = imported(world)
     loaded = [load.path for load in outcome.loads if load.path is not None] if outcome else []
-    reason = _failing(outcome, lacking)
-    if reason is not None and _failing(imported(msgspec.structs.replace(world, others_load=False)), lacking) is None:
+    reason = _find_failing(outcome, lacking)
+    if (
+        reason is not None
+        and _find_failing(imported(msgspec.structs.replace(world, others_load=False)), lacking) is None
+    ):
         reason = None
     return Glance(reason=reason, loaded=frozenset(loaded), libraries=frozenset(members))
 
 
-def _failing(outcome: ImportOutcome | None, lacking: _Lacking) -> str | None:
-    """How the package fails because a library that it tries to load lacks a symbol; None if it may work."""
+def _find_failing(outcome: ImportOutcome | None, lacking: _Lacking) -> str | None:
+    """Return how the package fails because a library that it tries to load lacks a symbol; None if it may work."""
     if outcome is None or outcome.raised is Answer.UNKNOWN:
         return None
     tried = dict.fromkeys(load.path for load in outcome.loads if load.path is not None)
@@ -128,25 +131,29 @@ def _failing(outcome: ImportOutcome | None, lacking: _Lacking) -> str | None:
 
 
 @functools.cache
-def _torches(machine: Machine) -> tuple[OtherTorch, ...]:
-    """The torches that a package may be built for, newest first: a build of each release, if possible with CUDA."""
+def _list_torches(machine: Machine) -> tuple[OtherTorch, ...]:
+    """Return the torches that a package may be built for, newest first: a build of each release, if possible with
+    CUDA.
+    """
     builds: dict[TorchVersion, TorchVersion] = {}
-    for release, its, build in reversed(embedded.builds()):
+    for release, own_value, build in reversed(embedded.builds()):
         version = TorchVersion(build)
-        if its is machine and (release not in builds or (version.cuda and not builds[release].cuda)):
+        if own_value is machine and (release not in builds or (version.cuda and not builds[release].cuda)):
             builds[release] = version
     # The first one of a minor version is not always embedded, and packages compare with it.
-    first = {f"{one.major}.{one.minor}.0{f'+{one.local}' if one.local else ''}": one.cuda for one in builds.values()}
-    found = {**first, **{str(one): one.cuda for one in builds.values()}}
-    return tuple(OtherTorch(version=name, cuda=found[name]) for name in sorted(found, key=TorchVersion, reverse=True))
+    first = {
+        f"{item.major}.{item.minor}.0{f'+{item.local}' if item.local else ''}": item.cuda for item in builds.values()
+    }
+    result = {**first, **{str(item): item.cuda for item in builds.values()}}
+    return tuple(OtherTorch(version=name, cuda=result[name]) for name in sorted(result, key=TorchVersion, reverse=True))
 
 
 def _nearest(torches: Sequence[OtherTorch], to: TorchVersion) -> Iterator[OtherTorch]:
-    """Torches, newest first, in the order of how near they are to one of them."""
-    newer = [one for one in torches if TorchVersion(one.version).of_release > to.of_release]
-    older = [one for one in torches if TorchVersion(one.version).of_release < to.of_release]
+    """Return torches, newest first, in the order of how near they are to one of them."""
+    newer = [torch for torch in torches if TorchVersion(torch.version).of_release > to.of_release]
+    older = [torch for torch in torches if TorchVersion(torch.version).of_release < to.of_release]
     pairs = itertools.zip_longest(reversed(newer), older)
-    return (one for pair in pairs for one in pair if one is not None)
+    return (torch for pair in pairs for torch in pair if torch is not None)
 
 
 def _without_digits(path: str) -> str:
@@ -159,15 +166,15 @@ class _Sources(Struct, frozen=True):
     package: Package
 
     def members(self) -> Sequence[str]:
-        """The paths of all its files."""
+        """Return the paths of all its files."""
         return self.package.members
 
     def read(self, path: str) -> bytes:
-        """The bytes of one of them."""
+        """Return the bytes of one of them."""
         return self.package.read(path)
 
     def needed(self, path: str) -> Sequence[str]:  # noqa: ARG002 - the libraries are not read for that
-        """The libraries that one of its libraries needs, which are not looked for."""
+        """Return the libraries that one of its libraries needs, which are not looked for."""
         return ()
 
 
@@ -186,7 +193,7 @@ class _Lacking:
         self._symbols: dict[str, str | None] = {}
 
     def symbol(self, path: str) -> str | None:
-        """The first such symbol of a library; None if there is none, as far as can be seen."""
+        """Return the first such symbol of a library; None if there is none, as far as can be seen."""
         if path not in self._symbols:
             names = self._names_of(path)
             undefined = names.undefined if names is not None and names.machine is self._machine else ()
@@ -200,17 +207,17 @@ class _Lacking:
         # Whoever needs a library of CUDA on a torch for CPUs fails for that, and not for a symbol.
         if exporting.isdisjoint(self._torch) or any(facts.symbols.find(name) for facts in self._torch.values()):
             return False
-        return not any(self._may_define(other, name) for other in self._needed(path, set()))
+        return not any(self._may_define(item, name) for item in self._needed(path, set()))
 
-    def _needed(self, path: str, found: set[str]) -> set[str]:
-        """The libraries of the package that a library may need, and what these need."""
+    def _needed(self, path: str, results: set[str]) -> set[str]:
+        """Return the libraries of the package that a library may need, and what these need."""
         names = self._names_of(path)
-        for other in self._members:
-            if other not in found and (names is None or names.may_need(posixpath.basename(other))):
-                found.add(other)
-                if not _is_vendored(other):
-                    self._needed(other, found)
-        return found
+        for member in self._members:
+            if member not in results and (names is None or names.may_need(posixpath.basename(member))):
+                results.add(member)
+                if not _is_vendored(member):
+                    self._needed(member, results)
+        return results
 
     def _may_define(self, path: str, name: str) -> bool:
         if _is_vendored(path):
@@ -219,7 +226,7 @@ class _Lacking:
         return names is None or name in names.defined
 
     def _names_of(self, path: str) -> DynamicNames | None:
-        """The names of a library; None if they cannot be had without reading much."""
+        """Return the names of a library; None if they cannot be had without reading much."""
         if path not in self._names:
             member = self._members.get(path)
             names = names_at_beginning(member.head) if member else None
@@ -257,7 +264,7 @@ class _World(Struct, kw_only=True):
     others_load: bool = True
 
     def load(self, path: str | None, loader: LoadedBy) -> Raised | Answer | None:
-        """An error for a library that lacks a symbol."""
+        """Return an error for a library that lacks a symbol."""
         if self.others_load and (path is None or self.lacking.symbol(path) is None):
             return None
         exception = "ImportError" if loader is LoadedBy.IMPORT else "OSError"

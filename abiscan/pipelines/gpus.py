@@ -16,7 +16,7 @@ _AMD: Final = ("gfx908", "gfx90a", "gfx942", "gfx950", "gfx1030", "gfx1100", "gf
 
 
 def gpu_rows(target: ExaminedTarget, hardware: Hardware) -> Iterator[GpuRow]:
-    """A row for each extension with code for GPUs.
+    """Yield a row for each extension with code for GPUs.
 
     :param hardware: the columns; one of each architecture in use if it names no GPU
     """
@@ -24,7 +24,7 @@ def gpu_rows(target: ExaminedTarget, hardware: Hardware) -> Iterator[GpuRow]:
         code = extension.gpu
         if code is None:
             continue
-        gpus = _columns(code, hardware)
+        gpus = _list_columns(code, hardware)
         outcomes = [code.on(column, hardware.driver) for column in gpus]
         yield GpuRow(
             target=target.target.name,
@@ -39,6 +39,6 @@ def gpu_rows(target: ExaminedTarget, hardware: Hardware) -> Iterator[GpuRow]:
         )
 
 
-def _columns(code: ExtensionGpu, hardware: Hardware) -> tuple[Gpu, ...]:
+def _list_columns(code: ExtensionGpu, hardware: Hardware) -> tuple[Gpu, ...]:
     named = hardware.gpus or tuple(filter(None, map(find_gpu, (*_NVIDIA, *_AMD))))
     return tuple(column for column in named if code.is_for_maker_of(column))

@@ -33,7 +33,7 @@ class WorkerEndedError(Exception):
 
 @contextlib.contextmanager
 def local_workers(slots: int) -> Iterator[LocalWorkers]:
-    """As many processes as there are slots; what they are working on is given up if the survey is.
+    """Provide as many processes as there are slots; what they are working on is given up if the survey is.
 
     If the survey is traced, there is one process, whose decisions come in order.
     """

@@ -65,7 +65,7 @@ class Judged(Struct, frozen=True, kw_only=True):
         results: dict[str, Result | PackageResult] = dict(self.package.results) if self.package else {}
         for name, result in {
             **results,
-            **{name: each for row in self.rows for name, each in row.results.items()},
+            **{name: item for row in self.rows for name, item in row.results.items()},
         }.items():
             if version := TorchVersion.parse(result.torch or ""):
                 builds.setdefault(version, []).append(name)
@@ -73,8 +73,8 @@ class Judged(Struct, frozen=True, kw_only=True):
 
     def _best(self, names: Sequence[str]) -> str:
         for fits in (self.works_on, self.imports_on):
-            if found := next(filter(fits, names), None):
-                return found
+            if result := next(filter(fits, names), None):
+                return result
         return names[-1]
 
     @property
@@ -124,7 +124,7 @@ def matrix(
     bench = Bench(choices, turns.counting(session), targets, packages=not each_file, hardware=Hardware(cpus=cpus))
 
     def read() -> Iterator[Source]:
-        """The targets, each with its files laid over those of the targets before it, on every torch."""
+        """Yield the targets, each with its files laid over those of the targets before it, on every torch."""
         for source in turns:
             with turns.of(source):
                 for torch in bench.names:
@@ -149,9 +149,9 @@ def matrix(
     parts: list[_Part] = []
     jobs = session.jobs if len(targets) > 1 else 1
     # To read the torches takes a process about as long as to judge a target.
-    for source, found in branches.in_order(read(), part, name_of, jobs, first_here=len(targets) > 3 * jobs):
+    for source, branche in branches.in_order(read(), part, name_of, jobs, first_here=len(targets) > 3 * jobs):
         with turns.of(source):
-            parts.append(found())
+            parts.append(branche())
     rows = tuple(row for part in parts for row in part.judged.rows)
     # A release that the user asked for has a column, whether or not there is a build of it for any of the targets.
     packages = tuple(part.judged.package for part in parts if part.judged.package)
@@ -178,7 +178,7 @@ def _require_torch(target: Target) -> None:
 
 
 def judge_on_all(bench: Bench, source: Source, rules: Sequence[Rule], *, explained: bool, jobs: int = 1) -> Judged:
-    """A target on all torches of a bench.
+    """Return a target on all torches of a bench.
 
     :param jobs: the number of processes that share the torches
     :raises InputError: it cannot be read, or contains nothing that uses torch
@@ -189,27 +189,27 @@ def judge_on_all(bench: Bench, source: Source, rules: Sequence[Rule], *, explain
     has_verdict = examined.target.is_python or examined.target.is_model
 
     def on(torches: Sequence[str]) -> list[tuple[tuple[Result, ...], PackageResult | None]]:
-        found = []
+        branche = []
         for torch in torches:
             results = bench.judge(source, torch, rules, explained=explained)
-            found.append((results, bench.package(source, torch, results) if results or has_verdict else None))
-        return found
+            branche.append((results, bench.package(source, torch, results) if results or has_verdict else None))
+        return branche
 
     examined.recover(jobs)
     # Recovers what they register before the processes part, whether or not a torch asks for it.
     origins = {extension.path: extension.origin for extension in examined.extensions}
-    first, *others = bench.names
+    first, *remaining = bench.names
     # What is read of the target for the first torch need not be read again, and some others show how long one takes.
-    tried = others[::_TRIED_OF] if jobs > 1 else []
-    left = [torch for torch in others if torch not in tried]
+    tried = remaining[::_TRIED_OF] if jobs > 1 else []
+    left = [torch for torch in remaining if torch not in tried]
     by_torch = dict(zip([first], on([first]), strict=True))
     start = time.process_time()
     by_torch.update(zip(tried, on(tried), strict=True))
     if tried and (time.process_time() - start) / len(tried) * len(left) < _WORTH_SHARING:
         jobs = 1
     shares = [left[number::jobs] for number in range(min(jobs, len(left)))]  # old and new torches take turns
-    for share, found in branches.in_order(shares, on, lambda _: name_of(source), jobs):
-        by_torch.update(zip(share, found(), strict=True))
+    for share, branche in branches.in_order(shares, on, lambda _: name_of(source), jobs):
+        by_torch.update(zip(share, branche(), strict=True))
     results_by_path: dict[str, dict[str, Result]] = {}
     packages: dict[str, PackageResult] = {}
     for torch in bench.names:
@@ -231,9 +231,9 @@ def judge_on_all(bench: Bench, source: Source, rules: Sequence[Rule], *, explain
         )
         for path, results in results_by_path.items()
     )
-    return Judged(rows=tuple(rows), package=_row(packages, declared) if packages else None)
+    return Judged(rows=tuple(rows), package=_make_row(packages, declared) if packages else None)
 
 
-def _row(packages: dict[str, PackageResult], declared: str | None) -> PackageRow:
+def _make_row(packages: dict[str, PackageResult], declared: str | None) -> PackageRow:
     first = next(iter(packages.values()))
     return PackageRow(target=first.target, name=first.name, version=first.version, declared=declared, results=packages)

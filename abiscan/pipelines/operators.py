@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def extension_operators(source: Source, session: Session, *, cpu: bool = True) -> ExtensionOperators:
-    """What the extensions of a target register.
+    """Return what the extensions of a target register.
 
     :param cpu: whether to find what the operators may use of the processor
     :raises InputError: it cannot be read, or contains nothing that uses torch
@@ -44,7 +44,7 @@ def extension_operators(source: Source, session: Session, *, cpu: bool = True) -
 
 
 def model_operators(source: Source, session: Session) -> ModelOperators:
-    """What a saved model needs.
+    """Return what a saved model needs.
 
     :raises InputError: it is none, or cannot be read
     """
@@ -91,7 +91,7 @@ def model_operators(source: Source, session: Session) -> ModelOperators:
 
 
 def torch_operators(choice: TorchChoice, machine: Machine, session: Session) -> TorchOperators:
-    """The operators of a torch.
+    """Return the operators of a torch.
 
     :param machine: which build of a release number
     :raises InputError: there is no such torch
@@ -104,7 +104,8 @@ def torch_operators(choice: TorchChoice, machine: Machine, session: Session) -> 
 
 
 def live_operators(named: str | None) -> TorchOperators:
-    """The operators of a running torch: that of the interpreter that the user named, or of the environment for None.
+    """Return the operators of a running torch: that of the interpreter that the user named, or of the environment for
+    None.
 
     :raises InputError: it has no torch, or its torch does not answer
     """
@@ -121,17 +122,17 @@ def live_operators(named: str | None) -> TorchOperators:
     return TorchOperators(release=release, operators=from_python.read_operators(executable or sys.executable))
 
 
-def api_versions(found: TorchOperators) -> TorchApiVersions:
-    """The interface version of each operator of a torch."""
+def api_versions(result: TorchOperators) -> TorchApiVersions:
+    """Return the interface version of each operator of a torch."""
     from abiscan.results.torch_operators import TorchApiVersions
     from abiscan.torches.api_version import api_versions as versions_of
 
-    versions = {name: str(version) for name, version in sorted(versions_of(found.operators).items())}
-    return TorchApiVersions(release=found.release, versions=versions, gaps=found.operators.gaps)
+    versions = {name: str(version) for name, version in sorted(versions_of(result.operators).items())}
+    return TorchApiVersions(release=result.release, versions=versions, gaps=result.operators.gaps)
 
 
 def api_history(source: Source, specs: Sequence[str], session: Session) -> ApiHistory:
-    """Whether releases changed anything for an extension.
+    """Tell whether releases changed anything for an extension.
 
     :param specs: release numbers, version specifiers, paths of torches; empty for all embedded releases
     :raises InputError: the target or a torch cannot be read

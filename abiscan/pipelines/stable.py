@@ -32,7 +32,7 @@ def stable(targets: Sequence[Source], session: Session) -> StableReport:
 
 
 def installed(search_path: Sequence[str], session: Session) -> list[Distribution]:
-    """The installed packages that have extensions of torch, except torch."""
+    """Return the installed packages that have extensions of torch, except torch."""
     files = session.files()
     return [
         distribution
@@ -42,37 +42,37 @@ def installed(search_path: Sequence[str], session: Session) -> list[Distribution
 
 
 def rows_of(target: ExaminedTarget) -> list[StableRow]:
-    """What ties each extension of a target."""
-    return [_row(target, extension) for extension in target.extensions]
+    """Return what ties each extension of a target."""
+    return [_make_row(target, extension) for extension in target.extensions]
 
 
 def stabilities(target: ExaminedTarget) -> list[Stability]:
-    """What ties each extension of a target, without what needs the emulator."""
-    return [_stability(target, extension) for extension in target.extensions]
+    """Return what ties each extension of a target, without what needs the emulator."""
+    return [_make_stability(target, extension) for extension in target.extensions]
 
 
-def _stability(target: ExaminedTarget, extension: ExaminedExtension) -> Stability:
-    siblings = (other.facts for other in target.extensions if other is not extension)
-    found = describe_stability(extension.facts, siblings, find_looked_up(extension.extension.source, extension.facts))
+def _make_stability(target: ExaminedTarget, extension: ExaminedExtension) -> Stability:
+    siblings = (item.facts for item in target.extensions if item is not extension)
+    result = describe_stability(extension.facts, siblings, find_looked_up(extension.extension.source, extension.facts))
     if _log.isEnabledFor(logging.DEBUG):
-        symbols = ", ".join([each.symbol for each in found.counterparts] or found.deciding)
-        _log.debug("%s is %s: %s", extension.path, found.state.value, symbols or "takes nothing of torch")
-    return found
+        symbols = ", ".join([counterpart.symbol for counterpart in result.counterparts] or result.deciding)
+        _log.debug("%s is %s: %s", extension.path, result.state.value, symbols or "takes nothing of torch")
+    return result
 
 
-def _row(target: ExaminedTarget, extension: ExaminedExtension) -> StableRow:
-    found = _stability(target, extension)
-    stable_abi = found.state is Tie.STABLE and found.functions
+def _make_row(target: ExaminedTarget, extension: ExaminedExtension) -> StableRow:
+    result = _make_stability(target, extension)
+    stable_abi = result.state is Tie.STABLE and result.functions
     return StableRow(
         target=target.target.name,
         path=extension.path,
-        stability=found,
+        stability=result,
         compiled_with=_compiled_with(extension) if stable_abi else None,
     )
 
 
 def _compiled_with(extension: ExaminedExtension) -> str | None:
-    """The torch whose headers an extension records; recovering that runs its initialisers in the emulator."""
+    """Return the torch whose headers an extension records; recovering that runs its initialisers in the emulator."""
     from abiscan.registrations import version_of
 
     registered = extension.inventory.registrations

@@ -37,7 +37,7 @@ class SurveyTorches(Struct, frozen=True, kw_only=True):
     python: str | None
 
     def choices(self) -> Sequence[TorchChoice]:
-        """The torches, each once.
+        """Return the torches, each once.
 
         :raises InputError: there is no such torch
         """
@@ -46,7 +46,7 @@ class SurveyTorches(Struct, frozen=True, kw_only=True):
         return distinct(choice for spec in self.specs for choice in torch_choices(spec))
 
     def names(self) -> tuple[str, ...]:
-        """How the results name them.
+        """Return how the results name them.
 
         :raises AbiscanError: one cannot be read
         """
@@ -124,17 +124,17 @@ def survey(
 
 
 def _unanswered(task: SurveyTask, answers: SurveyFile) -> SurveyTask | None:
-    """What is left of a task: the torches without an answer for the file as it is now; None if nothing is."""
-    known = {name: answers.sha256(task.target, name) for name in task.names if answers.has(task.target, name)}
-    if not known:
+    """Return what is left of a task: the torches without an answer for the file as it is now; None if nothing is."""
+    attributes = {name: answers.sha256(task.target, name) for name in task.names if answers.has(task.target, name)}
+    if not attributes:
         return task
-    sha256 = _sha256(task.target)
-    left = tuple(name for name in task.names if name not in known or sha256 not in (None, known[name]))
+    sha256 = _find_sha256(task.target)
+    left = tuple(name for name in task.names if name not in attributes or sha256 not in (None, attributes[name]))
     return msgspec.structs.replace(task, names=left, sha256=sha256) if left else None
 
 
 def _answered(tasks: Iterable[SurveyTask], workers: Workers) -> Iterator[tuple[str, ...]]:
-    """The lines about each target, as soon as it is judged.
+    """Yield the lines about each target, as soon as it is judged.
 
     A target whose process ends is tried once more, since something else may have ended it; after that, its lines say
     so.
@@ -168,13 +168,13 @@ def _answered(tasks: Iterable[SurveyTask], workers: Workers) -> Iterator[tuple[s
 
 
 def judge(task: SurveyTask) -> Surveyed:
-    """The lines about one target, judged in this process."""
-    if task.content is None and task.sha256 and _sha256(task.target) != task.sha256:
+    """Return the lines about one target, judged in this process."""
+    if task.content is None and task.sha256 and _find_sha256(task.target) != task.sha256:
         return Surveyed(absent=True)
     with tempfile.TemporaryDirectory(prefix="abiscan-") as folder:
         try:
-            source = _source(task, Path(folder))
-            sha256 = task.sha256 or _sha256(str(source.path if isinstance(source, FetchedWheel) else source))
+            source = _make_source(task, Path(folder))
+            sha256 = task.sha256 or _find_sha256(str(source.path if isinstance(source, FetchedWheel) else source))
         except InputError as error:
             return Surveyed(lines=tuple(_unchecked(task, name, error) for name in task.names))
         session = Session.of_user()
@@ -190,11 +190,13 @@ def judge(task: SurveyTask) -> Surveyed:
 
 
 def _addressed(task: SurveyTask, workers: Workers) -> SurveyTask:
-    """The task as workers need it: on other machines, a file is known by its content."""
-    return task if workers.reads_here else msgspec.structs.replace(task, sha256=task.sha256 or _sha256(task.target))
+    """Return the task as workers need it: on other machines, a file is known by its content."""
+    return (
+        task if workers.reads_here else msgspec.structs.replace(task, sha256=task.sha256 or _find_sha256(task.target))
+    )
 
 
-def _source(task: SurveyTask, folder: Path) -> Source:
+def _make_source(task: SurveyTask, folder: Path) -> Source:
     if task.content is None:
         return named(task.target, folder, task.torches.python)
     path = folder / Path(task.target).name
@@ -202,8 +204,8 @@ def _source(task: SurveyTask, folder: Path) -> Source:
     return path
 
 
-def _sha256(path: str) -> str | None:
-    """That of a file; None if it is no file, or cannot be read."""
+def _find_sha256(path: str) -> str | None:
+    """Return that of a file; None if it is no file, or cannot be read."""
     try:
         return DiskFile(Path(path)).sha256()
     except (InputError, ValueError):

@@ -27,35 +27,39 @@ class Search(Struct, Generic[_Version], frozen=True, kw_only=True):
     conflict: Callable[[_Version, _Version], str | None]
 
     def newest(self, names: Sequence[str] | None = None) -> dict[str, _Version] | None:
-        """The newest versions of these packages (by default all) that work and go together; None if there are none."""
+        """Return the newest versions of these packages (by default all) that work and go together; None if there are
+        none.
+        """
         return self._extend({}, list(self.candidates if names is None else names))
 
     def _extend(self, chosen: dict[str, _Version], names: Sequence[str]) -> dict[str, _Version] | None:
         if not names:
             return chosen
-        name, *rest = names
+        name, *remainder = names
         hopeful = False
         for version in self.candidates[name]:
             if not self._goes_with(version, chosen):
                 continue
             extended = {**chosen, name: version}
-            if not all(any(self._goes_with(other, extended) for other in self.candidates[later]) for later in rest):
+            if not all(
+                any(self._goes_with(candidate, extended) for candidate in self.candidates[later]) for later in remainder
+            ):
                 continue
             if self.reason(version) is not None:
                 continue
-            if (found := self._extend(extended, rest)) is not None:
-                return found
+            if (result := self._extend(extended, remainder)) is not None:
+                return result
             # If the others have no versions whatever this one is, its older versions need not be judged.
-            if not hopeful and self._extend(chosen, rest) is None:
+            if not hopeful and self._extend(chosen, remainder) is None:
                 return None
             hopeful = True
         return None
 
     def _goes_with(self, version: _Version, chosen: Mapping[str, _Version]) -> bool:
-        return all(self.conflict(version, other) is None for other in chosen.values())
+        return all(self.conflict(version, item) is None for item in chosen.values())
 
     def obstacle(self) -> tuple[str, ...]:
-        """The smallest group of packages of which no versions work and go together; empty if there is none."""
+        """Return the smallest group of packages of which no versions work and go together; empty if there is none."""
         names = list(self.candidates)
         for size in range(1, len(names) + 1):
             for group in itertools.combinations(names, size):

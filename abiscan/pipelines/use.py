@@ -22,7 +22,7 @@ class Use(Struct, frozen=True, kw_only=True):
 
 
 def use_of(examined: ExaminedTarget) -> Use:
-    """What the extensions of a target use, together."""
+    """Return what the extensions of a target use, together."""
     registered = [extension.inventory.registrations for extension in examined.extensions]
     operators = {
         name

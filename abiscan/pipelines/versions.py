@@ -45,7 +45,7 @@ def version_table(
     :param python: the interpreter whose pip settings count
     :raises InputError: the index cannot be read, or does not have such a version
     """
-    requirement = _requirement(name, versions)
+    requirement = _make_requirement(name, versions)
     system = System.of()
     settings = settings_of_pip(python, session.index)
     with contextlib.closing(Index(settings, system, session.folder / _FOLDER)) as index:
@@ -54,7 +54,7 @@ def version_table(
         for number, candidate in enumerate(candidates, 1):
             session.progress(f"{candidate} ({number} of {len(candidates)})")
             rows.append((candidate, _judged(candidate, index, choices, session)))
-    releases = next((tuple(release for release, _ in found.releases) for _, found in rows if found.releases), ())
+    releases = next((tuple(release for release, _ in row.releases) for _, row in rows if row.releases), ())
     return VersionTable(
         package=requirement.name,
         system=str(system),
@@ -62,16 +62,16 @@ def version_table(
         rows=tuple(
             VersionRow(
                 version=str(candidate.version),
-                verdicts=tuple(verdict for _, verdict in found.releases),
-                reason=found.reason,
+                verdicts=tuple(verdict for _, verdict in row.releases),
+                reason=row.reason,
             )
-            for candidate, found in rows
+            for candidate, row in rows
         ),
         bytes_read=index.bytes_read,
     )
 
 
-def _requirement(name: str, versions: str) -> Requirement:
+def _make_requirement(name: str, versions: str) -> Requirement:
     try:
         requirement = Requirement(name)
         requirement.specifier = SpecifierSet("" if versions == ALL else versions)
@@ -97,16 +97,16 @@ def _read(candidate: Candidate, index: Index, choices: Sequence[TorchChoice], se
     try:
         isolation.begin(name_of(wheel))
         memory.give_back()
-        found = matrix([wheel], choices, RULES, session, explained=False)
+        result = matrix([wheel], choices, RULES, session, explained=False)
     except NoExtensionError:
         return _Verdicts(reason=_PURE)
     except (InputError, StoppedError) as error:
         return _Verdicts(reason=error.problem)
-    if not found.packages:
-        return _Verdicts(reason=next((target.problem for target in found.unchecked), _PURE))
-    (package,) = found.packages
+    if not result.packages:
+        return _Verdicts(reason=next((target.problem for target in result.unchecked), _PURE))
+    (package,) = result.packages
     bests = (
         (column.release, best_of([package.results[build] for build in column.builds if build in package.results]))
-        for column in found.columns
+        for column in result.columns
     )
     return _Verdicts(releases=tuple((release, best.verdict if best else None) for release, best in bests))

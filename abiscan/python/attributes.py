@@ -13,7 +13,7 @@ from abiscan.python.filesystem import path_attribute
 from abiscan.python.hosts import HostMethod, type_of
 from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Modelled, Native
-from abiscan.python.operations import described
+from abiscan.python.operations import describe_value
 from abiscan.python.values import (
     ABSENT,
     Bound,
@@ -27,20 +27,20 @@ from abiscan.python.values import (
     Thrown,
     Wrapped,
     class_of,
-    concrete,
-    further,
+    further_items,
+    is_concrete,
     thrown,
 )
 
 
 def get(machine: PythonMachine, value: object, name: str) -> object:
-    """``value.name``; raises AttributeError only where Python certainly would."""
+    """Return ``value.name``; raises AttributeError only where Python certainly would."""
     if isinstance(value, NotKnown):
         return value.part(f".{name}")
     if isinstance(value, PythonModule):
         return of_module(machine, value, name)
     if isinstance(value, Modelled):
-        return value.attribute(machine, name)
+        return value.get_attribute(machine, name)
     if isinstance(value, Instance):
         return _of_instance(machine, value, name)
     if isinstance(value, Class):
@@ -57,17 +57,19 @@ def get(machine: PythonMachine, value: object, name: str) -> object:
 
 
 def of_module(machine: PythonMachine, module: PythonModule, name: str) -> object:
-    """An attribute of a module of the package: a name of its body, a submodule, or what its ``__getattr__`` gives."""
+    """Return an attribute of a module of the package: a name of its body, a submodule, or what its ``__getattr__``
+    gives.
+    """
     if name in module.names:
         return machine.settle(module.names[name])
-    known = {
+    attributes = {
         "__name__": module.name,
         "__dict__": module.names,
         "__doc__": NotKnown("__doc__"),
         "__spec__": NotKnown("__spec__"),
     }
-    if name in known:
-        return known[name]
+    if name in attributes:
+        return attributes[name]
     if name == "__file__" and module.file is not None:
         return machine.files.system.place(module.file)
     if name == "__path__" and module.folders:
@@ -109,39 +111,39 @@ def _of_instance(machine: PythonMachine, value: Instance, name: str) -> object:
 
 
 def found_in(machine: PythonMachine, value: Instance, name: str) -> object:
-    """``object.__getattribute__``, and ``__getattr__`` where that finds nothing."""
+    """Return ``object.__getattribute__``, and ``__getattr__`` where that finds nothing."""
     hook = value.cls.find("__getattr__")
     try:
-        found = _own(machine, value, name)
+        member = _own_attribute(machine, value, name)
     except Thrown as error:
         if hook is None or AttributeError not in error.failure.ancestry():
             raise
-        found = ABSENT
-    if found is not ABSENT:
-        return found
+        member = ABSENT
+    if member is not ABSENT:
+        return member
     if hook is not None:
         return machine.call(machine.bound(hook, value, value.cls), [name], {})
-    return _beyond(machine, value, value.cls, name)
+    return _attribute_beyond_package(machine, value, value.cls, name)
 
 
-def _own(machine: PythonMachine, value: Instance, name: str) -> object:
-    """An attribute that an object or its class has, ABSENT if there is none."""
-    found = machine.settle(value.cls.find(name, ABSENT))
-    if found is not ABSENT and is_data_descriptor(found):
-        return machine.bound(found, value, value.cls)
-    if isinstance(found, Wrapped) and found.kind == "cached_property" and name not in value.attributes:
-        value.attributes[name] = machine.call(found.function, [value], {})
+def _own_attribute(machine: PythonMachine, value: Instance, name: str) -> object:
+    """Return an attribute that an object or its class has, ABSENT if there is none."""
+    member = machine.settle(value.cls.find(name, ABSENT))
+    if member is not ABSENT and is_data_descriptor(member):
+        return machine.bound(member, value, value.cls)
+    if isinstance(member, Wrapped) and member.kind == "cached_property" and name not in value.attributes:
+        value.attributes[name] = machine.call(member.function, [value], {})
     if name in value.attributes:
         return machine.settle(value.attributes[name])
     if name == "__class__":
         return value.cls
     if name == "__dict__":
         return value.attributes
-    return ABSENT if found is ABSENT else machine.bound(found, value, value.cls)
+    return ABSENT if member is ABSENT else machine.bound(member, value, value.cls)
 
 
-def _beyond(machine: PythonMachine, value: object, cls: Class, name: str) -> object:
-    """An attribute that no class of the package has: one of a built-in type, of what is not known, or none."""
+def _attribute_beyond_package(machine: PythonMachine, value: object, cls: Class, name: str) -> object:
+    """Return an attribute that no class of the package has: one of a built-in type, of what is not known, or none."""
     if isinstance(value, Instance) and value.inner is not None:
         return _of_host(value.inner, name)
     method = default_method(name, value)
@@ -169,12 +171,12 @@ def _of_class(machine: PythonMachine, cls: Class, name: str) -> object:
     meta = ABSENT if cls.metaclass is None else machine.settle(cls.metaclass.find(name, ABSENT))
     if meta is not ABSENT and is_data_descriptor(meta):
         return machine.bound(meta, cls, cls.metaclass)
-    found = machine.settle(cls.find(name, ABSENT))
-    if found is not ABSENT:
-        return machine.bound(found, None, cls)
+    member = machine.settle(cls.find(name, ABSENT))
+    if member is not ABSENT:
+        return machine.bound(member, None, cls)
     if meta is not ABSENT:
         return machine.bound(meta, cls, cls.metaclass)
-    known = {
+    attributes = {
         "__name__": cls.name,
         "__qualname__": cls.name,
         "__module__": cls.module,
@@ -185,8 +187,8 @@ def _of_class(machine: PythonMachine, cls: Class, name: str) -> object:
         "__subclasses__": Native("__subclasses__", lambda _machine, _args, _kwargs: list(cls.subclasses)),
         "mro": Native("mro", lambda _machine, _args, _kwargs: [*cls.ancestry(), object]),
     }
-    if name in known:
-        return known[name]
+    if name in attributes:
+        return attributes[name]
     if name == "__mro__":
         return (*cls.ancestry(), object)
     hook = None if cls.metaclass is None else cls.metaclass.find("__getattr__")
@@ -203,31 +205,33 @@ def _of_class(machine: PythonMachine, cls: Class, name: str) -> object:
     raise thrown(AttributeError, f"type object '{cls.name}' has no attribute '{name}'")
 
 
-def bind(machine: PythonMachine, found: object, receiver: object, cls: Class | None) -> object:
-    """What a name found in a class gives when it is taken from an object, or from the class itself (no receiver)."""
-    found = machine.settle(found)
-    if isinstance(found, Wrapped):
-        if found.kind == "staticmethod":
-            return found.function
-        if found.kind == "classmethod":
-            return Bound(found.function, cls)
-        if receiver is not None and found.kind in {"property", "cached_property"}:
-            return machine.call(found.function, [receiver], {})
-        return Bound(found, receiver) if receiver is not None else found
-    if receiver is not None and (isinstance(found, PythonFunction) or getattr(found, "binds", False)):
-        return Bound(found, receiver)
-    if isinstance(found, Instance) and (get := found.cls.find("__get__")) is not None:
-        return machine.call(machine.bound(get, found, found.cls), [receiver, cls], {})
-    return found
+def bind(machine: PythonMachine, member: object, receiver: object, cls: Class | None) -> object:
+    """Return what a name found in a class gives when it is taken from an object, or from the class itself (no
+    receiver).
+    """
+    member = machine.settle(member)
+    if isinstance(member, Wrapped):
+        if member.kind == "staticmethod":
+            return member.function
+        if member.kind == "classmethod":
+            return Bound(member.function, cls)
+        if receiver is not None and member.kind in {"property", "cached_property"}:
+            return machine.call(member.function, [receiver], {})
+        return Bound(member, receiver) if receiver is not None else member
+    if receiver is not None and (isinstance(member, PythonFunction) or getattr(member, "binds", False)):
+        return Bound(member, receiver)
+    if isinstance(member, Instance) and (get := member.cls.find("__get__")) is not None:
+        return machine.call(machine.bound(get, member, member.cls), [receiver, cls], {})
+    return member
 
 
 def _of_bound(machine: PythonMachine, value: Bound, name: str) -> object:
-    known = {"__self__": value.receiver, "__func__": value.function}
-    return known[name] if name in known else get(machine, value.function, name)
+    attributes = {"__self__": value.receiver, "__func__": value.function}
+    return attributes[name] if name in attributes else get(machine, value.function, name)
 
 
 def _of_wrapped(machine: PythonMachine, value: Wrapped, name: str) -> object:
-    """An attribute of what a decorator made; the further functions of a property are decorators, too."""
+    """Return an attribute of what a decorator made; the further functions of a property are decorators, too."""
     if value.kind == "property":
         decorators: dict[str, Callable[[object], Wrapped]] = {
             "getter": lambda function: replace(value, function=function),
@@ -253,25 +257,30 @@ def _of_function(machine: PythonMachine, function: PythonFunction, name: str) ->
         return Native(name, lambda machine, args, _kwargs: machine.bound(function, args[0] if args else None, None))
     if name == "__annotations__" and not isinstance(function.node, ast.Lambda):
         args = (*function.node.args.posonlyargs, *function.node.args.args, *function.node.args.kwonlyargs)
-        nodes = {one.arg: one.annotation for one in args} | {"return": function.node.returns}
+        nodes = {argument.arg: argument.annotation for argument in args} | {"return": function.node.returns}
         return {key: machine.evaluate(node, function.scope) for key, node in nodes.items() if node is not None}
-    known = {
+    attributes = {
         "__name__": function.name,
         "__qualname__": function.name,
         "__module__": function.scope.module.name,
-        "__doc__": docstring(function.node),
+        "__doc__": docstring_of(function.node),
         "__dict__": function.attributes,
     }
-    return known.get(name, NotKnown(f"{function.name}.{name}"))
+    return attributes.get(name, NotKnown(f"{function.name}.{name}"))
 
 
 def _of_failure(machine: PythonMachine, failure: PythonError, name: str) -> object:
     if name in failure.attributes:
         return failure.attributes[name]
-    special.arguments(machine, failure)
-    known = {"args": failure.args, "__class__": failure.cls, "__cause__": failure.cause, "__context__": failure.context}
-    if name in known:
-        return known[name]
+    special.arguments_of(machine, failure)
+    attributes = {
+        "args": failure.args,
+        "__class__": failure.cls,
+        "__cause__": failure.cause,
+        "__context__": failure.context,
+    }
+    if name in attributes:
+        return attributes[name]
     if name == "msg":
         return special.text(machine, failure)
     if name == "with_traceback":
@@ -279,33 +288,33 @@ def _of_failure(machine: PythonMachine, failure: PythonError, name: str) -> obje
     if name in {"add_note", "__traceback__", "__suppress_context__"}:
         return Native(name, lambda _machine, _args, _kwargs: None) if name == "add_note" else NotKnown(name)
     if isinstance(failure.cls, Class):
-        found = failure.cls.find(name, ABSENT)
-        if found is not ABSENT:
-            return machine.bound(found, failure, failure.cls)
+        match = failure.cls.find(name, ABSENT)
+        if match is not ABSENT:
+            return machine.bound(match, failure, failure.cls)
         if (hook := failure.cls.find("__getattr__")) is not None:
             return machine.call(machine.bound(hook, failure, failure.cls), [name], {})
     if name in {"exceptions", "message"} and len(failure.args) == 2 and is_group(failure):
-        return tuple(further(machine.items(failure.args[1]))) if name == "exceptions" else failure.args[0]
+        return tuple(further_items(machine.items(failure.args[1]))) if name == "exceptions" else failure.args[0]
     return default_method(name, failure) or NotKnown(f"{failure.name()}.{name}")
 
 
 def is_group(failure: PythonError) -> bool:
     """Whether it is an exception that holds others."""
-    return any(getattr(one, "__name__", "") == "BaseExceptionGroup" for one in failure.ancestry())
+    return any(getattr(ancestor, "__name__", "") == "BaseExceptionGroup" for ancestor in failure.ancestry())
 
 
 # ---- what object and type do
 
 
 def default_method(name: str, receiver: object = ABSENT) -> object:
-    """A method that ``object`` or ``type`` has, for classes that do not define it; None if they have none."""
+    """Return a method that ``object`` or ``type`` has, for classes that do not define it; None if they have none."""
     method = _DEFAULTS.get(name)
     if method is None:
         return None
     return method if receiver is ABSENT or name in {"__new__", "__class_getitem__"} else Bound(method, receiver)
 
 
-def _new(machine: PythonMachine, args: list[object], kwargs: dict[str, object]) -> object:
+def _model_new(machine: PythonMachine, args: list[object], kwargs: dict[str, object]) -> object:
     if not args or not isinstance(args[0], Class):
         return NotKnown("__new__()")
     if args[0].host() is type:
@@ -313,7 +322,7 @@ def _new(machine: PythonMachine, args: list[object], kwargs: dict[str, object]) 
     return machine.create(args[0], args[1:], kwargs)
 
 
-def _initialise(machine: PythonMachine, args: list[object], kwargs: dict[str, object]) -> object:
+def _model_initialise(machine: PythonMachine, args: list[object], kwargs: dict[str, object]) -> object:
     if args and isinstance(args[0], PythonError):
         args[0].args = tuple(args[1:])
     if args and isinstance(args[0], Instance) and isinstance(args[0].inner, (list, dict, set)) and len(args) > 1:
@@ -322,29 +331,29 @@ def _initialise(machine: PythonMachine, args: list[object], kwargs: dict[str, ob
     return None
 
 
-def _set(machine: PythonMachine, args: list[object], _kwargs: dict[str, object]) -> object:
+def _model_set(machine: PythonMachine, args: list[object], _kwargs: dict[str, object]) -> object:
     if len(args) == 3 and isinstance(args[1], str):
         set_plainly(machine, args[0], args[1], args[2])
     return None
 
 
-def _delete(machine: PythonMachine, args: list[object], _kwargs: dict[str, object]) -> object:
+def _model_delete(machine: PythonMachine, args: list[object], _kwargs: dict[str, object]) -> object:
     if len(args) == 2 and isinstance(args[1], str):
         delete_plainly(machine, args[0], args[1])
     return None
 
 
-def _get(machine: PythonMachine, args: list[object], _kwargs: dict[str, object]) -> object:
+def _model_get(machine: PythonMachine, args: list[object], _kwargs: dict[str, object]) -> object:
     if len(args) != 2 or not isinstance(args[1], str):
         return NotKnown("__getattribute__()")
     if not isinstance(args[0], Instance):
-        return machine.attribute(args[0], args[1])
+        return machine.get_attribute(args[0], args[1])
     cls = args[0].cls
     apart = Class(cls.name, tuple(cls.bases), {**cls.names, "__getattr__": None})
     return found_in(machine, Instance(apart, args[0].attributes, args[0].inner), args[1])
 
 
-def _called(machine: PythonMachine, args: list[object], kwargs: dict[str, object]) -> object:
+def _model_called(machine: PythonMachine, args: list[object], kwargs: dict[str, object]) -> object:
     return machine.instantiate(args[0], args[1:], kwargs) if isinstance(args[0], Class) else NotKnown("__call__()")
 
 
@@ -359,8 +368,9 @@ def _same_object(_machine: PythonMachine, args: list[object], _kwargs: dict[str,
 _DEFAULTS = {
     name: Native(f"object.{name}", function)
     for name, function in {
-        "__new__": _new, "__init__": _initialise, "__setattr__": _set, "__delattr__": _delete,
-        "__getattribute__": _get, "__call__": _called, "__init_subclass__": _nothing, "__eq__": _same_object,
+        "__new__": _model_new, "__init__": _model_initialise, "__setattr__": _model_set, "__delattr__": _model_delete,
+        "__getattribute__": _model_get, "__call__": _model_called, "__init_subclass__": _nothing,
+        "__eq__": _same_object,
         "__prepare__": lambda _machine, _args, _kwargs: {},
     }.items()
 }  # fmt: skip
@@ -373,9 +383,9 @@ def _of_built_in_type(value: type, name: str) -> object:
         method = default_method(name)
         if method is not None:
             return method
-    found = getattr(value, name, None)
-    if isinstance(found, tuple) and concrete(found):  # __mro__, __bases__
-        return found
+    member = getattr(value, name, None)
+    if isinstance(member, tuple) and is_concrete(member):  # __mro__, __bases__
+        return member
     return HostMethod(value, name) if hasattr(value, name) else NotKnown(f"{value.__name__}.{name}")
 
 
@@ -391,15 +401,15 @@ def _of_host(value: object, name: str) -> object:
     if isinstance(value, PurePath):
         return path_attribute(value, name)
     if (getattr(type(value), "is_plain", False) or hasattr(type(value), "_fields")) and hasattr(value, name):
-        found = getattr(value, name)
-        return HostMethod(value, name) if callable(found) else found
+        member = getattr(value, name)
+        return HostMethod(value, name) if callable(member) else member
     if name.startswith("__") and name not in _OF_CONTAINERS:
-        return NotKnown(f"{described(value)}.{name}")
+        return NotKnown(f"{describe_value(value)}.{name}")
     if hasattr(value, name):
         return HostMethod(value, name)
     if isinstance(value, (str, bytes, int, float, list, tuple, dict, set, type(None))):
         raise thrown(AttributeError, f"'{type(value).__name__}' object has no attribute '{name}'")
-    return NotKnown(f"{described(value)}.{name}")
+    return NotKnown(f"{describe_value(value)}.{name}")
 
 
 _OF_CONTAINERS = frozenset({
@@ -408,8 +418,8 @@ _OF_CONTAINERS = frozenset({
 """Special methods that code calls by their names, on lists, dicts and texts."""
 
 
-def docstring(node: ast.AST) -> str | None:
-    """The docstring of a function, class or module, as it stands there."""
+def docstring_of(node: ast.AST) -> str | None:
+    """Return the docstring of a function, class or module, as it stands there."""
     body = getattr(node, "body", None)
     first = body[0] if isinstance(body, list) and body else None
     if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
@@ -417,8 +427,8 @@ def docstring(node: ast.AST) -> str | None:
     return None
 
 
-def put(machine: PythonMachine, value: object, name: str, new: object) -> None:
-    """``value.name = new``, where that can be remembered."""
+def set_attribute(machine: PythonMachine, value: object, name: str, new: object) -> None:
+    """Execute ``value.name = new``, where that can be remembered."""
     cls = class_of(value)
     hook = None if cls is None else cls.find("__setattr__")
     if cls is not None and hook is not None:
@@ -428,20 +438,20 @@ def put(machine: PythonMachine, value: object, name: str, new: object) -> None:
 
 
 def set_plainly(machine: PythonMachine, value: object, name: str, new: object, *, plainly: bool = True) -> None:
-    """``object.__setattr__``.
+    """Execute ``object.__setattr__``.
 
     :param plainly: whether what a frozen dataclass forbids is done all the same
     """
     if isinstance(value, (Instance, Class, PythonError)):
         cls = class_of(value)
-        found = ABSENT if cls is None else cls.find(name, ABSENT)
-        if cls is not None and isinstance(found, Wrapped) and found.kind == "property":
-            if found.setter is None:
+        member = ABSENT if cls is None else cls.find(name, ABSENT)
+        if cls is not None and isinstance(member, Wrapped) and member.kind == "property":
+            if member.setter is None:
                 raise thrown(AttributeError, f"property '{name}' of '{cls.name}' object has no setter")
-            machine.call(found.setter, [value, new], {})
+            machine.call(member.setter, [value, new], {})
             return
-        if isinstance(found, Instance) and (setter := found.cls.find("__set__")) is not None:
-            machine.call(machine.bound(setter, found, found.cls), [value, new], {})
+        if isinstance(member, Instance) and (setter := member.cls.find("__set__")) is not None:
+            machine.call(machine.bound(setter, member, member.cls), [value, new], {})
             return
         if cls is not None and cls.is_frozen and not plainly:
             from dataclasses import FrozenInstanceError  # its import takes long, and few packages need it
@@ -464,33 +474,33 @@ def _change_class(machine: PythonMachine, module: PythonModule, cls: object) -> 
     """A module whose class is one of the package: what its names give is not followed."""
     module.open_ = True
     functions = (
-        [one for one in cls.names.values() if isinstance(one, (PythonFunction, Wrapped))]
+        [function for function in cls.names.values() if isinstance(function, (PythonFunction, Wrapped))]
         if isinstance(cls, Class)
         else []
     )
-    inner = [getattr(one, "function", one) for one in functions]
-    if any(isinstance(one, PythonFunction) and machine.library.acts(one.node) for one in inner):
-        machine.gap(f"the class of the module {module.name} becomes {described(cls)}, which is not followed")
+    inner = [getattr(function, "function", function) for function in functions]
+    if any(isinstance(function, PythonFunction) and machine.library.acts(function.node) for function in inner):
+        machine.gap(f"the class of the module {module.name} becomes {describe_value(cls)}, which is not followed")
 
 
 def _has_only_slots(machine: PythonMachine, cls: Class, name: str) -> bool:
     """Whether every class behind an object says which attributes it may have, and none has this one."""
     if cls.is_open() or "__slots__" not in cls.names:
         return False
-    for one in cls.ancestry():
-        slots = one.names.get("__slots__") if isinstance(one, Class) else ()
+    for ancestor in cls.ancestry():
+        slots = ancestor.names.get("__slots__") if isinstance(ancestor, Class) else ()
         names = [slots] if isinstance(slots, str) else machine.items(slots) if slots is not None else None
         if (
             names is None
             or isinstance(names, NotKnown)
-            or {name, "__dict__"} & {one for one in names if isinstance(one, str)}
+            or {name, "__dict__"} & {ancestor for ancestor in names if isinstance(ancestor, str)}
         ):
             return False
     return True
 
 
-def delete(machine: PythonMachine, value: object, name: str) -> None:
-    """``del value.name``."""
+def delete_attribute(machine: PythonMachine, value: object, name: str) -> None:
+    """Execute ``del value.name``."""
     cls = class_of(value)
     hook = None if cls is None else cls.find("__delattr__")
     if cls is not None and hook is not None:
@@ -500,14 +510,14 @@ def delete(machine: PythonMachine, value: object, name: str) -> None:
 
 
 def delete_plainly(machine: PythonMachine, value: object, name: str) -> None:
-    """``object.__delattr__``."""
+    """Execute ``object.__delattr__``."""
     cls = class_of(value)
-    found = ABSENT if cls is None else cls.find(name, ABSENT)
-    if isinstance(found, Wrapped) and found.kind == "property" and found.deleter is not None:
-        machine.call(found.deleter, [value], {})
+    member = ABSENT if cls is None else cls.find(name, ABSENT)
+    if isinstance(member, Wrapped) and member.kind == "property" and member.deleter is not None:
+        machine.call(member.deleter, [value], {})
         return
-    if isinstance(found, Instance) and (deleter := found.cls.find("__delete__")) is not None:
-        machine.call(machine.bound(deleter, found, found.cls), [value], {})
+    if isinstance(member, Instance) and (deleter := member.cls.find("__delete__")) is not None:
+        machine.call(machine.bound(deleter, member, member.cls), [value], {})
         return
     if isinstance(value, (Class, PythonModule)):
         names = value.names

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from abiscan.python import attributes, special
 from abiscan.python.expressions import Expressions
-from abiscan.python.values import NotKnown, Scope, changed, length, thrown
+from abiscan.python.values import NotKnown, Scope, known_length, note_change, thrown
 
 
 class Binding(Expressions):
@@ -33,8 +33,8 @@ class Binding(Expressions):
 
     def _unpack(self, targets: Sequence[ast.expr], value: object, scope: Scope) -> None:
         values = self.items(value)
-        starred = next((index for index, one in enumerate(targets) if isinstance(one, ast.Starred)), None)
-        if isinstance(values, list) and length(values) is None:
+        starred = next((index for index, element in enumerate(targets) if isinstance(element, ast.Starred)), None)
+        if isinstance(values, list) and known_length(values) is None:
             values = NotKnown("a list")
         if isinstance(values, NotKnown):
             values = [values.part(f"[{index}]") for index in range(len(targets))]
@@ -49,21 +49,21 @@ class Binding(Expressions):
                 else f"too many values to unpack (expected {len(targets)})"
             )
             raise thrown(ValueError, text)
-        for target, one in zip(targets, values, strict=True):
-            self.assign(target, one, scope)
+        for target, element in zip(targets, values, strict=True):
+            self.assign(target, element, scope)
 
     def put(self, owner: object, name: str, value: object) -> None:
-        """``owner.name = value``."""
-        attributes.put(self, owner, name, NotKnown(f".{name}") if self.perhaps else value)
+        """Execute ``owner.name = value``."""
+        attributes.set_attribute(self, owner, name, NotKnown(f".{name}") if self.perhaps else value)
 
     def set_item(self, container: object, index: object, value: object) -> None:
-        """``container[index] = value``."""
+        """Execute ``container[index] = value``."""
         if self.perhaps and isinstance(container, (dict, list)):
-            changed(container)
+            note_change(container)
         else:
             special.set_item(self, container, index, value)
 
-    def weaken(self, bodies: Sequence[ast.stmt], scope: Scope, unknown: NotKnown) -> None:
+    def forget_bindings(self, bodies: Sequence[ast.stmt], scope: Scope, unknown: NotKnown) -> None:
         """Forget the names that some statements bind: which of them ran is not known."""
         for name in set[str]().union(*map(self.library.bound_names, bodies)):
             self.bind(name, unknown, scope)

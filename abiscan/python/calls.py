@@ -9,12 +9,12 @@ from typing import Final
 from abiscan.python import attributes, special
 from abiscan.python.classes import ClassMaking
 from abiscan.python.contexts import Manager
-from abiscan.python.hosts import HostMethod, construct
+from abiscan.python.hosts import HostMethod, construct_built_in
 from abiscan.python.iteration import Body, Coroutine, GeneratorObject
 from abiscan.python.machine import Frame
 from abiscan.python.model import NoResult
 from abiscan.python.modelled import Modelled
-from abiscan.python.operations import described
+from abiscan.python.operations import describe_value
 from abiscan.python.signals import ReturnSignal
 from abiscan.python.values import (
     Bound,
@@ -44,17 +44,17 @@ class Super(Modelled):
     def __init__(self, owner: Class, receiver: object) -> None:
         self.owner, self.receiver = owner, receiver
 
-    def _ancestry(self) -> tuple[list[object], Class | None]:
-        """The ancestors to look through, and the class that attributes are then taken from."""
+    def _find_ancestry(self) -> tuple[list[object], Class | None]:
+        """Return the ancestors to look through, and the class that attributes are then taken from."""
         receiver = self.receiver
         if isinstance(receiver, Class) and self.owner in receiver.ancestry():
             return receiver.ancestry(), receiver
         cls = class_of(receiver)
         return (cls or self.owner).ancestry(), cls
 
-    def attribute(self, machine: object, name: str) -> object:
-        """An attribute of the next class that has it."""
-        ancestry, cls = self._ancestry()
+    def get_attribute(self, machine: object, name: str) -> object:
+        """Return an attribute of the next class that has it."""
+        ancestry, cls = self._find_ancestry()
         after = ancestry[ancestry.index(self.owner) + 1 :] if self.owner in ancestry else []
         receiver = None if cls is self.receiver else self.receiver
         for base in after:
@@ -67,11 +67,11 @@ class Super(Modelled):
         inner = self.receiver.inner if isinstance(self.receiver, Instance) else None
         if inner is not None and name not in {"__init__", "__new__", "__setattr__", "__getattribute__", "__delattr__"}:
             return HostMethod(inner, name)
-        found = attributes.default_method(name, self.receiver)
-        return NotKnown(f"super().{name}") if found is None else found
+        method = attributes.default_method(name, self.receiver)
+        return NotKnown(f"super().{name}") if method is None else method
 
     def put(self, name: str, value: object) -> None:
-        """``super().name = value`` sets nothing that is remembered."""
+        """Execute ``super().name = value`` sets nothing that is remembered."""
 
 
 class Calls(ClassMaking):
@@ -90,16 +90,16 @@ class Calls(ClassMaking):
             return self.call(function.function, [function.receiver, *args], kwargs)
         if isinstance(function, Wrapped):
             return self._call_wrapped(function, args, kwargs)
-        method = special.hook(self, function, "__call__")
+        method = special.special_method(self, function, "__call__")
         if method is not None:
             return self.call(method, args, kwargs)
         if isinstance(function, Class):
             return self.instantiate(function, args, kwargs)
         if isinstance(function, type):
-            return construct(self, function, args, kwargs)
+            return construct_built_in(self, function, args, kwargs)
         if isinstance(function, (str, int, float, list, tuple, dict, set, type(None), PythonModule, Instance)):
             raise thrown(TypeError, f"'{special.type_name(function)}' object is not callable")
-        return NotKnown(f"{described(function)}()")
+        return NotKnown(f"{describe_value(function)}()")
 
     def _call_unknown(self, function: NotKnown, args: list[object], kwargs: dict[str, object]) -> object:
         self.perhaps_uses(function, [*args, *kwargs.values()])
@@ -131,7 +131,7 @@ class Calls(ClassMaking):
             elif isinstance(value, GeneratorObject):
                 self._perhaps_iterates(caller, value)
             elif isinstance(value, Instance):
-                for name in _methods(value.cls, hooks=_is_hook(caller.name)):
+                for name in _callable_methods(value.cls, hooks=_is_hook(caller.name)):
                     self.perhaps_calls(caller, Bound(value.cls.find(name), value))
 
     def perhaps_calls(self, caller: NotKnown, function: object) -> None:
@@ -139,7 +139,7 @@ class Calls(ClassMaking):
         inner: object = function
         while isinstance(inner, (Bound, Wrapped)):
             inner = inner.function
-        if not isinstance(inner, PythonFunction) or self.perhaps or keeps(caller.name):
+        if not isinstance(inner, PythonFunction) or self.perhaps or only_keeps(caller.name):
             return
         if not self.library.acts(inner.node):
             return
@@ -150,7 +150,7 @@ class Calls(ClassMaking):
             self.call(function, [NotKnown(f"an argument of {caller.name}", Why.CALLBACK)] * max(count, 0), {})
 
     def _perhaps_iterates(self, caller: NotKnown, value: GeneratorObject) -> None:
-        if self.perhaps or keeps(caller.name) or not self.library.acts(value.node):
+        if self.perhaps or only_keeps(caller.name) or not self.library.acts(value.node):
             return
         text = f"{caller.name} iterates over {value.name}"
         if self.decide(text, Why.CALLBACK, (self.frames[-1].line, -value.line), default=False):
@@ -161,10 +161,12 @@ class Calls(ClassMaking):
     def call_function(self, function: PythonFunction, args: list[object], kwargs: dict[str, object]) -> object:
         """Run a function of the package; a generator, or a coroutine, is not run yet."""
         node = function.node
-        scope = Scope(self._bind(function, args, kwargs), function.scope.module, function.scope, function=function)
+        scope = Scope(
+            self._bind_arguments(function, args, kwargs), function.scope.module, function.scope, function=function
+        )
         is_generator = self.library.is_generator(node)
         if not is_generator and not isinstance(node, ast.AsyncFunctionDef):
-            return self._run(function, scope)
+            return self._run_function(function, scope)
         self.trace.called.add(node)
         frame = Frame(file=function.scope.module.file, line=node.lineno, function=function, suspends=is_generator)
         if not is_generator:
@@ -173,7 +175,7 @@ class Calls(ClassMaking):
         return GeneratorObject(f"{function.name}()", frame, body, node)
 
     def _at_once(self, function: PythonFunction, scope: Scope) -> Body:
-        """The body of a coroutine, which nothing suspends."""
+        """Yield the body of a coroutine, which nothing suspends."""
         assert not isinstance(function.node, ast.Lambda)
         self.execute(function.node.body, scope)
         yield from ()
@@ -183,7 +185,7 @@ class Calls(ClassMaking):
         yield from self._lifted([node.body], scope)
         raise ReturnSignal(self.evaluate(node.body, scope))
 
-    def _run(self, function: PythonFunction, scope: Scope) -> object:
+    def _run_function(self, function: PythonFunction, scope: Scope) -> object:
         node = function.node
         if len(self.frames) >= self.limits.depth:
             self.gap(f"{function.name} is called too deep to be followed")
@@ -206,75 +208,83 @@ class Calls(ClassMaking):
             self.frames.pop()
         return None
 
-    def _bind(self, function: PythonFunction, args: list[object], kwargs: dict[str, object]) -> dict[str, object]:
-        """The parameters by name; raises where Python certainly would."""
-        wanted = function.node.args
+    def _bind_arguments(
+        self, function: PythonFunction, args: list[object], kwargs: dict[str, object]
+    ) -> dict[str, object]:
+        """Return the parameters by name; raises where Python certainly would."""
+        parameters = function.node.args
         names: dict[str, object] = {}
-        positional = [one.arg for one in (*wanted.posonlyargs, *wanted.args)]
-        unclear = any(isinstance(one, Further) for one in args) or self.perhaps
-        if unclear and any(isinstance(one, Further) for one in args):
-            known = next(index for index, one in enumerate(args) if isinstance(one, Further))
-            names.update(zip(positional, args[:known], strict=False))
+        positional = [parameter.arg for parameter in (*parameters.posonlyargs, *parameters.args)]
+        unclear = any(isinstance(parameter, Further) for parameter in args) or self.perhaps
+        if unclear and any(isinstance(parameter, Further) for parameter in args):
+            first_unknown = next(index for index, parameter in enumerate(args) if isinstance(parameter, Further))
+            names.update(zip(positional, args[:first_unknown], strict=False))
         else:
             names.update(zip(positional, args, strict=False))
-        rest = dict(kwargs)
-        only_positional = {one.arg for one in wanted.posonlyargs}
-        required = positional[: len(positional) - len(wanted.defaults)]
-        required += [one.arg for one, value in zip(wanted.kwonlyargs, wanted.kw_defaults, strict=True) if value is None]
+        leftover = dict(kwargs)
+        only_positional = {parameter.arg for parameter in parameters.posonlyargs}
+        required = positional[: len(positional) - len(parameters.defaults)]
+        required += [
+            parameter.arg
+            for parameter, value in zip(parameters.kwonlyargs, parameters.kw_defaults, strict=True)
+            if value is None
+        ]
         lacking = []
-        for name in (*positional, *(one.arg for one in wanted.kwonlyargs)):
-            if name in rest and name not in only_positional:
+        for name in (*positional, *(parameter.arg for parameter in parameters.kwonlyargs)):
+            if name in leftover and name not in only_positional:
                 if name in names and not unclear:
                     raise thrown(TypeError, f"{function.name}() got multiple values for argument '{name}'")
-                names[name] = rest.pop(name)
+                names[name] = leftover.pop(name)
             elif name not in names:
                 names[name] = function.defaults.get(name, NotKnown(name, Why.NOT_FOLLOWED))
                 if name not in function.defaults and name in required:
                     lacking.append(name)
         if not unclear:
-            self._refuse_arguments(function, lacking, rest, len(args))
-        if wanted.vararg:
-            names[wanted.vararg.arg] = tuple(args[len(positional) :])
-        if wanted.kwarg:
-            names[wanted.kwarg.arg] = rest
+            self._refuse_arguments(function, lacking, leftover, len(args))
+        if parameters.vararg:
+            names[parameters.vararg.arg] = tuple(args[len(positional) :])
+        if parameters.kwarg:
+            names[parameters.kwarg.arg] = leftover
         return names
 
     def _refuse_arguments(
-        self, function: PythonFunction, lacking: list[str], rest: dict[str, object], count: int
+        self, function: PythonFunction, lacking: list[str], leftover: dict[str, object], count: int
     ) -> None:
         """Raise what Python raises if a function is called with arguments that it does not take."""
-        wanted = function.node.args
-        most = len(wanted.posonlyargs) + len(wanted.args)
+        parameters = function.node.args
+        most = len(parameters.posonlyargs) + len(parameters.args)
         name = f"{function.owner.name}.{function.name}" if function.owner else function.name
-        if count > most and not wanted.vararg:
+        if count > most and not parameters.vararg:
             takes = "1 positional argument" if most == 1 else f"{most} positional arguments"
             raise thrown(TypeError, f"{name}() takes {takes} but {count} {'was' if count == 1 else 'were'} given")
-        if rest and not wanted.kwarg:
-            raise thrown(TypeError, f"{name}() got an unexpected keyword argument '{next(iter(rest))}'")
+        if leftover and not parameters.kwarg:
+            raise thrown(TypeError, f"{name}() got an unexpected keyword argument '{next(iter(leftover))}'")
         if lacking:
-            raise thrown(TypeError, _missing(name, lacking, {one.arg for one in wanted.kwonlyargs}))
+            raise thrown(
+                TypeError, _missing_arguments(name, lacking, {parameter.arg for parameter in parameters.kwonlyargs})
+            )
 
     # ---- functions that look at their caller
 
     def special(self, name: str, args: list[object], scope: Scope) -> object:
-        """The built-in functions that look at their caller."""
+        """Return the built-in functions that look at their caller."""
         if name == "super":
-            return self._super(args, scope)
+            return self._make_super(args, scope)
         if name in {"exec", "eval"}:
             return self._execute_text(name, args, scope)
         if name == "dir":
-            method = special.hook(self, args[0], "__dir__") if args else None
+            method = special.special_method(self, args[0], "__dir__") if args else None
             return NotKnown("dir()") if method is None else self.call(method, [], {})
         if name in {"vars", "locals"} and (args or scope.around is not None):
-            return self.attribute(args[0], "__dict__") if args else NotKnown(f"{name}()")
+            return self.get_attribute(args[0], "__dict__") if args else NotKnown(f"{name}()")
         scope.module.open_ = True
         return scope.module.names if name in {"globals", "vars", "locals"} else NotKnown(f"{name}()")
 
     def _execute_text(self, name: str, args: list[object], scope: Scope) -> object:
-        """``exec`` and ``eval`` of a text, here or with names of its own, as packages read ``version.py``."""
+        """Return ``exec`` and ``eval`` of a text, here or with names of its own, as packages read ``version.py``."""
         names = args[1] if len(args) > 1 and isinstance(args[1], dict) else None
         code = args[0] if args else None
-        tree = _parsed(code.lstrip() if isinstance(code, str) and name == "eval" else code)
+        tree = _parse_code(code.lstrip() if isinstance(code, str) and name == "eval" else code)
         if isinstance(tree, SyntaxError):
             raise thrown(SyntaxError, tree.msg)
         if tree is None:
@@ -298,7 +308,7 @@ class Calls(ClassMaking):
         self.frames[-1].line = line
         return result
 
-    def _super(self, args: list[object], scope: Scope) -> object:
+    def _make_super(self, args: list[object], scope: Scope) -> object:
         function = self.frames[-1].function
         owner = args[0] if args else function.owner if function is not None else None
         parameters = function.node.args if function is not None else None
@@ -308,12 +318,12 @@ class Calls(ClassMaking):
             inner = inner.around
         receiver = args[1] if len(args) > 1 else inner.names.get(first.arg) if first and inner else None
         if receiver is None and parameters and parameters.vararg:
-            given = scope.names.get(parameters.vararg.arg)
-            receiver = given[0] if isinstance(given, tuple) and given else None
+            packed = scope.names.get(parameters.vararg.arg)
+            receiver = packed[0] if isinstance(packed, tuple) and packed else None
         return Super(owner, receiver) if isinstance(owner, Class) else NotKnown("super()")
 
 
-def _parsed(code: object) -> ast.Module | SyntaxError | None:
+def _parse_code(code: object) -> ast.Module | SyntaxError | None:
     try:
         return ast.parse(code) if isinstance(code, str) else None
     except SyntaxError as error:
@@ -322,14 +332,14 @@ def _parsed(code: object) -> ast.Module | SyntaxError | None:
         return None
 
 
-def _missing(name: str, lacking: list[str], keywords: set[str]) -> str:
+def _missing_arguments(name: str, lacking: list[str], keywords: set[str]) -> str:
     kind = "keyword-only" if lacking[0] in keywords else "positional"
-    some = [one for one in lacking if (one in keywords) is (kind == "keyword-only")]
-    quoted = [f"'{one}'" for one in some]
+    names = [name_ for name_ in lacking if (name_ in keywords) is (kind == "keyword-only")]
+    quoted = [f"'{name_}'" for name_ in names]
     listed = (
         quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])}{',' if len(quoted) > 2 else ''} and {quoted[-1]}"
     )
-    return f"{name}() missing {len(some)} required {kind} argument{'s' if len(some) > 1 else ''}: {listed}"
+    return f"{name}() missing {len(names)} required {kind} argument{'s' if len(names) > 1 else ''}: {listed}"
 
 
 _OF_HOOKS: Final = ("sys.",)
@@ -346,10 +356,12 @@ def _is_hook(name: str) -> bool:
 _OF_CLASSES: Final = frozenset({"__init__", "__new__", "__init_subclass__", "__set_name__", "__del__"})
 
 
-def _methods(cls: Class, *, hooks: bool) -> Iterator[str]:
-    """The methods of a class of the package that others may call on an object: special ones, and those of hooks."""
-    for one in cls.ancestry():
-        for name, value in one.names.items() if isinstance(one, Class) else ():
+def _callable_methods(cls: Class, *, hooks: bool) -> Iterator[str]:
+    """Yield the methods of a class of the package that others may call on an object: special ones, and those of
+    hooks.
+    """
+    for ancestor in cls.ancestry():
+        for name, value in ancestor.names.items() if isinstance(ancestor, Class) else ():
             special_one = name.startswith("__") and name not in _OF_CLASSES
             if (special_one or hooks) and isinstance(value, PythonFunction):
                 yield name
@@ -366,7 +378,7 @@ KEEPING: Final = frozenset({
 """Methods of containers, which keep what they are given."""
 
 
-def keeps(name: str) -> bool:
+def only_keeps(name: str) -> bool:
     """Whether code that is not read is known not to call the functions that it is given."""
     if _is_hook(name):
         return False

@@ -10,7 +10,7 @@ import ast
 from collections.abc import Mapping
 
 from abiscan.python import attributes, special
-from abiscan.python.hosts import construct
+from abiscan.python.hosts import construct_built_in
 from abiscan.python.models import enum_
 from abiscan.python.models.dataclasses_ import DataField
 from abiscan.python.statements import Statements, with_parameters
@@ -35,68 +35,76 @@ _PLAIN = (list, dict, set, frozenset, str, bytes, int, float, tuple)
 class ClassMaking(Statements):
     """Makes classes and objects."""
 
-    def bound(self, found: object, receiver: object, cls: Class | None) -> object:
-        """What a name found in a class gives when it is taken from an object, or from the class (no receiver)."""
-        return attributes.bind(self, found, receiver, cls)
+    def bound(self, member: object, receiver: object, cls: Class | None) -> object:
+        """Return what a name found in a class gives when it is taken from an object, or from the class (no
+        receiver).
+        """
+        return attributes.bind(self, member, receiver, cls)
 
     def members(self, cls: Class) -> list[object] | None:
-        """The members of an enumeration, None if the class is none."""
-        return enum_.members(cls)
+        """Return the members of an enumeration, None if the class is none."""
+        return enum_.enumeration_members(cls)
 
     def define_class(self, node: ast.ClassDef, scope: Scope) -> object:
-        """What a ``class`` statement makes, before its decorators."""
+        """Return what a ``class`` statement makes, before its decorators."""
         scope = with_parameters(node, scope)
-        bases = tuple(self._bases(node, scope))
-        given = {one.arg: self.evaluate(one.value, scope) for one in node.keywords if one.arg is not None}
-        metaclass = self._metaclass(given.pop("metaclass", None), bases)
-        names: dict[str, object] = {"__doc__": attributes.docstring(node), "__module__": scope.module.name}
+        bases = tuple(self._evaluate_bases(node, scope))
+        passed = {
+            keyword.arg: self.evaluate(keyword.value, scope) for keyword in node.keywords if keyword.arg is not None
+        }
+        metaclass = self._choose_metaclass(passed.pop("metaclass", None), bases)
+        names: dict[str, object] = {"__doc__": attributes.docstring_of(node), "__module__": scope.module.name}
         prepare = None if metaclass is None else metaclass.find("__prepare__")
         if prepare is not None:
-            prepared = special.plain(self.call(self.bound(prepare, None, metaclass), [node.name, bases], dict(given)))
+            prepared = special.plain_value(
+                self.call(self.bound(prepare, None, metaclass), [node.name, bases], dict(passed))
+            )
             if isinstance(prepared, Mapping):
                 names |= {str(key): value for key, value in prepared.items() if isinstance(key, str)}
         inner = Scope(names, scope.module, scope, is_class=True)
         self.execute(node.body, inner)
         annotated = [
-            one.target.id for one in node.body if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)
+            keyword.target.id
+            for keyword in node.body
+            if isinstance(keyword, ast.AnnAssign) and isinstance(keyword.target, ast.Name)
         ]
         if annotated:
             names["__annotations__"] = {
-                one.target.id: NotKnown(self.source_of(one.annotation))
-                for one in node.body
-                if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)
+                keyword.target.id: NotKnown(self.source_of(keyword.annotation))
+                for keyword in node.body
+                if isinstance(keyword, ast.AnnAssign) and isinstance(keyword.target, ast.Name)
             }
         arguments: list[object] = [node.name, bases, names]
         if metaclass is None:
-            return self.make_class(None, arguments, dict(given))
-        return self.call(metaclass, arguments, dict(given))
+            return self.make_class(None, arguments, dict(passed))
+        return self.call(metaclass, arguments, dict(passed))
 
-    def _bases(self, node: ast.ClassDef, scope: Scope) -> list[object]:
-        found: list[object] = []
-        for one in node.bases:
-            if isinstance(one, ast.Starred):
-                more = self.items(self.evaluate(one.value, scope))
-                found.extend([more] if isinstance(more, NotKnown) else more)
+    def _evaluate_bases(self, node: ast.ClassDef, scope: Scope) -> list[object]:
+        results: list[object] = []
+        for base in node.bases:
+            if isinstance(base, ast.Starred):
+                more = self.items(self.evaluate(base.value, scope))
+                results.extend([more] if isinstance(more, NotKnown) else more)
                 continue
-            value = self.evaluate(one, scope)
-            entries = special.hook(self, value, "__mro_entries__") if isinstance(value, Instance) else None
+            value = self.evaluate(base, scope)
+            entries = special.special_method(self, value, "__mro_entries__") if isinstance(value, Instance) else None
             if entries is not None and not isinstance(entries, NotKnown):
                 more = self.items(self.call(entries, [()], {}))
-                found.extend([more] if isinstance(more, NotKnown) else more)
+                results.extend([more] if isinstance(more, NotKnown) else more)
             else:
-                found.append(value)
-        return found
+                results.append(value)
+        return results
 
-    def _metaclass(self, given: object, bases: tuple[object, ...]) -> Class | None:
-        """The metaclass of a class of the package, None for ``type`` and for one that is not known."""
-        if isinstance(given, Class):
-            return given
+    def _choose_metaclass(self, named: object, bases: tuple[object, ...]) -> Class | None:
+        """Return the metaclass of a class of the package, None for ``type`` and for one that is not known."""
+        if isinstance(named, Class):
+            return named
         kinds = [base.metaclass for base in bases if isinstance(base, Class) and base.metaclass is not None]
-        return next((one for one in kinds if all(other in one.ancestry() for other in kinds)), None)
+        return next((kind for kind in kinds if all(rival in kind.ancestry() for rival in kinds)), None)
 
     def make_class(self, metaclass: Class | None, args: list[object], kwargs: dict[str, object]) -> object:
-        """``type.__new__``: a class, from its name, bases and names."""
-        names = special.plain(args[2]) if len(args) > 2 else None
+        """Return ``type.__new__``: a class, from its name, bases and names."""
+        names = special.plain_value(args[2]) if len(args) > 2 else None
         if not isinstance(args[0], str) or not isinstance(names, dict):
             return NotKnown("type.__new__()")
         bases = args[1] if isinstance(args[1], tuple) else ()
@@ -132,14 +140,14 @@ class ClassMaking(Statements):
             ) from None
 
     def _finish_enumeration(self, made: Class) -> None:
-        for member in enum_.finish(self, made):
+        for member in enum_.finish_enumeration(self, made):
             initialise = made.find("__init__")
             if isinstance(initialise, PythonFunction):
-                given = member.value if isinstance(member.value, tuple) else (member.value,)
-                self.call(initialise, [member, *given], {})
+                passed = member.value if isinstance(member.value, tuple) else (member.value,)
+                self.call(initialise, [member, *passed], {})
 
     def _tell_base(self, made: Class, kwargs: dict[str, object]) -> None:
-        """``__init_subclass__`` of the nearest ancestor that has one."""
+        """Execute ``__init_subclass__`` of the nearest ancestor that has one."""
         for base in made.ancestry()[1:]:
             hook = base.names.get("__init_subclass__") if isinstance(base, Class) else None
             if hook is not None:
@@ -151,7 +159,7 @@ class ClassMaking(Statements):
     # ---- objects
 
     def instantiate(self, cls: Class, args: list[object], kwargs: dict[str, object]) -> object:
-        """``type.__call__``: make an object of a class, and initialise it."""
+        """Return ``type.__call__``: make an object of a class, and initialise it."""
         member = enum_.by_value(cls, args)
         if member is not None:
             missing = cls.find("_missing_") if isinstance(member, NotKnown) and len(args) == 1 else None
@@ -181,28 +189,30 @@ class ClassMaking(Statements):
         return self.call(getattr(new, "function", new), [cls, *args], kwargs)
 
     def create(self, cls: Class, args: list[object], kwargs: dict[str, object]) -> object:
-        """``object.__new__``: an object of a class that nothing is initialised of."""
+        """Return ``object.__new__``: an object of a class that nothing is initialised of."""
         host = cls.host()
         if host is not None and issubclass(host, BaseException):
             return PythonError(cls, tuple(args))
         if host in _PLAIN:
             own = cls.find("__init__", ABSENT) is not ABSENT
-            given = [] if own and host in {list, dict, set} else args
-            return Instance(cls, inner=construct(self, host, given, {} if own else kwargs))
-        missing = sorted(name for name in self._abstract(cls))
+            passed = [] if own and host in {list, dict, set} else args
+            return Instance(cls, inner=construct_built_in(self, host, passed, {} if own else kwargs))
+        missing = sorted(name for name in self._abstract_methods(cls))
         if missing:
             raise thrown(
                 TypeError, f"Can't instantiate abstract class {cls.name} with abstract methods {', '.join(missing)}"
             )
         return Instance(cls)
 
-    def _abstract(self, cls: Class) -> set[str]:
-        """The abstract methods that nothing below has defined."""
-        if not any(isinstance(one, Class) and "__abiscan_abstract__" in one.names for one in cls.ancestry()):
+    def _abstract_methods(self, cls: Class) -> set[str]:
+        """Return the abstract methods that nothing below has defined."""
+        if not any(
+            isinstance(ancestor, Class) and "__abiscan_abstract__" in ancestor.names for ancestor in cls.ancestry()
+        ):
             return set()
-        names = {name for one in cls.ancestry() if isinstance(one, Class) for name in one.names}
-        found = ((name, cls.find(name)) for name in names)
-        functions = ((name, getattr(value, "function", value)) for name, value in found)
+        names = {name for ancestor in cls.ancestry() if isinstance(ancestor, Class) for name in ancestor.names}
+        member = ((name, cls.find(name)) for name in names)
+        functions = ((name, getattr(value, "function", value)) for name, value in member)
         return {
             name
             for name, value in functions
@@ -233,7 +243,7 @@ class ClassMaking(Statements):
             if default is ABSENT and _is_given(cls, name):
                 lacking.append(name)
         if cls.is_dataclass and not cls.is_open() and not self.perhaps:
-            _check(cls, fields, lacking, args, kwargs)
+            _check_fields(cls, fields, lacking, args, kwargs)
         finish = cls.find("__post_init__")
         if isinstance(finish, PythonFunction):
             only_given = [made.attributes.get(name) for name in fields if _is_annotated(cls, name, "InitVar")]
@@ -251,8 +261,8 @@ def _is_field(cls: Class, name: str) -> bool:
 
 def _is_annotated(cls: Class, name: str, *kinds: str) -> bool:
     """Whether the annotation of a name is one of these."""
-    for one in cls.ancestry():
-        annotations = one.names.get("__annotations__") if isinstance(one, Class) else None
+    for ancestor in cls.ancestry():
+        annotations = ancestor.names.get("__annotations__") if isinstance(ancestor, Class) else None
         if isinstance(annotations, dict) and name in annotations:
             return any(kind in getattr(annotations[name], "name", "") for kind in kinds)
     return False
@@ -260,24 +270,26 @@ def _is_annotated(cls: Class, name: str, *kinds: str) -> bool:
 
 def _is_given(cls: Class, name: str) -> bool:
     """Whether ``__init__`` has an argument for a field."""
-    found = cls.find(name, ABSENT)
-    return not isinstance(found, DataField) or found.in_init
+    member = cls.find(name, ABSENT)
+    return not isinstance(member, DataField) or member.in_init
 
 
-def _check(cls: Class, fields: list[str], lacking: list[str], args: list[object], kwargs: dict[str, object]) -> None:
+def _check_fields(
+    cls: Class, fields: list[str], lacking: list[str], args: list[object], kwargs: dict[str, object]
+) -> None:
     """Raise what Python raises if a dataclass gets arguments that are no fields, or lacks some."""
-    unclear = any(isinstance(one, NotKnown) for one in args)
-    other = next((name for name in kwargs if name not in fields), None)
-    if unclear or any("InitVar" in str(getattr(one, "name", "")) for one in _annotations(cls)):
+    unclear = any(isinstance(argument, NotKnown) for argument in args)
+    second = next((name for name in kwargs if name not in fields), None)
+    if unclear or any("InitVar" in str(getattr(argument, "name", "")) for argument in _annotations_of_bases(cls)):
         return
-    if other is not None:
-        raise thrown(TypeError, f"{cls.name}.__init__() got an unexpected keyword argument '{other}'")
+    if second is not None:
+        raise thrown(TypeError, f"{cls.name}.__init__() got an unexpected keyword argument '{second}'")
     if lacking:
         raise thrown(
             TypeError, f"{cls.name}.__init__() missing {len(lacking)} required positional argument: '{lacking[0]}'"
         )
 
 
-def _annotations(cls: Class) -> list[object]:
-    found = (one.names.get("__annotations__") for one in cls.ancestry() if isinstance(one, Class))
-    return [value for one in found if isinstance(one, dict) for value in one.values()]
+def _annotations_of_bases(cls: Class) -> list[object]:
+    result = (ancestor.names.get("__annotations__") for ancestor in cls.ancestry() if isinstance(ancestor, Class))
+    return [value for ancestor in result if isinstance(ancestor, dict) for value in ancestor.values()]

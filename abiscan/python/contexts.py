@@ -21,23 +21,23 @@ class AroundBody(Modelled):
         return ()
 
     def enter(self, machine: PythonMachine) -> object:
-        """``__enter__``."""
+        """Return ``__enter__``."""
         return None
 
     def leave(self, machine: PythonMachine, failure: PythonError | None) -> object:
-        """``__exit__``, with the exception that the body raised."""
+        """Return ``__exit__``, with the exception that the body raised."""
         return None
 
-    def attribute(self, machine: PythonMachine, name: str) -> object:
-        """The methods that ``with`` calls."""
+    def get_attribute(self, machine: PythonMachine, name: str) -> object:
+        """Return the methods that ``with`` calls."""
         if name in {"__enter__", "__aenter__"}:
             return Native(name, lambda machine, _args, _kwargs: self.enter(machine))
         if name in {"__exit__", "__aexit__"}:
-            return Native(name, lambda machine, args, _kwargs: self.leave(machine, _raised(args)))
-        return NotKnown(f"{self.described()}.{name}")
+            return Native(name, lambda machine, args, _kwargs: self.leave(machine, _raised_failure(args)))
+        return NotKnown(f"{self.display_name()}.{name}")
 
 
-def _raised(args: list[object]) -> PythonError | None:
+def _raised_failure(args: list[object]) -> PythonError | None:
     return args[1] if len(args) > 1 and isinstance(args[1], PythonError) else None
 
 
@@ -55,7 +55,7 @@ class Suppress(AroundBody):
         return self.classes
 
     def leave(self, machine: PythonMachine, failure: PythonError | None) -> object:
-        """Whether the exception is one of them."""
+        """Tell whether the exception is one of them."""
         return failure is not None and any(cls in failure.ancestry() for cls in self.classes)
 
 
@@ -68,8 +68,8 @@ class Manager(AroundBody):
         self.function, self.args, self.kwargs = function, args, kwargs
         self.generator: object = None
 
-    def described(self) -> str:
-        """The function."""
+    def display_name(self) -> str:
+        """Return the function."""
         return f"{self.function.name}()"
 
     @property
@@ -79,10 +79,10 @@ class Manager(AroundBody):
         return tuple(cls for guard in inside for cls in guard)
 
     def enter(self, machine: PythonMachine) -> object:
-        """What it yields first."""
+        """Return what it yields first."""
         self.generator = machine.call(self.function, self.args, self.kwargs)
         if not isinstance(self.generator, GeneratorObject):
-            return NotKnown(self.described())
+            return NotKnown(self.display_name())
         try:
             return self.generator.advance(machine)
         except Thrown as error:
@@ -109,12 +109,14 @@ class Manager(AroundBody):
 
     def call(self, machine: PythonMachine, args: list[object], kwargs: dict[str, object]) -> object:
         """As a decorator: the function that it is given, inside of a ``with``."""
-        inner = args[0] if args else NotKnown(self.described())
+        inner = args[0] if args else NotKnown(self.display_name())
         again: Callable[[], Manager] = lambda: Manager(self.function, self.args, self.kwargs)  # noqa: E731
-        return Native(self.described(), lambda machine, args, kwargs: within(machine, again(), inner, args, kwargs))
+        return Native(
+            self.display_name(), lambda machine, args, kwargs: call_within(machine, again(), inner, args, kwargs)
+        )
 
 
-def within(
+def call_within(
     machine: PythonMachine, manager: AroundBody, function: object, args: list[object], kwargs: dict[str, object]
 ) -> object:
     """Call a function inside of a ``with``."""

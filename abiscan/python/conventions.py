@@ -27,7 +27,7 @@ class Named(Struct, frozen=True, kw_only=True):
     parts: tuple[tuple[str, str], ...]
 
 
-def named(path: str) -> Named:
+def parts_named_by(path: str) -> Named:
     """Take the parts that name a version of torch, CUDA or Python, or a kind of build, out of a path."""
     parts = []
 
@@ -42,21 +42,21 @@ def named(path: str) -> Named:
     return Named(pattern=_TOKEN.sub(take, path), parts=tuple(parts))
 
 
-def fits(name: Named, world: AskedWorld) -> bool | None:
+def fits_target(name: Named, world: AskedWorld) -> bool | None:
     """Whether the target is the one that a path names; None if it names none, or the target is not known."""
     answers = [
-        world.tells(f"it is {kind} {value}", functools.partial(_fits, kind, value)) for kind, value in name.parts
+        world.tells(f"it is {kind} {value}", functools.partial(_fits_part, kind, value)) for kind, value in name.parts
     ]
     return None if not answers or None in answers else all(answers)
 
 
-def _fits(kind: str, value: str, world: World) -> bool | None:
+def _fits_part(kind: str, value: str, world: World) -> bool | None:
     if kind == "torch":
-        wanted = world.torch_version
+        torch_version = world.torch_version
         return (
             None
-            if isinstance(wanted, Answer)
-            else tuple(wanted.split("+")[0].split(".")[:2]) == tuple(value.split("."))
+            if isinstance(torch_version, Answer)
+            else tuple(torch_version.split("+")[0].split(".")[:2]) == tuple(value.split("."))
         )
     if kind == "python":
         python = world.python

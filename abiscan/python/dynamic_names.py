@@ -25,11 +25,11 @@ def may_have_others(source: bytes) -> bool:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return True
-    functions = _functions(tree)
-    if "__getattr__" in functions and any(getattr(one, "name", None) == "__getattr__" for one in tree.body):
+    functions = _function_bodies(tree)
+    if "__getattr__" in functions and any(getattr(item, "name", None) == "__getattr__" for item in tree.body):
         return True
-    waiting, seen = list(_own(tree.body)), set[str]()
-    if any(isinstance(one, ast.Call) and getattr(one.func, "id", None) == "exec" for one in waiting):
+    waiting, seen = list(_own_nodes(tree.body)), set[str]()
+    if any(isinstance(item, ast.Call) and getattr(item.func, "id", None) == "exec" for item in waiting):
         return True
     while waiting:
         node = waiting.pop()
@@ -38,11 +38,11 @@ def may_have_others(source: bytes) -> bool:
         name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else None
         if name is not None and name not in seen:
             seen.add(name)
-            waiting.extend(one for function in functions.get(name, ()) for one in _own(function))
+            waiting.extend(item for function in functions.get(name, ()) for item in _own_nodes(function))
     return False
 
 
-def binds(source: bytes, name: str) -> bool:
+def may_bind(source: bytes, name: str) -> bool:
     """Whether running a module may bind a name that is a word of its source: not if it stands only where others use it.
 
     A text with that word may be what something makes names from.
@@ -54,11 +54,11 @@ def binds(source: bytes, name: str) -> bool:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return True
-    own = set(map(id, _own(tree.body, (*_FUNCTIONS, ast.ClassDef))))
-    return any(_binds(node, name, is_own=id(node) in own) for node in ast.walk(tree))
+    own = set(map(id, _own_nodes(tree.body, (*_FUNCTIONS, ast.ClassDef))))
+    return any(_node_binds(node, name, is_own=id(node) in own) for node in ast.walk(tree))
 
 
-def _binds(node: ast.AST, name: str, *, is_own: bool) -> bool:
+def _node_binds(node: ast.AST, name: str, *, is_own: bool) -> bool:
     if isinstance(node, ast.Global):
         return name in node.names
     if not is_own:
@@ -74,16 +74,16 @@ def _binds(node: ast.AST, name: str, *, is_own: bool) -> bool:
     return name in (getattr(node, "name", None), getattr(node, "rest", None))
 
 
-def starred(source: bytes) -> list[str]:
-    """The modules from which it imports all names, as they are written, with leading dots."""
+def star_imports(source: bytes) -> list[str]:
+    """Return the modules from which it imports all names, as they are written, with leading dots."""
     if b"import *" not in source:
         return []
-    nodes = (one for one in ast.walk(ast.parse(source)) if isinstance(one, ast.ImportFrom))
-    return ["." * one.level + (one.module or "") for one in nodes if any(alias.name == "*" for alias in one.names)]
+    nodes = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ImportFrom))
+    return ["." * node.level + (node.module or "") for node in nodes if any(alias.name == "*" for alias in node.names)]
 
 
-def absolute(package: str, name: str) -> str:
-    """The full name of a module that is imported inside a package, relatively (with leading dots) or not."""
+def absolute_name(package: str, name: str) -> str:
+    """Return the full name of a module that is imported inside a package, relatively (with leading dots) or not."""
     level = len(name) - len(name.lstrip("."))
     if level == 0:
         return name
@@ -91,26 +91,28 @@ def absolute(package: str, name: str) -> str:
     return ".".join([*steps[: max(len(steps) - level + 1, 0)], *filter(None, [name[level:]])])
 
 
-def _functions(tree: ast.Module) -> dict[str, list[list[ast.stmt]]]:
-    """The bodies of functions by name; those of methods by the name of their class, too."""
-    found: dict[str, list[list[ast.stmt]]] = {}
+def _function_bodies(tree: ast.Module) -> dict[str, list[list[ast.stmt]]]:
+    """Return the bodies of functions by name; those of methods by the name of their class, too."""
+    bodies: dict[str, list[list[ast.stmt]]] = {}
     for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            found.setdefault(node.name, []).append(node.body)
+            bodies.setdefault(node.name, []).append(node.body)
         elif isinstance(node, ast.ClassDef):
-            methods = (one for one in ast.walk(node) if isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef)))
-            found.setdefault(node.name, []).extend(one.body for one in methods)
-    return found
+            methods = (
+                method for method in ast.walk(node) if isinstance(method, (ast.FunctionDef, ast.AsyncFunctionDef))
+            )
+            bodies.setdefault(node.name, []).extend(method.body for method in methods)
+    return bodies
 
 
-def _own(body: Iterable[ast.AST], apart: tuple[type[ast.AST], ...] = _FUNCTIONS) -> Iterator[ast.AST]:
-    """The nodes of statements, the bodies of functions in them apart."""
+def _own_nodes(body: Iterable[ast.AST], apart: tuple[type[ast.AST], ...] = _FUNCTIONS) -> Iterator[ast.AST]:
+    """Yield the nodes of statements, the bodies of functions in them apart."""
     waiting = list(body)
     while waiting:
         node = waiting.pop()
         yield node
         inside = set(map(id, getattr(node, "body", ()))) if isinstance(node, apart) else set()
-        waiting.extend(one for one in ast.iter_child_nodes(node) if id(one) not in inside)
+        waiting.extend(child for child in ast.iter_child_nodes(node) if id(child) not in inside)
 
 
 def _adds_names(node: ast.AST) -> bool:

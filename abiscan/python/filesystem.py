@@ -12,9 +12,9 @@ from abiscan.python.hosts import HostMethod
 from abiscan.python.iteration import Lazy
 from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Native
-from abiscan.python.operations import attempt, described
+from abiscan.python.operations import attempt_operation, describe_value
 from abiscan.python.systems import LINUX
-from abiscan.python.values import NotKnown, Why, concrete, thrown
+from abiscan.python.values import NotKnown, Why, is_concrete, thrown
 
 CPUINFO: Final = "/proc/cpuinfo"
 _OF_A_CHECKOUT = frozenset({".git", "_skbuild", "CMakeLists.txt", "csrc", "pyproject.toml", "setup.cfg", "setup.py"})
@@ -22,12 +22,12 @@ _OF_A_CHECKOUT = frozenset({".git", "_skbuild", "CMakeLists.txt", "csrc", "pypro
 
 
 def as_text(path: object) -> str | None:
-    """A path as text, None if it is not known."""
+    """Return a path as text, None if it is not known."""
     return str(path) if isinstance(path, (str, PurePath)) else None
 
 
-def exists(machine: PythonMachine, path: object, kind: str = "any") -> object:
-    """``os.path.exists``, ``isfile``, ``isdir``."""
+def path_exists(machine: PythonMachine, path: object, kind: str = "any") -> object:
+    """Return ``os.path.exists``, ``isfile``, ``isdir``."""
     text = as_text(path)
     inside = None if text is None else machine.files.inside(text)
     on_disk = {"any": disk.exists, "file": disk.is_file, "folder": disk.is_dir}[kind]
@@ -39,18 +39,20 @@ def exists(machine: PythonMachine, path: object, kind: str = "any") -> object:
     if inside is None or text is None:
         if text_of_processor(machine, path) is not None:
             return kind != "folder"
-        return NotKnown(f"{described(path)} exists", Why.ENVIRONMENT)
+        return NotKnown(f"{describe_value(path)} exists", Why.ENVIRONMENT)
     is_file, is_folder = inside in machine.files.members, inside in machine.files.folders
-    found = {"any": is_file or is_folder, "file": is_file, "folder": is_folder}[kind]
-    if found or "/" in inside or is_absent_beside(machine, inside):
-        return found
-    return NotKnown(f"{described(path)} exists", Why.ENVIRONMENT)
+    answers = {"any": is_file or is_folder, "file": is_file, "folder": is_folder}[kind]
+    if answers or "/" in inside or is_absent_beside(machine, inside):
+        return answers
+    return NotKnown(f"{describe_value(path)} exists", Why.ENVIRONMENT)
 
 
 def is_absent_beside(machine: PythonMachine, name: str) -> bool:
     """Whether there is certainly nothing of that name in the folder that the package and others are installed in."""
     folders = machine.library.surroundings.folders
-    return name in _OF_A_CHECKOUT or bool(folders and name and not any(disk.exists(one / name) for one in folders))
+    return name in _OF_A_CHECKOUT or bool(
+        folders and name and not any(disk.exists(folder / name) for folder in folders)
+    )
 
 
 def place_on_disk(machine: PythonMachine, path: str) -> Path | None:
@@ -67,26 +69,26 @@ def is_of_torch(machine: PythonMachine, path: str) -> bool:
     return folder is not None and Path(posixpath.normpath(path)).is_relative_to(folder)
 
 
-def listing(machine: PythonMachine, path: object) -> list[str] | NotKnown:
-    """The names in a folder."""
+def list_folder(machine: PythonMachine, path: object) -> list[str] | NotKnown:
+    """Return the names in a folder."""
     text = as_text(path)
     inside = None if text is None else machine.files.inside(text)
     if inside is None:
-        return NotKnown(f"the files in {described(path)}", Why.ENVIRONMENT)
+        return NotKnown(f"the files in {describe_value(path)}", Why.ENVIRONMENT)
     if inside not in machine.files.folders:
         raise thrown(FileNotFoundError, 2, "No such file or directory")
     if inside == "":
-        return NotKnown(f"the files in {described(path)}", Why.ENVIRONMENT)
+        return NotKnown(f"the files in {describe_value(path)}", Why.ENVIRONMENT)
     return sorted(machine.files.folders[inside])
 
 
-def matching(machine: PythonMachine, folder: str, pattern: str) -> list[str] | NotKnown:
-    """The paths below a folder that a glob pattern finds."""
+def glob_paths(machine: PythonMachine, folder: str, pattern: str) -> list[str] | NotKnown:
+    """Return the paths below a folder that a glob pattern finds."""
     inside = machine.files.inside(folder)
     if inside is None:
         return NotKnown(f"the files in {folder}", Why.ENVIRONMENT)
     paths = machine.files.system.paths
-    return [paths.join(folder, *one.split("/")) for one in machine.files.under(inside, pattern)]
+    return [paths.join(folder, *item.split("/")) for item in machine.files.under(inside, pattern)]
 
 
 # ---- pathlib
@@ -100,7 +102,7 @@ _SAME = frozenset({"resolve", "absolute"})
 
 
 def path_attribute(path: PurePath, name: str) -> object:
-    """An attribute of a ``pathlib.Path``."""
+    """Return an attribute of a ``pathlib.Path``."""
     if name in _PURE:
         value = getattr(path, name)
         return list(value) if name == "parents" else value
@@ -114,23 +116,23 @@ def path_attribute(path: PurePath, name: str) -> object:
         return Native(name, lambda machine, _args, _kwargs: _at_home(machine, path))
     if name in {"exists", "is_file", "is_dir"}:
         kind = {"exists": "any", "is_file": "file", "is_dir": "folder"}[name]
-        return Native(name, lambda machine, _args, _kwargs: exists(machine, path, kind))
+        return Native(name, lambda machine, _args, _kwargs: path_exists(machine, path, kind))
     if name in {"glob", "rglob"}:
-        return Native(name, lambda machine, args, _kwargs: _glob(machine, path, name, args))
+        return Native(name, lambda machine, args, _kwargs: _glob_below(machine, path, name, args))
     if name == "iterdir":
-        return Native(name, lambda machine, _args, _kwargs: _children(machine, path))
+        return Native(name, lambda machine, _args, _kwargs: _list_children(machine, path))
     if name == "read_text":
         return Native(name, lambda machine, _args, _kwargs: read_text(machine, path))
-    return NotKnown(f"{described(path)}.{name}", Why.ENVIRONMENT)
+    return NotKnown(f"{describe_value(path)}.{name}", Why.ENVIRONMENT)
 
 
 def _at_home(machine: PythonMachine, path: PurePath) -> object:
     place = machine.files.system.expanded(str(path))
-    return NotKnown(f"{described(path)}.expanduser()", Why.ENVIRONMENT) if place is None else type(path)(place)
+    return NotKnown(f"{describe_value(path)}.expanduser()", Why.ENVIRONMENT) if place is None else type(path)(place)
 
 
 def text_of_processor(machine: PythonMachine, path: object) -> str | None:
-    """The text of ``/proc/cpuinfo``; None for other files, and if the processor is not known."""
+    """Return the text of ``/proc/cpuinfo``; None for other files, and if the processor is not known."""
     if as_text(path) != CPUINFO or machine.files.system is not LINUX:
         return None
     told = machine.world.tells("its processor", lambda world: cpuinfo(world.cpu) if world.cpu else None)
@@ -138,36 +140,36 @@ def text_of_processor(machine: PythonMachine, path: object) -> str | None:
 
 
 def read_text(machine: PythonMachine, path: object) -> object:
-    """The text of a file of the package, or of what Linux says of the processor."""
+    """Return the text of a file of the package, or of what Linux says of the processor."""
     of_processor = text_of_processor(machine, path)
     if of_processor is not None:
         return of_processor
     text = as_text(path)
     inside = None if text is None else machine.files.inside(text)
     if inside is None or inside not in machine.files.members:
-        return NotKnown(f"the text of {described(path)}", Why.ENVIRONMENT)
-    data = machine.files.read(inside)
-    return attempt("read_text()", data[:100_000].decode, "utf-8")
+        return NotKnown(f"the text of {describe_value(path)}", Why.ENVIRONMENT)
+    content = machine.files.read(inside)
+    return attempt_operation("read_text()", content[:100_000].decode, "utf-8")
 
 
-def _glob(machine: PythonMachine, path: PurePath, name: str, args: list[object]) -> object:
+def _glob_below(machine: PythonMachine, path: PurePath, name: str, args: list[object]) -> object:
     if not args or not isinstance(args[0], str):
-        return NotKnown(f"{described(path)}.{name}()")
+        return NotKnown(f"{describe_value(path)}.{name}()")
     pattern = f"**/{args[0]}" if name == "rglob" else args[0]
-    found = matching(machine, str(path), pattern)
-    return found if isinstance(found, NotKnown) else Lazy(f"{name}()", iter([type(path)(one) for one in found]))
+    match = glob_paths(machine, str(path), pattern)
+    return match if isinstance(match, NotKnown) else Lazy(f"{name}()", iter([type(path)(item) for item in match]))
 
 
-def _children(machine: PythonMachine, path: PurePath) -> object:
-    found = listing(machine, path)
-    return found if isinstance(found, NotKnown) else Lazy("iterdir()", iter([path / one for one in found]))
+def _list_children(machine: PythonMachine, path: PurePath) -> object:
+    result = list_folder(machine, path)
+    return result if isinstance(result, NotKnown) else Lazy("iterdir()", iter([path / item for item in result]))
 
 
-def join(machine: PythonMachine, parts: list[object]) -> object:
-    """``os.path.join``."""
-    if not parts or not concrete(parts):
-        unknown = next((one for one in parts if isinstance(one, NotKnown)), None)
+def join_paths(machine: PythonMachine, parts: list[object]) -> object:
+    """Return ``os.path.join``."""
+    if not parts or not is_concrete(parts):
+        unknown = next((part for part in parts if isinstance(part, NotKnown)), None)
         return NotKnown(
-            f"os.path.join({', '.join(map(described, parts))})", unknown.why if unknown else Why.NOT_FOLLOWED
+            f"os.path.join({', '.join(map(describe_value, parts))})", unknown.why if unknown else Why.NOT_FOLLOWED
         )
-    return attempt("os.path.join()", machine.files.system.paths.join, *[str(one) for one in parts])
+    return attempt_operation("os.path.join()", machine.files.system.paths.join, *[str(part) for part in parts])

@@ -12,7 +12,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from abiscan.python.explore import explore
+from abiscan.python.explore import explore_import
 from abiscan.python.installed import Surroundings
 from abiscan.python.library import PythonCode
 from abiscan.python.machine import Limits
@@ -20,7 +20,7 @@ from abiscan.python.model import OtherTorch, PythonLine, World
 from abiscan.python.runs import Done, Run, Runs
 from abiscan.python.sources import PackageFiles, PackageSources
 from abiscan.python.unreached import asks_for_torch
-from abiscan.python.uses import WILLING, beside
+from abiscan.python.uses import WILLING, beside_torch
 
 _LIMITS: Final = Limits(total=400_000)
 
@@ -33,7 +33,7 @@ class LeftOut(Struct, frozen=True, kw_only=True):
 
 
 def first_file(package: PackageSources, module: str) -> str | None:
-    """The file that the import of a module begins with; None if it has no source."""
+    """Return the file that the import of a module begins with; None if it has no source."""
     stem = module.replace(".", "/")
     members = set(package.members())
     return next((path for path in (f"{stem}/__init__.py", f"{stem}.py") if path in members), None)
@@ -48,7 +48,7 @@ def left_out(
     *,
     surroundings: Surroundings,
 ) -> LeftOut | None:
-    """Whether importing a module loads none of the libraries here, and all of them on one of other torches."""
+    """Tell whether importing a module loads none of the libraries here, and all of them on one of other torches."""
     begin = first_file(package, module)
     if begin is None:
         return None
@@ -60,15 +60,15 @@ def left_out(
 
     def runs(torch: OtherTorch | None) -> Sequence[Run]:
         library.surroundings = surroundings if torch is None else Surroundings()
-        return explore(all_runs.of(WILLING if torch is None else beside(torch)), module).runs
+        return explore_import(all_runs.of(WILLING if torch is None else beside_torch(torch)), module).runs
 
     if any(run.trace.attempts or run.raised is not None for run in runs(None)):
         return None
-    wanted = set(libraries)
+    libraries_left = set(libraries)
     for torch in torches:
-        loads = [{one.path: one for one in run.trace.attempts} for run in runs(torch)]
-        if all(wanted <= load.keys() for load in loads):
-            return LeftOut(torch=torch, at=loads[0][min(wanted)].at)
+        loads = [{attempt.path: attempt for attempt in run.trace.attempts} for run in runs(torch)]
+        if all(libraries_left <= load.keys() for load in loads):
+            return LeftOut(torch=torch, at=loads[0][min(libraries_left)].at)
     return None
 
 
@@ -79,13 +79,13 @@ class _Beginning(Struct, frozen=True):
     first: str
 
     def members(self) -> Sequence[str]:
-        """The paths of all its files."""
+        """Return the paths of all its files."""
         return self.package.members()
 
     def read(self, path: str) -> bytes:
-        """The bytes of one of them."""
+        """Return the bytes of one of them."""
         return self.package.read(path) if path == self.first or not path.endswith(".py") else b""
 
     def needed(self, path: str) -> Sequence[str]:
-        """The libraries that one of its libraries needs."""
+        """Return the libraries that one of its libraries needs."""
         return self.package.needed(path)

@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from abiscan.python import attributes, special
 from abiscan.python.binding import Binding
 from abiscan.python.contexts import AroundBody
-from abiscan.python.iteration import pushed
+from abiscan.python.iteration import push_item
 from abiscan.python.model import Said, Told
 from abiscan.python.modelled import Modelled
 from abiscan.python.signals import BreakSignal, ContinueSignal, ReturnSignal
@@ -29,8 +29,8 @@ _LOUDEST = (Told.WARNING, Told.LOG, Told.PRINT)
 
 
 def loudest_of(heard: Iterable[Said]) -> Said | None:
-    """What users are most likely to notice; the first of its kind."""
-    return min(heard, key=lambda said: _LOUDEST.index(said.how), default=None)
+    """Return what users are most likely to notice; the first of its kind."""
+    return min(heard, key=lambda notice: _LOUDEST.index(notice.how), default=None)
 
 
 class Handling(Binding):
@@ -42,33 +42,33 @@ class Handling(Binding):
 
     # ---- with
 
-    def _with(self, node: ast.With | ast.AsyncWith, scope: Scope) -> Flow:
-        return self._enter(list(node.items), node, scope)
+    def _run_with(self, node: ast.With | ast.AsyncWith, scope: Scope) -> Flow:
+        return self._run_enter(list(node.items), node, scope)
 
-    def _enter(self, items: list[ast.withitem], node: ast.With | ast.AsyncWith, scope: Scope) -> Flow:
+    def _run_enter(self, items: list[ast.withitem], node: ast.With | ast.AsyncWith, scope: Scope) -> Flow:
         if not items:
             yield from self.flow(node.body, scope)
             return
-        first, *others = items
+        first, *remaining = items
         manager = self.evaluate(first.context_expr, scope)
         prefix = "__a" if isinstance(node, ast.AsyncWith) else "__"
-        leave = self._method(manager, f"{prefix}exit__")
-        enter = self._method(manager, f"{prefix}enter__")
+        leave = self._manager_method(manager, f"{prefix}exit__")
+        enter = self._manager_method(manager, f"{prefix}enter__")
         if leave is None or enter is None:
             value = manager.part(".__enter__()") if isinstance(manager, NotKnown) else manager
             if first.optional_vars is not None:
                 self.assign(first.optional_vars, value, scope)
-            yield from self._enter(others, node, scope)
+            yield from self._run_enter(remaining, node, scope)
             return
         value = self.awaited(self.call(enter, [], {}))
         failure: PythonError | None = None
         with ExitStack() as stack:
             if isinstance(manager, AroundBody):
-                stack.enter_context(pushed(self.guards, manager.guards))  # type: ignore[arg-type]
+                stack.enter_context(push_item(self.guards, manager.guards))  # type: ignore[arg-type]
             try:
                 if first.optional_vars is not None:
                     self.assign(first.optional_vars, value, scope)
-                yield from self._enter(others, node, scope)
+                yield from self._run_enter(remaining, node, scope)
             except Thrown as error:
                 failure = error.failure
                 failure.at = failure.at or self.place()
@@ -78,11 +78,11 @@ class Handling(Binding):
         if failure is None:
             self.awaited(self.call(leave, [None, None, None], {}))
         else:
-            self._leave(leave, failure)
+            self._run_leave(leave, failure)
 
-    def _leave(self, leave: object, failure: PythonError) -> None:
+    def _run_leave(self, leave: object, failure: PythonError) -> None:
         """Leave a ``with`` by an exception, which its manager may swallow."""
-        with pushed(self.handling, failure):  # type: ignore[arg-type]
+        with push_item(self.handling, failure):  # type: ignore[arg-type]
             try:
                 swallowed = self.awaited(self.call(leave, [failure.cls, failure, NotKnown("traceback")], {}))
             except Thrown as error:
@@ -90,34 +90,34 @@ class Handling(Binding):
                     error.failure.context = error.failure.context or failure
                     error.failure.loads |= failure.loads
                 raise
-        if special.truth(self, swallowed) is not True:
+        if special.truth_of(self, swallowed) is not True:
             raise Thrown(failure)
-        self.survived(failure, [], again=False)
+        self.note_survived(failure, [], again=False)
 
-    def _method(self, manager: object, name: str) -> object:
-        """A method of a context manager, None if it is not known."""
+    def _manager_method(self, manager: object, name: str) -> object:
+        """Return a method of a context manager, None if it is not known."""
         if isinstance(manager, NotKnown):
             return None
         if isinstance(manager, Modelled):
-            found = manager.attribute(self, name)
-            return None if isinstance(found, NotKnown) else found
+            method = manager.get_attribute(self, name)
+            return None if isinstance(method, NotKnown) else method
         if not special.is_own(manager):
             return None
-        found = special.hook(self, manager, name)
-        if found is None:
-            what = "the asynchronous context manager" if name.startswith("__a") else "the context manager"
+        method = special.special_method(self, manager, name)
+        if method is None:
+            role = "the asynchronous context manager" if name.startswith("__a") else "the context manager"
             kind = special.type_name(manager)
             raise thrown(
-                AttributeError if self.before(3, 11) else TypeError, f"'{kind}' object does not support {what} protocol"
+                AttributeError if self.before(3, 11) else TypeError, f"'{kind}' object does not support {role} protocol"
             )
-        return None if isinstance(found, NotKnown) else found
+        return None if isinstance(method, NotKnown) else method
 
     def before(self, *version: int) -> bool:
         """Whether the interpreter is certainly older than this version."""
         python = self.world.python
         return isinstance(python, tuple) and python < version
 
-    def survived(self, failure: PythonError, heard: list[Said], *, again: bool = True) -> None:
+    def note_survived(self, failure: PythonError, heard: list[Said], *, again: bool = True) -> None:
         """An exception was caught for good: the loads that it tells of are over, and users were told so much.
 
         :param again: whether what was noted about that before is replaced
@@ -132,33 +132,33 @@ class Handling(Binding):
 
     # ---- try
 
-    def _try(self, node: ast.Try, scope: Scope) -> Flow:
+    def _run_try(self, node: ast.Try, scope: Scope) -> Flow:
         try:
-            yield from self._handlers(node, scope)
+            yield from self._run_handlers(node, scope)
         except Thrown as error:
-            with pushed(self.handling, error.failure):  # type: ignore[arg-type]
+            with push_item(self.handling, error.failure):  # type: ignore[arg-type]
                 try:
-                    yield from self._finally(node, scope)
+                    yield from self._run_finally(node, scope)
                 except Thrown as later:
                     if later.failure is not error.failure:
                         later.failure.context = later.failure.context or error.failure
                     raise
             raise
         except LEAVING:
-            yield from self._finally(node, scope)
+            yield from self._run_finally(node, scope)
             raise
-        yield from self._finally(node, scope)
+        yield from self._run_finally(node, scope)
 
-    def _finally(self, node: ast.Try, scope: Scope) -> Flow:
+    def _run_finally(self, node: ast.Try, scope: Scope) -> Flow:
         line = self.frames[-1].line
         yield from self.flow(node.finalbody, scope)
         self.frames[-1].line = line
 
-    def _handlers(self, node: ast.Try, scope: Scope) -> Flow:
-        catching = [(handler, self._classes(handler, scope)) for handler in node.handlers]
+    def _run_handlers(self, node: ast.Try, scope: Scope) -> Flow:
+        catching = [(handler, self._caught_classes(handler, scope)) for handler in node.handlers]
         swallowing = tuple(cls for handler, classes in catching if not ends_in_raise(handler.body) for cls in classes)
         failure: PythonError | None = None
-        with pushed(self.guards, swallowing):  # type: ignore[arg-type]
+        with push_item(self.guards, swallowing):  # type: ignore[arg-type]
             try:
                 yield from self.flow(node.body, scope)
             except Thrown as error:
@@ -167,32 +167,32 @@ class Handling(Binding):
         if failure is None:
             yield from self.flow(node.orelse, scope)
         elif type(node) is not ast.Try:
-            yield from self._split(catching, failure, scope)
+            yield from self._split_group(catching, failure, scope)
         else:
-            handler = next((one for one, classes in catching if caught(failure, classes)), None)
+            handler = next((item for item, classes in catching if caught(failure, classes)), None)
             where = f"caught at line {handler.lineno}" if handler else "not caught there"
             _log.debug("%s, raised at %s, is %s", failure.name(), failure.at, where)
             if handler is None:
                 raise Thrown(failure)
-            yield from self._handle(handler, failure, scope)
+            yield from self._run_handle(handler, failure, scope)
 
-    def _split(
+    def _split_group(
         self, catching: list[tuple[ast.ExceptHandler, tuple[object, ...]]], failure: PythonError, scope: Scope
     ) -> Flow:
-        """``except*``: each handler gets what it catches of a group, as a group."""
+        """Return ``except*``: each handler gets what it catches of a group, as a group."""
         is_group = attributes.is_group(failure)
         left: PythonError | None = failure
         raised: list[object] = []
         for handler, classes in catching:
             if left is None:
                 break
-            part, left = self._parted(left, classes)
+            part, left = self._part_failure(left, classes)
             if part is None:
                 continue
-            group = part if is_group else _group([part])
+            group = part if is_group else _make_group([part])
             group.loads |= failure.loads
             try:
-                yield from self._handle(handler, group, scope)
+                yield from self._run_handle(handler, group, scope)
             except Thrown as error:
                 raised.append(error.failure)
         if left is not None and not raised:
@@ -201,35 +201,35 @@ class Handling(Binding):
             assert isinstance(raised[0], PythonError)
             raise Thrown(raised[0])
         if raised:
-            raise Thrown(_group(raised if left is None else [*raised, left], failure))
+            raise Thrown(_make_group(raised if left is None else [*raised, left], failure))
 
-    def _parted(
+    def _part_failure(
         self, failure: PythonError, classes: tuple[object, ...]
     ) -> tuple[PythonError | None, PythonError | None]:
-        """What classes catch of an exception or a group, and the rest of it."""
+        """Return what classes catch of an exception or a group, and the rest of it."""
         if caught(failure, classes):
             return failure, None
         if not attributes.is_group(failure):
             return None, failure
-        inside = [one for one in self.items(failure.args[1]) or () if isinstance(one, PythonError)]  # type: ignore[union-attr]
-        pairs = [self._parted(one, classes) for one in inside]
+        inside = [part for part in self.items(failure.args[1]) or () if isinstance(part, PythonError)]  # type: ignore[union-attr]
+        pairs = [self._part_failure(part, classes) for part in inside]
         parts: list[PythonError | None] = []
         for chosen in zip(*pairs, strict=True):
-            some: list[object] = [one for one in chosen if one is not None]
-            parts.append(_group(some, failure, failure.args[0]) if some else None)
+            selected: list[object] = [part for part in chosen if part is not None]
+            parts.append(_make_group(selected, failure, failure.args[0]) if selected else None)
         return parts[0], parts[1]
 
-    def _classes(self, handler: ast.ExceptHandler, scope: Scope) -> tuple[object, ...]:
+    def _caught_classes(self, handler: ast.ExceptHandler, scope: Scope) -> tuple[object, ...]:
         if handler.type is None:
             return (BaseException,)
         named = self.evaluate(handler.type, scope)
         return tuple(named) if isinstance(named, tuple) else (named,)
 
-    def _handle(self, handler: ast.ExceptHandler, failure: PythonError, scope: Scope) -> Flow:
+    def _run_handle(self, handler: ast.ExceptHandler, failure: PythonError, scope: Scope) -> Flow:
         heard: list[Said] = []
         if handler.name:
             self.bind(handler.name, failure, scope)
-        with pushed(self.listeners, heard), pushed(self.handling, failure):  # type: ignore[arg-type]
+        with push_item(self.listeners, heard), push_item(self.handling, failure):  # type: ignore[arg-type]
             try:
                 yield from self.flow(handler.body, scope)
             except Thrown as error:
@@ -238,15 +238,15 @@ class Handling(Binding):
                     error.failure.loads |= failure.loads
                 raise
             except LEAVING:
-                self.survived(failure, heard)
+                self.note_survived(failure, heard)
                 raise
-        self.survived(failure, heard)
+        self.note_survived(failure, heard)
         if handler.name:
             scope.outer_names.get(handler.name, scope).names.pop(handler.name, None)
 
     # ---- raise, assert
 
-    def _raise(self, node: ast.Raise, scope: Scope) -> None:
+    def _run_raise(self, node: ast.Raise, scope: Scope) -> None:
         if node.exc is None:
             failure = (
                 self.handling[-1] if self.handling else PythonError(RuntimeError, ("No active exception to reraise",))
@@ -255,14 +255,14 @@ class Handling(Binding):
         value = self.evaluate(node.exc, scope)
         cause = None if node.cause is None else self.evaluate(node.cause, scope)
         self.frames[-1].line = node.lineno
-        failure = value if isinstance(value, PythonError) else self._instance(value)
+        failure = value if isinstance(value, PythonError) else self._failure_of(value)
         failure.at = failure.at or self.place()
         if node.cause is not None:
             failure.cause = cause if isinstance(cause, PythonError) else None
             failure.attributes["__suppress_context__"] = True
         raise Thrown(failure)
 
-    def _instance(self, value: object) -> PythonError:
+    def _failure_of(self, value: object) -> PythonError:
         if isinstance(value, (type, Class)):
             made = self.call(value, [], {})
             if isinstance(made, PythonError):
@@ -273,9 +273,9 @@ class Handling(Binding):
             return PythonError(TypeError, ("exceptions must derive from BaseException",))
         return PythonError(value, (value,) if isinstance(value, NotKnown) else ())
 
-    def _assert(self, node: ast.Assert, scope: Scope) -> None:
+    def _run_assert(self, node: ast.Assert, scope: Scope) -> None:
         test = self.evaluate(node.test, scope)
-        holds = special.truth(self, test)
+        holds = special.truth_of(self, test)
         if holds is None and isinstance(test, NotKnown) and test.why is Why.TARGET:
             spot = (node.lineno, node.col_offset)
             holds = self.decide(self.source_of(node.test), test.why, spot, default=True)
@@ -285,8 +285,8 @@ class Handling(Binding):
             raise Thrown(PythonError(AssertionError, args))
 
 
-def _group(inside: list[object], like: PythonError | None = None, text: object = "") -> PythonError:
-    """A group of exceptions."""
+def _make_group(inside: list[object], like: PythonError | None = None, text: object = "") -> PythonError:
+    """Return a group of exceptions."""
     cls = like.cls if like is not None and attributes.is_group(like) else getattr(builtins, "ExceptionGroup", Exception)
     return PythonError(cls, (text, inside), at=like.at if like else None, loads=set(like.loads) if like else set())
 
@@ -294,8 +294,10 @@ def _group(inside: list[object], like: PythonError | None = None, text: object =
 def caught(failure: PythonError, classes: tuple[object, ...]) -> bool:
     """Whether ``except`` with these classes catches an exception."""
     ancestry = failure.ancestry()
-    known = ancestry if any(isinstance(one, type) for one in ancestry) else [*ancestry, Exception, BaseException]
-    return any(one is cls for cls in classes for one in known)
+    ancestors = (
+        ancestry if any(isinstance(ancestor, type) for ancestor in ancestry) else [*ancestry, Exception, BaseException]
+    )
+    return any(ancestor is cls for cls in classes for ancestor in ancestors)
 
 
 def ends_in_raise(body: Sequence[ast.stmt]) -> bool:

@@ -15,8 +15,8 @@ from typing import Any, Final, Protocol
 
 from msgspec import Struct, field
 
-from abiscan.python.dynamic_names import absolute
-from abiscan.python.nodes import children, walk
+from abiscan.python.dynamic_names import absolute_name
+from abiscan.python.nodes import child_nodes, walk
 
 _DEPTH: Final = 4
 _STEPS: Final = 12
@@ -69,15 +69,15 @@ class PackageCode(Protocol):
         ...
 
     def source(self, path: str) -> bytes:
-        """The bytes of a source."""
+        """Return the bytes of a source."""
         ...
 
     def skeleton(self, path: str) -> ast.Module | None:
-        """A source without the bodies of functions."""
+        """Return a source without the bodies of functions."""
         ...
 
     def function(self, path: str, names: tuple[str, ...]) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
-        """A function or method of a source, with its body."""
+        """Return a function or method of a source, with its body."""
         ...
 
     def acts(self, node: ast.AST) -> bool:
@@ -85,7 +85,7 @@ class PackageCode(Protocol):
         ...
 
     def module_file(self, name: str) -> tuple[str | None, bool]:
-        """The source of a module, None if there is none, and whether the package has such a module."""
+        """Return the source of a module, None if there is none, and whether the package has such a module."""
         ...
 
 
@@ -177,14 +177,14 @@ class BodyJudge:
     # ---- names of other modules
 
     def names(self, file: str) -> _Names | None:
-        """What a module binds, None if that cannot be told."""
+        """Return what a module binds, None if that cannot be told."""
         if file not in self._names:
             tree = self._code.skeleton(file)
             self._names[file] = None if tree is None else _names_in(tree, package_of(file))
         return self._names[file]
 
     def member(self, module: str, name: str, depth: int = _STEPS) -> _Value | None:
-        """What a name of a module of the package, or of another one, stands for; None if it has none."""
+        """Return what a name of a module of the package, or of another one, stands for; None if it has none."""
         file, is_own = self._code.module_file(module)
         if not is_own:
             return _Foreign(f"{module}.{name}")
@@ -204,7 +204,7 @@ class BodyJudge:
         return _Object() if has_others else None
 
     def in_file(self, file: str, names: _Names, name: str, depth: int = _STEPS) -> _Value | None:
-        """What a name stands for in a file, None if nothing there binds it."""
+        """Return what a name stands for in a file, None if nothing there binds it."""
         if name in names.imports:
             module, taken = names.imports[name]
             return self.module(module) if taken is None else self.member(module, taken, depth - 1)
@@ -220,9 +220,9 @@ class BodyJudge:
         return FOREIGN if name in _OF_MODULES else None
 
     def _as_decorated(self, defined: _Defined, names: _Names) -> _Value:
-        """A function or class, unless a decorator of the package may put something else in its place."""
+        """Return a function or class, unless a decorator of the package may put something else in its place."""
         for node in getattr(defined.node, "decorator_list", ()):
-            decorator = self._root(node, defined.file, names)
+            decorator = self._root_value(node, defined.file, names)
             if isinstance(decorator, (_Foreign, _Builtin)):
                 continue
             if not isinstance(defined.node, ast.ClassDef) or not isinstance(decorator, _Defined):
@@ -234,40 +234,40 @@ class BodyJudge:
     def makes_no_descriptor(self, call: ast.Call, cls: _Defined) -> bool:
         """Whether what a call in the body of a class gives is surely itself where it is taken from the class."""
         names = self.names(cls.file)
-        made = None if names is None else self._root(call.func, cls.file, names)
+        made = None if names is None else self._root_value(call.func, cls.file, names)
         if isinstance(made, _Defined):
             classes = self.lineage(made) if isinstance(made.node, ast.ClassDef) else None
             return classes is not None and self.method(classes, "__get__") is None
         return isinstance(made, (_Foreign, _Builtin))
 
-    def _root(self, node: ast.expr, file: str, names: _Names) -> _Value | None:
+    def _root_value(self, node: ast.expr, file: str, names: _Names) -> _Value | None:
         plain = node.func if isinstance(node, ast.Call) else node
-        value = self._named(plain, file, names)
+        value = self._named_value(plain, file, names)
         while value is None and isinstance(plain, (ast.Attribute, ast.Call)):
             plain = plain.func if isinstance(plain, ast.Call) else plain.value
-            owner = self._named(plain, file, names)
+            owner = self._named_value(plain, file, names)
             value = owner if isinstance(owner, (_Foreign, _Builtin)) else None
         return value
 
     def module(self, name: str) -> _Value:
-        """A module."""
+        """Return a module."""
         return _Module(name) if self._code.module_file(name)[1] else _Foreign(name)
 
     def public(self, module: str, depth: int = _STEPS) -> dict[str, _Value] | None:
-        """The names that ``import *`` takes from a module, None if they are not known."""
+        """Return the names that ``import *`` takes from a module, None if they are not known."""
         file, is_own = self._code.module_file(module)
         names = self.names(file) if is_own and file is not None and file.endswith(".py") else None
         if names is None or file is None or depth < 0:
             return None
-        found: dict[str, _Value] = {}
+        by_name: dict[str, _Value] = {}
         for star in names.stars:
             of_star = self.public(star, depth - 1)
             if of_star is None:
                 return None
-            found |= of_star
+            by_name |= of_star
         for name in (*names.imports, *names.nodes):
-            found[name] = self.in_file(file, names, name) or FOREIGN
-        return found
+            by_name[name] = self.in_file(file, names, name) or FOREIGN
+        return by_name
 
     # ---- functions and classes
 
@@ -293,7 +293,7 @@ class BodyJudge:
         node = defined.node if is_lambda else self._code.function(defined.file, defined.path)
         if names is None or not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
             return False
-        if isinstance(node, ast.AsyncFunctionDef) or _yields(node):
+        if isinstance(node, ast.AsyncFunctionDef) or _has_yield(node):
             return True
         if self._code.acts(node):  # an import of another module of the package alone is no load
             self._saw_load |= defined.path[-1] in self._code.acting
@@ -303,10 +303,10 @@ class BodyJudge:
     def _acts_in(self, function: Any, defined: _Defined, names: _Names, made: bool, depth: int) -> bool:  # noqa: FBT001
         file = defined.file
         body = function.body if isinstance(function.body, list) else [function.body]
-        if _may_be_unbound(function) or (getattr(function, "name", "") == "__init__" and _returns(body)):
+        if _may_be_unbound(function) or (getattr(function, "name", "") == "__init__" and _returns_value(body)):
             return True
         inside = {node.name: node for node in body if isinstance(node, ast.FunctionDef)}
-        for node in _executed(body):
+        for node in _executed_nodes(body):
             if isinstance(node, (ast.Raise, ast.Assert, ast.Await, ast.Delete)):
                 return True
             if isinstance(node, (ast.With, ast.AsyncWith)) and not self._enters_foreign(file, names, node):
@@ -324,7 +324,7 @@ class BodyJudge:
                     return True
             elif not self._may_call(file, names, name, depth):
                 return True
-        return made and any(self._acts_in(one, defined, names, False, depth - 1) for one in inside.values())  # noqa: FBT003
+        return made and any(self._acts_in(item, defined, names, False, depth - 1) for item in inside.values())  # noqa: FBT003
 
     def _is_quiet_above(self, called: ast.Attribute, defined: _Defined, names: _Names, depth: int) -> bool:
         """Whether a method is one of ``super()``, and that does nothing that matters."""
@@ -338,7 +338,7 @@ class BodyJudge:
 
     def _enters_foreign(self, file: str, names: _Names, node: ast.With | ast.AsyncWith) -> bool:
         made = (getattr(item.context_expr, "func", item.context_expr) for item in node.items)
-        return all(isinstance(self._named(manager, file, names), (_Foreign, _Builtin)) for manager in made)
+        return all(isinstance(self._named_value(manager, file, names), (_Foreign, _Builtin)) for manager in made)
 
     def _may_call(self, file: str, names: _Names, name: str, depth: int) -> bool:
         value = self.in_file(file, names, name)
@@ -349,25 +349,25 @@ class BodyJudge:
         return isinstance(value, _Foreign) or (value is None and name in _BUILTINS)
 
     def bases(self, defined: _Defined) -> Iterator[_Value | None]:
-        """What a class derives from."""
+        """Yield what a class derives from."""
         names = self.names(defined.file)
         for base in defined.node.bases:
             plain = base.value if isinstance(base, ast.Subscript) else base
-            yield None if names is None else self._named(plain, defined.file, names)
+            yield None if names is None else self._named_value(plain, defined.file, names)
 
-    def _named(self, node: ast.expr, file: str, names: _Names) -> _Value | None:
+    def _named_value(self, node: ast.expr, file: str, names: _Names) -> _Value | None:
         if isinstance(node, ast.Name):
             value = self.in_file(file, names, node.id)
             return _Builtin(node.id) if value is None and node.id in _BUILTINS else value
         if isinstance(node, ast.Attribute):
-            owner = self._named(node.value, file, names)
+            owner = self._named_value(node.value, file, names)
             if isinstance(owner, _Module):
                 return self.member(owner.name, node.attr)
             return FOREIGN if isinstance(owner, _Foreign) else None
         return None
 
     def lineage(self, defined: _Defined, depth: int = _STEPS) -> list[_Defined] | None:
-        """A class and those of the package that it derives from; None if not all are known."""
+        """Return a class and those of the package that it derives from; None if not all are known."""
         classes = [defined]
         for base in self.bases(defined):
             if base is None or isinstance(base, (_Object, _Plain, _Module)) or depth < 0:
@@ -384,7 +384,7 @@ class BodyJudge:
         return any(isinstance(base, _Foreign) for cls in classes for base in self.bases(cls))
 
     def method(self, classes: Sequence[_Defined], name: str) -> _Defined | None:
-        """The method of that name, of the first class that has one."""
+        """Return the method of that name, of the first class that has one."""
         for cls in classes:
             for node in cls.node.body:
                 if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == name:
@@ -392,12 +392,12 @@ class BodyJudge:
         return None
 
     def metaclasses(self, classes: Iterable[_Defined]) -> Iterator[_Value | None]:
-        """The metaclasses that some classes name."""
+        """Yield the metaclasses that some classes name."""
         for cls in classes:
             names = self.names(cls.file)
             for keyword in cls.node.keywords:
                 if keyword.arg == "metaclass":
-                    yield None if names is None else self._named(keyword.value, cls.file, names)
+                    yield None if names is None else self._named_value(keyword.value, cls.file, names)
 
     def derives_quietly(self, defined: _Defined) -> bool:
         """Whether nothing that matters runs as a class is derived from one."""
@@ -410,13 +410,13 @@ class BodyJudge:
 
     def is_quiet_metaclass(self, value: _Value | None) -> bool:
         """Whether nothing that matters runs as a class of a metaclass is made."""
-        classes = self._metaclass(value)
+        classes = self._metaclass_of(value)
         if classes is None:
             return False
         hooks = (self.method(classes, name) for name in ("__new__", "__init__", "__prepare__", "__setattr__"))
         return all(hook is None or self.is_quiet(hook) for hook in hooks)
 
-    def _metaclass(self, value: _Value | None) -> list[_Defined] | None:
+    def _metaclass_of(self, value: _Value | None) -> list[_Defined] | None:
         if isinstance(value, (_Foreign, _Builtin)):
             return []
         return self.lineage(value) if isinstance(value, _Defined) and isinstance(value.node, ast.ClassDef) else None
@@ -447,7 +447,7 @@ class BodyJudge:
         classes = self.lineage(defined)
         if classes is None or depth < 0 or _is_abstract(classes):
             return False
-        if any(above is None or above for above in map(self._metaclass, self.metaclasses(classes))):
+        if any(above is None or above for above in map(self._metaclass_of, self.metaclasses(classes))):
             return False
         methods = [self.method(classes, name) for name in ("__new__", "__init__", "__post_init__")]
         if call is not None and not self._fits_class(classes, methods, call):
@@ -455,9 +455,9 @@ class BodyJudge:
         return all(method is None or self.is_quiet(method, depth=depth - 1) for method in methods)
 
     def _fits_class(self, classes: Sequence[_Defined], methods: list[_Defined | None], call: ast.Call) -> bool:
-        given = next((method for method in methods[:2] if method is not None), None)
-        if given is not None:
-            return self.fits(given, call, 1)
+        passed = next((method for method in methods[:2] if method is not None), None)
+        if passed is not None:
+            return self.fits(passed, call, 1)
         if self.has_foreign_base(classes):
             return True
         if any(map(_is_dataclass, classes)):
@@ -468,7 +468,7 @@ class BodyJudge:
         """Whether the arguments of a call are such as a function takes."""
         is_lambda = isinstance(defined.node, ast.Lambda)
         node = defined.node if is_lambda else self._code.function(defined.file, defined.path)
-        return _fits(getattr(node, "args", None), call, bound)
+        return _fits_arguments(getattr(node, "args", None), call, bound)
 
 
 class _Body:
@@ -496,19 +496,19 @@ class _Body:
         """A name stands for a value from now on."""
         self.scopes[-1][name] = value
 
-    def _nothing(self, node: ast.stmt) -> None:
+    def _judge_nothing(self, node: ast.stmt) -> None:
         """It does nothing."""
 
-    def _expression(self, node: ast.Expr) -> None:
+    def _judge_expression(self, node: ast.Expr) -> None:
         self.value(node.value)
 
-    def _import(self, node: ast.Import) -> None:
+    def _judge_import(self, node: ast.Import) -> None:
         for alias in node.names:
             name = alias.name if alias.asname else alias.name.partition(".")[0]
             self.bind(alias.asname or name, self.judge.module(name))
 
     def _import_from(self, node: ast.ImportFrom) -> None:
-        module = absolute(self.package, "." * node.level + (node.module or ""))
+        module = absolute_name(self.package, "." * node.level + (node.module or ""))
         if module == "__future__":
             return
         for alias in node.names:
@@ -527,27 +527,27 @@ class _Body:
         else:
             self.scopes[-1].update(names)
 
-    def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+    def _judge_function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         args = node.args
         for default in (*args.defaults, *args.kw_defaults):
             if default is not None:
                 self.value(default)
         annotated = (*args.posonlyargs, *args.args, args.vararg, *args.kwonlyargs, args.kwarg)
-        for annotation in (*(one.annotation for one in annotated if one is not None), node.returns):
-            self._annotation(annotation)
+        for annotation in (*(item.annotation for item in annotated if item is not None), node.returns):
+            self._judge_annotation(annotation)
         defined = _Defined(self.file, (*self.path, node.name), node)
-        self.bind(node.name, self._decorated(node.decorator_list, defined))
+        self.bind(node.name, self._judge_decorated(node.decorator_list, defined))
 
-    def _annotation(self, node: ast.expr | None) -> None:
+    def _judge_annotation(self, node: ast.expr | None) -> None:
         if isinstance(node, (ast.Name, ast.Constant)) or node is None:
             return
-        if any(isinstance(one, (ast.Call, ast.NamedExpr)) for one in walk(node)):
+        if any(isinstance(inner, (ast.Call, ast.NamedExpr)) for inner in walk(node)):
             raise _Acts
 
-    def _decorated(self, decorators: Sequence[ast.expr], defined: _Defined) -> _Value:
+    def _judge_decorated(self, decorators: Sequence[ast.expr], defined: _Defined) -> _Value:
         value: _Value = defined
         for node in reversed(decorators):
-            decorator, made = self._decorator(node)
+            decorator, made = self._judge_decorator(node)
             if decorator == _Builtin("property"):
                 value = _Foreign("property")
                 continue
@@ -563,17 +563,17 @@ class _Body:
             value = value if isinstance(defined.node, ast.ClassDef) else _Object(decorator if is_class else None)
         return value
 
-    def _decorator(self, node: ast.expr) -> tuple[_Value, bool]:
+    def _judge_decorator(self, node: ast.expr) -> tuple[_Value, bool]:
         if isinstance(node, ast.Call):
             function = self.value(node.func)
             if isinstance(function, _Defined) and not isinstance(function.node, ast.ClassDef):
-                self._arguments(node)
+                self._judge_arguments(node)
                 if not self.judge.fits(function, node, 0):
                     raise _Acts
                 return function, True
         return self.value(node), False
 
-    def _class(self, node: ast.ClassDef) -> None:
+    def _judge_class(self, node: ast.ClassDef) -> None:
         bases = [self.value(base) for base in node.bases]
         for base in bases:
             if isinstance(base, _Foreign) or (isinstance(base, _Builtin) and base.name not in _NO_BASES):
@@ -597,7 +597,7 @@ class _Body:
         self._class_body(node)
         if _is_dataclass(defined) and not _may_be_dataclass(node):
             raise _Acts
-        self.bind(node.name, self._decorated(node.decorator_list, defined))
+        self.bind(node.name, self._judge_decorated(node.decorator_list, defined))
 
     def _class_body(self, node: ast.ClassDef) -> None:
         around, self.path = self.path, (*self.path, node.name)
@@ -613,39 +613,39 @@ class _Body:
                 if self.judge.method(classes or (), "__set_name__") is not None:
                     raise _Acts
 
-    def _assignment(self, node: ast.Assign) -> None:
+    def _judge_assignment(self, node: ast.Assign) -> None:
         value = self.value(node.value)
         for target in node.targets:
-            self._assign(target, value, node.value)
+            self._judge_assign(target, value, node.value)
 
-    def _assign(self, target: ast.expr, value: _Value, node: ast.expr | None) -> None:
+    def _judge_assign(self, target: ast.expr, value: _Value, node: ast.expr | None) -> None:
         if isinstance(target, ast.Name):
             self.bind(target.id, value)
         elif isinstance(target, (ast.Tuple, ast.List)):
-            self._unpack(target, value, node)
+            self._judge_unpack(target, value, node)
         elif isinstance(target, ast.Attribute):
             self._set_attribute(target)
         elif isinstance(target, ast.Subscript):
             owner = self.value(target.value)
             self.value(target.slice)
-            if isinstance(owner, _Foreign) and not _decides(f"{owner.name}["):
+            if isinstance(owner, _Foreign) and not _may_decide(f"{owner.name}["):
                 return
             if owner != _Plain("dict") or not _is_hashable(target.slice):
                 raise _Acts
         else:
             raise _Acts
 
-    def _unpack(self, target: ast.Tuple | ast.List, value: _Value, node: ast.expr | None) -> None:
+    def _judge_unpack(self, target: ast.Tuple | ast.List, value: _Value, node: ast.expr | None) -> None:
         if isinstance(node, (ast.Tuple, ast.List)) and not any(
-            isinstance(one, ast.Starred) for one in (*node.elts, *target.elts)
+            isinstance(item, ast.Starred) for item in (*node.elts, *target.elts)
         ):
             if len(node.elts) != len(target.elts):
                 raise _Acts
             for inner, element in zip(target.elts, node.elts, strict=True):
-                self._assign(inner, self.value(element), element)
+                self._judge_assign(inner, self.value(element), element)
         elif isinstance(value, _Foreign) or value == _Plain("pair"):
             for inner in target.elts:
-                self._assign(inner.value if isinstance(inner, ast.Starred) else inner, value, None)
+                self._judge_assign(inner.value if isinstance(inner, ast.Starred) else inner, value, None)
         else:
             raise _Acts
 
@@ -662,37 +662,37 @@ class _Body:
             if classes is None or any(True for _ in self.judge.metaclasses(classes)):
                 raise _Acts
 
-    def _annotated(self, node: ast.AnnAssign) -> None:
-        self._annotation(node.annotation)
+    def _judge_annotated(self, node: ast.AnnAssign) -> None:
+        self._judge_annotation(node.annotation)
         if node.value is not None:
-            self._assign(node.target, self.value(node.value), node.value)
+            self._judge_assign(node.target, self.value(node.value), node.value)
 
-    def _augmented(self, node: ast.AugAssign) -> None:
+    def _judge_augmented(self, node: ast.AugAssign) -> None:
         if not isinstance(node.target, ast.Name):
             raise _Acts
         load = ast.Name(id=node.target.id, ctx=ast.Load())
-        self.bind(node.target.id, self._operated(self.value(load), node.op, self.value(node.value), node.value))
+        self.bind(node.target.id, self._judge_operated(self.value(load), node.op, self.value(node.value), node.value))
 
-    def _delete(self, node: ast.Delete) -> None:
+    def _judge_delete(self, node: ast.Delete) -> None:
         for target in node.targets:
             if not isinstance(target, ast.Name) or self.scopes[-1].pop(target.id, None) is None:
                 raise _Acts
 
-    def _if(self, node: ast.If) -> None:
+    def _judge_if(self, node: ast.If) -> None:
         if getattr(node.test, "id", getattr(node.test, "attr", None)) != "TYPE_CHECKING":
-            self._truth(node.test)
+            self._judge_truth(node.test)
         self.run(node.body)
         self.run(node.orelse)
 
-    def _truth(self, node: ast.expr) -> None:
-        self._decide(self.value(node))
+    def _judge_truth(self, node: ast.expr) -> None:
+        self._judge_decide(self.value(node))
 
-    def _decide(self, value: _Value) -> None:
+    def _judge_decide(self, value: _Value) -> None:
         """It is asked whether a value is true."""
         if isinstance(value, _Object) and (value.cls is not None or self.judge.decisions_act):
             raise _Acts
 
-    def _try(self, node: ast.Try) -> None:
+    def _judge_try(self, node: ast.Try) -> None:
         self.run(node.body)
         for handler in node.handlers:
             if handler.type is not None:
@@ -703,24 +703,24 @@ class _Body:
         self.run(node.orelse)
         self.run(node.finalbody)
 
-    def _with(self, node: ast.With) -> None:
+    def _judge_with(self, node: ast.With) -> None:
         for item in node.items:
             value = self.value(item.context_expr)
             if not isinstance(value, _Foreign):
                 raise _Acts
             if item.optional_vars is not None:
-                self._assign(item.optional_vars, value, None)
+                self._judge_assign(item.optional_vars, value, None)
         self.run(node.body)
 
-    def _for(self, node: ast.For) -> None:
-        self._assign(node.target, self._item(node.iter), None)
-        if any(isinstance(one, ast.Subscript) and isinstance(one.ctx, ast.Store) for one in walk(node)):
+    def _judge_for(self, node: ast.For) -> None:
+        self._judge_assign(node.target, self._judge_item(node.iter), None)
+        if any(isinstance(inner, ast.Subscript) and isinstance(inner.ctx, ast.Store) for inner in walk(node)):
             raise _Acts
         self.run(node.body)
         self.run(node.orelse)
 
-    def _item(self, node: ast.expr) -> _Value:
-        """What iterating over an expression gives."""
+    def _judge_item(self, node: ast.expr) -> _Value:
+        """Return what iterating over an expression gives."""
         value = self.value(node)
         if isinstance(value, _Foreign):
             return FOREIGN
@@ -731,16 +731,16 @@ class _Body:
     # ---- expressions
 
     def value(self, node: ast.expr) -> _Value:
-        """What an expression gives; raise ``_Acts`` if evaluating it may matter."""
+        """Return what an expression gives; raise ``_Acts`` if evaluating it may matter."""
         method = _EXPRESSIONS.get(type(node))
         if method is None:
             raise _Acts
         return method(self, node)
 
-    def _constant(self, node: ast.Constant) -> _Value:
+    def _judge_constant(self, node: ast.Constant) -> _Value:
         return _KINDS.get(type(node.value), _Plain("none"))
 
-    def _name(self, node: ast.Name) -> _Value:
+    def _judge_name(self, node: ast.Name) -> _Value:
         for scope in reversed(self.scopes):
             if node.id in scope:
                 return scope[node.id]
@@ -752,11 +752,11 @@ class _Body:
             return FOREIGN
         raise _Acts(node.id)
 
-    def _attribute(self, node: ast.Attribute) -> _Value:
+    def _judge_attribute(self, node: ast.Attribute) -> _Value:
         owner = self.value(node.value)
         if isinstance(owner, _Foreign):
             name = f"{owner.name}.{node.attr}"
-            if _decides(name):
+            if _may_decide(name):
                 raise _Acts
             return _Foreign(name)
         if isinstance(owner, _Module):
@@ -786,7 +786,7 @@ class _Body:
         if method is not None and not method.node.decorator_list:
             return method
         if method is not None:
-            names = {getattr(one, "id", None) for one in method.node.decorator_list}
+            names = {getattr(decorator, "id", None) for decorator in method.node.decorator_list}
             if names <= {"staticmethod", "classmethod"}:
                 return method
         for cls in classes:
@@ -802,9 +802,9 @@ class _Body:
             return FOREIGN
         raise _Acts
 
-    def _call(self, node: ast.Call) -> _Value:
+    def _judge_call(self, node: ast.Call) -> _Value:
         function = self.value(node.func)
-        values = self._arguments(node)
+        values = self._judge_arguments(node)
         if isinstance(function, _Foreign):
             self._hand_over(function, values)
             return _Foreign(f"{function.name}()")
@@ -820,13 +820,13 @@ class _Body:
             if not self.judge.makes_quietly(function, node):
                 raise _Acts
             return _Object(function)
-        bound = 0 if len(function.path) == 1 or isinstance(function.node, ast.Lambda) else self._bound(function)
+        bound = 0 if len(function.path) == 1 or isinstance(function.node, ast.Lambda) else self._judge_bound(function)
         if not self.judge.is_quiet(function) or not self.judge.fits(function, node, bound):
             raise _Acts
         return _Object()
 
-    def _bound(self, method: _Defined) -> int:
-        names = {getattr(one, "id", None) for one in method.node.decorator_list}
+    def _judge_bound(self, method: _Defined) -> int:
+        names = {getattr(decorator, "id", None) for decorator in method.node.decorator_list}
         return 1 if "classmethod" in names else 0
 
     def _hand_over(self, function: _Foreign, values: Iterable[_Value]) -> None:
@@ -843,8 +843,8 @@ class _Body:
             elif calls and (isinstance(value, _Object) or value == _OBJECTS):
                 raise _Acts
 
-    def _arguments(self, node: ast.Call) -> list[_Value]:
-        values = [self.value(one) for one in node.args]
+    def _judge_arguments(self, node: ast.Call) -> list[_Value]:
+        values = [self.value(argument) for argument in node.args]
         for keyword in node.keywords:
             value = self.value(keyword.value)
             if keyword.arg is None and not (isinstance(value, _Foreign) or value == _Plain("dict")):
@@ -879,7 +879,7 @@ class _Body:
         iterates = name not in {"str", "bool", "object", "print", "hasattr", "len", "range"}
         if name not in _MAKE_PLAIN or not is_plain or (iterates and numbers) or (name == "len" and numbers):
             raise _Acts
-        if name == "range" and not all(isinstance(one, ast.Constant) and one.value for one in node.args):
+        if name == "range" and not all(isinstance(argument, ast.Constant) and argument.value for argument in node.args):
             raise _Acts
         if (name == "zip" and node.keywords) or (name == "object" and values):
             raise _Acts
@@ -888,12 +888,14 @@ class _Body:
     def _is_plain_class(self, value: _Defined) -> bool:
         """Whether no metaclass of the package decides what a class does."""
         classes = self.judge.lineage(value) if isinstance(value.node, ast.ClassDef) else None
-        return classes is not None and not any(isinstance(one, _Defined) for one in self.judge.metaclasses(classes))
+        return classes is not None and not any(
+            isinstance(metaclasse, _Defined) for metaclasse in self.judge.metaclasses(classes)
+        )
 
-    def _subscript(self, node: ast.Subscript) -> _Value:
+    def _judge_subscript(self, node: ast.Subscript) -> _Value:
         owner = self.value(node.value)
         self.value(node.slice)
-        if isinstance(owner, _Foreign) and not _decides(f"{owner.name}["):
+        if isinstance(owner, _Foreign) and not _may_decide(f"{owner.name}["):
             return _Foreign(f"{owner.name}[]")
         if isinstance(owner, _Builtin) and hasattr(getattr(builtins, owner.name), "__class_getitem__"):
             return FOREIGN
@@ -903,15 +905,15 @@ class _Body:
                 classes is not None
                 and self.judge.has_foreign_base(classes)
                 and self.judge.method(classes, "__class_getitem__") is None
-                and not any(isinstance(one, _Defined) for one in self.judge.metaclasses(classes))
+                and not any(isinstance(metaclasse, _Defined) for metaclasse in self.judge.metaclasses(classes))
             ):
                 return owner
         raise _Acts
 
-    def _binary(self, node: ast.BinOp) -> _Value:
-        return self._operated(self.value(node.left), node.op, self.value(node.right), node.right)
+    def _judge_binary(self, node: ast.BinOp) -> _Value:
+        return self._judge_operated(self.value(node.left), node.op, self.value(node.right), node.right)
 
-    def _operated(self, left: _Value, op: ast.operator, right: _Value, node: ast.expr) -> _Value:
+    def _judge_operated(self, left: _Value, op: ast.operator, right: _Value, node: ast.expr) -> _Value:
         if isinstance(left, _Plain) and isinstance(right, _Plain):
             if left.kind == right.kind == "number":
                 divides = isinstance(op, (ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.LShift, ast.RShift, ast.MatMult))
@@ -932,16 +934,16 @@ class _Body:
                 raise _Acts
         return FOREIGN
 
-    def _both(self, node: ast.BoolOp) -> _Value:
-        values = [self.value(one) for one in node.values]
+    def _judge_both(self, node: ast.BoolOp) -> _Value:
+        values = [self.value(item) for item in node.values]
         for value in values:
-            self._decide(value)
+            self._judge_decide(value)
         if any(isinstance(value, (_Object, _Defined, _Module)) for value in values):
             return _Object()
         return values[0] if len(set(values)) == 1 else FOREIGN
 
-    def _compare(self, node: ast.Compare) -> _Value:
-        values = [self.value(one) for one in (node.left, *node.comparators)]
+    def _judge_compare(self, node: ast.Compare) -> _Value:
+        values = [self.value(item) for item in (node.left, *node.comparators)]
         if all(isinstance(op, (ast.Is, ast.IsNot)) for op in node.ops):
             return _Plain("number")
         if any(isinstance(value, (_Object, _Defined, _Module)) for value in values):
@@ -956,22 +958,22 @@ class _Body:
             raise _Acts
         return _Plain("number")
 
-    def _unary(self, node: ast.UnaryOp) -> _Value:
+    def _judge_unary(self, node: ast.UnaryOp) -> _Value:
         value = self.value(node.operand)
-        self._decide(value)
+        self._judge_decide(value)
         if not isinstance(node.op, ast.Not) and value != _Plain("number") and not isinstance(value, _Foreign):
             raise _Acts
         return _Plain("number")
 
-    def _either(self, node: ast.IfExp) -> _Value:
-        self._truth(node.test)
+    def _judge_either(self, node: ast.IfExp) -> _Value:
+        self._judge_truth(node.test)
         values = self.value(node.body), self.value(node.orelse)
         if any(isinstance(value, (_Object, _Defined, _Module)) for value in values) and values[0] != values[1]:
             return _Object()
         return values[0] if values[0] == values[1] else FOREIGN
 
-    def _elements(self, node: ast.List | ast.Tuple | ast.Set) -> _Value:
-        values = [self.value(one) for one in node.elts]
+    def _judge_elements(self, node: ast.List | ast.Tuple | ast.Set) -> _Value:
+        values = [self.value(element) for element in node.elts]
         if any(isinstance(value, _Object) or value == _OBJECTS for value in values):
             if isinstance(node, ast.Set):
                 raise _Acts
@@ -980,13 +982,13 @@ class _Body:
             raise _Acts
         return _Plain({ast.List: "list", ast.Tuple: "tuple", ast.Set: "set"}[type(node)])
 
-    def _starred(self, node: ast.Starred) -> _Value:
+    def _judge_starred(self, node: ast.Starred) -> _Value:
         value = self.value(node.value)
         if not isinstance(value, _Foreign) and getattr(value, "kind", None) not in {"list", "tuple", "set", "dict"}:
             raise _Acts
         return value
 
-    def _dict(self, node: ast.Dict) -> _Value:
+    def _judge_dict(self, node: ast.Dict) -> _Value:
         kind = _Plain("dict")
         for key, item in zip(node.keys, node.values, strict=True):
             value = self.value(item)
@@ -1000,7 +1002,7 @@ class _Body:
                 kind = _OBJECTS
         return kind
 
-    def _text(self, node: ast.JoinedStr) -> _Value:
+    def _judge_text(self, node: ast.JoinedStr) -> _Value:
         for part in node.values:
             if isinstance(part, ast.FormattedValue):
                 value = self.value(part.value)
@@ -1010,20 +1012,20 @@ class _Body:
                     raise _Acts
         return _Plain("text")
 
-    def _lambda(self, node: ast.Lambda) -> _Value:
+    def _judge_lambda(self, node: ast.Lambda) -> _Value:
         for default in (*node.args.defaults, *node.args.kw_defaults):
             if default is not None:
                 self.value(default)
         return _Defined(self.file, ("<lambda>", f"{node.lineno}", f"{node.col_offset}"), node)
 
-    def _comprehension(self, node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp) -> _Value:
+    def _judge_comprehension(self, node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp) -> _Value:
         self.scopes.append({})
         for generator in node.generators:
             if generator.is_async:
                 raise _Acts
-            self._assign(generator.target, self._item(generator.iter), None)
+            self._judge_assign(generator.target, self._judge_item(generator.iter), None)
             for test in generator.ifs:
-                self._truth(test)
+                self._judge_truth(test)
         results = (node.key, node.value) if isinstance(node, ast.DictComp) else (node.elt,)
         for result in results:
             self.value(result)
@@ -1031,7 +1033,7 @@ class _Body:
         kinds = {ast.ListComp: "list", ast.SetComp: "set", ast.DictComp: "dict", ast.GeneratorExp: "items"}
         return _Plain(kinds[type(node)])
 
-    def _slice(self, node: ast.Slice) -> _Value:
+    def _judge_slice(self, node: ast.Slice) -> _Value:
         for part in (node.lower, node.upper, node.step):
             if part is not None:
                 self.value(part)
@@ -1043,51 +1045,51 @@ _KINDS: Final = {
     bool: _Plain("number"), type(None): _Plain("none"),
 }  # fmt: skip
 _STATEMENTS: Final[Mapping[type[ast.stmt], Callable[[_Body, Any], None]]] = {
-    ast.Pass: _Body._nothing,
-    ast.Global: _Body._nothing,
-    ast.Expr: _Body._expression,
-    ast.Import: _Body._import,
+    ast.Pass: _Body._judge_nothing,
+    ast.Global: _Body._judge_nothing,
+    ast.Expr: _Body._judge_expression,
+    ast.Import: _Body._judge_import,
     ast.ImportFrom: _Body._import_from,
-    ast.FunctionDef: _Body._function,
-    ast.AsyncFunctionDef: _Body._function,
-    ast.ClassDef: _Body._class,
-    ast.Assign: _Body._assignment,
-    ast.AnnAssign: _Body._annotated,
-    ast.AugAssign: _Body._augmented,
-    ast.Delete: _Body._delete,
-    ast.If: _Body._if,
-    ast.Try: _Body._try,
-    ast.With: _Body._with,
-    ast.For: _Body._for,
+    ast.FunctionDef: _Body._judge_function,
+    ast.AsyncFunctionDef: _Body._judge_function,
+    ast.ClassDef: _Body._judge_class,
+    ast.Assign: _Body._judge_assignment,
+    ast.AnnAssign: _Body._judge_annotated,
+    ast.AugAssign: _Body._judge_augmented,
+    ast.Delete: _Body._judge_delete,
+    ast.If: _Body._judge_if,
+    ast.Try: _Body._judge_try,
+    ast.With: _Body._judge_with,
+    ast.For: _Body._judge_for,
 }
 _EXPRESSIONS: Final[Mapping[type[ast.expr], Callable[[_Body, Any], _Value]]] = {
-    ast.Constant: _Body._constant,
-    ast.Name: _Body._name,
-    ast.Attribute: _Body._attribute,
-    ast.Call: _Body._call,
-    ast.Subscript: _Body._subscript,
-    ast.BinOp: _Body._binary,
-    ast.BoolOp: _Body._both,
-    ast.Compare: _Body._compare,
-    ast.UnaryOp: _Body._unary,
-    ast.IfExp: _Body._either,
-    ast.List: _Body._elements,
-    ast.Tuple: _Body._elements,
-    ast.Set: _Body._elements,
-    ast.Starred: _Body._starred,
-    ast.Dict: _Body._dict,
-    ast.JoinedStr: _Body._text,
-    ast.Lambda: _Body._lambda,
-    ast.ListComp: _Body._comprehension,
-    ast.SetComp: _Body._comprehension,
-    ast.DictComp: _Body._comprehension,
-    ast.GeneratorExp: _Body._comprehension,
-    ast.Slice: _Body._slice,
+    ast.Constant: _Body._judge_constant,
+    ast.Name: _Body._judge_name,
+    ast.Attribute: _Body._judge_attribute,
+    ast.Call: _Body._judge_call,
+    ast.Subscript: _Body._judge_subscript,
+    ast.BinOp: _Body._judge_binary,
+    ast.BoolOp: _Body._judge_both,
+    ast.Compare: _Body._judge_compare,
+    ast.UnaryOp: _Body._judge_unary,
+    ast.IfExp: _Body._judge_either,
+    ast.List: _Body._judge_elements,
+    ast.Tuple: _Body._judge_elements,
+    ast.Set: _Body._judge_elements,
+    ast.Starred: _Body._judge_starred,
+    ast.Dict: _Body._judge_dict,
+    ast.JoinedStr: _Body._judge_text,
+    ast.Lambda: _Body._judge_lambda,
+    ast.ListComp: _Body._judge_comprehension,
+    ast.SetComp: _Body._judge_comprehension,
+    ast.DictComp: _Body._judge_comprehension,
+    ast.GeneratorExp: _Body._judge_comprehension,
+    ast.Slice: _Body._judge_slice,
 }
 
 
 def package_of(file: str) -> str:
-    """The package that relative imports of a module start from."""
+    """Return the package that relative imports of a module start from."""
     name = file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
     return name if file.endswith("/__init__.py") else name.rpartition(".")[0]
 
@@ -1096,7 +1098,7 @@ def _is_enum(name: str) -> bool:
     return name.rpartition(".")[2].endswith(("Enum", "Flag"))
 
 
-def _decides(name: str) -> bool:
+def _may_decide(name: str) -> bool:
     return name.startswith(_DECIDING) and not "importlib.util.find_spec".startswith(name)
 
 
@@ -1114,7 +1116,7 @@ def _names_in(tree: ast.Module, package: str) -> _Names:
                 name = alias.name if alias.asname else alias.name.partition(".")[0]
                 names.imports[alias.asname or name] = name, None
         elif isinstance(node, ast.ImportFrom):
-            module = absolute(package, "." * node.level + (node.module or ""))
+            module = absolute_name(package, "." * node.level + (node.module or ""))
             for alias in node.names:
                 if alias.name == "*":
                     names.stars.append(module)
@@ -1125,16 +1127,16 @@ def _names_in(tree: ast.Module, package: str) -> _Names:
             names.imports.pop(node.name, None)
         elif isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.For, ast.With)):
             value = getattr(node, "value", None) or node
-            for target in _targets(node):
-                if not (isinstance(value, ast.Name) and _rename(names, target, value.id)):
+            for target in _bound_targets(node):
+                if not (isinstance(value, ast.Name) and _bind_alias(names, target, value.id)):
                     names.nodes[target] = value
                     names.imports.pop(target, None)
         if isinstance(node, (ast.If, ast.Try, ast.For, ast.With, ast.While, ast.ExceptHandler)):
-            waiting.extend(reversed(children(node)))
+            waiting.extend(reversed(child_nodes(node)))
     return names
 
 
-def _rename(names: _Names, new: str, old: str) -> bool:
+def _bind_alias(names: _Names, new: str, old: str) -> bool:
     """Bind what a name stands for to another one, too; False if the module has not bound it."""
     if old in names.nodes:
         names.nodes[new] = names.nodes[old]
@@ -1147,16 +1149,18 @@ def _rename(names: _Names, new: str, old: str) -> bool:
     return True
 
 
-def _targets(node: ast.AST) -> Iterator[str]:
+def _bound_targets(node: ast.AST) -> Iterator[str]:
     targets = getattr(node, "targets", None) or [getattr(node, "target", None)]
     targets += [item.optional_vars for item in getattr(node, "items", ())]
     for target in targets:
         if target is not None:
-            yield from (one.id for one in walk(target) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store))
+            yield from (
+                inner.id for inner in walk(target) if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store)
+            )
 
 
 def _value_of(node: ast.AST) -> _Value:
-    """What another module binds to a name, as far as a look at the expression tells."""
+    """Return what another module binds to a name, as far as a look at the expression tells."""
     if isinstance(node, ast.Constant):
         return _KINDS.get(type(node.value), _Plain("none"))
     kinds: dict[type[ast.AST], str] = {ast.List: "list", ast.Tuple: "tuple", ast.Dict: "dict", ast.Set: "set",
@@ -1165,100 +1169,108 @@ def _value_of(node: ast.AST) -> _Value:
     return _Object() if kind is None else _Plain(kind)
 
 
-def _fits(args: ast.arguments | None, call: ast.Call, bound: int) -> bool:
+def _fits_arguments(args: ast.arguments | None, call: ast.Call, bound: int) -> bool:
     """Whether the arguments of a call are such as a function takes, ``bound`` of which are given already."""
-    if args is None or any(isinstance(one, ast.Starred) for one in call.args):
+    if args is None or any(isinstance(parameter, ast.Starred) for parameter in call.args):
         return args is not None
-    positional = [one.arg for one in (*args.posonlyargs, *args.args)][bound:]
+    positional = [parameter.arg for parameter in (*args.posonlyargs, *args.args)][bound:]
     if len(call.args) > len(positional) and args.vararg is None:
         return False
-    given = {*positional[: len(call.args)]}
-    names = {*positional, *(one.arg for one in args.kwonlyargs)}
+    filled = {*positional[: len(call.args)]}
+    names = {*positional, *(parameter.arg for parameter in args.kwonlyargs)}
     for keyword in call.keywords:
         if keyword.arg is None:
             return True
-        if keyword.arg in given or (keyword.arg not in names and args.kwarg is None):
+        if keyword.arg in filled or (keyword.arg not in names and args.kwarg is None):
             return False
-        given.add(keyword.arg)
+        filled.add(keyword.arg)
     required = positional[: len(positional) - len(args.defaults)] if args.defaults else positional
-    alone = [one.arg for one, default in zip(args.kwonlyargs, args.kw_defaults, strict=True) if default is None]
-    return given.issuperset((*required, *alone))
+    alone = [
+        parameter.arg for parameter, default in zip(args.kwonlyargs, args.kw_defaults, strict=True) if default is None
+    ]
+    return filled.issuperset((*required, *alone))
 
 
-def _mentions(node: ast.AST, word: str) -> bool:
+def _mentions_word(node: ast.AST, word: str) -> bool:
     """Whether a name in an expression contains a word."""
-    return any(word in getattr(one, "id", "") or word in getattr(one, "attr", "") for one in walk(node))
+    return any(word in getattr(inner, "id", "") or word in getattr(inner, "attr", "") for inner in walk(node))
 
 
 def _is_dataclass(cls: _Defined) -> bool:
-    return any(_mentions(one, "dataclass") for one in cls.node.decorator_list)
+    return any(_mentions_word(decorator, "dataclass") for decorator in cls.node.decorator_list)
 
 
-def _fields(node: ast.ClassDef) -> list[ast.AnnAssign]:
-    return [one for one in node.body if isinstance(one, ast.AnnAssign) and not _mentions(one.annotation, "ClassVar")]
+def _dataclass_fields(node: ast.ClassDef) -> list[ast.AnnAssign]:
+    return [
+        statement
+        for statement in node.body
+        if isinstance(statement, ast.AnnAssign) and not _mentions_word(statement.annotation, "ClassVar")
+    ]
 
 
 def _may_be_dataclass(node: ast.ClassDef) -> bool:
     """Whether a class makes a dataclass for certain: no default that can change, nor one before a field without."""
-    values = [one.value for one in _fields(node)]
+    values = [field.value for field in _dataclass_fields(node)]
     if any(isinstance(value, (ast.List, ast.Dict, ast.Set)) for value in values):
         return False
-    if not node.bases and not any(isinstance(one, ast.Call) for one in node.decorator_list):
-        given = [value is not None for value in values]
-        return given == sorted(given)
+    if not node.bases and not any(isinstance(field, ast.Call) for field in node.decorator_list):
+        with_default = [value is not None for value in values]
+        return with_default == sorted(with_default)
     return bool(node.decorator_list)
 
 
 def _fits_fields(node: ast.ClassDef, call: ast.Call) -> bool:
-    fields = _fields(node)
-    if any(isinstance(one.value, ast.Call) for one in fields):
+    fields = _dataclass_fields(node)
+    if any(isinstance(item.value, ast.Call) for item in fields):
         return False  # init=False, default_factory, …
     args = ast.arguments(
         posonlyargs=[],
-        args=[ast.arg(arg=one.target.id) for one in fields if isinstance(one.target, ast.Name)],
+        args=[ast.arg(arg=item.target.id) for item in fields if isinstance(item.target, ast.Name)],
         vararg=None,
         kwonlyargs=[],
         kw_defaults=[],
         kwarg=None,
-        defaults=[one.value for one in fields if one.value is not None],
+        defaults=[item.value for item in fields if item.value is not None],
     )
-    return _fits(args, call, 0)
+    return _fits_arguments(args, call, 0)
 
 
 def _is_abstract(classes: Iterable[_Defined]) -> bool:
     return any(
-        _mentions(decorator, "abstract")
+        _mentions_word(decorator, "abstract")
         for cls in classes
         for node in cls.node.body
         for decorator in getattr(node, "decorator_list", ())
     )
 
 
-def _returns(body: list[ast.stmt]) -> bool:
-    return any(isinstance(node, ast.Return) and node.value is not None for node in _executed(body))
+def _returns_value(body: list[ast.stmt]) -> bool:
+    return any(isinstance(node, ast.Return) and node.value is not None for node in _executed_nodes(body))
 
 
 def _may_be_unbound(function: Any) -> bool:
     """Whether a function uses one of its variables where it need not be bound yet: further up than it binds it."""
     stored: dict[str, tuple[int, int]] = {}
     loaded: dict[str, tuple[int, int]] = {}
-    given = {one.arg for one in walk(function.args) if isinstance(one, ast.arg)}
-    for node in _executed(function.body):
+    parameters = {parameter.arg for parameter in walk(function.args) if isinstance(parameter, ast.arg)}
+    for node in _executed_nodes(function.body):
         if isinstance(node, (ast.Global, ast.Nonlocal)):
-            given.update(node.names)
-        elif isinstance(node, ast.Name) and node.id not in given:
+            parameters.update(node.names)
+        elif isinstance(node, ast.Name) and node.id not in parameters:
             places = stored if isinstance(node.ctx, ast.Store) else loaded
             place = node.lineno, node.col_offset
             places[node.id] = min(places.get(node.id, place), place)
     return any(loaded[name][0] < stored[name][0] for name in stored.keys() & loaded.keys())
 
 
-def _yields(function: ast.AST) -> bool:
-    return any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in _executed(getattr(function, "body", [])))
+def _has_yield(function: ast.AST) -> bool:
+    return any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in _executed_nodes(getattr(function, "body", [])))
 
 
-def _executed(body: object) -> Iterator[ast.AST]:
-    """The nodes that run as a function is called: functions inside it apart, and what a double entry is refused by."""
+def _executed_nodes(body: object) -> Iterator[ast.AST]:
+    """Yield the nodes that run as a function is called: functions inside it apart, and what a double entry is refused
+    by.
+    """
     waiting: list[ast.AST] = list(body) if isinstance(body, list) else [body] if isinstance(body, ast.AST) else []
     while waiting:
         node = waiting.pop()
@@ -1266,9 +1278,14 @@ def _executed(body: object) -> Iterator[ast.AST]:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
             continue
         if isinstance(node, ast.If) and _is_membership(node.test):
-            waiting.extend([node.test, *(one for one in (*node.body, *node.orelse) if not isinstance(one, ast.Raise))])
+            waiting.extend(
+                [
+                    node.test,
+                    *(statement for statement in (*node.body, *node.orelse) if not isinstance(statement, ast.Raise)),
+                ]
+            )
             continue
-        waiting.extend(children(node))
+        waiting.extend(child_nodes(node))
 
 
 def _is_membership(test: ast.expr) -> bool:

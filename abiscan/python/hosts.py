@@ -10,7 +10,7 @@ from pathlib import PurePath
 from abiscan.python import special
 from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Modelled
-from abiscan.python.operations import attempt, contains, described, exactly
+from abiscan.python.operations import attempt_exactly, attempt_operation, contains_item, describe_value
 from abiscan.python.values import (
     ABSENT,
     Class,
@@ -18,10 +18,10 @@ from abiscan.python.values import (
     NotKnown,
     Perhaps,
     PythonError,
-    changed,
-    concrete,
-    further,
-    length,
+    further_items,
+    is_concrete,
+    known_length,
+    note_change,
     thrown,
 )
 
@@ -41,38 +41,40 @@ class HostMethod(Modelled):
     def __init__(self, value: object, name: str) -> None:
         self.value, self.name = value, name
 
-    def described(self) -> str:
-        """The method with its receiver."""
-        return f"{described(self.value)}.{self.name}"
+    def display_name(self) -> str:
+        """Return the method with its receiver."""
+        return f"{describe_value(self.value)}.{self.name}"
 
     def call(self, machine: PythonMachine, args: list[object], kwargs: dict[str, object]) -> object:
         """Call it, if all that it needs is known."""
         if machine.perhaps and isinstance(self.value, (list, dict, set)) and self.name in _CHANGING:
-            changed(self.value)
-            return NotKnown(self.described() + "()")
+            note_change(self.value)
+            return NotKnown(self.display_name() + "()")
         if self.value is dict and self.name == "fromkeys":
             return _dict_from_keys(machine, self.value, args, kwargs)
         method = _METHODS.get((type(self.value), self.name))
         if method is not None:
             return method(machine, self.value, args, kwargs)
-        if self.name in _WIDTHS and any(isinstance(one, int) and one > 1000 for one in args):
-            return NotKnown(self.described() + "()")
+        if self.name in _WIDTHS and any(isinstance(argument, int) and argument > 1000 for argument in args):
+            return NotKnown(self.display_name() + "()")
         if self.name in {"format", "format_map"} and not _short_fields(self.value):
-            return NotKnown(self.described() + "()")
+            return NotKnown(self.display_name() + "()")
         if self.name == "join" and isinstance(self.value, (str, bytes)) and len(args) == 1:
             args = [machine.items(args[0])]
         if any(map(special.is_own, (*args, *kwargs.values()))):
             if self.name == "format" and isinstance(self.value, str) and "[" not in self.value:
-                return _format(machine, self.value, args, kwargs)
-            machine.perhaps_uses(NotKnown(self.described()), [*args, *kwargs.values()])
-            args = [special.plain(one) for one in args]
-        if not (concrete(self.value) and concrete(args) and concrete(kwargs)):
-            unknown = next((one for one in (self.value, *args, *kwargs.values()) if isinstance(one, NotKnown)), None)
-            name = self.described() + "()"
+                return _model_format(machine, self.value, args, kwargs)
+            machine.perhaps_uses(NotKnown(self.display_name()), [*args, *kwargs.values()])
+            args = [special.plain_value(argument) for argument in args]
+        if not (is_concrete(self.value) and is_concrete(args) and is_concrete(kwargs)):
+            unknown = next(
+                (argument for argument in (self.value, *args, *kwargs.values()) if isinstance(argument, NotKnown)), None
+            )
+            name = self.display_name() + "()"
             if isinstance(self.value, (list, dict, set)) and self.name in _CHANGING:
-                changed(self.value)
+                note_change(self.value)
             return NotKnown(name, unknown.why) if unknown else NotKnown(name)
-        return attempt(self.described() + "()", getattr(self.value, self.name), *args, **kwargs)
+        return attempt_operation(self.display_name() + "()", getattr(self.value, self.name), *args, **kwargs)
 
 
 def _short_fields(template: object) -> bool:
@@ -85,35 +87,35 @@ def _short_fields(template: object) -> bool:
 Method = Callable[[PythonMachine, object, list[object], dict[str, object]], object]
 
 
-def _append(_machine: PythonMachine, value: object, args: list[object], _kwargs: dict[str, object]) -> object:
+def _model_append(_machine: PythonMachine, value: object, args: list[object], _kwargs: dict[str, object]) -> object:
     assert isinstance(value, list)
     if args and len(value) < 100_000:
         value.append(args[0])
     return None
 
 
-def _extend(machine: PythonMachine, value: object, args: list[object], _kwargs: dict[str, object]) -> object:
+def _model_extend(machine: PythonMachine, value: object, args: list[object], _kwargs: dict[str, object]) -> object:
     assert isinstance(value, list)
-    value.extend(further(machine.items(args[0]) if args else [])[:100_000])
+    value.extend(further_items(machine.items(args[0]) if args else [])[:100_000])
     return None
 
 
-def _insert(_machine: PythonMachine, value: object, args: list[object], _kwargs: dict[str, object]) -> object:
+def _model_insert(_machine: PythonMachine, value: object, args: list[object], _kwargs: dict[str, object]) -> object:
     assert isinstance(value, list)
     if len(args) == 2 and isinstance(args[0], int):
         value.insert(args[0], args[1])
     return None
 
 
-def _pop(_machine: PythonMachine, value: object, args: list[object], _kwargs: dict[str, object]) -> object:
+def _model_pop(_machine: PythonMachine, value: object, args: list[object], _kwargs: dict[str, object]) -> object:
     assert isinstance(value, list)
-    return NotKnown("list.pop()") if length(value) is None else attempt("list.pop()", value.pop, *args)
+    return NotKnown("list.pop()") if known_length(value) is None else attempt_operation("list.pop()", value.pop, *args)
 
 
-def _place(machine: PythonMachine, value: list[object], item: object) -> int | None:
-    """Where an item is in a list, -1 if it is not there, None if that is not known."""
-    for index, one in enumerate(value):
-        same = None if isinstance(one, NotKnown) else special.equal(machine, one, item)
+def _index_of_item(machine: PythonMachine, value: list[object], item: object) -> int | None:
+    """Return where an item is in a list, -1 if it is not there, None if that is not known."""
+    for index, entry in enumerate(value):
+        same = None if isinstance(entry, NotKnown) else special.equal(machine, entry, item)
         if same is None:
             return None
         if same:
@@ -121,11 +123,11 @@ def _place(machine: PythonMachine, value: list[object], item: object) -> int | N
     return -1
 
 
-def _remove(machine: PythonMachine, value: object, args: list[object], _kwargs: dict[str, object]) -> object:
+def _model_remove(machine: PythonMachine, value: object, args: list[object], _kwargs: dict[str, object]) -> object:
     assert isinstance(value, list)
-    place = _place(machine, value, args[0]) if len(args) == 1 else None
+    place = _index_of_item(machine, value, args[0]) if len(args) == 1 else None
     if place is None:
-        changed(value)
+        note_change(value)
     elif place < 0:
         raise thrown(ValueError, "list.remove(x): x not in list")
     else:
@@ -133,21 +135,21 @@ def _remove(machine: PythonMachine, value: object, args: list[object], _kwargs: 
     return None
 
 
-def _index(machine: PythonMachine, value: object, args: list[object], _kwargs: dict[str, object]) -> object:
+def _model_index(machine: PythonMachine, value: object, args: list[object], _kwargs: dict[str, object]) -> object:
     assert isinstance(value, list)
-    place = _place(machine, value, args[0]) if len(args) == 1 else None
+    place = _index_of_item(machine, value, args[0]) if len(args) == 1 else None
     if place is not None and place < 0:
-        raise thrown(ValueError, f"{described(args[0])} is not in list")
+        raise thrown(ValueError, f"{describe_value(args[0])} is not in list")
     return NotKnown("list.index()") if place is None else place
 
 
-def _count(machine: PythonMachine, value: object, args: list[object], _kwargs: dict[str, object]) -> object:
+def _model_count(machine: PythonMachine, value: object, args: list[object], _kwargs: dict[str, object]) -> object:
     assert isinstance(value, list)
-    answers = [special.equal(machine, one, args[0]) for one in value] if len(args) == 1 else [None]
+    answers = [special.equal(machine, item, args[0]) for item in value] if len(args) == 1 else [None]
     return NotKnown("list.count()") if None in answers else sum(map(bool, answers))
 
 
-def _sort(machine: PythonMachine, value: object, args: list[object], kwargs: dict[str, object]) -> object:
+def _model_sort(machine: PythonMachine, value: object, args: list[object], kwargs: dict[str, object]) -> object:
     assert isinstance(value, list)
     result = sort_values(machine, value, args, kwargs)
     if isinstance(result, list):
@@ -156,29 +158,33 @@ def _sort(machine: PythonMachine, value: object, args: list[object], kwargs: dic
 
 
 def sort_values(machine: PythonMachine, values: list[object], _args: list[object], kwargs: dict[str, object]) -> object:
-    """``sorted(values, key=…, reverse=…)``."""
+    """Return ``sorted(values, key=…, reverse=…)``."""
     key = kwargs.get("key")
-    keys = values if key is None else [machine.call(key, [one], {}) for one in values]
+    keys = values if key is None else [machine.call(key, [value], {}) for value in values]
     if any(map(special.is_own, keys)):
         return _by_comparing(machine, values, keys, reverse=bool(kwargs.get("reverse")))
-    if not concrete(keys):
+    if not is_concrete(keys):
         return NotKnown("sorted()")
-    order = exactly(
+    order = attempt_exactly(
         "sorted()",
-        lambda *known: sorted(range(len(known)), key=known.__getitem__, reverse=bool(kwargs.get("reverse"))),
+        lambda *plain_keys: sorted(
+            range(len(plain_keys)), key=plain_keys.__getitem__, reverse=bool(kwargs.get("reverse"))
+        ),
         *keys,
     )
     return [values[index] for index in order] if isinstance(order, list) else order
 
 
 def _by_comparing(machine: PythonMachine, values: list[object], keys: list[object], *, reverse: bool) -> object:
-    """Values in the order that the methods of their keys make."""
+    """Return values in the order that the methods of their keys make."""
     order: list[int] = []
     for index in range(len(values) - 1, -1, -1) if reverse else range(len(values)):
         place = len(order)
         while place > 0:
-            machine.tick()
-            less = special.truth(machine, special.compare(machine, ast.Lt(), keys[index], keys[order[place - 1]]))
+            machine.count_steps()
+            less = special.truth_of(
+                machine, special.compare_values(machine, ast.Lt(), keys[index], keys[order[place - 1]])
+            )
             if less is None:
                 return NotKnown("sorted()")
             if not less:
@@ -191,14 +197,14 @@ def _by_comparing(machine: PythonMachine, values: list[object], keys: list[objec
 def _dict_get(_machine: PythonMachine, value: object, args: list[object], kwargs: dict[str, object]) -> object:
     assert isinstance(value, dict)
     default = args[1] if len(args) > 1 else kwargs.get("default")
-    if not args or contains(value, args[0]) is None:
-        return NotKnown(f"{described(value)}.get()")
+    if not args or contains_item(value, args[0]) is None:
+        return NotKnown(f"{describe_value(value)}.get()")
     return value.get(args[0], default)
 
 
 def _dict_pop(_machine: PythonMachine, value: object, args: list[object], _kwargs: dict[str, object]) -> object:
     assert isinstance(value, dict)
-    there = contains(value, args[0]) if args else None
+    there = contains_item(value, args[0]) if args else None
     if there:
         return value.pop(args[0])
     if there is False and len(args) == 1:
@@ -208,7 +214,7 @@ def _dict_pop(_machine: PythonMachine, value: object, args: list[object], _kwarg
 
 def _dict_setdefault(_machine: PythonMachine, value: object, args: list[object], _kwargs: dict[str, object]) -> object:
     assert isinstance(value, dict)
-    if not args or contains(value, args[0]) is None:
+    if not args or contains_item(value, args[0]) is None:
         return NotKnown("dict.setdefault()")
     return value.setdefault(args[0], args[1] if len(args) > 1 else None)
 
@@ -219,31 +225,31 @@ def _dict_from_keys(machine: PythonMachine, _value: object, args: list[object], 
         return keys
     made: dict[object, object] = {}
     for key in keys:
-        made[special.hashed(machine, made, key)] = args[1] if len(args) > 1 else None
+        made[special.hashed_key(machine, made, key)] = args[1] if len(args) > 1 else None
     return made
 
 
 def _set_discard(machine: PythonMachine, value: object, args: list[object], _kwargs: dict[str, object]) -> object:
     assert isinstance(value, set)
-    key = special.hashed(machine, value, args[0]) if args else NotKnown("set.discard()")
+    key = special.hashed_key(machine, value, args[0]) if args else NotKnown("set.discard()")
     if isinstance(key, NotKnown):
-        changed(value)
+        note_change(value)
     value.discard(key)
     return None
 
 
 def _set_remove(machine: PythonMachine, value: object, args: list[object], kwargs: dict[str, object]) -> object:
     assert isinstance(value, set)
-    if args and contains(value, special.hashed(machine, value, args[0])) is False:
+    if args and contains_item(value, special.hashed_key(machine, value, args[0])) is False:
         raise thrown(KeyError, args[0])
     return _set_discard(machine, value, args, kwargs)
 
 
 def _dict_update(machine: PythonMachine, value: object, args: list[object], kwargs: dict[str, object]) -> object:
     assert isinstance(value, dict)
-    for one in args:
-        if not fill(machine, value, one):
-            value[one if isinstance(one, NotKnown) else NotKnown("dict.update()")] = NotKnown("dict.update()")
+    for argument in args:
+        if not fill_dict(machine, value, argument):
+            value[argument if isinstance(argument, NotKnown) else NotKnown("dict.update()")] = NotKnown("dict.update()")
     value.update(kwargs)
     return None
 
@@ -251,53 +257,57 @@ def _dict_update(machine: PythonMachine, value: object, args: list[object], kwar
 def _set_add(machine: PythonMachine, value: object, args: list[object], _kwargs: dict[str, object]) -> object:
     assert isinstance(value, set)
     if args:
-        value.add(special.hashed(machine, value, args[0]))
+        value.add(special.hashed_key(machine, value, args[0]))
     return None
 
 
-def _format(machine: PythonMachine, value: object, args: list[object], kwargs: dict[str, object]) -> object:
-    """``str.format`` with objects of the package, whose methods say how they look."""
+def _model_format(machine: PythonMachine, value: object, args: list[object], kwargs: dict[str, object]) -> object:
+    """Return ``str.format`` with objects of the package, whose methods say how they look."""
     if not isinstance(value, str) or not _short_fields(value):
         return NotKnown("str.format()")
     parts: list[object] = []
     automatic = iter(args)
-    for literal, field, spec, conversion in attempt("str.format()", lambda: list(string.Formatter().parse(value))):  # type: ignore[attr-defined]
+    for literal, field, spec, conversion in attempt_operation(
+        "str.format()", lambda: list(string.Formatter().parse(value))
+    ):  # type: ignore[attr-defined]
         parts.append(literal)
         if field is None:
             continue
-        name, _, rest = field.partition(".")
-        one = next(automatic, None) if not name else args[int(name)] if name.isdigit() else kwargs.get(name)
-        for attribute in rest.split(".") if rest else ():
-            one = machine.attribute(one, attribute)
-        parts.append(special.shown(machine, one) if conversion == "r" else special.formatted(machine, one, spec or ""))
-    unknown = next((one for one in parts if isinstance(one, NotKnown)), None)
+        name, _, trailing = field.partition(".")
+        part = next(automatic, None) if not name else args[int(name)] if name.isdigit() else kwargs.get(name)
+        for attribute in trailing.split(".") if trailing else ():
+            part = machine.get_attribute(part, attribute)
+        parts.append(
+            special.repr_of(machine, part) if conversion == "r" else special.format_value(machine, part, spec or "")
+        )
+    unknown = next((part for part in parts if isinstance(part, NotKnown)), None)
     return NotKnown("str.format()", unknown.why) if unknown else "".join(map(str, parts))
 
 
-def _pairs(value: object) -> list[tuple[object, object]]:
+def _as_pairs(value: object) -> list[tuple[object, object]]:
     assert isinstance(value, dict)
     return [pair for pair in value.items() if not isinstance(pair[0], Perhaps)]
 
 
 _METHODS: dict[tuple[type, str], Method] = {
-    (list, "append"): _append,
-    (list, "extend"): _extend,
-    (list, "insert"): _insert,
-    (list, "sort"): _sort,
+    (list, "append"): _model_append,
+    (list, "extend"): _model_extend,
+    (list, "insert"): _model_insert,
+    (list, "sort"): _model_sort,
     (list, "copy"): lambda _m, value, _a, _k: list(value),  # type: ignore[call-overload]
     (list, "clear"): lambda _m, value, _a, _k: value.clear(),  # type: ignore[attr-defined]
-    (list, "pop"): _pop,
-    (list, "remove"): _remove,
-    (list, "index"): _index,
-    (list, "count"): _count,
+    (list, "pop"): _model_pop,
+    (list, "remove"): _model_remove,
+    (list, "index"): _model_index,
+    (list, "count"): _model_count,
     (list, "reverse"): lambda _m, value, _a, _k: value.reverse(),  # type: ignore[attr-defined]
     (dict, "get"): _dict_get,
     (dict, "pop"): _dict_pop,
     (dict, "setdefault"): _dict_setdefault,
     (dict, "update"): _dict_update,
-    (dict, "keys"): lambda _m, value, _a, _k: [key for key, _ in _pairs(value)],
-    (dict, "values"): lambda _m, value, _a, _k: [one for _, one in _pairs(value)],
-    (dict, "items"): lambda _m, value, _a, _k: _pairs(value),
+    (dict, "keys"): lambda _m, value, _a, _k: [key for key, _ in _as_pairs(value)],
+    (dict, "values"): lambda _m, value, _a, _k: [one for _, one in _as_pairs(value)],
+    (dict, "items"): lambda _m, value, _a, _k: _as_pairs(value),
     (dict, "copy"): lambda _m, value, _a, _k: dict(value),  # type: ignore[call-overload]
     (dict, "clear"): lambda _m, value, _a, _k: value.clear(),  # type: ignore[attr-defined]
     (dict, "fromkeys"): _dict_from_keys,
@@ -310,7 +320,7 @@ _METHODS: dict[tuple[type, str], Method] = {
 # ---- constructors
 
 
-def construct(machine: PythonMachine, cls: type, args: list[object], kwargs: dict[str, object]) -> object:
+def construct_built_in(machine: PythonMachine, cls: type, args: list[object], kwargs: dict[str, object]) -> object:
     """Call a built-in type."""
     if issubclass(cls, BaseException):
         return PythonError(cls, tuple(args), dict(kwargs))
@@ -319,43 +329,43 @@ def construct(machine: PythonMachine, cls: type, args: list[object], kwargs: dic
     if cls is type and len(args) == 3:
         return machine.make_class(None, args, kwargs)
     if cls in {list, tuple, set, frozenset} and args:
-        return _collected(machine, cls, args[0])
+        return _collect_items(machine, cls, args[0])
     if cls is dict:
-        return _dict(machine, args, kwargs)
+        return _model_dict(machine, args, kwargs)
     if cls is str and args:
         return special.text(machine, args[0]) if len(args) == 1 else NotKnown("str()")
     if cls is bool and args:
-        known = special.truth(machine, args[0])
-        return NotKnown(f"bool({described(args[0])})") if known is None else known
+        is_true = special.truth_of(machine, args[0])
+        return NotKnown(f"bool({describe_value(args[0])})") if is_true is None else is_true
     if cls is range or issubclass(cls, PurePath):
-        args = [(_whole if cls is range else special.path)(machine, one) for one in args]
+        args = [(_as_whole_number if cls is range else special.as_path)(machine, argument) for argument in args]
     if args and special.is_own(args[0]):
-        made = special.converted(machine, args[0], _CONVERTING.get(cls, ()))
+        made = special.convert_by(machine, args[0], _CONVERTING.get(cls, ()))
         if made is not ABSENT:
             return made
-        args = [special.plain(args[0]), *args[1:]]
-    if concrete(args) and concrete(kwargs):
-        make = exactly if not kwargs and cls in {int, float, complex} else attempt
+        args = [special.plain_value(args[0]), *args[1:]]
+    if is_concrete(args) and is_concrete(kwargs):
+        make = attempt_exactly if not kwargs and cls in {int, float, complex} else attempt_operation
         return make(f"{cls.__name__}()", cls, *args, **kwargs)
-    unknown = next((one for one in args if isinstance(one, NotKnown)), None)
-    name = f"{cls.__name__}({', '.join(described(one) for one in args)})"
+    unknown = next((argument for argument in args if isinstance(argument, NotKnown)), None)
+    name = f"{cls.__name__}({', '.join(describe_value(argument) for argument in args)})"
     return NotKnown(name, unknown.why) if unknown else NotKnown(name)
 
 
-def _whole(machine: PythonMachine, value: object) -> object:
-    """A value as a whole number, where its class says how."""
-    made = special.converted(machine, value, ("__index__",)) if special.is_own(value) else ABSENT
+def _as_whole_number(machine: PythonMachine, value: object) -> object:
+    """Return a value as a whole number, where its class says how."""
+    made = special.convert_by(machine, value, ("__index__",)) if special.is_own(value) else ABSENT
     return value if made is ABSENT else made
 
 
-def _collected(machine: PythonMachine, cls: type, source: object) -> object:
-    """A list, tuple or set of what an iterable gives."""
+def _collect_items(machine: PythonMachine, cls: type, source: object) -> object:
+    """Return a list, tuple or set of what an iterable gives."""
     items = machine.items(source)
     if isinstance(items, NotKnown):
         return items
     if isinstance(source, (list, tuple, set, frozenset)):
-        items += [one for one in source if isinstance(one, Perhaps)]
-    return distinct(machine, cls, items) if cls in {set, frozenset} else attempt(cls.__name__, cls, items)
+        items += [item for item in source if isinstance(item, Perhaps)]
+    return make_set(machine, cls, items) if cls in {set, frozenset} else attempt_operation(cls.__name__, cls, items)
 
 
 _CONVERTING: dict[type, tuple[str, ...]] = {
@@ -367,52 +377,52 @@ _CONVERTING: dict[type, tuple[str, ...]] = {
 """The methods by which an object becomes one of a built-in type."""
 
 
-def distinct(machine: PythonMachine, cls: type, items: list[object]) -> object:
-    """A set of items."""
+def make_set(machine: PythonMachine, cls: type, items: list[object]) -> object:
+    """Return a set of items."""
     if not any(map(special.is_own, items)):
-        return attempt(cls.__name__, cls, items)
-    found: set[object] = set()
-    for one in items:
-        found.add(special.hashed(machine, found, one))
-    return cls(found)
+        return attempt_operation(cls.__name__, cls, items)
+    members: set[object] = set()
+    for item in items:
+        members.add(special.hashed_key(machine, members, item))
+    return cls(members)
 
 
-def _dict(machine: PythonMachine, args: list[object], kwargs: dict[str, object]) -> object:
+def _model_dict(machine: PythonMachine, args: list[object], kwargs: dict[str, object]) -> object:
     made: dict[object, object] = {}
-    if args and not fill(machine, made, args[0]):
+    if args and not fill_dict(machine, made, args[0]):
         return NotKnown("dict()")
     made.update(kwargs)
     return made
 
 
-def fill(machine: PythonMachine, made: dict[object, object], source: object) -> bool:
+def fill_dict(machine: PythonMachine, made: dict[object, object], source: object) -> bool:
     """Put the items of a mapping, or pairs, into a dict; False if they are not known."""
-    source = special.plain(source) if isinstance(special.plain(source), dict) else source
+    source = special.plain_value(source) if isinstance(special.plain_value(source), dict) else source
     if isinstance(source, dict):
         made.update(source)
         return True
-    if special.is_own(source) and (keys := special.hook(machine, source, "keys")) is not None:
+    if special.is_own(source) and (keys := special.special_method(machine, source, "keys")) is not None:
         names = machine.items(machine.call(keys, [], {}))
         if isinstance(names, NotKnown):
             return False
         for name in names:
-            made[special.hashed(machine, made, name)] = special.get_item(machine, source, name)
+            made[special.hashed_key(machine, made, name)] = special.get_item(machine, source, name)
         return True
     pairs = machine.items(source)
     for pair in [pairs] if isinstance(pairs, NotKnown) else pairs:
         both = pair if isinstance(pair, (tuple, list)) else machine.items(pair)
         if isinstance(both, NotKnown) or len(both) != 2 or isinstance(both[0], (list, dict, set)):
             return False
-        made[special.hashed(machine, made, both[0])] = both[1]
+        made[special.hashed_key(machine, made, both[0])] = both[1]
     return True
 
 
 def type_of(value: object) -> object:
-    """``type(value)``."""
+    """Return ``type(value)``."""
     if isinstance(value, Instance):
         return value.cls
     if isinstance(value, PythonError):
         return value.cls
     if isinstance(value, Class):
         return value.metaclass or type
-    return type(value) if concrete(value) else NotKnown(f"type({described(value)})")
+    return type(value) if is_concrete(value) else NotKnown(f"type({describe_value(value)})")

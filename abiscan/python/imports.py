@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from abiscan.python import attributes, loading, standard
 from abiscan.python.calls import Calls
-from abiscan.python.dynamic_names import absolute
+from abiscan.python.dynamic_names import absolute_name
 from abiscan.python.filesystem import as_text
 from abiscan.python.library import Found, Import, PythonCode
 from abiscan.python.machine import Frame, Limits, Spot, Unreadable
@@ -61,7 +61,7 @@ class PythonInterpreter(Calls):
         for part in name.split("."):
             full = f"{full}.{part}" if full else part
             if full not in self.modules:
-                self.modules[full] = self._load(full, parent)
+                self.modules[full] = self._load_module(full, parent)
                 if isinstance(parent, PythonModule):
                     parent.names[part] = self.modules[full]
             parent = self.modules[full]
@@ -72,29 +72,29 @@ class PythonInterpreter(Calls):
         self.whole_names.add(name)
         return parent
 
-    def _load(self, full: str, parent: object) -> object:
+    def _load_module(self, full: str, parent: object) -> object:
         top = full.partition(".")[0]
-        is_foreign = top != "torch" and full in MODELS and standard.has(top, self.world.python) is False
+        is_foreign = top != "torch" and full in MODELS and standard.has_module(top, self.world.python) is False
         # The package may bring a module of that name itself.
         if full in MODELS and not (is_foreign and self.library.locate(top) is not None):
             if is_foreign:
-                self._installed(top)
+                self._installed_module(top)
             return MODELS[full](self)
         if isinstance(parent, PythonModule):
-            found = self.library.find(full, parent.folders)
-            if found is None and not self._is_foreign(top):
+            located = self.library.find(full, parent.folders)
+            if located is None and not self._is_foreign(top):
                 hint = "" if parent.folders else f"; '{parent.name}' is not a package"
                 raise Thrown(PythonError(ModuleNotFoundError, (f"No module named '{full}'{hint}",), {"name": full}))
-            return NotKnown(full) if found is None else self._load_found(full, found)
+            return NotKnown(full) if located is None else self._load_found(full, located)
         if isinstance(parent, (Modelled, NotKnown)):
             own = self.library.locate(full)
             if own is not None:
                 return self._load_found(full, own)
-            return self._foreign(full, parent)
+            return self._foreign_module(full, parent)
         folders = [self._folder_on_path(place) for place in (*self.search_path, self.files.system.root)]
-        found = self.library.find(full, [folder for folder in folders if folder is not None])
-        if found is not None:
-            return self._load_found(full, found)
+        located = self.library.find(full, [folder for folder in folders if folder is not None])
+        if located is not None:
+            return self._load_found(full, located)
         if None in folders:
             return NotKnown(full)
         if any(
@@ -102,34 +102,34 @@ class PythonInterpreter(Calls):
             for folder in folders
             if folder is not None
         ):
-            raise _absent(full)  # the package brings it for another Python
-        return self._installed(full)
+            raise _absent_module(full)  # the package brings it for another Python
+        return self._installed_module(full)
 
     def _folder_on_path(self, place: object) -> str | None:
-        """The folder in the package that an entry of ``sys.path`` is, None if it is another one or not known."""
+        """Return the folder in the package that an entry of ``sys.path`` is, None if it is another one or not known."""
         text = as_text(place)
         return None if text is None else self.files.inside(text)
 
     def _is_foreign(self, top: str) -> bool:
         """Whether other distributions may have modules in a package of this name, too."""
-        found = self.library.find(top)
-        return found is not None and found.file is None
+        located = self.library.find(top)
+        return located is not None and located.file is None
 
-    def _load_found(self, full: str, found: Found) -> object:
-        if found.extension and found.file is not None:
-            loading.load_extension(self, found.file)
-            self.extensions[full] = found.file
+    def _load_found(self, full: str, located: Found) -> object:
+        if located.extension and located.file is not None:
+            loading.load_extension(self, located.file)
+            self.extensions[full] = located.file
             return NotKnown(full)
-        module = PythonModule(full, {}, found.file, found.folders)
-        if found.file is None:
+        module = PythonModule(full, {}, located.file, located.folders)
+        if located.file is None:
             module.open_ = "." in full or not self.library.surroundings.is_mere_folder(full)
             return module
         self.modules[full] = module
-        self.trace.imported.append(found.file)
-        _log.debug("enters %s, %s", full, found.file)
+        self.trace.imported.append(located.file)
+        _log.debug("enters %s, %s", full, located.file)
         try:
-            eager = self.library.eager(found.file) or self._misses_names(found.file)
-            if eager or not self._skim(module, found.file):
+            eager = self.library.eager(located.file) or self._misses_names(located.file)
+            if eager or not self._skim_imports(module, located.file):
                 self.run_body(module)
         except Thrown:
             self.modules.pop(full, None)
@@ -159,15 +159,15 @@ class PythonInterpreter(Calls):
         try:
             if tree is None:
                 self._raise_syntax_error(module.file)
-                self._refuse(self.library.problems[module.file])
+                self._refuse_file(self.library.problems[module.file])
             self.execute(tree.body, Scope(module.names, module))
         except Thrown as error:
             error.failure.at = error.failure.at or self.place()
             raise
         except RecursionError as error:
-            self._refuse("is nested too deep to be followed", error)
+            self._refuse_file("is nested too deep to be followed", error)
         except (ReturnSignal, BreakSignal, ContinueSignal) as error:  # ast accepts what Python refuses
-            self._refuse("is not Python: a return, break or continue stands outside of what it ends", error)
+            self._refuse_file("is not Python: a return, break or continue stands outside of what it ends", error)
         finally:
             self.frames.pop()
         module.stage = Stage.DONE
@@ -178,16 +178,16 @@ class PythonInterpreter(Calls):
         if text is not None and self.world.python == sys.version_info[:2]:
             raise thrown(SyntaxError, text)
 
-    def _refuse(self, problem: str, error: BaseException | None = None) -> NoReturn:
+    def _refuse_file(self, problem: str, error: BaseException | None = None) -> NoReturn:
         """End the run at a file that cannot be followed: what it does is not known."""
         self.gap(problem)
         raise Unreadable(problem) from error
 
     # ---- modules whose body does nothing that matters
 
-    def _skim(self, module: PythonModule, file: str) -> bool:
+    def _skim_imports(self, module: PythonModule, file: str) -> bool:
         """Follow only the imports of a module; False if that is not enough."""
-        lines, nested = self.library.imports(file, self._package(module))
+        lines, nested = self.library.imports(file, self._package_of(module))
         if any(map(self._may_matter, nested)):
             return False
         module.stage = Stage.SKIMMED
@@ -226,21 +226,23 @@ class PythonInterpreter(Calls):
         before = self.library.before(file, line)
         may_have = name == "*" or name.encode() in before or b"import *" in before or b"globals()" in before
         if not may_have:
-            raise Thrown(PythonError(ImportError, (f"cannot import name '{name}' from {self._described(module)}",)))
+            raise Thrown(
+                PythonError(ImportError, (f"cannot import name '{name}' from {self._describe_module(module)}",))
+            )
 
-    def _package(self, module: PythonModule) -> str:
-        """The package that relative imports of a module start from."""
+    def _package_of(self, module: PythonModule) -> str:
+        """Return the package that relative imports of a module start from."""
         return module.name if module.folders else module.name.rpartition(".")[0]
 
     def _may_matter(self, line: Import) -> bool:
         for target in line.targets:
-            found = self.library.locate(target)
-            if found is not None and target not in self.modules and self.library.reaches(found):
+            located = self.library.locate(target)
+            if located is not None and target not in self.modules and self.library.reaches(located):
                 return True
         return False
 
     def settle(self, value: object) -> object:
-        """The value itself, where a name of a module that is not run yet stands for it."""
+        """Return the value itself, where a name of a module that is not run yet stands for it."""
         kind = type(value)
         if kind is not Deferred and kind is not OfTarget:
             return value
@@ -273,11 +275,11 @@ class PythonInterpreter(Calls):
 
     # ---- modules of others
 
-    def _foreign(self, full: str, parent: object) -> object:
-        """A module below one that is not of the package."""
+    def _foreign_module(self, full: str, parent: object) -> object:
+        """Return a module below one that is not of the package."""
         if full.startswith("torch.") and torch_module.knows_names(self):
-            module = torch_module.imported(self, full)
-            if isinstance(module, torch_module.TorchModule) or torch_module.binds(self, full):
+            module = torch_module.import_torch_module(self, full)
+            if isinstance(module, torch_module.TorchModule) or torch_module.surely_binds(self, full):
                 return module
             if self.library.installed_has(full, None) is not False:
                 return module
@@ -287,22 +289,22 @@ class PythonInterpreter(Calls):
             hint = f"; '{around}' is not a package" if source and source.name != "__init__.py" else ""
             raise Thrown(PythonError(ModuleNotFoundError, (f"No module named '{full}'{hint}",), {"name": full}))
         if full.startswith("torch."):
-            return self.attribute(parent, full.rpartition(".")[2])
+            return self.get_attribute(parent, full.rpartition(".")[2])
         return NotKnown(full, parent.why if isinstance(parent, NotKnown) else Why.NOT_FOLLOWED)
 
-    def _installed(self, name: str) -> object:
+    def _installed_module(self, name: str) -> object:
         _log.debug("%s: imports %s, which is no module of the package", self.place(), name)
-        absent = _absent(name)
+        absent = _absent_module(name)
         lacks = self.files.system.lacks
         if name in lacks:
             missing = lacks[name] or name
             raise Thrown(PythonError(ModuleNotFoundError, (f"No module named '{missing}'",), {"name": missing}))
-        if standard.has(name, self.world.python) is not False:
+        if standard.has_module(name, self.world.python) is not False:
             return NotKnown(name)
         answer = self.library.surroundings.installed("setuptools" if name == "distutils" else name)
         if answer is Answer.UNKNOWN and standard.is_of_some(name):
             # torch requires setuptools; of the others, there are copies such as audioop-lts, pyasyncore and legacy-cgi.
-            answer = name == "distutils" or any(name in one for one in self.library.required)
+            answer = name == "distutils" or any(name in item for item in self.library.required)
         if answer is not True and self.library.requires(name):
             answer = answer is Answer.UNKNOWN or bool(
                 self.world.tells_now("it has what is required", lambda _world: self.library.has_requirements)
@@ -314,7 +316,7 @@ class PythonInterpreter(Calls):
     # ---- import statements
 
     def import_names(self, alias: ast.alias, scope: Scope) -> None:
-        """``import NAME``."""
+        """Execute ``import NAME``."""
         module = self.import_module(alias.name)
         if alias.asname:
             self.bind(alias.asname, module, scope)
@@ -323,10 +325,10 @@ class PythonInterpreter(Calls):
             self.bind(top, self.modules[top], scope)
 
     def import_from(self, node: ast.ImportFrom, scope: Scope) -> None:
-        """``from MODULE import NAMES``."""
+        """Execute ``from MODULE import NAMES``."""
         if node.level == 0 and node.module == "__future__":
             return
-        name = absolute(self._package(scope.module), "." * node.level + (node.module or ""))
+        name = absolute_name(self._package_of(scope.module), "." * node.level + (node.module or ""))
         if not name:
             raise thrown(ImportError, "attempted relative import beyond top-level package")
         module = self.import_module(name)
@@ -335,13 +337,13 @@ class PythonInterpreter(Calls):
             if alias.name == "*":
                 self._import_all(module, scope)
             else:
-                self.bind(alias.asname or alias.name, self._take(module, name, alias.name), scope)
+                self.bind(alias.asname or alias.name, self._take_name(module, name, alias.name), scope)
 
-    def _take(self, module: object, full: str, name: str) -> object:
+    def _take_name(self, module: object, full: str, name: str) -> object:
         if isinstance(module, PythonModule):
             return self._take_own(module, name)
         knows_names = full.partition(".")[0] == "torch" and torch_module.knows_names(self)
-        if knows_names and torch_module.lacks(self, full, name):
+        if knows_names and torch_module.surely_lacks(self, full, name):
             raise torch_module.cannot_import(self, full, name)
         if f"{full}.{name}" in MODELS:
             return self.import_module(f"{full}.{name}")
@@ -351,7 +353,7 @@ class PythonInterpreter(Calls):
         if isinstance(module, NotKnown) and self.library.locate(f"{full}.{name}") is not None:
             return self.import_module(f"{full}.{name}")
         try:
-            return self.attribute(module, name)
+            return self.get_attribute(module, name)
         except Thrown as error:
             if error.failure.cls is not AttributeError:
                 raise
@@ -385,10 +387,10 @@ class PythonInterpreter(Calls):
             return self.import_module(submodule)
         if module.open_:
             return NotKnown(submodule)
-        raise Thrown(PythonError(ImportError, (f"cannot import name '{name}' from {self._described(module)}",)))
+        raise Thrown(PythonError(ImportError, (f"cannot import name '{name}' from {self._describe_module(module)}",)))
 
-    def _described(self, module: PythonModule) -> str:
-        """How an ImportError names a module."""
+    def _describe_module(self, module: PythonModule) -> str:
+        """Return how an ImportError names a module."""
         if module.stage in {Stage.RUNNING, Stage.SKIMMED}:
             circular = "most likely due to a circular import"
             return f"partially initialized module '{module.name}' ({circular}) ({module.file})"
@@ -418,6 +420,6 @@ class PythonInterpreter(Calls):
             scope.module.open_ = True
 
 
-def _absent(name: str) -> Thrown:
-    """What an import raises of a module that nothing brings."""
+def _absent_module(name: str) -> Thrown:
+    """Return what an import raises of a module that nothing brings."""
     return Thrown(PythonError(ModuleNotFoundError, (f"No module named '{name}'",), {"name": name}))

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from abiscan.inputs import disk
 from abiscan.python import standard
-from abiscan.python.dynamic_names import absolute, binds, may_have_others, starred
+from abiscan.python.dynamic_names import absolute_name, may_bind, may_have_others, star_imports
 from abiscan.python.model import Answer
 from abiscan.python.systems import LINUX, WINDOWS
 from abiscan.regex import regex
@@ -51,19 +51,19 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
         """Whether an installed module is there and has a name; None if its source is not at hand, or says nothing."""
         key = module, name
         if key not in self._known:
-            self._known[key] = self._has(module, name)
+            self._known[key] = self._source_has(module, name)
         return self._known[key]
 
     def version(self, distribution: str) -> str | Answer | None:
-        """The version of a distribution, None if it is not installed."""
+        """Return the version of a distribution, None if it is not installed."""
         if not self.folders or any(disk.is_file(folder) for folder in self.folders):
             return Answer.UNKNOWN
-        found = (version_in(disk.names(folder), distribution) for folder in self.folders)
-        return next((version for version in found if version is not None), None)
+        result = (version_in(disk.names(folder), distribution) for folder in self.folders)
+        return next((version for version in result if version is not None), None)
 
     def source(self, module: str) -> Path | None:
-        """The source file of an installed module; None if there is none."""
-        base = self._place(module)
+        """Return the source file of an installed module; None if there is none."""
+        base = self._path_of_module(module)
         if base is None:
             return None
         return next(
@@ -79,20 +79,20 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
             for folder in self.folders
         )
 
-    def _place(self, module: str) -> Path | None:
-        """The path of a module without its suffix, by that of the package that it is in."""
+    def _path_of_module(self, module: str) -> Path | None:
+        """Return the path of a module without its suffix, by that of the package that it is in."""
         top, *below = parts = module.split(".")
         if not all(map(str.isidentifier, parts)):  # code can ask for modules by any text
             return None
         if top == "torch":
             return self.torch_folder.joinpath(*below) if self.torch_folder else None
-        if standard.has(top, self.python) is not False:
+        if standard.has_module(top, self.python) is not False:
             return None
         folder = next((folder for folder in self.folders if is_in(folder, top, self.python)), None)
         return folder.joinpath(top, *below) if folder else None
 
-    def _has(self, module: str, name: str | None) -> bool | None:
-        base = self._place(module)
+    def _source_has(self, module: str, name: str | None) -> bool | None:
+        base = self._path_of_module(module)
         if base is None or module.startswith("torch._C"):
             return None
         source = self.source(module)
@@ -108,7 +108,7 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
             return None  # much of it is compiled
         text = disk.read(source)
         named = re.search(rb"\b" + re.escape(name.encode()) + rb"\b", text) is not None
-        if named and binds(text, name):
+        if named and may_bind(text, name):
             return True
         if (
             not name.isidentifier()
@@ -120,10 +120,10 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
             return True if named else None
         # What a star brings may come from further stars.
         stars = {
-            absolute(module if source.name == "__init__.py" else module.rpartition(".")[0], one)
-            for one in starred(text)
+            absolute_name(module if source.name == "__init__.py" else module.rpartition(".")[0], starred_module)
+            for starred_module in star_imports(text)
         }
-        answers = {None if one == module else self.has(one, name) for one in stars}
+        answers = {None if starred_module == module else self.has(starred_module, name) for starred_module in stars}
         return None if answers - {False} else False
 
     def _has_only_files(self, module: str) -> bool:
@@ -137,12 +137,12 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
 
 
 def version_in(names: Iterable[str], distribution: str) -> str | None:
-    """The version of a distribution, by the names in the folder that it is installed in."""
-    wanted = re.sub(r"[-_.]+", "_", distribution).lower()
+    """Return the version of a distribution, by the names in the folder that it is installed in."""
+    normalised = re.sub(r"[-_.]+", "_", distribution).lower()
     for name in names:
         stem, _, kind = name.rpartition(".")
         project, _, version = stem.partition("-")
-        if kind in {"dist-info", "egg-info"} and re.sub(r"[-_.]+", "_", project).lower() == wanted:
+        if kind in {"dist-info", "egg-info"} and re.sub(r"[-_.]+", "_", project).lower() == normalised:
             return version.partition("-")[0]
     return None
 
@@ -156,7 +156,7 @@ def is_module_in(folder: Path, name: str, python: tuple[int, int] | Answer) -> b
     """Whether Python finds a module of that name in a folder, and no package."""
     if disk.is_file(folder / f"{name}.py"):
         return True
-    files = (one.removeprefix(name) for one in disk.names(folder) if one.startswith(f"{name}."))
+    files = (alias.removeprefix(name) for alias in disk.names(folder) if alias.startswith(f"{name}."))
     return any(_is_extension(suffix, python) for suffix in files)
 
 
@@ -168,7 +168,7 @@ def _is_extension(suffix: str, python: tuple[int, int] | Answer) -> bool:
 def installed_in(
     folders: tuple[Path, ...], python: tuple[int, int] | Answer = Answer.UNKNOWN
 ) -> Callable[[str], bool | Answer]:
-    """What answers whether a top-level module is installed for a version of Python."""
+    """Return what answers whether a top-level module is installed for a version of Python."""
 
     def answer(name: str) -> bool | Answer:
         if not name.isidentifier():
@@ -178,7 +178,9 @@ def installed_in(
         if any(disk.is_file(folder) for folder in folders):  # an archive
             return Answer.UNKNOWN
         # A package that is installed in place may be found by code of its own.
-        finders = (folder / one for folder in folders for one in disk.names(folder) if one.startswith("__editable__"))
+        finders = (
+            folder / alias for folder in folders for alias in disk.names(folder) if alias.startswith("__editable__")
+        )
         return (
             Answer.UNKNOWN if any(name.encode() in disk.read(path) for path in finders if disk.is_file(path)) else False
         )

@@ -31,12 +31,12 @@ class Lazy(Modelled):
     def __init__(self, name: str, source: Iterator[object]) -> None:
         self.name, self.source = name, source
 
-    def described(self) -> str:
-        """What made it."""
+    def display_name(self) -> str:
+        """Return what made it."""
         return self.name
 
-    def attribute(self, machine: PythonMachine, name: str) -> object:
-        """``__next__`` and ``__iter__``."""
+    def get_attribute(self, machine: PythonMachine, name: str) -> object:
+        """Return ``__next__`` and ``__iter__``."""
         if name == "__next__":
             return Native(name, lambda machine, _args, _kwargs: self.advance(machine))
         if name in {"__iter__", "__aiter__"}:
@@ -44,13 +44,13 @@ class Lazy(Modelled):
         return NotKnown(f"{self.name}.{name}")
 
     def advance(self, _machine: PythonMachine) -> object:
-        """The next item; raises StopIteration after the last one."""
+        """Return the next item; raises StopIteration after the last one."""
         for item in self.source:
             return item
         raise thrown(StopIteration)
 
     def rest(self, machine: PythonMachine) -> Iterator[object]:
-        """The items from here on."""
+        """Return the items from here on."""
         return self.source
 
     def close(self, _machine: PythonMachine) -> None:
@@ -84,26 +84,26 @@ class GeneratorObject(Lazy):
         """What the ``try`` statements catch that it is suspended in."""
         return self._kept[0]
 
-    def attribute(self, machine: PythonMachine, name: str) -> object:
-        """The methods of a generator."""
+    def get_attribute(self, machine: PythonMachine, name: str) -> object:
+        """Return the methods of a generator."""
         methods: dict[str, Callable[[PythonMachine, list[object]], object]] = {
             "send": lambda machine, args: self.send(machine, args[0] if args else None),
-            "throw": lambda machine, args: self.throw(machine, _failure(machine, args)),
+            "throw": lambda machine, args: self.throw(machine, _failure_to_throw(machine, args)),
             "close": lambda machine, _args: self.close(machine),
         }
         methods |= {f"a{name}": method for name, method in methods.items()}
         if name in methods:
             return Native(name, lambda machine, args, _kwargs: methods[name](machine, args))
         if name in {"__anext__", "__await__"}:
-            return super().attribute(machine, "__next__" if name == "__anext__" else "__iter__")
-        return super().attribute(machine, name)
+            return super().get_attribute(machine, "__next__" if name == "__anext__" else "__iter__")
+        return super().get_attribute(machine, name)
 
     def advance(self, machine: PythonMachine) -> object:
-        """What it yields next; raises StopIteration with its result at its end."""
+        """Return what it yields next; raises StopIteration with its result at its end."""
         return self.send(machine, None)
 
     def rest(self, machine: PythonMachine) -> Iterator[object]:
-        """What it yields from here on."""
+        """Yield what it yields from here on."""
         while True:
             try:
                 item = self.send(machine, None)
@@ -118,14 +118,14 @@ class GeneratorObject(Lazy):
         if value is not None and not self._started:
             raise thrown(TypeError, "can't send non-None value to a just-started generator")
         self._started = True
-        return self._resumed(machine, lambda: self._body.send(value))
+        return self._resume(machine, lambda: self._body.send(value))
 
     def throw(self, machine: PythonMachine, failure: PythonError) -> object:
         """Go on with an exception at the ``yield`` that it is at."""
         if not self._started:
             self._body.close()
             raise Thrown(failure)
-        return self._resumed(machine, lambda: self._body.throw(Thrown(failure)))
+        return self._resume(machine, lambda: self._body.throw(Thrown(failure)))
 
     def close(self, machine: PythonMachine) -> None:
         """End it where it is."""
@@ -138,7 +138,7 @@ class GeneratorObject(Lazy):
             if error.failure.cls not in (GeneratorExit, StopIteration):
                 raise
 
-    def _resumed(self, machine: PythonMachine, action: Callable[[], object]) -> object:
+    def _resume(self, machine: PythonMachine, action: Callable[[], object]) -> object:
         if self._is_running:
             raise thrown(ValueError, "generator already executing")
         if len(machine.frames) >= machine.limits.depth:
@@ -187,21 +187,21 @@ class Coroutine(GeneratorObject):
         return NotKnown(f"{self.name}()")
 
 
-def _failure(machine: PythonMachine, args: list[object]) -> PythonError:
-    """The exception that ``throw`` is given: an object, or a class and what to make it of."""
+def _failure_to_throw(machine: PythonMachine, args: list[object]) -> PythonError:
+    """Return the exception that ``throw`` is given: an object, or a class and what to make it of."""
     value = args[0] if args else NotKnown("throw()")
     made = value if isinstance(value, PythonError) else machine.call(value, args[1:2], {})
     return made if isinstance(made, PythonError) else PythonError(value)
 
 
-def few(source: Iterator[object], name: str) -> list[object] | NotKnown:
-    """All items, unless there are very many."""
-    found = list(islice(source, MOST_ITEMS + 1))
-    return NotKnown(name) if len(found) > MOST_ITEMS else found
+def take_few(source: Iterator[object], name: str) -> list[object] | NotKnown:
+    """Return all items, unless there are very many."""
+    taken = list(islice(source, MOST_ITEMS + 1))
+    return NotKnown(name) if len(taken) > MOST_ITEMS else taken
 
 
 @contextmanager
-def pushed(stack: list[object], item: object) -> Iterator[None]:
+def push_item(stack: list[object], item: object) -> Iterator[None]:
     """Have an item on a stack of the machine.
 
     A generator that nobody goes on with is closed by this Python when it is forgotten; its items left the machine when

@@ -17,7 +17,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from abiscan.python.library import PythonCode
-from abiscan.python.nodes import children, walk
+from abiscan.python.nodes import child_nodes, walk
 from abiscan.python.torch_names import TorchNames, is_core
 from abiscan.regex import regex
 
@@ -73,15 +73,15 @@ def later_uses(code: PythonCode, names: TorchNames, was_there: Callable[[str], b
             name = _lacking_part(names, use)
             if name is not None and name.split(".")[1] not in _OF_DEVICES:
                 missing.setdefault(name, set()).add(file)
-    wanted = {name: files for name, files in missing.items() if was_there(name)}
-    if not wanted:
+    requested = {name: files for name, files in missing.items() if was_there(name)}
+    if not requested:
         return ()
-    files = sorted(set[str]().union(*wanted.values()))
+    files = sorted(set[str]().union(*requested.values()))
     if sum(len(code.source(file)) for file in files) > _MOST_PARSED:
         return ()
-    mentions = [mention for file in files for mention in _Mentions(code, file, names, wanted).all()]
-    known = {mention.use.name for mention in mentions if mention.guarded}
-    open_uses = [mention for mention in mentions if not mention.guarded and mention.use.name not in known]
+    mentions = [mention for file in files for mention in _Mentions(code, file, names, requested).all()]
+    attributes = {mention.use.name for mention in mentions if mention.guarded}
+    open_uses = [mention for mention in mentions if not mention.guarded and mention.use.name not in attributes]
     open_uses = [mention for mention in open_uses if not _is_known(code, mention.use.name.rpartition(".")[2])]
     if not open_uses:
         return ()
@@ -142,16 +142,16 @@ class _Scope(Struct, frozen=True, kw_only=True):
 class _Mentions:
     """The mentions of missing names in one source."""
 
-    def __init__(self, code: PythonCode, file: str, names: TorchNames, wanted: Collection[str]) -> None:
+    def __init__(self, code: PythonCode, file: str, names: TorchNames, requested: Collection[str]) -> None:
         self._tree = code.tree(file)
         self._file = file
         self._names = names
-        self._wanted = wanted
+        self._wanted = requested
 
     def all(self) -> Iterator[_Mention]:
         """Return them all; none of a source that cannot be parsed."""
         if self._tree is not None:
-            yield from self._body(self._tree.body, _Scope(origins=(_origins(self._tree),)))
+            yield from self._body(self._tree.body, _Scope(origins=(_make_origins(self._tree),)))
 
     def _body(self, statements: Sequence[ast.stmt], scope: _Scope) -> Iterator[_Mention]:
         names = Counter(getattr(statement, "name", None) for statement in statements)
@@ -168,7 +168,7 @@ class _Mentions:
             for expression in (*node.bases, *node.keywords, *node.decorator_list):
                 yield from self._node(expression, scope)
             inside = replace(_named(scope, node.name), guarded=scope.guarded or _are_guarding(node.decorator_list))
-            yield from self._body(node.body, _with_origins(inside, _origins(node), is_class=True))
+            yield from self._body(node.body, _with_origins(inside, _make_origins(node), is_class=True))
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
             yield from self._import(node, scope)
         elif isinstance(node, ast.AnnAssign):  # an annotation inside of a function is not evaluated
@@ -197,10 +197,10 @@ class _Mentions:
             yield from self._node(node.iter, scope)
             yield from self._body([*node.body, *node.orelse], scope)
         else:
-            yield from self._parts(node, inside)
+            yield from self._list_parts(node, inside)
 
-    def _parts(self, node: ast.AST, scope: _Scope) -> Iterator[_Mention]:
-        for part in children(node):
+    def _list_parts(self, node: ast.AST, scope: _Scope) -> Iterator[_Mention]:
+        for part in child_nodes(node):
             yield from self._node(part, scope)
 
     def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, scope: _Scope) -> Iterator[_Mention]:
@@ -209,7 +209,7 @@ class _Mentions:
             yield from self._node(expression, scope)
         arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
         parameters = {argument.arg for argument in (*arguments, node.args.vararg, node.args.kwarg) if argument}
-        own = _origins(node)
+        own = _make_origins(node)
         is_variant = scope.variants.get(getattr(node, "name", ""), 0) > 1
         inside = replace(
             _with_origins(_named(scope, getattr(node, "name", "<lambda>")), own | dict.fromkeys(parameters)),
@@ -264,30 +264,30 @@ class _Mentions:
 # ---- what names stand for
 
 
-def _origins(body: ast.AST) -> Origins:
-    """What the names stand for that a module, a class or a function binds itself."""
-    found: dict[str, set[str | None]] = {}
+def _make_origins(body: ast.AST) -> Origins:
+    """Return what the names stand for that a module, a class or a function binds itself."""
+    by_name: dict[str, set[str | None]] = {}
     waiting = list(getattr(body, "body", ())) if isinstance(getattr(body, "body", None), list) else []
     starred = False
     while waiting:
         node = waiting.pop()
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            found.setdefault(node.name, set()).add(None)
+            by_name.setdefault(node.name, set()).add(None)
             continue
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             starred |= node.names[0].name == "*"
             for name, origin in _imported(node):
-                found.setdefault(name, set()).add(origin)
+                by_name.setdefault(name, set()).add(origin)
         elif isinstance(node, (ast.Global, ast.Nonlocal)):
-            found |= {name: {None} for name in node.names}
+            by_name |= {name: {None} for name in node.names}
         elif isinstance(node, ast.Name) and isinstance(node.ctx, (ast.Store, ast.Del)):
-            found.setdefault(node.id, set()).add(None)
+            by_name.setdefault(node.id, set()).add(None)
         elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and node.value.value is None:
             continue  # in place of what cannot be imported: then there is no torch
         elif isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name:
-            found.setdefault(node.name, set()).add(None)
-        waiting.extend(children(node))
-    origins = {name: next(iter(several)) if len(several) == 1 else None for name, several in found.items()}
+            by_name.setdefault(node.name, set()).add(None)
+        waiting.extend(child_nodes(node))
+    origins = {name: next(iter(several)) if len(several) == 1 else None for name, several in by_name.items()}
     if isinstance(body, ast.Module):  # what functions bind outside of themselves
         for node in walk(body):
             if isinstance(node, (ast.Global, ast.Nonlocal)):
@@ -296,7 +296,7 @@ def _origins(body: ast.AST) -> Origins:
 
 
 def _imported(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str | None]]:
-    """The names that an import binds, each with what it stands for if that is of torch."""
+    """Yield the names that an import binds, each with what it stands for if that is of torch."""
     for alias in node.names:
         if isinstance(node, ast.Import):
             full = alias.name if alias.asname else alias.name.partition(".")[0]
@@ -307,12 +307,14 @@ def _imported(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str | No
 
 
 def _with_origins(scope: _Scope, origins: Origins, *, is_class: bool = False) -> _Scope:
-    """The scope inside of a class or function. The names of a class are not those of its methods: they are unknown."""
+    """Return the scope inside of a class or function. The names of a class are not those of its methods: they are
+    unknown.
+    """
     return replace(scope, origins=(dict.fromkeys(origins) if is_class else origins, *scope.origins))
 
 
 def _named(scope: _Scope, name: str) -> _Scope:
-    """The scope inside of a function or class of a name."""
+    """Return the scope inside of a function or class of a name."""
     if scope.in_function:
         return replace(scope, nested=(*scope.nested, name))
     return replace(scope, public=(*scope.public, name))
@@ -327,10 +329,10 @@ def _guarded(scope: _Scope) -> _Scope:
 
 def _are_guarding(nodes: Iterable[ast.AST]) -> bool:
     """Whether the words of decorators or contexts are those of something that asks for a version."""
-    return any(_GUARDING.search(word) or word in {"suppress", "raises"} for node in nodes for word in _words(node))
+    return any(_GUARDING.search(word) or word in {"suppress", "raises"} for node in nodes for word in _list_words(node))
 
 
-def _words(node: ast.AST) -> Iterator[str]:
+def _list_words(node: ast.AST) -> Iterator[str]:
     for part in walk(node):
         if isinstance(part, ast.Name):
             yield part.id
@@ -435,17 +437,18 @@ class _Callers:
 
 
 def _functions_of(statement: ast.stmt, user: str | None) -> Iterator[tuple[ast.AST, tuple[str, ...]]]:
-    """The parts of a statement at the left margin, with the names by which others use what they are in."""
+    """Yield the parts of a statement at the left margin, with the names by which others use what they are in."""
     if not isinstance(statement, ast.ClassDef):
         yield statement, (user,) if user and user not in _COMMON else ()
         return
-    for part in children(statement):
+    for part in child_nodes(statement):
         name = getattr(part, "name", "__")
         yield part, (statement.name,) if name.startswith("__") or name in _COMMON else (statement.name, name)
 
 
 def _open_modules(code: PythonCode) -> tuple[frozenset[str], frozenset[str]]:
-    """The sources that no condition decides about: what the package imports anyway, and what nothing else imports.
+    """Return the sources that no condition decides about: what the package imports anyway, and what nothing else
+    imports.
 
     The second set leaves out those, too, that only functions import.
     """
@@ -457,28 +460,28 @@ def _open_modules(code: PythonCode) -> tuple[frozenset[str], frozenset[str]]:
         outline = code.outline(file)
         plain[file] = []
         for line in (*outline.imports, *outline.imports_in_functions):
-            targets = _files(code, code.resolved(line, package).targets)
+            targets = _list_files(code, code.resolved(line, package).targets)
             blocks = outline.around(len(code.before(file, line.line)) + 1) if line.nested and targets else ()
             if any(keyword in _DECIDING for keyword, _ in blocks):
                 conditional += targets
             (in_functions if line.nested else plain[file]).extend(targets)
-    always_there = _reached(_files(code, code.modules), plain)
+    always_there = _reached(_list_files(code, code.modules), plain)
     maybe_there, maybe_later = _reached(conditional, plain), _reached((*conditional, *in_functions), plain)
     sources = frozenset(code.sources)
     return always_there | (sources - maybe_there), always_there | (sources - maybe_later)
 
 
-def _files(code: PythonCode, modules: Iterable[str]) -> list[str]:
-    """The sources that importing some modules runs, those of the packages around them among them."""
+def _list_files(code: PythonCode, modules: Iterable[str]) -> list[str]:
+    """Return the sources that importing some modules runs, those of the packages around them among them."""
     names = dict.fromkeys(
         ".".join(name.split(".")[:count]) for name in modules for count in range(1, name.count(".") + 2)
     )
-    found = (code.locate(name) for name in names)
-    return [module.file for module in found if module is not None and module.file is not None]
+    located = (code.locate(name) for name in names)
+    return [module.file for module in located if module is not None and module.file is not None]
 
 
 def _reached(files: Iterable[str], imports: Mapping[str, list[str]]) -> frozenset[str]:
-    """Some sources, and those that they import."""
+    """Return some sources, and those that they import."""
     waiting, reached = list(files), set[str]()
     while waiting:
         file = waiting.pop()
@@ -489,7 +492,9 @@ def _reached(files: Iterable[str], imports: Mapping[str, list[str]]) -> frozense
 
 
 def _sought(mention: _Mention) -> list[str]:
-    """The names that stand where the function of a mention is used. Those that many classes have tell nothing."""
+    """Return the names that stand where the function of a mention is used. Those that many classes have tell
+    nothing.
+    """
     return [name for name in mention.public if not name.startswith("__") and name not in _COMMON]
 
 
@@ -499,7 +504,7 @@ def _package_of(file: str) -> str:
 
 
 def _guarded_words(body: ast.AST) -> Iterator[tuple[str, bool]]:
-    """The names in a part of a source, each with whether it stands where a condition decides."""
+    """Yield the names in a part of a source, each with whether it stands where a condition decides."""
     waiting: list[tuple[ast.AST, bool, frozenset[str]]] = [(body, False, frozenset())]
     while waiting:
         node, guarded, parameters = waiting.pop()
@@ -512,7 +517,7 @@ def _guarded_words(body: ast.AST) -> Iterator[tuple[str, bool]]:
             waiting += [(part, guarded, parameters) for part in node.orelse]
             continue
         guarded |= _decides(node, parameters)
-        for part in children(node):
+        for part in child_nodes(node):
             waiting.append((part, guarded, parameters))
             if isinstance(part, ast.stmt):
                 guarded |= _guards_what_follows(part, parameters)

@@ -13,15 +13,15 @@ from itertools import accumulate
 from msgspec import Struct, field
 
 from abiscan.inputs import disk
-from abiscan.python.dynamic_names import absolute
+from abiscan.python.dynamic_names import absolute_name
 from abiscan.python.harmless import BodyJudge
 from abiscan.python.installed import Surroundings
 from abiscan.python.model import Answer
-from abiscan.python.nodes import children, walk
+from abiscan.python.nodes import child_nodes, walk
 from abiscan.python.scan import LOADING, REGISTERING, ImportLine, Outline
-from abiscan.python.skeleton import function_in, skeleton
+from abiscan.python.skeleton import function_in, make_skeleton
 from abiscan.python.sources import PackageFiles, requirements
-from abiscan.python.targets import Bindings, bindings, bound_names
+from abiscan.python.targets import Bindings, bindings_of, bound_names
 from abiscan.python.torch_uses import torch_uses
 from abiscan.regex import regex
 
@@ -106,13 +106,13 @@ class PythonCode(Struct, dict=True):
     # ---- modules by name
 
     def find(self, name: str, folders: Iterable[str] | None = None) -> Found | None:
-        """The module of that name; ``folders`` are those of the package that it is in."""
+        """Return the module of that name; ``folders`` are those of the package that it is in."""
         key = name.rpartition(".")[2], ("",) if folders is None else tuple(folders)
         if key not in self._found:
-            self._found[key] = self._find(*key)
+            self._found[key] = self._find_module(*key)
         return self._found[key]
 
-    def _find(self, last: str, parents: tuple[str, ...]) -> Found | None:
+    def _find_module(self, last: str, parents: tuple[str, ...]) -> Found | None:
         spaces = []
         for folder in parents:
             stem = f"{folder}/{last}" if folder else last
@@ -134,27 +134,27 @@ class PythonCode(Struct, dict=True):
         return self.locate(name) is not None or (top is not None and top.file is not None)
 
     def locate(self, name: str) -> Found | None:
-        """The module of a full dotted name."""
+        """Return the module of a full dotted name."""
         if name not in self._located:
-            self._located[name] = self._locate(name)
+            self._located[name] = self._locate_module(name)
         return self._located[name]
 
-    def _locate(self, name: str) -> Found | None:
-        found: Found | None = Found(file=None, folders=("",))
+    def _locate_module(self, name: str) -> Found | None:
+        located: Found | None = Found(file=None, folders=("",))
         for part in name.split("."):
-            if found is None or not found.folders:
+            if located is None or not located.folders:
                 return None
-            found = self.find(part, found.folders)
-        return found
+            located = self.find(part, located.folders)
+        return located
 
     # ---- sources
 
     def source(self, path: str) -> bytes:
-        """The bytes of a source file; those of a file that is too large are not read."""
+        """Return the bytes of a source file; those of a file that is too large are not read."""
         return self.files.read(path)
 
     def before(self, path: str, line: int) -> bytes:
-        """What a source file has before a line."""
+        """Return what a source file has before a line."""
         if path not in self._lines:
             lengths = map(len, self.source(path).splitlines(keepends=True))
             self._lines[path] = (0, *accumulate(lengths))
@@ -162,20 +162,20 @@ class PythonCode(Struct, dict=True):
         return self.source(path)[: places[min(line, len(places)) - 1]]
 
     def tree(self, path: str) -> ast.Module | None:
-        """The parsed source, None if it cannot be parsed (``problems`` says why)."""
+        """Return the parsed source, None if it cannot be parsed (``problems`` says why)."""
         if path not in self._trees:
-            self._trees[path] = self._parse(path)
+            self._trees[path] = self._parse_source(path)
         return self._trees[path]
 
-    def _parse(self, path: str) -> ast.Module | None:
-        data = self.source(path)
-        if len(data) > LARGEST_SOURCE:
-            self.problems[path] = f"has {len(data)} bytes, too many to parse"
+    def _parse_source(self, path: str) -> ast.Module | None:
+        source = self.source(path)
+        if len(source) > LARGEST_SOURCE:
+            self.problems[path] = f"has {len(source)} bytes, too many to parse"
             return None
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                return ast.parse(data, filename=path)
+                return ast.parse(source, filename=path)
         except (SyntaxError, ValueError, RecursionError, MemoryError, LookupError) as error:
             self.problems[path] = f"cannot be parsed: {type(error).__name__}"
             if isinstance(error, SyntaxError):
@@ -184,7 +184,7 @@ class PythonCode(Struct, dict=True):
             return None
 
     def outline(self, path: str) -> Outline:
-        """What a look at a source file shows."""
+        """Return what a look at a source file shows."""
         if path not in self._outlines:
             self._outlines[path] = Outline(self.source(path)[:LARGEST_SOURCE])
         return self._outlines[path]
@@ -199,14 +199,16 @@ class PythonCode(Struct, dict=True):
     @cached_property
     def risky(self) -> frozenset[bytes]:
         """The functions of the package, by bare name, that load or register something when they are called."""
-        found = {name for path in self.sources for name in self.outline(path).risky if not name.startswith(b"__")}
-        new = set(found)
+        risky_names = {name for path in self.sources for name in self.outline(path).risky if not name.startswith(b"__")}
+        new = set(risky_names)
         for _ in range(_ROUNDS):  # and those that call them
-            new = {one for path in self.sources for one in self.outline(path).callers(frozenset(new))} - found
+            new = {
+                caller for path in self.sources for caller in self.outline(path).callers(frozenset(new))
+            } - risky_names
             if not new:
                 break
-            found |= new
-        return frozenset(found)
+            risky_names |= new
+        return frozenset(risky_names)
 
     @cached_property
     def acting(self) -> frozenset[str]:
@@ -221,8 +223,10 @@ class PythonCode(Struct, dict=True):
 
     def requires(self, name: str) -> bool:
         """Whether the metadata requires a distribution, by its name or that of its module."""
-        wanted = re.sub(r"[-_.]+", "_", name).lower()
-        return any(wanted in {one, _NAMED_OTHERWISE.get(one, one)} for one in self.required)
+        normalised = re.sub(r"[-_.]+", "_", name).lower()
+        return any(
+            normalised in {requirement, _NAMED_OTHERWISE.get(requirement, requirement)} for requirement in self.required
+        )
 
     def eager(self, path: str) -> bool:
         """Whether running the body of a module may load, register or raise something."""
@@ -231,10 +235,10 @@ class PythonCode(Struct, dict=True):
         return self._eager[path]
 
     def _is_eager(self, path: str) -> bool:
-        found = self.outline(path)
-        if found.eager or (path.endswith("/__init__.py") and path.count("/") == 1) or "/" not in path:
+        outline = self.outline(path)
+        if outline.eager or (path.endswith("/__init__.py") and path.count("/") == 1) or "/" not in path:
             return True
-        if any(line.names and self.lacks(line) for line in found.imports):
+        if any(line.names and self.lacks(line) for line in outline.imports):
             return True
         return self.outline(path).calls(self.risky) or not self._bodies.is_harmless(path)
 
@@ -243,49 +247,51 @@ class PythonCode(Struct, dict=True):
         return BodyJudge(self)
 
     def skeleton(self, path: str) -> ast.Module | None:
-        """A source without the bodies of functions, which it may have all the same; None if it cannot be parsed."""
+        """Return a source without the bodies of functions, which it may have all the same; None if it cannot be
+        parsed.
+        """
         if path not in self._skeletons:
             source = self.source(path)
-            made = skeleton(source) if len(source) <= LARGEST_SOURCE else None
+            made = make_skeleton(source) if len(source) <= LARGEST_SOURCE else None
             self._skeletons[path] = self.tree(path) if made is None else made
         return self._skeletons[path]
 
     def function(self, path: str, names: tuple[str, ...]) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
-        """A function or method of a source, with its body; None if it was not found."""
+        """Return a function or method of a source, with its body; None if it was not found."""
         key = path, names
         if key not in self._functions:
             self._functions[key] = function_in(self.source(path), names)
         return self._functions[key]
 
     def module_file(self, name: str) -> tuple[str | None, bool]:
-        """The source of a module, None if there is none, and whether the package has such a module."""
-        found = self.locate(name)
-        return (None, False) if found is None else (found.file, True)
+        """Return the source of a module, None if there is none, and whether the package has such a module."""
+        located = self.locate(name)
+        return (None, False) if located is None else (located.file, True)
 
-    def reaches(self, found: Found) -> bool:
+    def reaches(self, located: Found) -> bool:
         """Whether importing a module may import, by whatever way, one whose body may do something that matters."""
-        if found.extension or found.file is None:
-            return found.extension
-        if found.file not in self._reaching:
-            self._reaching[found.file] = self._reaches(found)
-        return self._reaching[found.file]
+        if located.extension or located.file is None:
+            return located.extension
+        if located.file not in self._reaching:
+            self._reaching[located.file] = self._may_reach(located)
+        return self._reaching[located.file]
 
-    def _reaches(self, found: Found) -> bool:
-        waiting, seen = [found], set()
+    def _may_reach(self, located: Found) -> bool:
+        waiting, seen = [located], set()
         while waiting:
-            one = waiting.pop()
-            if one.extension:
+            current = waiting.pop()
+            if current.extension:
                 return True
-            if one.file is None or one.file in seen:
+            if current.file is None or current.file in seen:
                 continue
-            seen.add(one.file)
-            if self.eager(one.file):
+            seen.add(current.file)
+            if self.eager(current.file):
                 return True
-            waiting.extend(self.imported_by(one.file))
+            waiting.extend(self.imported_by(current.file))
         return False
 
     def imports(self, file: str, package: str) -> tuple[tuple[Import, ...], tuple[Import, ...]]:
-        """The imports of a module, outside of functions; apart, those inside an ``if``, a ``try`` or a class.
+        """Return the imports of a module, outside of functions; apart, those inside an ``if``, a ``try`` or a class.
 
         :param package: the one that relative imports start from
         """
@@ -299,18 +305,18 @@ class PythonCode(Struct, dict=True):
         return self._imports[key]
 
     def resolved(self, line: ImportLine, package: str) -> Import:
-        """An import with full names; relative ones start from a package."""
-        module = absolute(package, line.module)
-        found = self.locate(module) if line.names else None
-        folders = found.folders if found else ()
+        """Return an import with full names; relative ones start from a package."""
+        module = absolute_name(package, line.module)
+        located = self.locate(module) if line.names else None
+        folders = located.folders if located else ()
         inside = [name for name in line.names if self.find(name, folders)] if folders else []
         targets = (module, *(f"{module}.{name}" for name in inside))
         return Import(line=line.line, module=module, names=line.names, targets=targets)
 
     def imported_by(self, file: str) -> list[Found]:
-        """The modules of the package that the body of one imports."""
+        """Return the modules of the package that the body of one imports."""
         targets = (t for lines in self.imports(file, _package_of(file)) for line in lines for t in line.targets)
-        return [found for found in map(self.locate, targets) if found is not None]
+        return [located for located in map(self.locate, targets) if located is not None]
 
     @cached_property
     def extensions_in_functions(self) -> tuple[tuple[str, str, int], ...]:
@@ -325,9 +331,9 @@ class PythonCode(Struct, dict=True):
     def _extensions_in_functions(self, file: str) -> Iterator[tuple[str, int]]:
         for line in self.outline(file).imports_in_functions:
             targets = self.resolved(line, _package_of(file)).targets
-            for found in map(self.locate, targets):
-                if found is not None and found.extension and found.file and self.imports_at(file, line.line):
-                    yield found.file, line.line
+            for located in map(self.locate, targets):
+                if located is not None and located.extension and located.file and self.imports_at(file, line.line):
+                    yield located.file, line.line
 
     def names_extension(self, path: str) -> bool:
         """Whether a source has the name of an extension module in it."""
@@ -355,7 +361,7 @@ class PythonCode(Struct, dict=True):
         return None if self.find(module.partition(".")[0]) is not None else self.surroundings.has(module, name)
 
     def torch_uses(self, path: str) -> frozenset[str]:
-        """The names below ``torch`` that a source mentions."""
+        """Return the names below ``torch`` that a source mentions."""
         if path not in self._torch_uses:
             self._torch_uses[path] = torch_uses(self.source(path))
         return self._torch_uses[path]
@@ -363,7 +369,7 @@ class PythonCode(Struct, dict=True):
     def uses_at_import(self, path: str, name: str) -> bool:
         """Whether a source uses a dotted name below ``torch`` outside of functions, as far as a look at it tells."""
         outline = self.outline(path)
-        if any(name in {line.module, *(f"{line.module}.{one}" for one in line.names)} for line in outline.imports):
+        if any(name in {line.module, *(f"{line.module}.{name_}" for name_ in line.names)} for line in outline.imports):
             return True
         return outline.mentions([name.rpartition(".")[2].encode()])
 
@@ -392,23 +398,23 @@ class PythonCode(Struct, dict=True):
     def matters(self, node: ast.AST) -> bool:
         """Whether running this code may load, register, raise or import something that does, or return."""
         if node not in self._ending:
-            self._ending[node] = _has(node, (ast.Raise, ast.Return))
+            self._ending[node] = _contains(node, (ast.Raise, ast.Return))
         return self._ending[node] or self.acts(node)
 
     def acts(self, node: ast.AST) -> bool:
         """Whether running this code may load or register something, or import a module of the package."""
         if node not in self._mattering:
-            self._mattering[node] = any(self._acts_itself(one) for one in walk(node))
+            self._mattering[node] = any(self._acts_itself(node_) for node_ in walk(node))
         return self._mattering[node]
 
     def bindings(self, body: ast.AST) -> Bindings:
-        """What a function or a module binds to each name."""
+        """Return what a function or a module binds to each name."""
         if body not in self._bindings:
-            self._bindings[body] = bindings(body)
+            self._bindings[body] = bindings_of(body)
         return self._bindings[body]
 
     def bound_names(self, node: ast.stmt) -> set[str]:
-        """The names that a statement binds."""
+        """Return the names that a statement binds."""
         if node not in self._bound_names:
             self._bound_names[node] = bound_names(node)
         return self._bound_names[node]
@@ -416,13 +422,13 @@ class PythonCode(Struct, dict=True):
     def leaves(self, node: ast.AST) -> bool:
         """Whether it has a ``return``, ``break`` or ``continue``."""
         if node not in self._leaving:
-            self._leaving[node] = any(isinstance(one, (ast.Return, ast.Break, ast.Continue)) for one in walk(node))
+            self._leaving[node] = any(isinstance(inner, (ast.Return, ast.Break, ast.Continue)) for inner in walk(node))
         return self._leaving[node]
 
     def is_generator(self, node: ast.AST) -> bool:
         """Whether a function yields."""
         if node not in self._generators:
-            self._generators[node] = _has(node, (ast.Yield, ast.YieldFrom))
+            self._generators[node] = _contains(node, (ast.Yield, ast.YieldFrom))
         return self._generators[node]
 
     def is_only_indexed(self, function: ast.AST, name: str) -> bool:
@@ -430,9 +436,15 @@ class PythonCode(Struct, dict=True):
         key = function, name
         if key not in self._only_indexed:
             nodes = list(walk(function))
-            taken = [one.value for one in nodes if isinstance(one, ast.Subscript) and isinstance(one.ctx, ast.Load)]
-            uses = [one for one in nodes if isinstance(one, ast.Name) and one.id == name]
-            self._only_indexed[key] = all(isinstance(one.ctx, ast.Store) or one in taken for one in uses)
+            taken = [
+                subscript.value
+                for subscript in nodes
+                if isinstance(subscript, ast.Subscript) and isinstance(subscript.ctx, ast.Load)
+            ]
+            uses = [subscript for subscript in nodes if isinstance(subscript, ast.Name) and subscript.id == name]
+            self._only_indexed[key] = all(
+                isinstance(subscript.ctx, ast.Store) or subscript in taken for subscript in uses
+            )
         return self._only_indexed[key]
 
     def suspends(self, node: ast.stmt) -> bool:
@@ -441,28 +453,32 @@ class PythonCode(Struct, dict=True):
         return not isinstance(node, apart) and self.is_generator(node)
 
     def locals(self, node: ast.AST) -> frozenset[str]:
-        """The names that the body of a function binds, but for those that it says are elsewhere."""
+        """Return the names that the body of a function binds, but for those that it says are elsewhere."""
         if node not in self._locals:
             body = getattr(node, "body", None)
             statements = body if isinstance(body, list) else []
-            found = frozenset[str]().union(*map(self.bound_names, statements))
-            if found and _has(node, (ast.Global, ast.Nonlocal)):
-                declared = (one.names for one in walk(node) if isinstance(one, (ast.Global, ast.Nonlocal)))
-                found -= frozenset(name for names in declared for name in names)
-            self._locals[node] = found
+            bound = frozenset[str]().union(*map(self.bound_names, statements))
+            if bound and _contains(node, (ast.Global, ast.Nonlocal)):
+                declared = (
+                    statement.names for statement in walk(node) if isinstance(statement, (ast.Global, ast.Nonlocal))
+                )
+                bound -= frozenset(name for names in declared for name in names)
+            self._locals[node] = bound
         return self._locals[node]
 
     def acting_annotations(self, node: ast.AST) -> tuple[ast.expr, ...]:
-        """The annotations of a statement that may run code of the package, in the order of their evaluation."""
+        """Return the annotations of a statement that may run code of the package, in the order of their evaluation."""
         if node not in self._annotations:
-            self._annotations[node] = tuple(filter(_acts, annotations_of(node)))
+            self._annotations[node] = tuple(filter(_annotation_acts, annotations_of(node)))
         return self._annotations[node]
 
     def postpones_annotations(self, file: str | None) -> bool:
         """Whether a module has ``from __future__ import annotations``."""
         tree = None if file is None else self.tree(file)
-        imports = (one for one in tree.body if isinstance(one, ast.ImportFrom)) if tree else ()
-        return any(one.module == "__future__" and one.names[0].name == "annotations" for one in imports)
+        imports = (statement for statement in tree.body if isinstance(statement, ast.ImportFrom)) if tree else ()
+        return any(
+            statement.module == "__future__" and statement.names[0].name == "annotations" for statement in imports
+        )
 
     def _acts_itself(self, node: ast.AST) -> bool:
         if isinstance(node, ast.ImportFrom):
@@ -476,38 +492,38 @@ class PythonCode(Struct, dict=True):
 
 
 def _package_of(file: str) -> str:
-    """The package that relative imports of a module start from."""
+    """Return the package that relative imports of a module start from."""
     name = file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
     return name if file.endswith("/__init__.py") else name.rpartition(".")[0]
 
 
 def annotations_of(node: ast.AST) -> Iterator[ast.expr]:
-    """The annotations of a function, or of a variable."""
+    """Yield the annotations of a function, or of a variable."""
     if isinstance(node, ast.AnnAssign):
         yield node.annotation
     elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
         args = node.args
-        for one in (*args.posonlyargs, *args.args, args.vararg, *args.kwonlyargs, args.kwarg):
-            if one is not None and one.annotation is not None:
-                yield one.annotation
+        for parameter in (*args.posonlyargs, *args.args, args.vararg, *args.kwonlyargs, args.kwarg):
+            if parameter is not None and parameter.annotation is not None:
+                yield parameter.annotation
         if node.returns is not None:
             yield node.returns
 
 
-def _acts(annotation: ast.expr) -> bool:
+def _annotation_acts(annotation: ast.expr) -> bool:
     """Whether evaluating an annotation calls something."""
     if isinstance(annotation, (ast.Name, ast.Constant, ast.Attribute)):
         return False
-    return any(isinstance(one, (ast.Call, ast.NamedExpr)) for one in walk(annotation))
+    return any(isinstance(inner, (ast.Call, ast.NamedExpr)) for inner in walk(annotation))
 
 
-def _has(node: ast.AST, kinds: tuple[type[ast.AST], ...]) -> bool:
+def _contains(node: ast.AST, kinds: tuple[type[ast.AST], ...]) -> bool:
     """Whether code has one of these, functions inside it apart."""
-    waiting = children(node)
+    waiting = child_nodes(node)
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, kinds):
+        current = waiting.pop()
+        if isinstance(current, kinds):
             return True
-        if not isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
-            waiting.extend(children(one))
+        if not isinstance(current, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            waiting.extend(child_nodes(current))
     return False

@@ -6,57 +6,57 @@ import builtins
 
 from msgspec.structs import replace
 
-from abiscan.python.filesystem import exists, is_of_torch, place_on_disk
+from abiscan.python.filesystem import is_of_torch, path_exists, place_on_disk
 from abiscan.python.machine import Attempt, ProcessEnded, PythonMachine
 from abiscan.python.model import PROCESS_ENDS, Answer, LoadedBy, Raised
-from abiscan.python.operations import described
+from abiscan.python.operations import describe_value
 from abiscan.python.questions import number_of
-from abiscan.python.systems import stripped
+from abiscan.python.systems import strip_folders
 from abiscan.python.torch_texts import NOT_LOADED, release_of, says
 from abiscan.python.values import NotKnown, PythonError, TextOfError, Thrown, Why
 
 
 def load_extension(machine: PythonMachine, file: str) -> None:
     """Import an extension module of the package."""
-    _load(machine, file, LoadedBy.IMPORT)
+    _load_file(machine, file, LoadedBy.IMPORT)
 
 
-def load(machine: PythonMachine, path: object, loader: LoadedBy) -> None:
+def load_library(machine: PythonMachine, path: object, loader: LoadedBy) -> None:
     """Load a library by its path, as the code gives it."""
     system = machine.files.system
-    known = str(path) if isinstance(path, str) or hasattr(path, "as_posix") else None
-    if known is not None and system.is_windows and "." not in system.file_name(system.with_slashes(known)):
-        known += ".dll"  # as LoadLibrary does
-    inside = None if known is None else machine.files.inside(known)
+    spelled = str(path) if isinstance(path, str) or hasattr(path, "as_posix") else None
+    if spelled is not None and system.is_windows and "." not in system.file_name(system.with_slashes(spelled)):
+        spelled += ".dll"  # as LoadLibrary does
+    inside = None if spelled is None else machine.files.inside(spelled)
     if isinstance(path, NotKnown) and path.why is Why.ARGUMENT:
         return
     if isinstance(path, NotKnown) and path.why is Why.ELSEWHERE:
-        _elsewhere(machine, path.name, loader)
-    elif known is None:
+        _load_elsewhere(machine, path.name, loader)
+    elif spelled is None:
         _unknown_path(machine, path, loader)
     elif inside is not None and inside in machine.files.members:
-        _load(machine, inside, loader)
-    elif inside is not None or system.with_slashes(known).startswith("./"):
-        _not_there(machine, known, loader)
-    elif system.has_folder(known):
-        _elsewhere(machine, known, loader)
-    elif not system.is_system_library(known):
-        _by_name(machine, known, loader)
+        _load_file(machine, inside, loader)
+    elif inside is not None or system.with_slashes(spelled).startswith("./"):
+        _not_there(machine, spelled, loader)
+    elif system.has_folder(spelled):
+        _load_elsewhere(machine, spelled, loader)
+    elif not system.is_system_library(spelled):
+        _by_name(machine, spelled, loader)
 
 
 def _unknown_path(machine: PythonMachine, path: object, loader: LoadedBy) -> None:
-    machine.gap(f"the path of a library that is loaded is not known: {described(path)}")
+    machine.gap(f"the path of a library that is loaded is not known: {describe_value(path)}")
     machine.trace.attempts.append(
         Attempt(path=None, loader=loader, at=machine.place(), raised=Answer.UNKNOWN, guarded=machine.catches(OSError))
     )
 
 
-def _elsewhere(machine: PythonMachine, path: str, loader: LoadedBy) -> None:
+def _load_elsewhere(machine: PythonMachine, path: str, loader: LoadedBy) -> None:
     """A path outside of the package: what torch brings, it has loaded, and what is required is taken to be there."""
     system = machine.files.system
     if system.is_empty(path) and place_on_disk(machine, path) is None and path.startswith(system.prefix):
         return
-    there = exists(machine, path, "file") if is_of_torch(machine, path) or system.is_empty(path) else None
+    there = path_exists(machine, path, "file") if is_of_torch(machine, path) or system.is_empty(path) else None
     if there is False:
         _not_there(machine, path, loader)
     if there is not None:
@@ -74,29 +74,29 @@ def _by_name(machine: PythonMachine, name: str, loader: LoadedBy) -> None:
     system = machine.files.system
     own = [file for file in machine.files.libraries if system.file_name(file) == system.file_name(name)]
     for file in own if system.is_windows else ():
-        loaded = any(one.path == file and one.raised is None for one in machine.trace.attempts)
+        loaded = any(attempt.path == file and attempt.raised is None for attempt in machine.trace.attempts)
         if loaded or file.rpartition("/")[0] in machine.dll_folders:
-            _load(machine, file, loader)
+            _load_file(machine, file, loader)
             return
     if own:
-        found = False
+        is_found = False
     elif expected:
         answer = machine.library.surroundings.system_has(name)
         if isinstance(answer, Answer):
             answer = machine.decide(f"the system has {name}", Why.ENVIRONMENT, spot, default=True)
-        found = answer
+        is_found = answer
     else:
-        found = True
-    if not found:
+        is_found = True
+    if not is_found:
         _not_there(machine, name, loader)
 
 
 def _not_there(machine: PythonMachine, path: str, loader: LoadedBy) -> None:
     exception, text = machine.files.system.not_there(path)
-    _fail(machine, path, loader, PythonError(exception, (text,)))
+    _fail_to_load(machine, path, loader, PythonError(exception, (text,)))
 
 
-def _load(machine: PythonMachine, file: str, loader: LoadedBy) -> None:
+def _load_file(machine: PythonMachine, file: str, loader: LoadedBy) -> None:
     kind = ImportError if loader is LoadedBy.IMPORT else OSError
     attempt = Attempt(path=file, loader=loader, at=machine.place(), raised=None, guarded=machine.catches(kind))
     machine.trace.attempts.append(attempt)
@@ -122,11 +122,11 @@ def _load(machine: PythonMachine, file: str, loader: LoadedBy) -> None:
         failure = _as_failure(answer)
     failure.loads = {number}
     failure.at = attempt.at
-    raise Thrown(_wrapped(machine, file, loader, failure))
+    raise Thrown(_wrap_error(machine, file, loader, failure))
 
 
-def _wrapped(machine: PythonMachine, path: str, loader: LoadedBy, failure: PythonError) -> PythonError:
-    """The error as ``torch.ops.load_library`` passes it on."""
+def _wrap_error(machine: PythonMachine, path: str, loader: LoadedBy, failure: PythonError) -> PythonError:
+    """Return the error as ``torch.ops.load_library`` passes it on."""
     if loader not in {LoadedBy.LOAD_LIBRARY, LoadedBy.LOAD_CLASSES}:
         return failure
     spelled = machine.files.system.spelled(path)
@@ -139,24 +139,24 @@ def _wrapped(machine: PythonMachine, path: str, loader: LoadedBy, failure: Pytho
     return PythonError(OSError, (text,), cause=failure, at=failure.at, loads=set(failure.loads))
 
 
-def _fail(machine: PythonMachine, path: str, loader: LoadedBy, failure: PythonError) -> None:
+def _fail_to_load(machine: PythonMachine, path: str, loader: LoadedBy, failure: PythonError) -> None:
     """A load of what is not there."""
     failure.at = machine.place()
     failure.loads = {len(machine.trace.attempts)}
-    raised = Raised(exception=failure.name(), message=stripped(str(failure.args[0])), at=failure.at)
+    raised = Raised(exception=failure.name(), message=strip_folders(str(failure.args[0])), at=failure.at)
     attempt = Attempt(
-        path=stripped(path), loader=loader, at=failure.at, raised=raised, guarded=machine.catches(OSError)
+        path=strip_folders(path), loader=loader, at=failure.at, raised=raised, guarded=machine.catches(OSError)
     )
     machine.trace.attempts.append(attempt)
-    raise Thrown(_wrapped(machine, stripped(path), loader, failure))
+    raise Thrown(_wrap_error(machine, strip_folders(path), loader, failure))
 
 
 def _as_failure(raised: Raised) -> PythonError:
     cls = getattr(builtins, raised.exception, None)
-    known = cls if isinstance(cls, type) and issubclass(cls, BaseException) else NotKnown(raised.exception)
+    exception_class = cls if isinstance(cls, type) and issubclass(cls, BaseException) else NotKnown(raised.exception)
     number = number_of(raised.message)
     message: object = NotKnown("the text of the error") if raised.message is None else raised.message
     if number is not None:
         message = TextOfError(number)
     cause = None if raised.cause is None else _as_failure(raised.cause)
-    return PythonError(known, (message,), cause=cause)
+    return PythonError(exception_class, (message,), cause=cause)

@@ -21,7 +21,7 @@ from abiscan.python.model import (
     Told,
 )
 from abiscan.python.questions import AskedWorld
-from abiscan.python.systems import stripped
+from abiscan.python.systems import strip_folders
 from abiscan.python.values import Class, NotKnown, PythonError, PythonFunction, PythonModule, Scope, Why
 
 _log = logging.getLogger("abiscan.python")
@@ -163,7 +163,7 @@ class PythonMachine:
 
     # ---- what the code is at
 
-    def tick(self, steps: int = 1) -> None:
+    def count_steps(self, steps: int = 1) -> None:
         """Count a step, or as many as work on something large takes."""
         self.steps += steps
         if self.steps > self.limits.steps:
@@ -171,12 +171,15 @@ class PythonMachine:
 
     def call_operator(self, name: str) -> int | bool | str | NoResult | None:
         """Ask the world what an operator returns that is called without arguments."""
-        if any(one.operator.partition(".")[0] == name.partition(".")[0] for one in self.trace.registrations):
+        if any(
+            registration.operator.partition(".")[0] == name.partition(".")[0]
+            for registration in self.trace.registrations
+        ):
             return NoResult(reason="Python code registers something for it")
         return self.world.call(name)
 
     def place(self) -> PythonLine:
-        """The innermost line of the package."""
+        """Return the innermost line of the package."""
         for frame in reversed(self.frames):
             if frame.file is not None:
                 return PythonLine(file=frame.file, line=frame.line)
@@ -192,10 +195,10 @@ class PythonMachine:
         """Users are told something."""
         if self.perhaps:
             return
-        said = Said(how=how, at=self.place(), text=None if text is None else stripped(text))
+        notice = Said(how=how, at=self.place(), text=None if text is None else strip_folders(text))
         for listener in (self.trace.said, *self.listeners):
             if len(listener) < _MOST_SAID:
-                listener.append(said)
+                listener.append(notice)
 
     def catches(self, error: type[BaseException]) -> bool:
         """Whether an exception would be caught for good."""
@@ -220,7 +223,7 @@ class PythonMachine:
         """
         taken = None if about is None else self.taken(about)
         if taken is None:
-            taken = self._decide(text, why, spot, default=default)
+            taken = self._decide_now(text, why, spot, default=default)
             if about is not None and not self.perhaps:
                 self.take(about, taken=taken)
         return taken
@@ -231,17 +234,17 @@ class PythonMachine:
         return self.perhaps or bool(self.trace.decisions)
 
     def taken(self, unknown: NotKnown) -> bool | None:
-        """Which way was taken where this decided before, None if it did not."""
+        """Return which way was taken where this decided before, None if it did not."""
         key, negated = unknown.question()
-        known = self._taken.get(key)
-        return None if known is None else known is not negated
+        was_taken = self._taken.get(key)
+        return None if was_taken is None else was_taken is not negated
 
     def take(self, unknown: NotKnown, *, taken: bool) -> None:
         """Remember which way was taken."""
         key, negated = unknown.question()
         self._taken[key] = taken is not negated
 
-    def _decide(self, text: str, why: Why, spot: tuple[int, int], *, default: bool) -> bool:
+    def _decide_now(self, text: str, why: Why, spot: tuple[int, int], *, default: bool) -> bool:
         if self.perhaps:
             return default
         place = self.place()
@@ -260,19 +263,19 @@ class PythonMachine:
         raise NotImplementedError
 
     def evaluate(self, node: ast.expr, scope: Scope) -> object:
-        """The value of an expression."""
+        """Return the value of an expression."""
         raise NotImplementedError
 
     def execute(self, body: Sequence[ast.stmt], scope: Scope) -> None:
         """Run statements."""
         raise NotImplementedError
 
-    def attribute(self, value: object, name: str) -> object:
-        """An attribute of a value."""
+    def get_attribute(self, value: object, name: str) -> object:
+        """Return an attribute of a value."""
         raise NotImplementedError
 
     def import_module(self, name: str) -> object:
-        """``importlib.import_module``: the module of that name."""
+        """Return ``importlib.import_module``: the module of that name."""
         raise NotImplementedError
 
     def forget_names(self) -> None:
@@ -288,35 +291,37 @@ class PythonMachine:
         raise NotImplementedError
 
     def settle(self, value: object) -> object:
-        """The value itself, where a name of a module that is not run yet stands for it."""
+        """Return the value itself, where a name of a module that is not run yet stands for it."""
         raise NotImplementedError
 
     def items(self, value: object) -> list[object] | NotKnown:
-        """What iterating over a value gives."""
+        """Return what iterating over a value gives."""
         raise NotImplementedError
 
     def iterate(self, value: object) -> Iterator[object] | NotKnown:
-        """The items of a value, one after the other."""
+        """Return the items of a value, one after the other."""
         raise NotImplementedError
 
-    def bound(self, found: object, receiver: object, cls: Class | None) -> object:
-        """What a name found in a class gives when it is taken from an object, or from the class (no receiver)."""
+    def bound(self, member: object, receiver: object, cls: Class | None) -> object:
+        """Return what a name found in a class gives when it is taken from an object, or from the class (no
+        receiver).
+        """
         raise NotImplementedError
 
     def members(self, cls: Class) -> list[object] | None:
-        """The members of an enumeration, None if the class is none."""
+        """Return the members of an enumeration, None if the class is none."""
         raise NotImplementedError
 
     def create(self, cls: Class, args: list[object], kwargs: dict[str, object]) -> object:
-        """``object.__new__``: an object of a class that nothing is initialised of."""
+        """Return ``object.__new__``: an object of a class that nothing is initialised of."""
         raise NotImplementedError
 
     def instantiate(self, cls: Class, args: list[object], kwargs: dict[str, object]) -> object:
-        """``type.__call__``: make an object of a class, and initialise it."""
+        """Return ``type.__call__``: make an object of a class, and initialise it."""
         raise NotImplementedError
 
     def make_class(self, metaclass: Class | None, args: list[object], kwargs: dict[str, object]) -> object:
-        """``type.__new__``: a class, from its name, bases and names."""
+        """Return ``type.__new__``: a class, from its name, bases and names."""
         raise NotImplementedError
 
     def perhaps_calls(self, caller: NotKnown, function: object) -> None:

@@ -65,7 +65,7 @@ class Answer(enum.Enum):
 
 
 def in_words(end: Raised | Answer | None) -> str:
-    """How an import or a load ends, for the trace."""
+    """Return how an import or a load ends, for the trace."""
     if isinstance(end, Raised):
         return f"{end.exception}: {end.message} ({end.at})"
     return "it succeeds" if end is None else end.value
@@ -127,11 +127,13 @@ class World(Protocol):
         ...
 
     def operator(self, name: str) -> bool | Answer:
-        """Whether torch or a library loaded so far defines an operator, ``torchvision::nms``; unknown counts as yes."""
+        """Tell whether torch or a library loaded so far defines an operator, ``torchvision::nms``; unknown counts as
+        yes.
+        """
         ...
 
     def call(self, operator: str) -> int | bool | str | NoResult | None:
-        """What an operator that a library loaded so far defines returns, called without arguments.
+        """Return what an operator that a library loaded so far defines returns, called without arguments.
 
         ``path/_C.so:name`` is a function of an extension module.
         """

@@ -15,19 +15,19 @@ class Modelled(Opaque):
 
     __slots__ = ()
 
-    def attribute(self, machine: PythonMachine, name: str) -> object:
-        """The attribute; raises as the library does where there is none."""
-        return NotKnown(f"{self.described()}.{name}")
+    def get_attribute(self, machine: PythonMachine, name: str) -> object:
+        """Return the attribute; raises as the library does where there is none."""
+        return NotKnown(f"{self.display_name()}.{name}")
 
     def put(self, name: str, value: object) -> None:
         """Set an attribute, where that can be remembered."""
 
     def call(self, machine: PythonMachine, args: list[object], kwargs: dict[str, object]) -> object:
         """Call it."""
-        return NotKnown(f"{self.described()}()")
+        return NotKnown(f"{self.display_name()}()")
 
-    def described(self) -> str:
-        """The name that conditions show."""
+    def display_name(self) -> str:
+        """Return the name that conditions show."""
         return type(self).__name__
 
 
@@ -40,14 +40,14 @@ class Native(Modelled, Struct, frozen=True, eq=False):
     computes: Callable[..., object] | None = None
     """The function for arguments that are known, if it does nothing but compute with them."""
 
-    def attribute(self, machine: PythonMachine, name: str) -> object:
-        """One of the functions that hang on this one, such as ``chain.from_iterable``."""
+    def get_attribute(self, machine: PythonMachine, name: str) -> object:
+        """Return one of the functions that hang on this one, such as ``chain.from_iterable``."""
         return self.attributes.get(name) or NotKnown(f"{self.name}.{name}")
 
     def call(self, machine: PythonMachine, args: list[object], kwargs: dict[str, object]) -> object:
         """Do what it does."""
         return self.function(machine, args, kwargs)
 
-    def described(self) -> str:
-        """Its name."""
+    def display_name(self) -> str:
+        """Return its name."""
         return self.name

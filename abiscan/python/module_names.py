@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from abiscan.python.dynamic_names import absolute
+from abiscan.python.dynamic_names import absolute_name
 from abiscan.regex import regex
 
 _NAME: Final = regex(r"[A-Za-z_]\w*")
@@ -53,7 +53,7 @@ def names_of(source: bytes, module: str, *, is_package: bool) -> ModuleNames:
         return ModuleNames(is_open=True)
     body = _Body(module, module if is_package else module.rpartition(".")[0])
     there, perhaps = body.run(tree.body)
-    nodes = _nodes(tree)
+    nodes = _all_nodes(tree)
     names = body.names
     names.there, names.perhaps, names.is_package = there, perhaps - there, is_package
     _look_inside(tree, nodes, names, module)
@@ -86,68 +86,68 @@ class _Body:
         self.names = ModuleNames()
 
     def run(self, body: Sequence[ast.stmt], *, sure: bool = True) -> tuple[set[str], set[str]]:
-        """The names that some statements surely bind, and all that they may bind."""
+        """Return the names that some statements surely bind, and all that they may bind."""
         there: set[str] = set()
         perhaps: set[str] = set()
         for node in body:
-            more, maybe = self._statement(node, sure=sure)
+            more, maybe = self._names_of_statement(node, sure=sure)
             if isinstance(node, ast.Delete):
                 there -= maybe
             there |= more
             perhaps |= more | maybe
         return there, perhaps
 
-    def _statement(self, node: ast.stmt, *, sure: bool) -> tuple[set[str], set[str]]:
+    def _names_of_statement(self, node: ast.stmt, *, sure: bool) -> tuple[set[str], set[str]]:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            return {node.name}, set(_walrus(node.decorator_list))
+            return {node.name}, set(_walrus_names(node.decorator_list))
         if isinstance(node, ast.Import):
-            return self._import(node, sure=sure), set()
+            return self._names_of_import(node, sure=sure), set()
         if isinstance(node, ast.ImportFrom):
             return self._import_from(node, sure=sure), set()
         if isinstance(node, ast.Assign):
-            return set(_targets(node.targets)), set(_walrus([node.value]))
+            return set(_target_names(node.targets)), set(_walrus_names([node.value]))
         if isinstance(node, ast.AnnAssign):
-            names = set(_targets([node.target]))
-            return (names, set(_walrus([node.value]))) if node.value is not None else (set(), names)
+            names = set(_target_names([node.target]))
+            return (names, set(_walrus_names([node.value]))) if node.value is not None else (set(), names)
         if isinstance(node, ast.If):
-            return self._if(node, sure=sure)
+            return self._names_of_if(node, sure=sure)
         if isinstance(node, ast.Try) or type(node).__name__ == "TryStar":
-            return self._try(node, sure=sure)  # type: ignore[arg-type]
+            return self._names_of_try(node, sure=sure)  # type: ignore[arg-type]
         if isinstance(node, (ast.With, ast.AsyncWith)):
-            targets = set(_targets([item.optional_vars for item in node.items if item.optional_vars is not None]))
+            targets = set(_target_names([item.optional_vars for item in node.items if item.optional_vars is not None]))
             suppresses = any("suppress" in ast.dump(item.context_expr) for item in node.items)
             there, perhaps = self.run(node.body, sure=sure and not suppresses)
             return (targets, there | perhaps) if suppresses else (targets | there, perhaps)
         if isinstance(node, ast.Delete):
-            return set(), set(_targets(node.targets))
-        return set(), self._anything(node)
+            return set(), set(_target_names(node.targets))
+        return set(), self._names_of_anything(node)
 
-    def _anything(self, node: ast.stmt) -> set[str]:
-        """All names that a statement may bind, at whatever depth outside of functions and classes."""
-        found = set(_walrus([node]))
+    def _names_of_anything(self, node: ast.stmt) -> set[str]:
+        """Return all names that a statement may bind, at whatever depth outside of functions and classes."""
+        names = set(_walrus_names([node]))
         for field_name in ("body", "orelse", "finalbody"):
             inner = getattr(node, field_name, None)
             if isinstance(inner, list):
-                found |= self.run(inner, sure=False)[1]
+                names |= self.run(inner, sure=False)[1]
         if isinstance(node, (ast.For, ast.AsyncFor)):
-            found |= set(_targets([node.target]))
+            names |= set(_target_names([node.target]))
         if isinstance(node, ast.AugAssign):
-            found |= set(_targets([node.target]))
+            names |= set(_target_names([node.target]))
         for case in getattr(node, "cases", ()):
-            found |= self.run(case.body, sure=False)[1]
-            found |= {name for inner in ast.walk(case.pattern) for name in (getattr(inner, "name", None),) if name}
-        return found
+            names |= self.run(case.body, sure=False)[1]
+            names |= {name for inner in ast.walk(case.pattern) for name in (getattr(inner, "name", None),) if name}
+        return names
 
-    def _if(self, node: ast.If, *, sure: bool) -> tuple[set[str], set[str]]:
+    def _names_of_if(self, node: ast.If, *, sure: bool) -> tuple[set[str], set[str]]:
         if _is_type_checking(node.test):
             return self.run(node.orelse, sure=sure)
         there, perhaps = self.run(node.body, sure=False)
         otherwise, perhaps_otherwise = self.run(node.orelse, sure=False)
-        both = otherwise if _raises(node.body) else there if _raises(node.orelse) else there & otherwise
-        return both, perhaps | perhaps_otherwise | set(_walrus([node.test]))
+        both = otherwise if _always_raises(node.body) else there if _always_raises(node.orelse) else there & otherwise
+        return both, perhaps | perhaps_otherwise | set(_walrus_names([node.test]))
 
-    def _try(self, node: ast.Try, *, sure: bool) -> tuple[set[str], set[str]]:
-        swallowing = [handler for handler in node.handlers if not _raises(handler.body)]
+    def _names_of_try(self, node: ast.Try, *, sure: bool) -> tuple[set[str], set[str]]:
+        swallowing = [handler for handler in node.handlers if not _always_raises(handler.body)]
         there, perhaps = self.run([*node.body, *node.orelse], sure=sure and not swallowing)
         for handler in node.handlers:
             caught, perhaps_caught = self.run(handler.body, sure=False)
@@ -158,39 +158,39 @@ class _Body:
         finally_there, finally_perhaps = self.run(node.finalbody, sure=sure)
         return there | finally_there, perhaps | finally_perhaps
 
-    def _import(self, node: ast.Import, *, sure: bool) -> set[str]:
+    def _names_of_import(self, node: ast.Import, *, sure: bool) -> set[str]:
         if sure:
             self.names.loads |= {alias.name for alias in node.names}
         return {alias.asname or alias.name.partition(".")[0] for alias in node.names}
 
     def _import_from(self, node: ast.ImportFrom, *, sure: bool) -> set[str]:
-        base = absolute(self._package, "." * node.level + (node.module or "")) or ""
-        found = set()
+        base = absolute_name(self._package, "." * node.level + (node.module or "")) or ""
+        names = set()
         for alias in node.names:
             if alias.name == "*":
                 self.names.stars.add(base)
             else:
-                found.add(alias.asname or alias.name)
+                names.add(alias.asname or alias.name)
                 if sure:
                     self.names.loads.add(f"{base}.{alias.name}")
         if sure:
             self.names.loads.add(base)
-        return found
+        return names
 
 
-def _targets(nodes: Iterable[ast.expr]) -> Iterator[str]:
+def _target_names(nodes: Iterable[ast.expr]) -> Iterator[str]:
     for node in nodes:
         if isinstance(node, ast.Name):
             yield node.id
         elif isinstance(node, (ast.Tuple, ast.List)):
-            yield from _targets(node.elts)
+            yield from _target_names(node.elts)
         elif isinstance(node, ast.Starred):
-            yield from _targets([node.value])
+            yield from _target_names([node.value])
 
 
-def _walrus(nodes: Iterable[ast.AST]) -> Iterator[str]:
+def _walrus_names(nodes: Iterable[ast.AST]) -> Iterator[str]:
     for node in nodes:
-        for inner in _nodes(node):
+        for inner in _all_nodes(node):
             if isinstance(inner, ast.NamedExpr) and isinstance(inner.target, ast.Name):
                 yield inner.target.id
 
@@ -201,15 +201,15 @@ def _is_type_checking(test: ast.expr) -> bool:
     )
 
 
-def _raises(body: Sequence[ast.stmt]) -> bool:
+def _always_raises(body: Sequence[ast.stmt]) -> bool:
     return bool(body) and isinstance(body[-1], ast.Raise)
 
 
 _NO_CODE: Final = frozenset({"ctx", "op", "ops"})
 
 
-def _nodes(tree: ast.AST) -> list[ast.AST]:
-    """All nodes of a tree, without operators: what ``ast.walk`` gives, in half the time."""
+def _all_nodes(tree: ast.AST) -> list[ast.AST]:
+    """Return all nodes of a tree, without operators: what ``ast.walk`` gives, in half the time."""
     nodes = [tree]
     for node in nodes:
         for name in node._fields:
@@ -247,7 +247,7 @@ def _look_inside(tree: ast.Module, nodes: Sequence[ast.AST], names: ModuleNames,
 def _note_hook(tree: ast.Module, nodes: Sequence[ast.AST], names: ModuleNames) -> None:
     """Note what ``__getattr__`` gives: texts of the module, if it raises in the end and passes the name to nothing."""
     hooks = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "__getattr__"]
-    if len(hooks) != 1 or not _raises(hooks[0].body) or any(_passes_on(node) for node in ast.walk(hooks[0])):
+    if len(hooks) != 1 or not _always_raises(hooks[0].body) or any(_passes_on(node) for node in ast.walk(hooks[0])):
         names.is_open = True
         return
     texts, prefixes = _texts_in(nodes)
@@ -258,19 +258,19 @@ def _passes_on(node: ast.AST) -> bool:
     """Whether an attribute is looked up by a name that is computed."""
     return (
         isinstance(node, ast.Call)
-        and _decorator(node) in {"getattr", "__getattr__", "__getattribute__"}
+        and _decorator_name(node) in {"getattr", "__getattr__", "__getattribute__"}
         and len(node.args) > 1
         and not isinstance(node.args[1], ast.Constant)
     )
 
 
 def _aliases_of_itself(nodes: Sequence[ast.AST]) -> frozenset[str]:
-    """The names that stand for ``sys.modules[__name__]``."""
-    found = set()
+    """Return the names that stand for ``sys.modules[__name__]``."""
+    aliases = set()
     for node in nodes:
         if isinstance(node, ast.Assign) and _is_itself(node.value, frozenset()):
-            found |= set(_targets(node.targets))
-    return frozenset(found)
+            aliases |= set(_target_names(node.targets))
+    return frozenset(aliases)
 
 
 def _is_itself(node: ast.expr, aliases: frozenset[str]) -> bool:
@@ -291,19 +291,19 @@ def _note_store(
     node: ast.Attribute | ast.Subscript, names: ModuleNames, imported: set[str], own: frozenset[str], module: str
 ) -> None:
     if isinstance(node, ast.Attribute):
-        if _root(node.value) in imported:
+        if _root_name(node.value) in imported:
             names.patched.add(node.attr)
         if _is_itself(node.value, own):
             _bind_computed(ast.Constant(node.attr), names)
     elif _is_itself(node, frozenset()) or _is_module_table(node.value):
-        if _is_itself(node, frozenset()) or list(_identifiers(node.slice)) == [module]:
+        if _is_itself(node, frozenset()) or list(_identifiers_in(node.slice)) == [module]:
             names.is_open = True
             names.perhaps |= names.there
             names.there = set()
     elif _is_itself(node.value, own):
         _bind_computed(node.slice, names)
     elif isinstance(node.value, ast.Attribute) and node.value.attr == "__dict__":
-        names.patched |= set(_identifiers(node.slice))
+        names.patched |= set(_identifiers_in(node.slice))
 
 
 _ASKING: Final = frozenset({"getattr", "hasattr", "delattr", "dir", "vars", "isinstance", "id"})
@@ -316,8 +316,8 @@ def _note_call(node: ast.Call, names: ModuleNames, imported: set[str], own: froz
     if function == "setattr" and len(node.args) == 3 and first is not None:
         if _is_itself(first, own):
             _bind_computed(node.args[1], names)
-        elif _root(first) in imported:
-            names.patched |= set(_identifiers(node.args[1]))
+        elif _root_name(first) in imported:
+            names.patched |= set(_identifiers_in(node.args[1]))
     elif function == "exec":
         names.is_open |= len(node.args) < 2 or _is_itself(node.args[1], own)
     elif isinstance(node.func, ast.Attribute) and node.func.attr == "update" and _is_itself(node.func.value, own):
@@ -342,19 +342,21 @@ def _bind_computed(key: ast.expr, names: ModuleNames) -> None:
         names.is_open = True
 
 
-def _root(node: ast.expr) -> str | None:
+def _root_name(node: ast.expr) -> str | None:
     while isinstance(node, ast.Attribute):
         node = node.value
     return node.id if isinstance(node, ast.Name) else None
 
 
-def _identifiers(node: ast.expr) -> Iterator[str]:
+def _identifiers_in(node: ast.expr) -> Iterator[str]:
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         yield node.value
 
 
 def _texts_in(nodes: Sequence[ast.AST]) -> tuple[set[str], set[str]]:
-    """The identifiers that are texts in a source, and what computed texts begin with (at least three characters)."""
+    """Return the identifiers that are texts in a source, and what computed texts begin with (at least three
+    characters).
+    """
     names, prefixes = set(), set()
     for node in nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and _NAME.fullmatch(node.value):
@@ -380,8 +382,8 @@ def _describe_functions(body: Sequence[ast.stmt], names: ModuleNames) -> None:
             bound[name] = bound.get(name, 0) + 1
     for node in body:
         if isinstance(node, ast.FunctionDef) and bound[node.name] == 1 and node.name in names.there:
-            if all(_decorator(one) in _TRANSPARENT for one in node.decorator_list):
-                names.signatures[node.name] = signature(node.args)
+            if all(_decorator_name(decorator) in _TRANSPARENT for decorator in node.decorator_list):
+                names.signatures[node.name] = signature_text(node.args)
             if _is_deprecated(node):
                 names.deprecated.add(node.name)
         if isinstance(node, ast.ClassDef) and _is_deprecated(node):
@@ -391,12 +393,12 @@ def _describe_functions(body: Sequence[ast.stmt], names: ModuleNames) -> None:
 def _bound_by(node: ast.stmt) -> set[str]:
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         return {node.name}
-    nodes = _nodes(node)
+    nodes = _all_nodes(node)
     names = {inner.id for inner in nodes if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store)}
     return names | {inner.name for inner in nodes if isinstance(inner, (ast.FunctionDef, ast.ClassDef))}
 
 
-def _decorator(node: ast.expr) -> str:
+def _decorator_name(node: ast.expr) -> str:
     function = node.func if isinstance(node, ast.Call) else node
     return (
         function.attr if isinstance(function, ast.Attribute) else function.id if isinstance(function, ast.Name) else ""
@@ -404,14 +406,18 @@ def _decorator(node: ast.expr) -> str:
 
 
 def _is_deprecated(node: ast.FunctionDef | ast.ClassDef) -> bool:
-    if any(_decorator(one) == "deprecated" for one in node.decorator_list):
+    if any(_decorator_name(statement) == "deprecated" for statement in node.decorator_list):
         return True
-    calls = (one.value for one in node.body if isinstance(one, ast.Expr) and isinstance(one.value, ast.Call))
-    return any(_decorator(call) == "warn" and any(word in ast.dump(call) for word in _WARNINGS) for call in calls)
+    calls = (
+        statement.value
+        for statement in node.body
+        if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)
+    )
+    return any(_decorator_name(call) == "warn" and any(word in ast.dump(call) for word in _WARNINGS) for call in calls)
 
 
-def signature(args: ast.arguments) -> str:
-    """The parameters as one text: ``a,b=,/,*c,d=,**e``; an equals sign stands for a default."""
+def signature_text(args: ast.arguments) -> str:
+    """Return the parameters as one text: ``a,b=,/,*c,d=,**e``; an equals sign stands for a default."""
     parts: list[str] = []
     positional = [*args.posonlyargs, *args.args]
     required = len(positional) - len(args.defaults)
@@ -433,22 +439,26 @@ def signature(args: ast.arguments) -> str:
 
 
 def class_names(tree: ast.Module, name: str) -> tuple[set[str], list[str], bool] | None:
-    """The attributes that a class of a module has, the names of its bases, and whether it may have others.
+    """Return the attributes that a class of a module has, the names of its bases, and whether it may have others.
 
     None if the module has no such class at the left margin, or several.
     """
-    found = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name]
-    if len(found) != 1:
+    definitions = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name]
+    if len(definitions) != 1:
         return None
-    node = found[0]
+    node = definitions[0]
     body = _Body("", "")
     there, perhaps = body.run(node.body)
     attributes = there | perhaps
     for inner in ast.walk(node):
-        if isinstance(inner, ast.Attribute) and isinstance(inner.ctx, ast.Store) and _root(inner) in {"self", "cls"}:
+        if (
+            isinstance(inner, ast.Attribute)
+            and isinstance(inner.ctx, ast.Store)
+            and _root_name(inner) in {"self", "cls"}
+        ):
             attributes.add(inner.attr)
         if isinstance(inner, ast.AnnAssign):
-            attributes |= set(_targets([inner.target]))
+            attributes |= set(_target_names([inner.target]))
     bases = [ast.unparse(base) for base in node.bases]
     is_open = bool(body.names.stars) or bool(node.decorator_list)
     return attributes, bases, is_open

@@ -14,35 +14,35 @@ _fields: dict[type[ast.AST], tuple[str, ...]] = {ast.Constant: (), ast.Name: ()}
 
 
 def _fields_of(kind: type[ast.AST]) -> tuple[str, ...]:
-    found = _fields[kind] = tuple(name for name in kind._fields if name not in _WITHOUT_NODES)
-    return found
+    fields = _fields[kind] = tuple(name for name in kind._fields if name not in _WITHOUT_NODES)
+    return fields
 
 
-def children(node: ast.AST) -> list[ast.AST]:
-    """The nodes inside of one, without operators and contexts."""
+def child_nodes(node: ast.AST) -> list[ast.AST]:
+    """Return the nodes inside of one, without operators and contexts."""
     fields = _fields.get(type(node)) or _fields_of(type(node))
-    found: list[ast.AST] = []
+    nodes: list[ast.AST] = []
     for name in fields:
         value = getattr(node, name, None)
         if type(value) is list:
-            found += [one for one in value if isinstance(one, ast.AST)]
+            nodes += [child for child in value if isinstance(child, ast.AST)]
         elif isinstance(value, ast.AST):
-            found.append(value)
-    return found
+            nodes.append(value)
+    return nodes
 
 
 def walk(node: ast.AST) -> Iterator[ast.AST]:
-    """A node, and all that are inside of it; in no order that matters."""
+    """Yield a node, and all that are inside of it; in no order that matters."""
     waiting = [node]
     while waiting:
-        one = waiting.pop()
-        yield one
-        kind = type(one)
+        current = waiting.pop()
+        yield current
+        kind = type(current)
         fields = _fields.get(kind)
         if fields is None:
             fields = _fields_of(kind)
         for name in fields:
-            value = getattr(one, name, None)
+            value = getattr(current, name, None)
             if type(value) is list:
                 waiting += [item for item in value if isinstance(item, ast.AST)]
             elif isinstance(value, ast.AST):

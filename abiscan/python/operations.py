@@ -17,9 +17,9 @@ from abiscan.python.values import (
     PythonModule,
     Thrown,
     Why,
-    concrete,
+    is_concrete,
     key_of,
-    length,
+    known_length,
 )
 
 _LONGEST = 1_000_000
@@ -57,18 +57,18 @@ SIGNS = {
 }  # fmt: skip
 
 
-def attempt(name: str, function: Callable[..., object], *args: object, **kwargs: object) -> object:
+def attempt_operation(name: str, function: Callable[..., object], *args: object, **kwargs: object) -> object:
     """Do what Python does with known values; what Python raises about them is raised in the package, too."""
     try:
-        return bounded(name, function(*args, **kwargs))
+        return bound_size(name, function(*args, **kwargs))
     except FAITHFUL as error:
         raise Thrown(PythonError(type(error), error.args)) from None
     except (TypeError, AttributeError, RecursionError, MemoryError, NotImplementedError):
         return NotKnown(name)
 
 
-def bounded(name: str, value: object) -> object:
-    """The value, unless it has grown too large."""
+def bound_size(name: str, value: object) -> object:
+    """Return the value, unless it has grown too large."""
     if isinstance(value, (str, bytes)):
         return NotKnown(name) if len(value) > _LONGEST else value
     if isinstance(value, int):
@@ -78,31 +78,31 @@ def bounded(name: str, value: object) -> object:
     return value
 
 
-def binary(op: ast.operator, left: object, right: object) -> object:
-    """``left OP right``."""
-    name = f"{described(left)} {type(op).__name__} {described(right)}"
+def apply_binary(op: ast.operator, left: object, right: object) -> object:
+    """Return ``left OP right``."""
+    name = f"{describe_value(left)} {type(op).__name__} {describe_value(right)}"
     if isinstance(op, (ast.Mult, ast.Pow, ast.LShift, ast.Mod)) and _may_grow(op, left, right):
         return NotKnown(name)
     joined = isinstance(left, (list, tuple)) and isinstance(right, (list, tuple))
     if isinstance(op, ast.Add) and joined:
-        return attempt(name, operator.add, left, right)
+        return attempt_operation(name, operator.add, left, right)
     if isinstance(op, ast.Mult) and isinstance(left, list) and isinstance(right, int):
-        return attempt(name, operator.mul, left, right)
-    if not (concrete(left) and concrete(right)):
-        return _unknown(name, left, right)
-    return exactly(name, _BINARY.get(type(op), operator.matmul), left, right)
+        return attempt_operation(name, operator.mul, left, right)
+    if not (is_concrete(left) and is_concrete(right)):
+        return _unknown_result(name, left, right)
+    return attempt_exactly(name, _BINARY.get(type(op), operator.matmul), left, right)
 
 
 _EXACT = (str, bytes, int, float, bool, type(None))
 """The types whose values are here what they are in the package, down to the errors about types."""
 
 
-def exactly(name: str, function: Callable[..., object], *args: object) -> object:
+def attempt_exactly(name: str, function: Callable[..., object], *args: object) -> object:
     """Do what Python does with known values, with the errors about types that are certain."""
-    if any(type(one) not in _EXACT for one in args):
-        return attempt(name, function, *args)
+    if any(type(argument) not in _EXACT for argument in args):
+        return attempt_operation(name, function, *args)
     try:
-        return bounded(name, function(*args))
+        return bound_size(name, function(*args))
     except (*FAITHFUL, TypeError) as error:
         raise Thrown(PythonError(type(error), error.args)) from None
     except (RecursionError, MemoryError):
@@ -115,42 +115,44 @@ def _may_grow(op: ast.operator, left: object, right: object) -> bool:
             len(part) > 3 for part in str(left).split("%") if part[:4].isdigit()
         )
     if isinstance(op, ast.Mult):
-        sizes = [len(one) if isinstance(one, (str, bytes, list, tuple)) else one for one in (left, right)]
-        numbers = [abs(one) for one in sizes if isinstance(one, int)]
+        sizes = [
+            len(operand) if isinstance(operand, (str, bytes, list, tuple)) else operand for operand in (left, right)
+        ]
+        numbers = [abs(operand) for operand in sizes if isinstance(operand, int)]
         return (
             len(numbers) == 2
             and numbers[0] * numbers[1] > _LONGEST
-            and not all(isinstance(one, int) for one in (left, right))
+            and not all(isinstance(operand, int) for operand in (left, right))
         )
     if not isinstance(left, int) or not isinstance(right, int):
         return False
     return abs(right) * (left.bit_length() if isinstance(op, ast.Pow) else 1) > 4096
 
 
-def unary(op: ast.unaryop, value: object) -> object:
-    """``-value`` and the like; ``not`` is decided by truth."""
-    if not concrete(value):
-        return _unknown(f"{type(op).__name__} {described(value)}", value)
+def apply_unary(op: ast.unaryop, value: object) -> object:
+    """Return ``-value`` and the like; ``not`` is decided by truth."""
+    if not is_concrete(value):
+        return _unknown_result(f"{type(op).__name__} {describe_value(value)}", value)
     functions = {ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert}
-    return exactly("unary", functions[type(op)], value)  # type: ignore[arg-type]
+    return attempt_exactly("unary", functions[type(op)], value)  # type: ignore[arg-type]
 
 
-def compare(op: ast.cmpop, left: object, right: object) -> object:
-    """``left OP right``: True, False, or unknown."""
-    name = f"{described(left)} {SIGNS[type(op)]} {described(right)}"
+def compare_values(op: ast.cmpop, left: object, right: object) -> object:
+    """Return ``left OP right``: True, False, or unknown."""
+    name = f"{describe_value(left)} {SIGNS[type(op)]} {describe_value(right)}"
     if isinstance(op, (ast.Is, ast.IsNot)):
-        same = _identical(left, right)
-        return _unknown(name, left, right) if same is None else same is isinstance(op, ast.Is)
+        same = _are_identical(left, right)
+        return _unknown_result(name, left, right) if same is None else same is isinstance(op, ast.Is)
     if isinstance(op, (ast.In, ast.NotIn)):
-        found = contains(right, left)
-        return _unknown(name, left, right) if found is None else found is isinstance(op, ast.In)
-    if concrete(left) and concrete(right):
-        return exactly(name, _COMPARE[type(op)], left, right)
+        is_contained = contains_item(right, left)
+        return _unknown_result(name, left, right) if is_contained is None else is_contained is isinstance(op, ast.In)
+    if is_concrete(left) and is_concrete(right):
+        return attempt_exactly(name, _COMPARE[type(op)], left, right)
     if isinstance(op, (ast.Eq, ast.NotEq)) and not isinstance(left, NotKnown) and left is right:
         return isinstance(op, ast.Eq)
     if isinstance(op, (ast.Eq, ast.NotEq)) and _is_unique(left) and _is_unique(right):
         return isinstance(op, ast.NotEq)  # functions, classes and modules are equal to nothing but themselves
-    return _unknown(name, left, right)
+    return _unknown_result(name, left, right)
 
 
 _UNIQUE = (PythonFunction, PythonModule, Class, type, *_EXACT)
@@ -161,19 +163,19 @@ def _is_unique(value: object) -> bool:
     return isinstance(value, _UNIQUE) or getattr(type(value), "is_unique", False)
 
 
-def _identical(left: object, right: object) -> bool | None:
+def _are_identical(left: object, right: object) -> bool | None:
     if isinstance(left, NotKnown) or isinstance(right, NotKnown):
         return None
     if left is right:
         return True
     plain = (str, int, float, bytes, tuple)
     if isinstance(left, plain) and isinstance(right, plain) and not isinstance(left, bool):
-        return left == right if concrete(left) and concrete(right) else None
+        return left == right if is_concrete(left) and is_concrete(right) else None
     return False
 
 
-def contains(container: object, item: object) -> bool | None:
-    """``item in container``, None if that is not known."""
+def contains_item(container: object, item: object) -> bool | None:
+    """Return ``item in container``, None if that is not known."""
     if isinstance(container, (str, bytes)):
         same = isinstance(item, str) if isinstance(container, str) else isinstance(item, bytes)
         return item in container if same else None  # type: ignore[operator]
@@ -183,32 +185,32 @@ def contains(container: object, item: object) -> bool | None:
         return None
     if isinstance(item, NotKnown):
         return None if container else False
-    for one in container:
-        if one is item or (concrete(one) and concrete(item) and one == item):
+    for entry in container:
+        if entry is item or (is_concrete(entry) and is_concrete(item) and entry == item):
             return True
-    return None if any(not concrete(one) for one in container) and concrete(item) else False
+    return None if any(not is_concrete(entry) for entry in container) and is_concrete(item) else False
 
 
-def subscript(value: object, index: object) -> object:
-    """``value[index]``."""
-    name = f"{described(value)}[{described(index)}]"
+def take_item(value: object, index: object) -> object:
+    """Return ``value[index]``."""
+    name = f"{describe_value(value)}[{describe_value(index)}]"
     if isinstance(value, dict):
-        if isinstance(index, NotKnown) or not _hashable(index):
-            return _unknown(name, value, index)
+        if isinstance(index, NotKnown) or not _is_hashable(index):
+            return _unknown_result(name, value, index)
         if index not in value and any(isinstance(key, NotKnown) for key in value):
-            return _unknown(name, value, index)
-        return attempt(name, operator.getitem, value, index)
-    if isinstance(value, (list, tuple)) and length(value) is None:
-        gaps = [isinstance(one, Further) for one in value]
+            return _unknown_result(name, value, index)
+        return attempt_operation(name, operator.getitem, value, index)
+    if isinstance(value, (list, tuple)) and known_length(value) is None:
+        gaps = [isinstance(item, Further) for item in value]
         before, after = gaps.index(True), gaps[::-1].index(True)
         is_known = isinstance(index, int) and (0 <= index < before or 0 < -index <= after)
-        return value[index] if is_known else _unknown(name, *value)  # type: ignore[call-overload]
-    if isinstance(value, (list, tuple, str, bytes, range)) and isinstance(index, (int, slice)) and concrete(index):
-        return attempt(name, operator.getitem, value, index)
-    return _unknown(name, value, index)
+        return value[index] if is_known else _unknown_result(name, *value)  # type: ignore[call-overload]
+    if isinstance(value, (list, tuple, str, bytes, range)) and isinstance(index, (int, slice)) and is_concrete(index):
+        return attempt_operation(name, operator.getitem, value, index)
+    return _unknown_result(name, value, index)
 
 
-def _hashable(value: object) -> bool:
+def _is_hashable(value: object) -> bool:
     try:
         hash(value)
     except TypeError:
@@ -216,8 +218,8 @@ def _hashable(value: object) -> bool:
     return True
 
 
-def described(value: object) -> str:
-    """How a condition names a value."""
+def describe_value(value: object) -> str:
+    """Return how a condition names a value."""
     if isinstance(value, NotKnown):
         return value.name
     if isinstance(value, (str, int, float, type(None), PurePath)):
@@ -225,31 +227,31 @@ def described(value: object) -> str:
     return str(getattr(value, "name", None) or type(value).__name__)
 
 
-def _unknown(name: str, *parts: object) -> NotKnown:
-    reasons = [one.why for one in parts if isinstance(one, NotKnown)]
+def _unknown_result(name: str, *parts: object) -> NotKnown:
+    reasons = [part.why for part in parts if isinstance(part, NotKnown)]
     why = Why.TARGET if Why.TARGET in reasons else next(iter(reasons), Why.NOT_FOLLOWED)
     return NotKnown(name[:120], why, ("of", name[:120], *map(key_of, parts)))
 
 
-def text(value: object) -> object:
-    """``str(value)`` of what no class of the package says it of."""
+def text_of(value: object) -> object:
+    """Return ``str(value)`` of what no class of the package says it of."""
     if isinstance(value, PythonError):
         message = value.message()
         return NotKnown(f"str({value.name()})") if message is None else message
     if isinstance(value, str):
         return str.__str__(value)
-    if concrete(value) and not isinstance(value, type):
-        return attempt("str()", str, value)
-    return NotKnown(f"str({described(value)})", value.why) if isinstance(value, NotKnown) else NotKnown("str()")
+    if is_concrete(value) and not isinstance(value, type):
+        return attempt_operation("str()", str, value)
+    return NotKnown(f"str({describe_value(value)})", value.why) if isinstance(value, NotKnown) else NotKnown("str()")
 
 
-def truth(value: object) -> bool | None:
-    """``bool(value)`` of what no class of the package says it of, None if that is not known."""
+def truth_of(value: object) -> bool | None:
+    """Return ``bool(value)`` of what no class of the package says it of, None if that is not known."""
     if isinstance(value, NotKnown):
         return None
     if isinstance(value, (list, tuple, dict, set, frozenset)):
         kind = Further if isinstance(value, (list, tuple)) else NotKnown
-        return None if value and all(isinstance(one, kind) for one in value) else bool(value)
+        return None if value and all(isinstance(item, kind) for item in value) else bool(value)
     if isinstance(value, (str, bytes, int, float, range, type(None), PurePath)):
         return bool(value)
     return True

@@ -23,23 +23,23 @@ class OperatorValue(Modelled, Struct, frozen=True, eq=False):
     name: str
     is_overload: bool = False
 
-    def attribute(self, machine: PythonMachine, name: str) -> object:
-        """An overload, or something else of it."""
+    def get_attribute(self, machine: PythonMachine, name: str) -> object:
+        """Return an overload, or something else of it."""
         if name in {"__name__", "_name", "_qualified_op_name"}:
             return self.name.partition("::")[2] if name == "__name__" else self.name
         if self.is_overload or name.startswith("_") or name in {"overloads", "redispatch", "op", "op_overloads"}:
-            return NotKnown(f"{self.described()}.{name}")
+            return NotKnown(f"{self.display_name()}.{name}")
         if name == "default":
             return OperatorValue(self.name, is_overload=True)
         overload = f"{self.name}.{name}"
-        if exists(machine, overload) is False:
+        if operator_exists(machine, overload) is False:
             packet = self.name.replace("::", ".")
             raise thrown(AttributeError, f"The underlying op of '{packet}' has no overload name '{name}'")
         return OperatorValue(overload, is_overload=True)
 
     def call(self, machine: PythonMachine, args: list[object], kwargs: dict[str, object]) -> object:
-        """Its result, if that does not depend on arguments."""
-        called = f"{self.described()}()"
+        """Return its result, if that does not depend on arguments."""
+        called = f"{self.display_name()}()"
         if args or kwargs:
             return NotKnown(called, Why.TARGET)
         result = machine.call_operator(self.name)
@@ -48,22 +48,22 @@ class OperatorValue(Modelled, Struct, frozen=True, eq=False):
             return NotKnown(called, Why.TARGET)
         return result
 
-    def described(self) -> str:
+    def display_name(self) -> str:
         """As Python code names it."""
         return "torch.ops." + self.name.replace("::", ".")
 
 
-def exists(machine: PythonMachine, name: str) -> bool | Answer:
-    """Whether an operator is there: the code has defined it, torch has it, or a library that has been loaded."""
+def operator_exists(machine: PythonMachine, name: str) -> bool | Answer:
+    """Tell whether an operator is there: the code has defined it, torch has it, or a library that has been loaded."""
     if name in machine.defined:
         return True
-    if "." not in name.partition("::")[2] and any(one.startswith(name + ".") for one in machine.defined):
+    if "." not in name.partition("::")[2] and any(defined.startswith(name + ".") for defined in machine.defined):
         return True
     if _is_overload_of_own(machine, name):
         return Answer.UNKNOWN
     there = machine.world.operator(name)
     if there is Answer.EITHER:
-        return _decided(machine, name)
+        return _decide_namespace(machine, name)
     unclear = machine.unclear | _OF_TORCH
     return Answer.UNKNOWN if there is False and name.partition("::")[0] in unclear else there
 
@@ -71,10 +71,10 @@ def exists(machine: PythonMachine, name: str) -> bool | Answer:
 def _is_overload_of_own(machine: PythonMachine, name: str) -> bool:
     """Whether a name is that of an overload of an operator which Python code has defined."""
     base, dot, _ = name.partition(".")
-    return bool(dot) and any(one.partition(".")[0] == base for one in machine.defined)
+    return bool(dot) and any(defined.partition(".")[0] == base for defined in machine.defined)
 
 
-def _decided(machine: PythonMachine, name: str) -> bool:
+def _decide_namespace(machine: PythonMachine, name: str) -> bool:
     """Whether an operator is taken to be there of which nobody knows: one decision for all of its namespace."""
     namespace = name.partition("::")[0]
     if namespace not in machine.provided:
@@ -84,9 +84,9 @@ def _decided(machine: PythonMachine, name: str) -> bool:
     return machine.provided[namespace]
 
 
-def register(machine: PythonMachine, what: Registers, name: str, key: str | None = None) -> None:
+def note_registration(machine: PythonMachine, kind: Registers, name: str, key: str | None = None) -> None:
     """Note what the code registers."""
-    if what is Registers.DEFINITION:
+    if kind is Registers.DEFINITION:
         machine.defined.add(name)
-    registration = PythonRegistration(what=what, operator=name, key=key, at=machine.place())
+    registration = PythonRegistration(what=kind, operator=name, key=key, at=machine.place())
     machine.trace.registrations.append(registration)

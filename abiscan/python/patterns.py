@@ -8,65 +8,67 @@ from typing import Any, Final
 
 from abiscan.python import special
 from abiscan.python.binding import Binding
-from abiscan.python.operations import compare, contains
-from abiscan.python.values import Instance, NotKnown, Scope, Thrown, length
+from abiscan.python.operations import compare_values, contains_item
+from abiscan.python.values import Instance, NotKnown, Scope, Thrown, known_length
 
 _ITSELF: Final = (bool, bytearray, bytes, dict, float, frozenset, int, list, set, str, tuple)
 """The types whose pattern takes the value itself: ``int(number)``."""
 
 
-def matched(machine: Binding, pattern: ast.pattern, subject: object, scope: Scope) -> bool | None:
+def match_pattern(machine: Binding, pattern: ast.pattern, subject: object, scope: Scope) -> bool | None:
     """Whether a value fits a pattern, None if that is not known; binds its names."""
     method = PATTERNS.get(type(pattern))
     return None if method is None else method(machine, pattern, subject, scope)
 
 
-def _all(answers: Iterable[bool | None]) -> bool | None:
+def _all_match(answers: Iterable[bool | None]) -> bool | None:
     unknown = False
-    for one in answers:
-        if one is False:
+    for answer in answers:
+        if answer is False:
             return False
-        unknown = unknown or one is None
+        unknown = unknown or answer is None
     return None if unknown else True
 
 
-def _value(machine: Binding, pattern: ast.MatchValue, subject: object, scope: Scope) -> bool | None:
-    return special.truth(machine, special.compare(machine, ast.Eq(), subject, machine.evaluate(pattern.value, scope)))
+def _match_value(machine: Binding, pattern: ast.MatchValue, subject: object, scope: Scope) -> bool | None:
+    return special.truth_of(
+        machine, special.compare_values(machine, ast.Eq(), subject, machine.evaluate(pattern.value, scope))
+    )
 
 
-def _singleton(machine: Binding, pattern: ast.MatchSingleton, subject: object, _scope: Scope) -> bool | None:
-    return special.truth(machine, compare(ast.Is(), subject, pattern.value))
+def _match_singleton(machine: Binding, pattern: ast.MatchSingleton, subject: object, _scope: Scope) -> bool | None:
+    return special.truth_of(machine, compare_values(ast.Is(), subject, pattern.value))
 
 
-def _as(machine: Binding, pattern: ast.MatchAs, subject: object, scope: Scope) -> bool | None:
-    fits = True if pattern.pattern is None else matched(machine, pattern.pattern, subject, scope)
+def _match_as(machine: Binding, pattern: ast.MatchAs, subject: object, scope: Scope) -> bool | None:
+    fits = True if pattern.pattern is None else match_pattern(machine, pattern.pattern, subject, scope)
     if fits is not False and pattern.name:
         machine.bind(pattern.name, subject, scope)
     return fits
 
 
-def _or(machine: Binding, pattern: ast.MatchOr, subject: object, scope: Scope) -> bool | None:
+def _match_or(machine: Binding, pattern: ast.MatchOr, subject: object, scope: Scope) -> bool | None:
     unknown = False
-    for one in pattern.patterns:
-        fits = matched(machine, one, subject, scope)
+    for alternative in pattern.patterns:
+        fits = match_pattern(machine, alternative, subject, scope)
         if fits:
             return True
         unknown = unknown or fits is None
     return None if unknown else False
 
 
-def _sequence(machine: Binding, pattern: ast.MatchSequence, subject: object, scope: Scope) -> bool | None:
-    subject = special.plain(subject)
+def _match_sequence(machine: Binding, pattern: ast.MatchSequence, subject: object, scope: Scope) -> bool | None:
+    subject = special.plain_value(subject)
     if isinstance(subject, NotKnown) or (isinstance(subject, Instance) and subject.cls.is_open()):
         return None
     if not isinstance(subject, (list, tuple, range)):
         return False
-    if length(subject) is None:
+    if known_length(subject) is None:
         return None
     values = list(subject)
-    star = next((index for index, one in enumerate(pattern.patterns) if isinstance(one, ast.MatchStar)), None)
+    star = next((index for index, part in enumerate(pattern.patterns) if isinstance(part, ast.MatchStar)), None)
     if star is None:
-        return len(values) == len(pattern.patterns) and _each(machine, pattern.patterns, values, scope)
+        return len(values) == len(pattern.patterns) and _match_each(machine, pattern.patterns, values, scope)
     after = len(pattern.patterns) - star - 1
     if len(values) < star + after:
         return False
@@ -74,57 +76,59 @@ def _sequence(machine: Binding, pattern: ast.MatchSequence, subject: object, sco
     middle = values[star : len(values) - after]
     if name:
         machine.bind(name, middle, scope)
-    others = [*pattern.patterns[:star], *pattern.patterns[star + 1 :]]
-    return _each(machine, others, [*values[:star], *values[len(values) - after :]], scope)
+    fixed = [*pattern.patterns[:star], *pattern.patterns[star + 1 :]]
+    return _match_each(machine, fixed, [*values[:star], *values[len(values) - after :]], scope)
 
 
-def _each(machine: Binding, patterns: Sequence[ast.pattern], values: list[object], scope: Scope) -> bool | None:
-    return _all(matched(machine, one, value, scope) for one, value in zip(patterns, values, strict=True))
+def _match_each(machine: Binding, patterns: Sequence[ast.pattern], values: list[object], scope: Scope) -> bool | None:
+    return _all_match(
+        match_pattern(machine, pattern, value, scope) for pattern, value in zip(patterns, values, strict=True)
+    )
 
 
-def _mapping(machine: Binding, pattern: ast.MatchMapping, subject: object, scope: Scope) -> bool | None:
-    subject = special.plain(subject)
+def _match_mapping(machine: Binding, pattern: ast.MatchMapping, subject: object, scope: Scope) -> bool | None:
+    subject = special.plain_value(subject)
     if not isinstance(subject, dict):
         return None if isinstance(subject, NotKnown) or special.is_own(subject) else False
-    keys = [machine.evaluate(one, scope) for one in pattern.keys]
-    there = _all(contains(subject, key) for key in keys)
+    keys = [machine.evaluate(item, scope) for item in pattern.keys]
+    there = _all_match(contains_item(subject, key) for key in keys)
     if not there:
         return there
     if pattern.rest:
         machine.bind(pattern.rest, {key: value for key, value in subject.items() if key not in keys}, scope)
-    return _each(machine, pattern.patterns, [subject[key] for key in keys], scope)
+    return _match_each(machine, pattern.patterns, [subject[key] for key in keys], scope)
 
 
-def _class(machine: Binding, pattern: ast.MatchClass, subject: object, scope: Scope) -> bool | None:
+def _match_class(machine: Binding, pattern: ast.MatchClass, subject: object, scope: Scope) -> bool | None:
     cls = machine.evaluate(pattern.cls, scope)
-    fits = special.truth(machine, machine.call(machine.builtins["isinstance"], [subject, cls], {}))
+    fits = special.truth_of(machine, machine.call(machine.builtins["isinstance"], [subject, cls], {}))
     if not fits:
         return fits
     names = list(pattern.kwd_attrs)
     patterns = [*pattern.patterns, *pattern.kwd_patterns]
     if pattern.patterns and cls in _ITSELF:
-        return _each(machine, pattern.patterns, [subject], scope)
+        return _match_each(machine, pattern.patterns, [subject], scope)
     if pattern.patterns:
-        listed = machine.items(machine.attribute(cls, "__match_args__"))
+        listed = machine.items(machine.get_attribute(cls, "__match_args__"))
         if isinstance(listed, NotKnown) or len(listed) < len(pattern.patterns):
             return None
         names = [*map(str, listed[: len(pattern.patterns)]), *names]
     try:
-        values = [machine.attribute(subject, name) for name in names]
+        values = [machine.get_attribute(subject, name) for name in names]
     except Thrown as error:
         if AttributeError not in error.failure.ancestry():
             raise
         return False
-    return _each(machine, patterns, values, scope)
+    return _match_each(machine, patterns, values, scope)
 
 
 PATTERNS: Final[dict[type[ast.AST], Callable[[Binding, Any, object, Scope], bool | None]]] = {
-    ast.MatchValue: _value,
-    ast.MatchSingleton: _singleton,
-    ast.MatchSequence: _sequence,
-    ast.MatchMapping: _mapping,
-    ast.MatchClass: _class,
-    ast.MatchAs: _as,
-    ast.MatchOr: _or,
+    ast.MatchValue: _match_value,
+    ast.MatchSingleton: _match_singleton,
+    ast.MatchSequence: _match_sequence,
+    ast.MatchMapping: _match_mapping,
+    ast.MatchClass: _match_class,
+    ast.MatchAs: _match_as,
+    ast.MatchOr: _match_or,
 }
 """What decides about each kind of pattern; ``MatchStar`` is a part of a sequence. Of any other, nothing is known."""

@@ -62,35 +62,35 @@ class Answered(Generic[_Result]):
         self._first: _Fork[_Result] | _Done[_Result] | None = None
 
     def find(self, world: AskedWorld, told: Told) -> _Result | None:
-        """The result for a target, None if no other one answers like it.
+        """Return the result for a target, None if no other one answers like it.
 
         :param world: the target's, in which nothing is loaded yet
         :param told: what it has told for other tasks
         """
-        way, is_traced = self._first, _log.isEnabledFor(logging.DEBUG)
-        while isinstance(way, _Fork):
-            question = way.question
+        fork, is_traced = self._first, _log.isEnabledFor(logging.DEBUG)
+        while isinstance(fork, _Fork):
+            question = fork.question
             answer = told.get(question.text) if question.lasts else None
             if answer is None:
-                given = _answer(question.ask, world)
-                answer = given, _key(given)
+                passed = _ask_world(question.ask, world)
+                answer = passed, _comparison_key(passed)
                 if question.lasts:
                     told[question.text] = answer
             if is_traced:
                 _log.debug("asks the target: %s", _Told(question.text, answer[0]))
-            way = way.ways.get(answer[1])
-        return None if way is None else way.result
+            fork = fork.ways.get(answer[1])
+        return None if fork is None else fork.result
 
     def keep(self, asked: list[tuple[_Question, object]], result: _Result) -> None:
         """Remember a result by what was asked for it."""
-        way: dict[Hashable, _Fork[_Result] | _Done[_Result]] = {} if self._first is None else {None: self._first}
-        first, answer = way, None
-        for question, given in asked:
-            fork = way.setdefault(answer, _Fork(question=question))
+        forks: dict[Hashable, _Fork[_Result] | _Done[_Result]] = {} if self._first is None else {None: self._first}
+        first, answer = forks, None
+        for question, passed in asked:
+            fork = forks.setdefault(answer, _Fork(question=question))
             assert isinstance(fork, _Fork), question
             assert fork.question.text == question.text, (fork.question.text, question.text)
-            way, answer = fork.ways, _key(given)
-        way.setdefault(answer, _Done(result=result))
+            forks, answer = fork.ways, _comparison_key(passed)
+        forks.setdefault(answer, _Done(result=result))
         self._first = first[None]
 
 
@@ -109,15 +109,15 @@ class _Told(NamedTuple):
         return f"{asked}? {answer}"
 
 
-def _answer(ask: Ask, world: AskedWorld) -> object:
+def _ask_world(ask: Ask, world: AskedWorld) -> object:
     try:
         return world.foresee(ask)
     except Exception as error:  # noqa: BLE001 - whatever computing with another version may raise is an answer
         return type(error), repr(error)
 
 
-def _key(answer: object) -> Hashable:
-    """An answer for a comparison that tells ``True`` from ``1``, and version 2.9 from 2.9.0."""
+def _comparison_key(answer: object) -> Hashable:
+    """Return an answer for a comparison that tells ``True`` from ``1``, and version 2.9 from 2.9.0."""
     return type(answer), repr(answer)
 
 
@@ -161,7 +161,7 @@ class _Quoting:
 
     def load(self, path: str | None, loader: LoadedBy) -> Raised | Answer | None:
         answer = self._world.load(path, loader)
-        return self._quoted(answer) if isinstance(answer, Raised) else answer
+        return self._quote(answer) if isinstance(answer, Raised) else answer
 
     def operator(self, name: str) -> bool | Answer:
         return self._world.operator(name)
@@ -169,8 +169,8 @@ class _Quoting:
     def call(self, operator: str) -> int | bool | str | NoResult | None:
         return self._world.call(operator)
 
-    def _quoted(self, raised: Raised) -> Raised:
-        cause = None if raised.cause is None else self._quoted(raised.cause)
+    def _quote(self, raised: Raised) -> Raised:
+        cause = None if raised.cause is None else self._quote(raised.cause)
         if raised.message is None:
             return replace(raised, cause=cause)
         if raised.message not in self.texts:
@@ -179,12 +179,12 @@ class _Quoting:
 
 
 def sign_of(number: int) -> str:
-    """What stands for a text."""
+    """Return what stands for a text."""
     return f"{_SIGN}{number}"
 
 
 def number_of(message: str | None) -> int | None:
-    """The number of the text that a sign stands for; None if it is a text itself."""
+    """Return the number of the text that a sign stands for; None if it is a text itself."""
     return int(message[len(_SIGN) :]) if message is not None and message.startswith(_SIGN) else None
 
 
@@ -203,27 +203,27 @@ class AskedWorld:
     @property
     def torch_version(self) -> str | Answer:
         """``torch.__version__``. Who wants to compare it alone asks by ``tells``, for targets to answer alike."""
-        return self._ask("torch_version", lambda world: world.torch_version)  # type: ignore[return-value]
+        return self._ask_once("torch_version", lambda world: world.torch_version)  # type: ignore[return-value]
 
     @property
     def cuda(self) -> str | Answer | None:
         """``torch.version.cuda``."""
-        return self._ask("cuda", lambda world: world.cuda)  # type: ignore[return-value]
+        return self._ask_once("cuda", lambda world: world.cuda)  # type: ignore[return-value]
 
     @property
     def python(self) -> tuple[int, int] | Answer:
         """The version of the interpreter."""
-        return self._ask("python", lambda world: world.python)  # type: ignore[return-value]
+        return self._ask_once("python", lambda world: world.python)  # type: ignore[return-value]
 
     @property
     def cpu(self) -> Cpu | None:
         """The processor, None if it is not known."""
-        return self._ask("cpu", lambda world: world.cpu)  # type: ignore[return-value]
+        return self._ask_once("cpu", lambda world: world.cpu)  # type: ignore[return-value]
 
     @property
     def machine(self) -> str:
         """``platform.machine()``."""
-        return self._ask("machine", lambda world: world.machine)  # type: ignore[return-value]
+        return self._ask_once("machine", lambda world: world.machine)  # type: ignore[return-value]
 
     def load(self, path: str | None, loader: LoadedBy) -> Raised | Answer | None:
         """Load a library; see ``World.load``."""
@@ -231,46 +231,46 @@ class AskedWorld:
         return self._ask_now((path, loader), lambda world: world.load(path, loader))  # type: ignore[return-value]
 
     def text(self, number: int) -> str:
-        """The text of an error, which the code looks at."""
-        return str(self._ask(("text", number), lambda world: world.texts[number]))  # type: ignore[attr-defined]
+        """Return the text of an error, which the code looks at."""
+        return str(self._ask_once(("text", number), lambda world: world.texts[number]))  # type: ignore[attr-defined]
 
     def spelled_out(self, raised: Raised) -> Raised:
-        """An error with its texts in place of the signs."""
+        """Return an error with its texts in place of the signs."""
         number = number_of(raised.message)
         message = raised.message if number is None else self._world.texts[number]
         return replace(raised, message=message, cause=None if raised.cause is None else self.spelled_out(raised.cause))
 
     def operator(self, name: str) -> bool | Answer:
         """Ask for an operator; see ``World.operator``. No load changes what torch itself has."""
-        known = self._known if name.startswith("aten::") else self._since_load
-        return self._ask(name, lambda world: world.operator(name), known)  # type: ignore[return-value]
+        answers = self._known if name.startswith("aten::") else self._since_load
+        return self._ask_once(name, lambda world: world.operator(name), answers)  # type: ignore[return-value]
 
     def call(self, operator: str) -> int | bool | str | NoResult | None:
         """Call an operator; see ``World.call``."""
-        return self._ask((operator,), lambda world: world.call(operator), self._since_load)  # type: ignore[return-value]
+        return self._ask_once((operator,), lambda world: world.call(operator), self._since_load)  # type: ignore[return-value]
 
     def tells(self, text: str, ask: Ask) -> object:
-        """What follows from the versions of the target; ``text`` says what that is, ``ask`` has no effect."""
-        return self._ask(("tells", text), ask, lasts=True)
+        """Return what follows from the versions of the target; ``text`` says what that is, ``ask`` has no effect."""
+        return self._ask_once(("tells", text), ask, lasts=True)
 
     def tells_now(self, text: str, ask: Ask) -> object:
         """The same of what changes while the package is read."""
-        return self._ask(("tells", text), ask)
+        return self._ask_once(("tells", text), ask)
 
     def foresee(self, ask: Ask) -> object:
-        """What ``tells`` would answer, without asking."""
+        """Return what ``tells`` would answer, without asking."""
         return ask(self._world)
 
-    def _ask(
-        self, text: Hashable, ask: Ask, known: dict[Hashable, object] | None = None, *, lasts: bool = False
+    def _ask_once(
+        self, text: Hashable, ask: Ask, answers: dict[Hashable, object] | None = None, *, lasts: bool = False
     ) -> object:
-        known = self._known if known is None else known
-        if text not in known:
-            known[text] = self._ask_now(text, ask, lasts=lasts)
-        return known[text]
+        answers = self._known if answers is None else answers
+        if text not in answers:
+            answers[text] = self._ask_now(text, ask, lasts=lasts)
+        return answers[text]
 
     def _ask_now(self, text: Hashable, ask: Ask, *, lasts: bool = False) -> object:
-        given = ask(self._world)
-        self.asked.append((_Question(text=text, ask=ask, lasts=lasts), given))
-        _log.debug("asks the target: %s", _Told(text, given))
-        return given
+        answer = ask(self._world)
+        self.asked.append((_Question(text=text, ask=ask, lasts=lasts), answer))
+        _log.debug("asks the target: %s", _Told(text, answer))
+        return answer

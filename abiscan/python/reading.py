@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from abiscan.python.explore import Explored, explore
+from abiscan.python.explore import Explored, explore_import
 from abiscan.python.installed import Surroundings
 from abiscan.python.later_names import LaterUse, later_uses
 from abiscan.python.library import PythonCode
@@ -19,8 +19,8 @@ from abiscan.python.model import Answer, ImportOutcome, OtherTorch, Raised, Read
 from abiscan.python.runs import Done, Runs
 from abiscan.python.sources import PackageFiles, PackageSources
 from abiscan.python.systems import LINUX, PythonSystem
-from abiscan.python.unreached import unreached
-from abiscan.python.uses import WILLING, Later, classify, later
+from abiscan.python.unreached import unreached_uses
+from abiscan.python.uses import WILLING, Later, classify_libraries, load_on_demand
 
 _LIMITS: Final = Limits()
 _MOST_SUBMODULES = 20
@@ -59,7 +59,7 @@ class PackageReader:
         """
         code, done = self._code_for(fresh(), surroundings)
         with _without_collector():
-            return _read(Runs(code, fresh, limits, done), self._built_for)
+            return _read_modules(Runs(code, fresh, limits, done), self._built_for)
 
     def later_uses(
         self, world: World, was_there: Callable[[str], bool], surroundings: Surroundings | None = None
@@ -76,7 +76,7 @@ class PackageReader:
         return self._code[key]
 
 
-def read(
+def read_package(
     package: PackageSources,
     modules: Sequence[str],
     fresh: Callable[[], World],
@@ -90,18 +90,18 @@ def read(
     return PackageReader(package, modules, built_for, system).read(fresh, surroundings, limits=limits)
 
 
-def follow(
+def follow_imports(
     package: PackageSources,
     modules: Sequence[str],
     fresh: Callable[[], World],
     *,
     surroundings: Surroundings,
 ) -> tuple[ImportOutcome, ...]:
-    """What the imports alone do, as ``read``."""
+    """Return what the imports alone do, as ``read``."""
     with _without_collector():
         library = PythonCode(PackageFiles(package), modules, fresh().python, surroundings)
         runs = Runs(library, fresh, _LIMITS, Done())
-        return tuple(explore(runs, name).outcome for name in modules)
+        return tuple(explore_import(runs, name).outcome for name in modules)
 
 
 @contextmanager
@@ -128,25 +128,33 @@ def _has_frozen_objects() -> bool:
     return gc.get_freeze_count() > 0
 
 
-def _read(runs: Runs, built_for: Callable[[str], Sequence[OtherTorch]]) -> Reading:
+def _read_modules(runs: Runs, built_for: Callable[[str], Sequence[OtherTorch]]) -> Reading:
     library = runs.library
     names = tuple(library.modules)
-    main = [explore(runs, name) for name in names]
+    main = [explore_import(runs, name) for name in names]
     if not library.files.libraries:
-        return Reading(imports=tuple(one.outcome for one in main))
+        return Reading(imports=tuple(explored.outcome for explored in main))
     library.has_requirements = True
-    whole = [explore(runs.of(WILLING), one.outcome.module) for one in main if one.outcome.raised is not None]
-    groups = tuple(one.runs for one in (*main, *whole))
-    after = later(runs, names, [run for one in main for run in one.runs])
-    uses = classify(library, runs.world(), groups, after)
-    uses |= unreached(runs, names, uses, built_for)
+    whole = [
+        explore_import(runs.of(WILLING), explored.outcome.module)
+        for explored in main
+        if explored.outcome.raised is not None
+    ]
+    groups = tuple(explored.runs for explored in (*main, *whole))
+    after = load_on_demand(runs, names, [run for explored in main for run in explored.runs])
+    uses = classify_libraries(library, runs.world(), groups, after)
+    uses |= unreached_uses(runs, names, uses, built_for)
     library.has_requirements = False
-    apart = [explore(runs, name) for name in _with_own_libraries(main, after)]
-    return Reading(imports=tuple(_compared(one.outcome, runs) for one in (*main, *apart)), uses=uses)
+    apart = [explore_import(runs, name) for name in _with_own_libraries(main, after)]
+    return Reading(
+        imports=tuple(_compare_with_willing(explored.outcome, runs) for explored in (*main, *apart)), uses=uses
+    )
 
 
-def _compared(outcome: ImportOutcome, runs: Runs) -> ImportOutcome:
-    """An outcome, compared with the import where every library loads if one of those that failed may be behind it."""
+def _compare_with_willing(outcome: ImportOutcome, runs: Runs) -> ImportOutcome:
+    """Return an outcome, compared with the import where every library loads if one of those that failed may be behind
+    it.
+    """
     raised = outcome.raised
     failed = any(isinstance(load.raised, Raised) for load in outcome.loads)
     if not failed or not isinstance(raised, Raised) or raised.cause is not None:
@@ -155,10 +163,11 @@ def _compared(outcome: ImportOutcome, runs: Runs) -> ImportOutcome:
 
 
 def _with_own_libraries(main: Sequence[Explored], after: Later) -> list[str]:
-    """The public submodules that load a library which importing the package does not load."""
-    loaded = {attempt.path for one in main for run in one.runs for attempt in run.trace.attempts}
+    """Return the public submodules that load a library which importing the package does not load."""
+    loaded = {attempt.path for explored in main for run in explored.runs for attempt in run.trace.attempts}
     return [
         name
         for name, attempts in after.by_module.items()
-        if any(one.path not in loaded for one in attempts) and not any(part.startswith("_") for part in name.split("."))
+        if any(explored.path not in loaded for explored in attempts)
+        and not any(part.startswith("_") for part in name.split("."))
     ][:_MOST_SUBMODULES]

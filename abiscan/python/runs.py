@@ -15,7 +15,7 @@ from abiscan.python.machine import Exhausted, Limits, ProcessEnded, PythonMachin
 from abiscan.python.model import Answer, Raised, World, in_words
 from abiscan.python.questions import Answered, AskedWorld, Told, sign_of
 from abiscan.python.special import text
-from abiscan.python.systems import stripped
+from abiscan.python.systems import strip_folders
 from abiscan.python.values import Class, PythonError, TextOfError, Thrown
 
 _log = logging.getLogger("abiscan.python")
@@ -32,8 +32,8 @@ class Run(Struct, frozen=True, kw_only=True):
     """Whether packages are taken to be there that are not required."""
 
     def outcome(self) -> tuple[object, ...]:
-        """What users can tell one run from another by."""
-        loads = tuple((one.path, one.raised) for one in self.trace.attempts)
+        """Return what users can tell one run from another by."""
+        loads = tuple((attempt.path, attempt.raised) for attempt in self.trace.attempts)
         return (self.raised, loads, tuple(self.trace.registrations))
 
 
@@ -72,13 +72,13 @@ class Runs:
         """What the target has told, with its own torch and with another one in place of that."""
 
     def of(self, kind: WorldKind) -> Runs:
-        """Those in another kind of world, as part of the same reading."""
-        other = Runs(self.library, self._fresh, self._limits, self._done, kind)
-        other._steps, other._told = self._steps, self._told
-        return other
+        """Return those in another kind of world, as part of the same reading."""
+        related = Runs(self.library, self._fresh, self._limits, self._done, kind)
+        related._steps, related._told = self._steps, self._told
+        return related
 
     def world(self) -> AskedWorld:
-        """A world in which nothing is loaded yet."""
+        """Return a world in which nothing is loaded yet."""
         return self._kind.world(self._fresh())
 
     def do(
@@ -88,7 +88,7 @@ class Runs:
         choices: Mapping[Spot, bool] | None = None,
         spell_out: Callable[[_Result, AskedWorld], _Result] | None = None,
     ) -> _Result:
-        """What work with a new interpreter results in; ``task`` names it, with all that it depends on.
+        """Return what work with a new interpreter results in; ``task`` names it, with all that it depends on.
 
         :param spell_out: puts the target's texts of errors into a result
         Raises ``Exhausted`` if the reading has taken all of its steps before.
@@ -97,14 +97,14 @@ class Runs:
             raise Exhausted(f"after {self._limits.total} steps in all")
         answered = self._done.tasks.setdefault((task, self._kind.key), Answered())
         world = self.world()
-        found = answered.find(world, self._told.setdefault(self._kind.torch, {}))
-        _log.debug("%s %s", "runs" if found is None else "has run, for another target that answers alike:", task)
-        if found is None:
+        kept = answered.find(world, self._told.setdefault(self._kind.torch, {}))
+        _log.debug("%s %s", "runs" if kept is None else "has run, for another target that answers alike:", task)
+        if kept is None:
             world = self.world()
             machine = PythonInterpreter(self.library, world, choices or {}, self._limits)
-            found = work(machine), machine.steps
-            answered.keep(world.asked, found)
-        result, steps = found
+            kept = work(machine), machine.steps
+            answered.keep(world.asked, kept)
+        result, steps = kept
         self._steps[0] += steps
         return spell_out(result, world) if spell_out else result
 
@@ -121,7 +121,7 @@ class Runs:
 
         def work(machine: PythonInterpreter) -> Run:
             machine.with_optional, machine.as_it_is_here = with_optional, as_it_is_here
-            return _run(machine, module, choices)
+            return _import_once(machine, module, choices)
 
         task = ("import", module, tuple(sorted(choices.items(), key=repr)), with_optional, as_it_is_here)
         try:
@@ -134,13 +134,13 @@ class Runs:
 def _spelled_out(run: Run, world: AskedWorld) -> Run:
     raised = world.spelled_out(run.raised) if isinstance(run.raised, Raised) else run.raised
     attempts = [
-        replace(one, raised=world.spelled_out(one.raised)) if isinstance(one.raised, Raised) else one
-        for one in run.trace.attempts
+        replace(attempt, raised=world.spelled_out(attempt.raised)) if isinstance(attempt.raised, Raised) else attempt
+        for attempt in run.trace.attempts
     ]
     return replace(run, raised=raised, trace=replace(run.trace, attempts=attempts))
 
 
-def _run(machine: PythonInterpreter, module: str, choices: Mapping[Spot, bool]) -> Run:
+def _import_once(machine: PythonInterpreter, module: str, choices: Mapping[Spot, bool]) -> Run:
     _log.debug("imports %s%s", module, f" with the other way of {len(choices)} conditions" if choices else "")
     raised: Raised | Answer | None = None
     try:
@@ -164,7 +164,7 @@ def _run(machine: PythonInterpreter, module: str, choices: Mapping[Spot, bool]) 
 
 
 def as_raised(machine: PythonMachine, failure: PythonError, depth: int = 0) -> Raised:
-    """An exception as users see it."""
+    """Return an exception as users see it."""
     try:
         unread = failure.args[0] if len(failure.args) == 1 and not isinstance(failure.cls, Class) else None
         message = sign_of(unread.number) if isinstance(unread, TextOfError) else text(machine, failure)
@@ -175,7 +175,7 @@ def as_raised(machine: PythonMachine, failure: PythonError, depth: int = 0) -> R
         behind = failure.context
     return Raised(
         exception=failure.name(),
-        message=stripped(message) if isinstance(message, str) else None,
+        message=strip_folders(message) if isinstance(message, str) else None,
         at=failure.at,
         cause=None if behind is None or behind is failure or depth > 10 else as_raised(machine, behind, depth + 1),
     )

@@ -79,8 +79,10 @@ class Outline:
     @cached_property
     def _words(self) -> tuple[bytes, ...]:
         """Which of the words are in it."""
-        data = self.data
-        return tuple(word for part, words in _WORDS_BY_PART.items() if part in data for word in words if word in data)
+        content = self.data
+        return tuple(
+            word for part, words in _WORDS_BY_PART.items() if part in content for word in words if word in content
+        )
 
     @cached_property
     def loads(self) -> bool:
@@ -99,7 +101,7 @@ class Outline:
 
     @cached_property
     def _all_imports(self) -> tuple[tuple[bool, ImportLine], ...]:
-        return tuple(_imports(self))
+        return tuple(_import_lines(self))
 
     @cached_property
     def risky(self) -> frozenset[bytes]:
@@ -127,16 +129,16 @@ class Outline:
         return self._line_at(position)[1].lstrip().startswith(_NO_CODE)
 
     def _ending(self) -> Iterator[int]:
-        """Where a module may end early, or look an operator up."""
+        """Yield where a module may end early, or look an operator up."""
         for word in _OUTSIDE_FUNCTIONS:
             yield from self.positions(word)
-        yield from islice(self._raises(), _MOST_HITS)
+        yield from islice(self._raising_places(), _MOST_HITS)
         position = self.data.find(b"\nassert ")
         if position >= 0:
             yield position + 1
 
-    def _raises(self) -> Iterator[int]:
-        """The ends of the words that raise."""
+    def _raising_places(self) -> Iterator[int]:
+        """Yield the ends of the words that raise."""
         position = self.data.find(b"raise")
         while position >= 0:
             end = position + len(b"raise")
@@ -145,16 +147,17 @@ class Outline:
                 yield end
             position = self.data.find(b"raise", end)
 
-    def _block(self, number: int) -> tuple[list[int], list[tuple[int, int, Header]]]:
-        """The headers from a statement at the left margin to the next one: their places, and for each of them its
-        depth, the number of the one around it, itself."""
+    def _headers_of_block(self, number: int) -> tuple[list[int], list[tuple[int, int, Header]]]:
+        """Return the headers from a statement at the left margin to the next one: their places, and for each of them
+        its depth, the number of the one around it, itself.
+        """
         if number not in self._blocks:
             start = self._margin[number] - 1 if number >= 0 else 0
             end = self._margin[number + 1] - 1 if number + 1 < len(self._margin) else len(self.data)
-            self._blocks[number] = self._headers(start, end)
+            self._blocks[number] = self._headers_between(start, end)
         return self._blocks[number]
 
-    def _headers(self, start: int, end: int) -> tuple[list[int], list[tuple[int, int, Header]]]:
+    def _headers_between(self, start: int, end: int) -> tuple[list[int], list[tuple[int, int, Header]]]:
         places: list[int] = []
         headers: list[tuple[int, int, Header]] = []
         for match in _LINE.finditer(self.data, start, end):
@@ -169,25 +172,25 @@ class Outline:
         return places, headers
 
     def around(self, position: int) -> list[Header]:
-        """The blocks around a position, innermost first."""
+        """Return the blocks around a position, innermost first."""
         start, line = self._line_at(position)
-        places, headers = self._block(bisect_right(self._margin, start) - 1)
+        places, headers = self._headers_of_block(bisect_right(self._margin, start) - 1)
         number = bisect_right(places, start) - 1
-        found: list[Header] = []
+        results: list[Header] = []
         depth = len(line) - len(line.lstrip(b" \t"))
         if number >= 0 and places[number] == start:
             if headers[number][2][0] == b"def" and position > start + depth:
-                found.append(headers[number][2])
+                results.append(headers[number][2])
             number = headers[number][1]
         while number >= 0 and headers[number][0] >= depth:
             number = headers[number][1]
         while number >= 0:
-            found.append(headers[number][2])
+            results.append(headers[number][2])
             number = headers[number][1]
-        return found
+        return results
 
     def outermost(self, position: int) -> Header:
-        """The last of the blocks around a position; none is around what is at the left margin."""
+        """Return the last of the blocks around a position; none is around what is at the left margin."""
         number = bisect_right(self._margin, position) - 1
         if number >= 0 and self.data[self.data.rfind(b"\n", 0, position) + 1] in b" \t":
             match = _HEADER.match(self.data, self._margin[number])
@@ -200,7 +203,7 @@ class Outline:
         return not self._surely_inside(position) and not any(keyword == b"def" for keyword, _ in self.around(position))
 
     def _surely_inside(self, position: int) -> bool:
-        """A quick look for a function around a position, at the left margin or in a class there."""
+        """Return a quick look for a function around a position, at the left margin or in a class there."""
         number = bisect_right(self._margin, position) - 1
         start = self._margin[number] if number >= 0 else 0
         if self.data.startswith(b"def ", start):
@@ -219,30 +222,30 @@ class Outline:
     def _called(self) -> frozenset[bytes]:
         """The names before a parenthesis, and those of decorators."""
         before = self.data.translate(_WORDS_AND_PARENTHESES).split(b"(")
-        found = {part.rpartition(b" ")[2] for part in before}
+        names = {part.rpartition(b" ")[2] for part in before}
         for match in _DECORATOR.finditer(self.data):
             line = self.data.rfind(b"\n", 0, match.start())
             if not self.data[line : match.start()].strip():
-                found.add(match[1])
-        return frozenset(found)
+                names.add(match[1])
+        return frozenset(names)
 
     def calls(self, names: frozenset[bytes]) -> bool:
         """Whether one of these functions is called, or decorates something, outside of functions."""
-        return any(self.outside_functions(position) for _, position in self._calls(names))
+        return any(self.outside_functions(position) for _, position in self._calls_of(names))
 
     def callers(self, names: frozenset[bytes]) -> set[bytes]:
-        """The functions, outermost ones, that call one of these."""
-        found = set()
-        for name, position in self._calls(names):
+        """Return the functions, outermost ones, that call one of these."""
+        results = set()
+        for name, position in self._calls_of(names):
             outermost = self.outermost(position)
             if outermost[0] == b"def" and outermost[1] != name and not outermost[1].startswith(b"__"):
-                found.add(outermost[1])
-        return found
+                results.add(outermost[1])
+        return results
 
     def acting(self, names: frozenset[bytes]) -> frozenset[bytes]:
-        """The functions and methods, at any depth, that have one of the words inside, or call one of these."""
+        """Return the functions and methods, at any depth, that have one of the words inside, or call one of these."""
         places = [position for word in self._words for position in self.positions(word)]
-        places += [position for _, position in self._calls(names)]
+        places += [position for _, position in self._calls_of(names)]
         headers = (header for position in places for header in self.around(position))
         return frozenset(name for keyword, name in headers if keyword == b"def")
 
@@ -261,7 +264,7 @@ class Outline:
         line = self._line_at(position)[1].strip()
         return line.startswith((b"import ", b"from ", b"def ", b"__all__", *_NO_CODE)) or not _USED.search(line)
 
-    def _calls(self, names: frozenset[bytes]) -> Iterator[tuple[bytes, int]]:
+    def _calls_of(self, names: frozenset[bytes]) -> Iterator[tuple[bytes, int]]:
         for word in self._called & names:
             for position in self.positions(word):
                 before = self.data[max(position - 4, 0) : position]
@@ -270,7 +273,7 @@ class Outline:
                     yield word, position
 
     def positions(self, word: bytes) -> Iterator[int]:
-        """Where a word is, the first few times."""
+        """Yield where a word is, the first few times."""
         position = self.data.find(word)
         for _ in range(_MOST_HITS):
             if position < 0:
@@ -293,27 +296,27 @@ def _is_word(character: bytes) -> bool:
     return character.isalnum() or character == b"_"
 
 
-def _lines_of_imports(data: bytes) -> Iterator[re.Match[bytes]]:
-    """The matches of ``_IMPORT``: the word is searched for, since that is several times as fast."""
-    position, end = data.find(b"import"), 0
+def _lines_of_imports(content: bytes) -> Iterator[re.Match[bytes]]:
+    """Yield the matches of ``_IMPORT``: the word is searched for, since that is several times as fast."""
+    position, end = content.find(b"import"), 0
     while position >= 0:
-        start = data.rfind(b"\n", end, position)
-        match = _IMPORT.match(data, start) if start >= 0 else None
+        start = content.rfind(b"\n", end, position)
+        match = _IMPORT.match(content, start) if start >= 0 else None
         if match:
             yield match
         end = match.end() if match else position
-        following = data.find(b"\n", end)  # nothing else in the line begins an import
-        position = data.find(b"import", following) if following >= 0 else -1
+        following = content.find(b"\n", end)  # nothing else in the line begins an import
+        position = content.find(b"import", following) if following >= 0 else -1
 
 
-def _imports(source: Outline) -> Iterator[tuple[bool, ImportLine]]:
-    """The imports, and whether they are inside of functions."""
-    data = source.data
+def _import_lines(source: Outline) -> Iterator[tuple[bool, ImportLine]]:
+    """Yield the imports, and whether they are inside of functions."""
+    content = source.data
     line, counted = 1, 0
-    for match in _lines_of_imports(data):
+    for match in _lines_of_imports(content):
         nested = bool(match[1])
         inside = nested and not source.outside_functions(match.end(1))
-        line += data.count(b"\n", counted, match.start())
+        line += content.count(b"\n", counted, match.start())
         counted = match.start()
         if match[2]:
             listed = match[3]

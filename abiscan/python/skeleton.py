@@ -21,18 +21,18 @@ _EVALUATED: Final = regex(rb"\w[ \t\n]*\(|=[ \t\n]*(?!None\b|True\b|False\b)[A-Z
 _BEFORE_FORMAT: Final = regex(rb"(?:^|\W)(?:[fF][rR]?|[rR][fF])\Z")
 
 
-def skeleton(source: bytes) -> ast.Module | None:
+def make_skeleton(source: bytes) -> ast.Module | None:
     """Return the syntax tree of a source in which functions do nothing and long texts are empty.
 
     None if it cannot be made: the source is no Python, or quotes stand in comments.
     """
-    data = _without_texts(b"\n" + source.replace(b"\r\n", b"\n"))
-    if data is None:
+    text = _without_texts(b"\n" + source.replace(b"\r\n", b"\n"))
+    if text is None:
         return None
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return ast.parse(_FUNCTION.sub(_without_body, data))
+            return ast.parse(_FUNCTION.sub(_without_body, text))
     except (SyntaxError, ValueError, RecursionError, MemoryError, LookupError):
         return None
 
@@ -42,17 +42,17 @@ def function_in(source: bytes, path: Sequence[str]) -> ast.FunctionDef | ast.Asy
 
     The last one of that name, without its decorators; None if it was not found.
     """
-    data = _without_texts(b"\n" + source.replace(b"\r\n", b"\n"))
-    if data is None:
+    content = _without_texts(b"\n" + source.replace(b"\r\n", b"\n"))
+    if content is None:
         return None
     *classes, name = (re.escape(part.encode()) for part in path)
     indent = b""
     for cls in classes:
-        block = _last(data, rb"\n([ \t]*)class[ \t]+" + cls + rb"\b")
+        block = _last_block(content, rb"\n([ \t]*)class[ \t]+" + cls + rb"\b")
         if block is None:
             return None
-        data = block[1][block[1].find(b"\n", 1) :]
-    block = _last(data, rb"\n([ \t]*)(?:async[ \t]+)?def[ \t]+" + name + rb"\b")
+        content = block[1][block[1].find(b"\n", 1) :]
+    block = _last_block(content, rb"\n([ \t]*)(?:async[ \t]+)?def[ \t]+" + name + rb"\b")
     if block is None:
         return None
     indent, text = block
@@ -66,14 +66,14 @@ def function_in(source: bytes, path: Sequence[str]) -> ast.FunctionDef | ast.Asy
     return node if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) else None
 
 
-def _last(data: bytes, header: bytes) -> tuple[bytes, bytes] | None:
-    """The last block with a header that is indented least: its indentation, and its lines."""
-    matches = list(re.finditer(header, data))
+def _last_block(text: bytes, header: bytes) -> tuple[bytes, bytes] | None:
+    """Return the last block with a header that is indented least: its indentation, and its lines."""
+    matches = list(re.finditer(header, text))
     if not matches:
         return None
-    match = min(reversed(matches), key=lambda one: len(one[1]))
+    match = min(reversed(matches), key=lambda match_: len(match_[1]))
     inside = rb"%b[ \t]+[^\n]*|[ \t]*(?=\n|\Z)|[ \t]*#[^\n]*|%b[)\]}][^\n]*" % (match[1], match[1])
-    block = re.compile(rb"[^\n]*(?:\n(?:" + inside + rb"))*").match(data, match.start() + 1)
+    block = re.compile(rb"[^\n]*(?:\n(?:" + inside + rb"))*").match(text, match.start() + 1)
     return match[1], b"\n" + (block[0] if block else b"")
 
 
@@ -82,18 +82,18 @@ def _without_body(match: re.Match[bytes]) -> bytes:
     return b"\n%b%b%b pass" % (indent, name, header if _EVALUATED.search(header) else b"():")
 
 
-def _without_texts(data: bytes) -> bytes | None:
-    """The source without what is inside of triple quotes, formatted texts apart."""
-    for quotes, other in ((b'"""', b"'''"), (b"'''", b'"""')):
-        if quotes not in data:
+def _without_texts(source: bytes) -> bytes | None:
+    """Return the source without what is inside of triple quotes, formatted texts apart."""
+    for quotes, opposite in ((b'"""', b"'''"), (b"'''", b'"""')):
+        if quotes not in source:
             continue
-        parts = data.split(quotes)
+        parts = source.split(quotes)
         if len(parts) % 2 == 0:
             return None
-        if other in data and any(part.count(other) % 2 for part in parts):
-            return data  # one kind stands inside of the other
+        if opposite in source and any(part.count(opposite) % 2 for part in parts):
+            return source  # one kind stands inside of the other
         for number in range(1, len(parts), 2):
             if not _BEFORE_FORMAT.search(parts[number - 1][-3:]):
                 parts[number] = b""
-        data = quotes.join(parts)
-    return data
+        source = quotes.join(parts)
+    return source

@@ -20,15 +20,15 @@ class PackageSources(Protocol):
     """A package as a wheel, a folder or an installed distribution has it."""
 
     def members(self) -> Sequence[str]:
-        """The paths of all its files, relative to the folder that it is installed in."""
+        """Return the paths of all its files, relative to the folder that it is installed in."""
         ...
 
     def read(self, path: str) -> bytes:
-        """The bytes of one of them."""
+        """Return the bytes of one of them."""
         ...
 
     def needed(self, path: str) -> Sequence[str]:
-        """The names of the libraries that one of its libraries needs (``DT_NEEDED``)."""
+        """Return the names of the libraries that one of its libraries needs (``DT_NEEDED``)."""
         ...
 
 
@@ -47,15 +47,15 @@ class PackageFiles:
     @cached_property
     def folders(self) -> dict[str, set[str]]:
         """Each folder, and the names in it."""
-        found: dict[str, set[str]] = {"": set()}
+        names: dict[str, set[str]] = {"": set()}
         for member in self.members:
             path = member
             while path:
                 head, _, name = path.rpartition("/")
-                known = head in found
-                found.setdefault(head, set()).add(name)
-                path = "" if known else head
-        return found
+                is_listed = head in names
+                names.setdefault(head, set()).add(name)
+                path = "" if is_listed else head
+        return names
 
     @cached_property
     def libraries(self) -> tuple[str, ...]:
@@ -63,13 +63,13 @@ class PackageFiles:
         return tuple(sorted(path for path in self.members if self.system.libraries.search(path)))
 
     def read(self, path: str) -> bytes:
-        """The bytes of a member."""
+        """Return the bytes of a member."""
         if path not in self._cache:
             self._cache[path] = self.sources.read(path)
         return self._cache[path]
 
     def inside(self, path: str) -> str | None:
-        """The path inside the package, None if it is elsewhere."""
+        """Return the path inside the package, None if it is elsewhere."""
         return self.system.inside(path)
 
     def exists(self, path: str) -> bool:
@@ -77,22 +77,22 @@ class PackageFiles:
         return path in self.members or path in self.folders
 
     def under(self, folder: str, pattern: str) -> list[str]:
-        """What a glob pattern finds below a folder, relative to it."""
+        """Return what a glob pattern finds below a folder, relative to it."""
         steps = [step for step in pattern.split("/") if step not in {"", "."}]
-        found = [folder] if steps else []
+        paths = [folder] if steps else []
         for step in steps:
             if step == "**":
-                found = list(dict.fromkeys(below for one in found for below in self._all_below(one)))
+                paths = list(dict.fromkeys(below for path in paths for below in self._all_below(path)))
                 continue
-            found = [
-                posixpath.join(one, name)
-                for one in found
-                for name in sorted(self.folders.get(one, ()))
+            paths = [
+                posixpath.join(path, name)
+                for path in paths
+                for name in sorted(self.folders.get(path, ()))
                 if fnmatch.fnmatchcase(name, step)
             ]
-            if len(found) > 100_000:
+            if len(paths) > 100_000:
                 return []
-        return [posixpath.relpath(one, folder or ".") for one in found]
+        return [posixpath.relpath(path, folder or ".") for path in paths]
 
     def _all_below(self, folder: str) -> Iterable[str]:
         yield folder
@@ -102,23 +102,23 @@ class PackageFiles:
                 yield from self._all_below(path)
 
     def extension(self, stem: str, python: tuple[int, int] | Answer) -> str | None:
-        """The file that Python's import finds for an extension module, by the path without its suffix."""
+        """Return the file that Python's import finds for an extension module, by the path without its suffix."""
         candidates = self._by_stem.get(stem, ())
         for suffix in ("tagged", *self.system.suffixes):
-            for one in candidates:
-                rest = one[len(stem) :]
-                if (suffix == "tagged" and self.system.accepts_tag(rest, python)) or rest == suffix:
-                    return one
+            for candidate in candidates:
+                remainder = candidate[len(stem) :]
+                if (suffix == "tagged" and self.system.accepts_tag(remainder, python)) or remainder == suffix:
+                    return candidate
         return None
 
     @cached_property
     def _by_stem(self) -> dict[str, list[str]]:
         """The libraries, by their paths up to the first dot of the name."""
-        found: dict[str, list[str]] = {}
+        paths: dict[str, list[str]] = {}
         for path in self.libraries:
             folder, _, name = path.rpartition("/")
-            found.setdefault(posixpath.join(folder, name.partition(".")[0]), []).append(path)
-        return found
+            paths.setdefault(posixpath.join(folder, name.partition(".")[0]), []).append(path)
+        return paths
 
     @cached_property
     def extension_names(self) -> frozenset[bytes]:
@@ -126,36 +126,36 @@ class PackageFiles:
         return frozenset(stem.rpartition("/")[2].encode("utf-8", "surrogatepass") for stem in self._by_stem)
 
     def entry_points(self, group: str) -> dict[str, str]:
-        """What the package names for others to find, by name: ``{"npu": "torch_npu:_autoload"}``."""
+        """Return what the package names for others to find, by name: ``{"npu": "torch_npu:_autoload"}``."""
         suffix = ".dist-info/entry_points.txt"
         paths = [path for path in self.members if path.endswith(suffix) and path.count("/") == 1]
         if not paths:
             return {}
         import configparser
 
-        found = configparser.RawConfigParser(delimiters=("=",), strict=False)
-        found.optionxform = str  # type: ignore[assignment,method-assign]
+        parser = configparser.RawConfigParser(delimiters=("=",), strict=False)
+        parser.optionxform = str  # type: ignore[assignment,method-assign]
         try:
             for path in paths:
-                found.read_string(self.read(path).decode("utf-8", "replace"))
+                parser.read_string(self.read(path).decode("utf-8", "replace"))
         except configparser.Error:
             return {}
-        return dict(found[group]) if group in found else {}
+        return dict(parser[group]) if group in parser else {}
 
     def libraries_of(self, module: str) -> list[str]:
-        """The shared libraries in a package by name, or the extension module that goes by it."""
+        """Return the shared libraries in a package by name, or the extension module that goes by it."""
         folder = module.replace(".", "/") + "/"
         return [path for path in self.libraries if path.startswith(folder) or self.importable_name(path) == module]
 
     def importable_sources(self, modules: Iterable[str]) -> list[str]:
-        """The source files of these modules, and of other top-level packages that hold libraries."""
+        """Return the source files of these modules, and of other top-level packages that hold libraries."""
         own = {name.partition(".")[0] for name in modules}
         own |= {path.partition("/")[0] for path in self.libraries}
-        found = (path for path in self.members if path.endswith(".py"))
-        return sorted(path for path in found if path.partition("/")[0].removesuffix(".py") in own)
+        paths = (path for path in self.members if path.endswith(".py"))
+        return sorted(path for path in paths if path.partition("/")[0].removesuffix(".py") in own)
 
     def importable_name(self, path: str) -> str | None:
-        """The name of the extension module that a library is, if its file name is one; for any Python."""
+        """Return the name of the extension module that a library is, if its file name is one; for any Python."""
         folder, _, name = path.rpartition("/")
         stem = self.system.module.sub("", name)
         if "." in stem or not stem.isidentifier():
@@ -163,32 +163,36 @@ class PackageFiles:
         return ".".join([*filter(None, folder.split("/")), stem])
 
     def top_level(self) -> tuple[str, ...]:
-        """The names that the package is imported by: those that it declares, else those that its files have."""
-        return tuple(dict.fromkeys(inner for name in self._top_level() for inner in self._regular(name)))
+        """Return the names that the package is imported by: those that it declares, else those that its files have."""
+        return tuple(dict.fromkeys(inner for name in self._top_level() for inner in self._regular_packages(name)))
 
-    def _regular(self, name: str) -> list[str]:
-        """A package, or those that are in it if others may put packages into it, too (PEP 420)."""
+    def _regular_packages(self, name: str) -> list[str]:
+        """Return a package, or those that are in it if others may put packages into it, too (PEP 420)."""
         folder = name.replace(".", "/")
         names = self.folders.get(folder, set())
         modules = {f"__init__{suffix}" for suffix in (".py", *self.system.suffixes)}
-        if not names or modules & names or any(one.endswith(".py") for one in names):
+        if not names or modules & names or any(subpackage.endswith(".py") for subpackage in names):
             return [name]
-        inside = [f"{name}.{one}" for one in sorted(names) if f"{folder}/{one}/__init__.py" in self.members]
+        inside = [
+            f"{name}.{subpackage}"
+            for subpackage in sorted(names)
+            if f"{folder}/{subpackage}/__init__.py" in self.members
+        ]
         return inside or [name]
 
     def _top_level(self) -> tuple[str, ...]:
         for path in sorted(self.members):
             if path.endswith(".dist-info/top_level.txt"):
                 lines = self.read(path).decode("utf-8", "replace").split()
-                declared = tuple(line.replace("/", ".") for line in lines if self._importable(line))
+                declared = tuple(line.replace("/", ".") for line in lines if self._is_importable(line))
                 if declared:
                     return declared
         names = {
             name.removesuffix(".py") for name in self.folders[""] if not name.endswith((".dist-info", ".data", ".libs"))
         }
-        return tuple(sorted(name for name in names if name.isidentifier() and self._importable(name)))
+        return tuple(sorted(name for name in names if name.isidentifier() and self._is_importable(name)))
 
-    def _importable(self, name: str) -> bool:
+    def _is_importable(self, name: str) -> bool:
         return any(
             path == f"{name}.py"
             or (path.startswith(f"{name}/") and path.endswith((".py", *self.system.suffixes)))
@@ -198,20 +202,20 @@ class PackageFiles:
 
 
 def requirements(files: PackageFiles) -> frozenset[str]:
-    """The distributions that the package requires on its system, by normalised name, without those of extras.
+    """Return the distributions that the package requires on its system, by normalised name, without those of extras.
 
     Of the conditions, those count that name a system: the others are about what is not known here.
     """
-    found = set()
+    names = set()
     for path in files.members:
         if path.endswith(".dist-info/METADATA"):
             for line in files.read(path).decode("utf-8", "replace").splitlines():
                 match = re.match(r"Requires-Dist:\s*([A-Za-z0-9._-]+)(.*)", line)
                 if match and "extra" not in match[2].partition(";")[2] and _is_for(files.system, line):
-                    found.add(re.sub(r"[-_.]+", "_", match[1]).lower())
+                    names.add(re.sub(r"[-_.]+", "_", match[1]).lower())
                 if not line:
                     break
-    return frozenset(found)
+    return frozenset(names)
 
 
 def _is_for(system: PythonSystem, line: str) -> bool:

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from abiscan.python import operations
-from abiscan.python.iteration import MOST_ITEMS, Lazy, few
+from abiscan.python.iteration import MOST_ITEMS, Lazy, take_few
 from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Modelled
-from abiscan.python.operations import described
+from abiscan.python.operations import describe_value
 from abiscan.python.values import (
     ABSENT,
     Bound,
@@ -31,8 +31,8 @@ from abiscan.python.values import (
     Thrown,
     Wrapped,
     class_of,
-    concrete,
-    length,
+    is_concrete,
+    known_length,
     thrown,
 )
 
@@ -64,16 +64,16 @@ COMPARISONS: Final[dict[type[ast.cmpop], tuple[str, str]]] = {
 """The method of a comparison, and that of the right operand."""
 
 
-def hook(machine: PythonMachine, value: object, name: str) -> object:
-    """A special method of an object, bound to it; None if its class has none, unknown if that is not known."""
+def special_method(machine: PythonMachine, value: object, name: str) -> object:
+    """Return a special method of an object, bound to it; None if its class has none, unknown if that is not known."""
     cls = class_of(value)
     if cls is None:
         return None
-    found = cls.find(name, ABSENT)
-    if found is ABSENT:
-        beyond = next((one for one in cls.ancestry() if not isinstance(one, (Class, type))), None)
-        return None if beyond is None else NotKnown(f"{described(beyond)}.{name}")
-    return machine.bound(found, value, cls)
+    method = cls.find(name, ABSENT)
+    if method is ABSENT:
+        beyond = next((ancestor for ancestor in cls.ancestry() if not isinstance(ancestor, (Class, type))), None)
+        return None if beyond is None else NotKnown(f"{describe_value(beyond)}.{name}")
+    return machine.bound(method, value, cls)
 
 
 def is_own(value: object) -> bool:
@@ -81,20 +81,22 @@ def is_own(value: object) -> bool:
     return class_of(value) is not None
 
 
-def plain(value: object) -> object:
-    """A value as the built-in type behind its class has it."""
+def plain_value(value: object) -> object:
+    """Return a value as the built-in type behind its class has it."""
     return value.inner if isinstance(value, Instance) and value.inner is not None else value
 
 
-def _typed(machine: PythonMachine, name: str, method: object, *args: object) -> object:
-    """What a special method gives that has to give an object of one type; raises TypeError if it gives another."""
+def _call_typed(machine: PythonMachine, name: str, method: object, *args: object) -> object:
+    """Return what a special method gives that has to give an object of one type; raises TypeError if it gives
+    another.
+    """
     result = machine.call(method, list(args), {})
-    wanted = RETURNED[name]
-    if isinstance(result, (NotKnown, Instance, Modelled, wanted)):
+    expected = RETURNED[name]
+    if isinstance(result, (NotKnown, Instance, Modelled, expected)):
         return result
-    text = f"{name} returned non-{wanted.__name__} (type {type_name(result)})"
+    text = f"{name} returned non-{expected.__name__} (type {type_name(result)})"
     if name in {"__bool__", "__format__", "__init__"}:
-        text = f"{name} should return {wanted.__name__}, returned {type_name(result)}"
+        text = f"{name} should return {expected.__name__}, returned {type_name(result)}"
     raise thrown(TypeError, text)
 
 
@@ -121,44 +123,46 @@ METHODS: Final = (
 # ---- truth and length
 
 
-def truth(machine: PythonMachine, value: object) -> bool | None:
-    """``bool(value)``, None if that is not known."""
+def truth_of(machine: PythonMachine, value: object) -> bool | None:
+    """Return ``bool(value)``, None if that is not known."""
     if class_of(value) is None:
-        return operations.truth(value)
+        return operations.truth_of(value)
     for name in ("__bool__", "__len__"):
-        method = hook(machine, value, name)
+        method = special_method(machine, value, name)
         if isinstance(method, NotKnown):
             return None
         if method is not None:
-            return operations.truth(_typed(machine, name, method))
-    return operations.truth(plain(value)) if plain(value) is not value else True
+            return operations.truth_of(_call_typed(machine, name, method))
+    return operations.truth_of(plain_value(value)) if plain_value(value) is not value else True
 
 
-def size(machine: PythonMachine, value: object) -> object:
-    """``len(value)``."""
-    method = hook(machine, value, "__len__")
+def size_of(machine: PythonMachine, value: object) -> object:
+    """Return ``len(value)``."""
+    method = special_method(machine, value, "__len__")
     if isinstance(method, NotKnown):
         return method.part("()")
     if method is not None:
-        length_of = _typed(machine, "__len__", method)
+        length_of = _call_typed(machine, "__len__", method)
         if isinstance(length_of, int) and length_of < 0:
             raise thrown(ValueError, "__len__() should return >= 0")
         return length_of
-    value = plain(value)
+    value = plain_value(value)
     if isinstance(value, (str, bytes, list, tuple, dict, set, frozenset, range)):
-        known = operations.attempt("len()", length, value)
-        return NotKnown(f"len({described(value)})") if known is None else known
+        length_ = operations.attempt_operation("len()", known_length, value)
+        return NotKnown(f"len({describe_value(value)})") if length_ is None else length_
     if isinstance(value, NotKnown):
         return NotKnown(f"len({value.name})", value.why)
     if is_own(value) or isinstance(value, (int, float, PythonFunction, Lazy, type(None))):
         raise thrown(TypeError, f"object of type '{type_name(value)}' has no len()")
     return (
-        machine.call(machine.attribute(value, "__len__"), [], {}) if isinstance(value, Modelled) else NotKnown("len()")
+        machine.call(machine.get_attribute(value, "__len__"), [], {})
+        if isinstance(value, Modelled)
+        else NotKnown("len()")
     )
 
 
 def type_name(value: object) -> str:
-    """How errors name the type of a value."""
+    """Return how errors name the type of a value."""
     cls = class_of(value)
     if cls is not None:
         return cls.name
@@ -171,14 +175,14 @@ def type_name(value: object) -> str:
 # ---- iteration
 
 
-def iterate(machine: PythonMachine, value: object) -> Iterator[object] | NotKnown:
-    """The items of a value, one after the other, as a loop asks for them."""
+def iterate_over(machine: PythonMachine, value: object) -> Iterator[object] | NotKnown:
+    """Return the items of a value, one after the other, as a loop asks for them."""
     value = machine.settle(value)
     if is_own(value):
-        found = _iterate_own(machine, value)
-        if found is not None:
-            return found
-        value = plain(value)
+        iterator = _iterate_own(machine, value)
+        if iterator is not None:
+            return iterator
+        value = plain_value(value)
     if isinstance(value, NotKnown):
         return value
     if isinstance(value, Lazy):
@@ -190,39 +194,39 @@ def iterate(machine: PythonMachine, value: object) -> Iterator[object] | NotKnow
         return NotKnown(f"list({value.name})") if members is None else iter(members)
     if value is None or isinstance(value, (int, float, PythonFunction, PythonModule, Bound)):
         raise thrown(TypeError, f"'{type_name(value)}' object is not iterable")
-    method = machine.attribute(value, "__iter__") if isinstance(value, Modelled) else NotKnown("__iter__")
+    method = machine.get_attribute(value, "__iter__") if isinstance(value, Modelled) else NotKnown("__iter__")
     if not isinstance(method, NotKnown):
-        return iterate(machine, machine.call(method, [], {}))
-    return NotKnown(f"list({described(value)})")
+        return iterate_over(machine, machine.call(method, [], {}))
+    return NotKnown(f"list({describe_value(value)})")
 
 
 _CONTAINERS: Final = (list, dict, tuple, str, bytes, set, frozenset, range)
 
 
 def _of_container(machine: PythonMachine, value: object) -> Iterator[object] | NotKnown:
-    """The items of a built-in container."""
+    """Return the items of a built-in container."""
     if isinstance(value, list):
-        return (one for one in _settled(machine, _as_it_grows(value)) if type(one) is not Perhaps)
+        return (item for item in _settle_items(machine, _as_it_grows(value)) if type(item) is not Perhaps)
     if isinstance(value, dict):
-        return _settled(machine, _of_keys(value))
+        return _settle_items(machine, _of_keys(value))
     if isinstance(value, (tuple, str, bytes)):
-        return _settled(machine, (one for one in list(value) if type(one) is not Perhaps))
+        return _settle_items(machine, (item for item in list(value) if type(item) is not Perhaps))
     if isinstance(value, (set, frozenset)):
-        return iter(sorted((one for one in value if type(one) is not Perhaps), key=described))
+        return iter(sorted((item for item in value if type(item) is not Perhaps), key=describe_value))
     assert isinstance(value, range)
-    return NotKnown(f"list({described(value)})") if value[MOST_ITEMS:] else iter(value)
+    return NotKnown(f"list({describe_value(value)})") if value[MOST_ITEMS:] else iter(value)
 
 
 def _iterate_own(machine: PythonMachine, value: object) -> Iterator[object] | NotKnown | None:
-    """The items of an object of the package, None if those are of the built-in type behind its class."""
-    method = hook(machine, value, "__iter__")
+    """Return the items of an object of the package, None if those are of the built-in type behind its class."""
+    method = special_method(machine, value, "__iter__")
     if isinstance(method, NotKnown):
         return method
     if method is not None:
         return _of_iterator(machine, machine.call(method, [], {}))
-    if plain(value) is not value or isinstance(value, Class):
+    if plain_value(value) is not value or isinstance(value, Class):
         return None
-    method = hook(machine, value, "__getitem__")
+    method = special_method(machine, value, "__getitem__")
     if method is None:
         raise thrown(TypeError, f"'{type_name(value)}' object is not iterable")
     return _by_index(machine, method)
@@ -238,36 +242,38 @@ def _as_it_grows(values: list[object]) -> Iterator[object]:
 def _of_keys(values: dict[object, object]) -> Iterator[object]:
     keys, count = list(values), len(values)
     for key in keys:
-        if len(values) != count and not any(type(one) is Perhaps for one in values):
+        if len(values) != count and not any(type(value) is Perhaps for value in values):
             raise thrown(RuntimeError, "dictionary changed size during iteration")
         if type(key) is not Perhaps:
             yield key
-    if len(values) != count and keys and not any(type(one) is Perhaps for one in values):
+    if len(values) != count and keys and not any(type(value) is Perhaps for value in values):
         raise thrown(RuntimeError, "dictionary changed size during iteration")
 
 
-def _settled(machine: PythonMachine, values: Iterator[object]) -> Iterator[object]:
-    return (machine.settle(one) if isinstance(one, Deferred) else one for one in values)
+def _settle_items(machine: PythonMachine, values: Iterator[object]) -> Iterator[object]:
+    return (machine.settle(item) if isinstance(item, Deferred) else item for item in values)
 
 
 def _of_iterator(machine: PythonMachine, value: object) -> Iterator[object] | NotKnown:
-    """The items of what ``__iter__`` gives."""
-    method = hook(machine, value, "__next__")
+    """Return the items of what ``__iter__`` gives."""
+    method = special_method(machine, value, "__next__")
     if isinstance(method, NotKnown):
         return method
     if method is None:
-        return iterate(machine, value) if not is_own(value) else _no_iterator(value)
-    return _until(machine, method, [], StopIteration)
+        return iterate_over(machine, value) if not is_own(value) else _no_iterator(value)
+    return _call_until(machine, method, [], StopIteration)
 
 
 def _no_iterator(value: object) -> NotKnown:
     raise thrown(TypeError, f"iter() returned non-iterator of type '{type_name(value)}'")
 
 
-def _until(machine: PythonMachine, method: object, args: list[object], end: type[BaseException]) -> Iterator[object]:
-    """What a function gives, call after call, until it raises."""
+def _call_until(
+    machine: PythonMachine, method: object, args: list[object], end: type[BaseException]
+) -> Iterator[object]:
+    """Yield what a function gives, call after call, until it raises."""
     while True:
-        machine.tick()
+        machine.count_steps()
         machine.guards.append((end,))
         try:
             item = machine.call(method, args, {})
@@ -283,39 +289,39 @@ def _until(machine: PythonMachine, method: object, args: list[object], end: type
 def _by_index(machine: PythonMachine, method: object) -> Iterator[object]:
     index = 0
     while True:
-        found = list(_first(_until(machine, method, [index], IndexError)))
-        if not found:
+        items_found = list(_first_items(_call_until(machine, method, [index], IndexError)))
+        if not items_found:
             return
-        yield found[0]
+        yield items_found[0]
         index += 1
 
 
-def _first(source: Iterator[object]) -> Iterator[object]:
-    for one in source:
-        yield one
+def _first_items(source: Iterator[object]) -> Iterator[object]:
+    for item in source:
+        yield item
         return
 
 
-def items(machine: PythonMachine, value: object) -> list[object] | NotKnown:
-    """All that iterating over a value gives."""
+def items_of(machine: PythonMachine, value: object) -> list[object] | NotKnown:
+    """Return all that iterating over a value gives."""
     if isinstance(value, (list, tuple, dict, str, bytes, set, frozenset)) and len(value) > MOST_ITEMS:
-        return NotKnown(f"list({described(value)})")
-    source = iterate(machine, value)
+        return NotKnown(f"list({describe_value(value)})")
+    source = iterate_over(machine, value)
     if isinstance(source, NotKnown):
         return source
-    found = few(source, f"list({described(value)})")
-    if isinstance(found, NotKnown):
-        machine.gap(f"{described(value)} gives more than {MOST_ITEMS} items")
+    items_found = take_few(source, f"list({describe_value(value)})")
+    if isinstance(items_found, NotKnown):
+        machine.gap(f"{describe_value(value)} gives more than {MOST_ITEMS} items")
     else:
-        machine.tick(len(found))
-    return found
+        machine.count_steps(len(items_found))
+    return items_found
 
 
-def advance(machine: PythonMachine, value: object) -> object:
-    """``next(value)``."""
+def next_item(machine: PythonMachine, value: object) -> object:
+    """Return ``next(value)``."""
     if isinstance(value, Lazy):
         return value.advance(machine)
-    method = hook(machine, value, "__next__")
+    method = special_method(machine, value, "__next__")
     if method is not None:
         return machine.call(method, [], {})
     if isinstance(value, NotKnown):
@@ -326,79 +332,81 @@ def advance(machine: PythonMachine, value: object) -> object:
         if not value:
             raise thrown(StopIteration)
         return value.pop(0)
-    return NotKnown(f"next({described(value)})")
+    return NotKnown(f"next({describe_value(value)})")
 
 
 # ---- operators
 
 
-def binary(machine: PythonMachine, op: ast.operator, left: object, right: object) -> object:
-    """``left OP right``."""
+def apply_binary(machine: PythonMachine, op: ast.operator, left: object, right: object) -> object:
+    """Return ``left OP right``."""
     if isinstance(op, ast.Mod) and isinstance(left, str):
         right = _filled_in(machine, right)
     if class_of(left) is None and class_of(right) is None:
-        return operations.binary(op, left, right)
+        return operations.apply_binary(op, left, right)
     name, sign = OPERATORS[type(op)]
-    result = _asked(machine, left, f"__{name}__", right, f"__r{name}__")
+    result = _ask_operands(machine, left, f"__{name}__", right, f"__r{name}__")
     if result is not NotImplemented:
         return result
-    known = operations.binary(op, plain(left), plain(right)) if _has_plain(left, right) else None
-    if known is not None:
-        return known
-    if isinstance(op, ast.BitOr) and all(isinstance(one, (Class, type, type(None))) for one in (left, right)):
-        return NotKnown(f"{described(left)} | {described(right)}")  # a union of types
+    plain_result = (
+        operations.apply_binary(op, plain_value(left), plain_value(right)) if _has_plain(left, right) else None
+    )
+    if plain_result is not None:
+        return plain_result
+    if isinstance(op, ast.BitOr) and all(isinstance(operand, (Class, type, type(None))) for operand in (left, right)):
+        return NotKnown(f"{describe_value(left)} | {describe_value(right)}")  # a union of types
     text = f"unsupported operand type(s) for {sign}: '{type_name(left)}' and '{type_name(right)}'"
     raise thrown(TypeError, text)
 
 
 def _filled_in(machine: PythonMachine, value: object) -> object:
-    """What ``%`` fills into a text, with the texts of objects of the package."""
+    """Return what ``%`` fills into a text, with the texts of objects of the package."""
     if isinstance(value, tuple) and any(map(is_own, value)):
-        return tuple(text(machine, one) if is_own(one) else one for one in value)
+        return tuple(text(machine, part) if is_own(part) else part for part in value)
     if isinstance(value, dict) and any(map(is_own, value.values())):
-        return {key: text(machine, one) if is_own(one) else one for key, one in value.items()}
-    return text(machine, value) if is_own(value) and plain(value) is value else value
+        return {key: text(machine, part) if is_own(part) else part for key, part in value.items()}
+    return text(machine, value) if is_own(value) and plain_value(value) is value else value
 
 
 def in_place(machine: PythonMachine, op: ast.operator, left: object, right: object) -> object:
-    """What ``left OP= right`` makes of the left operand."""
-    method = hook(machine, left, f"__i{OPERATORS[type(op)][0]}__")
+    """Return what ``left OP= right`` makes of the left operand."""
+    method = special_method(machine, left, f"__i{OPERATORS[type(op)][0]}__")
     if method is not None:
         result = machine.call(method, [right], {})
         if result is not NotImplemented:
             return result
     if isinstance(left, list) and isinstance(op, ast.Add):
-        machine.call(machine.attribute(left, "extend"), [right], {})
+        machine.call(machine.get_attribute(left, "extend"), [right], {})
         return left
     if isinstance(left, (dict, set)) and isinstance(op, ast.BitOr):
-        machine.call(machine.attribute(left, "update"), [right], {})
+        machine.call(machine.get_attribute(left, "update"), [right], {})
         return left
-    return binary(machine, op, left, right)
+    return apply_binary(machine, op, left, right)
 
 
 def _has_plain(left: object, right: object) -> bool:
     """Whether both are what built-in types have an operator for, or are not known."""
-    return not is_own(plain(left)) and not is_own(plain(right))
+    return not is_own(plain_value(left)) and not is_own(plain_value(right))
 
 
-def _asked(machine: PythonMachine, left: object, method: str, right: object, reflected: str) -> object:
-    """What the operands make of an operator; NotImplemented if neither knows it."""
+def _ask_operands(machine: PythonMachine, left: object, method: str, right: object, reflected: str) -> object:
+    """Return what the operands make of an operator; NotImplemented if neither knows it."""
     asked = [(left, method, right), (right, reflected, left)]
     kinds = class_of(left), class_of(right)
     if kinds[0] is kinds[1] and kinds[0] is not None and method != reflected and not method.startswith(_RICH):
         asked = asked[:1]  # an operator between objects of one class asks once
     elif kinds[0] is not None and kinds[1] is not None and _goes_first(kinds[1], kinds[0], reflected):
         asked.reverse()
-    for receiver, name, other in asked:
-        found = hook(machine, receiver, name)
-        if found is None:
+    for receiver, name, operand in asked:
+        member = special_method(machine, receiver, name)
+        if member is None:
             if isinstance(receiver, NotKnown):
-                machine.perhaps_uses(receiver, [other])
+                machine.perhaps_uses(receiver, [operand])
                 return receiver.part(f".{name}()")
             if isinstance(receiver, Modelled):
-                return NotKnown(f"{described(receiver)}.{name}()")
+                return NotKnown(f"{describe_value(receiver)}.{name}()")
             continue
-        result = machine.call(found, [other], {})
+        result = machine.call(member, [operand], {})
         if result is not NotImplemented:
             return result
     return NotImplemented
@@ -413,51 +421,53 @@ _DEEPEST: Final = 8
 _RICH: Final = ("__eq__", "__ne__", "__lt__", "__gt__", "__le__", "__ge__")
 
 
-def unary(machine: PythonMachine, op: ast.unaryop, value: object) -> object:
-    """``-value`` and the like."""
+def apply_unary(machine: PythonMachine, op: ast.unaryop, value: object) -> object:
+    """Return ``-value`` and the like."""
     if class_of(value) is None:
-        return operations.unary(op, value)
-    method = hook(machine, value, UNARY[type(op)])
+        return operations.apply_unary(op, value)
+    method = special_method(machine, value, UNARY[type(op)])
     if method is not None:
         return machine.call(method, [], {})
-    if plain(value) is not value:
-        return operations.unary(op, plain(value))
+    if plain_value(value) is not value:
+        return operations.apply_unary(op, plain_value(value))
     raise thrown(TypeError, f"bad operand type for unary {type(op).__name__}: '{type_name(value)}'")
 
 
 # ---- comparisons
 
 
-def compare(machine: PythonMachine, op: ast.cmpop, left: object, right: object) -> object:
-    """``left OP right``."""
+def compare_values(machine: PythonMachine, op: ast.cmpop, left: object, right: object) -> object:
+    """Return ``left OP right``."""
     if isinstance(op, (ast.In, ast.NotIn)):
-        found = contains(machine, right, left)
-        if found is None:
-            return operations.compare(op, left, NotKnown(described(right)))
-        return found if isinstance(found, NotKnown) else found is isinstance(op, ast.In)
+        is_contained = contains_item(machine, right, left)
+        if is_contained is None:
+            return operations.compare_values(op, left, NotKnown(describe_value(right)))
+        return is_contained if isinstance(is_contained, NotKnown) else is_contained is isinstance(op, ast.In)
     if isinstance(op, (ast.Eq, ast.NotEq)) and _are_sequences(left, right):
         same = _all_equal(machine, left, right)  # type: ignore[arg-type]
         return (
-            operations.compare(op, NotKnown(described(left)), right) if same is None else same is isinstance(op, ast.Eq)
+            operations.compare_values(op, NotKnown(describe_value(left)), right)
+            if same is None
+            else same is isinstance(op, ast.Eq)
         )
     if isinstance(op, (ast.Is, ast.IsNot)) or (class_of(left) is None and class_of(right) is None):
-        return operations.compare(op, left, right)
+        return operations.compare_values(op, left, right)
     method, reflected = COMPARISONS[type(op)]
-    result = _asked(machine, left, method, right, reflected)
+    result = _ask_operands(machine, left, method, right, reflected)
     if result is NotImplemented and isinstance(op, ast.NotEq):
-        equal = _asked(machine, left, "__eq__", right, "__eq__")
+        equal = _ask_operands(machine, left, "__eq__", right, "__eq__")
         if equal is not NotImplemented:
-            known = truth(machine, equal)
-            return NotKnown(f"not {described(equal)}") if known is None else not known
+            is_equal = truth_of(machine, equal)
+            return NotKnown(f"not {describe_value(equal)}") if is_equal is None else not is_equal
     if result is not NotImplemented:
         return result
-    if plain(left) is not left or plain(right) is not right:
-        return operations.compare(op, plain(left), plain(right))
+    if plain_value(left) is not left or plain_value(right) is not right:
+        return operations.compare_values(op, plain_value(left), plain_value(right))
     if isinstance(op, (ast.Eq, ast.NotEq)):
-        return _same(machine, left, right) is isinstance(op, ast.Eq)
-    fields = _fields(left, right)
+        return _are_same(machine, left, right) is isinstance(op, ast.Eq)
+    fields = _comparable_fields(left, right)
     if fields is not None:
-        return operations.compare(op, *fields)
+        return operations.compare_values(op, *fields)
     sign = operations.SIGNS[type(op)]
     text = f"'{sign}' not supported between instances of '{type_name(left)}' and '{type_name(right)}'"
     raise thrown(TypeError, text)
@@ -466,32 +476,34 @@ def compare(machine: PythonMachine, op: ast.cmpop, left: object, right: object) 
 def _are_sequences(left: object, right: object) -> bool:
     """Whether both are lists, or tuples, that Python's own comparison is not enough for."""
     both = type(left) is type(right) and type(left) in (list, tuple)
-    return both and left is not right and not (concrete(left) and concrete(right))
+    return both and left is not right and not (is_concrete(left) and is_concrete(right))
 
 
 def _all_equal(machine: PythonMachine, left: list[object], right: list[object]) -> bool | None:
-    if length(left) is None or length(right) is None:
+    if known_length(left) is None or known_length(right) is None:
         return None
-    answers = [equal(machine, one, other) for one, other in zip(left, right, strict=False)]
+    answers = [equal(machine, item, counterpart) for item, counterpart in zip(left, right, strict=False)]
     if len(left) != len(right) or False in answers:
         return False
     return None if None in answers else True
 
 
-def _fields(left: object, right: object) -> tuple[object, object] | None:
-    """The fields of two objects of a dataclass that compares by them."""
+def _comparable_fields(left: object, right: object) -> tuple[object, object] | None:
+    """Return the fields of two objects of a dataclass that compares by them."""
     if not (isinstance(left, Instance) and isinstance(right, Instance)) or left.cls is not right.cls:
         return None
     names = left.cls.fields() if left.cls.is_ordered else None
-    return None if names is None else (_values(left, names), _values(right, names))
+    return None if names is None else (_field_values(left, names), _field_values(right, names))
 
 
-def _values(value: Instance, names: list[str]) -> tuple[object, ...]:
+def _field_values(value: Instance, names: list[str]) -> tuple[object, ...]:
     return tuple(value.attributes.get(name) for name in names)
 
 
-def _same(machine: PythonMachine, left: object, right: object) -> object:
-    """Whether objects are equal whose classes do not say: those of a dataclass by their fields, others by identity."""
+def _are_same(machine: PythonMachine, left: object, right: object) -> object:
+    """Tell whether objects are equal whose classes do not say: those of a dataclass by their fields, others by
+    identity.
+    """
     if left is right or not (isinstance(left, Instance) and isinstance(right, Instance)):
         return left is right
     if left.cls is not right.cls or not left.cls.is_dataclass:
@@ -501,51 +513,55 @@ def _same(machine: PythonMachine, left: object, right: object) -> object:
 
 
 def equal(machine: PythonMachine, left: object, right: object) -> bool | None:
-    """``left is right or left == right``, as containers compare; None if that is not known."""
-    machine.tick()
+    """Return ``left is right or left == right``, as containers compare; None if that is not known."""
+    machine.count_steps()
     if left is right and not isinstance(left, NotKnown):
         return True
-    return truth(machine, compare(machine, ast.Eq(), left, right))
+    return truth_of(machine, compare_values(machine, ast.Eq(), left, right))
 
 
-def contains(machine: PythonMachine, container: object, item: object) -> object:
-    """``item in container``: a bool, None if it is not known, or what is not known that decides."""
+def contains_item(machine: PythonMachine, container: object, item: object) -> object:
+    """Return ``item in container``: a bool, None if it is not known, or what is not known that decides."""
     if is_own(container):
-        method = hook(machine, container, "__contains__")
+        method = special_method(machine, container, "__contains__")
         if isinstance(method, NotKnown):
             return method
         if method is not None:
-            found = truth(machine, machine.call(method, [item], {}))
-            return NotKnown(f"{described(item)} in {described(container)}") if found is None else found
-        if plain(container) is not container:
-            return contains(machine, plain(container), item)
-        return _among(machine, iterate(machine, container), item)
+            is_contained = truth_of(machine, machine.call(method, [item], {}))
+            return (
+                NotKnown(f"{describe_value(item)} in {describe_value(container)}")
+                if is_contained is None
+                else is_contained
+            )
+        if plain_value(container) is not container:
+            return contains_item(machine, plain_value(container), item)
+        return _is_among(machine, iterate_over(machine, container), item)
     if isinstance(container, Lazy):
-        return _among(machine, iterate(machine, container), item)
+        return _is_among(machine, iterate_over(machine, container), item)
     if isinstance(container, (list, tuple)) and (is_own(item) or any(map(is_own, container))):
-        return _among(machine, iter(list(container)), item)
+        return _is_among(machine, iter(list(container)), item)
     if isinstance(container, (dict, set, frozenset)) and is_own(item):
         return key_in(machine, container, item) is not ABSENT
     if isinstance(container, Modelled):
-        method = machine.attribute(container, "__contains__")
+        method = machine.get_attribute(container, "__contains__")
         if isinstance(method, NotKnown):
             return method
         told = machine.call(method, [item], {})
         return told if isinstance(told, NotKnown) else bool(told)
     if isinstance(container, Class) and (members := machine.members(container)) is not None:
-        return _among(machine, iter(members), item)
+        return _is_among(machine, iter(members), item)
     if container is None or isinstance(container, (int, float)):
         raise thrown(TypeError, f"argument of type '{type_name(container)}' is not iterable")
-    return operations.contains(container, plain(item))
+    return operations.contains_item(container, plain_value(item))
 
 
-def _among(machine: PythonMachine, source: Iterator[object] | NotKnown, item: object) -> object:
+def _is_among(machine: PythonMachine, source: Iterator[object] | NotKnown, item: object) -> object:
     if isinstance(source, NotKnown):
         return source
     answers = []
-    for one in source:
-        machine.tick()
-        answers.append(equal(machine, one, item))
+    for candidate in source:
+        machine.count_steps()
+        answers.append(equal(machine, candidate, item))
         if answers[-1]:
             return True
     return None if None in answers else False
@@ -555,246 +571,262 @@ def _among(machine: PythonMachine, source: Iterator[object] | NotKnown, item: ob
 
 
 def key_in(machine: PythonMachine, container: object, key: object) -> object:
-    """The key of a dict or set that equals this one, ABSENT if there is none; asks ``__hash__``, then ``__eq__``."""
-    own = plain(key) if plain(key) is not key else key
+    """Return the key of a dict or set that equals this one, ABSENT if there is none; asks ``__hash__``, then
+    ``__eq__``.
+    """
+    own = plain_value(key) if plain_value(key) is not key else key
     if not is_own(key) or isinstance(key, Class):
         return own
-    asked = digest(machine, key)
+    asked = hash_of(machine, key)
     if own is not key and asked is None:
         return own
-    for one in list(container):  # type: ignore[call-overload]
-        if one is key or (is_own(one) and digest(machine, one) == asked and equal(machine, one, key)):
-            return one
+    for candidate in list(container):  # type: ignore[call-overload]
+        if candidate is key or (
+            is_own(candidate) and hash_of(machine, candidate) == asked and equal(machine, candidate, key)
+        ):
+            return candidate
     return ABSENT
 
 
-def digest(machine: PythonMachine, value: object) -> object:
-    """What ``__hash__`` says of an object; itself if the class does not say."""
+def hash_of(machine: PythonMachine, value: object) -> object:
+    """Return what ``__hash__`` says of an object; itself if the class does not say."""
     cls = class_of(value)
     if isinstance(value, (list, dict, set)) or (cls is not None and _forbids_hash(cls)):
         raise thrown(TypeError, f"unhashable type: '{type_name(value)}'")
     if cls is None or isinstance(value, Class):
         return value
-    method = hook(machine, value, "__hash__")
-    return id(value) if method is None or isinstance(method, NotKnown) else _typed(machine, "__hash__", method)
+    method = special_method(machine, value, "__hash__")
+    return id(value) if method is None or isinstance(method, NotKnown) else _call_typed(machine, "__hash__", method)
 
 
 def _forbids_hash(cls: Class) -> bool:
     """Whether the nearest class that says something about equality defines ``__eq__``, and no ``__hash__``."""
-    for one in cls.ancestry():
-        if isinstance(one, Class) and "__hash__" in one.names:
-            return one.names["__hash__"] is None
-        if isinstance(one, Class) and "__eq__" in one.names:
+    for ancestor in cls.ancestry():
+        if isinstance(ancestor, Class) and "__hash__" in ancestor.names:
+            return ancestor.names["__hash__"] is None
+        if isinstance(ancestor, Class) and "__eq__" in ancestor.names:
             return True
     return False
 
 
-def hashed(machine: PythonMachine, container: object, key: object) -> object:
-    """A key as it stands in a dict or set, or as it is put there."""
+def hashed_key(machine: PythonMachine, container: object, key: object) -> object:
+    """Return a key as it stands in a dict or set, or as it is put there."""
     if class_of(key) is None:
         if type(key) in (list, dict, set):
             raise thrown(TypeError, f"unhashable type: '{type(key).__name__}'")
         return key
-    found = key_in(machine, container, key)
-    return key if found is ABSENT else found
+    present = key_in(machine, container, key)
+    return key if present is ABSENT else present
 
 
 def get_item(machine: PythonMachine, value: object, index: object) -> object:
-    """``value[index]``."""
+    """Return ``value[index]``."""
     if is_own(value):
-        method = hook(machine, value, "__getitem__")
+        method = special_method(machine, value, "__getitem__")
         if method is not None:
             return machine.call(method, [index], {})
         if isinstance(value, Instance) and isinstance(value.inner, dict):
             return _of_dict(machine, value, value.inner, index)
-        if plain(value) is not value:
-            return get_item(machine, plain(value), index)
+        if plain_value(value) is not value:
+            return get_item(machine, plain_value(value), index)
     if isinstance(value, Class):
         return _of_class(machine, value, index)
     if isinstance(value, type):
         return value
     if isinstance(value, Modelled):
-        return machine.call(machine.attribute(value, "__getitem__"), [index], {})
+        return machine.call(machine.get_attribute(value, "__getitem__"), [index], {})
     if isinstance(value, dict) and is_own(index):
-        index = hashed(machine, value, index)
+        index = hashed_key(machine, value, index)
     elif is_own(index):
-        index = whole(machine, index)
+        index = as_index(machine, index)
     if value is None or isinstance(value, (int, float, PythonFunction, Instance)):
         raise thrown(TypeError, f"'{type_name(value)}' object is not subscriptable")
-    return machine.settle(operations.subscript(value, index))
+    return machine.settle(operations.take_item(value, index))
 
 
 def _of_dict(machine: PythonMachine, value: Instance, inner: dict[object, object], index: object) -> object:
-    missing = hook(machine, value, "__missing__")
-    index = hashed(machine, inner, index)
-    if missing is not None and not isinstance(missing, NotKnown) and operations.contains(inner, index) is False:
+    missing = special_method(machine, value, "__missing__")
+    index = hashed_key(machine, inner, index)
+    if missing is not None and not isinstance(missing, NotKnown) and operations.contains_item(inner, index) is False:
         return machine.call(missing, [index], {})
-    return machine.settle(operations.subscript(inner, index))
+    return machine.settle(operations.take_item(inner, index))
 
 
 def _of_class(machine: PythonMachine, cls: Class, index: object) -> object:
-    found = cls.find("__class_getitem__", ABSENT)
-    if found is not ABSENT:
-        function = found.function if isinstance(found, Wrapped) else found
+    method = cls.find("__class_getitem__", ABSENT)
+    if method is not ABSENT:
+        function = method.function if isinstance(method, Wrapped) else method
         return machine.call(Bound(function, cls), [index], {})
     members = machine.members(cls)
     if members is not None:
-        return next((one for one in members if machine.attribute(one, "name") == index), NotKnown(f"{cls.name}[…]"))
+        return next(
+            (member for member in members if machine.get_attribute(member, "name") == index), NotKnown(f"{cls.name}[…]")
+        )
     return cls
 
 
 def set_item(machine: PythonMachine, value: object, index: object, new: object) -> None:
-    """``value[index] = new``."""
+    """Execute ``value[index] = new``."""
     if is_own(value):
-        method = hook(machine, value, "__setitem__")
+        method = special_method(machine, value, "__setitem__")
         if method is not None:
             machine.call(method, [index, new], {})
             return
-        value = plain(value)
+        value = plain_value(value)
     if isinstance(value, Modelled):
-        machine.call(machine.attribute(value, "__setitem__"), [index, new], {})
+        machine.call(machine.get_attribute(value, "__setitem__"), [index, new], {})
     elif isinstance(value, dict):
-        value[hashed(machine, value, index)] = new
+        value[hashed_key(machine, value, index)] = new
     elif isinstance(value, list):
-        _set_in_list(machine, value, whole(machine, index) if is_own(index) else index, new)
+        _set_in_list(machine, value, as_index(machine, index) if is_own(index) else index, new)
     elif value is None or isinstance(value, (str, int, float, tuple, Instance)):
         raise thrown(TypeError, f"'{type_name(value)}' object does not support item assignment")
 
 
 def _set_in_list(machine: PythonMachine, value: list[object], index: object, new: object) -> None:
-    if isinstance(index, slice) and concrete(index):
-        given = items(machine, new)
-        if isinstance(given, list) and length(value) is not None:
-            value[index] = given
+    if isinstance(index, slice) and is_concrete(index):
+        new_items = items_of(machine, new)
+        if isinstance(new_items, list) and known_length(value) is not None:
+            value[index] = new_items
     elif isinstance(index, int) and -len(value) <= index < len(value):
         value[index] = new
-    elif isinstance(index, int) and length(value) is not None:
+    elif isinstance(index, int) and known_length(value) is not None:
         raise thrown(IndexError, "list assignment index out of range")
 
 
 def delete_item(machine: PythonMachine, value: object, index: object) -> None:
-    """``del value[index]``."""
+    """Execute ``del value[index]``."""
     if is_own(value):
-        method = hook(machine, value, "__delitem__")
+        method = special_method(machine, value, "__delitem__")
         if method is not None:
             machine.call(method, [index], {})
             return
-        value = plain(value)
+        value = plain_value(value)
     if isinstance(value, dict):
-        key = hashed(machine, value, index)
-        if operations.contains(value, key):
+        key = hashed_key(machine, value, index)
+        if operations.contains_item(value, key):
             del value[key]
-        elif operations.contains(value, key) is False:
+        elif operations.contains_item(value, key) is False:
             raise thrown(KeyError, index)
-    elif isinstance(value, list) and isinstance(index, (int, slice)) and concrete(index) and length(value) is not None:
-        operations.attempt("del", value.__delitem__, index)
+    elif (
+        isinstance(value, list)
+        and isinstance(index, (int, slice))
+        and is_concrete(index)
+        and known_length(value) is not None
+    ):
+        operations.attempt_operation("del", value.__delitem__, index)
     elif isinstance(value, Modelled):
-        machine.call(machine.attribute(value, "__delitem__"), [index], {})
+        machine.call(machine.get_attribute(value, "__delitem__"), [index], {})
 
 
 # ---- numbers and texts
 
 
-def path(machine: PythonMachine, value: object) -> object:
-    """An object as a path: what ``__fspath__`` gives."""
-    found = converted(machine, value, ("__fspath__",)) if is_own(value) else ABSENT
-    return plain(value) if found is ABSENT else found
+def as_path(machine: PythonMachine, value: object) -> object:
+    """Return an object as a path: what ``__fspath__`` gives."""
+    converted_ = convert_by(machine, value, ("__fspath__",)) if is_own(value) else ABSENT
+    return plain_value(value) if converted_ is ABSENT else converted_
 
 
-def whole(machine: PythonMachine, value: object) -> object:
-    """An object as an index: what ``__index__`` gives."""
-    method = hook(machine, value, "__index__")
-    return plain(value) if method is None else _typed(machine, "__index__", method)
+def as_index(machine: PythonMachine, value: object) -> object:
+    """Return an object as an index: what ``__index__`` gives."""
+    method = special_method(machine, value, "__index__")
+    return plain_value(value) if method is None else _call_typed(machine, "__index__", method)
 
 
-def converted(machine: PythonMachine, value: object, names: tuple[str, ...]) -> object:
-    """What the first of these methods makes of an object; ABSENT if it has none."""
+def convert_by(machine: PythonMachine, value: object, names: tuple[str, ...]) -> object:
+    """Return what the first of these methods makes of an object; ABSENT if it has none."""
     for name in names:
-        method = hook(machine, value, name)
+        method = special_method(machine, value, name)
         if method is not None:
-            return _typed(machine, name, method) if name in RETURNED else machine.call(method, [], {})
+            return _call_typed(machine, name, method) if name in RETURNED else machine.call(method, [], {})
     return ABSENT
 
 
-def shown(machine: PythonMachine, value: object, depth: int = 0) -> object:
-    """``repr(value)``."""
+def repr_of(machine: PythonMachine, value: object, depth: int = 0) -> object:
+    """Return ``repr(value)``."""
     if depth > _DEEPEST:
         return NotKnown("repr()")
     value = machine.settle(value)
     if isinstance(value, NotKnown):
         return NotKnown(f"repr({value.name})", value.why)
     if is_own(value):
-        method = hook(machine, value, "__repr__")
+        method = special_method(machine, value, "__repr__")
         if method is not None:
-            return _typed(machine, "__repr__", method)
-        if plain(value) is not value:
-            return shown(machine, plain(value))
-        return NotKnown(f"repr({described(value)})")
-    if isinstance(value, PythonError) and concrete(list(arguments(machine, value))):
+            return _call_typed(machine, "__repr__", method)
+        if plain_value(value) is not value:
+            return repr_of(machine, plain_value(value))
+        return NotKnown(f"repr({describe_value(value)})")
+    if isinstance(value, PythonError) and is_concrete(list(arguments_of(machine, value))):
         inside = ", ".join(map(repr, value.args))
         return f"{value.name()}({inside})"
-    if concrete(value) and not isinstance(value, type):
-        return operations.attempt("repr()", repr, value)
+    if is_concrete(value) and not isinstance(value, type):
+        return operations.attempt_operation("repr()", repr, value)
     if isinstance(value, (list, tuple, set, frozenset, dict)):
-        parts = [shown(machine, one, depth + 1) for one in _parts(value)]
-        unknown = next((one for one in parts if isinstance(one, NotKnown)), None)
-        return NotKnown("repr()", unknown.why) if unknown else _joined(value, [str(one) for one in parts])
-    return NotKnown(f"repr({described(value)})")
+        parts = [repr_of(machine, part, depth + 1) for part in _parts_of(value)]
+        unknown = next((part for part in parts if isinstance(part, NotKnown)), None)
+        return NotKnown("repr()", unknown.why) if unknown else _join_parts(value, [str(part) for part in parts])
+    return NotKnown(f"repr({describe_value(value)})")
 
 
-def _parts(value: object) -> list[object]:
+def _parts_of(value: object) -> list[object]:
     if isinstance(value, dict):
-        return [one for pair in value.items() for one in pair][:MOST_ITEMS]
+        return [part for pair in value.items() for part in pair][:MOST_ITEMS]
     return list(value)[:MOST_ITEMS]  # type: ignore[call-overload,no-any-return]
 
 
-def _joined(value: object, parts: list[str]) -> object:
+def _join_parts(value: object, parts: list[str]) -> object:
     if isinstance(value, dict):
-        inside = ", ".join(f"{key}: {one}" for key, one in zip(parts[::2], parts[1::2], strict=True))
-        return operations.bounded("repr()", f"{{{inside}}}")
+        inside = ", ".join(f"{key}: {part}" for key, part in zip(parts[::2], parts[1::2], strict=True))
+        return operations.bound_size("repr()", f"{{{inside}}}")
     inside = ", ".join(parts)
     if isinstance(value, list):
-        return operations.bounded("repr()", f"[{inside}]")
+        return operations.bound_size("repr()", f"[{inside}]")
     if isinstance(value, tuple):
-        return operations.bounded("repr()", f"({inside}{',' if len(parts) == 1 else ''})")
+        return operations.bound_size("repr()", f"({inside}{',' if len(parts) == 1 else ''})")
     return NotKnown("repr()")
 
 
-def arguments(machine: PythonMachine, failure: PythonError) -> tuple[object, ...]:
-    """The arguments of an exception, which somebody looks at."""
-    if any(type(one) is TextOfError for one in failure.args):
+def arguments_of(machine: PythonMachine, failure: PythonError) -> tuple[object, ...]:
+    """Return the arguments of an exception, which somebody looks at."""
+    if any(type(argument) is TextOfError for argument in failure.args):
         failure.args = tuple(
-            machine.world.text(one.number) if isinstance(one, TextOfError) else one for one in failure.args
+            machine.world.text(argument.number) if isinstance(argument, TextOfError) else argument
+            for argument in failure.args
         )
     return failure.args
 
 
 def text(machine: PythonMachine, value: object) -> object:
-    """``str(value)``."""
+    """Return ``str(value)``."""
     value = machine.settle(value)
     if isinstance(value, PythonError):
-        arguments(machine, value)
+        arguments_of(machine, value)
     if is_own(value):
-        method = hook(machine, value, "__str__")
+        method = special_method(machine, value, "__str__")
         if method is not None:
-            return _typed(machine, "__str__", method)
+            return _call_typed(machine, "__str__", method)
         if not isinstance(value, PythonError):
-            return operations.text(plain(value)) if isinstance(plain(value), str) else shown(machine, value)
-    if isinstance(value, (list, tuple, set, frozenset, dict)) and not concrete(value):
-        return shown(machine, value)
-    return operations.text(value)
+            return (
+                operations.text_of(plain_value(value))
+                if isinstance(plain_value(value), str)
+                else repr_of(machine, value)
+            )
+    if isinstance(value, (list, tuple, set, frozenset, dict)) and not is_concrete(value):
+        return repr_of(machine, value)
+    return operations.text_of(value)
 
 
-def formatted(machine: PythonMachine, value: object, spec: object) -> object:
-    """``format(value, spec)``."""
+def format_value(machine: PythonMachine, value: object, spec: object) -> object:
+    """Return ``format(value, spec)``."""
     value = machine.settle(value)
     if not isinstance(spec, str) or any(len(run) > 3 for run in spec.split(".") if run.isdigit()):
-        return NotKnown(described(value))
+        return NotKnown(describe_value(value))
     if is_own(value):
-        method = hook(machine, value, "__format__")
+        method = special_method(machine, value, "__format__")
         if method is not None:
-            return _typed(machine, "__format__", method, spec)
-    elif spec and concrete(value):
-        return operations.attempt("format()", format, value, spec)
+            return _call_typed(machine, "__format__", method, spec)
+    elif spec and is_concrete(value):
+        return operations.attempt_operation("format()", format, value, spec)
     seen = text(machine, value)
-    return operations.attempt("format()", format, seen, spec) if isinstance(seen, str) else seen
+    return operations.attempt_operation("format()", format, seen, spec) if isinstance(seen, str) else seen

@@ -20,7 +20,7 @@ REMOVED: Final = {
 }  # fmt: skip
 
 
-def has(module: str, python: tuple[int, int] | Answer) -> bool | None:
+def has_module(module: str, python: tuple[int, int] | Answer) -> bool | None:
     """Whether a version of Python brings a top-level module; None if only some versions do, and it is not known.
 
     Sources: ``sys.stdlib_module_names`` of Python 3.10 to 3.13, and "Removed" in "What's New in Python 3.X".

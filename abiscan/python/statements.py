@@ -16,8 +16,8 @@ from abiscan.python import attributes, special
 from abiscan.python.handling import LEAVING, Flow, Handling, ends_in_raise
 from abiscan.python.iteration import Body, GeneratorObject, Lazy
 from abiscan.python.model import Answer
-from abiscan.python.operations import described
-from abiscan.python.patterns import matched
+from abiscan.python.operations import describe_value
+from abiscan.python.patterns import match_pattern
 from abiscan.python.signals import BreakSignal, ContinueSignal, ReturnSignal
 from abiscan.python.values import (
     ABSENT,
@@ -43,7 +43,7 @@ class Statements(Handling):
     def execute(self, body: Sequence[ast.stmt], scope: Scope) -> None:
         """Run statements."""
         for statement in body:
-            self.tick()
+            self.count_steps()
             self.frames[-1].line = statement.lineno
             kind = type(statement)
             method = SIMPLE.get(kind)
@@ -64,11 +64,11 @@ class Statements(Handling):
             if not self.library.suspends(statement):
                 self.execute((statement,), scope)
                 continue
-            self.tick()
+            self.count_steps()
             self.frames[-1].line = statement.lineno
             kind = type(statement)
             if kind in COMPOUND:
-                yield from self._lifted(_heads(statement), scope)
+                yield from self._lifted(_head_expressions(statement), scope)
                 yield from COMPOUND[kind](self, statement, scope)
             else:
                 yield from self._lifted([statement], scope)
@@ -85,27 +85,27 @@ class Statements(Handling):
     def _lifted(self, nodes: Sequence[ast.AST], scope: Scope) -> Flow:
         """Yield what the expressions of a statement yield, and keep what that gives."""
         for node in nodes:
-            for one in _yields(node):
-                value = None if one.value is None else self.evaluate(one.value, scope)
-                if isinstance(one, ast.Yield):
-                    given = yield self._yielded(value)
+            for expression in _yield_expressions(node):
+                value = None if expression.value is None else self.evaluate(expression.value, scope)
+                if isinstance(expression, ast.Yield):
+                    sent = yield self._run_yielded(value)
                 else:
-                    given = yield from self._delegated(value)
-                self.frames[-1].sent[one] = given
+                    sent = yield from self._run_delegated(value)
+                self.frames[-1].sent[expression] = sent
 
-    def _yielded(self, value: object) -> object:
-        self.tick()
+    def _run_yielded(self, value: object) -> object:
+        self.count_steps()
         return Perhaps("what may be yielded") if self.perhaps else value
 
-    def _delegated(self, value: object) -> Body:
-        """``yield from``: what is sent and thrown goes to the inner generator."""
+    def _run_delegated(self, value: object) -> Body:
+        """Return ``yield from``: what is sent and thrown goes to the inner generator."""
         if not isinstance(value, GeneratorObject):
             source = self.iterate(value)
             if isinstance(source, NotKnown):
                 yield source.part("[…]")
                 return None
             for item in source:
-                yield self._yielded(item)
+                yield self._run_yielded(item)
             return None
         try:
             item = value.send(self, None)
@@ -123,12 +123,12 @@ class Statements(Handling):
 
     # ---- one method for each form
 
-    def _expression(self, node: ast.Expr, scope: Scope) -> None:
+    def _run_expression(self, node: ast.Expr, scope: Scope) -> None:
         if not isinstance(node.value, ast.Constant):
             self.evaluate(node.value, scope)
 
-    def _assignment(self, node: ast.Assign, scope: Scope) -> None:
-        value = self.unsettled(node.value, scope)
+    def _run_assignment(self, node: ast.Assign, scope: Scope) -> None:
+        value = self.evaluate_unsettled(node.value, scope)
         if type(value) is OfTarget and not self.may_wait(node.targets, value, scope):
             value = self.settle(value)
         for target in node.targets:
@@ -136,22 +136,23 @@ class Statements(Handling):
 
     def may_wait(self, targets: Sequence[ast.expr], value: OfTarget, scope: Scope) -> bool:
         """Whether a name may stand for what is still to be asked: nothing can change that value."""
-        if not all(isinstance(one, ast.Name) for one in targets):
+        if not all(isinstance(target, ast.Name) for target in targets):
             return False
         if not isinstance(self.world.foresee(value.of), list):
             return True
         function = scope.function
         return function is not None and all(
-            isinstance(one, ast.Name) and self.library.is_only_indexed(function.node, one.id) for one in targets
+            isinstance(target, ast.Name) and self.library.is_only_indexed(function.node, target.id)
+            for target in targets
         )
 
-    def _annotated(self, node: ast.AnnAssign, scope: Scope) -> None:
+    def _run_annotated(self, node: ast.AnnAssign, scope: Scope) -> None:
         if node.value is not None:
             self.assign(node.target, self.evaluate(node.value, scope), scope)
         if scope.function is None:
-            self._annotate(node, scope)
+            self._run_annotate(node, scope)
 
-    def _annotate(self, node: ast.stmt, scope: Scope) -> None:
+    def _run_annotate(self, node: ast.stmt, scope: Scope) -> None:
         """Evaluate the annotations of a statement, where that may do something."""
         annotations = self.library.acting_annotations(node)
         if not annotations:
@@ -159,10 +160,10 @@ class Statements(Handling):
         python = self.world.python
         lazily = not isinstance(python, Answer) and python >= _ANNOTATED_LAZILY
         if not lazily and not self.library.postpones_annotations(scope.module.file):
-            for one in annotations:
-                self.evaluate(one, scope)
+            for annotation in annotations:
+                self.evaluate(annotation, scope)
 
-    def _augmented(self, node: ast.AugAssign, scope: Scope) -> None:
+    def _run_augmented(self, node: ast.AugAssign, scope: Scope) -> None:
         target = node.target
         if isinstance(target, ast.Name):
             left = self.look_up(target.id, scope)
@@ -171,28 +172,28 @@ class Statements(Handling):
                 self.assign(target, value, scope)
         elif isinstance(target, ast.Attribute):
             owner = self.evaluate(target.value, scope)
-            left = self.attribute(owner, target.attr)
+            left = self.get_attribute(owner, target.attr)
             self.put(owner, target.attr, special.in_place(self, node.op, left, self.evaluate(node.value, scope)))
         else:
             owner, index = self.evaluate(target.value, scope), self.evaluate(target.slice, scope)
             left = special.get_item(self, owner, index)
             self.set_item(owner, index, special.in_place(self, node.op, left, self.evaluate(node.value, scope)))
 
-    def _if(self, node: ast.If, scope: Scope) -> Flow:
+    def _run_if(self, node: ast.If, scope: Scope) -> Flow:
         test = self.evaluate(node.test, scope)
-        known = special.truth(self, test)
-        if known is not None:
+        is_true = special.truth_of(self, test)
+        if is_true is not None:
             if self.is_traced:
-                _log.debug("%s: %s is %s", self.place(), self.source_of(node.test), known)
-            yield from self.flow(node.body if known else node.orelse, scope)
+                _log.debug("%s: %s is %s", self.place(), self.source_of(node.test), is_true)
+            yield from self.flow(node.body if is_true else node.orelse, scope)
             return
-        unknown = test if isinstance(test, NotKnown) else NotKnown(described(test))
+        unknown = test if isinstance(test, NotKnown) else NotKnown(describe_value(test))
         taken = self.taken(unknown)
         if taken is not None:
             yield from self.flow(node.body if taken else node.orelse, scope)
             return
         raises = [ends_in_raise(node.body), ends_in_raise(node.orelse)]
-        default = likely(node.test) if raises[0] is raises[1] else raises[1]
+        default = likely_value(node.test) if raises[0] is raises[1] else raises[1]
         if any(raises) and unknown.why is Why.NOT_FOLLOWED:  # a check of what is not known here: it is passed
             self.take(unknown, taken=default)
             yield from self.flow(node.body if default else node.orelse, scope)
@@ -204,36 +205,36 @@ class Statements(Handling):
             raise ReturnSignal(unknown)
         else:
             yield from self.flow(node.body if default else node.orelse, scope)
-            self.weaken([*node.body, *node.orelse], scope, unknown)
+            self.forget_bindings([*node.body, *node.orelse], scope, unknown)
 
     def _leaves_what_acts(self, node: ast.If) -> bool:
         """Whether a ``return``, ``break`` or ``continue`` may skip something that matters."""
         function = self.frames[-1].function
         return self.library.leaves(node) and (function is None or self.library.acts(function.node))
 
-    def _for(self, node: ast.For | ast.AsyncFor, scope: Scope) -> Flow:
+    def _run_for(self, node: ast.For | ast.AsyncFor, scope: Scope) -> Flow:
         source = self.evaluate(node.iter, scope)
         values = self.iterate(source) if isinstance(node, ast.For) else self.iterate_async(source)
         if isinstance(values, NotKnown):
             if not self.library.matters(node):
-                yield from self._perhaps(self._loop(node, iter([values.part("[…]")]), scope))
-                self.weaken([node], scope, values)
+                yield from self._run_perhaps(self._run_loop(node, iter([values.part("[…]")]), scope))
+                self.forget_bindings([node], scope, values)
                 return
             spot = (node.lineno, node.col_offset)
             text = f"{self.source_of(node.iter)} is empty"
             empty = self.decide(text, values.why, spot, default=True)
             values = iter([] if empty else [values.part("[…]")])
-        ended = yield from self._loop(node, values, scope)
+        ended = yield from self._run_loop(node, values, scope)
         if not ended and isinstance(source, Lazy) and not isinstance(node.iter, ast.Name):
             with suppress(Thrown):  # Python only prints what is raised there
                 source.close(self)  # nobody else has it
 
-    def _loop(
+    def _run_loop(
         self, node: ast.For | ast.AsyncFor, values: Iterator[object], scope: Scope
     ) -> Generator[object, object, bool]:
         """Run the body for each value; give whether all of them were taken."""
         for value in values:
-            self.tick()
+            self.count_steps()
             self.frames[-1].line = node.lineno
             try:
                 self.assign(node.target, value, scope)
@@ -245,30 +246,30 @@ class Statements(Handling):
         yield from self.flow(node.orelse, scope)
         return True
 
-    def _perhaps(self, flow: Generator[object, object, object]) -> Flow:
+    def _run_perhaps(self, flow: Generator[object, object, object]) -> Flow:
         """Run what may run any number of times, or not at all: it raises nothing that is certain."""
         before = self.perhaps
-        given: object = None
+        sent: object = None
         try:
             while True:
                 self.perhaps = True
                 try:
-                    item = flow.send(given)
+                    item = flow.send(sent)
                 finally:
                     self.perhaps = before
-                given = yield item
+                sent = yield item
         except (StopIteration, Thrown, *LEAVING):
             pass
 
-    def _while(self, node: ast.While, scope: Scope) -> Flow:
+    def _run_while(self, node: ast.While, scope: Scope) -> Flow:
         while True:
-            self.tick()
+            self.count_steps()
             test = self.evaluate(node.test, scope)
-            known = special.truth(self, test)
-            if known is None:
+            is_true = special.truth_of(self, test)
+            if is_true is None:
                 yield from self._once_perhaps(node, test, scope)
                 return
-            if not known:
+            if not is_true:
                 break
             try:
                 yield from self.flow(node.body, scope)
@@ -280,96 +281,104 @@ class Statements(Handling):
         yield from self.flow(node.orelse, scope)
 
     def _once_perhaps(self, node: ast.While, test: object, scope: Scope) -> Flow:
-        """A loop whose condition is not known: the body runs once, or not at all."""
+        """Yield a loop whose condition is not known: the body runs once, or not at all."""
         if not self.library.matters(node):
-            yield from self._perhaps(self.flow(node.body, scope))
+            yield from self._run_perhaps(self.flow(node.body, scope))
         else:
             why = test.why if isinstance(test, NotKnown) else Why.NOT_FOLLOWED
             spot = (node.lineno, node.col_offset)
             if self.decide(self.source_of(node.test), why, spot, default=False):
                 with suppress(BreakSignal, ContinueSignal):
                     yield from self.flow(node.body, scope)
-        self.weaken([node], scope, NotKnown(self.source_of(node.test)))
+        self.forget_bindings([node], scope, NotKnown(self.source_of(node.test)))
 
-    def _define(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope) -> None:
-        decorators = [(one.lineno, self.evaluate(one, scope)) for one in node.decorator_list]
+    def _run_define(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope) -> None:
+        decorators = [(decorator.lineno, self.evaluate(decorator, scope)) for decorator in node.decorator_list]
         made: object = PythonFunction(node.name, node, with_parameters(node, scope), self.defaults(node.args, scope))
-        self._annotate(node, scope)
-        self.bind(node.name, self._decorated(made, decorators), scope)
+        self._run_annotate(node, scope)
+        self.bind(node.name, self._run_decorated(made, decorators), scope)
 
-    def _decorated(self, made: object, decorators: list[tuple[int, object]]) -> object:
+    def _run_decorated(self, made: object, decorators: list[tuple[int, object]]) -> object:
         for line, decorator in reversed(decorators):
-            if isinstance(decorator, NotKnown) or isinstance(special.hook(self, decorator, "__call__"), NotKnown):
+            if isinstance(decorator, NotKnown) or isinstance(
+                special.special_method(self, decorator, "__call__"), NotKnown
+            ):
                 continue  # most decorators give back something that does the same, and call it later
             self.frames[-1].line = line
             result = self.call(decorator, [made], {})
             made = made if isinstance(result, NotKnown) else result
         return made
 
-    def _class(self, node: ast.ClassDef, scope: Scope) -> None:
-        decorators = [(one.lineno, self.evaluate(one, scope)) for one in node.decorator_list]
+    def _run_class(self, node: ast.ClassDef, scope: Scope) -> None:
+        decorators = [(decorator.lineno, self.evaluate(decorator, scope)) for decorator in node.decorator_list]
         made = self.define_class(node, scope)
-        self.bind(node.name, self._decorated(made, decorators), scope)
+        self.bind(node.name, self._run_decorated(made, decorators), scope)
 
     def define_class(self, node: ast.ClassDef, scope: Scope) -> object:
-        """What a ``class`` statement makes, before its decorators."""
+        """Return what a ``class`` statement makes, before its decorators."""
         raise NotImplementedError
 
     def _type_alias(self, node: ast.AST, scope: Scope) -> None:
-        """``type NAME = VALUE``: the value is computed only where somebody asks for it."""
+        """Execute ``type NAME = VALUE``: the value is computed only where somebody asks for it."""
         name = getattr(node, "name", None)
         if isinstance(name, ast.Name):
             self.bind(name.id, NotKnown(name.id), scope)
 
-    def _return(self, node: ast.Return, scope: Scope) -> None:
+    def _run_return(self, node: ast.Return, scope: Scope) -> None:
         raise ReturnSignal(None if node.value is None else self.evaluate(node.value, scope))
 
-    def _break(self, _node: ast.Break, _scope: Scope) -> None:
+    def _run_break(self, _node: ast.Break, _scope: Scope) -> None:
         raise BreakSignal
 
-    def _continue(self, _node: ast.Continue, _scope: Scope) -> None:
+    def _run_continue(self, _node: ast.Continue, _scope: Scope) -> None:
         raise ContinueSignal
 
-    def _delete(self, node: ast.Delete, scope: Scope) -> None:
+    def _run_delete(self, node: ast.Delete, scope: Scope) -> None:
         for target in node.targets:
             self._delete_one(target, scope)
 
     def _delete_one(self, target: ast.expr, scope: Scope) -> None:
         if isinstance(target, (ast.Tuple, ast.List)):
-            for one in target.elts:
-                self._delete_one(one, scope)
+            for element in target.elts:
+                self._delete_one(element, scope)
         elif isinstance(target, ast.Name):
             names = scope.outer_names.get(target.id, scope).names
             if names.pop(target.id, ABSENT) is ABSENT and not scope.module.open_ and not self.perhaps:
                 raise thrown(NameError, f"name '{target.id}' is not defined")
         elif isinstance(target, ast.Attribute):
-            attributes.delete(self, self.evaluate(target.value, scope), target.attr)
+            attributes.delete_attribute(self, self.evaluate(target.value, scope), target.attr)
         elif isinstance(target, ast.Subscript):
             special.delete_item(self, self.evaluate(target.value, scope), self.evaluate(target.slice, scope))
 
-    def _outer(self, node: ast.Global | ast.Nonlocal, scope: Scope) -> None:
+    def _run_outer(self, node: ast.Global | ast.Nonlocal, scope: Scope) -> None:
         home: Scope | None = scope.around
         for name in node.names:
-            one = home
+            enclosing = home
             while (
-                one is not None and one.around is not None and (isinstance(node, ast.Global) or name not in one.names)
+                enclosing is not None
+                and enclosing.around is not None
+                and (isinstance(node, ast.Global) or name not in enclosing.names)
             ):
-                one = one.around
-            if one is not None:
-                scope.outer_names[name] = one
+                enclosing = enclosing.around
+            if enclosing is not None:
+                scope.outer_names[name] = enclosing
 
-    def _match(self, node: ast.Match, scope: Scope) -> Flow:
+    def _run_match(self, node: ast.Match, scope: Scope) -> Flow:
         subject = self.evaluate(node.subject, scope)
         for case in node.cases:
-            fits = matched(self, case.pattern, subject, scope)
+            fits = match_pattern(self, case.pattern, subject, scope)
             guard = (
-                True if case.guard is None or fits is False else special.truth(self, self.evaluate(case.guard, scope))
+                True
+                if case.guard is None or fits is False
+                else special.truth_of(self, self.evaluate(case.guard, scope))
             )
             if fits is False or guard is False:
                 continue
             if fits is None or guard is None:
                 if not self.library.matters(node):
-                    self.weaken([one for other in node.cases for one in other.body], scope, NotKnown("match"))
+                    self.forget_bindings(
+                        [statement for item in node.cases for statement in item.body], scope, NotKnown("match")
+                    )
                     return
                 text = f"{self.source_of(node.subject)} matches {self.source_of(case.pattern)}"
                 why = subject.why if isinstance(subject, NotKnown) else Why.NOT_FOLLOWED
@@ -379,7 +388,7 @@ class Statements(Handling):
             yield from self.flow(case.body, scope)
             return
 
-    def _import(self, node: ast.Import, scope: Scope) -> None:
+    def _run_import(self, node: ast.Import, scope: Scope) -> None:
         for alias in node.names:
             self.import_names(alias, scope)
 
@@ -387,85 +396,85 @@ class Statements(Handling):
         self.import_from(node, scope)
 
     def import_names(self, alias: ast.alias, scope: Scope) -> None:
-        """``import NAME``."""
+        """Execute ``import NAME``."""
         raise NotImplementedError
 
     def import_from(self, node: ast.ImportFrom, scope: Scope) -> None:
-        """``from MODULE import NAMES``."""
+        """Execute ``from MODULE import NAMES``."""
         raise NotImplementedError
 
 
-def likely(test: ast.expr) -> bool:
-    """What a condition is where nothing unusual is there: no GPU, no option set, no optional package."""
+def likely_value(test: ast.expr) -> bool:
+    """Return what a condition is where nothing unusual is there: no GPU, no option set, no optional package."""
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        return not likely(test.operand)
+        return not likely_value(test.operand)
     if isinstance(test, ast.Compare) and len(test.ops) == 1:
         return isinstance(test.ops[0], (ast.NotEq, ast.IsNot, ast.NotIn))
     if isinstance(test, ast.BoolOp):
-        ways = [likely(one) for one in test.values]
+        ways = [likely_value(part) for part in test.values]
         return all(ways) if isinstance(test.op, ast.And) else any(ways)
     return False
 
 
 def with_parameters(node: ast.stmt, scope: Scope) -> Scope:
-    """The scope around a function or class, with its type parameters: ``def f[T](x: T)``."""
-    names = [one.name for one in getattr(node, "type_params", ())]
+    """Return the scope around a function or class, with its type parameters: ``def f[T](x: T)``."""
+    names = [parameter.name for parameter in getattr(node, "type_params", ())]
     return Scope({name: NotKnown(name) for name in names}, scope.module, scope) if names else scope
 
 
-def _heads(statement: ast.stmt) -> list[ast.AST]:
-    """The expressions that a statement evaluates before those in it run."""
+def _head_expressions(statement: ast.stmt) -> list[ast.AST]:
+    """Return the expressions that a statement evaluates before those in it run."""
     parts = (getattr(statement, name, None) for name in ("test", "iter", "subject"))
-    return [one for one in parts if isinstance(one, ast.AST)]
+    return [part for part in parts if isinstance(part, ast.AST)]
 
 
-def _yields(node: ast.AST) -> Iterator[ast.Yield | ast.YieldFrom]:
-    """The ``yield`` expressions in an expression or a simple statement, inner ones first."""
+def _yield_expressions(node: ast.AST) -> Iterator[ast.Yield | ast.YieldFrom]:
+    """Yield the ``yield`` expressions in an expression or a simple statement, inner ones first."""
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
         return
-    for one in ast.iter_child_nodes(node):
-        yield from _yields(one)
+    for child in ast.iter_child_nodes(node):
+        yield from _yield_expressions(child)
     if isinstance(node, (ast.Yield, ast.YieldFrom)):
         yield node
 
 
-def _nothing(_statements: Statements, _node: ast.stmt, _scope: Scope) -> None:
-    """``pass``."""
+def _run_pass(_statements: Statements, _node: ast.stmt, _scope: Scope) -> None:
+    """Execute ``pass``."""
 
 
 SIMPLE: dict[type[ast.AST], Callable[[Statements, Any, Scope], None]] = {
-    ast.Expr: Statements._expression,
-    ast.Pass: _nothing,
-    ast.Assign: Statements._assignment,
-    ast.AnnAssign: Statements._annotated,
-    ast.AugAssign: Statements._augmented,
-    ast.Raise: Statements._raise,
-    ast.Assert: Statements._assert,
-    ast.FunctionDef: Statements._define,
-    ast.AsyncFunctionDef: Statements._define,
-    ast.ClassDef: Statements._class,
-    ast.Return: Statements._return,
-    ast.Break: Statements._break,
-    ast.Continue: Statements._continue,
-    ast.Delete: Statements._delete,
-    ast.Global: Statements._outer,
-    ast.Nonlocal: Statements._outer,
-    ast.Import: Statements._import,
+    ast.Expr: Statements._run_expression,
+    ast.Pass: _run_pass,
+    ast.Assign: Statements._run_assignment,
+    ast.AnnAssign: Statements._run_annotated,
+    ast.AugAssign: Statements._run_augmented,
+    ast.Raise: Statements._run_raise,
+    ast.Assert: Statements._run_assert,
+    ast.FunctionDef: Statements._run_define,
+    ast.AsyncFunctionDef: Statements._run_define,
+    ast.ClassDef: Statements._run_class,
+    ast.Return: Statements._run_return,
+    ast.Break: Statements._run_break,
+    ast.Continue: Statements._run_continue,
+    ast.Delete: Statements._run_delete,
+    ast.Global: Statements._run_outer,
+    ast.Nonlocal: Statements._run_outer,
+    ast.Import: Statements._run_import,
     ast.ImportFrom: Statements._import_from,
 }
 """The method for each statement that has no other in it; one of a kind that is in neither table is a gap."""
 COMPOUND: dict[type[ast.AST], Callable[[Statements, Any, Scope], Flow]] = {
-    ast.If: Statements._if,
-    ast.For: Statements._for,
-    ast.AsyncFor: Statements._for,
-    ast.While: Statements._while,
-    ast.With: Statements._with,
-    ast.AsyncWith: Statements._with,
-    ast.Try: Statements._try,
-    ast.Match: Statements._match,
+    ast.If: Statements._run_if,
+    ast.For: Statements._run_for,
+    ast.AsyncFor: Statements._run_for,
+    ast.While: Statements._run_while,
+    ast.With: Statements._run_with,
+    ast.AsyncWith: Statements._run_with,
+    ast.Try: Statements._run_try,
+    ast.Match: Statements._run_match,
 }
 """The method for each statement that has others in it."""
 if sys.version_info >= (3, 11):
-    COMPOUND[ast.TryStar] = Statements._try
+    COMPOUND[ast.TryStar] = Statements._run_try
 if sys.version_info >= (3, 12):
     SIMPLE[ast.TypeAlias] = Statements._type_alias

@@ -64,22 +64,22 @@ class PythonSystem(Struct, frozen=True, kw_only=True):
         return self.os_name == "nt"
 
     def place(self, path: str) -> str:
-        """Where a file of a package is; ``path`` is inside the package."""
+        """Return where a file of a package is; ``path`` is inside the package."""
         return f"{self.root}{self.paths.sep}{self.spelled(path)}" if path else self.root
 
     def spelled(self, path: str) -> str:
-        """A path with ``/``, as the system writes it."""
+        """Return a path with ``/``, as the system writes it."""
         return path.replace("/", self.paths.sep)
 
     def inside(self, place: str) -> str | None:
-        """The path inside a package, with ``/``; None if it is elsewhere."""
+        """Return the path inside a package, with ``/``; None if it is elsewhere."""
         path, root = posixpath.normpath(self.with_slashes(place)), self.with_slashes(self.root)
         if path == root:
             return ""
         return path[len(root) + 1 :] if path.startswith(root + "/") else None
 
     def expanded(self, path: str) -> str | None:
-        """A path whose ``~`` is the home of the user; None if it is the home of another one."""
+        """Return a path whose ``~`` is the home of the user; None if it is the home of another one."""
         if not path.startswith("~"):
             return path
         return self.home + path[1:] if self.with_slashes(path[1:2]) in ("", "/") else None
@@ -93,11 +93,11 @@ class PythonSystem(Struct, frozen=True, kw_only=True):
         return path.startswith(tuple(f"{self.with_slashes(folder)}/" for folder in (self.prefix, self.home)))
 
     def with_slashes(self, path: str) -> str:
-        """A path with ``/`` for every separator."""
+        """Return a path with ``/`` for every separator."""
         return path.replace("\\", "/") if self.is_windows else path
 
     def file_name(self, path: str) -> str:
-        """The last part of a path inside a package, as the system compares it."""
+        """Return the last part of a path inside a package, as the system compares it."""
         name = posixpath.basename(path)
         return name.lower() if self.is_windows else name
 
@@ -106,7 +106,7 @@ class PythonSystem(Struct, frozen=True, kw_only=True):
         return "/" in self.with_slashes(path)
 
     def resolved(self, path: str) -> str:
-        """An absolute path."""
+        """Return an absolute path."""
         if not self.paths.isabs(path):
             path = self.paths.join(self.current_folder, path)
         absolute: str = self.paths.normpath(path)
@@ -125,11 +125,11 @@ class PythonSystem(Struct, frozen=True, kw_only=True):
         return isinstance(python, Answer) or (int(match[1]), int(match[2])) == python
 
     def extension_suffixes(self, python: tuple[int, int], machine: str) -> list[str]:
-        """``importlib.machinery.EXTENSION_SUFFIXES``."""
+        """Return ``importlib.machinery.EXTENSION_SUFFIXES``."""
         return [self.tag.format(f"{python[0]}{python[1]}", machine.lower()), *self.suffixes]
 
     def machine(self, name: str) -> str:
-        """``platform.machine()`` for a machine by its name on Linux."""
+        """Return ``platform.machine()`` for a machine by its name on Linux."""
         return self.machines.get(name, name)
 
     def is_system_library(self, name: str) -> bool:
@@ -137,7 +137,7 @@ class PythonSystem(Struct, frozen=True, kw_only=True):
         return self.is_windows and is_library_of_windows(name if "." in name else f"{name}.dll")
 
     def not_there(self, name: str) -> tuple[type[OSError], str]:
-        """What loading a library raises that does not exist."""
+        """Return what loading a library raises that does not exist."""
         exception, text = self.no_library
         return exception, text.format(name)
 
@@ -193,8 +193,8 @@ MACOS: Final = PythonSystem(
 )
 
 
-def stripped(text: str) -> str:
-    """A text without the folder of the package, and with ``~`` for the user's home."""
+def strip_folders(text: str) -> str:
+    """Return a text without the folder of the package, and with ``~`` for the user's home."""
     for system in (LINUX, WINDOWS):  # that of macOS is that of Linux
         text = text.replace(system.root + system.paths.sep, "").replace(system.root, "").replace(system.home, "~")
     return text

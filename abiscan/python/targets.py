@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 
-from abiscan.python.nodes import children, walk
+from abiscan.python.nodes import child_nodes, walk
 from abiscan.regex import regex
 
 _VERSION = regex(r"torch\.(__version__|version|torch_version)(\.\w+)*")
@@ -18,14 +18,14 @@ _ROUNDS = 5
 Bindings = dict[str, list[ast.AST]]
 
 
-def asks(expressions: Sequence[ast.AST], around: Sequence[Bindings]) -> bool:
+def asks_version(expressions: Sequence[ast.AST], around: Sequence[Bindings]) -> bool:
     """Whether expressions ask for a version, or for names that the bodies around bind to one."""
     names: set[str] = set()
     waiting = list(expressions)
     for _ in range(_ROUNDS):
-        if any(_is_version(node) for one in waiting for node in walk(one)):
+        if any(_is_version(node) for expression in waiting for node in walk(expression)):
             return True
-        new = {node.id for one in waiting for node in walk(one) if isinstance(node, ast.Name)} - names
+        new = {node.id for expression in waiting for node in walk(expression) if isinstance(node, ast.Name)} - names
         names |= new
         waiting = list(dict.fromkeys(value for bound in around for name in new for value in bound.get(name, ())))
         if not waiting:
@@ -35,15 +35,15 @@ def asks(expressions: Sequence[ast.AST], around: Sequence[Bindings]) -> bool:
 
 def _is_version(node: ast.AST) -> bool:
     if isinstance(node, ast.Attribute):
-        return _VERSION.fullmatch(_dotted(node)) is not None
+        return _VERSION.fullmatch(_dotted_name(node)) is not None
     if isinstance(node, ast.ImportFrom):
-        return any(_VERSION.fullmatch(f"{node.module}.{one.name}") for one in node.names)
-    if isinstance(node, ast.Call) and _VERSION_OF.fullmatch(_dotted(node.func)):
-        return any(isinstance(one, ast.Constant) and one.value in _DISTRIBUTIONS for one in node.args)
+        return any(_VERSION.fullmatch(f"{node.module}.{alias.name}") for alias in node.names)
+    if isinstance(node, ast.Call) and _VERSION_OF.fullmatch(_dotted_name(node.func)):
+        return any(isinstance(alias, ast.Constant) and alias.value in _DISTRIBUTIONS for alias in node.args)
     return False
 
 
-def _dotted(node: ast.AST) -> str:
+def _dotted_name(node: ast.AST) -> str:
     parts = []
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)
@@ -51,10 +51,10 @@ def _dotted(node: ast.AST) -> str:
     return ".".join([node.id if isinstance(node, ast.Name) else "", *reversed(parts)])
 
 
-def bindings(body: ast.AST) -> Bindings:
-    """What a body binds to each name: the values of assignments, and imports."""
-    found: Bindings = {}
-    for node in _own(body):
+def bindings_of(body: ast.AST) -> Bindings:
+    """Return what a body binds to each name: the values of assignments, and imports."""
+    bound: Bindings = {}
+    for node in _own_parts(body):
         value: ast.AST | None = None
         if isinstance(node, ast.Assign):
             targets: Sequence[ast.AST] = node.targets
@@ -62,46 +62,46 @@ def bindings(body: ast.AST) -> Bindings:
         elif isinstance(node, (ast.AnnAssign, ast.AugAssign, ast.NamedExpr)):
             targets, value = [node.target], node.value
         elif isinstance(node, ast.ImportFrom):
-            for one in node.names:
-                found.setdefault(one.asname or one.name, []).append(node)
+            for alias in node.names:
+                bound.setdefault(alias.asname or alias.name, []).append(node)
         if value is not None:
-            names = {one.id for target in targets for one in walk(target) if isinstance(one, ast.Name)}
+            names = {alias.id for target in targets for alias in walk(target) if isinstance(alias, ast.Name)}
             for name in names:
-                found.setdefault(name, []).append(value)
-    return found
+                bound.setdefault(name, []).append(value)
+    return bound
 
 
-def _own(body: ast.AST) -> Iterator[ast.AST]:
-    """The parts of a body, functions and classes inside it apart."""
-    waiting = children(body)
+def _own_parts(body: ast.AST) -> Iterator[ast.AST]:
+    """Yield the parts of a body, functions and classes inside it apart."""
+    waiting = child_nodes(body)
     while waiting:
         node = waiting.pop()
         if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
             yield node
-            waiting.extend(children(node))
+            waiting.extend(child_nodes(node))
 
 
 def bound_names(statement: ast.stmt) -> set[str]:
-    """The names that a statement binds, functions inside it apart."""
-    found: set[str] = set()
+    """Return the names that a statement binds, functions inside it apart."""
+    names: set[str] = set()
     waiting: list[ast.AST] = [statement]
     while waiting:
         node = waiting.pop()
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            found.add(node.name)
+            names.add(node.name)
             continue
         if isinstance(node, ast.Lambda):
             continue
         if isinstance(node, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
-            found.update(one.target.id for one in walk(node) if isinstance(one, ast.NamedExpr))
+            names.update(named.target.id for named in walk(node) if isinstance(named, ast.NamedExpr))
             continue
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            found.add(node.id)
+            names.add(node.id)
         if isinstance(node, (ast.MatchAs, ast.MatchStar)) and node.name:
-            found.add(node.name)
+            names.add(node.name)
         if isinstance(node, ast.MatchMapping) and node.rest:
-            found.add(node.rest)
+            names.add(node.rest)
         if isinstance(node, ast.alias):
-            found.add((node.asname or node.name).split(".")[0])
-        waiting.extend(children(node))
-    return found - {"*"}
+            names.add((node.asname or node.name).split(".")[0])
+        waiting.extend(child_nodes(node))
+    return names - {"*"}

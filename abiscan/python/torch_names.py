@@ -17,7 +17,7 @@ class NameSource(Protocol):
     """What is known of one torch."""
 
     def module(self, name: str) -> ModuleNames | None:
-        """What is known of the names of a module, or of a class; None if there is no source of it."""
+        """Return what is known of the names of a module, or of a class; None if there is no source of it."""
         ...
 
     def is_module(self, name: str) -> bool:
@@ -58,16 +58,16 @@ class TorchNames(Struct):
             return None
         if self.has(parent, last) is not False:  # an object may be one, such as torch.ops
             return None
-        known = self.source.module(parent)
+        parent_names = self.source.module(parent)
         # Those that torch itself makes without a file are for devices of other packages.
-        return None if known is None or (known.makes_modules and parent != "torch") else False
+        return None if parent_names is None or (parent_names.makes_modules and parent != "torch") else False
 
     def has(self, owner: str, name: str) -> bool | None:
         """Whether a module has a name once it is imported, or a class an attribute."""
         key = owner, name
         if key not in self._known:
             self._known[key] = None  # for those that take their names from each other
-            self._known[key] = self._has(owner, name)
+            self._known[key] = self._source_has(owner, name)
         return self._known[key]
 
     def lacks(self, owner: str, name: str) -> bool:
@@ -98,23 +98,30 @@ class TorchNames(Struct):
         return None
 
     def signature(self, module: str, function: str) -> str | None:
-        """The parameters of a function, as ``module_names.signature`` writes them; None if they are not known."""
-        known = self.source.module(module)
-        return None if known is None else known.signatures.get(function)
+        """Return the parameters of a function, as ``module_names.signature`` writes them; None if they are not
+        known.
+        """
+        module_names = self.source.module(module)
+        return None if module_names is None else module_names.signatures.get(function)
 
-    def _has(self, owner: str, name: str) -> bool | None:
-        known = self.source.module(owner)
-        if known is not None and name in known.there:
+    def _source_has(self, owner: str, name: str) -> bool | None:
+        owner_names = self.source.module(owner)
+        if owner_names is not None and name in owner_names.there:
             return True
         if (name.startswith("__") and name.endswith("__")) or COMPUTED.fullmatch(name):
             return None
         if is_core(owner):
             return None if self.source.is_compiled(name) or self.source.is_patched(name) else False
-        if known is None or known.is_open or name in known.perhaps or self.source.is_module(f"{owner}.{name}"):
+        if (
+            owner_names is None
+            or owner_names.is_open
+            or name in owner_names.perhaps
+            or self.source.is_module(f"{owner}.{name}")
+        ):
             return None
-        if name.startswith(known.prefixes):
+        if name.startswith(owner_names.prefixes):
             return None
-        answers = {self._of_star(star, name) for star in known.stars}
+        answers = {self._of_star(star, name) for star in owner_names.stars}
         if True in answers:
             return True
         return None if None in answers or self.source.is_patched(name) else False

@@ -20,18 +20,18 @@ def torch_uses(source: bytes) -> frozenset[str]:
     if b"torch" not in source:
         return frozenset()
     aliases = {b"torch": b"torch"}
-    found: set[bytes] = set()
-    for full, alias in _imports(source):
+    names: set[bytes] = set()
+    for full, alias in _imports_of_torch(source):
         aliases[alias] = full
         if full != b"torch":
-            found.add(full)
+            names.add(full)
     for alias, full in aliases.items():
-        found.update(full + attributes for attributes in _attributes(source, alias))
-    return frozenset(name.decode("utf-8", "replace") for name in found)
+        names.update(full + attributes for attributes in _attributes_of(source, alias))
+    return frozenset(name.decode("utf-8", "replace") for name in names)
 
 
-def _attributes(source: bytes, name: bytes) -> Iterator[bytes]:
-    """What follows a name, with its dots, wherever attributes of it are taken."""
+def _attributes_of(source: bytes, name: bytes) -> Iterator[bytes]:
+    """Yield what follows a name, with its dots, wherever attributes of it are taken."""
     start = source.find(name + b".")
     while start >= 0:
         end = start + len(name)
@@ -43,8 +43,8 @@ def _attributes(source: bytes, name: bytes) -> Iterator[bytes]:
         start = source.find(name + b".", end)
 
 
-def _imports(source: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """The full name of what is imported of torch, and the name that it gets."""
+def _imports_of_torch(source: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the full name of what is imported of torch, and the name that it gets."""
     for match in _at_line_starts(_FROM, b"from", source):
         for listed in _COMMENT.sub(b" ", match[2]).split(b","):
             words = listed.split()
@@ -58,7 +58,7 @@ def _imports(source: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _at_line_starts(pattern: re.Pattern[bytes], word: bytes, source: bytes) -> Iterator[re.Match[bytes]]:
-    """The matches of a pattern that stand first in their lines. To search for its first word is quicker."""
+    """Yield the matches of a pattern that stand first in their lines. To search for its first word is quicker."""
     start = source.find(word)
     while start >= 0:
         end = start + len(word)

@@ -13,7 +13,7 @@ from abiscan.python.library import PythonCode
 from abiscan.python.machine import Attempt
 from abiscan.python.model import HowLoaded, LibraryUse, OtherTorch, Raised, Said, Skipped
 from abiscan.python.runs import Run, Runs
-from abiscan.python.uses import WILLING, beside
+from abiscan.python.uses import WILLING, beside_torch
 from abiscan.regex import regex
 
 _MOST_TORCHES = 4
@@ -34,12 +34,12 @@ class _Imports(Struct, frozen=True, kw_only=True):
     @property
     def attempts(self) -> dict[str, Attempt]:
         """What they load, by path."""
-        return {one.path: one for run in reversed(self.runs) for one in run.trace.attempts if one.path}
+        return {attempt.path: attempt for run in reversed(self.runs) for attempt in run.trace.attempts if attempt.path}
 
     @property
     def said(self) -> list[Said]:
         """What they tell users."""
-        return [said for run in self.runs for said in run.trace.said]
+        return [notice for run in self.runs for notice in run.trace.said]
 
     @property
     def stop(self) -> bool:
@@ -57,13 +57,13 @@ class _Imports(Struct, frozen=True, kw_only=True):
         return any(asks_for_torch(library.source(file)) for file in files)
 
 
-def unreached(
+def unreached_uses(
     runs: Runs,
     names: Sequence[str],
     uses: Mapping[str, LibraryUse],
     built_for: Callable[[str], Sequence[OtherTorch]],
 ) -> dict[str, LibraryUse]:
-    """How the package uses what its import here does not get to.
+    """Return how the package uses what its import here does not get to.
 
     :param built_for: the torches that a library may have been built for
     """
@@ -72,43 +72,43 @@ def unreached(
         return {}
     library = runs.library
     here = _Imports(runs=tuple(map(runs.of(WILLING).run, names)))
-    found: dict[str, LibraryUse] = {}
+    uses_found: dict[str, LibraryUse] = {}
     if here.stop or here.asks(library):
         torches = list(dict.fromkeys(torch for path in left for torch in built_for(path)))[:_MOST_TORCHES]
         installed, library.surroundings = library.surroundings, Surroundings()
         for torch in torches:
-            there = _Imports(runs=tuple(map(runs.of(beside(torch)).run, names)))
-            for path in left.keys() & there.attempts.keys() - here.attempts.keys() - found.keys():
-                found[path] = _use(path, here, there)
-            if found.keys() == left.keys():
+            there = _Imports(runs=tuple(map(runs.of(beside_torch(torch)).run, names)))
+            for path in left.keys() & there.attempts.keys() - here.attempts.keys() - uses_found.keys():
+                uses_found[path] = _use_there(path, here, there)
+            if uses_found.keys() == left.keys():
                 break
         library.surroundings = installed
     if here.stop:
         skipped = Skipped.IMPORT_STOPS if here.surely_stop else None
-        found |= {path: _after_the_stop(use, skipped) for path, use in left.items() if path not in found}
-    return found
+        uses_found |= {path: _after_the_stop(use, skipped) for path, use in left.items() if path not in uses_found}
+    return uses_found
 
 
-def _use(path: str, here: _Imports, there: _Imports) -> LibraryUse:
+def _use_there(path: str, here: _Imports, there: _Imports) -> LibraryUse:
     attempt = there.attempts[path]
-    instead = {one.at for one in here.attempts.values() if one.path not in there.attempts}
-    if attempt.at in instead:
+    places = {item.at for item in here.attempts.values() if item.path not in there.attempts}
+    if attempt.at in places:
         return LibraryUse(path=path, how=HowLoaded.ALTERNATIVE, at=attempt.at)
     how = HowLoaded.GUARDED if attempt.guarded else HowLoaded.IMPORT
     if here.stop:
         return LibraryUse(path=path, how=how, at=attempt.at, skipped=Skipped.IMPORT_STOPS)
-    said = loudest_of(_only_here(here, there))
-    return LibraryUse(path=path, how=how, at=attempt.at, skipped=Skipped.GUARD, said=said)
+    notice = loudest_of(_only_here(here, there))
+    return LibraryUse(path=path, how=how, at=attempt.at, skipped=Skipped.GUARD, said=notice)
 
 
 def _only_here(here: _Imports, there: _Imports) -> Iterable[Said]:
-    """What users are told on this torch alone."""
-    common = {said.at for said in there.said}
-    return (said for said in here.said if said.at not in common)
+    """Return what users are told on this torch alone."""
+    common = {notice.at for notice in there.said}
+    return (notice for notice in here.said if notice.at not in common)
 
 
 def _after_the_stop(use: LibraryUse, skipped: Skipped | None) -> LibraryUse:
-    """What is not known, since the code was followed only as far as the import gets."""
+    """Return what is not known, since the code was followed only as far as the import gets."""
     if use.how is HowLoaded.NEVER and not use.unimportable:
         return replace(use, how=HowLoaded.UNKNOWN, skipped=skipped)
     return use

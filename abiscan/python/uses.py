@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from abiscan.python.conventions import fits, named
+from abiscan.python.conventions import fits_target, parts_named_by
 from abiscan.python.imports import PythonInterpreter
 from abiscan.python.library import PythonCode
 from abiscan.python.machine import Attempt, Exhausted, Unreadable
@@ -95,8 +95,8 @@ class Unwilling(Willing):
 WILLING: Final = WorldKind(key="willing", world=Willing)
 
 
-def beside(torch: OtherTorch) -> WorldKind:
-    """A world in which every library loads, and another torch is in place of the target's."""
+def beside_torch(torch: OtherTorch) -> WorldKind:
+    """Return a world in which every library loads, and another torch is in place of the target's."""
     return WorldKind(key=torch, world=lambda world: Willing(_Beside(world, torch)), torch=torch)
 
 
@@ -108,30 +108,32 @@ class Later(Struct, frozen=True, kw_only=True):
     in_functions: list[Attempt]
 
     def attempts(self) -> Iterable[Attempt]:
-        """All of it."""
+        """Yield all of it."""
         yield from self.instead
-        yield from (one for attempts in self.by_module.values() for one in attempts)
+        yield from (attempt for attempts in self.by_module.values() for attempt in attempts)
         yield from self.in_functions
 
 
 def instead(runs: Runs, modules: Sequence[str]) -> list[Attempt]:
-    """What the package tries to load as it is imported if what it can do without does not load, one after the other."""
+    """Return what the package tries to load as it is imported if what it can do without does not load, one after the
+    other.
+    """
     willing = runs.of(WILLING)
-    attempts = [one for name in modules for one in willing.run(name).trace.attempts]
-    found = list(attempts)
+    attempts = [attempt for name in modules for attempt in willing.run(name).trace.attempts]
+    tried = list(attempts)
     refused: frozenset[str | None] = frozenset()
     for _ in range(_MOST_CHOICES - 1):
-        guarded = {one.path for one in attempts if one.guarded}
+        guarded = {attempt.path for attempt in attempts if attempt.guarded}
         if guarded <= refused:
             break
         refused |= guarded
         unwilling = runs.of(WorldKind(key=refused, world=functools.partial(Unwilling, refused=refused)))
-        attempts = unwilling.do(("import", modules), functools.partial(_attempts, modules=modules))
-        found.extend(attempts)
-    return found
+        attempts = unwilling.do(("import", modules), functools.partial(_attempts_of, modules=modules))
+        tried.extend(attempts)
+    return tried
 
 
-def _attempts(machine: PythonInterpreter, modules: Sequence[str]) -> list[Attempt]:
+def _attempts_of(machine: PythonInterpreter, modules: Sequence[str]) -> list[Attempt]:
     with suppress(Exhausted):
         for name in modules:
             _try_import(machine, name)
@@ -146,13 +148,13 @@ def _try_import(machine: PythonInterpreter, name: str) -> bool:
     return True
 
 
-def later(runs: Runs, modules: Sequence[str], imports: Iterable[Run]) -> Later:
+def load_on_demand(runs: Runs, modules: Sequence[str], imports: Iterable[Run]) -> Later:
     """Import the modules that the package's import does not reach, and call the functions that nothing called.
 
     :param imports: what importing the package does
     """
     imports, library = tuple(imports), runs.library
-    loaded = {one.path for run in imports for one in run.trace.attempts}
+    loaded = {attempt.path for run in imports for attempt in run.trace.attempts}
     if loaded.issuperset(library.files.libraries):
         return Later(instead=[], by_module={}, in_functions=[])
     imported = {file for run in imports for file in run.trace.imported}
@@ -162,8 +164,8 @@ def later(runs: Runs, modules: Sequence[str], imports: Iterable[Run]) -> Later:
     with suppress(Exhausted):
         tried, in_functions = runs.of(WILLING).do("all modules", _try_all)
         for name, attempts in tried:
-            found = library.locate(name)
-            if found is not None and found.file not in imported:
+            located = library.locate(name)
+            if located is not None and located.file not in imported:
                 by_module.setdefault(name, attempts)
         failing = instead(runs, modules)
     in_functions = [*in_functions, *_imported_in_functions(library)]
@@ -171,12 +173,12 @@ def later(runs: Runs, modules: Sequence[str], imports: Iterable[Run]) -> Later:
 
 
 def _try_all(machine: PythonInterpreter) -> tuple[list[tuple[str, list[Attempt]]], list[Attempt]]:
-    """What the import of each module that may load something tries, and what the functions then do."""
+    """Return what the import of each module that may load something tries, and what the functions then do."""
     tried: list[tuple[str, list[Attempt]]] = []
     in_functions: list[Attempt] = []
     library = machine.library
     with suppress(Exhausted):
-        for path in [one for one in library.sources if _may_load(library, one)][:_MOST_MODULES]:
+        for path in [path_ for path_ in library.sources if _may_load(library, path_)][:_MOST_MODULES]:
             parts = path.removesuffix(".py").removesuffix("/__init__").split("/")
             for name in accumulate(parts, "{}.{}".format):  # each package is imported before what is in it
                 before = len(machine.trace.attempts)
@@ -193,11 +195,11 @@ def _try_all(machine: PythonInterpreter) -> tuple[list[tuple[str, list[Attempt]]
 def _may_load(library: PythonCode, path: str) -> bool:
     if library.outline(path).loads or library.outline(path).calls(library.risky):
         return True
-    return library.names_extension(path) and any(one.extension for one in library.imported_by(path))
+    return library.names_extension(path) and any(module.extension for module in library.imported_by(path))
 
 
 def _imported_in_functions(library: PythonCode) -> Iterable[Attempt]:
-    """The extension modules that functions import when they are called, whoever calls them."""
+    """Yield the extension modules that functions import when they are called, whoever calls them."""
     for path, extension, line in library.extensions_in_functions:
         at = PythonLine(file=path, line=line)
         yield Attempt(path=extension, loader=LoadedBy.IMPORT, at=at, raised=None, guarded=False)
@@ -207,31 +209,33 @@ def _call_all(library: PythonCode, machine: PythonInterpreter) -> None:
     for module in list(machine.modules.values()):
         if not isinstance(module, PythonModule) or module.file is None or not library.outline(module.file).loads:
             continue
-        for function in list(_functions(module)):
+        for function in list(_functions_of(module)):
             if function.node not in machine.trace.called and library.acts(function.node):
                 try:
-                    machine.call(function, [NotKnown(one.arg, Why.ARGUMENT) for one in function.node.args.args], {})
+                    machine.call(
+                        function, [NotKnown(parameter.arg, Why.ARGUMENT) for parameter in function.node.args.args], {}
+                    )
                 except (Thrown, RecursionError):
                     continue
 
 
-def _functions(module: PythonModule) -> Iterable[PythonFunction]:
+def _functions_of(module: PythonModule) -> Iterable[PythonFunction]:
     for value in list(module.names.values()):
         inner = getattr(value, "function", value)
         if isinstance(inner, PythonFunction) and inner.scope.module is module:
             yield inner
         if isinstance(value, Class) and value.module == module.name:
-            yield from (one for one in value.names.values() if isinstance(one, PythonFunction))
+            yield from (function for function in value.names.values() if isinstance(function, PythonFunction))
 
 
-def classify(
+def classify_libraries(
     library: PythonCode, world: AskedWorld, runs: tuple[tuple[Run, ...], ...], after: Later
 ) -> dict[str, LibraryUse]:
-    """Each library of the package, and how it is used."""
+    """Return each library of the package, and how it is used."""
     at_import: dict[str, LibraryUse] = {}
     for group in reversed(runs):  # the first module that loads one counts
         at_import.update(_at_import(group))
-    beyond = _first(after.attempts())
+    beyond = _first_attempts(after.attempts())
     uses: dict[str, LibraryUse] = {}
     for path in library.files.libraries:
         if path in at_import:
@@ -240,9 +244,9 @@ def classify(
             attempt = beyond[path]
             how = HowLoaded.CONDITIONAL if attempt in after.instead else HowLoaded.ON_DEMAND
             uses[path] = LibraryUse(path=path, how=how, at=attempt.at)
-    _alternatives(library, world, uses)
-    _needed(library, uses)
-    how, at = _left(runs, after)
+    _mark_alternatives(library, world, uses)
+    _mark_needed(library, uses)
+    how, at = _use_without_load(runs, after)
     for path in library.files.libraries:
         if path in uses:
             continue
@@ -253,42 +257,44 @@ def classify(
     return uses
 
 
-def _left(runs: tuple[tuple[Run, ...], ...], after: Later) -> tuple[HowLoaded, PythonLine | None]:
-    """How libraries are used that no load was seen of: by one whose path could not be followed, if there is any."""
-    at_import = (one for group in runs for run in group for one in run.trace.attempts)
-    if any(one.path is None for one in (*at_import, *after.instead)):
+def _use_without_load(runs: tuple[tuple[Run, ...], ...], after: Later) -> tuple[HowLoaded, PythonLine | None]:
+    """Return how libraries are used that no load was seen of: by one whose path could not be followed, if there is
+    any.
+    """
+    at_import = (attempt for group in runs for run in group for attempt in run.trace.attempts)
+    if any(attempt.path is None for attempt in (*at_import, *after.instead)):
         return HowLoaded.UNKNOWN, None
-    unclear = next((one.at for one in after.attempts() if one.path is None), None)
+    unclear = next((attempt.at for attempt in after.attempts() if attempt.path is None), None)
     return (HowLoaded.NEVER, None) if unclear is None else (HowLoaded.ON_DEMAND, unclear)
 
 
-def _first(attempts: Iterable[Attempt]) -> dict[str, Attempt]:
-    """The first attempt to load each library."""
+def _first_attempts(attempts: Iterable[Attempt]) -> dict[str, Attempt]:
+    """Return the first attempt to load each library."""
     first: dict[str, Attempt] = {}
-    for one in attempts:
-        if one.path is not None:
-            first.setdefault(one.path, one)
+    for attempt in attempts:
+        if attempt.path is not None:
+            first.setdefault(attempt.path, attempt)
     return first
 
 
 def _at_import(group: Sequence[Run]) -> dict[str, LibraryUse]:
-    """The libraries that the import of one module loads."""
-    runs = [(run, _first(run.trace.attempts)) for run in group]
+    """Return the libraries that the import of one module loads."""
+    runs = [(run, _first_attempts(run.trace.attempts)) for run in group]
     uses: dict[str, LibraryUse] = {}
     for path in {path for _, first in runs for path in first}:
-        found = [(run, first.get(path)) for run, first in runs]
-        known = [one for _, one in found if one is not None]
-        usual = [one for run, one in found if not run.optional]
+        firsts = [(run, first.get(path)) for run, first in runs]
+        attempts = [attempt for _, attempt in firsts if attempt is not None]
+        usual = [attempt for run, attempt in firsts if not run.optional]
         how = HowLoaded.IMPORT if all(usual) else HowLoaded.CONDITIONAL
-        if how is HowLoaded.IMPORT and any(one.guarded or one.told is not None for one in known):
+        if how is HowLoaded.IMPORT and any(attempt.guarded or attempt.told is not None for attempt in attempts):
             how = HowLoaded.GUARDED
-        uses[path] = LibraryUse(path=path, how=how, at=known[0].at)
+        uses[path] = LibraryUse(path=path, how=how, at=attempts[0].at)
     return uses
 
 
-def _alternatives(library: PythonCode, world: AskedWorld, uses: dict[str, LibraryUse]) -> None:
+def _mark_alternatives(library: PythonCode, world: AskedWorld, uses: dict[str, LibraryUse]) -> None:
     """Libraries beside one that is used, for another version of torch, CUDA or Python."""
-    names = {path: named(path) for path in library.files.libraries}
+    names = {path: parts_named_by(path) for path in library.files.libraries}
     alike = Counter(name.pattern for name in names.values())
     used: dict[str, LibraryUse] = {}
     for use in uses.values():
@@ -300,7 +306,7 @@ def _alternatives(library: PythonCode, world: AskedWorld, uses: dict[str, Librar
         if sibling is not None and sibling.how is not HowLoaded.ALTERNATIVE and sibling.convention is None:
             uses[path] = LibraryUse(path=path, how=HowLoaded.ALTERNATIVE, at=sibling.at)
             continue
-        fitting = fits(names[path], world)
+        fitting = fits_target(names[path], world)
         if fitting is None or alike[names[path].pattern] < 2:
             continue
         target = " and ".join(f"{kind} {value}" for kind, value in names[path].parts)
@@ -309,7 +315,7 @@ def _alternatives(library: PythonCode, world: AskedWorld, uses: dict[str, Librar
         used.setdefault(names[path].pattern, uses[path])
 
 
-def _needed(library: PythonCode, uses: dict[str, LibraryUse]) -> None:
+def _mark_needed(library: PythonCode, uses: dict[str, LibraryUse]) -> None:
     """Libraries that others of the package need."""
     system = library.files.system
     by_name: dict[str, list[str]] = {}
@@ -328,5 +334,5 @@ def _no_python_imports(library: PythonCode, path: str) -> bool:
     name = library.files.importable_name(path)
     if name is None or not library.files.system.tagged.search(path):
         return False
-    found = library.locate(name)
-    return found is None or found.file != path
+    located = library.locate(name)
+    return located is None or located.file != path

@@ -53,7 +53,7 @@ class NotKnown(Opaque, Struct, frozen=True, eq=False):
     """What it comes from, and how: the same for two that are the same whatever it is; None if it is like no other."""
 
     def part(self, suffix: str, *args: object) -> NotKnown:
-        """What comes out of it by an attribute, a call or an index."""
+        """Return what comes out of it by an attribute, a call or an index."""
         if len(self.name) >= 80:
             return self
         return NotKnown(self.name + suffix, self.why, (self.key, suffix, *map(key_of, args)))
@@ -66,7 +66,7 @@ class NotKnown(Opaque, Struct, frozen=True, eq=False):
         return self if self.origin is None else self.origin
 
     def question(self) -> tuple[object, bool]:
-        """What it depends on, and whether it is the opposite of that."""
+        """Return what it depends on, and whether it is the opposite of that."""
         key, negated = self.key, False
         while isinstance(key, tuple) and key[0] == "not":
             key, negated = key[1], not negated
@@ -86,7 +86,7 @@ def _is_small(key: object) -> bool:
 
 
 def key_of(value: object) -> object:
-    """What tells a value from others that an unknown may come from."""
+    """Return what tells a value from others that an unknown may come from."""
     if isinstance(value, NotKnown):
         key = value.key
         return key if _is_small(key) else value  # ``x = x + x`` doubles what it comes from each time
@@ -224,52 +224,58 @@ class Class(Opaque, Struct, eq=False):
     _ancestry: list[object] | None = None
 
     def fields(self) -> list[str]:
-        """The fields of a dataclass or a named tuple, those of the bases first.
+        """Return the fields of a dataclass or a named tuple, those of the bases first.
 
         What is annotated in a base of a dataclass counts only if that is a dataclass, too.
         """
-        classes = [one for one in reversed(self.ancestry()) if isinstance(one, Class)]
-        counting = [one for one in classes if one is self or one.is_dataclass or not self.is_dataclass]
-        return list(dict.fromkeys(name for one in counting for name in one.annotated))
+        classes = [ancestor for ancestor in reversed(self.ancestry()) if isinstance(ancestor, Class)]
+        counting = [
+            ancestor for ancestor in classes if ancestor is self or ancestor.is_dataclass or not self.is_dataclass
+        ]
+        return list(dict.fromkeys(name for ancestor in counting for name in ancestor.annotated))
 
     def ancestry(self) -> list[object]:
-        """The class and what it derives from, in the order of its attributes; without ``object``."""
+        """Return the class and what it derives from, in the order of its attributes; without ``object``."""
         if self._ancestry is None:
-            self._ancestry = [self, *_merged([_ancestry_of(base) for base in self.bases], list(self.bases))]
+            self._ancestry = [self, *_merge_ancestries([_ancestry_of(base) for base in self.bases], list(self.bases))]
         return self._ancestry
 
     def find(self, name: str, default: object = None) -> object:
-        """An attribute of the class or of what it derives from; the default if there is none."""
-        for one in self.ancestry():
-            if isinstance(one, Class) and name in one.names:
-                return one.names[name]
+        """Return an attribute of the class or of what it derives from; the default if there is none."""
+        for ancestor in self.ancestry():
+            if isinstance(ancestor, Class) and name in ancestor.names:
+                return ancestor.names[name]
         return default
 
     def is_open(self) -> bool:
         """Whether it derives from something whose attributes are not known."""
-        return any(not isinstance(one, (Class, type)) for one in self.ancestry())
+        return any(not isinstance(ancestor, (Class, type)) for ancestor in self.ancestry())
 
     def host(self) -> type | None:
-        """The built-in type that it derives from, ``object`` apart."""
-        return next((one for one in self.ancestry() if isinstance(one, type) and one is not object), None)
+        """Return the built-in type that it derives from, ``object`` apart."""
+        return next(
+            (ancestor for ancestor in self.ancestry() if isinstance(ancestor, type) and ancestor is not object), None
+        )
 
 
 def _ancestry_of(base: object) -> list[object]:
     if isinstance(base, Class):
         return base.ancestry()
-    return [one for one in base.__mro__ if one is not object] if isinstance(base, type) else [base]
+    return [cls for cls in base.__mro__ if cls is not object] if isinstance(base, type) else [base]
 
 
-def _merged(lists: list[list[object]], bases: list[object]) -> list[object]:
-    """The order in which Python looks through the ancestors of several bases (C3)."""
-    left = [[one for one in several if one is not object] for several in (*lists, bases)]
-    found: list[object] = []
+def _merge_ancestries(lists: list[list[object]], bases: list[object]) -> list[object]:
+    """Return the order in which Python looks through the ancestors of several bases (C3)."""
+    left = [[candidate for candidate in several if candidate is not object] for several in (*lists, bases)]
+    merged: list[object] = []
     while left := [several for several in left if several]:
         heads = (several[0] for several in left)
-        first = next((one for one in heads if not any(one in several[1:] for several in left)), left[0][0])
-        found.append(first)
-        left = [[one for one in several if one is not first] for several in left]
-    return found
+        first = next(
+            (candidate for candidate in heads if not any(candidate in several[1:] for several in left)), left[0][0]
+        )
+        merged.append(first)
+        left = [[candidate for candidate in several if candidate is not first] for several in left]
+    return merged
 
 
 class Instance(Opaque, Struct, eq=False):
@@ -293,23 +299,29 @@ class PythonError(Opaque, Struct, eq=False):
     """The loads, by number, whose failure this tells of."""
 
     def ancestry(self) -> list[object]:
-        """Its class and the bases."""
+        """Return its class and the bases."""
         if isinstance(self.cls, type):
             return list(self.cls.__mro__)
         if not isinstance(self.cls, Class):
             return [self.cls]
-        known = self.cls.ancestry()
-        return known + [base for one in known if isinstance(one, type) for base in one.__mro__ if base not in known]
+        ancestors = self.cls.ancestry()
+        return ancestors + [
+            base
+            for ancestor in ancestors
+            if isinstance(ancestor, type)
+            for base in ancestor.__mro__
+            if base not in ancestors
+        ]
 
     def name(self) -> str:
-        """The name of its class, as a traceback has it."""
+        """Return the name of its class, as a traceback has it."""
         return self.cls.__name__ if isinstance(self.cls, type) else getattr(self.cls, "name", "Exception")
 
     def message(self) -> str | None:
-        """``str`` of it, None if that is not known."""
+        """Return ``str`` of it, None if that is not known."""
         if not self.args:
             return ""
-        if not concrete(self.args):
+        if not is_concrete(self.args):
             return None
         if len(self.args) > 1:
             return str(self.args)
@@ -325,7 +337,7 @@ class Thrown(Exception):  # noqa: N818 - it carries the exception of the code th
 
 
 def thrown(cls: type[BaseException], *args: object) -> Thrown:
-    """A new exception of a built-in class."""
+    """Return a new exception of a built-in class."""
     return Thrown(PythonError(cls, args))
 
 
@@ -338,7 +350,7 @@ _EVERYDAY: Final = frozenset({str, int, bool, float, type(None)})
 
 
 def class_of(value: object) -> Class | None:
-    """The class of the package that a value is an object of, None if it is of none."""
+    """Return the class of the package that a value is an object of, None if it is of none."""
     kind = type(value)
     if kind is Instance:
         return value.cls  # type: ignore[attr-defined,no-any-return]
@@ -349,7 +361,7 @@ def class_of(value: object) -> Class | None:
     return None
 
 
-def concrete(value: object, depth: int = 0) -> bool:
+def is_concrete(value: object, depth: int = 0) -> bool:
     """Whether nothing in it is unknown, so that Python's own operations on it give what they gave in the package."""
     kind = type(value)
     if kind in _EVERYDAY:
@@ -361,29 +373,29 @@ def concrete(value: object, depth: int = 0) -> bool:
     if depth > 8:
         return False
     if isinstance(value, (list, tuple, set, frozenset)):
-        return all(concrete(one, depth + 1) for one in value)
+        return all(is_concrete(item, depth + 1) for item in value)
     if isinstance(value, dict):
-        return all(concrete(key, depth + 1) and concrete(one, depth + 1) for key, one in value.items())
+        return all(is_concrete(key, depth + 1) and is_concrete(item, depth + 1) for key, item in value.items())
     return getattr(type(value), "is_plain", False)
 
 
-def further(items: list[object] | NotKnown) -> list[object]:
-    """Items for a list, or what stands there for those of an iterable that is not known."""
+def further_items(items: list[object] | NotKnown) -> list[object]:
+    """Return items for a list, or what stands there for those of an iterable that is not known."""
     return [Further(items.name, items.why)] if isinstance(items, NotKnown) else items
 
 
-def length(value: Sized) -> int | None:
-    """How many items there are, None if that is not known."""
+def known_length(value: Sized) -> int | None:
+    """Return how many items there are, None if that is not known."""
     if isinstance(value, (list, tuple)):
-        return None if any(isinstance(one, Further) for one in value) else len(value)
+        return None if any(isinstance(item, Further) for item in value) else len(value)
     if isinstance(value, (dict, set, frozenset)):  # two that are not known may be equal
         return None if has_unknown(value) else len(value)
     return len(value)
 
 
-def changed(value: list[object] | dict[object, object] | set[object]) -> None:
+def note_change(value: list[object] | dict[object, object] | set[object]) -> None:
     """Note that code which may not have run changes the items."""
-    if any(isinstance(one, Perhaps) for one in value):
+    if any(isinstance(item, Perhaps) for item in value):
         return
     more = Perhaps("what may have been added")
     if isinstance(value, list):
@@ -396,4 +408,4 @@ def changed(value: list[object] | dict[object, object] | set[object]) -> None:
 
 def has_unknown(values: Iterable[object]) -> bool:
     """Whether one of them is not known."""
-    return any(isinstance(one, NotKnown) for one in values)
+    return any(isinstance(value, NotKnown) for value in values)

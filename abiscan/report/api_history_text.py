@@ -15,15 +15,15 @@ _SHOWN: Final = 4
 
 
 def render(history: ApiHistory, console: Console, *, verbose: bool) -> None:
-    """One line per release: its number, the API version of the operators that are used, what changed.
+    """Write one line per release: its number, the API version of the operators that are used, what changed.
 
     :param verbose: also list every operator that changed
     """
-    for line in _lines(history, verbose=verbose):
+    for line in _list_lines(history, verbose=verbose):
         console.print(line, soft_wrap=True)
 
 
-def _lines(history: ApiHistory, *, verbose: bool) -> Iterator[Text]:
+def _list_lines(history: ApiHistory, *, verbose: bool) -> Iterator[Text]:
     yield Text.assemble(
         (clean(history.target), "bold"), f": uses {plural(len(history.operators), 'operator')} of torch"
     )

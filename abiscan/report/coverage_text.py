@@ -30,7 +30,7 @@ def render(report: BackendReport, console: Console, *, verbose: bool = False) ->
     missing = report.coverage.missing
     shown_kernels = missing if verbose else missing[:_SHOWN]
     if shown_kernels:
-        console.print(_table(shown_kernels))
+        console.print(_make_table(shown_kernels))
     if len(missing) > len(shown_kernels):
         console.print(f"and {len(missing) - len(shown_kernels)} more (use -v to show all)", soft_wrap=True)
     for kernel in missing if verbose else missing[:1]:
@@ -47,20 +47,22 @@ def render(report: BackendReport, console: Console, *, verbose: bool = False) ->
 
 
 def _without_code(report: BackendReport, *, verbose: bool) -> Iterator[Text]:
-    """The operators of the target without code for a GPU."""
+    """Yield the operators of the target without code for a GPU."""
     for gpu, operators in report.without_code.items():
         names = listed(operators, len(operators) if verbose else _GPU_SHOWN)
-        what = f"no code for {plural(len(operators), 'operator')}: {names}" if operators else "every operator has code"
-        yield Text(clean(f"{gpu}: {what}"), style="red" if operators else "green")
+        subject = (
+            f"no code for {plural(len(operators), 'operator')}: {names}" if operators else "every operator has code"
+        )
+        yield Text(clean(f"{gpu}: {subject}"), style="red" if operators else "green")
 
 
 def _grouped(gaps: Iterable[str]) -> Iterator[str]:
-    """One gap of those that differ only in the operators they name, and how many more there are."""
+    """Yield one gap of those that differ only in the operators they name, and how many more there are."""
     groups: dict[str, list[str]] = {}
     for gap in gaps:
         groups.setdefault(_OPERATOR.sub("", gap), []).append(gap)
-    for first, *others in groups.values():
-        yield f"{first} (and {len(others)} more like it; use -v to show all)" if others else first
+    for first, *remaining in groups.values():
+        yield f"{first} (and {len(remaining)} more like it; use -v to show all)" if remaining else first
 
 
 def _head(report: BackendReport) -> Iterator[Text]:
@@ -83,7 +85,7 @@ def _head(report: BackendReport) -> Iterator[Text]:
     yield Text(summary, style="red" if count else "green")
 
 
-def _table(missing: Sequence[MissingKernel]) -> Table:
+def _make_table(missing: Sequence[MissingKernel]) -> Table:
     table = Table(box=None, pad_edge=False)
     for title in ("operator", "", "called by"):
         table.add_column(title, overflow="fold")

@@ -22,15 +22,15 @@ def render(comparison: Comparison, console: Console, *, verbose: bool, of_extens
     :param verbose: list every symbol, instead of only counting them
     :param of_extension: whether it is limited to what an extension uses: then, what its author must do comes last
     """
-    for line in _lines(comparison, verbose=verbose):
+    for line in _list_lines(comparison, verbose=verbose):
         console.print(line, soft_wrap=True)
-    for line in _actions(comparison) if of_extension else ():
+    for line in _list_actions(comparison) if of_extension else ():
         console.print(line, soft_wrap=True)
 
 
-def _lines(comparison: Comparison, *, verbose: bool) -> Iterator[Text]:
+def _list_lines(comparison: Comparison, *, verbose: bool) -> Iterator[Text]:
     yield Text(f"{comparison.old} → {comparison.new}", style="bold")
-    yield Text(f"  {_summary(comparison)}")
+    yield Text(f"  {_format_summary(comparison)}")
     for symbols in comparison.symbols:
         counts = f"{len(symbols.removed)} removed, {len(symbols.added)} added"
         yield Text.assemble(("symbols", "cyan"), f" {clean(symbols.library)}: {counts}")
@@ -62,20 +62,22 @@ def _lines(comparison: Comparison, *, verbose: bool) -> Iterator[Text]:
         else:
             more = "" if len(operators) == 1 else f" ({plural(len(operators), 'operator')}; use -v to show all)"
             yield Text.assemble(("dispatch", "cyan"), f" {clean(change)}: {clean(listed(operators))}{more}")
-    yield from _names(comparison, verbose=verbose)
+    yield from _list_names(comparison, verbose=verbose)
     yield from (Text.assemble(("gap", "yellow"), f" {clean(gap)}") for gap in comparison.gaps)
-    for layout, others in _folded(comparison.layouts, verbose=verbose):
+    for layout, remaining in _folded(comparison.layouts, verbose=verbose):
         differences = layout.differences if verbose else layout.differences[:1]
         hidden = len(layout.differences) - len(differences)
         more = f" (and {hidden} more)" if hidden else ""
         more += (
-            f" (also in {plural(others, 'class', 'classes')} with such a member; use -v to show all)" if others else ""
+            f" (also in {plural(remaining, 'class', 'classes')} with such a member; use -v to show all)"
+            if remaining
+            else ""
         )
         yield Text.assemble(("layout", "cyan"), f" {clean(layout.name)}: {clean('; '.join(differences))}{more}")
 
 
-def _names(comparison: Comparison, *, verbose: bool) -> Iterator[Text]:
-    """The Python names; those that came are only counted in the summary."""
+def _list_names(comparison: Comparison, *, verbose: bool) -> Iterator[Text]:
+    """Yield the Python names; those that came are only counted in the summary."""
     names = comparison.names
     if names is None:
         return
@@ -94,7 +96,7 @@ def _renumbering(key: KeyChange) -> str:
     return f"{key.key}: {was} → {now}"
 
 
-def _summary(comparison: Comparison) -> str:
+def _format_summary(comparison: Comparison) -> str:
     """Return how much has changed, in one line."""
     names = comparison.names or NameChanges()
     counts = (
@@ -120,8 +122,8 @@ def _dispatch(comparison: Comparison) -> Mapping[str, Sequence[str]]:
     return groups
 
 
-def _actions(comparison: Comparison) -> Iterator[Text]:
-    """What changed, grouped by what the author of an extension must do about it."""
+def _list_actions(comparison: Comparison) -> Iterator[Text]:
+    """Yield what changed, grouped by what the author of an extension must do about it."""
     called = [change.operator for change in comparison.schemas if not _still_callable(change)]
     removed = [name for symbols in comparison.symbols for name in symbols.removed if is_torch_symbol(name)]
     compiled = [
@@ -151,7 +153,9 @@ def _still_callable(change: SchemaChange) -> bool:
 
 
 def _folded(layouts: Sequence[LayoutChange], *, verbose: bool) -> Iterator[tuple[LayoutChange, int]]:
-    """The changes, and how many others each stands for: those in which nothing but a member of its class changed."""
+    """Yield the changes, and how many others each stands for: those in which nothing but a member of its class
+    changed.
+    """
     groups: dict[str, list[LayoutChange]] = {}
     for layout in layouts:
         groups.setdefault(layout.name if verbose else layout.inherited_from or layout.name, []).append(layout)

@@ -14,7 +14,7 @@ from abiscan.words import clean, first_line
 
 
 def render(diagnosis: Diagnosis, console: Console) -> None:
-    """The environment, a table of problems, and what to type; two lines if there are no problems."""
+    """Write the environment, a table of problems, and what to type; two lines if there are no problems."""
     torch = f"torch {diagnosis.torch or '(unknown version)'}"
     console.print(Text(f"environment {clean(diagnosis.environment)}, {torch}"), soft_wrap=True)
     if not diagnosis.ailments:

@@ -11,7 +11,7 @@ from abiscan.words import clean, first_line
 
 
 def render(fit: FitReport, console: Console, *, verbose: bool) -> None:
-    """What to install, or what stands in the way.
+    """Write what to install, or what stands in the way.
 
     :param verbose: show a table of all newer versions, and why each of them does not fit
     """
@@ -27,7 +27,7 @@ def render(fit: FitReport, console: Console, *, verbose: bool) -> None:
         line = Text("  ").append(f"{package.name}=={package.version}", style="bold green")
         console.print(line.append(f"  {clean(_comment(package))}"), soft_wrap=True)
     if verbose and any(package.rejected for package in fit.packages):
-        console.print(_table(fit))
+        console.print(_make_table(fit))
     console.print(Text(f"\n{clean(fit.command or '')}"), soft_wrap=True)
 
 
@@ -43,7 +43,7 @@ def _comment(package: Fitting) -> str:
     return "; ".join(parts)
 
 
-def _table(fit: FitReport) -> Table:
+def _make_table(fit: FitReport) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_edge=False)
     for title in ("\nnewer version", "\nwhy it does not fit"):
         table.add_column(title, overflow="fold")

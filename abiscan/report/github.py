@@ -38,7 +38,7 @@ class _Annotation(Struct, frozen=True, kw_only=True):
 
 
 def render(report: Report) -> str:
-    """The annotations, the most severe first, then one line per verdict."""
+    """Return the annotations, the most severe first, then one line per verdict."""
     annotations = [*_of_unread(report), *_of_packages(report), *_of_findings(report), *_of_gaps(report)]
     lines = [str(shown) for command in _COMMANDS.values() for shown in _limited(annotations, command)]
     verdicts = [*(headline(package).plain for package in report.packages)]
@@ -49,14 +49,19 @@ def render(report: Report) -> str:
 
 
 def _limited(annotations: Iterable[_Annotation], command: str) -> list[_Annotation]:
-    """Those of one level; if there are too many, the last one says how many are missing, and of which targets."""
-    wanted = [annotation for annotation in annotations if annotation.command == command]
-    if len(wanted) <= _ANNOTATIONS:
-        return wanted
-    hidden = wanted[_ANNOTATIONS - 1 :]
+    """Return those of one level; if there are too many, the last one says how many are missing, and of which
+    targets.
+    """
+    requested = [annotation for annotation in annotations if annotation.command == command]
+    if len(requested) <= _ANNOTATIONS:
+        return requested
+    hidden = requested[_ANNOTATIONS - 1 :]
     targets = listed(dict.fromkeys(annotation.target or "" for annotation in hidden), _SHOWN)
     text = f"{len(hidden)} more, which GitHub would not show: see the log\n{targets}"
-    return [*wanted[: _ANNOTATIONS - 1], _Annotation(command=command, target=None, title="further findings", text=text)]
+    return [
+        *requested[: _ANNOTATIONS - 1],
+        _Annotation(command=command, target=None, title="further findings", text=text),
+    ]
 
 
 def _of_unread(report: Report) -> Iterator[_Annotation]:
@@ -67,15 +72,15 @@ def _of_unread(report: Report) -> Iterator[_Annotation]:
 
 
 def _of_packages(report: Report) -> Iterator[_Annotation]:
-    """One for each package that does not simply work, with what is behind that."""
+    """Yield one for each package that does not simply work, with what is behind that."""
     for package in report.packages:
         fails = report.is_failure(package, Effect.CORRUPTS, strict=False)
         if package.verdict is not PackageVerdict.WORKS or fails:
-            found = [cause.finding for cause in causes(report, package) if cause.harmful or not fails]
+            result = [cause.finding for cause in causes(report, package) if cause.harmful or not fails]
             lines = [package.summary]
             lines += [package.error.cause] if package.error and package.error.cause else []
-            lines += _first(f"{finding.rule}: {finding.message}" for finding in found)
-            lines += [f"fix: {finding.fix}" for finding in found[:1]]
+            lines += _first(f"{finding.rule}: {finding.message}" for finding in result)
+            lines += [f"fix: {finding.fix}" for finding in result[:1]]
             command = "error" if fails else "warning"
             yield _Annotation(command=command, target=package.target, title=package.subject, text="\n".join(lines))
 
@@ -85,25 +90,25 @@ def _of_findings(report: Report) -> Iterator[_Annotation]:
     for result in report.alone:
         for finding in result.findings:
             groups.setdefault((result.target, finding.effect, finding.rule), []).append((result, finding))
-    for (target, effect, rule), found in sorted(groups.items(), key=lambda group: -group[0][1].severity):
+    for (target, effect, rule), item in sorted(groups.items(), key=lambda group: -group[0][1].severity):
         command = _COMMANDS[level(effect)]
-        yield _Annotation(command=command, target=target, title=rule, text="\n".join(_lines(found)))
+        yield _Annotation(command=command, target=target, title=rule, text="\n".join(_list_lines(item)))
 
 
-def _lines(found: Sequence[tuple[Result, Finding]]) -> Iterator[str]:
-    """What several results have to say about one rule, each thing once."""
+def _list_lines(outcome_: Sequence[tuple[Result, Finding]]) -> Iterator[str]:
+    """Yield what several results have to say about one rule, each thing once."""
     errors = (
         str(result.predicted_error)
-        for result, finding in found
+        for result, finding in outcome_
         if result.predicted_error and finding.effect in (Effect.LOAD_FAILS, Effect.ABORTS)
     )
-    yield from _first(f"{result.path}: {finding.message}" for result, finding in found)
-    yield from _first(f"fix: {finding.fix}" for _, finding in found)
+    yield from _first(f"{result.path}: {finding.message}" for result, finding in outcome_)
+    yield from _first(f"fix: {finding.fix}" for _, finding in outcome_)
     yield from _first(errors)
 
 
 def _of_gaps(report: Report) -> Iterator[_Annotation]:
-    """What is unknown because of gaps; those of other verdicts are in the other formats."""
+    """Yield what is unknown because of gaps; those of other verdicts are in the other formats."""
     unknown: dict[str, list[Result]] = {}
     for result in report.alone:
         if result.verdict is Verdict.UNKNOWN:

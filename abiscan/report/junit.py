@@ -17,7 +17,7 @@ from abiscan.words import clean
 
 
 def render(report: Report, fail_on: Effect, *, strict: bool) -> str:
-    """The report as an XML document that ends in a newline.
+    """Return the report as an XML document that ends in a newline.
 
     A test case is a failure if it alone would make the exit code 1, and an error if its verdict is unknown.
     """
@@ -53,8 +53,8 @@ def _suite_name(build: str | None) -> str:
 
 def _of_package(report: Report, package: PackageResult, fail_on: Effect, *, strict: bool) -> _Case:
     outcome = "error" if package.verdict is PackageVerdict.UNKNOWN else None
-    found = causes(report, package)
-    lines = [*_elsewhere(package), *(_finding(cause.finding, cause.files) for cause in found)]
+    outcome_ = causes(report, package)
+    lines = [*_elsewhere(package), *(_finding(cause.finding, cause.files) for cause in outcome_)]
     lines += [line for _, result in report.files(package) for line in _known(result)]
     lines += [f"gap[python]: {gap}" for gap in package.gaps]
     if package.error and package.error.cause:
@@ -63,7 +63,7 @@ def _of_package(report: Report, package: PackageResult, fail_on: Effect, *, stri
         name=f"{package.name} {package.version}" if package.version else package.name,
         target=package.target,
         outcome="failure" if report.is_failure(package, fail_on, strict=strict) else outcome,
-        kind=next((cause.finding.rule for cause in found), package.verdict.value),
+        kind=next((cause.finding.rule for cause in outcome_), package.verdict.value),
         message=package.summary,
         lines=lines,
     )
@@ -93,12 +93,14 @@ def _elsewhere(judged: PackageResult | Result) -> list[str]:
 
 
 def _suite(root: ET.Element, name: str, cases: Sequence[_Case]) -> None:
-    suite = ET.SubElement(root, "testsuite", {"name": _text(name), "tests": str(len(cases))})
+    suite = ET.SubElement(root, "testsuite", {"name": _format_text(name), "tests": str(len(cases))})
     for case in cases:
-        element = ET.SubElement(suite, "testcase", {"name": _text(case.name), "classname": _text(case.target)})
-        text = _text("\n".join(case.lines))
+        element = ET.SubElement(
+            suite, "testcase", {"name": _format_text(case.name), "classname": _format_text(case.target)}
+        )
+        text = _format_text("\n".join(case.lines))
         if case.outcome:
-            attributes = {"type": case.kind, "message": _text(case.message)}
+            attributes = {"type": case.kind, "message": _format_text(case.message)}
             ET.SubElement(element, case.outcome, attributes).text = text
         elif text:
             ET.SubElement(element, "system-out").text = text
@@ -107,16 +109,20 @@ def _suite(root: ET.Element, name: str, cases: Sequence[_Case]) -> None:
 
 
 def _unchecked(root: ET.Element, targets: Sequence[Unchecked]) -> None:
-    """A suite of its own: what cannot be read is an error, and what has nothing to check is skipped."""
+    """Write a suite of its own: what cannot be read is an error, and what has nothing to check is skipped."""
     suite = ET.SubElement(root, "testsuite", {"name": "not checked", "tests": str(len(targets)), "failures": "0"})
     skipped = sum(target.readable for target in targets)
     suite.attrib |= {"errors": str(len(targets) - skipped), "skipped": str(skipped)}
     for target in targets:
-        case = ET.SubElement(suite, "testcase", {"name": _text(target.target), "classname": _text(target.target)})
-        outcome = ET.SubElement(case, "skipped" if target.readable else "error", {"message": _text(target.problem)})
+        case = ET.SubElement(
+            suite, "testcase", {"name": _format_text(target.target), "classname": _format_text(target.target)}
+        )
+        outcome = ET.SubElement(
+            case, "skipped" if target.readable else "error", {"message": _format_text(target.problem)}
+        )
         if not target.readable:
             outcome.attrib["type"] = "unreadable"
-            outcome.text = _text(target.fix)
+            outcome.text = _format_text(target.fix)
 
 
 def _finding(finding: Finding, files: Sequence[str] = ()) -> str:
@@ -133,5 +139,5 @@ def _known(result: Result) -> list[str]:
     ]
 
 
-def _text(text: str) -> str:
+def _format_text(text: str) -> str:
     return "\n".join(map(clean, text.split("\n")))

@@ -27,17 +27,17 @@ _EVIDENCE_SHOWN: Final = 10
 
 
 def render(report: Report) -> str:
-    """A table of verdicts, then the findings."""
-    return "".join(f"{line}\n" for line in _lines(report))
+    """Return a table of verdicts, then the findings."""
+    return "".join(f"{line}\n" for line in _list_lines(report))
 
 
-def _lines(report: Report) -> Iterator[str]:
+def _list_lines(report: Report) -> Iterator[str]:
     yield f"| {'target' if report.packages else 'extension'} | torch | verdict | first error |"
     yield "|---|---|---|---|"
     for package in report.packages:
         error = code(first_line(str(package.error))) if package.error else ""
         verdict = f"{_PACKAGE_SIGNS[package.verdict]} {package.verdict.value}{_elsewhere(package)}"
-        yield f"| {code(_title(package))} | {plain(package.torch_build or '?')} | {verdict} | {error} |"
+        yield f"| {code(_format_title(package))} | {plain(package.torch_build or '?')} | {verdict} | {error} |"
     for result in report.alone:
         message = result.predicted_error.line if result.predicted_error else ""
         if not result.uses_torch:
@@ -62,9 +62,9 @@ def _lines(report: Report) -> Iterator[str]:
 
 
 def _package(report: Report, package: PackageResult) -> Iterator[str]:
-    found = causes(report, package)
+    outcome_ = causes(report, package)
     suppressed = [line for _, result in report.files(package) for line in _suppressed(result)]
-    if not found and not suppressed and not package.without:
+    if not outcome_ and not suppressed and not package.without:
         return
     yield ""
     yield f"#### {code(package.subject)}"
@@ -73,7 +73,7 @@ def _package(report: Report, package: PackageResult) -> Iterator[str]:
         yield f"- *cause*: {code(first_line(package.error.cause))}"
     for library in package.without:
         yield f"- *without* {code(library.path)}: {code(first_line(library.error or ''))}"
-    for cause in found:
+    for cause in outcome_:
         yield from _finding(cause.finding, cause.files if len(cause.files) > 1 else ())
     yield from suppressed
 
@@ -82,7 +82,7 @@ def _elsewhere(judged: PackageResult | Result) -> str:
     return f" ({plain(judged.elsewhere)})" if judged.elsewhere else ""
 
 
-def _title(package: PackageResult) -> str:
+def _format_title(package: PackageResult) -> str:
     return f"{package.name} {package.version}" if package.version else package.name
 
 
@@ -108,12 +108,12 @@ def _name(result: Result) -> str:
 
 
 def plain(text: str) -> str:
-    """Text without special meaning in Markdown or HTML."""
+    """Return text without special meaning in Markdown or HTML."""
     return _SPECIAL.sub(r"\\\1", clean(text))
 
 
 def code(text: str) -> str:
-    """Text as code, also in a table cell, where a bar ends the cell even inside code."""
+    """Return text as code, also in a table cell, where a bar ends the cell even inside code."""
     if not text:
         return ""
     cleaned = clean(text).replace("|", "\\|")

@@ -39,7 +39,7 @@ _WORDS: Final = {"✓": "loads", "◐": "works without a part", "✗": "fails", 
 
 
 def render(matrix: Matrix) -> str:
-    """The page. Its findings should be explained: see ``Judge.judge``."""
+    """Return the page. Its findings should be explained: see ``Judge.judge``."""
     template = resources.files("abiscan.report").joinpath("page.html").read_text("utf-8")
     names = list(dict.fromkeys(row.target for row in matrix.rows))
     targets = []
@@ -48,74 +48,74 @@ def render(matrix: Matrix) -> str:
         targets.append("\n".join(_target(f"t{number}", rows, matrix)))
     return string.Template(template).substitute(
         title="Which torch releases does it load on?",
-        answers="\n".join(_answers(names, matrix)),
+        answers="\n".join(_list_answers(names, matrix)),
         targets="\n".join((*targets, *_unchecked(matrix.unchecked))),
-        legend=_text(legend(matrix)),
-        version=_text(abiscan.__version__),
+        legend=_format_text(legend(matrix)),
+        version=_format_text(abiscan.__version__),
     )
 
 
-def _answers(targets: Sequence[str], matrix: Matrix) -> Iterator[str]:
-    """The answers for several targets, before the tables that explain them."""
+def _list_answers(targets: Sequence[str], matrix: Matrix) -> Iterator[str]:
+    """Yield the answers for several targets, before the tables that explain them."""
     if len(targets) > 1:
         yield '<ul class="answers">'
         for number, target in enumerate(targets):
-            yield f'<li><a href="#t{number}">{_text(target)}</a> {_badge(target, matrix)}</li>'
+            yield f'<li><a href="#t{number}">{_format_text(target)}</a> {_badge(target, matrix)}</li>'
         yield "</ul>"
 
 
 def _badge(target: str, matrix: Matrix) -> str:
     releases = working(matrix, target)
     words = f"torch {releases}" if releases else "no torch"
-    return f'<span class="badge {"loads" if releases else "fails"}">{_text(words)}</span>'
+    return f'<span class="badge {"loads" if releases else "fails"}">{_format_text(words)}</span>'
 
 
 def _unchecked(targets: Sequence[Unchecked]) -> Iterator[str]:
     if targets:
         yield "<h2>Not checked</h2><ul>"
-        yield from (f"<li>{_text(str(target))}</li>" for target in targets)
+        yield from (f"<li>{_format_text(str(target))}</li>" for target in targets)
         yield "</ul>"
 
 
 def _target(anchor: str, rows: Sequence[Row], matrix: Matrix) -> Iterator[str]:
     target, package = rows[0].target, matrix.package(rows[0].target)
     shown: list[Row | PackageRow] = [*([package] if package else []), *rows]
-    yield f'<h2 id="{anchor}">{_text(target)} {_badge(target, matrix)}</h2>'
-    yield f"<p>{_text(advice(matrix, target, rows[0].declared))}</p>"
-    anchors = [_anchors(f"{anchor}f{number}", row) for number, row in enumerate(shown)]
+    yield f'<h2 id="{anchor}">{_format_text(target)} {_badge(target, matrix)}</h2>'
+    yield f"<p>{_format_text(advice(matrix, target, rows[0].declared))}</p>"
+    anchors = [_list_anchors(f"{anchor}f{number}", row) for number, row in enumerate(shown)]
 
     def answer(column: Column) -> object:
-        return [(cell(row, column), _anchor(column, known)) for row, known in zip(shown, anchors, strict=True)]
+        return [(cell(row, column), _find_anchor(column, item)) for row, item in zip(shown, anchors, strict=True)]
 
     # What users ask about is the newest release, so that is where they begin to read.
     checked = {name for row in rows for name in row.results}
     columns = [column for column in reversed(matrix.columns) if checked.intersection(column.builds)]
-    spans = {_span([column.release for column in run[::-1]]): run[0] for run in runs(columns, answer)}
+    spans = {_format_span([column.release for column in run[::-1]]): run[0] for run in runs(columns, answer)}
     yield '<div class="scroll" tabindex="0" role="region" aria-label="files by releases"><table>'
-    heads = "".join(f'<th scope="col" class="release"><button>{_text(name)}</button></th>' for name in spans)
+    heads = "".join(f'<th scope="col" class="release"><button>{_format_text(name)}</button></th>' for name in spans)
     yield f'<thead><tr><th scope="col"><button>file</button></th>{heads}</tr></thead><tbody>'
-    for row, known in zip(shown, anchors, strict=True):
-        cells = "".join(_cell(row, column, _anchor(column, known), name) for name, column in spans.items())
-        yield f'<tr><th scope="row">{_text(_name(row))}</th>{cells}</tr>'
+    for row, item in zip(shown, anchors, strict=True):
+        cells = "".join(_format_cell(row, column, _find_anchor(column, item), name) for name, column in spans.items())
+        yield f'<tr><th scope="row">{_format_text(_name(row))}</th>{cells}</tr>'
     yield "</tbody></table></div>"
     for gpu_row in matrix.gpus or ():
         if gpu_row.target == target:
-            yield from _gpus(gpu_row)
+            yield from _list_gpus(gpu_row)
     for row in matrix.rows:
         if row.target == target and row.cpu:
-            yield f"<p><code>{_text(row.path)}</code> needs {_text(row.cpu)} to load</p>"
-    for row, known in zip(shown, anchors, strict=True):
+            yield f"<p><code>{_format_text(row.path)}</code> needs {_format_text(row.cpu)} to load</p>"
+    for row, item in zip(shown, anchors, strict=True):
         if isinstance(row, Row):
             yield _origin(row)
-        yield from _details(row, known)
+        yield from _list_details(row, item)
 
 
-def _gpus(row: GpuRow) -> Iterator[str]:
-    """The operators of one file by GPUs; those with the same marks together."""
-    yield f"<h3><code>{_text(row.path)}</code> by GPU</h3>"
+def _list_gpus(row: GpuRow) -> Iterator[str]:
+    """Yield the operators of one file by GPUs; those with the same marks together."""
+    yield f"<h3><code>{_format_text(row.path)}</code> by GPU</h3>"
     yield '<div class="scroll" tabindex="0" role="region" aria-label="operators by GPUs"><table>'
     names = (gpu.gfx or f"{gpu.capability // 10}.{gpu.capability % 10}" for gpu in row.gpus)
-    heads = "".join(f'<th scope="col" class="release">{_text(name)}</th>' for name in names)
+    heads = "".join(f'<th scope="col" class="release">{_format_text(name)}</th>' for name in names)
     yield f'<thead><tr><th scope="col">operators</th>{heads}</tr></thead><tbody>'
     for marks, operators in row.groups.items() if row.operators else [(row.file, ["the whole file"])]:
         cells = "".join(
@@ -123,14 +123,14 @@ def _gpus(row: GpuRow) -> Iterator[str]:
             f"{SYMBOLS[mark]}</span></td>"
             for mark in marks
         )
-        yield f'<tr><th scope="row">{_text(", ".join(operators))}</th>{cells}</tr>'
-    yield f"</tbody></table></div><p class='faint'>{_text(GPU_LEGEND)}</p>"
+        yield f'<tr><th scope="row">{_format_text(", ".join(operators))}</th>{cells}</tr>'
+    yield f"</tbody></table></div><p class='faint'>{_format_text(GPU_LEGEND)}</p>"
     if row.gaps:
-        yield f"<ul>{''.join(f'<li>gap (gpu): {_text(reason)}</li>' for reason in row.gaps)}</ul>"
+        yield f"<ul>{''.join(f'<li>gap (gpu): {_format_text(reason)}</li>' for reason in row.gaps)}</ul>"
 
 
-def _span(releases: Sequence[str]) -> str:
-    """Adjacent releases, oldest first: ``2.5.0-2.6.0``."""
+def _format_span(releases: Sequence[str]) -> str:
+    """Return adjacent releases, oldest first: ``2.5.0-2.6.0``."""
     return "-".join(dict.fromkeys((releases[0], releases[-1])))
 
 
@@ -140,11 +140,11 @@ def _name(row: Row | PackageRow) -> str:
     return f"{row.name} {row.version}" if row.version else row.name
 
 
-def _anchors(prefix: str, row: Row | PackageRow) -> dict[str, str]:
-    """The anchor of each release with a problem; adjacent releases with the same problem share one."""
+def _list_anchors(prefix: str, row: Row | PackageRow) -> dict[str, str]:
+    """Return the anchor of each release with a problem; adjacent releases with the same problem share one."""
     anchors: dict[str, str] = {}
     groups = itertools.groupby(
-        row.results, lambda release: (trouble(row.results[release], torch=""), _rules(row.results[release]))
+        row.results, lambda release: (trouble(row.results[release], torch=""), _list_rules(row.results[release]))
     )
     for number, ((problem, rules), releases) in enumerate(groups):
         if problem or rules:
@@ -152,19 +152,21 @@ def _anchors(prefix: str, row: Row | PackageRow) -> dict[str, str]:
     return anchors
 
 
-def _rules(result: Result | PackageResult) -> tuple[str, ...]:
+def _list_rules(result: Result | PackageResult) -> tuple[str, ...]:
     return tuple(finding.rule for finding in result.findings)
 
 
-def _anchor(column: Column, anchors: dict[str, str]) -> str | None:
+def _find_anchor(column: Column, anchors: dict[str, str]) -> str | None:
     return next((anchors[name] for name in column.builds if name in anchors), None)
 
 
-def _cell(row: Row | PackageRow, column: Column, anchor: str | None, releases: str) -> str:
+def _format_cell(row: Row | PackageRow, column: Column, anchor: str | None, releases: str) -> str:
     text = cell(row, column)
     sign, builds = text[0], text[2:]
     label = f"{_WORDS[sign]} on torch {releases}{f', {builds} build' if builds else ''}"
-    shown = f'<span role="img" aria-label="{_text(label)}" title="{_text(label)}">{_text(text)}</span>'
+    shown = (
+        f'<span role="img" aria-label="{_format_text(label)}" title="{_format_text(label)}">{_format_text(text)}</span>'
+    )
     if anchor:
         shown = f'<a href="#{anchor}">{shown}</a>'
     return f'<td class="{CLASSES[sign]}" data-verdict="{CLASSES[sign]}">{shown}</td>'
@@ -173,42 +175,45 @@ def _cell(row: Row | PackageRow, column: Column, anchor: str | None, releases: s
 def _origin(row: Row) -> str:
     built_for = row.built_for
     if not built_for.releases:
-        return f"<p><code>{_text(row.path)}</code>: the torch it was built for is unknown</p>"
-    clues = "".join(f"<li>{_text(clue.seen)}: {_text(span(clue.releases))}</li>" for clue in built_for.clues)
-    summary = f"<code>{_text(row.path)}</code> was built for {_text(span(built_for.releases))}"
+        return f"<p><code>{_format_text(row.path)}</code>: the torch it was built for is unknown</p>"
+    clues = "".join(
+        f"<li>{_format_text(clue.seen)}: {_format_text(span(clue.releases))}</li>" for clue in built_for.clues
+    )
+    summary = f"<code>{_format_text(row.path)}</code> was built for {_format_text(span(built_for.releases))}"
     return f"<details><summary>{summary}</summary><ul>{clues}</ul></details>"
 
 
-def _details(row: Row | PackageRow, anchors: dict[str, str]) -> Iterator[str]:
+def _list_details(row: Row | PackageRow, anchors: dict[str, str]) -> Iterator[str]:
     groups = [(anchor, list(group)) for anchor, group in itertools.groupby(anchors, anchors.__getitem__)]
     for anchor, releases in reversed(groups):
         result = row.results[releases[0]]
-        versions = _span(releases)
+        versions = _format_span(releases)
         problem = first_line(trouble(result, versions if len(releases) > 1 else None) or "notes")
-        summary = f"<code>{_text(_name(row))}</code> on torch {_text(versions)}: {_text(problem)}"
+        summary = f"<code>{_format_text(_name(row))}</code> on torch {_format_text(versions)}: {_format_text(problem)}"
         findings = "".join(map(_finding, result.findings))
         reasons = (f": {gap}" if isinstance(gap, str) else f" ({gap.stage}): {gap.reason}" for gap in result.gaps)
-        gaps = "".join(f"<li>gap{_text(reason)}</li>" for reason in reasons)
-        first = f"<p class='faint'>Details are from torch {_text(releases[0])}.</p>" if len(releases) > 1 else ""
+        gaps = "".join(f"<li>gap{_format_text(reason)}</li>" for reason in reasons)
+        first = f"<p class='faint'>Details are from torch {_format_text(releases[0])}.</p>" if len(releases) > 1 else ""
         yield f'<details id="{anchor}"><summary>{summary}</summary>{first}<ul>{findings}{gaps}</ul></details>'
 
 
 def _finding(finding: Finding) -> str:
     shown_evidence = finding.evidence[:_EVIDENCE_SHOWN]
     proofs = "".join(
-        f"<li><code>{_text(evidence.readable or evidence.subject)}</code>"
-        + (f" <span class='faint'>({_text(evidence.object)})</span>" if evidence.object else "")
-        + (f"<br>found: <code>{_text(evidence.instead)}</code>" if evidence.instead else "")
+        f"<li><code>{_format_text(evidence.readable or evidence.subject)}</code>"
+        + (f" <span class='faint'>({_format_text(evidence.object)})</span>" if evidence.object else "")
+        + (f"<br>found: <code>{_format_text(evidence.instead)}</code>" if evidence.instead else "")
         + "</li>"
         for evidence in shown_evidence
     )
     if hidden := len(finding.evidence) - len(shown_evidence):
         proofs += f"<li class='faint'>… {hidden} more</li>"
     return (
-        f"<li><strong>{level(finding.effect)}[{_text(finding.rule)}]</strong> {_text(finding.message)}<ul>{proofs}</ul>"
-        f'<p>Fix: {_text(finding.fix)}</p><p class="faint">{_text(page_of(finding.rule))}</p></li>'
+        f"<li><strong>{level(finding.effect)}[{_format_text(finding.rule)}]</strong> {_format_text(finding.message)}"
+        f"<ul>{proofs}</ul>"
+        f'<p>Fix: {_format_text(finding.fix)}</p><p class="faint">{_format_text(page_of(finding.rule))}</p></li>'
     )
 
 
-def _text(text: str) -> str:
+def _format_text(text: str) -> str:
     return html.escape(clean(text))

@@ -60,10 +60,10 @@ def _target(matrix: Matrix, target: str, width: int, *, verbose: bool) -> Iterat
     """Return everything about one target."""
     rows, package = [row for row in matrix.rows if row.target == target], matrix.package(target)
     yield Text(clean(target), style="bold")
-    yield from _origins(rows, packaged=package is not None, verbose=verbose)
+    yield from _list_origins(rows, packaged=package is not None, verbose=verbose)
     # What a package does with its files is what counts.
     shown: list[Row | PackageRow] = [*([package] if package else []), *(rows if verbose or not package else [])]
-    yield from _tables(shown, matrix.columns, width)
+    yield from _list_tables(shown, matrix.columns, width)
     yield Text(f"  {clean(advice(matrix, target, shown[0].declared))}")
     yield from (
         *_stable(matrix, target),
@@ -72,11 +72,13 @@ def _target(matrix: Matrix, target: str, width: int, *, verbose: bool) -> Iterat
         *_all_gpus(matrix, target, verbose=verbose),
     )
     if verbose:
-        yield from (line for row in shown for line in _causes(row))
+        yield from (line for row in shown for line in _list_causes(row))
 
 
 def _together(matrix: Matrix, width: int) -> Iterator[Text | Table]:
-    """All targets in one table, each with the verdict on its package or on its files; nothing for a single target."""
+    """Yield all targets in one table, each with the verdict on its package or on its files; nothing for a single
+    target.
+    """
     targets = sorted(matrix.targets)
     if len(targets) < 2:
         return
@@ -89,48 +91,50 @@ def _together(matrix: Matrix, width: int) -> Iterator[Text | Table]:
     somewhere = sum(any(mark(result) in _GOOD for result in row.results.values()) for row in rows)
     yield Text()
     yield Text(f"{plural(len(targets), 'target')}: {somewhere} of {plural(len(rows), 'row')} work on some release")
-    yield from _tables(rows, matrix.columns, width)
+    yield from _list_tables(rows, matrix.columns, width)
 
 
 def _cuda(matrix: Matrix, target: str) -> Iterator[Text]:
-    """Which releases were built for which CUDA, if that is why a target fails on some."""
+    """Yield which releases were built for which CUDA, if that is why a target fails on some."""
     if by_version := cuda_versions(matrix, target):
-        known = [release for releases in by_version.values() for release in releases]
-        words = (f"CUDA {version}: torch {ranges(names, known)}" for version, names in by_version.items())
+        known_items = [release for releases in by_version.values() for release in releases]
+        words = (f"CUDA {version}: torch {ranges(names, known_items)}" for version, names in by_version.items())
         yield Text(f"  {'; '.join(words)}")
 
 
 def _cpu(rows: Sequence[Row]) -> Iterator[Text]:
-    """What the files need of the processor to be loaded, as far as it was read; those that need the same together."""
+    """Yield what the files need of the processor to be loaded, as far as it was read; those that need the same
+    together.
+    """
     needed: dict[str, list[str]] = {}
     for row in rows:
         if row.cpu:
             needed.setdefault(row.cpu, []).append(row.path)
     for cpu, paths in needed.items():
-        which = "" if len(paths) == len(rows) else f": {listed(paths)}"
-        yield Text(f"  needs {cpu} to load{clean(which)}")
+        selected = "" if len(paths) == len(rows) else f": {listed(paths)}"
+        yield Text(f"  needs {cpu} to load{clean(selected)}")
 
 
 def _all_gpus(matrix: Matrix, target: str, *, verbose: bool) -> Iterator[Text]:
     for row in matrix.gpus or ():
         if row.target == target:
-            yield from _gpus(row, verbose=verbose)
+            yield from _list_gpus(row, verbose=verbose)
 
 
-def _gpus(row: GpuRow, *, verbose: bool) -> Iterator[Text]:
-    """The operators of one file by GPUs; those with the same marks together."""
+def _list_gpus(row: GpuRow, *, verbose: bool) -> Iterator[Text]:
+    """Yield the operators of one file by GPUs; those with the same marks together."""
     names = [gpu.gfx or f"{gpu.capability // 10}.{gpu.capability % 10}" for gpu in row.gpus]
     yield Text(f"  {clean(row.path)} by GPU:")
     yield Text.assemble("  ", *(f"{name:>{len(name) + 2}}" for name in names))
     groups = row.groups if row.operators else {row.file: ["the whole file"]}
     for marks, operators in groups.items():
         for shown in operators if verbose else [listed(operators)]:
-            yield Text.assemble("  ", *_signs(names, marks), f"   {clean(shown)}")
+            yield Text.assemble("  ", *_list_signs(names, marks), f"   {clean(shown)}")
     yield Text(f"  {GPU_LEGEND}", style="dim")
     yield from (Text(f"  gap[gpu]: {clean(reason)}", style="yellow") for reason in row.gaps)
 
 
-def _signs(names: Sequence[str], marks: Sequence[GpuMark]) -> Iterator[tuple[str, str]]:
+def _list_signs(names: Sequence[str], marks: Sequence[GpuMark]) -> Iterator[tuple[str, str]]:
     for name, sign in zip(names, map(SYMBOLS.__getitem__, marks), strict=True):
         yield f"{sign:>{len(name) + 2}}", STYLES.get(sign, "cyan")
 
@@ -140,8 +144,8 @@ def _stable(matrix: Matrix, target: str) -> Iterator[Text]:
         yield Text(f"  stable ABI: {matrix.stable_abi[target]} (abiscan stable)")
 
 
-def _origins(rows: Sequence[Row], *, packaged: bool, verbose: bool) -> Iterator[Text]:
-    """What the files were built for, and the best clue to it; files with the same answer are shown together."""
+def _list_origins(rows: Sequence[Row], *, packaged: bool, verbose: bool) -> Iterator[Text]:
+    """Yield what the files were built for, and the best clue to it; files with the same answer are shown together."""
     by_releases: dict[object, list[Row]] = {}
     for row in rows:
         by_releases.setdefault(row.path if verbose else row.built_for.releases, []).append(row)
@@ -162,7 +166,9 @@ def _origins(rows: Sequence[Row], *, packaged: bool, verbose: bool) -> Iterator[
 
 
 def _best(rows: Sequence[Row]) -> list[Clue]:
-    """Of all clues in some files, the one that leaves the fewest releases; clues from other files do not count."""
+    """Return of all clues in some files, the one that leaves the fewest releases; clues from other files do not
+    count.
+    """
     clues = [clue for row in rows for clue in row.built_for.clues if clue.kind is not Kind.SIBLINGS]
     return sorted(clues, key=lambda clue: len(clue.releases))[:1]
 
@@ -172,8 +178,8 @@ def _clue(clue: Clue) -> str:
     return f"{readable}: {span(clue.releases)}"
 
 
-def _tables(rows: Sequence[Row | PackageRow], columns: Sequence[Column], width: int) -> Iterator[Table]:
-    """As many tables as fit the width of the terminal, one below the other."""
+def _list_tables(rows: Sequence[Row | PackageRow], columns: Sequence[Column], width: int) -> Iterator[Table]:
+    """Yield as many tables as fit the width of the terminal, one below the other."""
     groups = runs(columns, lambda column: [cell(row, column) for row in rows])
     names = [clean(_name(row)) for row in rows]
     room = max((width - max(map(len, names)) - 4) // _COLUMN, 1)
@@ -196,8 +202,8 @@ def _name(row: Row | PackageRow) -> str:
     return f"{row.name} {row.version}" if row.version else row.name
 
 
-def _causes(row: Row | PackageRow) -> Iterator[Text]:
-    """The first cause of each failure, once for adjacent releases with the same cause."""
+def _list_causes(row: Row | PackageRow) -> Iterator[Text]:
+    """Yield the first cause of each failure, once for adjacent releases with the same cause."""
 
     def cause(release: str, torch: str | None = "") -> tuple[str, tuple[str, ...], str] | None:
         result = row.results.get(release)
@@ -218,5 +224,5 @@ def _causes(row: Row | PackageRow) -> Iterator[Text]:
 
 
 def runs(releases: Sequence[_Release], answer: Callable[[_Release], object]) -> list[list[_Release]]:
-    """Adjacent releases with the same answer, grouped."""
+    """Return adjacent releases with the same answer, grouped."""
     return [list(group) for _, group in itertools.groupby(releases, answer)]

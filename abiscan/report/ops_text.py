@@ -26,7 +26,7 @@ Style = Callable[..., str]
 
 
 def render(operators: ExtensionOperators, style: Style, *, verbose: bool) -> str:
-    """The registrations as lines.
+    """Return the registrations as lines.
 
     :param verbose: with sources, C++ signatures, inferred schemas, and what is known of each gap
     """
@@ -41,9 +41,9 @@ class _View:
         self._verbose = verbose
 
     def lines(self, target: str, inventory: Inventory, gpu: ExtensionGpu | None) -> Iterator[str]:
-        """Everything about one extension."""
-        yield self._heading(target, inventory)
-        yield from self._lines(inventory, gpu)
+        """Yield everything about one extension."""
+        yield self._format_heading(target, inventory)
+        yield from self._list_lines(inventory, gpu)
         if gpu is not None:
             yield from self._gpu(gpu)
 
@@ -55,11 +55,11 @@ class _View:
             f"compiled by CUDA {'.'.join(map(str, gpu.code.toolkit))}" if gpu.code.toolkit else None,
             f"needs driver {gpu.driver} or newer" if gpu.driver else None,
         )
-        if known := ", ".join(filter(None, facts)):
-            yield f"{word} {known}"
+        if known_value := ", ".join(filter(None, facts)):
+            yield f"{word} {known_value}"
         yield from (f"{self._style('gap[gpu]', fg='yellow')}: {clean(reason)}" for reason in gpu.gaps)
 
-    def _heading(self, target: str, inventory: Inventory) -> str:
+    def _format_heading(self, target: str, inventory: Inventory) -> str:
         heading = target if target.endswith(inventory.path) else f"{target}: {inventory.path}"
         registered = inventory.registrations
         counts = (
@@ -71,15 +71,15 @@ class _View:
         )
         return f"{self._style(clean(heading), bold=True)}: {', '.join(counts)}; built for {span(inventory.built_for)}"
 
-    def _lines(self, inventory: Inventory, gpu: ExtensionGpu | None) -> Iterator[str]:
+    def _list_lines(self, inventory: Inventory, gpu: ExtensionGpu | None) -> Iterator[str]:
         registered = inventory.registrations
         for library in registered.libraries:
             key = key_name(library.dispatch_key, inventory.keys)
-            yield self._line("library", library.phase, f"{library.kind.value} {library.namespace or '_'}", key)
+            yield self._format_line("library", library.phase, f"{library.kind.value} {library.namespace or '_'}", key)
             yield from self._source(library.file, library.line)
         for operator in registered.operators:
             tags = ", ".join(inventory.tags.name(number) for number in operator.tags)
-            yield self._line(
+            yield self._format_line(
                 "operator",
                 operator.phase,
                 full_schema(operator, inventory.built_for[-1] if inventory.built_for else None) or operator.name,
@@ -90,12 +90,12 @@ class _View:
             yield from self._kernel(kernel, inventory, gpu)
         for fallback in registered.fallbacks:
             key = key_name(fallback.dispatch_key, inventory.keys) or "(no key)"
-            yield self._line("fallback", fallback.phase, key, "fallthrough" if fallback.fallthrough else None)
+            yield self._format_line("fallback", fallback.phase, key, "fallthrough" if fallback.fallthrough else None)
             yield from self._source(fallback.file, fallback.line)
         for custom in registered.classes:
-            yield self._line("class", custom.phase, custom.name, plural(len(custom.methods), "method"))
+            yield self._format_line("class", custom.phase, custom.name, plural(len(custom.methods), "method"))
         for registry in registered.registries:
-            yield self._line(
+            yield self._format_line(
                 "registry", registry.phase, registry.what, None if registry.key is None else str(registry.key)
             )
         for name, count in Counter(lookup.operator for lookup in registered.lookups).items():
@@ -104,12 +104,12 @@ class _View:
         for gap in inventory.gaps:
             yield self._gap(gap)
             if self._verbose:
-                yield from map(self._below, _details(gap))
+                yield from map(self._below, _list_details(gap))
 
     def _kernel(self, kernel: RegisteredKernel, inventory: Inventory, gpu: ExtensionGpu | None) -> Iterator[str]:
         key = key_name(kernel.dispatch_key, inventory.keys) or "(no key)"
         kind = "fallthrough" if kernel.fallthrough else "boxed" if kernel.boxed else None
-        yield self._line("kernel", kernel.phase, f"{kernel.operator} {key}", kind)
+        yield self._format_line("kernel", kernel.phase, f"{kernel.operator} {key}", kind)
         if gpu is not None and (targets := gpu.targets(kernel)) is not None:
             yield self._below(f"has code for {clean(', '.join(targets)) or 'no GPU'}")
         if self._verbose and kernel.signature:
@@ -118,7 +118,7 @@ class _View:
             yield self._below(clean(kernel.inferred_schema))
         yield from self._source(kernel.file, kernel.line)
 
-    def _line(self, kind: str, phase: Phase, text: str, details: str | None) -> str:
+    def _format_line(self, kind: str, phase: Phase, text: str, details: str | None) -> str:
         line = f"{self._style(kind, fg='cyan')} {clean(text)}"
         if details:
             line += f" {clean(details)}"
@@ -139,11 +139,11 @@ class _View:
         return f"{self._style(f'gap[{gap.stage}]', fg='yellow')}: {clean(gap.reason)}{location}{near}"
 
 
-def _details(gap: RegistrationGap) -> Iterator[str]:
-    """What is known of a gap beside its reason and place, a line each."""
+def _list_details(gap: RegistrationGap) -> Iterator[str]:
+    """Yield what is known of a gap beside its reason and place, a line each."""
     if gap.called is not None:
         yield f"called: {clean(demangle(gap.called))}"
     if gap.started is not None:
         yield f"started at: {gap.started:#x}"
     if gap.lost:
-        yield f"lost: {', '.join(plural(count, *_LOST.get(what, (what,))) for what, count in gap.lost)}"
+        yield f"lost: {', '.join(plural(count, *_LOST.get(subject, (subject,))) for subject, count in gap.lost)}"

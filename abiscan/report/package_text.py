@@ -39,7 +39,7 @@ _WIDTH: Final = 160
 
 
 def headline(package: PackageResult, *, verbose: bool = False) -> StyledLine:
-    """The verdict on a package, in one line."""
+    """Return the verdict on a package, in one line."""
     return StyledLine(
         (clean(package.subject), "bold"),
         f" ({package.elsewhere})" if package.elsewhere else "",
@@ -49,7 +49,7 @@ def headline(package: PackageResult, *, verbose: bool = False) -> StyledLine:
 
 
 def lines(report: Report, package: PackageResult, verbosity: int) -> Iterator[StyledLine]:
-    """Everything about a package, the headline first.
+    """Yield everything about a package, the headline first.
 
     :param verbosity: -1: the headline only; 0: the causes with some evidence; 1: all evidence, gaps and files
     """
@@ -59,16 +59,16 @@ def lines(report: Report, package: PackageResult, verbosity: int) -> Iterator[St
         return
     beginning = [headline(package, verbose=verbose), *_behind(package, verbose=verbose)]
     yield from beginning
-    found = causes(report, package, unused=verbose)
+    outcome_ = causes(report, package, unused=verbose)
     if package.verdict is PackageVerdict.IMPORT_FAILS and not verbose:
-        found = tuple(cause for cause in found if cause.finding.effect is not Effect.NOTE)
-    listed_causes = found if verbose else found[:_CAUSES_SHOWN]
+        outcome_ = tuple(cause for cause in outcome_ if cause.finding.effect is not Effect.NOTE)
+    listed_causes = outcome_ if verbose else outcome_[:_CAUSES_SHOWN]
     shared = shared_fixes(cause.finding for cause in listed_causes if _is_whole(cause, verbose=verbose))
     blocks = [list(_cause(cause, shared, verbose=verbose)) for cause in listed_causes]
     shown = blocks if verbose else _on_one_screen(blocks, _rows([*beginning, *fix_lines(shared)]))
     yield from (line for block in shown for line in block)
     yield from fix_lines(shared)
-    if hidden := len(found) - len(shown):
+    if hidden := len(outcome_) - len(shown):
         yield StyledLine(f"… {plural(hidden, 'more finding')} (use -v to show them)", style="dim")
     for result in (result for library, result in report.files(package) if verbose or library.used is not False):
         for suppressed in result.suppressed:
@@ -77,11 +77,11 @@ def lines(report: Report, package: PackageResult, verbosity: int) -> Iterator[St
     if package.unread:
         yield StyledLine(f"  = gap: {clean(package.unread)}", style="yellow")
     if verbose:
-        yield from _details(report, package)
+        yield from _list_details(report, package)
 
 
 def _on_one_screen(blocks: Sequence[Sequence[StyledLine]], used: int) -> Sequence[Sequence[StyledLine]]:
-    """The first of some blocks of lines, as many as there is room for on a screen; one at least."""
+    """Return the first of some blocks of lines, as many as there is room for on a screen; one at least."""
     ends = itertools.accumulate((_rows(block) for block in blocks), initial=used)
     fitting = sum(end <= _SCREEN_ROWS for end in ends) - 1
     return blocks[: max(fitting, 1)]
@@ -92,10 +92,10 @@ def _rows(lines: Iterable[StyledLine]) -> int:
 
 
 def _behind(package: PackageResult, *, verbose: bool) -> Iterator[StyledLine]:
-    """What is behind the verdict, and what importing the package alone does not show."""
+    """Yield what is behind the verdict, and what importing the package alone does not show."""
     error = package.error
     if error and error.cause and error.cause != error.message:
-        library = next((one for one in package.libraries if one.used and one.error == error.cause), None)
+        library = next((item for item in package.libraries if item.used and item.error == error.cause), None)
         subject = f"{library.path}: " if library and not error.cause.startswith(library.path) else ""
         where = f" (loaded at {library.loaded_at})" if library and library.loaded_at else ""
         yield StyledLine(
@@ -113,21 +113,21 @@ def _behind(package: PackageResult, *, verbose: bool) -> Iterator[StyledLine]:
                 f"  = import {clean(module.module)} fails: {_readable(str(module.error), verbose=verbose)}"
             )
     if package.verdict is PackageVerdict.UNKNOWN and not verbose:
-        reasons = (*package.gaps[:_LIBRARIES_SHOWN], *(f"whether {one}" for one in package.conditions))
+        reasons = (*package.gaps[:_LIBRARIES_SHOWN], *(f"whether {item}" for item in package.conditions))
         yield from (
             StyledLine(f"  = unknown: {clean(reason)}", style="yellow") for reason in reasons[: 2 * _LIBRARIES_SHOWN]
         )
 
 
 def _missing(package: PackageResult, *, verbose: bool) -> Iterator[StyledLine]:
-    """What the package goes on without."""
+    """Yield what the package goes on without."""
     without = package.without
     shown = without if verbose else without[:_LIBRARIES_SHOWN]
     yield from (StyledLine(f"  = without {_library(library, verbose=verbose)}") for library in shown)
     if hidden := len(without) - len(shown):
         yield StyledLine(f"    … {hidden} more (use -v to show them)", style="dim")
-    said = dict.fromkeys((library.told, library.told_text) for library in without)
-    for told, text in said:
+    notice = dict.fromkeys((library.told, library.told_text) for library in without)
+    for told, text in notice:
         if told and text:
             yield StyledLine(f"  = {_SAID[told]}: {_readable(' '.join(text.split()), verbose=verbose)}")
     if names := package.missing_operators:
@@ -165,8 +165,8 @@ def _cause(cause: Cause, shared: Collection[str], *, verbose: bool) -> Iterator[
     if hidden := len(finding.evidence) - len(shown):
         yield StyledLine(f"    … {hidden} more (use -v to show them)", style="dim")
     if finding.says:
-        said = finding.says if verbose else first_line(finding.says)
-        yield StyledLine(f"  = torch says: {_readable(said, verbose=verbose)}")
+        notice = finding.says if verbose else first_line(finding.says)
+        yield StyledLine(f"  = torch says: {_readable(notice, verbose=verbose)}")
     if len(cause.files) > 1:
         names = listed(cause.files, len(cause.files) if verbose else _FILES_SHOWN)
         yield StyledLine(f"  = {plural(len(cause.files), 'file')}: {clean(names)}")
@@ -175,7 +175,7 @@ def _cause(cause: Cause, shared: Collection[str], *, verbose: bool) -> Iterator[
     yield StyledLine(f"  = help: abiscan explain {finding.rule}", style="dim")
 
 
-def _details(report: Report, package: PackageResult) -> Iterator[StyledLine]:
+def _list_details(report: Report, package: PackageResult) -> Iterator[StyledLine]:
     for library in package.libraries:
         verdict = library.verdict.value if library.verdict else "not checked"
         where = f", {library.loaded_at}" if library.loaded_at else ""
@@ -191,7 +191,7 @@ def _details(report: Report, package: PackageResult) -> Iterator[StyledLine]:
 
 
 def _readable(text: str, *, verbose: bool) -> str:
-    """Text with C++ names for people; the names that the loader uses are shown with ``-v``."""
+    """Return text with C++ names for people; the names that the loader uses are shown with ``-v``."""
     return clean(text if verbose else _short(_MANGLED.sub(lambda name: demangle(name.group()), text)))
 
 

@@ -26,7 +26,7 @@ _FOLDERS: Final = frozenset({TargetKind.FOLDER, TargetKind.INSTALLED})
 
 
 def render(report: Report, rules: Sequence[Documented]) -> str:
-    """The report as a SARIF log of one run that ends in a newline.
+    """Return the report as a SARIF log of one run that ends in a newline.
 
     :param rules: all rules; each is described once, whether or not it found something
     """
@@ -71,31 +71,31 @@ def render(report: Report, rules: Sequence[Documented]) -> str:
         ],
         "results": [
             *(entry for package in report.packages for entry in _of_package(report, package, indices)),
-            *(entry for result in report.alone for entry in _results(result, indices)),
+            *(entry for result in report.alone for entry in _list_results(result, indices)),
         ],
     }
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1) + "\n"
 
 
 def _elsewhere(judged: PackageResult | Result, subject: str, place: dict[str, Any]) -> dict[str, Any]:
-    """That other builds of the release have other verdicts: there may be no result that could say so."""
+    """Return that other builds of the release have other verdicts: there may be no result that could say so."""
     text = f"{subject}: {judged.verdict.value}, but {judged.elsewhere}"
     return {"level": "warning", "message": {"text": text}, "locations": [place]}
 
 
 def level(effect: Effect) -> str:
-    """The SARIF level of an effect: what fails a check by default is an error."""
+    """Return the SARIF level of an effect: what fails a check by default is an error."""
     if effect.severity >= Effect.CORRUPTS.severity:
         return "error"
     return "note" if effect is Effect.NOTE else "warning"
 
 
 def fingerprint(result: Result, finding: Finding) -> str:
-    """What stays the same between runs: rule, extension, torch and evidence, but not folders or wording."""
-    return _hash(finding.rule, result.path, result.torch or "", *_subjects(finding))
+    """Return what stays the same between runs: rule, extension, torch and evidence, but not folders or wording."""
+    return _hash(finding.rule, result.path, result.torch or "", *_list_subjects(finding))
 
 
-def _subjects(finding: Finding) -> list[str]:
+def _list_subjects(finding: Finding) -> list[str]:
     return sorted(f"{evidence.object} {evidence.subject}" for evidence in finding.evidence)
 
 
@@ -103,7 +103,7 @@ def _hash(*parts: str) -> str:
     return hashlib.sha256("\n".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def _proofs(finding: Finding) -> list[str]:
+def _list_proofs(finding: Finding) -> list[str]:
     return [evidence.readable or evidence.subject for evidence in finding.evidence]
 
 
@@ -119,7 +119,7 @@ def _rule(rule: Documented) -> dict[str, Any]:
 
 
 def _of_package(report: Report, package: PackageResult, indices: dict[str, int]) -> Iterator[dict[str, Any]]:
-    """A result for the import, and one for each cause; what does no harm to the import is a note."""
+    """Yield a result for the import, and one for each cause; what does no harm to the import is a note."""
     fails = report.is_failure(package, Effect.CORRUPTS, strict=False)
     files = report.files(package)
     if package.verdict is not PackageVerdict.WORKS:
@@ -136,7 +136,7 @@ def _of_package(report: Report, package: PackageResult, indices: dict[str, int])
         }
     for cause in causes(report, package):
         of_cause = [result for _, result in files if result.path in cause.files]
-        lines = [cause.finding.message, *_proofs(cause.finding), f"Fix: {cause.finding.fix}"]
+        lines = [cause.finding.message, *_list_proofs(cause.finding), f"Fix: {cause.finding.fix}"]
         yield {
             "ruleId": cause.finding.rule,
             "ruleIndex": indices[cause.finding.rule],
@@ -145,7 +145,9 @@ def _of_package(report: Report, package: PackageResult, indices: dict[str, int])
             "locations": [*map(_location, of_cause[:1])] or [_place(package.target, package.name)],
             "relatedLocations": [*map(_location, of_cause[1:])],
             "partialFingerprints": {
-                _FINGERPRINT: _hash(cause.finding.rule, package.name, package.torch or "", *_subjects(cause.finding))
+                _FINGERPRINT: _hash(
+                    cause.finding.rule, package.name, package.torch or "", *_list_subjects(cause.finding)
+                )
             },
             "properties": {"effect": cause.finding.effect.value, "torch": package.torch_build},
         }
@@ -162,7 +164,7 @@ _OF_PACKAGES: Final[dict[str, Any]] = {
 }
 
 
-def _results(result: Result, indices: dict[str, int]) -> list[dict[str, Any]]:
+def _list_results(result: Result, indices: dict[str, int]) -> list[dict[str, Any]]:
     return [
         *(_entry(result, finding, indices) for finding in result.findings),
         *(_suppressed(result, suppressed, indices) for suppressed in result.suppressed),
@@ -176,7 +178,7 @@ def _suppressed(result: Result, suppressed: Suppressed, indices: dict[str, int])
 
 def _entry(result: Result, finding: Finding, indices: dict[str, int]) -> dict[str, Any]:
     torch = f"torch {result.torch_build}" if result.torch_build else "this torch"
-    lines = [f"{finding.message} ({result.path} on {torch})", *_proofs(finding), f"Fix: {finding.fix}"]
+    lines = [f"{finding.message} ({result.path} on {torch})", *_list_proofs(finding), f"Fix: {finding.fix}"]
     return {
         "ruleId": finding.rule,
         "ruleIndex": indices[finding.rule],

@@ -31,8 +31,8 @@ def render(report: StableReport, console: Console, *, verbose: bool = False) -> 
         console.print(Text(clean(target), style="bold"), soft_wrap=True)
         paragraphs: dict[tuple[str, ...], list[StableRow]] = {}
         for row in rows:
-            said = (_words(row), *_facts(row, verbose=verbose), *_groups(row, verbose=verbose))
-            paragraphs.setdefault((row.stability.state.value, *said), []).append(row)
+            notice = (_format_words(row), *_list_facts(row, verbose=verbose), *_list_groups(row, verbose=verbose))
+            paragraphs.setdefault((row.stability.state.value, *notice), []).append(row)
         for (state, words, *lines), alike in paragraphs.items():
             paths = listed([clean(row.path) for row in alike], len(alike) if verbose else 2)
             style = _STYLES[alike[0].stability.state]
@@ -47,77 +47,77 @@ def render(report: StableReport, console: Console, *, verbose: bool = False) -> 
             console.print(Text(clean(str(unchecked))), soft_wrap=True)
 
 
-def _words(row: StableRow) -> str:
-    """What follows the state."""
-    found = row.stability
-    if found.state is not Tie.STABLE:
-        words = f", uses {plural(len(found.counterparts), 'symbol')} of C++ from torch"
+def _format_words(row: StableRow) -> str:
+    """Return what follows the state."""
+    result = row.stability
+    if result.state is not Tie.STABLE:
+        words = f", uses {plural(len(result.counterparts), 'symbol')} of C++ from torch"
         return (
-            f"{words}, and {plural(len(found.functions), 'function')} of the stable ABI" if found.functions else words
+            f"{words}, and {plural(len(result.functions), 'function')} of the stable ABI" if result.functions else words
         )
-    if found.removed:
-        return f", but torch has removed {listed(found.removed)}"
-    return f", torch {short(found.minimum)} or newer" if found.minimum else ", uses nothing of torch"
+    if result.removed:
+        return f", but torch has removed {listed(result.removed)}"
+    return f", torch {short(result.minimum)} or newer" if result.minimum else ", uses nothing of torch"
 
 
-def _facts(row: StableRow, *, verbose: bool) -> Iterator[str]:
-    found = row.stability
-    if found.state is Tie.STABLE and found.minimum:
-        shown = len(found.deciding) if verbose else 3
-        yield f"new in torch {short(found.minimum)}: {listed(found.deciding, shown)}"
+def _list_facts(row: StableRow, *, verbose: bool) -> Iterator[str]:
+    result = row.stability
+    if result.state is Tie.STABLE and result.minimum:
+        shown = len(result.deciding) if verbose else 3
+        yield f"new in torch {short(result.minimum)}: {listed(result.deciding, shown)}"
         if row.compiled_with:
-            least = f"{short(found.target_at_least)} or newer, " if found.target_at_least else ""
-            most = f"below {short(found.target_below)}" if found.target_below else "at most that"
+            least = f"{short(result.target_at_least)} or newer, " if result.target_at_least else ""
+            most = f"below {short(result.target_below)}" if result.target_below else "at most that"
             yield f"compiled with the headers of torch {row.compiled_with}; target version: {least}{most}"
-        if found.rebuilt and found.rebuilt < found.minimum:
+        if result.rebuilt and result.rebuilt < result.minimum:
             yield (
-                f"the target version decides that: compiled with {_target(found.rebuilt)}, the headers would take "
-                f"nothing newer than torch {short(found.rebuilt)}"
+                f"the target version decides that: compiled with {_target(result.rebuilt)}, the headers would take "
+                f"nothing newer than torch {short(result.rebuilt)}"
             )
-    if found.looked_up:
-        yield f"looks up at run time, and works without: {listed(found.looked_up)}"
-    if found.promised_until and found.state is Tie.STABLE:
-        oldest, newest = found.promised_until
+    if result.looked_up:
+        yield f"looks up at run time, and works without: {listed(result.looked_up)}"
+    if result.promised_until and result.state is Tie.STABLE:
+        oldest, newest = result.promised_until
         yield f"torch promises to keep functions for two years: the oldest until {oldest}, the newest until {newest}"
-    if found.deprecated:
-        yield f"deprecated: {listed(found.deprecated, len(found.deprecated))}"
-    if found.cuda:
-        releases = list(map(str, found.cuda_releases))
+    if result.deprecated:
+        yield f"deprecated: {listed(result.deprecated, len(result.deprecated))}"
+    if result.cuda:
+        releases = list(map(str, result.cuda_releases))
         built = f"torch {releases[0]}-{releases[-1]}" if releases else "no known torch"
-        yield f"needs CUDA {found.cuda}: {built}"
-    if found.unused:
-        yield f"uses nothing of {', '.join(found.unused)}: link with -Wl,--as-needed"
+        yield f"needs CUDA {result.cuda}: {built}"
+    if result.unused:
+        yield f"uses nothing of {', '.join(result.unused)}: link with -Wl,--as-needed"
 
 
-def _groups(row: StableRow, *, verbose: bool) -> Iterator[str]:
-    found = row.stability
-    if not found.counterparts:
+def _list_groups(row: StableRow, *, verbose: bool) -> Iterator[str]:
+    result = row.stability
+    if not result.counterparts:
         return
-    if found.state is Tie.MIXED and not verbose:
-        names = (demangle(each.symbol) for each in found.counterparts)
+    if result.state is Tie.MIXED and not verbose:
+        names = (demangle(counterpart.symbol) for counterpart in result.counterparts)
         yield f"tied by {listed(names)}"
     groups: dict[tuple[str, Means | None], list[Counterpart]] = {}
-    for each in found.counterparts:
-        groups.setdefault((each.group, each.means), []).append(each)
+    for counterpart in result.counterparts:
+        groups.setdefault((counterpart.group, counterpart.means), []).append(counterpart)
     for (group, _), of_group in sorted(groups.items(), key=lambda item: -len(item[1])):
-        yield f"{_share(of_group, found.counterparts)}  {group}: {_replacement(of_group)}"
+        yield f"{_share(of_group, result.counterparts)}  {group}: {_replacement(of_group)}"
         if verbose:
-            yield from (f"         {demangle(each.symbol)}{_by(each)}" for each in of_group)
-    yield f"a port would run on torch {short(found.after_port)} or newer{_without(found.counterparts)}"
-    yield _work(found.counterparts)
-    if found.after_port:
-        headers = f"torch {short(found.port_headers)} or newer, whose headers have all of these"
-        yield f"compile it with {_target(found.after_port)} and {headers}"
+            yield from (f"         {demangle(counterpart.symbol)}{_by(counterpart)}" for counterpart in of_group)
+    yield f"a port would run on torch {short(result.after_port)} or newer{_without(result.counterparts)}"
+    yield _work(result.counterparts)
+    if result.after_port:
+        headers = f"torch {short(result.port_headers)} or newer, whose headers have all of these"
+        yield f"compile it with {_target(result.after_port)} and {headers}"
 
 
 def _in_all(rows: Sequence[StableRow]) -> Iterator[str]:
-    """What holds for a target with several extensions."""
+    """Yield what holds for a target with several extensions."""
     summary = StableSummary.of([row.stability for row in rows])
     yield f"in all: {summary}"
     rebuilt = max((row.stability.rebuilt for row in rows if row.stability.rebuilt), default=None)
     if rebuilt and summary.minimum and rebuilt < summary.minimum:
         yield f"compiled with {_target(rebuilt)}: torch {short(rebuilt)} or newer"
-    symbols = {each.symbol: each for row in rows for each in row.stability.counterparts}
+    symbols = {counterpart.symbol: counterpart for row in rows for counterpart in row.stability.counterparts}
     if symbols:
         yield _work(list(symbols.values()))
 
@@ -132,15 +132,15 @@ _KINDS_OF_WORK: Final = (
 
 
 def _work(symbols: Sequence[Counterpart]) -> str:
-    """How much there is to do for all symbols."""
-    counted = [(words, [each for each in symbols if each.means in means]) for words, means in _KINDS_OF_WORK]
+    """Return how much there is to do for all symbols."""
+    counted = [(words, [symbol for symbol in symbols if symbol.means in means]) for words, means in _KINDS_OF_WORK]
     parts = [f"{len(of_kind)} {words} ({_share(of_kind, symbols).strip()})" for words, of_kind in counted if of_kind]
     return f"{plural(len(symbols), 'symbol')}, {', '.join(parts)}"
 
 
 def _without(symbols: Sequence[Counterpart]) -> str:
-    """The condition under which there can be a port."""
-    has_all = all(each.is_named for each in symbols)
+    """Return the condition under which there can be a port."""
+    has_all = all(symbol.is_named for symbol in symbols)
     return "" if has_all else ", if it can do without what has no counterpart"
 
 
@@ -149,7 +149,7 @@ def _share(part: Sequence[Counterpart], whole: Sequence[Counterpart]) -> str:
 
 
 def _target(release: TorchVersion) -> str:
-    """The definition that compiles for a release."""
+    """Return the definition that compiles for a release."""
     return f"-DTORCH_TARGET_VERSION=0x{release.major:02x}{release.minor:02x}000000000000"
 
 
@@ -159,13 +159,13 @@ def _replacement(group: Sequence[Counterpart]) -> str:
         return f"{plural(len(group), 'symbol')} of no known kind"
     if first.what is None:
         return f"{plural(len(group), 'symbol')}, nothing in the stable ABI"
-    whats = list(dict.fromkeys(each.what for each in group if each.what))
-    since = max((each.since for each in group if each.since), default=None)
-    headers = max((each.headers for each in group if each.headers), default=None)
+    whats = list(dict.fromkeys(item.what for item in group if item.what))
+    since = max((item.since for item in group if item.since), default=None)
+    headers = max((item.headers for item in group if item.headers), default=None)
     words = f"{plural(len(group), 'symbol')}, {first.means.value}: {listed(whats)}"
     with_headers = f", headers of {short(headers)}" if headers and since and headers > since else ""
     return f"{words} (torch {short(since)}{with_headers})" if since else words
 
 
-def _by(each: Counterpart) -> str:
-    return f" → {each.what}" if each.what else ""
+def _by(item: Counterpart) -> str:
+    return f" → {item.what}" if item.what else ""

@@ -22,46 +22,46 @@ _CAUSES_SHOWN: Final = 100
 
 
 def render(summary: SurveySummary) -> str:
-    """The page."""
+    """Return the page."""
     template = resources.files("abiscan.report").joinpath("page.html").read_text("utf-8")
     return string.Template(template).substitute(
         title="Which packages work on which torch?",
-        answers="\n".join(_counts(summary)),
-        targets="\n".join((*_table(summary), *_causes(summary))),
-        legend=_text(LEGEND),
-        version=_text(abiscan.__version__),
+        answers="\n".join(_list_counts(summary)),
+        targets="\n".join((*_table(summary), *_list_causes(summary))),
+        legend=_format_text(LEGEND),
+        version=_format_text(abiscan.__version__),
     )
 
 
-def _counts(summary: SurveySummary) -> Iterator[str]:
+def _list_counts(summary: SurveySummary) -> Iterator[str]:
     counts = ", ".join(f"{count} {verdict}" for verdict, count in summary.counts.items())
-    yield f"<p>{_text(counts)}</p>"
+    yield f"<p>{_format_text(counts)}</p>"
 
 
 def _table(summary: SurveySummary) -> Iterator[str]:
     yield '<div class="scroll" tabindex="0" role="region" aria-label="targets by torches"><table>'
     heads = "".join(
-        f'<th scope="col" class="release"><button>{_text(torch)}</button></th>' for torch in summary.torches
+        f'<th scope="col" class="release"><button>{_format_text(torch)}</button></th>' for torch in summary.torches
     )
     yield f'<thead><tr><th scope="col"><button>target</button></th>{heads}</tr></thead><tbody>'
     for title, row in summary.titled:
         target = next(iter(row.values())).target
-        cells = "".join(_cell(row, torch) for torch in summary.torches)
-        yield f'<tr><th scope="row" title="{_text(target)}">{_text(title)}</th>{cells}</tr>'
+        cells = "".join(_format_cell(row, torch) for torch in summary.torches)
+        yield f'<tr><th scope="row" title="{_format_text(target)}">{_format_text(title)}</th>{cells}</tr>'
     yield "</tbody></table></div>"
 
 
-def _cell(row: Mapping[str, SurveyEntry], torch: str) -> str:
+def _format_cell(row: Mapping[str, SurveyEntry], torch: str) -> str:
     if torch not in row:
         return '<td class="none" data-verdict="none"></td>'
     entry = row[torch]
     sign = SIGNS[entry.verdict]
-    label = _text(f"{entry.verdict} on torch {torch}{f': {entry.says}' if entry.says else ''}")
+    label = _format_text(f"{entry.verdict} on torch {torch}{f': {entry.says}' if entry.says else ''}")
     shown = f'<span role="img" aria-label="{label}" title="{label}">{sign}</span>'
     return f'<td class="{CLASSES[sign]}" data-verdict="{CLASSES[sign]}">{shown}</td>'
 
 
-def _causes(summary: SurveySummary) -> Iterator[str]:
+def _list_causes(summary: SurveySummary) -> Iterator[str]:
     if not summary.causes:
         return
     yield "<h2>Commonest causes</h2>"
@@ -72,9 +72,9 @@ def _causes(summary: SurveySummary) -> Iterator[str]:
     yield f"<thead><tr>{heads}</tr></thead><tbody>"
     for cause in summary.causes[:_CAUSES_SHOWN]:
         cells = (str(cause.count), cause.rule or "", cause.says, PurePath(cause.example).name)
-        yield f"<tr>{''.join(f'<td>{_text(cell)}</td>' for cell in cells)}</tr>"
+        yield f"<tr>{''.join(f'<td>{_format_text(cell)}</td>' for cell in cells)}</tr>"
     yield "</tbody></table></div>"
 
 
-def _text(text: str) -> str:
+def _format_text(text: str) -> str:
     return html.escape(clean(text))

@@ -12,11 +12,11 @@ _CAUSES_SHOWN: Final = 25
 
 
 def render(summary: SurveySummary) -> str:
-    """The summary as one document."""
-    return "".join(f"{line}\n" for line in _lines(summary))
+    """Return the summary as one document."""
+    return "".join(f"{line}\n" for line in _list_lines(summary))
 
 
-def _lines(summary: SurveySummary) -> Iterator[str]:
+def _list_lines(summary: SurveySummary) -> Iterator[str]:
     yield ", ".join(f"{count} {verdict}" for verdict, count in summary.counts.items())
     if summary.causes:
         yield from ("", "| answers | rule | what users see | for example |", "|---:|---|---|---|")

@@ -40,12 +40,12 @@ def write(entries: Iterable[SurveyEntry], file: IO[bytes], name: str) -> None:
     }
     schema = pa.schema(list(columns.items()))
     with parquet.ParquetWriter(file, schema) as table:
-        for rows in _chunks(entries):
+        for rows in _list_chunks(entries):
             values = {name: [getattr(row, name) for row in rows] for name in columns}
             table.write_batch(pa.record_batch(values, schema=schema))
 
 
-def _chunks(entries: Iterable[SurveyEntry]) -> Iterator[list[Any]]:
+def _list_chunks(entries: Iterable[SurveyEntry]) -> Iterator[list[Any]]:
     remaining = iter(entries)
     while rows := list(itertools.islice(remaining, _ROWS_AT_ONCE)):
         yield rows

@@ -19,7 +19,7 @@ _MOST_COLUMNS: Final = 100
 
 def lines(report: Report) -> Iterator[StyledLine]:
     """Return one line with counts, then one line for each answer."""
-    rows = sorted(_rows(report), key=lambda row: list(_SIGNS).index(row[0]))
+    rows = sorted(_list_rows(report), key=lambda row: list(_SIGNS).index(row[0]))
     counts = Counter(verdict for verdict, _, _ in rows)
     names = [subject for _, subject, _ in rows]
     told = listed([f"{counts[verdict]} {_word(verdict)}" for verdict in _SIGNS if counts[verdict]], len(_SIGNS))
@@ -39,7 +39,7 @@ def _word(verdict: str) -> str:
     return verdict.replace("-", " ")
 
 
-def _rows(report: Report) -> Iterator[tuple[str, str, str]]:
+def _list_rows(report: Report) -> Iterator[tuple[str, str, str]]:
     """Return the verdict, the subject and the reason of each answer."""
     for package in report.packages:
         error = f": {package.error}" if package.error else ""

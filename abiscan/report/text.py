@@ -113,7 +113,7 @@ def _evidence(evidence: Evidence) -> Iterator[StyledLine]:
 
 
 def verdict(result: Result) -> StyledLine:
-    """The verdict on an extension, in one line."""
+    """Return the verdict on an extension, in one line."""
     torch = f"torch {result.torch_build}" if result.torch_build else "this torch"
     path = result.target if result.target.endswith(result.path) else f"{result.target}: {result.path}"
     word = "loads, then corrupts memory" if result.verdict is Verdict.CORRUPTS else result.verdict.value

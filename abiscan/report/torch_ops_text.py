@@ -11,7 +11,7 @@ from abiscan.words import clean, plural
 
 
 def render(result: TorchOperators, stream: TextIO) -> None:
-    """One line per operator, kernel, fallback and gap."""
+    """Write one line per operator, kernel, fallback and gap."""
     registered = result.operators
     counts = (
         plural(len(registered.operators), "operator"),
@@ -28,12 +28,12 @@ def render(result: TorchOperators, stream: TextIO) -> None:
 
 
 def _write(lines: Iterable[str], stream: TextIO) -> None:
-    """Tens of thousands of lines, without rich: it would take seconds."""
+    """Write tens of thousands of lines, without rich: it would take seconds."""
     stream.writelines(clean(line) + "\n" for line in lines)
 
 
 def render_versions(result: TorchApiVersions, stream: TextIO) -> None:
-    """The API version of each operator, one per line."""
+    """Write the API version of each operator, one per line."""
     lines = [f"{result.release}: {plural(len(result.versions), 'operator')}, {plural(len(result.gaps), 'gap')}"]
     lines += [f"{version} {name}" for name, version in result.versions.items()]
     lines += [f"gap {gap}" for gap in result.gaps]

@@ -25,14 +25,14 @@ def render(table: VersionTable, console: Console) -> None:
     rows = [(clean(str(span)), marks) for span, marks in table.merged()]
     if rows:
         console.print(Text(f"{clean(table.package)} by releases of torch, for {table.system}"), soft_wrap=True)
-        for part in _parts(table, max(len(name) for name, _ in rows), console.width):
+        for part in _list_parts(table, max(len(name) for name, _ in rows), console.width):
             _print(rows, part, console)
         console.print(Text(LEGEND, style="dim"), soft_wrap=True)
     for span, reason in table.unjudged():
         console.print(Text(clean(f"{span}: {reason}")), soft_wrap=True)
 
 
-def _parts(table: VersionTable, name: int, width: int) -> Iterator[list[tuple[int, str]]]:
+def _list_parts(table: VersionTable, name: int, width: int) -> Iterator[list[tuple[int, str]]]:
     """Return the columns, number and heading, as many at a time as there is room for."""
     part: list[tuple[int, str]] = []
     used = name
@@ -62,17 +62,17 @@ def markdown(table: VersionTable) -> str:
     """Return the table in Markdown, for a README."""
     heads = [f"torch {span}" for span, _ in table.columns]
     lines = [
-        f"| {_cell(table.package)} | {' | '.join(heads)} |",
+        f"| {_format_cell(table.package)} | {' | '.join(heads)} |",
         f"|---|{':-:|' * len(heads)}",
-        *(f"| {_cell(str(span))} | {' | '.join(marks)} |" for span, marks in table.merged()),
+        *(f"| {_format_cell(str(span))} | {' | '.join(marks)} |" for span, marks in table.merged()),
         "",
         LEGEND,
     ]
-    others = [f"- {_cell(str(span))}: {_cell(reason)}" for span, reason in table.unjudged()]
-    return "\n".join([*lines, *(["", *others] if others else [])]) + "\n"
+    remaining = [f"- {_format_cell(str(span))}: {_format_cell(reason)}" for span, reason in table.unjudged()]
+    return "\n".join([*lines, *(["", *remaining] if remaining else [])]) + "\n"
 
 
-def _cell(text: str) -> str:
+def _format_cell(text: str) -> str:
     return "".join(f"\\{character}" if character in "\\|`*_[]<>&#" else character for character in clean(text))
 
 
@@ -85,14 +85,14 @@ def page(table: VersionTable) -> str:
         f'<tr><th scope="row">{_escaped(str(span))}</th>{"".join(map(_html_cell, marks))}</tr>'
         for span, marks in table.merged()
     )
-    others = "".join(f"<li>{_escaped(f'{span}: {reason}')}</li>" for span, reason in table.unjudged())
+    remaining = "".join(f"<li>{_escaped(f'{span}: {reason}')}</li>" for span, reason in table.unjudged())
     template = resources.files("abiscan.report").joinpath("page.html").read_text("utf-8")
     return string.Template(template).substitute(
         title=_escaped(f"{table.package} by releases of torch"),
         answers="",
         targets='<div class="scroll" tabindex="0" role="region" aria-label="versions by releases"><table><thead><tr>'
         f'<th scope="col"><button>version</button></th>{heads}</tr></thead><tbody>{rows}</tbody></table></div>'
-        + (f"<h2>Not judged</h2><ul>{others}</ul>" if others else ""),
+        + (f"<h2>Not judged</h2><ul>{remaining}</ul>" if remaining else ""),
         legend=_escaped(LEGEND),
         version=_escaped(abiscan.__version__),
     )

@@ -24,7 +24,7 @@ class Cause(Struct, frozen=True, kw_only=True):
 
 
 def causes(report: Report, package: PackageResult, *, unused: bool = False) -> tuple[Cause, ...]:
-    """What is wrong with a package: what its import fails with, then the rest, the worst first.
+    """Return what is wrong with a package: what its import fails with, then the rest, the worst first.
 
     :param unused: include the files that importing the package does not use
     """
@@ -39,9 +39,11 @@ def causes(report: Report, package: PackageResult, *, unused: bool = False) -> t
     fails = report.is_failure(package, Effect.CORRUPTS, strict=False)
     failure = package.error
     error = (failure.cause or failure.message or "") if failure else ""
-    found = [_cause(group, error, fails=fails) for group in grouped.values()]
+    outcome_ = [_make_cause(group, error, fails=fails) for group in grouped.values()]
     return tuple(
-        sorted(found, key=lambda cause: (explains(cause.finding, error), cause.finding.effect.severity), reverse=True)
+        sorted(
+            outcome_, key=lambda cause: (explains(cause.finding, error), cause.finding.effect.severity), reverse=True
+        )
     )
 
 
@@ -61,7 +63,7 @@ def _names(error: str, evidence: Evidence) -> bool:
     )
 
 
-def _cause(group: list[tuple[Finding, Result | None]], error: str, *, fails: bool) -> Cause:
+def _make_cause(group: list[tuple[Finding, Result | None]], error: str, *, fails: bool) -> Cause:
     largest = max((finding for finding, _ in group), key=lambda finding: len(finding.evidence))
     different: dict[tuple[str, str | None], Evidence] = {}
     for evidence in (*largest.evidence, *(evidence for finding, _ in group for evidence in finding.evidence)):

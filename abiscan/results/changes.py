@@ -39,9 +39,9 @@ def change_lines(changes: Sequence[PackageChange]) -> list[str]:
         return []
     names = [f"{change.name} {change.after}" for change in changes if change.after is not None]
     width = max(map(len, names), default=0)
-    known = [change.size for change in changes if change.size is not None]
-    least = "at least " if len(known) < len(names) or any(change.alone for change in changes) else ""
-    sizes = f", {least}{_megabytes(sum(known))}" if known else ""
+    known_items = [change.size for change in changes if change.size is not None]
+    least = "at least " if len(known_items) < len(names) or any(change.alone for change in changes) else ""
+    sizes = f", {least}{_megabytes(sum(known_items))}" if known_items else ""
     lines = [f"would change {plural(len(changes), 'package')}{sizes}:"]
     for change in changes:
         if change.before is not None:

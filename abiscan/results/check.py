@@ -164,7 +164,7 @@ class Report(Document, frozen=True, kw_only=True):
         return tuple(result for result in self.results if (result.target, result.torch_build) not in targets)
 
     def files(self, package: PackageResult) -> tuple[tuple[UsedLibrary, Result], ...]:
-        """The libraries of a package that were checked, each with its result."""
+        """Return the libraries of a package that were checked, each with its result."""
         target = package.target, package.torch_build
         by_path = {result.path: result for result in self.results if (result.target, result.torch_build) == target}
         return tuple(
@@ -207,7 +207,7 @@ class Report(Document, frozen=True, kw_only=True):
         return f"Report({len(self.packages)} packages, {len(self.results)} results, {len(self.unchecked)} unchecked)"
 
     def exit_code(self, fail_on: Effect = Effect.CORRUPTS, *, strict: bool = False) -> int:
-        """The worst of all targets, where 1 is worse than 2, and 2 worse than 3.
+        """Return the worst of all targets, where 1 is worse than 2, and 2 worse than 3.
 
         1: a finding at or above ``fail_on``, or with ``strict`` any gap; 2: a target cannot be read; 3: a verdict is
         unknown; 0 otherwise.

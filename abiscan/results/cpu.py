@@ -15,7 +15,7 @@ shaped(
 
 
 def cpu_document(needs: CpuNeeds | None) -> dict[str, Any] | None:
-    """What a load needs of the processor; None, so ``null``, if that was not read."""
+    """Return what a load needs of the processor; None, so ``null``, if that was not read."""
     if needs is None:
         return None
     at = {feature: f"{name}: {use}" for feature, (name, use) in sorted(needs.first().items())}

@@ -49,7 +49,7 @@ def shaped(names: str, **computed: Callable[[Any], Any]) -> Callable[[_Type], _T
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON has it; versions and dates as texts."""
+    """Return a value as JSON has it; versions and dates as texts."""
     cls = type(value)
     if value is None or cls in _AS_IT_IS:
         return value
@@ -108,7 +108,7 @@ def json_text(result: Any, *, indent: int) -> str:
 
 
 def schema(command: str) -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) that every JSON document of a command satisfies.
+    """Return the JSON Schema (draft 2020-12) that every JSON document of a command satisfies.
 
     :param command: ``check``, ``coverage``, ``diff``, ``doctor``, ``fit``, ``matrix`` or ``ops``;
         ``ops-api-version`` and ``ops-api-history`` for ``ops --api-version`` of a torch and of an extension,

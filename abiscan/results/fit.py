@@ -70,6 +70,6 @@ class FitReport(Document, frozen=True, kw_only=True):
         return 0 if self.packages else 1
 
     def to_requirements(self) -> str:
-        """The versions as a file of requirements."""
+        """Return the versions as a file of requirements."""
         torch = f"# with torch {self.torch}\n" if self.torch else ""
         return torch + "".join(f"{pin}\n" for pin in self.pins)

@@ -34,7 +34,7 @@ LEGEND: Final = "✓ has code  P has PTX, which the driver translates  ◐ some 
 
 
 def mark_of(choices: Sequence[Choice]) -> GpuMark:
-    """The mark for kernels, or containers."""
+    """Return the mark for kernels, or containers."""
     fits = {choice.fit for choice in choices}
     if not any(fit.runs for fit in fits):
         return GpuMark.NONE

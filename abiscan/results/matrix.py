@@ -107,7 +107,7 @@ class Matrix(Document, frozen=True, kw_only=True):
         return tuple(dict.fromkeys([*(row.target for row in self.rows), *(row.target for row in self.packages)]))
 
     def package(self, target: str) -> PackageRow | None:
-        """The row of the package that a target is; None if it is none."""
+        """Return the row of the package that a target is; None if it is none."""
         return next((package for package in self.packages if package.target == target), None)
 
     def __repr__(self) -> str:
@@ -115,7 +115,9 @@ class Matrix(Document, frozen=True, kw_only=True):
         return f"Matrix({targets} targets, {len(self.releases)} releases, {len(self.unchecked)} unchecked)"
 
     def exit_code(self, fail_on: Effect = Effect.CORRUPTS, *, strict: bool = False) -> int:
-        """The worst of all targets and releases, as ``Report.exit_code``. Of a release, its best build counts."""
+        """Return the worst of all targets and releases, as ``Report.exit_code``. Of a release, its best build
+        counts.
+        """
         alone = [row for row in self.rows if self.package(row.target) is None]
         results = [result for row in alone for result in row.results.values()]
         bests = [
@@ -150,7 +152,7 @@ def imports(package: PackageResult) -> bool:
 
 
 def best_of(packages: Sequence[PackageResult]) -> PackageResult | None:
-    """The best of the results on the builds of a release; None if there is none."""
+    """Return the best of the results on the builds of a release; None if there is none."""
     return min(packages, key=lambda package: _FROM_BEST.index(package.verdict), default=None)
 
 
@@ -171,7 +173,7 @@ MARKS: Final = {
 
 
 def mark(result: Result | PackageResult | None) -> str:
-    """The symbol in a cell: see ``legend``. None means that there is no build of the torch for the machine."""
+    """Return the symbol in a cell: see ``legend``. None means that there is no build of the torch for the machine."""
     if result is None:
         return "·"
     if isinstance(result, PackageResult):
@@ -184,7 +186,9 @@ def mark(result: Result | PackageResult | None) -> str:
 
 
 def cell(row: Row | PackageRow, column: Column) -> str:
-    """The symbol for the best of the builds of a release, and which of them it is for if they differ: ``✓ CUDA``."""
+    """Return the symbol for the best of the builds of a release, and which of them it is for if they differ: ``✓
+    CUDA``.
+    """
     marks = {name: mark(row.results[name]) for name in column.builds if name in row.results}
     best = next((sign for sign in "✓◐?✗" if sign in marks.values()), "·")
     kinds = [kind_of(name) for name, sign in marks.items() if sign == best]
@@ -192,7 +196,7 @@ def cell(row: Row | PackageRow, column: Column) -> str:
 
 
 def kind_of(build: str) -> str:
-    """What a build of torch is for, by its name; a release number alone stands for the CPU build."""
+    """Return what a build of torch is for, by its name; a release number alone stands for the CPU build."""
     local = build.partition("+")[2]
     return next((kind for prefix, kind in _KINDS.items() if local.startswith(prefix)), "CPU")
 
@@ -201,7 +205,7 @@ _KINDS: Final = {"cu": "CUDA", "rocm": "ROCm", "xpu": "XPU"}
 
 
 def cuda_versions(matrix: Matrix, target: str) -> dict[str, list[str]]:
-    """The releases by the version of CUDA that they were built for, if that is why a target fails on some."""
+    """Return the releases by the version of CUDA that they were built for, if that is why a target fails on some."""
     results = [(name, result) for row in matrix.rows if row.target == target for name, result in row.results.items()]
     if not any("cuda-runtime-mismatch" in rules_of(result) for _, result in results):
         return {}
@@ -213,7 +217,7 @@ def cuda_versions(matrix: Matrix, target: str) -> dict[str, list[str]]:
 
 
 def legend(matrix: Matrix) -> str:
-    """The meaning of the symbols."""
+    """Return the meaning of the symbols."""
     good = "✓ works  ◐ works without a part" if matrix.packages else "✓ loads"
     if any(result.call_error for row in matrix.rows for result in row.results.values()):
         good += "  ◐ starts, until a call fails"
@@ -221,28 +225,30 @@ def legend(matrix: Matrix) -> str:
 
 
 def advice(matrix: Matrix, target: str, declared: str | None) -> str:
-    """What a target requires, where it works, and what to require."""
+    """Return what a target requires, where it works, and what to require."""
     suggestion = matrix.suggestions.get(target)
     releases = [column.release for column in matrix.columns]
     decided = _fitting(matrix, target, "✓◐·")
     undecided = [release for release in _fitting(matrix, target, "✓◐?·") if release not in decided]
-    known = [
+    known_items = [
         *([f"requires {declared}"] if declared else []),
         *([f"works on torch {working(matrix, target)} ({suggestion})"] if suggestion else []),
         *([f"unknown on torch {ranges(undecided, releases)}"] if undecided else []),
         *([] if suggestion or undecided else [f"works on none of torch {ranges(releases, releases)}"]),
     ]
-    return "; ".join(known)
+    return "; ".join(known_items)
 
 
 def working(matrix: Matrix, target: str) -> str:
-    """The releases with a build on which the whole target works: ``2.5.0-2.5.1``; empty if there are none."""
+    """Return the releases with a build on which the whole target works: ``2.5.0-2.5.1``; empty if there are none."""
     good = _fitting(matrix, target, "✓·") or _fitting(matrix, target, "✓◐·")
     return ranges(good, [column.release for column in matrix.columns])
 
 
 def _fitting(matrix: Matrix, target: str, signs: str) -> list[str]:
-    """The releases for the target's machine with a build on which every row of the target has one of these symbols."""
+    """Return the releases for the target's machine with a build on which every row of the target has one of these
+    symbols.
+    """
     package = matrix.package(target)
     rows = [package] if package else [row for row in matrix.rows if row.target == target]
     columns = [column for column in matrix.columns if any(mark_of(row, column) != "·" for row in rows)]
@@ -255,7 +261,7 @@ def _fits(rows: Sequence[Row | PackageRow], column: Column, signs: str) -> bool:
 
 
 def mark_of(row: Row | PackageRow, column: Column) -> str:
-    """The symbol for the best of the builds of a release."""
+    """Return the symbol for the best of the builds of a release."""
     return cell(row, column)[0]
 
 
@@ -264,7 +270,7 @@ def _number(build: str) -> str:
 
 
 def trouble(result: Result | PackageResult, torch: str | None = None) -> str | None:
-    """The first problem, in words: the load error, otherwise the worst finding; None if there is none.
+    """Return the first problem, in words: the load error, otherwise the worst finding; None if there is none.
 
     :param torch: replaces the version of the torch in it: the same for releases that differ in nothing else
     """
@@ -292,7 +298,7 @@ def _first_problem(result: Result) -> str | None:
 
 
 def rules_of(result: Result | PackageResult) -> list[str]:
-    """The rules with findings, without repetition."""
+    """Return the rules with findings, without repetition."""
     return list(dict.fromkeys(finding.rule for finding in result.findings))
 
 

@@ -49,7 +49,7 @@ class ModelOperators(Document, frozen=True, kw_only=True):
     gaps: tuple[str, ...]
 
     def only(self, selection: Selection) -> ModelOperators:
-        """The operators that are selected."""
+        """Return the operators that are selected."""
         chosen = tuple(operator for operator in self.operators if selection.admits(operator.name))
         return replace(self, operators=chosen) if selection else self
 

@@ -50,7 +50,7 @@ class ExtensionOperators(Document, frozen=True, kw_only=True):
     cpus: tuple[dict[str, CpuReach], ...] = ()
 
     def only(self, selection: Selection) -> ExtensionOperators:
-        """The operators that are selected, with their kernels and lookups; gaps are kept."""
+        """Return the operators that are selected, with their kernels and lookups; gaps are kept."""
         inventories = (
             msgspec.structs.replace(inventory, registrations=_only(inventory.registrations, selection))
             for inventory in self.inventories
@@ -93,12 +93,12 @@ def _is_selected(record: Registration, selection: Selection) -> bool:
 
 
 def key_name(key: int | str | None, keys: DispatchKeys) -> str | None:
-    """A dispatch key by its name; None for "no key"."""
+    """Return a dispatch key by its name; None for "no key"."""
     return keys.name(key) if isinstance(key, int) else key
 
 
 def full_schema(operator: RegisteredOperator, built_for: TorchVersion | None) -> str | None:
-    """The schema as torch prints it: with its namespace, even if the source omits it.
+    """Return the schema as torch prints it: with its namespace, even if the source omits it.
 
     A text that torch rejects is returned unchanged.
 
@@ -106,8 +106,8 @@ def full_schema(operator: RegisteredOperator, built_for: TorchVersion | None) ->
     """
     if operator.schema is None:
         return None
-    _, opening, rest = operator.schema.partition("(")
-    text = f"{operator.name}{opening}{rest}"
+    _, opening, remainder = operator.schema.partition("(")
+    text = f"{operator.name}{opening}{remainder}"
     try:
         schema = FunctionSchema.parse(text)
     except SchemaError:
@@ -154,11 +154,11 @@ def _key(registered: Library | RegisteredKernel | RegisteredFallback, keys: Disp
     return {"dispatch_key": key_name(registered.dispatch_key, keys)}
 
 
-def _version(numbers: tuple[int, int] | None) -> str | None:
+def _find_version(numbers: tuple[int, int] | None) -> str | None:
     return ".".join(map(str, numbers)) if numbers else None
 
 
-def _hexadecimal(address: int | None) -> str | None:
+def _find_hexadecimal(address: int | None) -> str | None:
     return None if address is None else f"{address:#x}"
 
 
@@ -174,15 +174,15 @@ shaped("registry=what key phase")(Registry)
 shaped("operator schema_known", schema_known=lambda _: None)(Lookup)
 shaped(
     "stage reason address symbol started called lost",
-    address=lambda gap: _hexadecimal(gap.address),
-    started=lambda gap: _hexadecimal(gap.started),
+    address=lambda gap: _find_hexadecimal(gap.address),
+    started=lambda gap: _find_hexadecimal(gap.started),
     lost=lambda gap: dict(gap.lost),
 )(RegistrationGap)
 shaped(
     "containers=code.containers toolkit runtime driver gaps",
-    toolkit=lambda gpu: _version(gpu.code.toolkit),
+    toolkit=lambda gpu: _find_version(gpu.code.toolkit),
     driver=lambda gpu: gpu.driver and str(gpu.driver),
     gaps=lambda gpu: [{"stage": "gpu", "reason": reason} for reason in gpu.gaps],
 )(ExtensionGpu)
 shaped("relocatable entries")(Container)
-shaped("kind target ptx_isa compression size", ptx_isa=lambda entry: _version(entry.ptx_isa))(Entry)
+shaped("kind target ptx_isa compression size", ptx_isa=lambda entry: _find_version(entry.ptx_isa))(Entry)

@@ -52,8 +52,8 @@ class ImportFailure(Struct, frozen=True, kw_only=True):
     @property
     def of_module(self) -> str | None:
         """The top-level module that is not there, or lacks a name; None if the import fails for another reason."""
-        found = _LACKS.match(self.message or "") if self.exception in ("ImportError", "ModuleNotFoundError") else None
-        return (found[1] or found[2]) if found else None
+        match = _LACKS.match(self.message or "") if self.exception in ("ImportError", "ModuleNotFoundError") else None
+        return (match[1] or match[2]) if match else None
 
     def __str__(self) -> str:
         end = self.exception or "the process ends"
@@ -195,7 +195,9 @@ class PackageResult(Struct, frozen=True, kw_only=True):
             case PackageVerdict.WORKS_WITHOUT:
                 return f"works without {_named(self.without)}{self._told()}{self._provided}"
             case PackageVerdict.CORRUPTS:
-                harmful = (one for one in self.libraries if one.used is not False and one.verdict is Verdict.CORRUPTS)
+                harmful = (
+                    item for item in self.libraries if item.used is not False and item.verdict is Verdict.CORRUPTS
+                )
                 return f"loads, then corrupts memory: {listed(library.path for library in harmful)}"
             case PackageVerdict.IMPORT_FAILS:
                 condition = f" where {listed(self.needs)} can be found" if self.needs else ""
@@ -204,7 +206,7 @@ class PackageResult(Struct, frozen=True, kw_only=True):
                 return f"unknown - {self._doubt()}"
 
     def _of_model(self, model: ModelResult) -> str:
-        """The verdict on a saved model in one line."""
+        """Return the verdict on a saved model in one line."""
         if self.error:
             return f"{model.fails_at} fails - {self.error}"
         if self.verdict is PackageVerdict.CORRUPTS:
@@ -230,11 +232,11 @@ class PackageResult(Struct, frozen=True, kw_only=True):
         return f" if {listed(self.lacking)} can be found (not installed here: {listed(self.not_installed)})"
 
     def _told(self) -> str:
-        """How users learn what is missing, and how much that is."""
+        """Return how users learn what is missing, and how much that is."""
         ways = Counter(_TOLD[library.told] for library in self.without)
-        said = ", ".join(f"{count} {way}" if len(ways) > 1 else way for way, count in ways.items())
+        notice = ", ".join(f"{count} {route}" if len(ways) > 1 else route for route, count in ways.items())
         operators = f", {plural(len(self.missing_operators), 'operator')} missing" if self.missing_operators else ""
-        return f" ({said}{operators})"
+        return f" ({notice}{operators})"
 
     def _doubt(self) -> str:
         if self.lacking:

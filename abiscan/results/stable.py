@@ -93,14 +93,14 @@ class StableSummary(Struct, frozen=True, kw_only=True):
     after_port: TorchVersion | None
 
     @classmethod
-    def of(cls, found: Sequence[Stability]) -> StableSummary:
-        """The summary of the extensions of a target."""
-        tied = [each for each in found if each.state is not Tie.STABLE]
+    def of(cls, result: Sequence[Stability]) -> StableSummary:
+        """Return the summary of the extensions of a target."""
+        tied = [item for item in result if item.state is not Tie.STABLE]
         return cls(
-            files=len(found),
+            files=len(result),
             tied_files=len(tied),
-            minimum=None if tied else max((each.minimum for each in found if each.minimum), default=None),
-            after_port=max((each.after_port for each in tied if each.after_port), default=None),
+            minimum=None if tied else max((item.minimum for item in result if item.minimum), default=None),
+            after_port=max((item.after_port for item in tied if item.after_port), default=None),
         )
 
     def __str__(self) -> str:
@@ -115,7 +115,7 @@ class StableSummary(Struct, frozen=True, kw_only=True):
 
 
 def short(version: TorchVersion | None) -> str | None:
-    """A release as authors name it: ``2.11`` for 2.11.0."""
+    """Return a release as authors name it: ``2.11`` for 2.11.0."""
     if version is None:
         return None
     return f"{version.major}.{version.minor}" if not version.micro else str(version)

@@ -65,15 +65,17 @@ class Baseline(Struct, frozen=True, kw_only=True):
 
     def knows(self, result: Result, finding: Finding) -> bool:
         """Whether an earlier report has the finding."""
-        known = self.evidence.get((result.path, result.torch, finding.rule))
-        return known is not None and known >= {(evidence.subject, evidence.object) for evidence in finding.evidence}
+        known_value = self.evidence.get((result.path, result.torch, finding.rule))
+        return known_value is not None and known_value >= {
+            (evidence.subject, evidence.object) for evidence in finding.evidence
+        }
 
 
 EMPTY: Final = Baseline(evidence={})
 
 
 def read_baseline(path: Path) -> Baseline:
-    """The baseline in a JSON report of ``abiscan check``.
+    """Return the baseline in a JSON report of ``abiscan check``.
 
     :raises InputError: there is none, or it is something else
     """
@@ -125,17 +127,17 @@ def configuration(folder: Path, targets: Iterable[str] = ()) -> tuple[Path | Non
 
 def verdicts_changed(report: Report, file: Path) -> str:
     """Say in one line what the suppressions in a file accept; empty if they accept nothing."""
-    what = dict.fromkeys(
+    subject = dict.fromkeys(
         f"{suppressed.finding.rule} in {result.path}"
         for result in report.results
         for suppressed in result.suppressed
         if suppressed.source == str(file)
     )
-    return f"{file} accepts {listed(what)}" if what else ""
+    return f"{file} accepts {listed(subject)}" if subject else ""
 
 
 def read_suppressions(file: Path, rules: Collection[str]) -> tuple[Suppression, ...]:
-    """The suppressions in a ``pyproject.toml``, expired ones included.
+    """Return the suppressions in a ``pyproject.toml``, expired ones included.
 
     :param rules: the names of all rules
     :raises InputError: one has no reason, no expiry date, an unknown rule, or is otherwise invalid
@@ -148,7 +150,7 @@ def read_suppressions(file: Path, rules: Collection[str]) -> tuple[Suppression, 
     entries = table.get("suppress", [])
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise InputError(str(file), "[tool.abiscan] suppress is not a list of tables", f"write: [{_EXAMPLE}]")
-    return tuple(_suppression(file, number, entry, rules) for number, entry in enumerate(entries, 1))
+    return tuple(_make_suppression(file, number, entry, rules) for number, entry in enumerate(entries, 1))
 
 
 def _bytes(file: Path) -> bytes:
@@ -172,7 +174,7 @@ def _table(file: Path) -> dict[str, Any]:
         raise InputError(str(file), f"not TOML: {error}") from error
 
 
-def _suppression(file: Path, number: int, entry: Mapping[str, Any], rules: Collection[str]) -> Suppression:
+def _make_suppression(file: Path, number: int, entry: Mapping[str, Any], rules: Collection[str]) -> Suppression:
     subject = f"{file}: suppression {number} of [tool.abiscan]"
     if unknown := sorted(set(entry) - _FIELDS):
         raise InputError(subject, f"unknown field {unknown[0]}", f"write: {_EXAMPLE}")
@@ -190,13 +192,13 @@ def _suppression(file: Path, number: int, entry: Mapping[str, Any], rules: Colle
 
 
 def apply(report: Report, suppressions: Sequence[Suppression], baseline: Baseline) -> Report:
-    """The report with the accepted findings moved from ``findings`` to ``suppressed``.
+    """Return the report with the accepted findings moved from ``findings`` to ``suppressed``.
 
     :param suppressions: those that have not expired
     """
 
     def sort(result: Result) -> Result:
-        accepted = {finding: found for finding, found in _accepted(result, suppressions, baseline) if found}
+        accepted = {finding: item for finding, item in _accepted(result, suppressions, baseline) if item}
         return msgspec.structs.replace(
             result,
             findings=tuple(finding for finding in result.findings if finding not in accepted),

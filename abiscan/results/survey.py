@@ -61,7 +61,7 @@ class SurveyResult(Struct, frozen=True, kw_only=True):
     report: Report
 
     def to_line(self) -> str:
-        """The line of JSON, version 1, with its newline."""
+        """Return the line of JSON, version 1, with its newline."""
         return json_text(self, indent=0)
 
     @property
@@ -71,8 +71,8 @@ class SurveyResult(Struct, frozen=True, kw_only=True):
             return NO_EXTENSION if target.readable else UNREADABLE
         for package in self.report.packages:
             return package.verdict.value
-        found = {result.verdict for result in self.report.results}
-        return next((verdict.value for verdict in _WORST_FIRST if verdict in found), NO_EXTENSION)
+        outcome_ = {result.verdict for result in self.report.results}
+        return next((verdict.value for verdict in _WORST_FIRST if verdict in outcome_), NO_EXTENSION)
 
 
 class SurveyEntry(Struct, frozen=True, kw_only=True):
@@ -95,7 +95,7 @@ class SurveyEntry(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def read(cls, line: str) -> SurveyEntry:
-        """The entry of a line.
+        """Return the entry of a line.
 
         :raises ValueError: it is not a line of a survey of this version of abiscan
         """
@@ -115,8 +115,8 @@ class SurveyEntry(Struct, frozen=True, kw_only=True):
                 exit_code=fields["exit_code"],
                 exception=error.get("exception"),
                 says=_says(fields),
-                rules=tuple(dict.fromkeys(_rules(fields))),
-                cpu=_cpu(fields),
+                rules=tuple(dict.fromkeys(_list_rules(fields))),
+                cpu=_find_cpu(fields),
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError("it is no line of a survey") from error
@@ -132,14 +132,14 @@ def _says(fields: Mapping[str, Any]) -> str | None:
     return next((first_line(error["message"]) for error in errors if error), None)
 
 
-def _cpu(fields: Mapping[str, Any]) -> str | None:
+def _find_cpu(fields: Mapping[str, Any]) -> str | None:
     needs = [result["cpu"] for result in fields["results"] if result.get("cpu")]
-    features = tuple(sorted({feature for each in needs for feature in each["load"]}))
-    machine = Machine.X86_64 if any(each["level"] for each in needs) else Machine.AARCH64
+    features = tuple(sorted({feature for need in needs for feature in need["load"]}))
+    machine = Machine.X86_64 if any(need["level"] for need in needs) else Machine.AARCH64
     return summary(machine, features) or None
 
 
-def _rules(fields: Mapping[str, Any]) -> Iterator[str]:
+def _list_rules(fields: Mapping[str, Any]) -> Iterator[str]:
     unused = {library["path"] for library in (fields["package"] or {}).get("libraries", ()) if library["used"] is False}
     results = (result for result in fields["results"] if result["path"] not in unused)
     findings = (finding for part in (*results, fields["package"] or {}) for finding in part.get("findings", ()))
@@ -169,7 +169,7 @@ class SurveySummary(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, entries: Iterable[SurveyEntry]) -> SurveySummary:
-        """The summary of a survey, sorted by the names of the targets."""
+        """Return the summary of a survey, sorted by the names of the targets."""
         torches: dict[str, None] = {}
         rows: dict[str, dict[str, SurveyEntry]] = {}
         counts: Counter[tuple[str | None, str]] = Counter()
@@ -210,11 +210,11 @@ class SurveySummary(Struct, frozen=True, kw_only=True):
     @property
     def counts(self) -> Mapping[str, int]:
         """How many answers there are of each verdict, in the order of ``SIGNS``."""
-        found = Counter(entry.verdict for entry in self.entries)
-        return {verdict: found[verdict] for verdict in SIGNS if found[verdict]}
+        result = Counter(entry.verdict for entry in self.entries)
+        return {verdict: result[verdict] for verdict in SIGNS if result[verdict]}
 
     @property
     def exit_code(self) -> int:
         """The worst of all answers, where 1 is worse than 2, and 2 worse than 3."""
-        found = {entry.exit_code for entry in self.entries}
-        return next((code for code in (1, 2, 3) if code in found), 0)
+        result = {entry.exit_code for entry in self.entries}
+        return next((code for code in (1, 2, 3) if code in result), 0)

@@ -95,7 +95,7 @@ class SurveyFile:
         return (target, torch) in self._answered
 
     def sha256(self, target: str, torch: str) -> str | None:
-        """That of the target, when the answer was found; None if it is not one file."""
+        """Return that of the target, when the answer was found; None if it is not one file."""
         return self._answered[target, torch]
 
     def add(self, lines: Sequence[str]) -> None:
@@ -110,7 +110,7 @@ class SurveyFile:
             raise InputError(str(self._path), f"cannot be written: {error.strerror}", "then run it again") from error
 
     def entries(self) -> Iterator[SurveyEntry]:
-        """All answers, the latest one for each target and torch last."""
+        """Return all answers, the latest one for each target and torch last."""
         return self._read(repair=False)
 
     def arrange(self, targets: Sequence[str], torches: Sequence[str]) -> None:
@@ -120,7 +120,7 @@ class SurveyFile:
         """
         ranks = {key: number for number, key in enumerate(itertools.product(targets, torches), 1)}
         places, start = list[tuple[int, int, int]](), 0
-        for entry, length in self._lines(repair=False):
+        for entry, length in self._list_lines(repair=False):
             places.append((ranks.get((entry.target, entry.torch), 0), start, length))
             start += length
         if places == sorted(places):
@@ -134,10 +134,10 @@ class SurveyFile:
             self._stream = _appending(self._path)
 
     def _read(self, *, repair: bool) -> Iterator[SurveyEntry]:
-        return (entry for entry, _ in self._lines(repair=repair))
+        return (entry for entry, _ in self._list_lines(repair=repair))
 
-    def _lines(self, *, repair: bool) -> Iterator[tuple[SurveyEntry, int]]:
-        """Each entry, and the length of its line."""
+    def _list_lines(self, *, repair: bool) -> Iterator[tuple[SurveyEntry, int]]:
+        """Yield each entry, and the length of its line."""
         self._stream.seek(0)
         start = 0
         for number, line in enumerate(self._stream, 1):

@@ -35,14 +35,14 @@ class TorchOperators(Document, frozen=True, kw_only=True):
     operators: Operators
 
     def only(self, selection: Selection) -> TorchOperators:
-        """The operators that are selected, with their kernels; gaps are kept."""
+        """Return the operators that are selected, with their kernels; gaps are kept."""
         if not selection:
             return self
-        found = self.operators
+        result = self.operators
         operators = msgspec.structs.replace(
-            found,
-            operators={name: operator for name, operator in found.operators.items() if selection.admits(name)},
-            kernels=tuple(kernel for kernel in found.kernels if selection.admits(kernel.operator)),
+            result,
+            operators={name: operator for name, operator in result.operators.items() if selection.admits(name)},
+            kernels=tuple(kernel for kernel in result.kernels if selection.admits(kernel.operator)),
             fallbacks=(),
         )
         return msgspec.structs.replace(self, operators=operators)
@@ -77,6 +77,6 @@ class TorchApiVersions(Document, frozen=True, kw_only=True):
     gaps: tuple[str, ...]
 
     def only(self, selection: Selection) -> TorchApiVersions:
-        """The versions of the operators that are selected."""
+        """Return the versions of the operators that are selected."""
         versions = {name: version for name, version in self.versions.items() if selection.admits(name)}
         return msgspec.structs.replace(self, versions=versions)

@@ -30,7 +30,7 @@ class Unchecked(Struct, frozen=True, kw_only=True):
 
 
 def exit_code_of(*, failed: bool, unknown: bool, unchecked: Iterable[Unchecked]) -> int:
-    """The exit code of a run: what is certainly wrong, before what cannot be read, before what is unknown."""
+    """Return the exit code of a run: what is certainly wrong, before what cannot be read, before what is unknown."""
     if failed:
         return 1
     unread = [target for target in unchecked if not target.readable]

@@ -77,8 +77,8 @@ class VersionTable(Document, frozen=True, kw_only=True):
 
     def unjudged(self) -> Iterator[tuple[Span, str]]:
         """Return the versions that were not judged, neighbours with the same reason merged, with the reason."""
-        others = (row for row in self.rows if not row.verdicts)
-        for reason, group in itertools.groupby(others, lambda row: row.reason or ""):
+        remaining = (row for row in self.rows if not row.verdicts)
+        for reason, group in itertools.groupby(remaining, lambda row: row.reason or ""):
             rows = list(group)
             yield Span(first=rows[0].version, last=rows[-1].version), reason
 

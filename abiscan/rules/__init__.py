@@ -104,5 +104,5 @@ EVERY_RULE: Final[tuple[Documented, ...]] = (*SELECTABLE, *MODEL_RULES)
 
 
 def by_name(name: str) -> Rule | None:
-    """The rule called ``name``."""
+    """Return the rule called ``name``."""
     return next((rule for rule in SELECTABLE if rule.name == name), None)

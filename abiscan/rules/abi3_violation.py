@@ -30,26 +30,28 @@ _SUFFIX = ".abi3.so"
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
-    """One finding for the symbols that are not in the stable ABI, one for those that joined it later."""
+    """Yield one finding for the symbols that are not in the stable ABI, one for those that joined it later."""
     oldest = abi3_python(linkage.wheel)
     if not linkage.name.endswith(_SUFFIX) and (oldest is None or not linkage.facts.python_modules):
         return
     used = sorted(filter(is_python_symbol, linkage.facts.imports))
     outside = [name for name in used if name not in limited_api()]
     if outside:
-        yield _finding(linkage, outside, f"is tagged abi3, but Python's stable ABI does not have {listed(outside)}")
+        yield _make_finding(
+            linkage, outside, f"is tagged abi3, but Python's stable ABI does not have {listed(outside)}"
+        )
     later = {name: since for name in used if oldest and (since := limited_api().get(name)) and since > oldest}
     if oldest and later:
         newest = max(later.values())
         text = f"is for Python {_dotted(oldest)} and newer, but {listed(later)} joined Python's stable ABI later"
-        yield _finding(linkage, list(later), text, f"tag it cp{newest[0]}{newest[1]}-abi3, or ")
+        yield _make_finding(linkage, list(later), text, f"tag it cp{newest[0]}{newest[1]}-abi3, or ")
 
 
-def _finding(linkage: Linkage, names: list[str], what: str, fix: str = "") -> Finding:
+def _make_finding(linkage: Linkage, names: list[str], subject: str, fix: str = "") -> Finding:
     return Finding(
         rule=RULE.name,
         effect=Effect.NOTE,
-        message=f"{linkage.name} {what}",
+        message=f"{linkage.name} {subject}",
         evidence=tuple(
             Evidence(subject=name, object=linkage.name, instead=f"in the stable ABI from Python {_dotted(since)}")
             if (since := limited_api().get(name))

@@ -13,7 +13,7 @@ _NAME: Final = regex(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def other_build(linkage: Linkage, kind: str = "") -> str:
-    """The two ways out of a mismatch.
+    """Return the two ways out of a mismatch.
 
     The second names the torch that the metadata requires, unless this torch satisfies the requirement already. If the
     extension was, or may have been, built for this very torch, that is said instead.
@@ -28,20 +28,20 @@ def other_build(linkage: Linkage, kind: str = "") -> str:
     if required_elsewhere(linkage):
         return f"{own_build}, or the torch that its metadata requires: {required}{of_kind}"
     here = linkage.release.torch_version
-    others = tuple(version for version in linkage.built_for if here is None or version != here.of_release)
-    if len(others) < len(linkage.built_for):
-        if others:
-            known = embedded.versions(linkage.release.machine)
-            releases = ranges([str(version) for version in others], map(str, known))
+    remaining = tuple(version for version in linkage.built_for if here is None or version != here.of_release)
+    if len(remaining) < len(linkage.built_for):
+        if remaining:
+            known_value = embedded.versions(linkage.release.machine)
+            releases = ranges([str(version) for version in remaining], map(str, known_value))
             return f"{own_build}, or a torch that it may have been built for: {releases}{of_kind}"
-        another = f"install another version of the extension{found_by}"
-        return f"{another}, or report this to its authors: this happens on the torch that it was built for"
+        second = f"install another version of the extension{found_by}"
+        return f"{second}, or report this to its authors: this happens on the torch that it was built for"
     admitted = f" (its metadata admits {torch} too: {required})" if required else ""
     return f"{own_build}, or the torch it was built for{of_kind}{admitted}"
 
 
 def other_kind(linkage: Linkage, kind: str) -> str:
-    """The two ways out where the release is right, and torch is of the wrong kind.
+    """Return the two ways out where the release is right, and torch is of the wrong kind.
 
     :param kind: the kind of torch that the extension needs: ``CUDA``
     """
@@ -50,13 +50,13 @@ def other_kind(linkage: Linkage, kind: str) -> str:
 
 
 def _found_by(linkage: Linkage, *, without_gpu: bool) -> str:
-    """What to type to find such a build of a package for a release: rules themselves do not use the network.
+    """Return what to type to find such a build of a package for a release: rules themselves do not use the network.
 
     By default, ``fit`` looks for what works with the build for CUDA.
     """
     version = linkage.release.torch_version
-    known = version is not None and version.of_release in embedded.versions(linkage.release.machine)
-    if version is None or not known or not _NAME.fullmatch(linkage.package):
+    known_value = version is not None and version.of_release in embedded.versions(linkage.release.machine)
+    if version is None or not known_value or not _NAME.fullmatch(linkage.package):
         return ""
     is_for_cpus = without_gpu or (linkage.release.build or "").endswith("+cpu")
     kind = " --cuda cpu" if is_for_cpus else ""

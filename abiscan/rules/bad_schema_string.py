@@ -26,7 +26,7 @@ from abiscan.rules.registration import place_of, refusal, refusals
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
-    """One finding, for the schema at which torch stops."""
+    """Yield one finding, for the schema at which torch stops."""
     for reaction in refusals(linkage, ("G1", "K11")):
         outcome = reaction.outcome
         assert outcome.message is not None

@@ -28,7 +28,7 @@ _SAYS = "CUDA error: device kernel image is invalid"
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
-    """One finding for each GPU on which operators fail."""
+    """Yield one finding for each GPU on which operators fail."""
     yield from failures(RULE.name, CodeFit.COMPRESSION_TOO_NEW, linkage, _cause, _fix, _SAYS)
 
 

@@ -25,7 +25,7 @@ from abiscan.words import plural
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
-    """One finding for all copies that are too small."""
+    """Yield one finding for all copies that are too small."""
     copies = linkage.resolution.resized if linkage.resolution and linkage.error is None else ()
     if not copies:
         return

@@ -36,7 +36,7 @@ _SHOWN: Final = 4
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
-    """One finding for each processor and file, and one for the operators on each processor that loads it."""
+    """Yield one finding for each processor and file, and one for the operators on each processor that loads it."""
     for end in linkage.illegal:
         features = [use.feature for use in end.uses]
         when = "when its Python module is imported" if end.in_module else "while it is loaded"

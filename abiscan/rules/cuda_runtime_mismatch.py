@@ -34,25 +34,25 @@ _PLATFORMS = {"cudart": "CUDA", "amdhip64": "ROCm"}
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
-    """One finding for all libraries of another version."""
+    """Yield one finding for all libraries of another version."""
     missing = linkage.resolution.closure.missing if linkage.resolution else ()
-    others = [library for library in missing if library.absence is Absence.OTHER_VERSION]
-    if not others:
+    remaining = [library for library in missing if library.absence is Absence.OTHER_VERSION]
+    if not remaining:
         return
-    needed = ", ".join(dict.fromkeys(library.name for library in others))
-    brought = ", ".join(dict.fromkeys(_of_torch(library) for library in others))
+    needed = ", ".join(dict.fromkeys(library.name for library in remaining))
+    brought = ", ".join(dict.fromkeys(_of_torch(library) for library in remaining))
     yield Finding(
         rule=RULE.name,
         effect=Effect.LOAD_FAILS,
         message=(
             f"{linkage.name} needs {needed}, but {linkage.release} comes with {brought}: "
-            f"{others[0].name}: {NO_SUCH_FILE}"
+            f"{remaining[0].name}: {NO_SUCH_FILE}"
         ),
         evidence=tuple(
             Evidence(subject=library.name, object=library.needed_by.name, instead=_of_torch(library))
-            for library in others
+            for library in remaining
         ),
-        fix=next(filter(None, map(_fix, others)), "install a build of the extension made for this torch"),
+        fix=next(filter(None, map(_find_fix, remaining)), "install a build of the extension made for this torch"),
         symptom=symptom(linkage),
     )
 
@@ -62,8 +62,8 @@ def _of_torch(library: MissingLibrary) -> str:
     return library.instead.name
 
 
-def _fix(library: MissingLibrary) -> str | None:
-    """The two ways out, if the library tells the version of the whole platform."""
+def _find_fix(library: MissingLibrary) -> str | None:
+    """Return the two ways out, if the library tells the version of the whole platform."""
     needed, brought = gpu_library(library.name), gpu_library(_of_torch(library))
     platform = _PLATFORMS.get(needed.stem) if needed else None
     if needed is None or brought is None or platform is None:

@@ -23,10 +23,10 @@ from abiscan.rules.registration import other_side, refusal, refusals
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
-    """One finding, for the class that is already there."""
+    """Yield one finding, for the class that is already there."""
     for reaction in refusals(linkage, ("C1",)):
-        name, other = reaction.outcome.subject, other_side(linkage, reaction)
-        cause = f"{reaction.object} registers the class {name}, which {other} has already registered"
+        name, second = reaction.outcome.subject, other_side(linkage, reaction)
+        cause = f"{reaction.object} registers the class {name}, which {second} has already registered"
         yield refusal(RULE.name, linkage, reaction, cause, [Evidence(subject=name, object=reaction.object)])
 
 

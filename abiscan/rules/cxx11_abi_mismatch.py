@@ -31,7 +31,7 @@ _SETTING = {True: "the C++11 ABI (_GLIBCXX_USE_CXX11_ABI=1)", False: "the pre-C+
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
-    """One finding for all symbols that use the other string."""
+    """Yield one finding for all symbols that use the other string."""
     symbols = [symbol for symbol in linkage.undefined if is_string_abi_mismatch(linkage, symbol.reference.name)]
     # A result of type string alone tells torch's side; one parameter of that type is needed to know the extension's.
     if not any(uses_cxx11_string(symbol.reference.name) is not None for symbol in symbols):

@@ -30,13 +30,13 @@ from abiscan.words import ranges
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
-    """The findings about the metadata of the wheel that the extension is in."""
+    """Yield the findings about the metadata of the wheel that the extension is in."""
     if linkage.declaration is not None:
         yield from findings(linkage.declaration, linkage.name)
 
 
 def findings(declaration: Declaration, name: str) -> Iterator[Finding]:
-    """One finding for releases that are wrongly admitted, one for releases that are needlessly excluded.
+    """Yield one finding for releases that are wrongly admitted, one for releases that are needlessly excluded.
 
     :param name: the extension or package that fails on the former
     """
@@ -75,7 +75,7 @@ def _fix(declaration: Declaration) -> str:
 
 
 def _spans(declaration: Declaration, chosen: Sequence[ReleaseOutcome]) -> str:
-    """``torch 2.4.0, 2.6.0-2.9.1``: a range skips no known release."""
+    """Return ``torch 2.4.0, 2.6.0-2.9.1``: a range skips no known release."""
     releases = [outcome.release for outcome in chosen]
     return f"torch {ranges(releases, (outcome.release for outcome in declaration.outcomes))}"
 

@@ -32,7 +32,7 @@ _GENERIC = (EntrySource.CATCH_ALL, EntrySource.MATH, EntrySource.DEFAULT_BACKEND
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
-    """One finding for all of them, the most used first."""
+    """Yield one finding for all of them, the most used first."""
     registering = linkage.registering
     backend = registering.backend if registering else None
     if backend is None or backend.before is None:

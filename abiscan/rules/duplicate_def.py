@@ -26,11 +26,11 @@ from abiscan.rules.registration import other_side, places, refusal, refusals, sc
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
-    """One finding, for the second definition."""
+    """Yield one finding, for the second definition."""
     for reaction in refusals(linkage, ("D1",)):
         difference, both = schemas(linkage, reaction)
-        subject, other = reaction.outcome.subject, other_side(linkage, reaction)
-        cause = f"{reaction.object} defines {subject}, which {other} already defines ({difference})"
+        subject, second = reaction.outcome.subject, other_side(linkage, reaction)
+        cause = f"{reaction.object} defines {subject}, which {second} already defines ({difference})"
         yield refusal(RULE.name, linkage, reaction, cause, [both, *places(reaction)])
 
 

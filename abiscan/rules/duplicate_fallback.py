@@ -30,26 +30,26 @@ from abiscan.rules.registration import other_side, place_of, refusal, refusals
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
-    """One finding per key."""
+    """Yield one finding per key."""
     for reaction in refusals(linkage, ("F1", "F2")):
-        yield refusal(RULE.name, linkage, reaction, _cause(linkage, reaction), [_evidence(reaction)])
+        yield refusal(RULE.name, linkage, reaction, _cause(linkage, reaction), [_make_evidence(reaction)])
     for reaction in linkage.registering.reactions if linkage.registering else ():
         if reaction.outcome.kind is OutcomeKind.OVERRIDES and isinstance(reaction.outcome.event, RegisteredFallback):
             yield Finding(
                 rule=RULE.name,
                 effect=Effect.OVERRIDES,
                 message=f"{_cause(linkage, reaction)}; {linkage.release} silently replaces it",
-                evidence=(_evidence(reaction),),
+                evidence=(_make_evidence(reaction),),
                 fix=other_build(linkage),
             )
 
 
 def _cause(linkage: Linkage, reaction: Reaction) -> str:
-    other = other_side(linkage, reaction)
-    return f"{reaction.object} registers a fallback for {reaction.outcome.subject}, for which {other} already has one"
+    second = other_side(linkage, reaction)
+    return f"{reaction.object} registers a fallback for {reaction.outcome.subject}, for which {second} already has one"
 
 
-def _evidence(reaction: Reaction) -> Evidence:
+def _make_evidence(reaction: Reaction) -> Evidence:
     place = place_of(reaction.outcome.event)
     return Evidence(
         subject=reaction.outcome.subject,

@@ -26,11 +26,11 @@ from abiscan.rules.registration import other_side, place_of, refusal, refusals
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
-    """One finding, for the second block."""
+    """Yield one finding, for the second block."""
     for reaction in refusals(linkage, ("N1",)):
-        namespace, other = reaction.outcome.subject, other_side(linkage, reaction)
+        namespace, second = reaction.outcome.subject, other_side(linkage, reaction)
         same = f" ({reaction.conflicts_with} is loaded first)" if reaction.conflicts_with else ""
-        cause = f"{reaction.object} opens TORCH_LIBRARY({namespace}), which {other} has already opened{same}"
+        cause = f"{reaction.object} opens TORCH_LIBRARY({namespace}), which {second} has already opened{same}"
         block = f"TORCH_LIBRARY({namespace}) at {place_of(reaction.outcome.event)}"
         evidence = Evidence(subject=namespace, readable=block, object=reaction.object, instead=reaction.outcome.old)
         fix = f"load only one of {reaction.conflicts_with} and {reaction.object}" if reaction.conflicts_with else None

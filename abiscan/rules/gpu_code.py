@@ -25,19 +25,19 @@ def failures(
     fix: Callable[[GpuOutcome, Choice, Mapping[str, tuple[str, ...]]], str],
     says: str | None,
 ) -> Iterator[Finding]:
-    """A finding for each GPU on which operators fail in one way, or else the whole file does.
+    """Yield a finding for each GPU on which operators fail in one way, or else the whole file does.
 
     :param cause: why, for the best code that the runtime finds
     :param says: the first line of torch's error with CUDA; with ROCm its text depends on the version
     """
     for outcome in linkage.gpus:
-        what = f"{linkage.name} on {outcome.gpu}"
+        subject = f"{linkage.name} on {outcome.gpu}"
         failing = {name: choice for name, choice in outcome.failing.items() if choice.fit is fit}
         if failing:
             first = next(iter(failing.values()))
-            which = f": {plural(len(failing), 'operator')}: {listed(failing, _SHOWN)}"
+            selected = f": {plural(len(failing), 'operator')}: {listed(failing, _SHOWN)}"
         elif not outcome.operators and outcome.containers and outcome.file.fit is fit:
-            first, which = outcome.file, ""
+            first, selected = outcome.file, ""
         else:
             continue
         targets = {name: targets_of(outcome.code[name]) for name in failing}
@@ -45,7 +45,7 @@ def failures(
         yield Finding(
             rule=rule,
             effect=Effect.CALL_FAILS,
-            message=f"{what}: {cause(outcome, first)}{_torch_too(linkage, outcome.gpu)}{which}",
+            message=f"{subject}: {cause(outcome, first)}{_torch_too(linkage, outcome.gpu)}{selected}",
             evidence=evidence or (Evidence(subject=linkage.name, instead=_had(targets_of(outcome.every))),),
             fix=fix(outcome, first, targets or {linkage.name: targets_of(outcome.every)}),
             says=says if outcome.gpu.gfx is None else None,
@@ -64,19 +64,19 @@ def _torch_too(linkage: Linkage, gpu: Gpu) -> str:
 
 
 def architecture(gpu: Gpu, targets: Mapping[str, tuple[str, ...]]) -> str:
-    """How to compile for a GPU: what ``TORCH_CUDA_ARCH_LIST``, or ``PYTORCH_ROCM_ARCH``, needs to have.
+    """Return how to compile for a GPU: what ``TORCH_CUDA_ARCH_LIST``, or ``PYTORCH_ROCM_ARCH``, needs to have.
 
     :param targets: what there is code for, by operator
     """
     if gpu.gfx is not None:
         return f"build the extension with {gpu.gfx} in PYTORCH_ROCM_ARCH"
-    every = tuple(dict.fromkeys(itertools.chain.from_iterable(targets.values())))
-    exact = [target for target in every if target.endswith(("a", "f"))]
+    all_of_them = tuple(dict.fromkeys(itertools.chain.from_iterable(targets.values())))
+    exact = [target for target in all_of_them if target.endswith(("a", "f"))]
     family = gpu.capability // 10
-    if exact and len(exact) == len(every) and not any(_family(target) == family for target in exact):
+    if exact and len(exact) == len(all_of_them) and not any(_family(target) == family for target in exact):
         # Such code uses what other GPUs do not have: their compiler refuses its source, or leaves it out.
         return f"choose another implementation on this GPU: this one is written for {listed(exact, _SHOWN)} alone"
-    name = f"{family}.{gpu.capability % 10}{'a' if exact and len(exact) == len(every) else ''}"
+    name = f"{family}.{gpu.capability % 10}{'a' if exact and len(exact) == len(all_of_them) else ''}"
     return f"build the extension with {name} in TORCH_CUDA_ARCH_LIST"
 
 

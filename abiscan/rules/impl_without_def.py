@@ -32,7 +32,7 @@ from abiscan.words import listed
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
-    """One finding for torch's namespaces, one for all others."""
+    """Yield one finding for torch's namespaces, one for all others."""
     registering = linkage.registering
     if registering is None or registering.operators is None:
         return
@@ -60,7 +60,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
             message=(
                 f"{linkage.name} has kernels for operators that {linkage.release} does not have: {_names(of_torch)}"
             ),
-            evidence=tuple(map(_evidence, of_torch)),
+            evidence=tuple(map(_make_evidence, of_torch)),
             fix=other_build(linkage),
         )
     if of_others:
@@ -71,7 +71,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
                 f"{linkage.name} has kernels for operators that neither torch nor any library loaded with it defines: "
                 f"{_names(of_others)}"
             ),
-            evidence=tuple(map(_evidence, of_others)),
+            evidence=tuple(map(_make_evidence, of_others)),
             fix="no action needed if Python code or another library of the package defines them before they are called",
         )
 
@@ -82,13 +82,13 @@ def check(linkage: Linkage) -> Iterator[Finding]:
             rule=RULE.name,
             effect=Effect.NOTE,
             message=f"{linkage.name} has kernels for operators that Python code of the package defines: {named}",
-            evidence=tuple(_evidence(reaction, places[_base(reaction)]) for reaction in in_python),
+            evidence=tuple(_make_evidence(reaction, places[_base(reaction)]) for reaction in in_python),
             fix="no action needed: the package defines them",
         )
 
 
 def _base(reaction: Reaction) -> str:
-    """The operator, without its overload."""
+    """Return the operator, without its overload."""
     return reaction.outcome.subject.partition(".")[0]
 
 
@@ -96,7 +96,7 @@ def _names(reactions: list[Reaction]) -> str:
     return listed(dict.fromkeys(reaction.outcome.subject for reaction in reactions))
 
 
-def _evidence(reaction: Reaction, defined: str | None = None) -> Evidence:
+def _make_evidence(reaction: Reaction, defined: str | None = None) -> Evidence:
     place = place_of(reaction.outcome.event)
     places = [*([f"registered at {place}"] if place else []), *([f"defined at {defined}"] if defined else [])]
     return Evidence(

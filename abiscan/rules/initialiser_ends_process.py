@@ -27,7 +27,7 @@ from abiscan.rules.registration import refusal, refusals
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
-    """One finding: the first end is the last."""
+    """Yield one finding: the first end is the last."""
     for reaction in refusals(linkage, (OF_THE_CODE,)):
         event = reaction.outcome.event
         assert isinstance(event, ProcessEnd)

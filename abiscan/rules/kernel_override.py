@@ -30,7 +30,7 @@ from abiscan.words import plural
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
-    """One finding per object and owner of the kernels that it replaces."""
+    """Yield one finding per object and owner of the kernels that it replaces."""
     by_owner: dict[tuple[str, str], list[Reaction]] = {}
     for reaction in linkage.registering.reactions if linkage.registering else ():
         overrides = reaction.outcome.kind is OutcomeKind.OVERRIDES
@@ -44,13 +44,13 @@ def check(linkage: Linkage) -> Iterator[Finding]:
             rule=RULE.name,
             effect=Effect.OVERRIDES,
             message=f"{object_name} {replaces}: {reactions[0].outcome.subject}" + (", …" if len(reactions) > 1 else ""),
-            evidence=tuple(_evidence(linkage, reaction) for reaction in reactions),
+            evidence=tuple(_make_evidence(linkage, reaction) for reaction in reactions),
             fix="no action needed if this is intended; otherwise do not load both into one process",
             says="\n".join(warnings) or None,
         )
 
 
-def _evidence(linkage: Linkage, reaction: Reaction) -> Evidence:
+def _make_evidence(linkage: Linkage, reaction: Reaction) -> Evidence:
     key = key_of(linkage, reaction.outcome.event)
     return Evidence(
         subject=reaction.outcome.subject,

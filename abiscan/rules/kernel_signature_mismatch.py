@@ -30,10 +30,10 @@ from abiscan.rules.registration import key_of, other_side, places, refusal, refu
 def check(linkage: Linkage) -> Iterator[Finding]:
     """Compare the two types."""
     for reaction in refusals(linkage, ("K1",)):
-        subject, other = reaction.outcome.subject, other_side(linkage, reaction)
+        subject, second = reaction.outcome.subject, other_side(linkage, reaction)
         key = key_of(linkage, reaction.outcome.event)
         kernel = f"{key} kernel" if key else "kernel"
-        cause = f"the {kernel} for {subject} in {reaction.object} has a different C++ type than that of {other}"
+        cause = f"the {kernel} for {subject} in {reaction.object} has a different C++ type than that of {second}"
         yield refusal(RULE.name, linkage, reaction, cause, [types(reaction), *places(reaction)])
 
 

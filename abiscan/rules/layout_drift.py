@@ -41,17 +41,17 @@ from abiscan.words import listed, plural
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
-    """One finding for classes passed while loading, one for each that is harmful in use, a note for the rest."""
+    """Yield one finding for classes passed while loading, one for each that is harmful in use, a note for the rest."""
     for drift in linkage.drifts:
         if drift.at_load:
             classes = " and ".join(map(_sizes, drift.at_load))
             cause = f"registers through {classes}, laid out differently in"
             harm = "; loading it is undefined behaviour"
-            yield _finding(linkage, drift, drift.at_load, Effect.ABORTS, cause, harm)
+            yield _make_finding(linkage, drift, drift.at_load, Effect.ABORTS, cause, harm)
         for type_drift in drift.types:
             if type_drift.certainty is Certainty.ON_USE:
                 cause = f"shares {_sizes(type_drift)}, laid out differently in"
-                yield _finding(linkage, drift, (type_drift,), Effect.CORRUPTS, cause, "; using it corrupts memory")
+                yield _make_finding(linkage, drift, (type_drift,), Effect.CORRUPTS, cause, "; using it corrupts memory")
         if drift.compared:
             yield _said_to_hold(linkage, drift)
         if drift.compiled:
@@ -60,7 +60,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
         if possible:
             names = ", ".join(type_drift.change.name for type_drift in possible)
             cause = f"may read members of {names} that have moved in"
-            yield _finding(linkage, drift, possible, Effect.NOTE, cause)
+            yield _make_finding(linkage, drift, possible, Effect.NOTE, cause)
 
 
 def _said_to_hold(linkage: Linkage, drift: LayoutDrift) -> Finding:
@@ -95,7 +95,7 @@ def _sizes(drift: TypeDrift) -> str:
     return f"{change.name} ({change.old.size} → {change.new.size} bytes)"
 
 
-def _finding(
+def _make_finding(
     linkage: Linkage, drift: LayoutDrift, types: tuple[TypeDrift, ...], effect: Effect, cause: str, harm: str = ""
 ) -> Finding:
     return Finding(

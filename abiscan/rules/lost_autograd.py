@@ -32,7 +32,7 @@ _KEEPS = (EntrySource.KERNEL, EntrySource.AUTOGRAD, EntrySource.MATH)
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
-    """One finding per backend."""
+    """Yield one finding per backend."""
     registering = linkage.registering
     if registering is None or registering.operators is None:
         return

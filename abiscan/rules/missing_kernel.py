@@ -27,7 +27,7 @@ from abiscan.words import listed
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
-    """One finding for all of them."""
+    """Yield one finding for all of them."""
     registering = linkage.registering
     if registering is None or registering.backend is None:
         return

@@ -37,7 +37,7 @@ from abiscan.rules.symptom import symptom
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
-    """One finding for libraries that torch lacks, and notes on those whose search may find nothing."""
+    """Yield one finding for libraries that torch lacks, and notes on those whose search may find nothing."""
     if of_torch := missing_torch_libraries(linkage):
         yield _torch_lacks(linkage, of_torch)
     missing = linkage.resolution.closure.missing if linkage.resolution else ()

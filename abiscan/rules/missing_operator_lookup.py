@@ -30,7 +30,7 @@ from abiscan.words import listed
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
-    """One finding for torch's namespaces, one for all others."""
+    """Yield one finding for torch's namespaces, one for all others."""
     registering = linkage.registering
     if registering is None or registering.operators is None:
         return

@@ -63,7 +63,7 @@ def findings(uses: Sequence[LaterUse], history: NameHistory, package: str, torch
 
 
 def _error_text(use: LaterUse) -> str | None:
-    """What Python says of a use; None for an import, whose text has a path in it."""
+    """Return what Python says of a use; None for an import, whose text has a path in it."""
     owner, _, name = use.name.rpartition(".")
     if use.how == "attribute":
         return f"module '{owner}' has no attribute '{name}'"

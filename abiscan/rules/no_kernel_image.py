@@ -34,7 +34,9 @@ _SAYS = "CUDA error: no kernel image is available for execution on the device"
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
-    """One finding for each GPU on which operators fail, and a note on those of which only some kernels lack code."""
+    """Yield one finding for each GPU on which operators fail, and a note on those of which only some kernels lack
+    code.
+    """
     yield from failures(RULE.name, CodeFit.NONE, linkage, _cause, _fix, _SAYS)
     for outcome in linkage.gpus:
         if partial := outcome.partial:

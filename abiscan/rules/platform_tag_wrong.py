@@ -25,7 +25,7 @@ from abiscan.words import listed
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
-    """One finding for all symbol versions that systems with this tag may lack."""
+    """Yield one finding for all symbol versions that systems with this tag may lack."""
     tagged = manylinux(linkage.wheel)
     if tagged is None:
         return

@@ -30,7 +30,7 @@ _SAYS = "CUDA error: the provided PTX was compiled with an unsupported toolchain
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
-    """One finding for each GPU on which operators need translation."""
+    """Yield one finding for each GPU on which operators need translation."""
     yield from failures(RULE.name, CodeFit.PTX_TOO_NEW, linkage, _cause, _fix, _SAYS)
     for outcome in linkage.gpus:
         translated = outcome.translated
@@ -38,13 +38,13 @@ def check(linkage: Linkage) -> Iterator[Finding]:
             translated = {linkage.name: outcome.file}
         if translated and outcome.driver is None:
             newest = max(translated.values(), key=_version)
-            which = f": {plural(len(translated), 'operator')}: {listed(translated)}" if outcome.operators else ""
+            selected = f": {plural(len(translated), 'operator')}: {listed(translated)}" if outcome.operators else ""
             yield Finding(
                 rule=RULE.name,
                 effect=Effect.NOTE,
                 message=(
                     f"{linkage.name} on {outcome.gpu}: only PTX fits, which the driver translates when it is first "
-                    f"used; {_needs(newest)}{which}"
+                    f"used; {_needs(newest)}{selected}"
                 ),
                 evidence=tuple(Evidence(subject=name, object=linkage.name) for name in translated),
                 fix=f"pass --driver to have it checked, or {architecture(outcome.gpu, {})}",

@@ -30,7 +30,7 @@ from abiscan.rules.symptom import symptom
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
-    """One finding with all evidence of a different Python."""
+    """Yield one finding with all evidence of a different Python."""
     interpreter = linkage.interpreter
     if interpreter is None:
         return

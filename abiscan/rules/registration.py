@@ -28,7 +28,7 @@ _OF_SCHEMAS = ("D1", "D2", "D3", "D4", "D5", "K2", "R7", "R8")
 
 
 def refusals(linkage: Linkage, checks: Collection[str]) -> Iterator[Reaction]:
-    """The registrations that torch rejects with one of these messages.
+    """Yield the registrations that torch rejects with one of these messages.
 
     :param checks: the ids of the messages
     """
@@ -41,14 +41,14 @@ def refusals(linkage: Linkage, checks: Collection[str]) -> Iterator[Reaction]:
 def refusal(
     rule: str, linkage: Linkage, reaction: Reaction, cause: str, evidence: Collection[Evidence], fix: str | None = None
 ) -> Finding:
-    """The finding for a registration that torch rejects with an exception.
+    """Return the finding for a registration that torch rejects with an exception.
 
     :param cause: what is wrong, in one clause
     """
     message, behind = reaction.outcome.message, _behind(linkage, reaction)
     subjects = listed(later.outcome.subject for later in behind)
-    others = f"{subjects} too" if len(behind) == 1 else f"{len(behind)} more: {subjects}"
-    and_then = f"; once that is fixed, torch rejects {others}" if behind else ""
+    remaining = f"{subjects} too" if len(behind) == 1 else f"{len(behind)} more: {subjects}"
+    and_then = f"; once that is fixed, torch rejects {remaining}" if behind else ""
     return Finding(
         rule=rule,
         effect=effect_of(reaction),
@@ -61,7 +61,7 @@ def refusal(
 
 
 def _behind(linkage: Linkage, reaction: Reaction) -> list[Reaction]:
-    """What torch would reject once ``reaction``, the first thing that it rejects, is fixed."""
+    """Return what torch would reject once ``reaction``, the first thing that it rejects, is fixed."""
     registering = linkage.registering
     if registering is None or reaction is not registering.failure:
         return []
@@ -79,14 +79,14 @@ def _evidence_behind(linkage: Linkage, reaction: Reaction) -> Evidence:
 
 
 def effect_of(reaction: Reaction) -> Effect:
-    """The effect of torch's exception, which depends on when it is thrown."""
+    """Return the effect of torch's exception, which depends on when it is thrown."""
     if not reaction.in_load:
         return Effect.CALL_FAILS
     return Effect.ABORTS if reaction.aborts else Effect.LOAD_FAILS
 
 
 def consequence(reaction: Reaction) -> str:
-    """The effect of torch's exception in words."""
+    """Return the effect of torch's exception in words."""
     doing = "loading it" if reaction.is_static else "importing it"
     if reaction.exits:
         return f"{doing if reaction.in_load else 'the call that registers it'} ends the process (exit code 1)"
@@ -98,7 +98,7 @@ def consequence(reaction: Reaction) -> str:
 
 
 def other_side(linkage: Linkage, reaction: Reaction) -> str:
-    """What has already registered the subject of the reaction."""
+    """Return what has already registered the subject of the reaction."""
     if reaction.conflicts_with:
         return reaction.conflicts_with
     operators = linkage.registering.operators if linkage.registering else None
@@ -119,19 +119,19 @@ def other_side(linkage: Linkage, reaction: Reaction) -> str:
 
 
 def places(reaction: Reaction) -> tuple[Evidence, ...]:
-    """The source line of the registration in the extension, if it is known."""
+    """Return the source line of the registration in the extension, if it is known."""
     place = place_of(reaction.outcome.event)
     return (Evidence(subject=place, readable=f"registered at {place}", object=reaction.object),) if place else ()
 
 
 def place_of(event: Registration) -> str | None:
-    """The source line of a registration in the extension: ``ops.cpp:12``."""
+    """Return the source line of a registration in the extension: ``ops.cpp:12``."""
     library = event if isinstance(event, Library) else getattr(event, "library", None)
     return library.place if library else None
 
 
 def key_of(linkage: Linkage, event: Registration) -> str | None:
-    """The dispatch key for which a kernel is registered, as the target names it."""
+    """Return the dispatch key for which a kernel is registered, as the target names it."""
     kernel = event.kernels[0] if isinstance(event, RegisteredOperator) and event.kernels else event
     if linkage.registering is None or not isinstance(kernel, RegisteredKernel) or kernel.library is None:
         return None
@@ -140,7 +140,9 @@ def key_of(linkage: Linkage, event: Registration) -> str | None:
 
 
 def schemas(linkage: Linkage, reaction: Reaction) -> tuple[str, Evidence]:
-    """Two schemas compared: the first difference in words, and both schemas, « » around what only one of them has."""
+    """Return two schemas compared: the first difference in words, and both schemas, « » around what only one of them
+    has.
+    """
     new, old = reaction.outcome.new or "", reaction.outcome.old or ""
     difference, instead = "the schemas are identical", old
     assert linkage.registering is not None
@@ -156,35 +158,37 @@ def schemas(linkage: Linkage, reaction: Reaction) -> tuple[str, Evidence]:
     return difference, Evidence(subject=reaction.outcome.subject, readable=new, object=reaction.object, instead=instead)
 
 
-def _in_words(difference: Difference, object_name: str, other: str) -> str:
+def _in_words(difference: Difference, object_name: str, second: str) -> str:
     if not (difference.first and difference.second):
-        owner, text = (object_name, difference.first) if difference.first else (other, difference.second)
+        owner, text = (object_name, difference.first) if difference.first else (second, difference.second)
         return f"only the schema in {owner} has {difference.place}: {text}"
     change = f"{difference.place} has a different {difference.what}"
-    return f"{change}: {difference.first} in {object_name}, {difference.second} in {other}"
+    return f"{change}: {difference.first} in {object_name}, {difference.second} in {second}"
 
 
-def marked(schema: FunctionSchema, other: FunctionSchema, release: MinorVersion) -> str:
-    """A schema as a release prints it, with « » around arguments and returns that ``other`` does not have there."""
+def marked(schema: FunctionSchema, second: FunctionSchema, release: MinorVersion) -> str:
+    """Return a schema as a release prints it, with « » around arguments and returns that ``other`` does not have
+    there.
+    """
 
     def side(mine: Collection[Argument], theirs: Collection[Argument]) -> list[str]:
-        texts, others = ([argument.printed_by(release) for argument in arguments] for arguments in (mine, theirs))
-        matcher = difflib.SequenceMatcher(a=others, b=texts, autojunk=False)
+        texts, remaining = ([argument.printed_by(release) for argument in arguments] for arguments in (mine, theirs))
+        matcher = difflib.SequenceMatcher(a=remaining, b=texts, autojunk=False)
         kept_indexes = {
             index for block in matcher.get_matching_blocks() for index in range(block.b, block.b + block.size)
         }
         return [text if index in kept_indexes else f"«{text}»" for index, text in enumerate(texts)]
 
-    arguments = side(schema.arguments, other.arguments)
+    arguments = side(schema.arguments, second.arguments)
     first = next((index for index, argument in enumerate(schema.arguments) if argument.kwarg_only), None)
     if first is not None:
         arguments.insert(first, "*")
-    returns = ", ".join(side(schema.returns, other.returns))
+    returns = ", ".join(side(schema.returns, second.returns))
     return f"{schema.name}({', '.join(arguments)}) -> {returns if len(schema.returns) == 1 else f'({returns})'}"
 
 
 def types(reaction: Reaction) -> Evidence:
-    """Two C++ types compared, with « » around what differs."""
+    """Return two C++ types compared, with « » around what differs."""
     new, old = reaction.outcome.new or "", reaction.outcome.old or ""
-    instead = Signature.of(old).marked_against(Signature.of(new)) if old != "?" else None
+    instead = Signature.of(old).mark_against(Signature.of(new)) if old != "?" else None
     return Evidence(subject=reaction.outcome.subject, readable=new, object=reaction.object, instead=instead)

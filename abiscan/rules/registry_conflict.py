@@ -44,42 +44,42 @@ _WHAT: Final = {
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
-    """One finding for what is rejected, and for each entry that replaces another or is ignored."""
+    """Yield one finding for what is rejected, and for each entry that replaces another or is ignored."""
     for reaction in refusals(linkage, _CHECKS):
         fix = (
             f"do not load {reaction.object} and {reaction.conflicts_with} into one process"
             if reaction.conflicts_with
             else None
         )
-        yield refusal(RULE.name, linkage, reaction, _cause(linkage, reaction), [_evidence(reaction)], fix)
+        yield refusal(RULE.name, linkage, reaction, _cause(linkage, reaction), [_make_evidence(reaction)], fix)
     for reaction in linkage.registering.reactions if linkage.registering else ():
         kind, message = reaction.outcome.kind, reaction.outcome.message
         if isinstance(reaction.outcome.event, Registry) and kind in (OutcomeKind.OVERRIDES, OutcomeKind.SKIPS):
-            entry, other = _what(reaction.outcome.event), other_side(linkage, reaction)
+            entry, second = _what(reaction.outcome.event), other_side(linkage, reaction)
             overrides = kind is OutcomeKind.OVERRIDES
-            existing = "its own" if other == f"{reaction.object} itself" else f"that of {other}"
+            existing = "its own" if second == f"{reaction.object} itself" else f"that of {second}"
             effect = f"replacing {existing}" if overrides else f"but {existing} has priority"
             yield Finding(
                 rule=RULE.name,
                 effect=Effect.OVERRIDES if overrides else Effect.NOTE,
                 message=f"{reaction.object} registers {entry}, {effect}",
-                evidence=(_evidence(reaction),),
+                evidence=(_make_evidence(reaction),),
                 fix="no action needed if this is intended; otherwise do not load both into one process",
                 says=message.text if message else None,
             )
 
 
 def _cause(linkage: Linkage, reaction: Reaction) -> str:
-    event, other, subject = reaction.outcome.event, other_side(linkage, reaction), reaction.outcome.subject
+    event, second, subject = reaction.outcome.event, other_side(linkage, reaction), reaction.outcome.subject
     assert isinstance(event, Registry)
     if event.names_backend:
         return (
-            f"{reaction.object} renames PrivateUse1 to {subject}, but {other} has renamed it to {reaction.outcome.old}"
+            f"{reaction.object} renames PrivateUse1 to {subject}, but {second} has renamed it to {reaction.outcome.old}"
         )
     assert reaction.outcome.message is not None
     if reaction.outcome.message.id == "E4":
         return f"{reaction.object} registers {_what(event)}, which only PrivateUse1 allows"
-    return f"{reaction.object} registers {_what(event)}, which {other} has already registered"
+    return f"{reaction.object} registers {_what(event)}, which {second} has already registered"
 
 
 def _what(entry: Registry) -> str:
@@ -87,7 +87,7 @@ def _what(entry: Registry) -> str:
     return _WHAT.get(entry.what, f"{{}} in {entry.what}").format(key or "PrivateUse1")
 
 
-def _evidence(reaction: Reaction) -> Evidence:
+def _make_evidence(reaction: Reaction) -> Evidence:
     event = reaction.outcome.event
     readable = _what(event) if isinstance(event, Registry) and not event.names_backend else None
     return Evidence(

@@ -30,13 +30,13 @@ def check(linkage: Linkage) -> Iterator[Finding]:
     """Compare the two definitions that torch found to differ, in their schemas or alias analysis kinds."""
     for reaction in refusals(linkage, ("D2",)):
         difference, both = schemas(linkage, reaction)
-        subject, other = reaction.outcome.subject, other_side(linkage, reaction)
-        cause = f"{reaction.object} defines {subject} with a different schema than {other}: {difference}"
+        subject, second = reaction.outcome.subject, other_side(linkage, reaction)
+        cause = f"{reaction.object} defines {subject} with a different schema than {second}: {difference}"
         yield refusal(RULE.name, linkage, reaction, cause, [both])
     for reaction in refusals(linkage, ("D3", "D4", "D5")):
         _, both = schemas(linkage, reaction)
-        subject, other = reaction.outcome.subject, other_side(linkage, reaction)
-        cause = f"{reaction.object} defines {subject} with a different alias analysis kind than {other}"
+        subject, second = reaction.outcome.subject, other_side(linkage, reaction)
+        cause = f"{reaction.object} defines {subject} with a different alias analysis kind than {second}"
         yield refusal(RULE.name, linkage, reaction, cause, [both])
 
 

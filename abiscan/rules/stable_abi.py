@@ -29,7 +29,7 @@ from abiscan.torches.shims import exported_since, is_shim
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
-    """A note about an extension that uses nothing of torch but C functions."""
+    """Yield a note about an extension that uses nothing of torch but C functions."""
     if not _is_stable(linkage.facts):
         return
     functions = sorted(filter(is_shim, linkage.facts.imports))

@@ -40,7 +40,7 @@ from abiscan.torches import embedded, embedded_operators
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
-    """One finding for each operator that is called in a way that harms."""
+    """Yield one finding for each operator that is called in a way that harms."""
     registering = linkage.registering
     if registering is None or registering.operators is None:
         return
@@ -49,7 +49,9 @@ def check(linkage: Linkage) -> Iterator[Finding]:
         releases = _compiled_with(lookup, registering, linkage.facts.machine)
         if now is None or not releases:
             continue
-        mismatches = {release: _mismatch(lookup.operator, release, linkage.facts.machine, now) for release in releases}
+        mismatches = {
+            release: _find_mismatch(lookup.operator, release, linkage.facts.machine, now) for release in releases
+        }
         harmful = {release: mismatch for release, mismatch in mismatches.items() if mismatch}
         if not harmful:
             continue
@@ -73,27 +75,29 @@ def check(linkage: Linkage) -> Iterator[Finding]:
 
 
 def _compiled_with(lookup: Lookup, registering: Registering, machine: Machine) -> list[TorchVersion]:
-    """The releases whose headers a call may have been compiled with, oldest first: recorded, or else inferred."""
+    """Return the releases whose headers a call may have been compiled with, oldest first: recorded, or else
+    inferred.
+    """
     kernels = (kernel.abi_version for kernel in registering.own.kernels)
     recorded = version_of(lookup.abi_version or next(filter(None, kernels), 0))
     if recorded is None:
         return list(registering.built_for)
-    version, known = TorchVersion(recorded), embedded.versions(machine)
-    same = [release for release in known if release.minor_version == version.minor_version]
+    version, known_value = TorchVersion(recorded), embedded.versions(machine)
+    same = [release for release in known_value if release.minor_version == version.minor_version]
     return [version] if version in same else same[-1:]
 
 
-def _mismatch(name: str, release: TorchVersion, machine: Machine, now: FunctionSchema) -> str | None:
+def _find_mismatch(name: str, release: TorchVersion, machine: Machine, now: FunctionSchema) -> str | None:
     built_for = _schema_of(name, release, machine)
     return call_mismatch(built_for, now) if built_for else None
 
 
 def _schema_of(name: str, release: TorchVersion, machine: Machine) -> FunctionSchema | None:
     try:
-        found = embedded_operators.operators(str(release), machine, [name])
+        result = embedded_operators.operators(str(release), machine, [name])
     except InputError:
         return None
-    return _parsed(found.operators.get(name), release.minor_version)
+    return _parsed(result.operators.get(name), release.minor_version)
 
 
 def _parsed(operator: Operator | None, release: MinorVersion) -> FunctionSchema | None:

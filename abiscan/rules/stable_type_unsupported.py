@@ -32,24 +32,26 @@ _FIX = "use types that cross in the schema (float or Tensor for Scalar), or regi
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
-    """One finding for the kernels, one for the calls."""
+    """Yield one finding for the kernels, one for the calls."""
     registering = linkage.registering
     if registering is None:
         return
     failing = uncrossable_kernels(registering)
     if failing:
-        yield _finding(linkage, failing, "registers kernels through the stable ABI for operators")
+        yield _make_finding(linkage, failing, "registers kernels through the stable ABI for operators")
     called = uncrossable_calls(registering)
     if called:
-        yield _finding(linkage, called, "calls operators through the stable ABI")
+        yield _make_finding(linkage, called, "calls operators through the stable ABI")
 
 
-def _finding(linkage: Linkage, failing: dict[str, Uncrossable], what: str) -> Finding:
+def _make_finding(linkage: Linkage, failing: dict[str, Uncrossable], subject: str) -> Finding:
     types = listed(dict.fromkeys(str(value.type) for value in failing.values()))
     return Finding(
         rule=RULE.name,
         effect=Effect.CALL_FAILS,
-        message=f"{linkage.name} {what} with types that {linkage.release} cannot convert ({types}): {listed(failing)}",
+        message=(
+            f"{linkage.name} {subject} with types that {linkage.release} cannot convert ({types}): {listed(failing)}"
+        ),
         evidence=tuple(
             Evidence(
                 subject=name,

@@ -29,7 +29,7 @@ from abiscan.rules.symptom import symptom
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
-    """One finding per library that is too old."""
+    """Yield one finding per library that is too old."""
     by_provider: dict[str, list[MissingVersion]] = {}
     for missing in linkage.resolution.missing_versions if linkage.resolution else ():
         by_provider.setdefault(missing.provider.path, []).append(missing)

@@ -23,7 +23,7 @@ class Nearest(Struct, frozen=True, kw_only=True):
 
 
 def nearest_export(linkage: Linkage, name: str) -> Nearest | None:
-    """The closest function of the same qualified name in any library of this torch, differences marked.
+    """Return the closest function of the same qualified name in any library of this torch, differences marked.
 
     Also None if findings are not explained.
     """
@@ -39,18 +39,18 @@ def nearest_export(linkage: Linkage, name: str) -> Nearest | None:
         for candidate in library.symbols.starting_with(prefix)
     }
     alike = [
-        (signature.likeness(missing), candidate)
+        (signature.similarity_to(missing), candidate)
         for candidate, signature in candidates.items()
         if signature.parameters is not None and _bare(signature.name) == _bare(missing.name)
     ]
     if not alike:
         return None
     _, best = max(alike)
-    return Nearest(name=best, signature=candidates[best].marked_against(missing))
+    return Nearest(name=best, signature=candidates[best].mark_against(missing))
 
 
 def library_with(libraries: Mapping[str, SharedObject], name: str) -> str | None:
-    """The base name of the library among ``libraries`` that exports ``name``."""
+    """Return the base name of the library among ``libraries`` that exports ``name``."""
     for file, library in libraries.items():
         if library.symbols.find(name):
             return file
@@ -62,13 +62,13 @@ KINDS: Final = (("cuda", "CUDA"), ("nvrtc", "CUDA"), ("hip", "ROCm"), ("xpu", "X
 
 
 def missing_torch_libraries(linkage: Linkage) -> tuple[MissingLibrary, ...]:
-    """The libraries of torch that the extension needs and this torch does not have."""
+    """Return the libraries of torch that the extension needs and this torch does not have."""
     missing = linkage.resolution.closure.missing if linkage.resolution else ()
     return tuple(library for library in missing if library.absence is Absence.TORCH)
 
 
 def of_missing_libraries(linkage: Linkage) -> list[UndefinedSymbol]:
-    """The undefined symbols of torch that are of the same kind (CUDA, …) as a library that this torch lacks."""
+    """Return the undefined symbols of torch that are of the same kind (CUDA, …) as a library that this torch lacks."""
     missing = missing_torch_libraries(linkage)
     words = {word for word, _ in KINDS for library in missing if word in library.name}
     return [
@@ -95,7 +95,7 @@ def is_string_abi_mismatch(linkage: Linkage, name: str) -> bool:
 
 
 def effect_of(symbols: Sequence[UndefinedSymbol]) -> Effect:
-    """What symbols that are missing lead to: those that a program binds lazily, when they are first called."""
+    """Return what symbols that are missing lead to: those that a program binds lazily, when they are first called."""
     return Effect.CALL_FAILS if all(symbol.lazy for symbol in symbols) else Effect.LOAD_FAILS
 
 

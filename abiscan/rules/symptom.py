@@ -11,7 +11,7 @@ _TURNS_INTO_ATTRIBUTE_ERROR = (1, 12)
 
 
 def symptom(linkage: Linkage) -> str | None:
-    """The later error if the load error is ignored; None for an extension that defines no operators."""
+    """Return the later error if the load error is ignored; None for an extension that defines no operators."""
     registering = linkage.registering
     if registering is None:
         return None
@@ -32,7 +32,9 @@ def symptom(linkage: Linkage) -> str | None:
 
 
 def _errors(names: list[str], release: MinorVersion) -> str:
-    """The message of torch when code uses an operator that is not defined; any of ``names`` may be used first."""
+    """Return the message of torch when code uses an operator that is not defined; any of ``names`` may be used
+    first.
+    """
     operators = [dict(zip(("namespace", "name"), name.split("::", 1), strict=True)) for name in names]
     if release < _TURNS_INTO_ATTRIBUTE_ERROR:
         return "RuntimeError: " + " | ".join(str(says(NO_OPERATOR, release, **operator)) for operator in operators)

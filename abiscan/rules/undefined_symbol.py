@@ -61,43 +61,43 @@ def check(linkage: Linkage) -> Iterator[Finding]:
     torch = str(linkage.release)
     if changed:
         symbols = [symbol for symbol, _ in changed]
-        yield _finding(
+        yield _make_finding(
             linkage,
             f"{linkage.name} {_count(symbols)} that {torch} has with different parameters",
             symbols,
-            [_evidence(symbol, instead) for symbol, instead in changed],
+            [_make_evidence(symbol, instead) for symbol, instead in changed],
             other_build(linkage),
         )
     if absent:
-        yield _finding(
+        yield _make_finding(
             linkage,
             f"{linkage.name} {_count(absent)} that {torch} does not have",
             absent,
-            list(map(_evidence, absent)),
+            list(map(_make_evidence, absent)),
             other_build(linkage),
         )
     for library, symbols in unlinked.items():
-        yield _finding(
+        yield _make_finding(
             linkage,
             f"{symbols[0].module.name} {_count(symbols)} of {library}, but is not linked with it",
             symbols,
-            list(map(_evidence, symbols)),
+            list(map(_make_evidence, symbols)),
             f"link the extension with {library} (torch's own libraries are loaded with RTLD_LOCAL)",
         )
     for library, symbols in unlinked_siblings.items():
-        yield _finding(
+        yield _make_finding(
             linkage,
             f"{symbols[0].module.name} {_count(symbols)} of {library}, a sibling library that it is not linked with",
             symbols,
-            list(map(_evidence, symbols)),
+            list(map(_make_evidence, symbols)),
             f"link it with {library}, or load {library} first with RTLD_GLOBAL, as the package may already do",
         )
     if foreign:
-        yield _finding(
+        yield _make_finding(
             linkage,
             f"{linkage.name} {_count(foreign)} that no loaded library defines",
             foreign,
-            list(map(_evidence, foreign)),
+            list(map(_make_evidence, foreign)),
             "link the extension with the library that defines it",
         )
 
@@ -108,11 +108,11 @@ def _unsorted(linkage: Linkage) -> Iterator[Finding]:
         message = f"{linkage.name} {_count(symbols)} that no loaded library defines"
         # C++ names take longer to read than all the rest; the plain ones tell which finding is met first.
         evidence = [Evidence(subject=symbol.reference.name, object=symbol.module.name) for symbol in symbols]
-        yield _finding(linkage, message, symbols, evidence, other_build(linkage))
+        yield _make_finding(linkage, message, symbols, evidence, other_build(linkage))
 
 
 def _unexplained(linkage: Linkage) -> Iterator[UndefinedSymbol]:
-    """The undefined symbols that no other rule explains."""
+    """Yield the undefined symbols that no other rule explains."""
     stale = {version.version for version in linkage.resolution.missing_versions} if linkage.resolution else set()
     explained = {symbol.reference.name for symbol in of_missing_libraries(linkage)}
     for symbol in linkage.undefined:
@@ -126,12 +126,12 @@ def _count(symbols: Sequence[UndefinedSymbol]) -> str:
     return f"uses {plural(len({symbol.reference.name for symbol in symbols}), 'symbol')}"
 
 
-def _evidence(symbol: UndefinedSymbol, instead: str | None = None) -> Evidence:
+def _make_evidence(symbol: UndefinedSymbol, instead: str | None = None) -> Evidence:
     name = symbol.reference.name
     return Evidence(subject=name, readable=demangle(name), object=symbol.module.name, instead=instead)
 
 
-def _finding(
+def _make_finding(
     linkage: Linkage, message: str, symbols: Sequence[UndefinedSymbol], evidence: list[Evidence], fix: str
 ) -> Finding:
     effect = effect_of(symbols)

@@ -24,7 +24,7 @@ from abiscan.words import plural
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
-    """One finding for all of them."""
+    """Yield one finding for all of them."""
     registering = linkage.registering
     if registering is None:
         return

@@ -47,12 +47,12 @@ _SHOWN: Final = 4
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
-    """One finding for each kind of system that the properties are wrong about."""
+    """Yield one finding for each kind of system that the properties are wrong about."""
     promise = linkage.promise
     if promise is None:
         return
     if promise.variant.problems:
-        yield _finding(
+        yield _make_finding(
             Effect.NOTE,
             f"the variant metadata of the wheel do not follow the format: {promise.variant.problems[0]}",
             [Evidence(subject=promise.variant.label, readable=problem) for problem in promise.variant.problems],
@@ -70,10 +70,10 @@ def _of_processors(linkage: Linkage, promise: Promise) -> Iterator[Finding]:
     foreign = [
         stated
         for stated in promise.variant.properties
-        if stated.namespace in {other.value for other in Machine if other is not machine}
+        if stated.namespace in {item.value for item in Machine if item is not machine}
     ]
     if foreign:
-        yield _finding(
+        yield _make_finding(
             Effect.NOTE,
             f"{linkage.name} is for {machine.value}, but its wheel says {listed(map(str, foreign), _SHOWN)}",
             _stated(foreign),
@@ -84,7 +84,7 @@ def _of_processors(linkage: Linkage, promise: Promise) -> Iterator[Finding]:
     uses = [use for of_file in needs.lacking(cpu).values() for use in of_file]
     if uses:
         needed = summary(machine, tuple(use.feature for use in uses))
-        yield _finding(
+        yield _make_finding(
             Effect.LOAD_FAILS,
             f"{linkage.name} needs {needed} to load, but its wheel says {cpu.name}",
             [
@@ -98,7 +98,7 @@ def _of_processors(linkage: Linkage, promise: Promise) -> Iterator[Finding]:
     elif failing := needs.failing_operators(cpu):
         features = sorted({use.feature for of_operator in failing.values() for use in of_operator})
         operators = f"{plural(len(failing), 'operator')}: {listed(failing, _SHOWN)}"
-        yield _finding(
+        yield _make_finding(
             Effect.CALL_FAILS,
             f"its wheel says {cpu.name}, but {linkage.name} needs {summary(machine, tuple(features))} for {operators}",
             [
@@ -113,7 +113,7 @@ def _of_processors(linkage: Linkage, promise: Promise) -> Iterator[Finding]:
             says=MESSAGE,
         )
     elif promise.code is not None and (higher := _needless(machine, promise.code, promise)):
-        yield _finding(
+        yield _make_finding(
             Effect.NOTE,
             f"no code of the wheel needs {listed(map(str, higher), _SHOWN)}",
             _stated(higher),
@@ -122,7 +122,7 @@ def _of_processors(linkage: Linkage, promise: Promise) -> Iterator[Finding]:
 
 
 def _needless(machine: Machine, code: frozenset[str], promise: Promise) -> list[VariantProperty]:
-    """The properties about processors that no code needs: levels above the lowest that is enough."""
+    """Return the properties about processors that no code needs: levels above the lowest that is enough."""
     needed = properties_of_needs(machine, code)
     level = needed[0]
     return [
@@ -142,9 +142,10 @@ def _of_gpus(linkage: Linkage, promise: GpuPromise) -> Iterator[Finding]:
     failing = [(stated, outcome) for stated, outcome in promise.outcomes if not runs_all(outcome)]
     if failing:
         reasons = {_reason(outcome) for _, outcome in failing}
-        yield _finding(
+        yield _make_finding(
             Effect.CALL_FAILS,
-            f"{linkage.name} has {listed(sorted(reasons))}: {listed([str(one.stated) for one, _ in failing], _SHOWN)}",
+            f"{linkage.name} has {listed(sorted(reasons))}: "
+            f"{listed([str(item.stated) for item, _ in failing], _SHOWN)}",
             [_of_outcome(linkage.name, stated, outcome) for stated, outcome in failing],
             "build the extension for these GPUs, or do not state them",
         )
@@ -152,14 +153,14 @@ def _of_gpus(linkage: Linkage, promise: GpuPromise) -> Iterator[Finding]:
     translated = [(stated, outcome) for stated, outcome in translated if stated.is_real and is_translated(outcome)]
     if translated:
         names = listed([str(stated.stated) for stated, _ in translated], _SHOWN)
-        yield _finding(
+        yield _make_finding(
             Effect.NOTE,
             f"{linkage.name} has only PTX for {names}, which the driver translates",
             [_of_outcome(linkage.name, stated, outcome) for stated, outcome in translated],
             "state _virtual, or build it with machine code for these GPUs",
         )
     if promise.unstated:
-        yield _finding(
+        yield _make_finding(
             Effect.NOTE,
             f"{linkage.name} has code for {listed(promise.unstated, _SHOWN)}, whose GPUs no property admits",
             [Evidence(subject=target, object=linkage.name) for target in promise.unstated],
@@ -201,7 +202,7 @@ def _of_drivers(linkage: Linkage, promise: GpuPromise) -> Iterator[Finding]:
     wrong = [bound.stated for bound, is_less in bounds if bound and is_less(bound.version, needed)]
     if wrong:
         version = f"{needed[0]}.{needed[1]}"
-        yield _finding(
+        yield _make_finding(
             Effect.CALL_FAILS,
             f"{linkage.name} needs a driver with CUDA {version}, but its wheel says {listed(map(str, wrong))}",
             [Evidence(subject=str(stated), object=linkage.name, instead=f"CUDA {version}") for stated in wrong],
@@ -216,7 +217,7 @@ def _of_torch(linkage: Linkage, promise: Promise) -> Iterator[Finding]:
     version = release.torch_version
     error = _error_of_torch(linkage)
     if version is not None and promise.variant.admits_torch(version) and error is not None:
-        yield _finding(
+        yield _make_finding(
             Effect.LOAD_FAILS,
             f"{listed(map(str, stated), _SHOWN)} in the wheel admits {release}, on which {linkage.name} fails",
             [Evidence(subject=str(release), object=linkage.name, instead=error.message)],
@@ -224,16 +225,16 @@ def _of_torch(linkage: Linkage, promise: Promise) -> Iterator[Finding]:
         )
     elif linkage.built_for and not any(map(promise.variant.admits_torch, linkage.built_for)):
         built = f"torch {linkage.built_for[0]}"
-        yield _finding(
+        yield _make_finding(
             Effect.NOTE,
             f"{linkage.name} is built for {built}, but its wheel says {listed(map(str, stated), _SHOWN)}",
-            [Evidence(subject=str(one), object=linkage.name, instead=f"built for {built}") for one in stated],
+            [Evidence(subject=str(item), object=linkage.name, instead=f"built for {built}") for item in stated],
             _built(linkage),
         )
 
 
 def _error_of_torch(linkage: Linkage) -> LoadError | None:
-    """The error that ends the load whatever the processor, the Python and the vendor's libraries are."""
+    """Return the error that ends the load whatever the processor, the Python and the vendor's libraries are."""
     if linkage.resolution is None or linkage.resolution.closure.missing:
         return None
     crash = predict_crash(linkage.drifts, linkage.release.version)
@@ -249,7 +250,9 @@ def _stated(properties: Iterable[VariantProperty]) -> list[Evidence]:
     return [Evidence(subject=str(stated)) for stated in properties]
 
 
-def _finding(effect: Effect, message: str, evidence: Iterable[Evidence], fix: str, says: str | None = None) -> Finding:
+def _make_finding(
+    effect: Effect, message: str, evidence: Iterable[Evidence], fix: str, says: str | None = None
+) -> Finding:
     return Finding(rule=RULE.name, effect=effect, message=message, evidence=tuple(evidence), fix=fix, says=says)
 
 

@@ -33,13 +33,13 @@ from abiscan.words import listed, plural
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
-    """One finding for each base class in torch."""
+    """Yield one finding for each base class in torch."""
     for drift in linkage.drifts:
         for table in drift.tables:
-            yield _finding(linkage, drift, table)
+            yield _make_finding(linkage, drift, table)
 
 
-def _finding(linkage: Linkage, drift: LayoutDrift, table: TableDrift) -> Finding:
+def _make_finding(linkage: Linkage, drift: LayoutDrift, table: TableDrift) -> Finding:
     names = listed(demangle_type(derived.name) for derived in table.derived)
     release = linkage.release
     if table.misplaced:

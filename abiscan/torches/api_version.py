@@ -51,40 +51,40 @@ class ApiVersion(NamedTuple):
         return f"{self.schema}-{self.dispatch}"
 
 
-def api_versions(found: Operators, names: Collection[str] | None = None) -> dict[str, ApiVersion]:
-    """The versions of the operators of a torch, by name.
+def api_versions(result: Operators, names: Collection[str] | None = None) -> dict[str, ApiVersion]:
+    """Return the versions of the operators of a torch, by name.
 
     :param names: only these operators; None for all
     """
-    kernels = kernels_of(found)
+    kernels = kernels_of(result)
     return {
         name: ApiVersion(_digest(printed(operator.schema) or ""), _digest("\n".join(strategy(kernels.get(name, ())))))
-        for name, operator in found.operators.items()
+        for name, operator in result.operators.items()
         if names is None or name in names
     }
 
 
 def fingerprint(versions: Mapping[str, ApiVersion]) -> str:
-    """One version for several operators together."""
+    """Return one version for several operators together."""
     return _digest("\n".join(f"{name} {version}" for name, version in sorted(versions.items())))
 
 
-def kernels_of(found: Operators) -> Mapping[str, list[Kernel]]:
-    """The kernels of each operator."""
+def kernels_of(results: Operators) -> Mapping[str, list[Kernel]]:
+    """Return the kernels of each operator."""
     kernels: defaultdict[str, list[Kernel]] = defaultdict(list)
-    for kernel in found.kernels:
+    for kernel in results.kernels:
         kernels[kernel.operator].append(kernel)
     return kernels
 
 
-def has_cuda(found: Operators) -> bool:
+def has_cuda(result: Operators) -> bool:
     """Whether a torch is a build with CUDA."""
     # c10d's kernels for CUDA are in every build.
-    return any(kernel.key in _CUDA and kernel.operator.startswith("aten::") for kernel in found.kernels)
+    return any(kernel.key in _CUDA and kernel.operator.startswith("aten::") for kernel in result.kernels)
 
 
 def strategy(kernels: Iterable[Kernel], *, with_cuda: bool = False) -> list[str]:
-    """How an operator with these kernels is dispatched: a word for each key, sorted.
+    """Return how an operator with these kernels is dispatched: a word for each key, sorted.
 
     :param with_cuda: include kernels for CUDA devices, which only some builds have
     """
@@ -97,7 +97,7 @@ def strategy(kernels: Iterable[Kernel], *, with_cuda: bool = False) -> list[str]
 
 
 def printed(schema: str | None) -> str | None:
-    """A schema as torch prints it; the text itself if torch would reject it."""
+    """Return a schema as torch prints it; the text itself if torch would reject it."""
     if schema is None or _AS_PRINTED.fullmatch(schema):
         return schema
     try:

@@ -24,18 +24,18 @@ _TARGET: Final = regex(r"(sm|compute)_([0-9]+)([af]?)")
 
 
 def architectures(release: TorchRelease, files: Files) -> tuple[str, ...] | None:
-    """The targets (``sm_90``, ``compute_90``) that a torch has code for; None if they are not known."""
-    known = _embedded().get((release.build or "", release.machine.value))
-    if known is not None:
-        return known
+    """Return the targets (``sm_90``, ``compute_90``) that a torch has code for; None if they are not known."""
+    known_value = _embedded().get((release.build or "", release.machine.value))
+    if known_value is not None:
+        return known_value
     source = files.source(release.own_libraries.get("libtorch_python.so", ""))
     if source is None:
         return None
     try:
-        found = LIST.search(source.open().data)
+        match = LIST.search(source.open().data)
     except AbiscanError:
         return None
-    return tuple(found[1].decode().split()) if found else None
+    return tuple(match[1].decode().split()) if match else None
 
 
 def has_code_for(gpu: Gpu, targets: tuple[str, ...], build: str | None) -> bool:

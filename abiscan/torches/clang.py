@@ -83,19 +83,19 @@ class Include(Struct, frozen=True, kw_only=True):
     @property
     def _standard(self) -> str:
         """The C++ that a release asks for; the oldest say nothing, and are of the time of C++14."""
-        found = re.search(r"C\+\+(\d\d) or later", (self.folder / "ATen/ATen.h").read_text("utf-8", "replace"))
-        return f"gnu++{found[1] if found else 14}"
+        match = re.search(r"C\+\+(\d\d) or later", (self.folder / "ATen/ATen.h").read_text("utf-8", "replace"))
+        return f"gnu++{match[1] if match else 14}"
 
     def headers(self, patterns: Iterable[str]) -> list[str]:
-        """The headers that match some patterns and may be included on their own, in this order."""
-        found = (
+        """Return the headers that match some patterns and may be included on their own, in this order."""
+        result = (
             path.relative_to(folder).as_posix()
             for pattern in patterns
             for folder in self.folders
             for path in sorted(folder.glob(pattern))
             if not _UNUSABLE.search(path.name) and _is_guarded(path)
         )
-        return list(dict.fromkeys(found))
+        return list(dict.fromkeys(result))
 
 
 class ClangOutput(NamedTuple):
@@ -112,8 +112,8 @@ class Clang(Protocol):
     def name(self) -> str:
         """What people call it."""
 
-    def classes(self, include: Include, headers: Sequence[str], wanted: Collection[str]) -> ClangOutput:
-        """The classes that some headers define.
+    def classes(self, include: Include, headers: Sequence[str], requested: Collection[str]) -> ClangOutput:
+        """Return the classes that some headers define.
 
         :param wanted: those that are needed; others may be there as well
         :raises ClangError: the headers do not compile
@@ -121,7 +121,7 @@ class Clang(Protocol):
 
 
 def find() -> Clang | None:
-    """The clang of ``abiscan[layouts]``, or else the newest one of this machine; None if there is none."""
+    """Return the clang of ``abiscan[layouts]``, or else the newest one of this machine; None if there is none."""
     try:
         library = importlib.util.find_spec("clang.cindex")
     except ImportError:
@@ -138,11 +138,11 @@ def find() -> Clang | None:
 @functools.cache
 def _version(program: str) -> int:
     try:
-        said = programs.run([program, "--version"], capture_output=True, timeout=60, check=True).stdout
+        notice = programs.run([program, "--version"], capture_output=True, timeout=60, check=True).stdout
     except (OSError, subprocess.SubprocessError, ValueError):
         return 0
-    found = re.search(r"clang version (\d+)", said)
-    return int(found[1]) if found else 0
+    match = re.search(r"clang version (\d+)", notice)
+    return int(match[1]) if match else 0
 
 
 class ClangLibrary:
@@ -150,9 +150,9 @@ class ClangLibrary:
 
     name = "libclang"
 
-    def classes(self, include: Include, headers: Sequence[str], wanted: Collection[str]) -> ClangOutput:
-        """The wanted classes, and what they consist of."""
-        asked = {"flags": include.flags, "headers": list(headers), "classes": sorted(wanted)}
+    def classes(self, include: Include, headers: Sequence[str], requested: Collection[str]) -> ClangOutput:
+        """Return the wanted classes, and what they consist of."""
+        asked = {"flags": include.flags, "headers": list(headers), "classes": sorted(requested)}
         with tempfile.TemporaryDirectory(prefix="abiscan-") as scratch:
             done = _run(
                 programs.python(sys.executable, "-m", "abiscan.torches.libclang"),
@@ -183,8 +183,8 @@ class ClangProgram(Struct, frozen=True):
         """Its file name."""
         return Path(self.path).name
 
-    def classes(self, include: Include, headers: Sequence[str], wanted: Collection[str] = ()) -> ClangOutput:  # noqa: ARG002
-        """All classes."""
+    def classes(self, include: Include, headers: Sequence[str], requested: Collection[str] = ()) -> ClangOutput:  # noqa: ARG002
+        """Return all classes."""
         with tempfile.TemporaryDirectory(prefix="abiscan-") as scratch:
             run = _Run((self.path, *include.flags), Path(scratch), self.report)
             records, polymorphic = parse_records(run.records(headers))
@@ -199,7 +199,7 @@ class _Run(NamedTuple):
     report: Callable[[Sequence[str]], None]
 
     def records(self, headers: Sequence[str]) -> str:
-        """Clang's dump of every class; keeps the parsed headers for ``vtables``."""
+        """Return clang's dump of every class; keeps the parsed headers for ``vtables``."""
         # To find what is not at hand, the preprocessor is enough.
         while (done := self._run("-M", str(self._write(headers)))).returncode:
             headers = self._without(headers, done.stderr)
@@ -209,7 +209,7 @@ class _Run(NamedTuple):
         return done.stdout
 
     def vtables(self, classes: Iterable[str]) -> list[str]:
-        """The lines of clang's dump of the virtual functions of ``classes``; after ``records``."""
+        """Return the lines of clang's dump of the virtual functions of ``classes``; after ``records``."""
         calls = [f"void call{number}(Probe<{name}>* it) {{ it->call(); }}" for number, name in enumerate(classes)]
         flags = ["-include-pch", "probe.pch", "-Xclang", "-fdump-vtable-layouts", "-Xclang", "-emit-llvm-only"]
         source = self.scratch / "vtables.cc"
@@ -231,7 +231,7 @@ class _Run(NamedTuple):
         return path
 
     def _without(self, headers: Sequence[str], errors: str) -> list[str]:
-        """The headers less those that clang complains of.
+        """Return the headers less those that clang complains of.
 
         :raises ClangError: it complains of what everything else needs
         """
@@ -246,14 +246,14 @@ class _Run(NamedTuple):
 
 
 def including(headers: Iterable[str]) -> str:
-    """A source file that includes some headers, one a line."""
+    """Return a source file that includes some headers, one a line."""
     return "".join(f"#include <{header}>\n" for header in headers)
 
 
 def _first_line(errors: str) -> str:
     lines = errors.splitlines()
-    found = next((line for line in lines if "error:" in line), None) or next(iter(reversed(lines)), "it said nothing")
-    return found.strip()
+    result = next((line for line in lines if "error:" in line), None) or next(iter(reversed(lines)), "it said nothing")
+    return result.strip()
 
 
 def _run(command: Sequence[str], folder: Path, **options: Any) -> subprocess.CompletedProcess[str]:

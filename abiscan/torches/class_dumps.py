@@ -37,19 +37,19 @@ class ClassRow(NamedTuple):
 
 
 def parse_records(dump: str) -> tuple[dict[str, ClassRow], set[str]]:
-    """The classes in clang's dump of record layouts, and which of them have virtual functions."""
+    """Return the classes in clang's dump of record layouts, and which of them have virtual functions."""
     sizes: dict[str, int] = {}  # of every class, as clang spells it
-    wanted: dict[str, str] = {}
+    requested: dict[str, str] = {}
     for block in dump.split("*** Dumping AST Record Layout\n")[1:]:
         spelled = block[block.index("| ") + 2 : block.index("\n")].removesuffix(" (empty)")
         name = _plain(spelled) if _OURS.search(spelled) else ""
-        if found := _SIZES.search(block, block.rfind("[sizeof=")):
-            sizes[spelled] = int(found[1])
+        if match := _SIZES.search(block, block.rfind("[sizeof=")):
+            sizes[spelled] = int(match[1])
             if name and _OURS.match(name) and len(name) <= _LONGEST and not _UNWANTED.search(name):
-                wanted[name] = block
+                requested[name] = block
     rows: dict[str, ClassRow] = {}
     polymorphic: set[str] = set()
-    for name, block in wanted.items():
+    for name, block in requested.items():
         row, virtual = _members(block, sizes)
         if row.bases or row.fields or virtual:
             rows[name] = row
@@ -59,7 +59,7 @@ def parse_records(dump: str) -> tuple[dict[str, ClassRow], set[str]]:
 
 
 def _members(block: str, sizes: dict[str, int]) -> tuple[ClassRow, bool]:
-    """The direct bases and named fields of a class, and whether it is virtual."""
+    """Return the direct bases and named fields of a class, and whether it is virtual."""
     bases: list[tuple[str, int]] = []
     fields: list[tuple[str, int, str, int | None]] = []
     virtual = False
@@ -74,19 +74,19 @@ def _members(block: str, sizes: dict[str, int]) -> tuple[ClassRow, bool]:
         type_, _, name = text.rpartition(" ")
         if name:
             fields.append((name, at, _plain(type_) + (f" : {bits}" if bits else ""), sizes.get(type_)))
-    found = _SIZES.search(block, block.rfind("[sizeof="))
-    assert found is not None
-    return ClassRow(int(found[1]), int(found[2]), tuple(bases), tuple(fields)), virtual
+    match = _SIZES.search(block, block.rfind("[sizeof="))
+    assert match is not None
+    return ClassRow(int(match[1]), int(match[2]), tuple(bases), tuple(fields)), virtual
 
 
 def _plain(type_: str) -> str:
-    """A type as people write it, without keywords, places in files and the mark of an empty class."""
+    """Return a type as people write it, without keywords, places in files and the mark of an empty class."""
     text = _KEYWORDS.sub("", _ANONYMOUS.sub("(anonymous)", type_.removesuffix(" (empty)")))
     return text.replace("_Bool", "bool")
 
 
 def parse_vtables(lines: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """The virtual functions of each probed class, slot by slot, in clang's dump of virtual tables.
+    """Return the virtual functions of each probed class, slot by slot, in clang's dump of virtual tables.
 
     Destructors are ``~ [complete]`` and ``~ [deleting]``; only the primary table is read.
     """
@@ -96,12 +96,12 @@ def parse_vtables(lines: Iterable[str]) -> dict[str, tuple[str, ...]]:
     for line in lines:
         if line.startswith("Vtable for 'Probe'"):
             slots, reading = [], True
-        elif reading and (found := _SLOT.match(line)):
-            if _NO_SLOT.search(found[1]):
+        elif reading and (match := _SLOT.match(line)):
+            if _NO_SLOT.search(match[1]):
                 continue
-            if probe := _PROBED.search(found[1]):
+            if probe := _PROBED.search(match[1]):
                 tables[_plain(probe[1])] = tuple(slots)
                 reading = False  # what follows are the tables of a second base
             else:
-                slots.append(_DESTRUCTOR.sub("~", _plain(found[1])))
+                slots.append(_DESTRUCTOR.sub("~", _plain(match[1])))
     return tables

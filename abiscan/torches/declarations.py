@@ -106,7 +106,7 @@ class Declarations:
         return {name: self._classes[name] for name in sorted(self._classes) if _OURS.match(name)}
 
     def digest(self, class_name: str) -> str | None:
-        """The hash of everything that determines the layout of a class; None if no header defines it."""
+        """Return the hash of everything that determines the layout of a class; None if no header defines it."""
         own = [
             declaration for declaration in self._by_name.get(_last(class_name), ()) if declaration.name == class_name
         ]
@@ -116,19 +116,19 @@ class Declarations:
         while todo:
             declaration = todo.pop()
             for name in declaration.names:
-                new = [other for other in self._found(name, declaration.name) if other not in seen]
+                new = [item for item in self._found(name, declaration.name) if item not in seen]
                 seen.update(new)
                 todo += new
-        lines = sorted(f"{each.name} {each.text}" for each in seen if not _USING.fullmatch(each.text))
+        lines = sorted(f"{entry.name} {entry.text}" for entry in seen if not _USING.fullmatch(entry.text))
         return hashlib.blake2b("\n".join(lines).encode(), digest_size=_DIGEST).hexdigest()
 
     def _find(self, name: str, scope: str) -> tuple[HeaderDeclaration, ...]:
-        """What a name may mean in a scope: the innermost declaration, or everything that ends in it."""
+        """Return what a name may mean in a scope: the innermost declaration, or everything that ends in it."""
         candidates = self._by_name.get(_last(name), ())
         name = name.replace(" ", "")
         if not candidates and "::" in name:
             name = name.rpartition("::")[0] + _VALUES  # an enumerator
-            candidates = [each for each in self._by_name.get("{}", ()) if f"::{each.name}".endswith(f"::{name}")]
+            candidates = [item for item in self._by_name.get("{}", ()) if f"::{item.name}".endswith(f"::{name}")]
         while candidates:
             full = f"{scope}::{name}" if scope else name
             if inner := tuple(declaration for declaration in candidates if declaration.name == full):
@@ -136,18 +136,18 @@ class Declarations:
             if not scope:
                 break
             scope = scope.rpartition("::")[0]
-        if "::" in name and (same := tuple(each for each in candidates if each.name.endswith(f"::{name}"))):
+        if "::" in name and (same := tuple(item for item in candidates if item.name.endswith(f"::{name}"))):
             return same
-        return tuple(each for each in candidates if each.name.rpartition("::")[0] not in self._classes)
+        return tuple(item for item in candidates if item.name.rpartition("::")[0] not in self._classes)
 
 
 def read(text: str) -> Iterator[HeaderDeclaration]:
-    """The classes, aliases, enumerations and constants that a header defines."""
-    text = _OPAQUE.sub(lambda found: '""' if found[0][0] in "R\"'" else " ", text)
+    """Yield the classes, aliases, enumerations and constants that a header defines."""
+    text = _OPAQUE.sub(lambda result: '""' if result[0][0] in "R\"'" else " ", text)
     for macro in _DIRECTIVE.finditer(text):
-        if macro[1] == "define" and (found := _MACRO_DEFINITION.match(macro[2])):
-            body = _plain(found[2].replace("\\\n", " "))
-            yield HeaderDeclaration(found[1], body, tuple(_ALL_CAPITALS.findall(body)))
+        if macro[1] == "define" and (result := _MACRO_DEFINITION.match(macro[2])):
+            body = _plain(result[2].replace("\\\n", " "))
+            yield HeaderDeclaration(result[1], body, tuple(_ALL_CAPITALS.findall(body)))
     text = _DIRECTIVE.sub(_kept_condition, text)
     scopes = [_Scope("namespace", "")]
     head, position = "", 0
@@ -176,7 +176,7 @@ def read(text: str) -> Iterator[HeaderDeclaration]:
                 statements = " ; ".join(closed.statements)
                 while "@" in statements and (fewer := _IDLE_CONDITION.sub("", statements)) != statements:
                     statements = fewer
-                yield HeaderDeclaration(closed.name, f"{closed.head} {{ {statements} }}", _names(closed))
+                yield HeaderDeclaration(closed.name, f"{closed.head} {{ {statements} }}", _list_names(closed))
             elif closed.kind == "enum":
                 yield HeaderDeclaration(closed.name, closed.head, ())
                 yield HeaderDeclaration(closed.name + _VALUES, _plain(head), tuple(_enumerated(head)))
@@ -186,25 +186,25 @@ def read(text: str) -> Iterator[HeaderDeclaration]:
             }.get(closed.kind, "")
 
 
-def _kept_condition(found: re.Match[str]) -> str:
-    """A directive of the preprocessor: its conditions are kept as part of the next statement."""
-    return f" @{found[1]}{_plain(found[2])}@ " if found[1] in _CONDITIONS else " "
+def _kept_condition(match: re.Match[str]) -> str:
+    """Return a directive of the preprocessor: its conditions are kept as part of the next statement."""
+    return f" @{match[1]}{_plain(match[2])}@ " if match[1] in _CONDITIONS else " "
 
 
 def _opened(head: str, scope: _Scope) -> _Scope | None:
-    """The scope that a brace after ``head`` opens; None for the body of a function and for an initialiser."""
+    """Return the scope that a brace after ``head`` opens; None for the body of a function and for an initialiser."""
     plain = _plain(_CONDITION.sub(" ", _ATTRIBUTE.sub(" ", _ACCESS.sub(" ", head))))
     bare = _without_template(plain)
-    if found := _NAMESPACE.search(bare):
-        return _Scope("namespace", _inside(scope, _plain(found[1]).replace(" ", "")))
+    if match := _NAMESPACE.search(bare):
+        return _Scope("namespace", _inside(scope, _plain(match[1]).replace(" ", "")))
     if bare in ('extern ""', "extern"):
         return _Scope("namespace", scope.name)
-    if found := _ENUM.search(bare):
-        name = re.sub(r"(?<!:):(?!:).*", "", found[1]).split()
+    if match := _ENUM.search(bare):
+        name = re.sub(r"(?<!:):(?!:).*", "", match[1]).split()
         return _Scope("enum", _inside(scope, name[-1] if name else ""), plain)
-    if found := _CLASS.search(bare):
-        plain = plain[: len(plain) - len(bare)] + found[0]
-        words = re.sub(r"<.*>|alignas\s*\([^()]*\)|\w+\([^()]*\)", " ", found[2]).split()
+    if match := _CLASS.search(bare):
+        plain = plain[: len(plain) - len(bare)] + match[0]
+        words = re.sub(r"<.*>|alignas\s*\([^()]*\)|\w+\([^()]*\)", " ", match[2]).split()
         words = [word for word in words if word != "final"]
         if words:
             return _Scope("class", _inside(scope, words[-1]), plain)
@@ -223,13 +223,13 @@ def _statement(scope: _Scope, text: str) -> Iterator[HeaderDeclaration]:
     kept = ""
     if declared.startswith(("friend ", "static_assert", "extern ", "template ")):
         pass
-    elif found := _ALIAS.search(declared):
-        name = next(filter(None, found.groups()))
+    elif match := _ALIAS.search(declared):
+        name = next(filter(None, match.groups()))
         yield HeaderDeclaration(
             _inside(scope, name), declared, tuple(_NAME.findall(_laid_out(declared.partition("=")[2] or declared)))
         )
-    elif found := _CONSTANT.search(declared):
-        yield HeaderDeclaration(_inside(scope, found[1]), declared, tuple(_NAME.findall(declared)))
+    elif match := _CONSTANT.search(declared):
+        yield HeaderDeclaration(_inside(scope, match[1]), declared, tuple(_NAME.findall(declared)))
     elif scope.kind == "namespace" or declared.startswith("static ") or declared == scope.name:
         pass
     else:
@@ -239,7 +239,7 @@ def _statement(scope: _Scope, text: str) -> Iterator[HeaderDeclaration]:
 
 
 def _member(declared: str) -> str:
-    """What matters of a member: all of a variable, the name of a virtual function."""
+    """Return what matters of a member: all of a variable, the name of a virtual function."""
     declared = _LEADING_MACRO.sub("", declared)
     outside = _IN_BRACKETS.sub("[]", _BRACED.sub("", declared))
     while "<" in outside and (less := _IN_ANGLES.sub(" ", outside)) != outside:
@@ -261,38 +261,38 @@ def _ends_at_body(head: str) -> bool:
     return "(" in bare and not _INITIALISER_LIST.search(bare)
 
 
-def _names(scope: _Scope) -> tuple[str, ...]:
-    """The names in a class that its layout depends on."""
+def _list_names(scope: _Scope) -> tuple[str, ...]:
+    """Return the names in a class that its layout depends on."""
     bases = scope.head.partition(":")[2] if ":" in scope.head.replace("::", "") else ""
     texts = [bases, *(_type_of(statement) for statement in scope.statements if "virtual " not in statement)]
     return tuple(dict.fromkeys(name for text in texts for name in _NAME.findall(_laid_out(text))))
 
 
 def _enumerated(values: str) -> Iterator[str]:
-    """The names that the values of an enumeration depend on: macros, and what other values are computed from."""
+    """Yield the names that the values of an enumeration depend on: macros, and what other values are computed from."""
     for value in values.split(","):
         yield from _NAME.findall(value.partition("=")[2])
     yield from _ALL_CAPITALS.findall(values)
 
 
 def _type_of(member: str) -> str:
-    """The declaration of a variable without the name of the variable."""
+    """Return the declaration of a variable without the name of the variable."""
     return member if "{" in member else re.sub(r"(\w+)(\s*(?:\[[^\]]*\])*\s*(?::\s*\w+)?)$", r" \2", member)
 
 
 def _laid_out(text: str) -> str:
-    """A declaration without the types that are only pointed to."""
+    """Return a declaration without the types that are only pointed to."""
     text = _CONDITION.sub(" ", text)
-    while found := _HOLDS_POINTER.search(text):
-        end = _closing_angle(text, found.end())
-        text = text[: found.end() - 1] + " " + text[end:]
+    while match := _HOLDS_POINTER.search(text):
+        end = _closing_angle(text, match.end())
+        text = text[: match.end() - 1] + " " + text[end:]
     return _POINTER.sub(" ", text)
 
 
 def _without_template(text: str) -> str:
-    """A declaration without its ``template <…>``."""
-    while found := _TEMPLATE.match(text):
-        text = text[_closing_angle(text, found.end()) :]
+    """Return a declaration without its ``template <…>``."""
+    while match := _TEMPLATE.match(text):
+        text = text[_closing_angle(text, match.end()) :]
     return text.strip()
 
 
@@ -306,7 +306,7 @@ def _closing_angle(text: str, start: int) -> int:
 
 
 def _closing(text: str, start: int) -> int:
-    """The end of a block whose brace was opened before ``start``."""
+    """Return the end of a block whose brace was opened before ``start``."""
     depth = 1
     for brace in _BRACE.finditer(text, start):
         depth += 1 if brace[0] == "{" else -1

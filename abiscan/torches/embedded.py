@@ -35,20 +35,20 @@ SITE: Final = "/site-packages"
 
 @functools.cache
 def versions(machine: Machine | None = None) -> tuple[TorchVersion, ...]:
-    """The embedded releases, oldest first: all, or those for one machine."""
-    records = _table().meta["releases"] if machine is None else _records(machine)
+    """Return the embedded releases, oldest first: all, or those for one machine."""
+    records = _make_table().meta["releases"] if machine is None else _list_records(machine)
     return tuple(sorted(set(map(_version_of, records))))
 
 
 def builds() -> tuple[tuple[TorchVersion, Machine, str], ...]:
-    """All embedded builds, oldest first: their release, their machine, their full version."""
+    """Return all embedded builds, oldest first: their release, their machine, their full version."""
     return tuple(
-        (_version_of(record), Machine(record["machine"]), record["build"]) for record in _table().meta["releases"]
+        (_version_of(record), Machine(record["machine"]), record["build"]) for record in _make_table().meta["releases"]
     )
 
 
 def libraries(text: str, machine: Machine) -> tuple[str, ...]:
-    """The base names of the libraries of an embedded release.
+    """Return the base names of the libraries of an embedded release.
 
     :raises InputError: it is not embedded
     """
@@ -56,13 +56,13 @@ def libraries(text: str, machine: Machine) -> tuple[str, ...]:
 
 
 def sizes() -> dict[str, int]:
-    """The embedded data files: name → size in bytes."""
+    """Return the embedded data files: name → size in bytes."""
     folder = resources.files("abiscan.torches").joinpath("data")
     return {file.name: len(file.read_bytes()) for file in sorted(folder.iterdir(), key=lambda file: file.name)}
 
 
 def build(text: str, machine: Machine) -> str:
-    """The full version of an embedded release: ``2.6.0+cu124`` for ``2.6.0``.
+    """Return the full version of an embedded release: ``2.6.0+cu124`` for ``2.6.0``.
 
     If several builds are embedded, a number without a local tag means the CPU build.
 
@@ -73,7 +73,7 @@ def build(text: str, machine: Machine) -> str:
 
 @functools.cache
 def further_builds(machine: Machine) -> tuple[str, ...]:
-    """The builds for a machine that need their full version, since their release number means another build."""
+    """Return the builds for a machine that need their full version, since their release number means another build."""
     return tuple(
         full
         for release, build_machine, full in builds()
@@ -82,12 +82,16 @@ def further_builds(machine: Machine) -> tuple[str, ...]:
 
 
 def meant(text: str) -> frozenset[tuple[Machine, str]]:
-    """The build that a release number or a full version stands for on each machine, as far as it is embedded there."""
+    """Return the build that a release number or a full version stands for on each machine, as far as it is embedded
+    there.
+    """
     return frozenset((machine, build(text, machine)) for machine in Machine if builds_meant(text, machine))
 
 
 def builds_meant(text: str, machine: Machine) -> tuple[str, ...]:
-    """The builds for a machine that ``text`` can mean: all builds of a release number, or the one with this version."""
+    """Return the builds for a machine that ``text`` can mean: all builds of a release number, or the one with this
+    version.
+    """
     version = TorchVersion(text)
     of_machine = ((release, full) for release, build_machine, full in builds() if build_machine is machine)
     candidates = (full for release, full in of_machine if release == version.of_release)
@@ -95,17 +99,17 @@ def builds_meant(text: str, machine: Machine) -> tuple[str, ...]:
 
 
 def releases_exporting(name: str, machine: Machine) -> frozenset[TorchVersion]:
-    """The releases that export ``name``; for a CUDA symbol of any release, also those embedded as CPU builds."""
-    return _having(_table().columns(name), machine, "cuda" in name.lower())
+    """Return the releases that export ``name``; for a CUDA symbol of any release, also those embedded as CPU builds."""
+    return _having(_make_table().columns(name), machine, "cuda" in name.lower())
 
 
 @functools.lru_cache(maxsize=4096)
 def exported_by_release(name: str, machine: Machine) -> Mapping[TorchVersion, bool]:
-    """Whether each release exports a name, oldest first; a CUDA symbol counts in builds with CUDA alone."""
-    columns = _table().columns(name)
+    """Tell whether each release exports a name, oldest first; a CUDA symbol counts in builds with CUDA alone."""
+    columns = _make_table().columns(name)
     of_cuda = "cuda" in name.lower()
     exported: dict[TorchVersion, bool] = {}
-    for record in _records(machine):
+    for record in _list_records(machine):
         libraries = record["libraries"]
         if of_cuda and "libtorch_cuda.so" not in libraries:
             continue
@@ -115,11 +119,11 @@ def exported_by_release(name: str, machine: Machine) -> Mapping[TorchVersion, bo
 
 
 def libraries_exporting(name: str, machine: Machine) -> frozenset[str]:
-    """The libraries of torch that export a name in any release."""
-    columns = _table().columns(name)
+    """Return the libraries of torch that export a name in any release."""
+    columns = _make_table().columns(name)
     return frozenset(
         library
-        for record in (_records(machine) if columns else ())
+        for record in (_list_records(machine) if columns else ())
         for library, described in record["libraries"].items()
         if columns >> described["column"] & 1
     )
@@ -127,12 +131,12 @@ def libraries_exporting(name: str, machine: Machine) -> frozenset[str]:
 
 @functools.cache
 def cuda_majors(machine: Machine) -> Mapping[TorchVersion, frozenset[str]]:
-    """The major versions of CUDA that the builds of each release were built for, oldest first."""
+    """Return the major versions of CUDA that the builds of each release were built for, oldest first."""
     majors: dict[TorchVersion, frozenset[str]] = {}
-    for record in _records(machine):
+    for record in _list_records(machine):
         needed = (name for library in record["libraries"].values() for name in library["needed"])
-        found = {version.partition(".")[0] for name in needed if (version := cuda_runtime(name))}
-        majors[_version_of(record)] = majors.get(_version_of(record), frozenset()) | found
+        separator = {version.partition(".")[0] for name in needed if (version := cuda_runtime(name))}
+        majors[_version_of(record)] = majors.get(_version_of(record), frozenset()) | separator
     return dict(sorted(majors.items()))
 
 
@@ -142,15 +146,15 @@ def _having(columns: int, machine: Machine, of_cuda: bool) -> frozenset[TorchVer
         return frozenset()
     return frozenset(
         _version_of(record)
-        for record in _records(machine)
+        for record in _list_records(machine)
         if (of_cuda and "libtorch_cuda.so" not in record["libraries"])
         or any(columns >> library["column"] & 1 for library in record["libraries"].values())
     )
 
 
 @functools.cache
-def _records(machine: Machine) -> list[dict[str, Any]]:
-    return [record for record in _table().meta["releases"] if record["machine"] == machine.value]
+def _list_records(machine: Machine) -> list[dict[str, Any]]:
+    return [record for record in _make_table().meta["releases"] if record["machine"] == machine.value]
 
 
 def is_version(text: str) -> bool:
@@ -159,7 +163,7 @@ def is_version(text: str) -> bool:
 
 
 def admitted(text: str) -> tuple[TorchVersion, ...]:
-    """The embedded releases that a version specifier admits, oldest first: those of ``>=2.4,<2.7``.
+    """Return the embedded releases that a version specifier admits, oldest first: those of ``>=2.4,<2.7``.
 
     Empty if ``text`` is no specifier.
 
@@ -178,7 +182,7 @@ def admitted(text: str) -> tuple[TorchVersion, ...]:
 
 
 def release(text: str, machine: Machine, files: Files) -> TorchRelease:
-    """An embedded release.
+    """Return an embedded release.
 
     :param text: its number: ``2.6.0``, ``2.13.0+cu130``
     :param files: the libraries of the release are put there
@@ -188,14 +192,15 @@ def release(text: str, machine: Machine, files: Files) -> TorchRelease:
 
 
 def release_like(text: str, machine: Machine, files: Files) -> TorchRelease:
-    """A build, embedded or not: the embedded build of its release that is most like it, with the CUDA in its tag.
+    """Return a build, embedded or not: the embedded build of its release that is most like it, with the CUDA in its
+    tag.
 
     :param text: its number: ``2.6.0+cu126``
     :param files: its libraries are put there
     :raises InputError: no build of its release is embedded for the machine
     """
     version = TorchVersion(text)
-    same = [record for record in _records(machine) if _version_of(record) == version.of_release]
+    same = [record for record in _list_records(machine) if _version_of(record) == version.of_release]
     if not same or any(version.local in (None, TorchVersion(record["build"]).local) for record in same):
         return release(text, machine, files)
     major = cuda_of(text)
@@ -209,9 +214,9 @@ def release_like(text: str, machine: Machine, files: Files) -> TorchRelease:
 
 
 def cuda_of(build: str) -> str | None:
-    """The major version of CUDA in the tag of a build: ``12`` for ``2.6.0+cu126``."""
-    found = _CUDA_TAG.fullmatch(TorchVersion(build).local or "")
-    return found[1] if found else None
+    """Return the major version of CUDA in the tag of a build: ``12`` for ``2.6.0+cu126``."""
+    match = _CUDA_TAG.fullmatch(TorchVersion(build).local or "")
+    return match[1] if match else None
 
 
 def _cuda_major(record: Mapping[str, Any]) -> str | None:
@@ -219,16 +224,16 @@ def _cuda_major(record: Mapping[str, Any]) -> str | None:
 
 
 def _with_cuda(record: Mapping[str, Any], major: str) -> dict[str, Any]:
-    """A build whose libraries need those of another CUDA, as the newest build with that one does."""
-    others = (other for other in reversed(_records(Machine(record["machine"]))) if _cuda_major(other) == major)
+    """Return a build whose libraries need those of another CUDA, as the newest build with that one does."""
+    remaining = (item for item in reversed(_list_records(Machine(record["machine"]))) if _cuda_major(item) == major)
     names = {}
-    for other in itertools.islice(others, 1):
-        needed = (name for library in other["libraries"].values() for name in library["needed"])
-        names = {known.stem: name for name in needed if (known := gpu_library(name))}
+    for item in itertools.islice(remaining, 1):
+        needed = (name for library in item["libraries"].values() for name in library["needed"])
+        names = {known_value.stem: name for name in needed if (known_value := gpu_library(name))}
 
     def renamed(needed: Iterable[str]) -> list[str]:
-        known = ((name, gpu_library(name)) for name in needed)
-        return [names[library.stem] if library and library.stem in names else name for name, library in known]
+        known_value = ((name, gpu_library(name)) for name in needed)
+        return [names[library.stem] if library and library.stem in names else name for name, library in known_value]
 
     libraries = {
         name: {**library, "needed": renamed(library["needed"])} for name, library in record["libraries"].items()
@@ -237,19 +242,19 @@ def _with_cuda(record: Mapping[str, Any], major: str) -> dict[str, Any]:
 
 
 def exports(text: str, machine: Machine) -> dict[str, AbstractSet[str]]:
-    """All names that the libraries of an embedded release export, by library.
+    """Return all names that the libraries of an embedded release export, by library.
 
     :raises InputError: it is not embedded
     """
     libraries = description(text, machine)["libraries"]
-    return {name: ColumnNames(_table(), library["column"]) for name, library in libraries.items()}
+    return {name: ColumnNames(_make_table(), library["column"]) for name, library in libraries.items()}
 
 
 @functools.cache
 def uses_cxx11_strings(text: str, machine: Machine) -> bool | None:
     """Whether an embedded release was built with the C++11 ``std::string``; None if it is not embedded."""
-    record = next((record for record in _records(machine) if str(_version_of(record)) == text), None)
-    return None if record is None else string_abi.uses_cxx11_strings(_libraries(record))
+    record = next((record for record in _list_records(machine) if str(_version_of(record)) == text), None)
+    return None if record is None else string_abi.uses_cxx11_strings(_list_libraries(record))
 
 
 def has_build(text: str, machine: Machine) -> bool:
@@ -258,12 +263,12 @@ def has_build(text: str, machine: Machine) -> bool:
 
 
 def description(text: str, machine: Machine) -> dict[str, Any]:
-    """What the data file has for a release: the result of ``describe``.
+    """Return what the data file has for a release: the result of ``describe``.
 
     :raises InputError: it is not embedded
     """
     version = TorchVersion(text)
-    same = [record for record in _records(machine) if _version_of(record) == version.of_release]
+    same = [record for record in _list_records(machine) if _version_of(record) == version.of_release]
     candidates = [record for record in same if version.local in (None, TorchVersion(record["build"]).local)]
     if not candidates:
         problem = f"not among the embedded releases for {machine.value}"
@@ -277,14 +282,14 @@ def description(text: str, machine: Machine) -> dict[str, Any]:
 
 
 def _nearest(version: TorchVersion, machine: Machine) -> list[str]:
-    """The releases before and after one that is not embedded."""
-    known = versions(machine)
-    place = bisect.bisect(known, version)
-    return list(map(str, known[max(place - 2, 0) : place + 2]))
+    """Return the releases before and after one that is not embedded."""
+    known_value = versions(machine)
+    place = bisect.bisect(known_value, version)
+    return list(map(str, known_value[max(place - 2, 0) : place + 2]))
 
 
 def describe(record: TorchRelease, libraries: Mapping[str, SharedObject]) -> dict[str, Any]:
-    """What the data file has for a release, besides its names: the inverse of ``release``.
+    """Return what the data file has for a release, besides its names: the inverse of ``release``.
 
     :param libraries: base name → facts; their columns are counted from 0 in this order
     """
@@ -320,14 +325,14 @@ def _public(build: str) -> TorchVersion:
 
 
 @functools.cache
-def _table() -> NameTable:
+def _make_table() -> NameTable:
     # Mapped: most of it is the text of names, which is rarely needed.
-    data = resources.files("abiscan.torches").joinpath("data/exports.bin")
-    with resources.as_file(data) as path, path.open("rb") as file:
+    content = resources.files("abiscan.torches").joinpath("data/exports.bin")
+    with resources.as_file(content) as path, path.open("rb") as file:
         return NameTable(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
 
-def _libraries(record: dict[str, Any]) -> dict[str, SharedObject]:
+def _list_libraries(record: dict[str, Any]) -> dict[str, SharedObject]:
     return {
         name: SharedObject(
             machine=Machine(record["machine"]),
@@ -339,7 +344,7 @@ def _libraries(record: dict[str, Any]) -> dict[str, SharedObject]:
             build_id=None,
             version_needs=(),
             version_definitions=None if library["versions"] is None else frozenset(library["versions"]),
-            symbols=ColumnSymbols(table=_table(), column=library["column"]),
+            symbols=ColumnSymbols(table=_make_table(), column=library["column"]),
             references=(),
             imports=frozenset(),
             pybind11_internals=library["pybind11"],
@@ -353,7 +358,7 @@ def _unpack(record: dict[str, Any], files: Files) -> TorchRelease:
     package = posixpath.join(SITE, "torch")
     machine = Machine(record["machine"])
     paths = {name: posixpath.join(package, "lib", name) for name in record["libraries"]}
-    for name, facts in _libraries(record).items():
+    for name, facts in _list_libraries(record).items():
         files.put(paths[name], facts)
     return TorchRelease(
         build=record["build"],

@@ -17,7 +17,7 @@ NAME: Final = "assertions.json"
 
 
 def assertions(build: str, machine: Machine) -> Mapping[str, str]:
-    """The places of a build by message id; empty if they are not embedded, or the build has no such assertion.
+    """Return the places of a build by message id; empty if they are not embedded, or the build has no such assertion.
 
     :param build: its full version: ``2.13.0+cpu``
     """
@@ -26,7 +26,7 @@ def assertions(build: str, machine: Machine) -> Mapping[str, str]:
 
 @functools.cache
 def _data() -> dict[str, dict[str, str]]:
-    data: dict[str, dict[str, str]] = json.loads(
+    content: dict[str, dict[str, str]] = json.loads(
         resources.files("abiscan.torches").joinpath(f"data/{NAME}").read_text("utf-8")
     )
-    return data
+    return content

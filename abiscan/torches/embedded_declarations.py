@@ -13,16 +13,16 @@ from abiscan.torches.names import NameTable
 
 
 def releases_declaring(name: str, digest: str) -> tuple[str, ...]:
-    """The numbers of the releases whose headers give a hash for a class, oldest first."""
-    columns = _table().columns(f"{name} {digest}")
+    """Return the numbers of the releases whose headers give a hash for a class, oldest first."""
+    columns = _make_table().columns(f"{name} {digest}")
     return tuple(text for bit, text in enumerate(releases()) if columns >> bit & 1)
 
 
 def releases() -> tuple[str, ...]:
-    """The numbers of all releases in the data, oldest first."""
-    return tuple(_table().meta["releases"])
+    """Return the numbers of all releases in the data, oldest first."""
+    return tuple(_make_table().meta["releases"])
 
 
 @functools.cache
-def _table() -> NameTable:
+def _make_table() -> NameTable:
     return NameTable(resources.files("abiscan.torches").joinpath("data/declarations.bin").read_bytes())

@@ -37,9 +37,9 @@ class _Release:
         self._compiled: dict[str, str] = {}
 
     def module(self, name: str) -> ModuleNames | None:
-        """What is known of a module."""
+        """Return what is known of a module."""
         if name not in self._modules:
-            self._modules[name] = _module(table().lines_of(name, self._release))
+            self._modules[name] = _find_module(table().lines_of(name, self._release))
         return self._modules[name]
 
     def is_module(self, name: str) -> bool:
@@ -48,8 +48,8 @@ class _Release:
 
     def is_package(self, name: str) -> bool:
         """Whether it is a folder."""
-        known = self.module(name)
-        return known is not None and known.is_package
+        known_value = self.module(name)
+        return known_value is not None and known_value.is_package
 
     def mentions(self, owner: str, name: str) -> bool:
         """Whether a module has a name itself."""
@@ -86,12 +86,14 @@ def by_ending(texts: Iterable[str]) -> dict[str, set[str]]:
 
 
 @functools.lru_cache(maxsize=4096)
-def _module(lines: tuple[str, ...]) -> ModuleNames | None:
-    """What some lines of the table say of their module. Most releases that follow each other have the same ones."""
+def _find_module(lines: tuple[str, ...]) -> ModuleNames | None:
+    """Return what some lines of the table say of their module. Most releases that follow each other have the same
+    ones.
+    """
     return of_marks(frozenset(mark for marks in lines for mark in marks.split(" ")))
 
 
 @functools.cache
 def table() -> PythonTable:
-    """The data file, read on first use."""
+    """Return the data file, read on first use."""
     return PythonTable(resources.files("abiscan.torches").joinpath("data/names.bin").read_bytes())

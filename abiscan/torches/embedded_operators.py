@@ -21,7 +21,7 @@ from abiscan.torches.operator_table import OperatorTable
 
 
 def operators(text: str, machine: Machine, names: Collection[str] | None = None) -> Operators:
-    """The operators of an embedded release.
+    """Return the operators of an embedded release.
 
     :param text: its number: ``2.6.0``, ``2.13.0+cu130``
     :param names: only these operators and their kernels, which takes a few milliseconds; None for all
@@ -33,7 +33,7 @@ def operators(text: str, machine: Machine, names: Collection[str] | None = None)
 
 
 def names(text: str, machine: Machine) -> frozenset[str]:
-    """The names of all operators of an embedded release.
+    """Return the names of all operators of an embedded release.
 
     :raises InputError: it is not embedded
     """
@@ -41,7 +41,7 @@ def names(text: str, machine: Machine) -> frozenset[str]:
 
 
 def namespaces(text: str, machine: Machine) -> frozenset[str]:
-    """The namespaces of the operators of an embedded release.
+    """Return the namespaces of the operators of an embedded release.
 
     :raises InputError: it is not embedded
     """
@@ -49,7 +49,7 @@ def namespaces(text: str, machine: Machine) -> frozenset[str]:
 
 
 def find(libraries: Mapping[str, str], machine: Machine) -> str | None:
-    """The embedded build whose libraries are exactly these, by its full version; None if there is none.
+    """Return the embedded build whose libraries are exactly these, by its full version; None if there is none.
 
     :param libraries: the result of ``from_libs.identities`` for a torch
     """
@@ -60,15 +60,15 @@ def find(libraries: Mapping[str, str], machine: Machine) -> str | None:
 
 
 def _number(build: str, machine: Machine) -> int:
-    return _numbers()[build, machine.value]
+    return _list_numbers()[build, machine.value]
 
 
 @functools.cache
-def _numbers() -> dict[tuple[str, str], int]:
+def _list_numbers() -> dict[tuple[str, str], int]:
     return {(build["build"], build["machine"]): number for number, build in enumerate(table().builds)}
 
 
 @functools.cache
 def table() -> OperatorTable:
-    """The data file, read on first use."""
+    """Return the data file, read on first use."""
     return OperatorTable(resources.files("abiscan.torches").joinpath("data/operators.bin").read_bytes())

@@ -23,7 +23,7 @@ DEFINITION: Final = "definition"
 
 
 def definitions(release: TorchVersion | None) -> frozenset[str] | None:
-    """The operators that Python code of a release defines as torch is imported, with overloads.
+    """Return the operators that Python code of a release defines as torch is imported, with overloads.
 
     None if that is not recorded.
     """
@@ -32,18 +32,18 @@ def definitions(release: TorchVersion | None) -> frozenset[str] | None:
         return None
     bit = 1 << data()["releases"].index(name)
     return frozenset(
-        name for name, what, releases in data()["entries"] if what == DEFINITION and int(releases, 16) & bit
+        name for name, subject, releases in data()["entries"] if subject == DEFINITION and int(releases, 16) & bit
     )
 
 
 @functools.cache
 def namespaces() -> frozenset[str]:
-    """The namespaces in which Python code of some release defines operators."""
-    return frozenset(name.partition("::")[0] for name, what, _ in data()["entries"] if what == DEFINITION)
+    """Return the namespaces in which Python code of some release defines operators."""
+    return frozenset(name.partition("::")[0] for name, subject, _ in data()["entries"] if subject == DEFINITION)
 
 
 @functools.cache
 def data() -> Any:
-    """The data file, read on first use."""
+    """Return the data file, read on first use."""
     packed = resources.files("abiscan.torches").joinpath(f"data/{NAME}").read_bytes()
     return decode(zlib.decompress(packed, wbits=_GZIP))

@@ -19,7 +19,7 @@ NAME: Final = "registries.json.gz"
 
 
 def entries(build: str, machine: Machine) -> tuple[RegistryEntry, ...] | None:
-    """The entries of a build, None if they are not embedded.
+    """Return the entries of a build, None if they are not embedded.
 
     :param build: its full version: ``2.13.0+cpu``
     """
@@ -36,5 +36,5 @@ def entries(build: str, machine: Machine) -> tuple[RegistryEntry, ...] | None:
 
 @functools.cache
 def data() -> Any:
-    """The data file, read on first use."""
+    """Return the data file, read on first use."""
     return json.loads(gzip.decompress(resources.files("abiscan.torches").joinpath(f"data/{NAME}").read_bytes()))

@@ -53,7 +53,7 @@ _FIX: Final = (
 
 
 def from_path(path: Path, files: Files) -> TorchRelease:
-    """The torch at ``path``.
+    """Return the torch at ``path``.
 
     :param files: the torch is mounted there if it is a wheel
     :raises InputError: there is no torch there
@@ -78,14 +78,14 @@ def from_path(path: Path, files: Files) -> TorchRelease:
 
 
 def operator_libraries(release: TorchRelease) -> tuple[str, ...]:
-    """The libraries of a torch that take part in registering operators, each after its dependencies."""
+    """Return the libraries of a torch that take part in registering operators, each after its dependencies."""
     libraries = release.own_libraries
     ranked = ((rank, name) for name in libraries for rank, form in enumerate(_LOAD_ORDER) if form.fullmatch(name))
     return tuple(libraries[name] for _, name in sorted(ranked))
 
 
 def identities(release: TorchRelease, files: Files) -> dict[str, str]:
-    """Size and build id, by base name, of the libraries that take part in registering operators.
+    """Return size and build id, by base name, of the libraries that take part in registering operators.
 
     For ``libtorch_python.so``, the text is empty: each Python of a release has its own, and they register the same.
     The result is empty if a library cannot be identified.
@@ -100,7 +100,7 @@ def identities(release: TorchRelease, files: Files) -> dict[str, str]:
 
 
 def read_operators(release: TorchRelease, files: Files) -> Operators:
-    """What a torch registers, read from the code of its libraries. Takes seconds.
+    """Return what a torch registers, read from the code of its libraries. Takes seconds.
 
     :raises InputError: a library cannot be read
     """
@@ -112,10 +112,10 @@ def read_operators(release: TorchRelease, files: Files) -> Operators:
     recovered, version, own_tags = (
         recover_torch(libraries, release.machine),
         release.torch_version,
-        _tags(release, files),
+        _find_tags(release, files),
     )
     operators = _named(recovered, version, own_tags or _tags_of_release(version))
-    worded = _wordings(version, [library for name, library in libraries.items() if name in _WITH_MESSAGES])
+    worded = _make_wordings(version, [library for name, library in libraries.items() if name in _WITH_MESSAGES])
     return msgspec.structs.replace(
         operators,
         assertions=read_assertions(release, files),
@@ -132,12 +132,12 @@ def _assumed(operators: Operators, version: TorchVersion | None, *, has_tags: bo
         yield TAGS
 
 
-def _wordings(version: TorchVersion | None, libraries: Collection[ElfFile]) -> Wordings:
+def _make_wordings(version: TorchVersion | None, libraries: Collection[ElfFile]) -> Wordings:
     return wordings.compare_messages(libraries, version.minor_version) if version is not None else Wordings()
 
 
 def read_assertions(release: TorchRelease, files: Files) -> dict[str, str]:
-    """Where the internal assertions of a torch are in its source, by message id.
+    """Return where the internal assertions of a torch are in its source, by message id.
 
     :raises InputError: the library that has them cannot be read
     """
@@ -146,13 +146,13 @@ def read_assertions(release: TorchRelease, files: Files) -> dict[str, str]:
     return assertions.find_places(source.open()) if source is not None else {}
 
 
-def _tags(release: TorchRelease, files: Files) -> Tags | None:
-    """The tags in a torch's own headers; None if it has no such header."""
+def _find_tags(release: TorchRelease, files: Files) -> Tags | None:
+    """Return the tags in a torch's own headers; None if it has no such header."""
     for header in tags.HEADERS:
         source = files.source(posixpath.join(release.package, "include", header))
-        found = tags.tags_in(source.head(1 << 16).decode("utf-8", "replace")) if source is not None else None
-        if found is not None:
-            return found
+        result = tags.tags_in(source.head(1 << 16).decode("utf-8", "replace")) if source is not None else None
+        if result is not None:
+            return result
     return None
 
 
@@ -161,7 +161,7 @@ def _tags_of_release(version: TorchVersion | None) -> Tags:
 
 
 def _named(recovered: TorchRegistrations, version: TorchVersion | None, known_tags: Tags) -> Operators:
-    """The registrations, with names of dispatch keys and tags instead of numbers."""
+    """Return the registrations, with names of dispatch keys and tags instead of numbers."""
     from abiscan.dispatch.adapters import fallbacks_in, kernels_in, operators_in
     from abiscan.dispatch.agreement import drop_contradictions
     from abiscan.dispatch.registries import entry_key
@@ -255,6 +255,6 @@ def _of_prefix(package: str, files: Files) -> list[str]:
 
 
 def build_of(package: str, files: Files) -> TorchBuild:
-    """What the torch in a package folder says about its build; nothing if it has no ``version.py``."""
+    """Return what the torch in a package folder says about its build; nothing if it has no ``version.py``."""
     source = files.source(posixpath.join(package, "version.py"))
     return TorchBuild() if source is None else TorchBuild.parse(source.head(1 << 16).decode("utf-8", "replace"))

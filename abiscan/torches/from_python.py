@@ -73,7 +73,7 @@ _DEFINITION: Final = regex(r"debug: registered at (?P<file>.*):(?P<line>\d+)")
 
 
 def read_operators(executable: str) -> Operators:
-    """The operators of an interpreter's torch, which is imported for that.
+    """Return the operators of an interpreter's torch, which is imported for that.
 
     Kernels have no C++ signature, since torch does not report it.
 
@@ -84,15 +84,15 @@ def read_operators(executable: str) -> Operators:
     except (OSError, subprocess.SubprocessError, ValueError) as error:
         fix = "use a Python with torch 2.1 or newer, which has torch._C._dispatch_dump"
         raise InputError(executable, "could not list the operators of its torch", fix) from error
-    return _operators(answer)
+    return _make_operators(answer)
 
 
-def _operators(answer: Mapping[str, Any]) -> Operators:
+def _make_operators(answer: Mapping[str, Any]) -> Operators:
     dumps: dict[str, str] = answer["dumps"]
     return Operators(
-        operators={operator.name: operator for operator in _definitions(dumps, answer["tags"])},
-        kernels=tuple(_kernels(dumps)),
-        fallbacks=tuple(_fallback(key, line) for key, line in answer["fallbacks"].items()),
+        operators={operator.name: operator for operator in _list_definitions(dumps, answer["tags"])},
+        kernels=tuple(_list_kernels(dumps)),
+        fallbacks=tuple(_make_fallback(key, line) for key, line in answer["fallbacks"].items()),
         namespaces={},
         classes=frozenset(),
         keys={number: name for name, number in answer["keys"].items()},
@@ -101,7 +101,7 @@ def _operators(answer: Mapping[str, Any]) -> Operators:
     )
 
 
-def _definitions(dumps: Mapping[str, str], tags: Mapping[str, list[str]]) -> Iterator[Operator]:
+def _list_definitions(dumps: Mapping[str, str], tags: Mapping[str, list[str]]) -> Iterator[Operator]:
     for name, dump in dumps.items():
         schema = re.search("^schema: (.*)$", dump, re.MULTILINE)
         if schema is not None and schema[1] != "(none)":
@@ -115,7 +115,7 @@ def _definitions(dumps: Mapping[str, str], tags: Mapping[str, list[str]]) -> Ite
             )
 
 
-def _fallback(key: str, line: str) -> Fallback:
+def _make_fallback(key: str, line: str) -> Fallback:
     match = _FALLBACK.fullmatch(line)
     return Fallback(
         key=key,
@@ -125,8 +125,8 @@ def _fallback(key: str, line: str) -> Fallback:
     )
 
 
-def _kernels(dumps: Mapping[str, str]) -> Iterator[Kernel]:
-    """The kernels, oldest first as everywhere; a dump lists the newest kernel of a key first."""
+def _list_kernels(dumps: Mapping[str, str]) -> Iterator[Kernel]:
+    """Yield the kernels, oldest first as everywhere; a dump lists the newest kernel of a key first."""
     for name, dump in dumps.items():
         for match in filter(None, map(_KERNEL.fullmatch, reversed(dump.splitlines()))):
             yield Kernel(

@@ -25,23 +25,25 @@ _TOKEN: Final = regex(r'"(?:[^"\\\n]|\\.)*"|[()]')
 
 
 def releases_asserting(place: SourceLine) -> tuple[str, frozenset[TorchVersion]] | None:
-    """A line of one of torch's headers, by its path below ``torch/include``, and the releases with an assertion there.
+    """Return a line of one of torch's headers, by its path below ``torch/include``, and the releases with an assertion
+    there.
 
     :return: None if no release has an assertion there
     """
     for text in lines_of(place):
-        if columns := _table().columns(text):
-            return text, _versions(columns)
+        if columns := _make_table().columns(text):
+            return text, _list_versions(columns)
     return None
 
 
 def releases() -> tuple[str, ...]:
-    """The numbers of all releases in the data, oldest first."""
-    return tuple(_table().meta["releases"])
+    """Return the numbers of all releases in the data, oldest first."""
+    return tuple(_make_table().meta["releases"])
 
 
 def assertions(text: str) -> Iterator[int]:
-    """The lines of a header that ``__LINE__`` can be for its assertions: where the macro begins, and where it ends.
+    """Yield the lines of a header that ``__LINE__`` can be for its assertions: where the macro begins, and where it
+    ends.
 
     Which of the two it is for a macro over several lines depends on the compiler.
     """
@@ -61,20 +63,22 @@ def assertions(text: str) -> Iterator[int]:
             yield first + last
 
 
-def _paths(file: str) -> Iterator[str]:
+def _list_paths(file: str) -> Iterator[str]:
     return (file[match.start() :] for match in _ROOT.finditer(file))
 
 
 def lines_of(place: SourceLine) -> Iterator[str]:
-    """A line of a header, by what may be its path below ``torch/include``: ``c10/core/TensorImpl.h:1733``."""
-    return (f"{path}:{place.line}" for path in _paths(place.file))
+    """Return a line of a header, by what may be its path below ``torch/include``: ``c10/core/TensorImpl.h:1733``."""
+    return (f"{path}:{place.line}" for path in _list_paths(place.file))
 
 
 @functools.cache
-def _versions(columns: int) -> frozenset[TorchVersion]:
-    return frozenset(TorchVersion(text) for bit, text in enumerate(_table().meta["releases"]) if columns >> bit & 1)
+def _list_versions(columns: int) -> frozenset[TorchVersion]:
+    return frozenset(
+        TorchVersion(text) for bit, text in enumerate(_make_table().meta["releases"]) if columns >> bit & 1
+    )
 
 
 @functools.cache
-def _table() -> NameTable:
+def _make_table() -> NameTable:
     return NameTable(resources.files("abiscan.torches").joinpath("data/headers.bin").read_bytes())

@@ -50,7 +50,7 @@ class SlotChange(NamedTuple):
 
 
 def layout_change(name: str, old: str, new: str, machine: Machine) -> LayoutChange | None:
-    """What changed in a class; None if nothing did, or if one of the releases has no such class.
+    """Return what changed in a class; None if nothing did, or if one of the releases has no such class.
 
     :param old: a release number, like ``new``
     """
@@ -59,25 +59,31 @@ def layout_change(name: str, old: str, new: str, machine: Machine) -> LayoutChan
 
 @functools.lru_cache(maxsize=16_384)
 def change_between(name: str, old: LayoutSource, new: LayoutSource) -> LayoutChange | None:
-    """What changed in a class from one torch to another; None if nothing did, or if one of them has no such class."""
+    """Return what changed in a class from one torch to another; None if nothing did, or if one of them has no such
+    class.
+    """
     return _change(name, old, new, _DEEPEST)
 
 
 @functools.lru_cache(maxsize=256)
 def layout_changes(old: str, new: str, machine: Machine) -> dict[str, LayoutChange]:
-    """All classes that both releases have and that changed, by name."""
+    """Return all classes that both releases have and that changed, by name."""
     changes = (layout_change(old_layout.name, old, new, machine) for old_layout in classes(old, machine))
     return {change.name: change for change in changes if change is not None}
 
 
 def slot_changes(name: str, old: str, new: str, machine: Machine) -> tuple[SlotChange, ...]:
-    """The vtable slots of a class that call a different function, lowest first; empty if a release lacks the class."""
+    """Return the vtable slots of a class that call a different function, lowest first; empty if a release lacks the
+    class.
+    """
     return slots_between(name, ReleaseLayouts(old, machine), ReleaseLayouts(new, machine))
 
 
 @functools.lru_cache(maxsize=16_384)
 def slots_between(name: str, old: LayoutSource, new: LayoutSource) -> tuple[SlotChange, ...]:
-    """The vtable slots of a class that call a different function, lowest first; empty if a torch lacks the class."""
+    """Return the vtable slots of a class that call a different function, lowest first; empty if a torch lacks the
+    class.
+    """
     before, after = old.vtable(name), new.vtable(name)
     if before is None or after is None:
         return ()
@@ -92,7 +98,8 @@ def _filled(slots: tuple[str, ...], length: int) -> list[str | None]:
 
 
 def method(slot: str | None) -> str | None:
-    """The unqualified name of the virtual function in a slot: ``exchangeDevice``; ``~ [deleting]`` for a destructor.
+    """Return the unqualified name of the virtual function in a slot: ``exchangeDevice``; ``~ [deleting]`` for a
+    destructor.
 
     The spelling of parameters and results differs between releases, but does not matter.
     """
@@ -106,7 +113,7 @@ def _change(name: str, old: LayoutSource, new: LayoutSource, depth: int) -> Layo
     if before is None or after is None or not depth:
         return None
     old_fields, new_fields = _flat(before, old), _flat(after, new)
-    differences = list(_differences(old_fields, new_fields)) if old_fields != new_fields else []
+    differences = list(_list_differences(old_fields, new_fields)) if old_fields != new_fields else []
     own, origins = bool(differences), set[str]()
     for field in old_fields.values():
         element = _HOLDING.match(field.type)
@@ -134,7 +141,7 @@ def _change(name: str, old: LayoutSource, new: LayoutSource, depth: int) -> Layo
 
 
 def _flat(class_layout: Layout, source: LayoutSource, offset: int = 0) -> dict[str, Field]:
-    """The members of a class by name, including those of its bases; an unknown base counts as one member."""
+    """Return the members of a class by name, including those of its bases; an unknown base counts as one member."""
     fields: dict[str, Field] = {}
     for base in class_layout.bases:
         base_layout = source.layout(base.name)
@@ -144,8 +151,8 @@ def _flat(class_layout: Layout, source: LayoutSource, offset: int = 0) -> dict[s
     return fields
 
 
-def _differences(old: dict[str, Field], new: dict[str, Field]) -> Iterator[tuple[str, bool]]:
-    """The differences between the members, and for each one whether something moved."""
+def _list_differences(old: dict[str, Field], new: dict[str, Field]) -> Iterator[tuple[str, bool]]:
+    """Yield the differences between the members, and for each one whether something moved."""
     renamed = _renamed(old, new)
     for name, field in new.items():
         if name in old:
@@ -157,7 +164,7 @@ def _differences(old: dict[str, Field], new: dict[str, Field]) -> Iterator[tuple
     for name, field in old.items():
         if name not in new and name not in renamed:
             # If a union loses a member, the others do not move; nor do counters that are merged into one word.
-            stays = field.offset in kept_offsets and _bits(field) is None
+            stays = field.offset in kept_offsets and _find_bits(field) is None
             merged = _COUNT.match(field.type) is not None and any(0 <= field.offset - count < _WORD for count in counts)
             yield f"{name} ({field.type}) at {field.offset} is gone", not (stays or merged)
 
@@ -169,21 +176,21 @@ def _difference(old: Field, new: Field) -> Iterator[tuple[str, bool]]:
         yield f"{new.name}: {old.type} → {new.type}", False
     if old.offset != new.offset:
         yield f"{new.name} moved from {old.offset} to {new.offset}", True
-    elif _bits(old) != _bits(new):
-        yield f"{new.name} moved from bits {_bits(old)} to {_bits(new)} of byte {new.offset}", True
+    elif _find_bits(old) != _find_bits(new):
+        yield f"{new.name} moved from bits {_find_bits(old)} to {_find_bits(new)} of byte {new.offset}", True
 
 
-def _bits(field: Field) -> str | None:
-    """The bits of its byte that a bit-field occupies."""
+def _find_bits(field: Field) -> str | None:
+    """Return the bits of its byte that a bit-field occupies."""
     return field.type.partition(" : ")[2] or None
 
 
 def _renamed(old: dict[str, Field], new: dict[str, Field]) -> dict[str, str]:
-    """Members that were only renamed: they have the same type or size, at the same place."""
-    places = {(field.offset, _bits(field)): field for name, field in new.items() if name not in old}
+    """Return members that were only renamed: they have the same type or size, at the same place."""
+    places = {(field.offset, _find_bits(field)): field for name, field in new.items() if name not in old}
     renamed = {}
     for name, field in old.items():
-        renamed_field = places.get((field.offset, _bits(field)))
+        renamed_field = places.get((field.offset, _find_bits(field)))
         if (
             name not in new
             and renamed_field is not None

@@ -72,10 +72,10 @@ class LayoutSource(Protocol):
         """What is computed from it is kept."""
 
     def layout(self, name: str) -> Layout | None:
-        """The memory layout of a class; None if the torch has no such class, or it is unknown."""
+        """Return the memory layout of a class; None if the torch has no such class, or it is unknown."""
 
     def vtable(self, name: str) -> VTable | None:
-        """The virtual functions of a class; None if it has none, or they are unknown."""
+        """Return the virtual functions of a class; None if it has none, or they are unknown."""
 
 
 class ReleaseLayouts(NamedTuple):
@@ -85,50 +85,52 @@ class ReleaseLayouts(NamedTuple):
     machine: Machine
 
     def layout(self, name: str) -> Layout | None:
-        """The memory layout of a class; None if the release has no such class, or is not embedded."""
+        """Return the memory layout of a class; None if the release has no such class, or is not embedded."""
         return layout(name, self.release, self.machine)
 
     def vtable(self, name: str) -> VTable | None:
-        """The virtual functions of a class; None if it has none, or the release has no such class."""
+        """Return the virtual functions of a class; None if it has none, or the release has no such class."""
         return vtable(name, self.release, self.machine)
 
 
 @functools.lru_cache(maxsize=16_384)
 def layout(name: str, version: str, machine: Machine) -> Layout | None:
-    """The memory layout of a class; None if the release has no such class, or is not embedded.
+    """Return the memory layout of a class; None if the release has no such class, or is not embedded.
 
     :param name: as in ``c10::FunctionSchema``
     :param version: the number of a release, ``2.6.0``
     """
-    packed = _table().find(name, version, machine)
+    packed = _make_table().find(name, version, machine)
     row = packed[0] if packed else None
     return as_layout(name, row) if row is not None else None
 
 
 def vtable(name: str, version: str, machine: Machine) -> VTable | None:
-    """The virtual functions of a class; None if it has none, or the release lacks the class or is not embedded."""
-    packed = _table().find(name, version, machine)
+    """Return the virtual functions of a class; None if it has none, or the release lacks the class or is not
+    embedded.
+    """
+    packed = _make_table().find(name, version, machine)
     row = packed[1] if packed else None
     return VTable(name, tuple(row)) if row is not None else None
 
 
 def is_known(version: str, machine: Machine) -> bool:
     """Whether the layouts of a release are embedded."""
-    return _table().column(version, machine) is not None
+    return _make_table().column(version, machine) is not None
 
 
 def classes(version: str, machine: Machine) -> Iterator[Layout]:
-    """All classes of a release, by name."""
-    column = _table().column(version, machine)
+    """Yield all classes of a release, by name."""
+    column = _make_table().column(version, machine)
     if column is not None:
-        for name, (rows, _) in _table().items():
+        for name, (rows, _) in _make_table().items():
             row = _at(rows, column)
             if row is not None:
                 yield as_layout(name, row)
 
 
 def as_layout(name: str, row: Sequence[Any]) -> Layout:
-    """A class, as ``pack`` takes it."""
+    """Return a class, as ``pack`` takes it."""
     size, align, bases, fields = row
     return Layout(name, size, align, tuple(Base(*base) for base in bases), tuple(Field(*field) for field in fields))
 
@@ -136,18 +138,18 @@ def as_layout(name: str, row: Sequence[Any]) -> Layout:
 class _Table:
     """The content of a file made by ``pack``."""
 
-    def __init__(self, data: bytes) -> None:
-        if not data.startswith(MAGIC):
+    def __init__(self, content: bytes) -> None:
+        if not content.startswith(MAGIC):
             raise ValueError("not a table of layouts")
-        (size,) = struct.unpack_from("<I", data, len(MAGIC))
+        (size,) = struct.unpack_from("<I", content, len(MAGIC))
         start = len(MAGIC) + 4
-        header = decode(zlib.decompress(data[start : start + size]))
+        header = decode(zlib.decompress(content[start : start + size]))
         self.builds = [(str(version), str(machine)) for version, machine in header["builds"]]
         self._columns = {
             (TorchVersion(version), machine): column for column, (version, machine) in enumerate(header["builds"])
         }
         self._first = [name for name, _ in header["blocks"]]
-        self._data = data
+        self._data = content
         self._offsets = [start + size]
         for _, length in header["blocks"]:
             self._offsets.append(self._offsets[-1] + length)
@@ -159,7 +161,9 @@ class _Table:
         return self._columns.get((TorchVersion(version).of_release, machine.value))
 
     def find(self, name: str, version: str, machine: Machine) -> tuple[Any, Any] | None:
-        """The layout and the virtual table of a class, as packed; None if the table has no such class or build."""
+        """Return the layout and the virtual table of a class, as packed; None if the table has no such class or
+        build.
+        """
         column = self.column(version, machine)
         number = bisect.bisect_right(self._first, name) - 1
         if column is None or number < 0 or (variants := self._block(number).get(name)) is None:
@@ -167,7 +171,7 @@ class _Table:
         return _at(variants[0], column), _at(variants[1], column)
 
     def items(self) -> Iterator[tuple[str, Any]]:
-        """Every class with all of its variants."""
+        """Yield every class with all of its variants."""
         for number in range(len(self._first)):
             yield from self._block(number).items()
 
@@ -181,14 +185,14 @@ def _at(variants: Sequence[Sequence[Any]], column: int) -> Any:
 
 
 @functools.cache
-def _table() -> _Table:
+def _make_table() -> _Table:
     return _Table(resources.files("abiscan.torches").joinpath("data/layouts.bin").read_bytes())
 
 
 def pack(
     builds: Iterable[tuple[str, str]], variants: Mapping[str, tuple[Mapping[Any, int], Mapping[Any, int]]]
 ) -> bytes:
-    """The bytes of a file. The same input gives the same bytes.
+    """Return the bytes of a file. The same input gives the same bytes.
 
     :param builds: version and machine of each bit, from the lowest
     :param variants: class → (layout → builds, slots → builds), builds as a bit set
@@ -205,14 +209,14 @@ def pack(
     return b"".join([MAGIC, struct.pack("<I", len(packed)), packed, *blocks])
 
 
-def unpack(data: bytes) -> tuple[list[tuple[str, str]], dict[str, tuple[dict[Any, int], dict[Any, int]]]]:
-    """The arguments of ``pack`` that give a file."""
-    table = _Table(data)
-    variants = {name: tuple(map(_variants, packed)) for name, packed in table.items()}
+def unpack(content: bytes) -> tuple[list[tuple[str, str]], dict[str, tuple[dict[Any, int], dict[Any, int]]]]:
+    """Return the arguments of ``pack`` that give a file."""
+    table = _Table(content)
+    variants = {name: tuple(map(_list_variants, packed)) for name, packed in table.items()}
     return table.builds, {name: (rows, slots) for name, (rows, slots) in variants.items()}
 
 
-def _variants(packed: Sequence[Sequence[Any]]) -> dict[Any, int]:
+def _list_variants(packed: Sequence[Sequence[Any]]) -> dict[Any, int]:
     return {_frozen(value): int(bits, 16) for bits, value in packed}
 
 
@@ -221,5 +225,5 @@ def _frozen(value: Any) -> Any:
 
 
 def _sorted(variants: Mapping[Any, int]) -> list[tuple[str, Any]]:
-    """Each variant once, the variants of the oldest builds first (by their lowest bit)."""
+    """Return each variant once, the variants of the oldest builds first (by their lowest bit)."""
     return [(f"{bits:x}", value) for value, bits in sorted(variants.items(), key=lambda item: item[1] & -item[1])]

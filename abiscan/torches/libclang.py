@@ -36,17 +36,17 @@ def main() -> None:
     flags = [*asked["flags"], *_FLAGS, *_builtin()]
     headers: list[str] = asked["headers"]
     unit = _parsed(headers, flags)
-    while errors := [found for found in unit.diagnostics if found.severity >= Diagnostic.Error]:
+    while errors := [diagnostic for diagnostic in unit.diagnostics if diagnostic.severity >= Diagnostic.Error]:
         bad = set(_to_blame(unit, errors))
         if not bad or any(headers[number] in NEEDED for number in bad):
             raise SystemExit(str(errors[0]))
         headers = [header for number, header in enumerate(headers) if number not in bad]
         unit = _parsed(headers, flags)
-    wanted, tables = set(asked["classes"]), {}
-    for name, cursor in _classes(unit.cursor):
-        if name in wanted:
+    requested, tables = set(asked["classes"]), {}
+    for name, cursor in _list_classes(unit.cursor):
+        if name in requested:
             cursor.type.get_size()  # lays it out, unless something else did
-            if slots := _slots(cursor):
+            if slots := _find_slots(cursor):
                 tables[name] = [text for _, text in slots]
     Path(VTABLES).write_text(json.dumps(tables), "utf-8")
 
@@ -65,7 +65,7 @@ def _parsed(headers: Sequence[str], flags: Sequence[str]) -> TranslationUnit:
 
 
 def _to_blame(unit: TranslationUnit, errors: Sequence[Diagnostic]) -> Iterator[int]:
-    """The numbers of the headers that brought the errors in."""
+    """Yield the numbers of the headers that brought the errors in."""
     included_by: dict[str, tuple[str, int]] = {}
     for inclusion in unit.get_includes():
         place = inclusion.location
@@ -81,19 +81,19 @@ def _to_blame(unit: TranslationUnit, errors: Sequence[Diagnostic]) -> Iterator[i
             yield line - 1
 
 
-def _classes(scope: Cursor, depth: int = 0) -> Iterator[tuple[str, Cursor]]:
-    """The classes of torch that are defined in a scope, with their full names."""
+def _list_classes(scope: Cursor, depth: int = 0) -> Iterator[tuple[str, Cursor]]:
+    """Yield the classes of torch that are defined in a scope, with their full names."""
     for cursor in scope.get_children():
         if cursor.kind in _SPACES:
             if depth or cursor.spelling in _ROOTS or cursor.kind is CursorKind.LINKAGE_SPEC:
-                yield from _classes(cursor, depth + 1)
+                yield from _list_classes(cursor, depth + 1)
         elif depth and cursor.kind in _CLASSES and cursor.is_definition():
             yield cursor.type.get_canonical().spelling, cursor
-            yield from _classes(cursor, depth + 1)
+            yield from _list_classes(cursor, depth + 1)
 
 
-def _slots(cursor: Cursor) -> _Slots | None:
-    """The slots of the primary virtual table, each with what a function must match to override it.
+def _find_slots(cursor: Cursor) -> _Slots | None:
+    """Return the slots of the primary virtual table, each with what a function must match to override it.
 
     They are those of the first base that has some, and one for each virtual function that overrides none of these, in
     order of declaration (Itanium C++ ABI, 2.5.2). None if unknown: a function of a template takes what it is made for.
@@ -105,7 +105,7 @@ def _slots(cursor: Cursor) -> _Slots | None:
     for base in cursor.get_children():
         if base.kind is not CursorKind.CXX_BASE_SPECIFIER:
             continue
-        inherited = _slots(_defined(base.type.get_canonical().get_declaration()))
+        inherited = _find_slots(_defined(base.type.get_canonical().get_declaration()))
         if inherited is None:
             return None
         virtual_destructor = virtual_destructor or any(key is None for key, _ in inherited)
@@ -121,7 +121,7 @@ def _slots(cursor: Cursor) -> _Slots | None:
 
 
 def _defined(declared: Cursor) -> Cursor:
-    """A class with its members: for one that is made from a template, the template."""
+    """Return a class with its members: for one that is made from a template, the template."""
     template: Cursor | None = conf.lib.clang_getSpecializedCursorTemplate(declared)
     return (template.get_definition() or template) if template is not None else declared
 
@@ -139,8 +139,8 @@ def _with(slots: _Slots, function: Cursor) -> _Slots:
     )
     parameters = ", ".join(argument.spelling for argument in function.type.argument_types())
     text = f"{function.semantic_parent.type.get_canonical().spelling}::{function.spelling}({parameters})"
-    if any(known == key for known, _ in slots):
-        return [(known, text if known == key else old) for known, old in slots]
+    if any(known_value == key for known_value, _ in slots):
+        return [(known_value, text if known_value == key else old) for known_value, old in slots]
     return [*slots, (key, text)]
 
 

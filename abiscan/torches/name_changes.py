@@ -43,7 +43,7 @@ def name_changes(old: str, new: str, used: Collection[str] | None = None) -> Nam
     before, after = embedded_names.names(old), embedded_names.names(new)
     if before is None or after is None:
         return None
-    prefixes = None if used is None else {use[: end or None] for use in used for end in _ends(use)}
+    prefixes = None if used is None else {use[: end or None] for use in used for end in _list_ends(use)}
 
     def is_meant(name: str) -> bool:
         return _is_public(name) if prefixes is None else name in prefixes
@@ -51,12 +51,12 @@ def name_changes(old: str, new: str, used: Collection[str] | None = None) -> Nam
     return NameChanges(
         added=tuple(sorted(set(filter(is_meant, _only_in(after, before, new, old))))),
         removed=tuple(sorted(set(filter(is_meant, _only_in(before, after, old, new))))),
-        signatures=tuple(change for change in _signatures(old, new) if is_meant(change.name)),
+        signatures=tuple(change for change in _list_signatures(old, new) if is_meant(change.name)),
     )
 
 
-def _ends(name: str) -> Iterator[int]:
-    """Where the prefixes of a dotted name end; 0 for the whole name."""
+def _list_ends(name: str) -> Iterator[int]:
+    """Yield where the prefixes of a dotted name end; 0 for the whole name."""
     yield 0
     position = name.find(".")
     while position >= 0:
@@ -68,26 +68,31 @@ def _is_public(name: str) -> bool:
     return not any(part.startswith("_") for part in name.split("."))
 
 
-def _only_in(names: TorchNames, others: TorchNames, release: str, other: str) -> Iterator[str]:
-    """The modules and names that one release certainly has, and another one lacks."""
+def _only_in(names: TorchNames, remaining: TorchNames, release: str, second: str) -> Iterator[str]:
+    """Yield the modules and names that one release certainly has, and another one lacks."""
     table = embedded_names.table()
-    bit, other_bit = (1 << table.releases.index(number) for number in (release, other))
+    bit, other_bit = (1 << table.releases.index(number) for number in (release, second))
     for module, marks in table.modules():
         if module.startswith(("=", embedded_names.CLASS)) or not marks.get(".", 0) & bit:
             continue
         owner = "torch" if module == FUNCTIONS else module
         if not is_core(module) and not marks["."] & other_bit:
             # Of a module that is gone, its folder says it all.
-            if module == "torch" or others.has_module(module.rpartition(".")[0]):
-                yield from [module] if others.has_module(module) is False else ()
+            if module == "torch" or remaining.has_module(module.rpartition(".")[0]):
+                yield from [module] if remaining.has_module(module) is False else ()
             continue
         for name in (mark for mark, bits in marks.items() if bits & bit and not bits & other_bit):
-            if name.isidentifier() and name not in _IMPORTED and names.has(owner, name) and others.lacks(owner, name):
+            if (
+                name.isidentifier()
+                and name not in _IMPORTED
+                and names.has(owner, name)
+                and remaining.lacks(owner, name)
+            ):
                 yield f"{owner}.{name}"
 
 
-def _signatures(old: str, new: str) -> Iterator[SignatureChange]:
-    """The functions whose parameters are known in both releases, and differ."""
+def _list_signatures(old: str, new: str) -> Iterator[SignatureChange]:
+    """Yield the functions whose parameters are known in both releases, and differ."""
     table = embedded_names.table()
     bits = [1 << table.releases.index(number) for number in (old, new)]
     for module, marks in table.modules():

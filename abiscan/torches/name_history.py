@@ -45,7 +45,7 @@ def history(name: str) -> NameHistory:
     if not name.startswith("torch.") or not all(part.isidentifier() for part in name.split(".")):
         raise InputError(name, "is no name below torch", "pass one such as torch.amp.custom_bwd")
     releases = tuple(embedded_names.table().releases)
-    answers = {release: _has(known, name) for release in releases if (known := embedded_names.names(release))}
+    answers = {release: _has(attributes, name) for release in releases if (attributes := embedded_names.names(release))}
     module, _, last = name.rpartition(".")
     return NameHistory(
         name=name,

@@ -51,19 +51,19 @@ class NameTable:
     :raises ValueError: the bytes are not such a file
     """
 
-    def __init__(self, data: bytes | mmap.mmap) -> None:
-        if data[: len(MAGIC)] != MAGIC:
+    def __init__(self, content: bytes | mmap.mmap) -> None:
+        if content[: len(MAGIC)] != MAGIC:
             raise ValueError("not a table of names")
-        _, count, class_count, *sizes = _HEAD.unpack_from(data)
+        _, count, class_count, *sizes = _HEAD.unpack_from(content)
         ends = list(itertools.accumulate(sizes, initial=_HEAD.size))
-        view = memoryview(data)
+        view = memoryview(content)
         parts = [view[start:end] for start, end in itertools.pairwise(ends)]
         meta, columns, starts, hashes, classes, self._listed_part, self._index, self._blocks = parts
         self.meta: Any = decode(zlib.decompress(meta))
         self._columns = zlib.decompress(columns)
-        self._starts = _numbers("I", starts)
-        self._hashes = _numbers("I", hashes)
-        self._classes = _numbers("H", classes)
+        self._starts = _list_numbers("I", starts)
+        self._hashes = _list_numbers("I", hashes)
+        self._classes = _list_numbers("H", classes)
         self._class_count = class_count
         self._width = len(self._columns) // max(class_count, 1)
         self._bits = _bucket_bits(count)
@@ -71,7 +71,7 @@ class NameTable:
         """The bit set of columns that export a name; 0 if none does."""
 
     def starting_with(self, prefix: str) -> Iterator[tuple[str, int]]:
-        """The names that begin with ``prefix``, in order, each with its columns."""
+        """Yield the names that begin with ``prefix``, in order, each with its columns."""
         first, _ = self._block_index
         for number in range(max(bisect.bisect_right(first, prefix) - 1, 0), len(first)):
             names = self._block(number)
@@ -80,12 +80,12 @@ class NameTable:
                     return
                 yield names[position], self.columns(names[position])
 
-    def by_columns(self, wanted: Callable[[int], object] = bool) -> Mapping[int, Sequence[str]]:
-        """The names by the bit set of columns that export them, in order: all, or those of the wanted bit sets.
+    def by_columns(self, requested: Callable[[int], object] = bool) -> Mapping[int, Sequence[str]]:
+        """Return the names by the bit set of columns that export them, in order: all, or those of the wanted bit sets.
 
         This takes as long as all of their blocks take, and needs no hash.
         """
-        sets = {number: bits for number in range(self._class_count) if wanted(bits := self._set(number))}
+        sets = {number: bits for number in range(self._class_count) if requested(bits := self._set(number))}
         groups: dict[int, list[str]] = {number: [] for number in sets}
         for number in range(len(self._block_index[0])):
             classes = self._listed[number * _BLOCK : (number + 1) * _BLOCK]
@@ -100,7 +100,7 @@ class NameTable:
         return self._set(number) if number >= 0 else 0
 
     def _class(self, name: str) -> int:
-        """The class of a name, -1 if it is not in the table."""
+        """Return the class of a name, -1 if it is not in the table."""
         bucket, low = _hash(name, self._bits)
         start, end = self._starts[bucket], self._starts[bucket + 1]
         position = bisect.bisect_left(self._hashes, low, start, end)
@@ -109,7 +109,7 @@ class NameTable:
     @functools.cached_property
     def _listed(self) -> Sequence[int]:
         """The class of each name, in the order of the blocks."""
-        return _numbers("H", zlib.decompress(self._listed_part))
+        return _list_numbers("H", zlib.decompress(self._listed_part))
 
     def _set(self, number: int) -> int:
         return int.from_bytes(self._columns[number * self._width : (number + 1) * self._width], "little")
@@ -151,7 +151,7 @@ class ColumnNames(AbstractSet[str]):
         return isinstance(name, str) and bool(self._table.columns(name) >> self._column & 1)
 
     def __iter__(self) -> Iterator[str]:
-        return self._names(lambda bits: bits >> self._column & 1)
+        return self._list_names(lambda bits: bits >> self._column & 1)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -160,14 +160,14 @@ class ColumnNames(AbstractSet[str]):
         """The names that the other set lacks; in another column of the table, no other names are read for it."""
         if not isinstance(other, ColumnNames) or other._table is not self._table:
             return super().__sub__(other)
-        return frozenset(self._names(lambda bits: bits >> self._column & 1 and not bits >> other._column & 1))
+        return frozenset(self._list_names(lambda bits: bits >> self._column & 1 and not bits >> other._column & 1))
 
     @classmethod
     def _from_iterable(cls, names: Iterable[str]) -> AbstractSet[str]:  # type: ignore[override]
         return frozenset(names)
 
-    def _names(self, wanted: Callable[[int], object]) -> Iterator[str]:
-        return itertools.chain.from_iterable(self._table.by_columns(wanted).values())
+    def _list_names(self, requested: Callable[[int], object]) -> Iterator[str]:
+        return itertools.chain.from_iterable(self._table.by_columns(requested).values())
 
 
 class ColumnSymbols(Struct, frozen=True, kw_only=True):
@@ -177,16 +177,16 @@ class ColumnSymbols(Struct, frozen=True, kw_only=True):
     column: int
 
     def find(self, name: str) -> tuple[Definition, ...]:
-        """One definition if ``name`` is in the column."""
+        """Return one definition if ``name`` is in the column."""
         return _EXPORTED if self.table.columns(name) >> self.column & 1 else ()
 
     def starting_with(self, prefix: str) -> Iterator[str]:
-        """The names that begin with ``prefix``."""
+        """Return the names that begin with ``prefix``."""
         return (name for name, columns in self.table.starting_with(prefix) if columns >> self.column & 1)
 
 
 def pack(columns: Mapping[str, int], meta: Any) -> bytes:
-    """The bytes of a table. The same input gives the same bytes.
+    """Return the bytes of a table. The same input gives the same bytes.
 
     :param columns: name → the bit set of columns that export it, not 0; names are printable ASCII
     :raises ValueError: two names have the same hash
@@ -220,7 +220,7 @@ def pack(columns: Mapping[str, int], meta: Any) -> bytes:
 
 
 def _hash(name: str, bits: int) -> tuple[int, int]:
-    """The bucket of a name, one of 2 to the power of ``bits``, and the rest of its hash."""
+    """Return the bucket of a name, one of 2 to the power of ``bits``, and the rest of its hash."""
     value = int.from_bytes(hashlib.blake2b(name.encode(), digest_size=_HASH_BITS // 8).digest(), "little")
     return value >> _LOW_BITS & (1 << bits) - 1, value & (1 << _LOW_BITS) - 1
 
@@ -229,11 +229,11 @@ def _bucket_bits(count: int) -> int:
     return min((count // _BUCKET).bit_length(), _HASH_BITS - _LOW_BITS)
 
 
-def _numbers(kind: Literal["I", "H"], data: bytes | memoryview) -> Sequence[int]:
+def _list_numbers(kind: Literal["I", "H"], content: bytes | memoryview) -> Sequence[int]:
     if sys.byteorder == "little":
-        return memoryview(data).cast(kind)  # without a copy: a lookup reads a few of them
+        return memoryview(content).cast(kind)  # without a copy: a lookup reads a few of them
     numbers = array.array(kind)
-    numbers.frombytes(data)
+    numbers.frombytes(content)
     numbers.byteswap()
     return numbers
 

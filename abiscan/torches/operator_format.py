@@ -85,10 +85,10 @@ class SharedPart(TypedDict):
 
 
 def compressed(content: object) -> bytes:
-    """The bytes of a part."""
+    """Return the bytes of a part."""
     return zlib.compress(json.dumps(content, separators=(",", ":")).encode(), 9)
 
 
-def decompressed(data: bytes) -> Any:
-    """The content of a part."""
-    return decode(zlib.decompress(data))
+def decompressed(content: bytes) -> Any:
+    """Return the content of a part."""
+    return decode(zlib.decompress(content))

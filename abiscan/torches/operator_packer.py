@@ -31,7 +31,7 @@ _SOURCE: Final = regex(r"(.*?/)(?:build/)?(?:aten/src|torch/csrc)/")
 
 
 def pack(builds: Sequence[tuple[Any, Operators]]) -> bytes:
-    """The bytes of a table. The same input gives the same bytes.
+    """Return the bytes of a table. The same input gives the same bytes.
 
     :param builds: a description of each build, and its operators
     """
@@ -61,11 +61,11 @@ class _Record:
         self.lines: dict[int, int | None] = {}
 
     def written(self, sets: dict[int, int]) -> tuple[Any, ...]:
-        """The values, the place with its lines, and the number of the set of builds."""
+        """Return the values, the place with its lines, and the number of the set of builds."""
         *values, place = self.values
-        return (*values, place if isinstance(place, int) else self._runs(*place), self._set(sets))
+        return (*values, place if isinstance(place, int) else self._list_runs(*place), self._set(sets))
 
-    def _runs(self, file: int) -> list[int | None]:
+    def _list_runs(self, file: int) -> list[int | None]:
         runs: list[int | None] = [file]
         for line, same in itertools.groupby(self.lines[build] for build in sorted(self.lines)):
             runs += line, len(list(same))
@@ -101,7 +101,7 @@ class _Operator:
             position += 1
 
     def written(self, name: str, sets: dict[int, int]) -> OperatorRow:
-        """The row as the file has it."""
+        """Return the row as the file has it."""
         definitions: list[DefinitionRow] = [record.written(sets) for record in self.definitions.values()]
         kernels = [value for record in self.kernels for value in record.written(sets)]
         return OperatorRow(name, definitions, list(self.types), kernels)
@@ -133,7 +133,7 @@ class _Packer:
             *((name, "", *place) for name, place in operators.namespaces.items()),
         ]
         self._roots.append(_root(file for _, _, file, _ in registrations))
-        place = self._placing(build, registrations)
+        place = self._make_placing(build, registrations)
         for operator in operators.operators.values():
             place_number, line = place(operator.name, "", operator.file, operator.line)
             schema = operator.schema
@@ -157,18 +157,18 @@ class _Packer:
         for kind, values in (
             ("classes", sorted(operators.classes)),
             ("numbers", [numbers]),
-            ("aliases", [self._aliases(operators.aliases)]),
+            ("aliases", [self._list_aliases(operators.aliases)]),
             ("gaps", [operators.gaps]),
         ):
             for text in map(json.dumps, values):
                 self._others[kind][text] = self._others[kind].get(text, 0) | 1 << build
 
     def rows(self) -> list[OperatorRow]:
-        """The operators, sorted by name."""
+        """Return the operators, sorted by name."""
         return [row.written(name, self._sets) for name, row in sorted(self._rows.items()) if name != FALLBACKS]
 
     def shared(self) -> SharedPart:
-        """The shared part; call it after ``rows``, which numbers more sets."""
+        """Return the shared part; call it after ``rows``, which numbers more sets."""
         return {
             "fallbacks": self._rows[FALLBACKS].written(FALLBACKS, self._sets),
             "namespaces": [record.written(self._sets) for _, record in self._namespaces.items()],
@@ -195,14 +195,16 @@ class _Packer:
             records.append(((self._number(self._keys, kernel.key), type_, int(kernel.fallthrough), place_number), line))
         row.implement(build, records)
 
-    def _aliases(self, aliases: Mapping[str, Collection[str]]) -> list[Any]:
+    def _list_aliases(self, aliases: Mapping[str, Collection[str]]) -> list[Any]:
         def number(key: str) -> int:
             return self._number(self._keys, key)
 
         return [[number(alias), sorted(map(number, members))] for alias, members in sorted(aliases.items())]
 
-    def _placing(self, build: int, registrations: Iterable[tuple[str, str | None, str | None, int | None]]) -> _Placing:
-        """How to write a place in ``build``: the number of a shared place, or the file and its own line.
+    def _make_placing(
+        self, build: int, registrations: Iterable[tuple[str, str | None, str | None, int | None]]
+    ) -> _Placing:
+        """Return how to write a place in ``build``: the number of a shared place, or the file and its own line.
 
         A place is shared if it is a whole ``TORCH_LIBRARY`` block, with all registrations in it. Its line changes with
         each release, so blocks are the same if file, namespace and key are the same; if there are several such blocks,
@@ -246,7 +248,7 @@ _Placing = Callable[[str, str | None, str | None, int | None], _Placed]
 
 
 def _ordered(operators: Operators) -> Operators:
-    """What a build has, in the order in which a table returns it; kernels of one operator stay in their order.
+    """Return what a build has, in the order in which a table returns it; kernels of one operator stay in their order.
 
     Items are numbered as they are met: so a build that was read from libraries, and the same build out of a table, give
     the same bytes.
@@ -260,6 +262,6 @@ def _ordered(operators: Operators) -> Operators:
 
 
 def _root(files: Iterable[str | None]) -> str:
-    """The folder in which a torch was built, with a slash at the end; empty if its files do not show it."""
+    """Return the folder in which a torch was built, with a slash at the end; empty if its files do not show it."""
     roots = Counter(match[1] for file in files if file is not None and (match := _SOURCE.match(file)))
     return min(roots, key=lambda root: (-roots[root], root), default="")

@@ -31,7 +31,7 @@ def operators_of(
     session: Session,
     names: Collection[str] | None = None,
 ) -> Operators:
-    """The operators of a torch, from the cache of an earlier run, or cached for the next one.
+    """Return the operators of a torch, from the cache of an earlier run, or cached for the next one.
 
     The operators of an embedded build come from the embedded data, others are read from the libraries.
 
@@ -54,7 +54,7 @@ def operators_of(
 
 
 def pack(operators: Operators) -> bytes:
-    """The bytes of a file."""
+    """Return the bytes of a file."""
     texts: dict[str | None, int] = {None: 0}
 
     def columns(rows: Iterable[Sequence[Any]], text_columns: Collection[int]) -> list[list[Any]]:
@@ -83,12 +83,12 @@ def pack(operators: Operators) -> bytes:
     return json.dumps(content, separators=(",", ":")).encode()
 
 
-def unpack(data: bytes) -> Operators:
-    """The inverse of ``pack``.
+def unpack(contents: bytes) -> Operators:
+    """Return the inverse of ``pack``.
 
     :raises ValueError: (or another built-in error) the bytes are not such a file
     """
-    content = json.loads(data)
+    content = json.loads(contents)
     texts: list[Any] = content["texts"]
 
     def rows(name: str, text_columns: Collection[int]) -> Iterator[tuple[Any, ...]]:

@@ -36,14 +36,14 @@ class OperatorTable:
     :raises ValueError: the bytes are not such a file
     """
 
-    def __init__(self, data: bytes) -> None:
-        if not data.startswith(MAGIC):
+    def __init__(self, content: bytes) -> None:
+        if not content.startswith(MAGIC):
             raise ValueError("not a table of operators")
-        (size,) = struct.unpack_from("<I", data, len(MAGIC))
+        (size,) = struct.unpack_from("<I", content, len(MAGIC))
         start = len(MAGIC) + 4
-        header: TableHeader = decompressed(data[start : start + size])
+        header: TableHeader = decompressed(content[start : start + size])
         self.builds = header["builds"]
-        self._data = data
+        self._data = content
         self._names_at = start + size
         self._shared_at = self._names_at + header["names"]
         self._first = [name for name, _ in header["blocks"]]
@@ -54,13 +54,13 @@ class OperatorTable:
         self._view = functools.cache(lambda build: _Build(self._shared, self._sets, build))
 
     def operators(self, build: int, names: Collection[str] | None = None) -> Operators:
-        """The operators of one build.
+        """Return the operators of one build.
 
         :param build: its number
         :param names: only these operators, and their kernels; None for all
         """
         view = self._view(build)
-        rows = list(self._rows(names))
+        rows = list(self._list_rows(names))
         return Operators(
             operators={operator.name: operator for row in rows for operator in view.definitions(row)},
             kernels=tuple(kernel for row in rows for kernel in view.kernels(row)),
@@ -73,11 +73,11 @@ class OperatorTable:
         )
 
     def names(self, build: int) -> frozenset[str]:
-        """The names of all operators of one build, in less time than the operators themselves take."""
+        """Return the names of all operators of one build, in less time than the operators themselves take."""
         return frozenset(name for name, builds in self._builds_of.items() if builds >> build & 1)
 
     def namespaces(self, build: int) -> frozenset[str]:
-        """The namespaces of the operators of one build."""
+        """Return the namespaces of the operators of one build."""
         return frozenset(name for name, builds in self._builds_of_namespaces.items() if builds >> build & 1)
 
     @functools.cached_property
@@ -108,7 +108,7 @@ class OperatorTable:
         defined: list[NameRow] = decompressed(self._data[self._names_at : self._shared_at])
         return defined
 
-    def _rows(self, names: Collection[str] | None) -> Iterator[OperatorRow]:
+    def _list_rows(self, names: Collection[str] | None) -> Iterator[OperatorRow]:
         if names is None:
             for number in range(len(self._first)):
                 yield from self._unpack(number).values()
@@ -166,14 +166,14 @@ class _Build:
         self.gaps = tuple(gap for gaps in self._of(shared["gaps"]) for gap in gaps)
 
     def definitions(self, row: OperatorRow) -> Iterator[Operator]:
-        """The definition of an operator, if this build has one."""
+        """Yield the definition of an operator, if this build has one."""
         for schema, tags, place, builds in row.definitions:
             if self._has[builds]:
                 text = schema and (schema[1:] if schema.startswith(WHOLE) else row.name + schema)
                 yield Operator(row.name, text, tuple(self._tags[tags]), *self._place(place, builds))
 
     def kernels(self, row: OperatorRow) -> Iterator[Kernel]:
-        """The kernels of an operator, in the order of their registration."""
+        """Yield the kernels of an operator, in the order of their registration."""
         operator, types, kernels = row.name, row.types, row.kernels
         for key, type_, fallthrough, place, builds in zip(*[iter(kernels)] * KERNEL_VALUES, strict=True):
             if self._has[builds]:

@@ -69,7 +69,7 @@ def is_read(path: str) -> bool:
 
 
 def read_headers(headers: Mapping[str, str]) -> OwnHeaders:
-    """What headers declare.
+    """Return what headers declare.
 
     :param headers: the text of each, by its path below ``torch/include``
     """
@@ -84,13 +84,15 @@ def read_headers(headers: Mapping[str, str]) -> OwnHeaders:
 
 
 def headers_of(release: TorchRelease, files: Files, session: Session) -> OwnHeaders | None:
-    """What the headers of an installed torch declare, from the cache of an earlier run; None if it has no headers."""
+    """Return what the headers of an installed torch declare, from the cache of an earlier run; None if it has no
+    headers.
+    """
     folder = posixpath.join(release.package, INCLUDE)
-    paths = _paths(folder, files)
+    paths = _list_paths(folder, files)
     if not paths:
         return None
     libraries = [source for path in operator_libraries(release) if (source := files.source(path)) is not None]
-    identity = " ".join((release.build or "", *map(identity_of, libraries), *_versions(paths, files)))
+    identity = " ".join((release.build or "", *map(identity_of, libraries), *_list_versions(paths, files)))
     identity = hashlib.sha256(identity.encode()).hexdigest()[:40]
 
     def read() -> OwnHeaders:
@@ -106,8 +108,8 @@ def headers_of(release: TorchRelease, files: Files, session: Session) -> OwnHead
     return msgspec.structs.replace(get_or_compute(session.folder, _KIND, identity, read), identity=identity)
 
 
-def _paths(folder: str, files: Files) -> list[str]:
-    """The headers in a folder, and in the folders that are linked there."""
+def _list_paths(folder: str, files: Files) -> list[str]:
+    """Return the headers in a folder, and in the folders that are linked there."""
     paths = list(files.below(folder))
     for name in _ROOTS:
         root = posixpath.join(folder, name)
@@ -116,8 +118,8 @@ def _paths(folder: str, files: Files) -> list[str]:
     return paths
 
 
-def _versions(paths: Iterable[str], files: Files) -> Iterable[str]:
-    """The headers as far as they can be told apart without reading them: an edit may leave the size as it was."""
+def _list_versions(paths: Iterable[str], files: Files) -> Iterable[str]:
+    """Yield the headers as far as they can be told apart without reading them: an edit may leave the size as it was."""
     for path in paths:
         status = disk.file(path)
         if status is not None:  # thousands of files: nothing else is asked of each
@@ -135,8 +137,8 @@ def _pack(headers: OwnHeaders) -> bytes:
     return json.dumps(content).encode()
 
 
-def _unpack(data: bytes) -> OwnHeaders:
-    content = json.loads(data)
+def _unpack(contents: bytes) -> OwnHeaders:
+    content = json.loads(contents)
     return OwnHeaders(
         digests=dict(content["digests"]),
         declared_in=dict(content["declared_in"]),

@@ -41,11 +41,11 @@ class OwnLayouts(Struct, frozen=True, kw_only=True, eq=False):
     gap: str | None = None
 
     def layout(self, name: str) -> Layout | None:
-        """The memory layout of a class."""
+        """Return the memory layout of a class."""
         return self.records.get(name)
 
     def vtable(self, name: str) -> VTable | None:
-        """The virtual functions of a class."""
+        """Return the virtual functions of a class."""
         return self.vtables.get(name)
 
 
@@ -59,7 +59,7 @@ def lay_out(
     files: Files,
     session: Session,
 ) -> OwnLayouts:
-    """Some classes of an installed torch, laid out by clang, or taken from the cache of an earlier run.
+    """Return some classes of an installed torch, laid out by clang, or taken from the cache of an earlier run.
 
     :param classes: which of those that every extension includes
     :param further: a header to include besides
@@ -104,7 +104,7 @@ def _read(
 
 
 def _on_disk(release: TorchRelease, files: Files) -> Path | None:
-    """The folder of the headers of a torch; None if they are in a wheel."""
+    """Return the folder of the headers of a torch; None if they are in a wheel."""
     source = files.source(posixpath.join(release.package, INCLUDE, "ATen/ATen.h"))  # which every release has
     return Path(release.package, INCLUDE) if isinstance(source, DiskFile) else None
 
@@ -134,7 +134,7 @@ def _as_layouts(records: Mapping[str, Sequence[Any]], vtables: Mapping[str, Sequ
 def _pack(layouts: OwnLayouts) -> bytes:
     records = {name: layout[1:] for name, layout in layouts.records.items()}
     return json.dumps(
-        {"records": records, "vtables": {name: it.slots for name, it in layouts.vtables.items()}}
+        {"records": records, "vtables": {name: subject.slots for name, subject in layouts.vtables.items()}}
     ).encode()
 
 

@@ -36,7 +36,7 @@ class _Folder:
         self._sources: dict[str, bytes | None] = {}
 
     def module(self, name: str) -> ModuleNames | None:
-        """What the source of a module says of its names; nothing of a class."""
+        """Return what the source of a module says of its names; nothing of a class."""
         if name not in self._modules:
             self._modules[name] = self._read(name)
         return self._modules[name]
@@ -92,7 +92,7 @@ class _Folder:
         return next(library.find_in_data(name.encode() + b"\0"), None) is not None
 
     def _place(self, name: str) -> Path | None:
-        """The path of a module, without its suffix."""
+        """Return the path of a module, without its suffix."""
         top, *below = name.split(".")
         return self._folder.joinpath(*below) if top == "torch" and all(map(str.isidentifier, below)) else None
 
@@ -108,7 +108,7 @@ class _Folder:
         return ModuleNames(is_open=True, makes_modules=True) if self.is_module(name) else None
 
     def _read_stub(self, name: str) -> ModuleNames:
-        """The operators, which a stub lists as every build has them; other stubs list what is elsewhere, too."""
+        """Return the operators, which a stub lists as every build has them; other stubs list what is elsewhere, too."""
         path = self._folder / _STUBS / "_VariableFunctions.pyi"
         if name != FUNCTIONS or not disk.is_file(path):
             return ModuleNames()
@@ -116,12 +116,12 @@ class _Folder:
 
 
 def _sources(base: Path) -> tuple[Path, Path]:
-    """The files that a module may be."""
+    """Return the files that a module may be."""
     return base / "__init__.py", base.with_name(f"{base.name}.py")
 
 
 def _read_all(folder: Path, suffix: str) -> Iterator[bytes]:
-    """The bytes of the files below a folder whose names end so."""
+    """Yield the bytes of the files below a folder whose names end so."""
     for place, _, files in disk.walk(folder):
         yield from (disk.read(Path(place, file)) for file in files if file.endswith(suffix))
 

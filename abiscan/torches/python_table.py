@@ -36,18 +36,18 @@ class PythonTable:
     :raises ValueError: the bytes are not such a file
     """
 
-    def __init__(self, data: bytes) -> None:
-        if data[: len(MAGIC)] != MAGIC:
+    def __init__(self, content: bytes) -> None:
+        if content[: len(MAGIC)] != MAGIC:
             raise ValueError("not a table of Python names")
-        (size,) = _SIZE.unpack_from(data, len(MAGIC))
+        (size,) = _SIZE.unpack_from(content, len(MAGIC))
         start = len(MAGIC) + _SIZE.size
-        index = decode(zlib.decompress(data[start : start + size]))
+        index = decode(zlib.decompress(content[start : start + size]))
         self.releases: Sequence[str] = index["releases"]
         self._sets: Sequence[str] = index["sets"]
         self._bits = functools.cache(lambda number: int(self._sets[int(number, 36)], 16))
         self._firsts: Sequence[str] = [first for first, _, _ in index["blocks"]]
         self._extents = [(start + size + offset, length) for _, offset, length in index["blocks"]]
-        self._data = data
+        self._data = content
         self._block = functools.lru_cache(maxsize=64)(self._read_block)
         self._lines = functools.lru_cache(maxsize=4096)(self._find_lines)
         self._marks = functools.lru_cache(maxsize=1024)(self.releases_of)
@@ -88,12 +88,12 @@ class PythonTable:
     def _read_block(self, number: int) -> Mapping[str, Sequence[tuple[str, str]]]:
         offset, length = self._extents[number]
         text = zlib.decompress(self._data[offset : offset + length]).decode()
-        found: dict[str, list[tuple[str, str]]] = {}
+        results: dict[str, list[tuple[str, str]]] = {}
         for paragraph in text.split("\n\n"):
             module, *lines = paragraph.split("\n")
             parts = (line.partition(" ") for line in lines)
-            found[module] = [(head, marks) for head, _, marks in parts]
-        return found
+            results[module] = [(head, marks) for head, _, marks in parts]
+        return results
 
 
 def pack(releases: Sequence[str], modules: Mapping[str, Marks]) -> bytes:
@@ -105,7 +105,7 @@ def pack(releases: Sequence[str], modules: Mapping[str, Marks]) -> bytes:
     sets = sorted(frequent, key=lambda bits: (-frequent[bits], bits))
     numbers = {bits: _base36(number) for number, bits in enumerate(sets)}
     blocks: list[tuple[str, bytes]] = []
-    for texts in _blocks(_paragraph(module, modules[module], numbers) for module in sorted(modules)):
+    for texts in _list_blocks(_paragraph(module, modules[module], numbers) for module in sorted(modules)):
         text = "\n\n".join(texts).encode()
         blocks.append((texts[0].partition("\n")[0], zlib.compress(text, 9)))
     index, offset = [], 0
@@ -124,7 +124,7 @@ def _paragraph(module: str, marks: Marks, numbers: Mapping[int, str]) -> str:
     return "\n".join([module, *(f"{number} {' '.join(names)}" for number, names in sorted(grouped.items()))])
 
 
-def _blocks(texts: Iterable[str]) -> Iterator[list[str]]:
+def _list_blocks(texts: Iterable[str]) -> Iterator[list[str]]:
     block: list[str] = []
     size = 0
     for text in texts:

@@ -13,16 +13,16 @@ from abiscan.inputs.version import TorchVersion
 
 def runs_in(release: TorchVersion, python: str | None) -> bool:
     """Whether there is a wheel of a release for a Python (``3.11``); True for None, and for a release not listed."""
-    pythons = _pythons().get(str(release))
+    pythons = _list_pythons().get(str(release))
     return python is None or pythons is None or python in pythons
 
 
 def is_known(release: str) -> bool:
     """Whether the Pythons of a release are listed."""
-    return release in _pythons()
+    return release in _list_pythons()
 
 
 @functools.cache
-def _pythons() -> dict[str, frozenset[str]]:
+def _list_pythons() -> dict[str, frozenset[str]]:
     text = resources.files("abiscan.torches").joinpath("data/pythons.txt").read_text("utf-8")
     return {words[0]: frozenset(words[1:]) for words in map(str.split, text.splitlines())}

@@ -37,7 +37,9 @@ def is_shim(name: str) -> bool:
 
 
 def exported_since(name: str, machine: Machine) -> TorchVersion | None:
-    """The release from which on every release up to the newest exports a function; None if the newest does not."""
+    """Return the release from which on every release up to the newest exports a function; None if the newest
+    does not.
+    """
     since = None
     for release, exports in reversed([*embedded.exported_by_release(name, machine).items()]):
         if not exports:
@@ -47,34 +49,34 @@ def exported_since(name: str, machine: Machine) -> TorchVersion | None:
 
 
 def last_exported(name: str, machine: Machine) -> TorchVersion | None:
-    """The newest release that exports a function; None if none does."""
+    """Return the newest release that exports a function; None if none does."""
     exported = embedded.exported_by_release(name, machine)
     return max((release for release, exports in exported.items() if exports), default=None)
 
 
 def gate(name: str) -> TorchVersion | None:
-    """The lowest target version with which headers declare a function; None if they always do."""
-    return _data().gates.get(name)
+    """Return the lowest target version with which headers declare a function; None if they always do."""
+    return _make_data().gates.get(name)
 
 
 def taken_by_headers(name: str) -> bool:
     """Whether headers take a function, instead of an older one, as soon as the target version has it."""
-    return name in _data().taken_by_headers
+    return name in _make_data().taken_by_headers
 
 
 def is_deprecated(name: str) -> bool:
     """Whether the function is deprecated."""
-    return name in _data().deprecated
+    return name in _make_data().deprecated
 
 
 def wrapper(operator: str) -> Wrapper | None:
-    """The wrapper for an operator such as ``aten::pad``."""
-    return _data().wrappers.get(operator)
+    """Return the wrapper for an operator such as ``aten::pad``."""
+    return _make_data().wrappers.get(operator)
 
 
 def promised_until(since: TorchVersion) -> dt.date | None:
     """Until when torch promises to keep what was new in a release; None if its date is unknown."""
-    released = _data().released.get(f"{since.major}.{since.minor}")
+    released = _make_data().released.get(f"{since.major}.{since.minor}")
     return released.replace(year=released.year + _PROMISED_YEARS) if released else None
 
 
@@ -87,7 +89,7 @@ class _Data(Struct, frozen=True, kw_only=True):
 
 
 @functools.cache
-def _data() -> _Data:
+def _make_data() -> _Data:
     text = resources.files("abiscan.torches").joinpath("data/stable_abi.txt").read_text("utf-8")
     lines = [line.split() for line in text.splitlines()]
     return _Data(

@@ -33,8 +33,8 @@ def uses_cxx11_strings(libraries: Mapping[str, SharedObject]) -> bool | None:
 
 def of_names(names: Iterable[str]) -> bool | None:
     """Whether some symbols of torch have the C++11 ``std::string``; None if there is none in them."""
-    found = (uses_cxx11_string(name) for name in sorted(names) if is_torch_symbol(name))
-    return next((cxx11 for cxx11 in found if cxx11 is not None), None)
+    result = (uses_cxx11_string(name) for name in sorted(names) if is_torch_symbol(name))
+    return next((cxx11 for cxx11 in result if cxx11 is not None), None)
 
 
 def of_build(version: TorchVersion, machine: Machine) -> bool | None:

@@ -69,7 +69,7 @@ class Torch(Protocol):
         """Whether it has libraries for another system than Linux."""
 
     def images(self, system: ImageSystem, machine: Machine) -> TorchImages:
-        """Its libraries for another system than Linux.
+        """Return its libraries for another system than Linux.
 
         :raises InputError: it has none for that system and machine
         """
@@ -79,39 +79,39 @@ class LinuxTorch(Torch, Protocol):
     """A torch for Linux: all that is known of its files, its dispatcher and its classes."""
 
     def release_for(self, machine: Machine, *, or_like: bool = False) -> TorchRelease:
-        """What is known about it, for an extension that is built for a given machine.
+        """Return what is known about it, for an extension that is built for a given machine.
 
         :param or_like: whether another build of its release may stand for it: see ``TorchRelease.judged_as``
         :raises InputError: it does not exist for that machine
         """
 
     def operators_of(self, release: TorchRelease, names: Collection[str] | None = None) -> Operators:
-        """The operators in its dispatcher.
+        """Return the operators in its dispatcher.
 
         :param release: the result of ``release_for``
         :param names: the operators that are needed, others may be left out; all for None
         """
 
     def operator_names(self, release: TorchRelease) -> frozenset[str]:
-        """The names of all operators in its dispatcher, with overloads.
+        """Return the names of all operators in its dispatcher, with overloads.
 
         :param release: the result of ``release_for``
         """
 
     def namespaces(self, release: TorchRelease) -> frozenset[str]:
-        """The namespaces of the operators in its dispatcher.
+        """Return the namespaces of the operators in its dispatcher.
 
         :param release: the result of ``release_for``
         """
 
     def exports(self, release: TorchRelease) -> Mapping[str, AbstractSet[str]]:
-        """All names that its own libraries export, by library.
+        """Return all names that its own libraries export, by library.
 
         :param release: the result of ``release_for``
         """
 
     def layouts(self, release: TorchRelease) -> TorchLayouts:
-        """The memory layouts of its classes.
+        """Return the memory layouts of its classes.
 
         :param release: the result of ``release_for``
         """
@@ -146,7 +146,7 @@ class EmbeddedTorch(Struct, frozen=True, kw_only=True):
         return self
 
     def release_for(self, machine: Machine, *, or_like: bool = False) -> TorchRelease:
-        """The build for a machine.
+        """Return the build for a machine.
 
         :raises InputError: none is embedded
         """
@@ -154,23 +154,23 @@ class EmbeddedTorch(Struct, frozen=True, kw_only=True):
         return read(self.build, machine, self.files)
 
     def operators_of(self, release: TorchRelease, names: Collection[str] | None = None) -> Operators:
-        """The operators in its dispatcher, from the embedded data."""
+        """Return the operators in its dispatcher, from the embedded data."""
         return embedded_operators.operators(release.judged_as or self.build, release.machine, names)
 
     def operator_names(self, release: TorchRelease) -> frozenset[str]:
-        """The names of all operators in its dispatcher, from the embedded data."""
+        """Return the names of all operators in its dispatcher, from the embedded data."""
         return embedded_operators.names(release.judged_as or self.build, release.machine)
 
     def namespaces(self, release: TorchRelease) -> frozenset[str]:
-        """The namespaces of the operators in its dispatcher, from the embedded data."""
+        """Return the namespaces of the operators in its dispatcher, from the embedded data."""
         return embedded_operators.namespaces(release.judged_as or self.build, release.machine)
 
     def exports(self, release: TorchRelease) -> Mapping[str, AbstractSet[str]]:
-        """All names that its own libraries export, by library."""
+        """Return all names that its own libraries export, by library."""
         return embedded.exports(release.judged_as or self.build, release.machine)
 
     def layouts(self, release: TorchRelease) -> TorchLayouts:
-        """The memory layouts of its classes, from the embedded data."""
+        """Return the memory layouts of its classes, from the embedded data."""
         return torch_layouts.of_release(str(release.version), release.machine)
 
     def has_images(self, system: ImageSystem, machine: Machine) -> bool:
@@ -180,7 +180,7 @@ class EmbeddedTorch(Struct, frozen=True, kw_only=True):
         return torch_images.has_release(self.build, system, machine)
 
     def images(self, system: ImageSystem, machine: Machine) -> TorchImages:
-        """Its libraries for another system than Linux, from the embedded data."""
+        """Return its libraries for another system than Linux, from the embedded data."""
         from abiscan.torches import torch_images
 
         return torch_images.of_release(self.build, system, machine)
@@ -214,7 +214,7 @@ class InstalledTorch(Struct, frozen=True, kw_only=True, dict=True):
         return self
 
     def release_for(self, machine: Machine, *, or_like: bool = False) -> TorchRelease:  # noqa: ARG002 - it is itself
-        """The torch itself, for any extension."""
+        """Return the torch itself, for any extension."""
         return self.release
 
     def operators_of(
@@ -222,7 +222,7 @@ class InstalledTorch(Struct, frozen=True, kw_only=True, dict=True):
         release: TorchRelease,  # noqa: ARG002 - it is itself
         names: Collection[str] | None = None,
     ) -> Operators:
-        """The operators in its dispatcher: embedded, cached, or read from its libraries."""
+        """Return the operators in its dispatcher: embedded, cached, or read from its libraries."""
         from abiscan.torches.operator_store import operators_of
 
         return self._operators if names is None else operators_of(self.release, self.files, self.session, names)
@@ -235,20 +235,20 @@ class InstalledTorch(Struct, frozen=True, kw_only=True, dict=True):
         return operators_of(self.release, self.files, self.session)
 
     def operator_names(self, release: TorchRelease) -> frozenset[str]:
-        """The names of all operators in its dispatcher."""
+        """Return the names of all operators in its dispatcher."""
         return frozenset(self.operators_of(release).operators)
 
     def namespaces(self, release: TorchRelease) -> frozenset[str]:
-        """The namespaces of the operators in its dispatcher."""
+        """Return the namespaces of the operators in its dispatcher."""
         return frozenset(name.partition("::")[0] for name in self.operator_names(release))
 
     def exports(self, release: TorchRelease) -> Mapping[str, AbstractSet[str]]:
-        """All names that its own libraries export, by library."""
+        """Return all names that its own libraries export, by library."""
         libraries = Libraries(release.own_libraries, self.files)
         return {name: frozenset(facts.symbols.starting_with("")) for name, facts in libraries.items()}
 
     def layouts(self, release: TorchRelease) -> TorchLayouts:  # noqa: ARG002 - it is itself
-        """The memory layouts of its classes: those of its release, or what its own headers show."""
+        """Return the memory layouts of its classes: those of its release, or what its own headers show."""
         return self._layouts
 
     @cached_property
@@ -303,7 +303,7 @@ class ImageTorch(Struct, frozen=True, kw_only=True):
         return self.contents.has(system, machine)
 
     def images(self, system: ImageSystem, machine: Machine) -> TorchImages:
-        """Its libraries."""
+        """Return its libraries."""
         return self.contents.on(system, machine)
 
 
@@ -373,7 +373,7 @@ class TorchOf(Struct, frozen=True):
 
 
 def recognised(release: TorchRelease, files: Files) -> TorchRelease:
-    """An installed torch; if its version is not embedded, with the embedded build that has the same files."""
+    """Return an installed torch; if its version is not embedded, with the embedded build that has the same files."""
     version = release.torch_version
     if version is not None and version.of_release in embedded.versions(release.machine):
         return release
@@ -384,7 +384,7 @@ def recognised(release: TorchRelease, files: Files) -> TorchRelease:
 
 
 def torch_choice(spec: str) -> TorchChoice:
-    """The torch that SPEC stands for: a path if it exists, else a release number, or ``latest``.
+    """Return the torch that SPEC stands for: a path if it exists, else a release number, or ``latest``.
 
     :raises InputError: it is nothing of that kind, or no path can have that name
     """
@@ -401,7 +401,8 @@ def torch_choice(spec: str) -> TorchChoice:
 
 
 def torch_choices(spec: str) -> tuple[TorchChoice, ...]:
-    """The torches that SPEC stands for: all embedded releases that a version specifier admits, otherwise one torch.
+    """Return the torches that SPEC stands for: all embedded releases that a version specifier admits, otherwise one
+    torch.
 
     :raises InputError: it is a specifier that admits no release; it is nothing that stands for a torch
     """
@@ -413,7 +414,7 @@ def torch_choices(spec: str) -> tuple[TorchChoice, ...]:
 
 
 def each_build(choices: Iterable[TorchChoice]) -> Iterator[TorchChoice]:
-    """The choices, with all embedded builds of a release that is named by its number alone."""
+    """Yield the choices, with all embedded builds of a release that is named by its number alone."""
     for choice in choices:
         yield choice
         if isinstance(choice, ReleaseNumber):
@@ -424,7 +425,9 @@ def each_build(choices: Iterable[TorchChoice]) -> Iterator[TorchChoice]:
 
 
 def distinct(choices: Iterable[TorchChoice]) -> list[TorchChoice]:
-    """The choices without those that are the same build as another one: ``2.13.0+cpu`` if ``2.13.0`` stands for it."""
+    """Return the choices without those that are the same build as another one: ``2.13.0+cpu`` if ``2.13.0`` stands for
+    it.
+    """
     choices = list(choices)
     meant: dict[TorchChoice, frozenset[object]] = {
         choice: embedded.meant(choice.number) for choice in choices if isinstance(choice, ReleaseNumber)
@@ -437,7 +440,7 @@ def distinct(choices: Iterable[TorchChoice]) -> list[TorchChoice]:
 
 
 def _number(spec: str) -> str:
-    """The release number in SPEC: ``2.6.0`` in ``2.6`` or ``torch==2.6.0``, the newest one in ``latest``."""
+    """Return the release number in SPEC: ``2.6.0`` in ``2.6`` or ``torch==2.6.0``, the newest one in ``latest``."""
     if spec == NEWEST:
         return str(embedded.versions()[-1])
     number = _EXACTLY.sub("", _OF_TORCH.sub("", spec))

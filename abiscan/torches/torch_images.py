@@ -49,28 +49,30 @@ class TorchImages(Struct, frozen=True, kw_only=True):
         return f"torch {self.build or '(version unknown)'} for {self.system.value}"
 
     def library(self, name: str) -> str | None:
-        """The library that a name stands for, which may have a folder before it: its base name."""
+        """Return the library that a name stands for, which may have a folder before it: its base name."""
         spelled = str.lower if self.system.flat else str
         return {spelled(own): own for own in self.exports}.get(spelled(posixpath.basename(name)))
 
 
 def of_release(number: str, system: ImageSystem, machine: Machine) -> TorchImages:
-    """An embedded release, by its number: ``2.13.0``.
+    """Return an embedded release, by its number: ``2.13.0``.
 
     :raises InputError: it is not embedded for that system and machine
     """
     version = TorchVersion(number)
-    records = _records(system, machine)
+    records = _list_records(system, machine)
     record = next((record for record in records if _is_meant(version, TorchVersion(record["build"]))), None)
     if record is None:
-        known = ", ".join(record["build"] for record in records)
+        known_items = ", ".join(record["build"] for record in records)
         problem = f"not among the releases that are embedded for {system.value} on {machine.value}"
-        fix = f"pass one of {known}, or the wheel of this torch" if known else "pass the wheel of this torch"
+        fix = (
+            f"pass one of {known_items}, or the wheel of this torch" if known_items else "pass the wheel of this torch"
+        )
         if (system, machine) == (ImageSystem.MACOS, Machine.X86_64):
             problem = f"no release is embedded for {system.value} on {machine.value}, where 2.2.2 was the last one"
             fix = "pass the wheel of the torch for it"
         raise InputError(f"torch {number}", problem, fix)
-    table = _table()
+    table = _make_table()
 
     def exporter(column: int) -> Callable[[str], bool]:
         return lambda name: bool(table.columns(name) >> column & 1)
@@ -86,26 +88,26 @@ def _is_meant(asked: TorchVersion, build: TorchVersion) -> bool:
 def has_release(number: str, system: ImageSystem, machine: Machine) -> bool:
     """Whether a release, or a build of it, is embedded."""
     version = TorchVersion(number)
-    return any(_is_meant(version, TorchVersion(record["build"])) for record in _records(system, machine))
+    return any(_is_meant(version, TorchVersion(record["build"])) for record in _list_records(system, machine))
 
 
 def releases(system: ImageSystem, machine: Machine) -> tuple[TorchVersion, ...]:
-    """The embedded releases for a system, oldest first."""
-    return tuple(sorted(TorchVersion(record["build"]).of_release for record in _records(system, machine)))
+    """Return the embedded releases for a system, oldest first."""
+    return tuple(sorted(TorchVersion(record["build"]).of_release for record in _list_records(system, machine)))
 
 
 def builds(system: ImageSystem, machine: Machine) -> tuple[TorchVersion, ...]:
-    """The embedded builds for a system, oldest first."""
-    return tuple(sorted(TorchVersion(record["build"]) for record in _records(system, machine)))
+    """Return the embedded builds for a system, oldest first."""
+    return tuple(sorted(TorchVersion(record["build"]) for record in _list_records(system, machine)))
 
 
 def find(path: Path) -> TorchImageFiles | None:
-    """The torch for Windows or macOS in a folder or a wheel; None if there is no such torch."""
+    """Return the torch for Windows or macOS in a folder or a wheel; None if there is no such torch."""
     kind = kind_of(path)
     if kind is TargetKind.FOLDER:
         package = path.parent if path.name == "lib" and not disk.is_dir(path / "lib") else path
-        found = [package / "lib" / name for name in disk.names(package / "lib") if name.endswith((".dll", ".dylib"))]
-        sources: dict[str, ElfSource] = {file.name: DiskFile(file) for file in found}
+        result = [package / "lib" / name for name in disk.names(package / "lib") if name.endswith((".dll", ".dylib"))]
+        sources: dict[str, ElfSource] = {file.name: DiskFile(file) for file in result}
         modules = list(disk.names(package))
         version_file = package / "version.py"
         text = disk.read(version_file).decode("utf-8", "replace") if disk.is_file(version_file) else ""
@@ -143,7 +145,7 @@ class TorchImageFiles(Struct, frozen=True, kw_only=True, dict=True):
         return (system, machine) in self._exports
 
     def on(self, system: ImageSystem, machine: Machine) -> TorchImages:
-        """What is known about it for a target.
+        """Return what is known about it for a target.
 
         :raises InputError: a library is damaged; it is for another system or machine
         """
@@ -158,18 +160,18 @@ class TorchImageFiles(Struct, frozen=True, kw_only=True, dict=True):
     def _exports(self) -> dict[tuple[ImageSystem, Machine], dict[str, Collection[str]]]:
         from abiscan.binary.image_reader import read_images
 
-        found: dict[tuple[ImageSystem, Machine], dict[str, Collection[str]]] = {}
+        by_name: dict[tuple[ImageSystem, Machine], dict[str, Collection[str]]] = {}
         for name, source in self.sources.items():
             for machine, image in read_images(source.head(source.size), source.name, exports_only=True).items():
-                found.setdefault((image.system, machine), {})[name] = image.exports
-        return found
+                by_name.setdefault((image.system, machine), {})[name] = image.exports
+        return by_name
 
 
-def _records(system: ImageSystem, machine: Machine) -> list[dict[str, Any]]:
-    records: list[dict[str, Any]] = _table().meta["builds"]
+def _list_records(system: ImageSystem, machine: Machine) -> list[dict[str, Any]]:
+    records: list[dict[str, Any]] = _make_table().meta["builds"]
     return [record for record in records if (record["system"], record["machine"]) == (system.value, machine.value)]
 
 
 @functools.cache
-def _table() -> NameTable:
+def _make_table() -> NameTable:
     return NameTable(resources.files("abiscan.torches").joinpath("data/images.bin").read_bytes())

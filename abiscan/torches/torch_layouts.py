@@ -49,7 +49,7 @@ class TorchLayouts(Struct, frozen=True, kw_only=True, eq=False):
     cxx11: bool | None = None
 
     def release_of(self, name: str) -> str | None:
-        """The number of a release whose layout of a class is that of the torch; None if there is none."""
+        """Return the number of a release whose layout of a class is that of the torch; None if there is none."""
         return self.release or self.by_class.get(name)
 
     @property
@@ -58,7 +58,7 @@ class TorchLayouts(Struct, frozen=True, kw_only=True, eq=False):
         return embedded.uses_cxx11_strings(self.release, self.machine) if self.release else self.cxx11
 
     def source_of(self, name: str) -> LayoutSource | None:
-        """What has the layout of a class; None if it is unknown."""
+        """Return what has the layout of a class; None if it is unknown."""
         release = self.release_of(name)
         if release is not None:
             return ReleaseLayouts(release, self.machine)
@@ -66,17 +66,17 @@ class TorchLayouts(Struct, frozen=True, kw_only=True, eq=False):
         return own if own is not None and name in own.records else None
 
     def gap_of(self, name: str) -> str | None:
-        """Why the layout of a class is unknown, as far as that can be said."""
+        """Return why the layout of a class is unknown, as far as that can be said."""
         return self.lay_out(name).gap if name in self.in_question else None
 
 
 def of_release(number: str, machine: Machine) -> TorchLayouts:
-    """The layouts of a release, by its number."""
+    """Return the layouts of a release, by its number."""
     return TorchLayouts(machine=machine, release=number if layouts.is_known(number, machine) else None)
 
 
 def of_installed(release: TorchRelease, files: Files, session: Session) -> TorchLayouts:
-    """The layouts of a torch with files of its own."""
+    """Return the layouts of a torch with files of its own."""
     number = number_of(release.same_as or release.build or "")
     cxx11 = uses_cxx11_strings(Libraries(release.own_libraries, files))
     if layouts.is_known(number, release.machine) and cxx11 in (

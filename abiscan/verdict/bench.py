@@ -74,7 +74,7 @@ class Bench:
             Judge(torch, layer, resolver, Beside(sources, self._files, torch), session.progress, hardware)
             for torch, layer in zip(torches, layers, strict=True)
         ]
-        self._judges = dict(zip(_names(torches), judges, strict=True))
+        self._judges = dict(zip(_list_names(torches), judges, strict=True))
         self._layers = dict(zip(self._judges, layers, strict=True))
         self._targets: dict[tuple[Source, str], tuple[ExaminedTarget, Files]] = {}
         self._laid_over: Files | None = None
@@ -90,7 +90,7 @@ class Bench:
         return self._judges[name].torch
 
     def target(self, source: Source, name: str | None = None) -> ExaminedTarget:
-        """A target, placed next to the named torch, or next to the first one for None.
+        """Return a target, placed next to the named torch, or next to the first one for None.
 
         Its files cover those of targets asked for before that lie at the same paths, as other versions of a package do.
 
@@ -101,7 +101,7 @@ class Bench:
             self._progress(f"reading {name_of(source)}")
             files = self._files.layer()
             target = read_target(source, files, posixpath.dirname(package), package)
-            twin = next((examined for (other, _), (examined, _) in self._targets.items() if other == source), None)
+            twin = next((examined for (second, _), (examined, _) in self._targets.items() if second == source), None)
             self._targets[source, package] = ExaminedTarget(target, twin, folder=self._folder), files
         examined, files = self._targets[source, package]
         if files is not self._laid_over:
@@ -119,14 +119,14 @@ class Bench:
         explained: bool = True,
         declarations: Mapping[str, Declaration] | None = None,
     ) -> tuple[Result, ...]:
-        """The results of ``Judge.judge`` for a target on the named torch.
+        """Return the results of ``Judge.judge`` for a target on the named torch.
 
         Of several torches, those that do not exist for the machine of an extension leave it out.
         """
         target, extensions = self.target(source, name), None
         if self.is_for(source, name):
-            extensions = [one for one in target.extensions if self._is_for(name, one.facts.machine)]
-        elif any(self.is_for(source, other) for other in self.names):
+            extensions = [extension for extension in target.extensions if self._is_for(name, extension.facts.machine)]
+        elif any(self.is_for(source, alias) for alias in self.names):
             return ()
         if target.target.images:
             from abiscan.verdict.images import judge_images
@@ -165,7 +165,7 @@ class Bench:
     def package(
         self, source: Source, name: str, results: Sequence[Result], rules: Sequence[Rule] = ()
     ) -> PackageResult | None:
-        """The verdict on a target that is a package, on the named torch; None if it is none.
+        """Return the verdict on a target that is a package, on the named torch; None if it is none.
 
         :param results: those of ``judge`` for the target
         :param rules: those whose findings about the package as a whole are asked for
@@ -178,8 +178,10 @@ class Bench:
         result = package_result(package, self.target(source, name), results)
         if missing_torch_name.RULE in rules:
             result = msgspec.structs.replace(result, own_findings=tuple(missing_names(package, result)))
-        said = f": {result.error}" if result.error else ""
-        _log.debug("package %s on torch %s: %s%s", result.name, result.torch_build or name, result.verdict.value, said)
+        notice = f": {result.error}" if result.error else ""
+        _log.debug(
+            "package %s on torch %s: %s%s", result.name, result.torch_build or name, result.verdict.value, notice
+        )
         return result
 
     def _is_model(self, source: Source, name: str) -> bool:
@@ -187,7 +189,7 @@ class Bench:
         target = self.target(source, name).target
         of_library = self._packages and target.kind is TargetKind.LIBRARY
         return target.is_model or (
-            of_library and any(one.facts.symbols.find(CREATES_MODEL) for one in target.extensions)
+            of_library and any(extension.facts.symbols.find(CREATES_MODEL) for extension in target.extensions)
         )
 
     def _model(self, source: Source, name: str, results: Sequence[Result]) -> PackageResult:
@@ -195,14 +197,14 @@ class Bench:
         from abiscan.verdict.model_providers import ModelProviders
 
         torch = self._judges[name].torch
-        providers = ModelProviders(self, [other for other in self._sources if other != source], name, torch)
+        providers = ModelProviders(self, [item for item in self._sources if item != source], name, torch)
         result = model_result(self.target(source, name), torch, results, providers, self._hardware)
-        said = f": {result.error}" if result.error else ""
-        _log.debug("model %s on torch %s: %s%s", result.name, result.torch_build or name, result.verdict.value, said)
+        notice = f": {result.error}" if result.error else ""
+        _log.debug("model %s on torch %s: %s%s", result.name, result.torch_build or name, result.verdict.value, notice)
         return result
 
     def definitions(self, source: Source, name: str) -> Mapping[str, str]:
-        """The operators that the Python code of a package defines, and where: see ``ReadPackage``."""
+        """Return the operators that the Python code of a package defines, and where: see ``ReadPackage``."""
         package = self._read_package(source, name)
         return package.definitions if package else {}
 
@@ -219,7 +221,9 @@ class Bench:
 
 
 def _all_builds() -> list[str]:
-    """The names of all embedded builds: the release, or the full version if the release stands for another build."""
+    """Return the names of all embedded builds: the release, or the full version if the release stands for another
+    build.
+    """
     further = {name for machine in Machine for name in embedded.further_builds(machine)}
     return sorted({*map(str, embedded.versions()), *further}, key=TorchVersion)
 
@@ -229,8 +233,10 @@ def _is_for(name: str, machine: Machine) -> bool:
     return name in embedded.further_builds(machine) or TorchVersion(name) in embedded.versions(machine)
 
 
-def _names(torches: Sequence[Torch]) -> list[str]:
-    """The names of torches: their releases, their builds if two have the same release, or else numbered builds."""
+def _list_names(torches: Sequence[Torch]) -> list[str]:
+    """Return the names of torches: their releases, their builds if two have the same release, or else numbered
+    builds.
+    """
     for name in (_release, _build):
         names = list(map(name, torches))
         if len(set(names)) == len(names):

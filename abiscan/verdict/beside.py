@@ -31,7 +31,7 @@ class Beside:
         self._torch = torch
 
     def find(self, name: str) -> Iterator[str]:
-        """The paths of the libraries that go by a name, those of the targets first."""
+        """Yield the paths of the libraries that go by a name, those of the targets first."""
         yield from self._given.get(name, ())
         yield from self._installed.get(name, ())
 
@@ -40,15 +40,15 @@ class Beside:
         if len(self._sources) < 2:
             return {}  # what a target brings itself is found before all else
         site = posixpath.dirname(self._torch.package)
-        found: dict[str, list[str]] = {}
-        for path in (path for source in self._sources for path in self._paths(source, site)):
+        results: dict[str, list[str]] = {}
+        for path in (path for source in self._sources for path in self._list_paths(source, site)):
             # A target that cannot be read is no gap of another one, unless that needs it, and reads it.
             facts = self._files.object_at(path, remember=False)
             for name in {posixpath.basename(path), (facts and facts.soname) or posixpath.basename(path)}:
-                found.setdefault(name, []).append(path)
-        return found
+                results.setdefault(name, []).append(path)
+        return results
 
-    def _paths(self, source: Source, site: str) -> list[str]:
+    def _list_paths(self, source: Source, site: str) -> list[str]:
         try:
             return library_paths(source, self._files, site)
         except InputError:
@@ -60,12 +60,12 @@ class Beside:
         if not self._torch.here:
             return {}
         site = posixpath.dirname(self._torch.package)
-        kept = (each for each in packages.installed([site]) if not _OF_TORCH.match(each.name))
+        kept = (item for item in packages.installed([site]) if not _OF_TORCH.match(item.name))
         return _by_name(path for distribution in kept for path in distribution.objects)
 
 
 def _by_name(paths: Iterable[str]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    results: dict[str, list[str]] = {}
     for path in paths:
-        found.setdefault(posixpath.basename(path), []).append(path)
-    return found
+        results.setdefault(posixpath.basename(path), []).append(path)
+    return results

@@ -19,7 +19,7 @@ _STAGES: Final = {TorchData.LAYOUTS: "layouts", TorchData.OPERATORS: "dispatch",
 
 
 def gaps_of(linkage: Linkage, rules: Sequence[Rule]) -> Iterator[Gap]:
-    """What could not be checked for one extension on one torch.
+    """Yield what could not be checked for one extension on one torch.
 
     :param rules: the rules that were checked
     """

@@ -17,11 +17,11 @@ NATIVE: Final = "native"
 
 
 def hardware_of(gpus: Sequence[str], driver: str | None, cpus: Sequence[str] = ()) -> Hardware:
-    """The GPUs, the driver of those of NVIDIA, and processors; ``native`` for those of this machine.
+    """Return the GPUs, the driver of those of NVIDIA, and processors; ``native`` for those of this machine.
 
     :raises InputError: one of them is not known
     """
-    found: dict[Gpu, None] = {}
+    by_name: dict[Gpu, None] = {}
     own_driver: Driver | None = None
     for text in gpus:
         if text.lower() == NATIVE:
@@ -29,16 +29,17 @@ def hardware_of(gpus: Sequence[str], driver: str | None, cpus: Sequence[str] = (
             if not native.gpus:
                 problem = "no GPU of this machine was found: neither nvidia-smi nor rocm_agent_enumerator lists one"
                 raise InputError(text, problem, "name the GPU: --gpu 9.0")
-            found.update(dict.fromkeys(native.gpus))
+            by_name.update(dict.fromkeys(native.gpus))
             own_driver = native.driver
         else:
-            found[_gpu(text)] = None
-    processors = tuple(dict.fromkeys(map(_cpu, cpus)))
-    return Hardware(gpus=tuple(found), driver=own_driver if driver is None else _driver(driver), cpus=processors)
+            by_name[_make_gpu(text)] = None
+    processors = tuple(dict.fromkeys(map(_make_cpu, cpus)))
+    return Hardware(gpus=tuple(by_name), driver=own_driver if driver is None else _make_driver(driver), cpus=processors)
 
 
 def cpu_question(named: Sequence[str]) -> list[tuple[str, list[str]]]:
-    """What an answer depends on that is kept between runs: the processors, by default this one, with their features.
+    """Return what an answer depends on that is kept between runs: the processors, by default this one, with their
+    features.
 
     :raises InputError: one of them is not known
     """
@@ -48,31 +49,31 @@ def cpu_question(named: Sequence[str]) -> list[tuple[str, list[str]]]:
 
 
 def native_hardware() -> Hardware:
-    """The GPUs of this machine, as far as the tools of their drivers list them."""
+    """Return the GPUs of this machine, as far as the tools of their drivers list them."""
     natives = native_gpus()
     driver = next((native.driver for native in natives if native.driver), native_driver())
-    known = filter(None, (_named(native.name, native.target) for native in natives))
-    return Hardware(gpus=tuple(dict.fromkeys(known)), driver=Driver.parse(driver) if driver else None)
+    known_value = filter(None, (_named(native.name, native.target) for native in natives))
+    return Hardware(gpus=tuple(dict.fromkeys(known_value)), driver=Driver.parse(driver) if driver else None)
 
 
 def _named(name: str, target: str) -> Gpu | None:
-    known = find_gpu(target)
-    return Gpu(name=name, capability=known.capability, gfx=known.gfx) if known else None
+    known_value = find_gpu(target)
+    return Gpu(name=name, capability=known_value.capability, gfx=known_value.gfx) if known_value else None
 
 
-def _gpu(text: str) -> Gpu:
-    known = find_gpu(text)
-    if known is None:
+def _make_gpu(text: str) -> Gpu:
+    known_value = find_gpu(text)
+    if known_value is None:
         similar = did_you_mean(text.upper(), NAMES)
         fix = f"{similar} Otherwise pass its compute capability" if similar else "pass its compute capability"
         raise InputError(text or '""', "is not a GPU that abiscan knows", f"{fix}: --gpu 12.0")
-    return known
+    return known_value
 
 
-def _cpu(text: str) -> Cpu:
-    known = native_cpu() if text.lower() == CPU_OF_THIS_MACHINE else cpu(text)
-    if known is not None:
-        return known
+def _make_cpu(text: str) -> Cpu:
+    known_value = native_cpu() if text.lower() == CPU_OF_THIS_MACHINE else cpu(text)
+    if known_value is not None:
+        return known_value
     if text.lower() == CPU_OF_THIS_MACHINE:
         raise InputError(text, "the features of this processor are not known", "name a level: --cpu x86-64-v3")
     similar = did_you_mean(text.lower(), names())
@@ -80,7 +81,7 @@ def _cpu(text: str) -> Cpu:
     raise InputError(text or '""', "is not a processor that abiscan knows", f"{fix}: --cpu x86-64-v3")
 
 
-def _driver(text: str) -> Driver:
+def _make_driver(text: str) -> Driver:
     version = Driver.parse(text)
     if version is None:
         raise InputError(text or '""', "is not a version of NVIDIA's driver", "pass one like 570.26")

@@ -56,7 +56,7 @@ class ImageWorld:
         self.release_number = number_of(self.build) if self.build else None
         self.cpu: Cpu | None = None
         self.torch_version: str | Answer = self.build or Answer.UNKNOWN
-        self.cuda = _cuda(self._torch, self._system)
+        self.cuda = _find_cuda(self._torch, self._system)
         self.cxx11_abi: bool | Answer = Answer.UNKNOWN
         self.torch_names: TorchNames | None = None
         self.python = _python(target, torch)
@@ -77,27 +77,27 @@ class ImageWorld:
         return world
 
     def load(self, path: str | None, loader: LoadedBy) -> Raised | Answer | None:
-        """What loading a library of the package raises; see ``World.load``."""
+        """Return what loading a library of the package raises; see ``World.load``."""
         if path is None:
             return Answer.UNKNOWN
-        attempt = self.attempts[path] = self._attempt(path, loader)
+        attempt = self.attempts[path] = self._make_attempt(path, loader)
         if attempt.words is None:
             return Answer.UNKNOWN if attempt.unreadable else None
         missing = attempt.lacks_library and loader is not LoadedBy.IMPORT and self._system.is_windows
         kind = "FileNotFoundError" if missing else None
         return raised_by(attempt, loader, of_loader=kind)
 
-    def _attempt(self, path: str, loader: LoadedBy) -> LoadAttempt:
+    def _make_attempt(self, path: str, loader: LoadedBy) -> LoadAttempt:
         file = self._files.get(path)
         if file is None or self._torch.machine not in file.images:
             return LoadAttempt(path=path, words=None, unreadable=True)
-        found = load_image(file, self._torch, self._target.images)
-        if found.fails:
-            words = error_text(file, found, imported=loader is LoadedBy.IMPORT)
-            return LoadAttempt(path=path, words=words, exact=False, lacks_library=bool(found.libraries))
-        if found.undecided:
+        result = load_image(file, self._torch, self._target.images)
+        if result.fails:
+            words = error_text(file, result, imported=loader is LoadedBy.IMPORT)
+            return LoadAttempt(path=path, words=words, exact=False, lacks_library=bool(result.libraries))
+        if result.undecided:
             return LoadAttempt(path=path, words=None, unreadable=True)
-        along = {inside for inside, file in self._files.items() if file.path in found.along}
+        along = {inside for inside, file in self._files.items() if file.path in result.along}
         self._loaded |= {path} | along
         return LoadAttempt(path=path, words=None)
 
@@ -110,14 +110,14 @@ class ImageWorld:
         return ()
 
     def operator(self, name: str) -> bool | Answer:
-        """Whether an operator is there; see ``World.operator``. Those of torch are taken to be those on Linux."""
+        """Tell whether an operator is there; see ``World.operator``. Those of torch are taken to be those on Linux."""
         if name in _of_torch(self.release_number):
             return True
         namespace = name.partition("::")[0]
         if namespace == _ATEN:
-            known = bool(_of_torch(self.release_number)) and name in operators_of_any_release()
-            return False if known else Answer.UNKNOWN
-        if namespace in _namespaces(self.release_number):
+            known_value = bool(_of_torch(self.release_number)) and name in operators_of_any_release()
+            return False if known_value else Answer.UNKNOWN
+        if namespace in _list_namespaces(self.release_number):
             return Answer.UNKNOWN
         failed = [path for path, attempt in self.attempts.items() if attempt.words is not None]
         if not failed or any(self._mentions(path, namespace) for path in self._loaded):
@@ -142,7 +142,7 @@ def _mentions(file: ImageFile, namespace: str) -> bool:
 
 @functools.lru_cache(maxsize=16)
 def _of_torch(release: str | None) -> frozenset[str]:
-    """The operators that a release has on Linux, with and without overloads; none if they are not embedded."""
+    """Return the operators that a release has on Linux, with and without overloads; none if they are not embedded."""
     version = TorchVersion.parse(release or "")
     if version is None or version not in embedded.versions(Machine.X86_64):
         return frozenset()
@@ -151,12 +151,12 @@ def _of_torch(release: str | None) -> frozenset[str]:
 
 
 @functools.lru_cache(maxsize=16)
-def _namespaces(release: str | None) -> frozenset[str]:
+def _list_namespaces(release: str | None) -> frozenset[str]:
     return frozenset(name.partition("::")[0] for name in _of_torch(release)) | embedded_python.namespaces()
 
 
-def _cuda(torch: TorchImages, system: PythonSystem) -> str | Answer | None:
-    """``torch.version.cuda``: there is none on macOS."""
+def _find_cuda(torch: TorchImages, system: PythonSystem) -> str | Answer | None:
+    """Return ``torch.version.cuda``: there is none on macOS."""
     version = TorchVersion.parse(torch.build or "")
     if system is MACOS:
         return None
@@ -166,7 +166,7 @@ def _cuda(torch: TorchImages, system: PythonSystem) -> str | Answer | None:
 
 
 def _python(target: Target, torch: Torch) -> tuple[int, int] | Answer:
-    """The Python that imports the package: that of the torch, else the one that the wheel is for."""
+    """Return the Python that imports the package: that of the torch, else the one that the wheel is for."""
     if torch.interpreter is not None:
         return torch.interpreter.tag.major, torch.interpreter.tag.minor
     if target.metadata is None or target.metadata.python is None:

@@ -29,7 +29,7 @@ _UNREAD: Final = "registrations, layouts and code for GPUs are not read in files
 
 
 def judge_images(target: Target, torch: Torch, rules: Sequence[Rule]) -> tuple[Result, ...]:
-    """The results for the images of a target that use torch, and for those that cannot be read.
+    """Return the results for the images of a target that use torch, and for those that cannot be read.
 
     :raises InputError: the torch does not exist for their system and machine
     """
@@ -39,7 +39,7 @@ def judge_images(target: Target, torch: Torch, rules: Sequence[Rule]) -> tuple[R
         machine = machine_of(file, torch)
         images = torch.images(file.system, machine)
         _log.debug("checks %s of %s on %s", file.path, target.name, images)
-        results.append(_result(target, file, images, load_image(file, images, target.images), chosen))
+        results.append(_make_result(target, file, images, load_image(file, images, target.images), chosen))
     unread = (unread_result(target, torch, path, error, stage="image") for path, error in target.unreadable)
     return (*results, *unread)
 
@@ -53,27 +53,27 @@ def exists_for_images(torch: Torch, target: Target) -> bool:
 
 
 def machine_of(file: ImageFile, torch: Torch) -> Machine:
-    """Of a universal file, the machine that there is a torch for; the first of them if there is none."""
+    """Return of a universal file, the machine that there is a torch for; the first of them if there is none."""
     machines = (machine for machine in file.images if torch.has_images(file.system, machine))
     return next(machines, next(iter(file.images)))
 
 
-def _result(target: Target, file: ImageFile, torch: TorchImages, found: ImageLoad, chosen: set[str]) -> Result:
-    findings = [finding for finding in _findings(target, file, torch, found) if finding.rule in chosen]
+def _make_result(target: Target, file: ImageFile, torch: TorchImages, results: ImageLoad, chosen: set[str]) -> Result:
+    findings = [finding for finding in _list_findings(target, file, torch, results) if finding.rule in chosen]
     unanswered = tuple(sorted(chosen - _ANSWERED))
     gaps = [Gap(stage=file.system.value, reason=_UNREAD.format(file.system.value), rules=unanswered)]
-    if found.undecided:
-        names = ", ".join(imported.name for imported in found.undecided[:5])
-        count = plural(len(found.undecided), "import")
+    if results.undecided:
+        names = ", ".join(imported.name for imported in results.undecided[:5])
+        count = plural(len(results.undecided), "import")
         reason = f"whether {torch} meets {count} is unknown ({names}): an ordinal, or a name that a library passes on"
         gaps.append(Gap(stage="imports", reason=reason, rules=("undefined-symbol",)))
-    for library in found.libraries:
+    for library in results.libraries:
         _log.debug("does not find %s, needed by %s", library.name, library.needed_by)
-    for missing in found.names:
+    for missing in results.names:
         _log.debug("%s: %s resolves to nothing", missing.needed_by, missing.name)
     for finding in findings:
         _log.debug("%s: %s: %s", finding.rule, finding.effect.value, finding.message)
-    _log.debug("%s on %s: %s", file.path, torch, _verdict(found).value)
+    _log.debug("%s on %s: %s", file.path, torch, _make_verdict(results).value)
     return Result(
         target=target.name,
         kind=target.kind,
@@ -81,53 +81,53 @@ def _result(target: Target, file: ImageFile, torch: TorchImages, found: ImageLoa
         sha256=file.sha256,
         torch=number_of(torch.build) if torch.build else None,
         torch_build=torch.build,
-        verdict=_verdict(found),
-        predicted_error=_predicted(file, found) if found.fails else None,
-        undefined_symbols=tuple(dict.fromkeys(missing.name for missing in found.names)),
-        external=found.external,
+        verdict=_make_verdict(results),
+        predicted_error=_predicted(file, results) if results.fails else None,
+        undefined_symbols=tuple(dict.fromkeys(missing.name for missing in results.names)),
+        external=results.external,
         findings=tuple(findings),
         gaps=tuple(gaps),
     )
 
 
-def _verdict(found: ImageLoad) -> Verdict:
-    if found.fails:
+def _make_verdict(result: ImageLoad) -> Verdict:
+    if result.fails:
         return Verdict.FAILS
-    return Verdict.UNKNOWN if found.undecided else Verdict.LOADS
+    return Verdict.UNKNOWN if result.undecided else Verdict.LOADS
 
 
-def _predicted(file: ImageFile, found: ImageLoad) -> PredictedError:
+def _predicted(file: ImageFile, result: ImageLoad) -> PredictedError:
     # Not to be compared word for word: folders, identifiers of builds, the language of Windows.
-    return PredictedError(how=How.RAISES, object=None, message=error_text(file, found), exact=False)
+    return PredictedError(how=How.RAISES, object=None, message=error_text(file, result), exact=False)
 
 
-def _findings(target: Target, file: ImageFile, torch: TorchImages, found: ImageLoad) -> Iterator[Finding]:
+def _list_findings(target: Target, file: ImageFile, torch: TorchImages, result: ImageLoad) -> Iterator[Finding]:
     fix = _fix(target, torch)
-    if found.libraries:
-        names = ", ".join(dict.fromkeys(library.name for library in found.libraries))
+    if result.libraries:
+        names = ", ".join(dict.fromkeys(library.name for library in result.libraries))
         yield Finding(
             rule="missing-library",
             effect=Effect.LOAD_FAILS,
             message=f"{file.name} needs {names}, which {torch} does not have",
-            evidence=tuple(Evidence(subject=one.name, object=one.needed_by) for one in found.libraries),
+            evidence=tuple(Evidence(subject=item.name, object=item.needed_by) for item in result.libraries),
             fix=fix,
         )
-    if found.names:
-        count = plural(len({missing.name for missing in found.names}), "symbol")
+    if result.names:
+        count = plural(len({missing.name for missing in result.names}), "symbol")
         yield Finding(
             rule="undefined-symbol",
             effect=Effect.LOAD_FAILS,
             message=f"{file.name} uses {count} that {torch} does not have",
             evidence=tuple(
-                Evidence(subject=one.name, readable=readable(one.name, file.system), object=one.needed_by)
-                for one in found.names
+                Evidence(subject=item.name, readable=readable(item.name, file.system), object=item.needed_by)
+                for item in result.names
             ),
             fix=fix,
         )
 
 
 def readable(name: str, system: ImageSystem) -> str | None:
-    """The C++ name of a mangled one; None if it is none, or cannot be demangled here."""
+    """Return the C++ name of a mangled one; None if it is none, or cannot be demangled here."""
     if system is ImageSystem.MACOS:
         return demangle(name.removeprefix("_"))  # every name of C gets an underscore there
     from abiscan.binary.msvc import undecorate

@@ -12,7 +12,7 @@ import msgspec.structs
 from msgspec import Struct
 
 from abiscan.binary.elf import Machine
-from abiscan.binary.registration_api import registers
+from abiscan.binary.registration_api import registers_anything
 from abiscan.cpu.needs import CpuAtLoad, CpuNeeds
 from abiscan.cpu.processors import Cpu, native_cpu
 from abiscan.cpu.torches import torch_needs
@@ -135,15 +135,17 @@ class Judge:
         link = functools.partial(self.link, explained=explained, python=python)
         linkages = [
             (examined, link(examined, setting, declaration=declared(examined.path)))
-            for examined, setting in self._settings(target, target.extensions if extensions is None else extensions)
+            for examined, setting in self._list_settings(
+                target, target.extensions if extensions is None else extensions
+            )
         ]
-        findings = [_findings(linkage, rules) for _, linkage in linkages]
+        findings = [_list_findings(linkage, rules) for _, linkage in linkages]
         unread = [Gap(stage="elf", reason=str(error)) for error in self._files.take_unread()]
         if keep:
             self._keep(linkages)
         return (
             *(
-                limited(_result(examined, linkage, own_findings, (*gaps_of(linkage, rules), *unread)), linkage)
+                limited(_make_result(examined, linkage, own_findings, (*gaps_of(linkage, rules), *unread)), linkage)
                 for (examined, linkage), own_findings in zip(linkages, findings, strict=True)
             ),
             *(
@@ -152,16 +154,17 @@ class Judge:
             ),
         )
 
-    def _settings(
+    def _list_settings(
         self, target: ExaminedTarget, extensions: Sequence[ExaminedExtension]
     ) -> Iterator[tuple[ExaminedExtension, Setting]]:
-        """Each extension with its setting, one for each machine."""
+        """Yield each extension with its setting, one for each machine."""
         for machine in dict.fromkeys(extension.facts.machine for extension in extensions):
             setting = self.setting(target, machine)
             yield from ((extension, setting) for extension in extensions if extension.facts.machine is machine)
 
     def setting(self, target: ExaminedTarget, machine: Machine) -> Setting:
-        """What the checks of the extensions of a target that are built for one machine share; kept for one target.
+        """Return what the checks of the extensions of a target that are built for one machine share; kept for one
+        target.
 
         :raises InputError: the torch does not exist for that machine
         """
@@ -170,10 +173,10 @@ class Judge:
             self._first.clear()
         settings = self._settings_of[1]
         if machine not in settings:
-            settings[machine] = self._setting(target, machine)
+            settings[machine] = self._make_setting(target, machine)
         return settings[machine]
 
-    def _setting(self, target: ExaminedTarget, machine: Machine) -> Setting:
+    def _make_setting(self, target: ExaminedTarget, machine: Machine) -> Setting:
         torch, siblings = self.torch.for_linux(), target.target.siblings
         release = torch.release_for(machine, or_like=True)
         search = SearchPath(
@@ -228,7 +231,7 @@ class Judge:
         python: Mapping[str, str] | None = None,
         replayer: Replayer | None = None,
     ) -> Linkage:
-        """What happens to one extension: it is mapped and bound, then registered, then its layouts are compared.
+        """Return what happens to one extension: it is mapped and bound, then registered, then its layouts are compared.
 
         :param replayer: has what is registered before; by default, what earlier targets registered
         """
@@ -240,7 +243,8 @@ class Judge:
     def _linked(
         self, examined: ExaminedExtension, setting: Setting, replayer: Replayer | None, *, explained: bool
     ) -> Linkage:
-        """What happens to an extension, whatever is declared; kept for one that is loaded first, with nothing before.
+        """Return what happens to an extension, whatever is declared; kept for one that is loaded first, with nothing
+        before.
 
         A package loads one of its extensions first, and each is checked by itself.
         """
@@ -315,7 +319,7 @@ class Judge:
         registering: Registering | None,
         promised: Cpu | None,
     ) -> CpuNeeds | None:
-        """What a load needs of the processor.
+        """Return what a load needs of the processor.
 
         Unless the user, or the variant of the wheel, names processors, only what was emulated anyway counts: what
         registers something.
@@ -326,7 +330,7 @@ class Judge:
         machine = examined.facts.machine
         if not named:
             registered = {**registering.bundled, examined.name: registering.own} if registering else {}
-            files = {name: CpuAtLoad(uses=found.cpu) for name, found in registered.items()}
+            files = {name: CpuAtLoad(uses=item.cpu) for name, item in registered.items()}
             return CpuNeeds(machine=machine, files=files)
         files = self._cpu_of_files(examined.owner, machine, resolution)
         return CpuNeeds(machine=machine, files=files, operators=examined.operator_needs if registering else {})
@@ -334,7 +338,7 @@ class Judge:
     def illegal(
         self, owner: ExaminedTarget, machine: Machine, resolution: Resolution, *, imported: bool
     ) -> IllegalInstruction | None:
-        """Where the load of a library ends that does not use torch, on the processors that the user names.
+        """Return where the load of a library ends that does not use torch, on the processors that the user names.
 
         :param owner: the target that it is from
         :param imported: whether Python imports it
@@ -346,7 +350,7 @@ class Judge:
         return next((end for end in ends if imported or not end.in_module), None)
 
     def _cpu_of_files(self, owner: ExaminedTarget, machine: Machine, resolution: Resolution) -> dict[str, CpuAtLoad]:
-        """What each file of a load needs of the processor, but for torch and the system."""
+        """Return what each file of a load needs of the processor, but for torch and the system."""
         ignored = (self.torch.package, *system.library_folders(machine))
         files = {}
         for module in relocation_order(resolution.closure):
@@ -358,7 +362,9 @@ class Judge:
         return files
 
     def _on_gpus(self, examined: ExaminedExtension, release: TorchRelease) -> _OnGpus:
-        """What the GPUs run of an extension that has code for GPUs of their maker, and whether they run torch's own."""
+        """Return what the GPUs run of an extension that has code for GPUs of their maker, and whether they run torch's
+        own.
+        """
         hardware = self._hardware
         code = examined.gpu if hardware.gpus else None
         if code is None:
@@ -377,7 +383,7 @@ class Judge:
         }
 
     def _resolve(self, examined: ExaminedExtension, setting: Setting) -> Resolution | None:
-        """What ``ld.so`` does; None if the extension is built for a different machine than the torch."""
+        """Return what ``ld.so`` does; None if the extension is built for a different machine than the torch."""
         if examined.facts.machine is not setting.release.machine:
             return None
         opened = setting.loader.open(setting.process, examined.extension.location)
@@ -389,14 +395,14 @@ class Judge:
     def _replay(
         self, examined: ExaminedExtension, resolution: Resolution, release: TorchRelease, replayer: Replayer | None
     ) -> Registering | None:
-        """How torch reacts to the registrations of an extension and its libraries; None if there are none."""
+        """Return how torch reacts to the registrations of an extension and its libraries; None if there are none."""
         facts = (module.facts for module in resolution.closure.new)
-        if not any(registers(shared_object.imports) for shared_object in facts if shared_object is not None):
+        if not any(registers_anything(shared_object.imports) for shared_object in facts if shared_object is not None):
             return None
         return (replayer or self.replayer()).replay(examined, resolution, release)
 
     def replayer(self, *, together: bool = False) -> Replayer:
-        """A replayer for this torch into which nothing is loaded yet."""
+        """Return a replayer for this torch into which nothing is loaded yet."""
         # The model of the dispatcher takes longer to import than many checks take.
         from abiscan.extension.replay import Replayer
 
@@ -410,8 +416,8 @@ class Judge:
                 self._replayer.keep(examined, linkage.resolution, linkage.registering)
 
 
-def _findings(linkage: Linkage, rules: Sequence[Rule]) -> list[Finding]:
-    """What the rules find, in their order."""
+def _list_findings(linkage: Linkage, rules: Sequence[Rule]) -> list[Finding]:
+    """Return what the rules find, in their order."""
     findings: list[Finding] = []
     for rule in rules:
         own = list(rule.check(linkage))
@@ -423,7 +429,7 @@ def _findings(linkage: Linkage, rules: Sequence[Rule]) -> list[Finding]:
 
 
 def _only_beside(examined: ExaminedExtension, setting: Setting) -> tuple[str, ...]:
-    """The libraries next to a file that it needs, and that no search path leads to."""
+    """Return the libraries next to a file that it needs, and that no search path leads to."""
     if examined.facts.machine is not setting.release.machine:
         return ()
     closure = setting.loader.without_siblings().open(setting.process, examined.extension.location)
@@ -432,7 +438,7 @@ def _only_beside(examined: ExaminedExtension, setting: Setting) -> tuple[str, ..
 
 
 def _required(target: Target) -> TorchRequirement | None:
-    """The torch requirement in a target's metadata, if it excludes any torch."""
+    """Return the torch requirement in a target's metadata, if it excludes any torch."""
     requirement = target.metadata.requires_torch if target.metadata else None
     return requirement if requirement and not requirement.admits_all else None
 
@@ -442,15 +448,15 @@ def _torch_needs(machine: Machine, release: TorchRelease) -> tuple[str, ...]:
     return torch_needs(machine, version.minor_version if version else None)
 
 
-def _result(
+def _make_result(
     examined: ExaminedExtension, linkage: Linkage, findings: Sequence[Finding], gaps: tuple[Gap, ...]
 ) -> Result:
     error, resolution = linkage.error, linkage.resolution
-    verdict = _verdict(error, findings, gaps)
+    verdict = _make_verdict(error, findings, gaps)
     for gap in gaps:
         _log.debug("%s on %s: gap: %s", examined.path, linkage.release, gap)
-    said = f": {error.message}" if error else ""
-    _log.debug("%s on %s: %s%s", examined.path, linkage.release, verdict.value, said)
+    notice = f": {error.message}" if error else ""
+    _log.debug("%s on %s: %s%s", examined.path, linkage.release, verdict.value, notice)
     missing = resolution.closure.missing if resolution else ()
     return Result(
         target=examined.target.name,
@@ -480,7 +486,7 @@ def _uses_torch(examined: ExaminedExtension, resolution: Resolution | None) -> b
     return any(needs_torch(facts) for facts in (examined.facts, *loaded) if facts is not None)
 
 
-def _verdict(error: LoadError | None, findings: Sequence[Finding], gaps: Sequence[Gap]) -> Verdict:
+def _make_verdict(error: LoadError | None, findings: Sequence[Finding], gaps: Sequence[Gap]) -> Verdict:
     if error:
         return Verdict.FAILS
     if any(finding.effect is Effect.CORRUPTS for finding in findings):
@@ -494,7 +500,7 @@ def _predicted(error: LoadError) -> PredictedError:
 
 
 def unread_result(target: Target, torch: Torch, path: str, error: InputError, *, stage: str) -> Result:
-    """The result for a file of a target that cannot be read.
+    """Return the result for a file of a target that cannot be read.
 
     :param stage: of the gap that says why
     """

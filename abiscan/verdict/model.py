@@ -68,7 +68,7 @@ def _read(path: str, _version: str) -> SavedModel:
 
 
 def saved_model(target: ExaminedTarget) -> SavedModel:
-    """The model that a target is.
+    """Return the model that a target is.
 
     :raises InputError: it is none, damaged, or incomplete
     """
@@ -83,7 +83,7 @@ def saved_model(target: ExaminedTarget) -> SavedModel:
 def model_result(
     target: ExaminedTarget, torch: Torch, results: Sequence[Result], providers: Providers, hardware: Hardware
 ) -> PackageResult:
-    """The verdict on a model.
+    """Return the verdict on a model.
 
     :param results: those of its libraries
     :raises InputError: it cannot be read
@@ -108,28 +108,28 @@ class _Judgement:
         self._providers = providers
         self._hardware = hardware
         self._model = saved_model(target)
-        self._release: TorchRelease = self._torch.release_for(_machine(self._model, target, torch), or_like=True)
-        self._name = str(self._release)
+        self._release: TorchRelease = self._torch.release_for(_make_machine(self._model, target, torch), or_like=True)
+        self._read_name = str(self._release)
         self._loaders = loaders_of(self._release.judged_as or self._release.build)
         self._gaps: list[str] = list(self._model.gaps)
 
     def result(self) -> PackageResult:
-        """The verdict, with everything that is known."""
+        """Return the verdict, with everything that is known."""
         model, loaders = self._model, self._loaders
         call = load_call(model, loaders)
-        found = [*self._refusals()]
-        operators = tuple(self._operators())
-        found += [*self._of_operators(operators, call), *self._of_classes(call)]
+        outcome_ = [*self._list_refusals()]
+        operators = tuple(self._list_operators())
+        outcome_ += [*self._of_operators(operators, call), *self._of_classes(call)]
         failing = [result for result in self._results if result.verdict is Verdict.FAILS]
-        error, fails_at = self._error(found, failing, call)
+        error, fails_at = self._find_error(outcome_, failing, call)
         processors = list(self._of_processors())
-        findings = [*map(self._finding, found), *processors, *self._of_gpus()]
+        findings = [*map(self._make_finding, outcome_), *processors, *self._of_gpus()]
         if error is None and any(finding.effect is Effect.ABORTS for finding in processors):
             error, fails_at = _ILLEGAL_INSTRUCTION, RUN
-        warnings = tuple(self._warnings())
+        warnings = tuple(self._list_warnings())
         if warnings:
             findings.append(self._of_warnings(warnings))
-        verdict = self._verdict(error, operators)
+        verdict = self._make_verdict(error, operators)
         return PackageResult(
             target=self._target.target.name,
             name=Path(self._target.target.name).name,
@@ -140,7 +140,7 @@ class _Judgement:
             verdict=verdict,
             error=error,
             built_for=_built_for(self._target),
-            libraries=tuple(_library(result) for result in self._results),
+            libraries=tuple(_make_library(result) for result in self._results),
             gaps=tuple(dict.fromkeys(self._gaps)) if verdict is not PackageVerdict.IMPORT_FAILS else (),
             own_findings=tuple(findings),
             model=ModelResult(
@@ -154,13 +154,13 @@ class _Judgement:
             ),
         )
 
-    def _refusals(self) -> Iterator[Refusal]:
+    def _list_refusals(self) -> Iterator[Refusal]:
         if self._loaders is None:
-            self._gaps.append(f"which layouts and versions {self._name} reads is not recorded")
+            self._gaps.append(f"which layouts and versions {self._read_name} reads is not recorded")
             return
-        yield from refusals(self._model, self._loaders, self._name)
+        yield from refusals(self._model, self._loaders, self._read_name)
         if self._model.format is ModelFormat.PICKLE:
-            refused = refused_pickle(self._model, self._loaders, self._name)
+            refused = refused_pickle(self._model, self._loaders, self._read_name)
             if refused:
                 yield refused
             elif own := own_globals(self._model):
@@ -170,21 +170,21 @@ class _Judgement:
             yield from self._of_device()
 
     def _of_functions(self, loaders: Loaders) -> Iterator[Refusal]:
-        """What torch looks up in the libraries of a package (``model_container_runner.cpp``)."""
-        for extension, required, _ in self._functions(loaders):
+        """Yield what torch looks up in the libraries of a package (``model_container_runner.cpp``)."""
+        for extension, required, _ in self._list_functions(loaders):
             if required:
                 yield Refusal(
                     rule="model-lacks-function",
                     call=load_call(self._model, loaders),
                     exception="RuntimeError",
                     message=f"Error in dlsym: ?: undefined symbol: {required[0]}",
-                    why=f"{extension} does not have {listed(required)}, for which {self._name} asks",
+                    why=f"{extension} does not have {listed(required)}, for which {self._read_name} asks",
                     fix="compile the model again with the torch that will load it",
                     exact=False,
                     evidence=tuple(required),
                 )
 
-    def _functions(self, loaders: Loaders) -> Iterator[tuple[str, list[str], list[str]]]:
+    def _list_functions(self, loaders: Loaders) -> Iterator[tuple[str, list[str], list[str]]]:
         version = self._release.torch_version
         if version is None:
             return
@@ -200,16 +200,16 @@ class _Judgement:
                 call=load_call(self._model, self._loaders),
                 exception="RuntimeError",
                 message=f"Unsupported device found: {device}",
-                why=f"the model was compiled for {device}, and {self._name} is a build for the CPU",
+                why=f"the model was compiled for {device}, and {self._read_name} is a build for the CPU",
                 fix=f"use a build of torch for {device}, or compile the model for the CPU",
                 exact=False,
             )
 
-    def _warnings(self) -> Iterator[str]:
-        """What torch prints as it loads the model, and goes on."""
+    def _list_warnings(self) -> Iterator[str]:
+        """Yield what torch prints as it loads the model, and goes on."""
         if self._model.format is not ModelFormat.AOTI or self._loaders is None:
             return
-        for _, required, optional in self._functions(self._loaders):
+        for _, required, optional in self._list_functions(self._loaders):
             if not required:
                 yield from (f"could not dlsym {name}" for name in optional)
 
@@ -218,7 +218,7 @@ class _Judgement:
         return Finding(
             rule="model-lacks-function",
             effect=Effect.NOTE,
-            message=f"{self._name} looks for functions that the model does not have, and goes on: {listed(names)}",
+            message=f"{self._read_name} looks for functions that the model does not have, and goes on: {listed(names)}",
             evidence=tuple(Evidence(subject=name) for name in names),
             fix="no action needed, unless you update the model's constants; else compile it again",
             says=warnings[0],
@@ -226,11 +226,11 @@ class _Judgement:
 
     # Operators and classes
 
-    def _operators(self) -> Iterator[ModelOperator]:
+    def _list_operators(self) -> Iterator[ModelOperator]:
         calls: dict[str, list[OperatorCall]] = {}
         for call in self._model.operators:
             calls.setdefault(call.name, []).append(call)
-        yield from (self._operator(name, of_name) for name, of_name in calls.items())
+        yield from (self._make_operator(name, of_name) for name, of_name in calls.items())
 
     @functools.cached_property
     def _bases(self) -> dict[str, list[str]]:
@@ -255,27 +255,31 @@ class _Judgement:
         own = {name.partition("::")[0] for name in self._bases} | {_PRIM}
         return self._providers(frozenset((namespaces | classes) - own))
 
-    def _operator(self, name: str, calls: Sequence[OperatorCall]) -> ModelOperator:
+    def _make_operator(self, name: str, calls: Sequence[OperatorCall]) -> ModelOperator:
         base, at = calls[0].operator, calls[0].at
-        found = functools.partial(ModelOperator, name=name, at=at)
+        result = functools.partial(ModelOperator, name=name, at=at)
         if own := self._bases.get(base):
-            overloads = own if calls[0].overload is None else [one for one in own if one == name]
+            overloads = own if calls[0].overload is None else [operator for operator in own if operator == name]
             if not overloads:
                 script = self._model.format is ModelFormat.TORCHSCRIPT and torchscript.may_have(name)
-                return found(state=OperatorState.OK if script else OperatorState.MISSING)
-            misfits = [call for call in calls if not any(fits(call, self._schemas.get(one)) for one in overloads)]
-            return found(state=self._of_misfits(base, misfits))
+                return result(state=OperatorState.OK if script else OperatorState.MISSING)
+            misfits = [
+                call for call in calls if not any(fits(call, self._schemas.get(operator)) for operator in overloads)
+            ]
+            return result(state=self._of_misfits(base, misfits))
         namespace = base.partition("::")[0]
         if namespace == _PRIM or torchscript.may_have(base) or may_be_of_script(base):
-            return found(state=OperatorState.OK)
+            return result(state=OperatorState.OK)
         for brought in self._brought:
-            schemas = [brought.operators[one] for one in brought.operators if _is_overload(one, name, calls[0])]
+            schemas = [
+                brought.operators[operator] for operator in brought.operators if _is_overload(operator, name, calls[0])
+            ]
             if schemas:
                 if brought.error:
-                    return found(state=OperatorState.MISSING, brought_by=brought.package)
+                    return result(state=OperatorState.MISSING, brought_by=brought.package)
                 fitting = all(any(fits(call, schema) for schema in schemas) for call in calls)
                 state = OperatorState.OK if fitting else OperatorState.CHANGED
-                return found(state=state, brought_by=brought.package)
+                return result(state=state, brought_by=brought.package)
         state = OperatorState.MISSING
         package = PACKAGES.get(namespace)
         doubts = [gap for brought in self._brought for gap in brought.gaps]
@@ -285,10 +289,10 @@ class _Judgement:
         elif namespace == "aten" and not _is_of_other_release(base):
             self._gaps.append(f"whether there is {name}: no release has it in its dispatcher")
             state = OperatorState.UNKNOWN
-        return found(state=state, brought_by=package)
+        return result(state=state, brought_by=package)
 
     def _of_misfits(self, base: str, misfits: Sequence[OperatorCall]) -> OperatorState:
-        """What a call means that no overload of this torch takes.
+        """Return what a call means that no overload of this torch takes.
 
         TorchScript has overloads that no dispatcher knows: only if the call fits on another release, it is a change.
         """
@@ -329,25 +333,29 @@ class _Judgement:
                 call=call,
                 exception="RuntimeError",
                 message="Arguments for call are not valid.\nThe following variants are available:\n?",
-                why=f"it calls {listed(names)} with arguments that {self._name} does not take",
+                why=f"it calls {listed(names)} with arguments that {self._read_name} does not take",
                 fix="save the model with the torch that will load it",
                 exact=False,
                 evidence=tuple(f"{operator.name} ({operator.at})" for operator in changed),
             )
 
     def _whom(self, missing: Sequence[ModelOperator]) -> str:
-        given = [brought.package for brought in self._brought if not brought.error]
+        passed = [brought.package for brought in self._brought if not brought.error]
         own = all(operator.name.startswith("aten::") for operator in missing)
-        return f"{self._name} does not have" if own or not given else f"neither {self._name} nor {listed(given)} has"
+        return (
+            f"{self._read_name} does not have"
+            if own or not passed
+            else f"neither {self._read_name} nor {listed(passed)} has"
+        )
 
     def _fix(self, missing: Sequence[ModelOperator]) -> str:
-        packages = list(dict.fromkeys(one.brought_by for one in missing if one.brought_by))
+        packages = list(dict.fromkeys(item.brought_by for item in missing if item.brought_by))
         broken = {brought.package: brought.error for brought in self._brought if brought.error}
         for package in packages:
             if package in broken:
-                return f"install a {package} that loads on {self._name}: this one says {broken[package]}"
-        if given := [brought.package for brought in self._brought if brought.package in packages]:
-            return f"install a version of {listed(given)} that has it, or save the model with this one"
+                return f"install a {package} that loads on {self._read_name}: this one says {broken[package]}"
+        if passed := [brought.package for brought in self._brought if brought.package in packages]:
+            return f"install a version of {listed(passed)} that has it, or save the model with this one"
         if packages:
             return f"import {listed(packages)} before, and pass it as a further target to check both"
         if all(operator.name.startswith("aten::") for operator in missing):
@@ -355,7 +363,9 @@ class _Judgement:
         return "import the package that defines it before, and pass it as a further target to check both"
 
     def _missing_message(self, operator: ModelOperator) -> tuple[str, str, bool]:
-        """What torch raises for an operator that is not there: the exception, the text, whether that is all of it."""
+        """Return what torch raises for an operator that is not there: the exception, the text, whether that is all of
+        it.
+        """
         base, _, overload = operator.name.partition(".")
         if self._model.layout is ModelLayout.MOBILE:
             return "RuntimeError", f"Following ops cannot be found: ['{operator.name}']?", False
@@ -375,16 +385,16 @@ class _Judgement:
         if not self._model.classes:
             return
         own = self._torch.operators_of(self._release, ()).classes
-        given = {name for brought in self._brought if not brought.error for name in brought.classes}
-        missing = [name for name in self._model.classes if name not in own and name not in given]
+        passed = {name for brought in self._brought if not brought.error for name in brought.classes}
+        missing = [name for name in self._model.classes if name not in own and name not in passed]
         if missing:
-            packages = [PACKAGES[name] for name in (one.partition(".")[0] for one in missing) if name in PACKAGES]
+            packages = [PACKAGES[name] for name in (item.partition(".")[0] for item in missing) if name in PACKAGES]
             yield Refusal(
                 rule="model-operator-missing",
                 call=call,
                 exception="RuntimeError",
                 message=f"\nUnknown type name '__torch__.torch.classes.{missing[0]}':\n?",
-                why=f"it needs the custom classes {listed(missing)}, which {self._name} does not have",
+                why=f"it needs the custom classes {listed(missing)}, which {self._read_name} does not have",
                 fix=f"import {listed(packages) or 'the package that registers them'} before",
                 exact=False,
                 evidence=tuple(missing),
@@ -392,17 +402,19 @@ class _Judgement:
 
     # The verdict
 
-    def _error(
-        self, found: Sequence[Refusal], failing: Sequence[Result], call: str
+    def _find_error(
+        self, result: Sequence[Refusal], failing: Sequence[Result], call: str
     ) -> tuple[ImportFailure | None, str | None]:
-        """The first error, and the call that raises it."""
-        layout = [refusal for refusal in found if refusal.rule in ("model-not-readable", "model-pickles-classes")]
+        """Return the first error, and the call that raises it."""
+        layout = [refusal for refusal in result if refusal.rule in ("model-not-readable", "model-pickles-classes")]
         if layout or not failing:
-            refusal = next(iter((*layout, *found)), None)
+            refusal = next(iter((*layout, *result)), None)
             if refusal is None:
                 return None, None
             cause = None if refusal.exception == "RuntimeError" and not refusal.exact else refusal.why
-            return _failure(refusal.exception, refusal.message, cause or refusal.why, exact=refusal.exact), refusal.call
+            return _make_failure(
+                refusal.exception, refusal.message, cause or refusal.why, exact=refusal.exact
+            ), refusal.call
         error = failing[0].predicted_error
         text = str(error) if error else ""
         if error is not None and error.how is How.ABORTS:
@@ -410,9 +422,9 @@ class _Judgement:
                 ImportFailure(how=How.ABORTS, exception=None, message=text, file=None, line=None, cause=None),
                 call,
             )
-        return _failure("RuntimeError", f"Error in dlopen: {text}", text, exact=False), call
+        return _make_failure("RuntimeError", f"Error in dlopen: {text}", text, exact=False), call
 
-    def _verdict(self, error: ImportFailure | None, operators: Sequence[ModelOperator]) -> PackageVerdict:
+    def _make_verdict(self, error: ImportFailure | None, operators: Sequence[ModelOperator]) -> PackageVerdict:
         if error:
             return PackageVerdict.IMPORT_FAILS
         if any(result.verdict is Verdict.CORRUPTS for result in self._results):
@@ -422,7 +434,7 @@ class _Judgement:
             return PackageVerdict.UNKNOWN
         return PackageVerdict.WORKS
 
-    def _finding(self, refusal: Refusal) -> Finding:
+    def _make_finding(self, refusal: Refusal) -> Finding:
         return Finding(
             rule=refusal.rule,
             effect=Effect.LOAD_FAILS,
@@ -433,7 +445,7 @@ class _Judgement:
         )
 
     def _of_processors(self) -> Iterator[Finding]:
-        """Processors that lack what the code of a compiled model uses, whose functions the first run calls."""
+        """Yield processors that lack what the code of a compiled model uses, whose functions the first run calls."""
         if self._model.format is not ModelFormat.AOTI or not self._hardware.cpus:
             return
         from abiscan.emulation.whole_code import features_in  # few runs ask for it
@@ -460,7 +472,7 @@ class _Judgement:
                     )
 
     def _of_gpus(self) -> Iterator[Finding]:
-        """GPUs that do not run the code of a package, which AOTInductor compiles for the GPU at hand."""
+        """Yield gPUs that do not run the code of a package, which AOTInductor compiles for the GPU at hand."""
         capability = self._model.metadata.get("AOTI_COMPUTE_CAPABILITY", "")
         if not capability.isdecimal() or len(capability) > _DIGITS:
             return
@@ -488,14 +500,14 @@ _DESERIALIZING: Final = (
 )
 
 
-def _failure(exception: str, message: str, cause: str | None, *, exact: bool) -> ImportFailure:
+def _make_failure(exception: str, message: str, cause: str | None, *, exact: bool) -> ImportFailure:
     return ImportFailure(
         how=How.RAISES, exception=exception, message=message, file=None, line=None, cause=cause, exact=exact
     )
 
 
-def _machine(model: SavedModel, target: ExaminedTarget, torch: Torch) -> Machine:
-    """The machine that a model is for; for one without machine code, this one."""
+def _make_machine(model: SavedModel, target: ExaminedTarget, torch: Torch) -> Machine:
+    """Return the machine that a model is for; for one without machine code, this one."""
     named = model.metadata.get("AOTI_MACHINE")
     candidates = (
         *(extension.facts.machine for extension in target.extensions),
@@ -511,11 +523,11 @@ def _has_build(torch: Torch, machine: Machine) -> bool:
 
 
 def _built_for(target: ExaminedTarget) -> tuple[str, ...]:
-    found = {extension.path: target.origins[extension.path].releases for extension in target.extensions}
-    return tuple(map(str, next(iter(found.values()), ()))) if len(set(found.values())) == 1 else ()
+    result = {extension.path: target.origins[extension.path].releases for extension in target.extensions}
+    return tuple(map(str, next(iter(result.values()), ()))) if len(set(result.values())) == 1 else ()
 
 
-def _library(result: Result) -> UsedLibrary:
+def _make_library(result: Result) -> UsedLibrary:
     return UsedLibrary(
         path=result.path,
         loaded_at=None,

@@ -23,13 +23,13 @@ class Targets(Protocol):
     """The other targets on several torches: ``Bench`` has them."""
 
     def target(self, source: Source, name: str | None = None) -> ExaminedTarget:
-        """A target, placed next to a torch."""
+        """Return a target, placed next to a torch."""
 
     def judge(self, source: Source, name: str, rules: Sequence[Rule]) -> tuple[Result, ...]:
-        """The results for its extensions."""
+        """Return the results for its extensions."""
 
     def definitions(self, source: Source, name: str) -> Mapping[str, str]:
-        """The operators that its Python code defines."""
+        """Return the operators that its Python code defines."""
 
 
 class ModelProviders:
@@ -47,20 +47,20 @@ class ModelProviders:
 
     def __call__(self, namespaces: frozenset[str]) -> Sequence[Brought]:
         """The packages that may bring operators of some namespaces: the given ones, then those installed."""
-        given = [brought for source in self._sources if (brought := self._brought(source)) is not None]
+        given = [brought for source in self._sources if (brought := self._find_brought(source)) is not None]
         have = {operator.partition("::")[0] for brought in given for operator in brought.operators}
         absent = {PACKAGES[namespace] for namespace in namespaces - have if namespace in PACKAGES}
-        return [*given, *(filter(None, map(self._brought, self._installed(absent))))]
+        return [*given, *(filter(None, map(self._find_brought, self._installed(absent))))]
 
     def _installed(self, names: set[str]) -> Iterator[Source]:
-        """The packages of some names that are installed beside the torch."""
+        """Yield the packages of some names that are installed beside the torch."""
         if self._torch.here:
             site = posixpath.dirname(self._torch.package)
-            found = (packages.find(name, [site]) for name in sorted(names))
-            yield from (distribution for distribution in found if distribution is not None)
+            member = (packages.find(name, [site]) for name in sorted(names))
+            yield from (distribution for distribution in member if distribution is not None)
 
-    def _brought(self, source: Source) -> Brought | None:
-        """What a package brings; None for another model, and for what cannot be read: its own turn says so."""
+    def _find_brought(self, source: Source) -> Brought | None:
+        """Return what a package brings; None for another model, and for what cannot be read: its own turn says so."""
         try:
             target = self._bench.target(source, self._name)
             if target.target.kind is TargetKind.MODEL:

@@ -82,15 +82,15 @@ class _Sources(Struct, frozen=True):
     images: Mapping[str, ImageFile]
 
     def members(self) -> Sequence[str]:
-        """The paths of all its files."""
+        """Return the paths of all its files."""
         return self.package.members
 
     def read(self, path: str) -> bytes:
-        """The bytes of one of them."""
+        """Return the bytes of one of them."""
         return self.package.read(path)
 
     def needed(self, path: str) -> Sequence[str]:
-        """The libraries that one of its libraries needs."""
+        """Return the libraries that one of its libraries needs."""
         if path in self.images:
             return [needed.name for image in self.images[path].images.values() for needed in image.needed]
         facts = self.files.object_at(posixpath.join(self.package.root, path))
@@ -160,14 +160,16 @@ class PackageReading:
 
 
 def _image_worlds(system: ImageSystem) -> tuple[type[ImageWorld], PythonSystem]:
-    """What makes the processes of a system other than Linux, and that system as Python code sees it."""
+    """Return what makes the processes of a system other than Linux, and that system as Python code sees it."""
     from abiscan.verdict.image_world import SYSTEMS, ImageWorld
 
     return ImageWorld, SYSTEMS[system]
 
 
 def surroundings_of(torch: Torch, package: Package) -> Surroundings:
-    """What is installed beside a package: the torch, and what else its Python finds once the package is installed."""
+    """Return what is installed beside a package: the torch, and what else its Python finds once the package is
+    installed.
+    """
     folder = Path(torch.package)
     if not torch.here or not disk.is_dir(folder):
         return Surroundings()
@@ -216,9 +218,9 @@ def _search_path(executable: Path) -> tuple[str, ...]:
 
 
 def _torches_built_for(target: ExaminedTarget, package: Package, library: str) -> Sequence[OtherTorch]:
-    """The torches that a library of a package may have been built for, newest first."""
+    """Return the torches that a library of a package may have been built for, newest first."""
     location = posixpath.normpath(posixpath.join(package.root, library))
-    extension = next((one for one in target.extensions if one.extension.location == location), None)
+    extension = next((item for item in target.extensions if item.extension.location == location), None)
     if extension is None:
         return ()
     needs_cuda = any(name.startswith(_OF_CUDA) for name in extension.facts.needed)
@@ -232,7 +234,8 @@ def _torches_built_for(target: ExaminedTarget, package: Package, library: str) -
 
 
 def modules_of(package: str, sources: PackageSources, system: PythonSystem = LINUX) -> Iterable[str]:
-    """The names that a package is imported by, the main one first; of a namespace shared with others, its part of it.
+    """Yield the names that a package is imported by, the main one first; of a namespace shared with others, its part
+    of it.
 
     Beside the module that goes by the name of the package, only those count that hold libraries: a wheel may bring
     along its benchmarks and tests, which nobody imports. If none goes by that name, those that hold libraries are
@@ -244,7 +247,9 @@ def modules_of(package: str, sources: PackageSources, system: PythonSystem = LIN
     names = files.top_level()
     own = [name for name in names if _normalized(package) in (_normalized(name), _normalized(name.partition(".")[0]))]
     holding = [name for name in names if files.libraries_of(name)]
-    folders = [name for name in holding if any(one.startswith(f"{name.replace('.', '/')}/") for one in files.libraries)]
+    folders = [
+        name for name in holding if any(library.startswith(f"{name.replace('.', '/')}/") for library in files.libraries)
+    ]
     chosen = dict.fromkeys((*own, *folders, *holding)) if own or folders else names
     for name in chosen:
         folder = name.replace(".", "/")
@@ -287,7 +292,7 @@ def missing_names(read_package: ReadPackage, result: PackageResult) -> Iterator[
 
 
 def package_result(read_package: ReadPackage, target: ExaminedTarget, results: Sequence[Result]) -> PackageResult:
-    """The verdict on a package on one torch.
+    """Return the verdict on a package on one torch.
 
     :param results: those of its libraries, each checked by itself
     """
@@ -300,8 +305,8 @@ def package_result(read_package: ReadPackage, target: ExaminedTarget, results: S
         world.load(None, LoadedBy.CTYPES)
     for load in outcome.loads if outcome else ():
         world.load(load.path, load.loader)
-    libraries = tuple(_libraries(reading, outcome, world, _by_path(package, target, results)))
-    error = _failure(outcome, world) if outcome else None
+    libraries = tuple(_list_libraries(reading, outcome, world, _by_path(package, target, results)))
+    error = _find_failure(outcome, world) if outcome else None
     return PackageResult(
         target=target.target.name,
         name=package.name,
@@ -309,22 +314,22 @@ def package_result(read_package: ReadPackage, target: ExaminedTarget, results: S
         torch=world.release_number,
         torch_build=world.build,
         module=outcome.module if outcome else None,
-        verdict=_verdict(outcome, error, libraries),
+        verdict=_make_verdict(outcome, error, libraries),
         error=error,
         built_for=_built_for(target, libraries),
         libraries=libraries,
-        modules=tuple(_module(other, world) for other in reading.imports if other is not outcome),
+        modules=tuple(_module(import_, world) for import_ in reading.imports if import_ is not outcome),
         lacking=_lacking(outcome, world) if outcome and libraries else _lacking_apart(read_package, target),
-        needs=_needs(outcome, world) if error and outcome else (),
+        needs=_list_needs(outcome, world) if error and outcome else (),
         not_installed=world.missing_requirements,
-        conditions=tuple(f"{one.text} ({one.at})" for one in outcome.conditions) if outcome else (),
+        conditions=tuple(f"{condition.text} ({condition.at})" for condition in outcome.conditions) if outcome else (),
         gaps=outcome.gaps if outcome else (),
         unread=world.unread,
     )
 
 
 def _sure(outcome: ImportOutcome, surroundings: Surroundings) -> ImportOutcome:
-    """An outcome of Python code alone: an error counts if torch lacks a name, or this environment a package.
+    """Return an outcome of Python code alone: an error counts if torch lacks a name, or this environment a package.
 
     Somebody has imported the package before it was published: another error is one of the reading, or due to what is
     installed where nobody said what that is.
@@ -348,12 +353,14 @@ def _chain(raised: Raised | None) -> Iterator[Raised]:
 def _built_for(target: ExaminedTarget, libraries: Iterable[UsedLibrary]) -> tuple[str, ...]:
     used = {library.file for library in libraries if library.used}
     origins = [extension.origin.releases for extension in target.extensions if extension.path in used]
-    common = [release for release in origins[0] if all(release in others for others in origins)] if origins else []
+    common = (
+        [release for release in origins[0] if all(release in remaining for remaining in origins)] if origins else []
+    )
     return tuple(map(str, common))
 
 
 def main_import(package: str, imports: Sequence[ImportOutcome]) -> ImportOutcome | None:
-    """The import of the module that goes by the name of the package; else of the first one."""
+    """Return the import of the module that goes by the name of the package; else of the first one."""
     names = {_normalized(outcome.module): outcome for outcome in reversed(imports)}
     return names.get(_normalized(package), next(iter(imports), None))
 
@@ -362,7 +369,7 @@ def _normalized(name: str) -> str:
     return re.sub(r"[-_.]+", "_", name).lower()
 
 
-def _verdict(
+def _make_verdict(
     outcome: ImportOutcome | None, error: ImportFailure | None, libraries: Iterable[UsedLibrary]
 ) -> PackageVerdict:
     if error is not None:
@@ -375,7 +382,7 @@ def _verdict(
         return PackageVerdict.CORRUPTS
     if any(map(_is_doubtful, used)):
         return PackageVerdict.UNKNOWN
-    return PackageVerdict.WORKS_WITHOUT if any(one.is_missing for one in libraries) else PackageVerdict.WORKS
+    return PackageVerdict.WORKS_WITHOUT if any(item.is_missing for item in libraries) else PackageVerdict.WORKS
 
 
 def _is_doubtful(library: UsedLibrary) -> bool:
@@ -385,8 +392,8 @@ def _is_doubtful(library: UsedLibrary) -> bool:
     return library.verdict is Verdict.FAILS and library.used is None and library.how is HowLoaded.UNKNOWN
 
 
-def _failure(outcome: ImportOutcome, world: PackageWorld | ImageWorld) -> ImportFailure | None:
-    """What users see; None if the import succeeds, or if nobody knows."""
+def _find_failure(outcome: ImportOutcome, world: PackageWorld | ImageWorld) -> ImportFailure | None:
+    """Return what users see; None if the import succeeds, or if nobody knows."""
     for load in outcome.loads:
         if isinstance(load.raised, Raised) and load.raised.exception == PROCESS_ENDS:
             return ImportFailure(
@@ -406,7 +413,7 @@ def _failure(outcome: ImportOutcome, world: PackageWorld | ImageWorld) -> Import
         message=raised.message,
         file=raised.at.file if raised.at else None,
         line=raised.at.line if raised.at and raised.at.file else None,
-        cause=_cause(raised, () if outcome.regardless else outcome.loads),
+        cause=_find_cause(raised, () if outcome.regardless else outcome.loads),
         exact=raised.message is not None and (world.is_exact or not _quotes_loader(raised.message, outcome.loads)),
     )
 
@@ -417,8 +424,8 @@ def _quotes_loader(message: str, loads: Iterable[Load]) -> bool:
     return any(text and text in message for text in texts)
 
 
-def _cause(raised: Raised, loads: Iterable[Load]) -> str | None:
-    """What is behind an exception: what it was raised from, or else a load that failed before and was caught."""
+def _find_cause(raised: Raised, loads: Iterable[Load]) -> str | None:
+    """Return what is behind an exception: what it was raised from, or else a load that failed before and was caught."""
     first = _origin(raised)
     if first is not raised:
         return first.message
@@ -433,7 +440,7 @@ def _origin(raised: Raised) -> Raised:
 
 
 def _module(outcome: ImportOutcome, world: PackageWorld | ImageWorld) -> ModuleResult:
-    error = _failure(outcome, world)
+    error = _find_failure(outcome, world)
     if error is None and outcome.raised is Answer.UNKNOWN:
         return ModuleResult(module=outcome.module, verdict=PackageVerdict.UNKNOWN, error=None)
     verdict = PackageVerdict.IMPORT_FAILS if error else PackageVerdict.WORKS
@@ -446,8 +453,10 @@ def _lacking(outcome: ImportOutcome, world: PackageWorld | ImageWorld) -> tuple[
     return tuple(dict.fromkeys(name for attempt in attempts for name in attempt.lacking))
 
 
-def _needs(outcome: ImportOutcome, world: PackageWorld | ImageWorld) -> tuple[str, ...]:
-    """The libraries without which the import would not end the process: the load would fail before, and be caught."""
+def _list_needs(outcome: ImportOutcome, world: PackageWorld | ImageWorld) -> tuple[str, ...]:
+    """Return the libraries without which the import would not end the process: the load would fail before, and be
+    caught.
+    """
     needs: dict[str, None] = {}
     for load in outcome.loads:
         if load.guarded and load.path and load.path in world.attempts:
@@ -458,7 +467,7 @@ def _needs(outcome: ImportOutcome, world: PackageWorld | ImageWorld) -> tuple[st
 
 
 def _lacking_apart(read_package: ReadPackage, target: ExaminedTarget) -> tuple[str, ...]:
-    """What the libraries of a package need that nothing provides, where none of them has to do with torch."""
+    """Return what the libraries of a package need that nothing provides, where none of them has to do with torch."""
     world = read_package.world.fresh()
     for location in target.target.libraries:
         world.load(_inside(read_package.package, location), LoadedBy.CTYPES)
@@ -466,25 +475,25 @@ def _lacking_apart(read_package: ReadPackage, target: ExaminedTarget) -> tuple[s
 
 
 def _inside(package: Package, location: str) -> str:
-    """The path in a package of a file of it."""
+    """Return the path in a package of a file of it."""
     return posixpath.relpath(location, package.root)
 
 
 def _by_path(package: Package, target: ExaminedTarget, results: Sequence[Result]) -> dict[str, Result]:
-    """The results by the paths of the libraries in the package."""
-    inside = {one.path: _inside(package, one.extension.location) for one in target.extensions}
+    """Return the results by the paths of the libraries in the package."""
+    inside = {extension.path: _inside(package, extension.extension.location) for extension in target.extensions}
     inside |= {image.path: _inside(package, image.location) for image in target.target.images}
     unread = {path: _inside(package, posixpath.join(target.target.root, path)) for path, _ in target.target.unreadable}
     return {{**unread, **inside}[result.path]: result for result in results}
 
 
-def _libraries(
+def _list_libraries(
     reading: Reading,
     outcome: ImportOutcome | None,
     world: PackageWorld | ImageWorld,
     results: Mapping[str, Result],
 ) -> Iterable[UsedLibrary]:
-    """The libraries that use torch, or that the code loads."""
+    """Yield the libraries that use torch, or that the code loads."""
     loads = {load.path: load for load in (outcome.loads if outcome else ()) if load.path}
     for path in dict.fromkeys((*reading.uses, *results, *loads)):
         use, load, result = reading.uses.get(path), loads.get(path), results.get(path)
@@ -512,7 +521,7 @@ def _libraries(
 
 
 def _told(use: LibraryUse | None, missed: Load | None) -> tuple[Told | None, str | None]:
-    """How users learn that the package goes on without a library, and in which words; None if it does not.
+    """Return how users learn that the package goes on without a library, and in which words; None if it does not.
 
     :param missed: the load that failed, if the package goes on
     """

@@ -13,7 +13,7 @@ from abiscan.linkage.promise import Promise
 
 def promised_cpu(examined: ExaminedExtension) -> Cpu | None:
     """Return the least processor that the wheel of an extension admits; None if it says nothing of processors."""
-    variant = _variant(examined)
+    variant = _find_variant(examined)
     return admitted_cpu(variant, examined.facts.machine) if variant else None
 
 
@@ -22,7 +22,7 @@ def read_promise(examined: ExaminedExtension, cpu: Cpu | None) -> Promise | None
 
     :param cpu: the least processor that it admits
     """
-    variant = _variant(examined)
+    variant = _find_variant(examined)
     if variant is None:
         return None
     return Promise(
@@ -34,7 +34,7 @@ def read_promise(examined: ExaminedExtension, cpu: Cpu | None) -> Promise | None
     )
 
 
-def _variant(examined: ExaminedExtension) -> WheelVariant | None:
+def _find_variant(examined: ExaminedExtension) -> WheelVariant | None:
     return examined.target.metadata.variant if examined.target.metadata else None
 
 

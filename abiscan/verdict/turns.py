@@ -42,7 +42,7 @@ class Turns:
                     yield source
 
     def counting(self, session: Session) -> Session:
-        """The session, with the number of the turn in its messages on progress, if there are several turns."""
+        """Return the session, with the number of the turn in its messages on progress, if there are several turns."""
         show = session.progress
 
         def progress(activity: str) -> None:
@@ -70,7 +70,7 @@ class Turns:
         self._without_build.setdefault((source, machine), []).append(torch)
 
     def unchecked(self) -> tuple[Unchecked, ...]:
-        """The targets that could not be checked, and those that could not be on some torch.
+        """Return the targets that could not be checked, and those that could not be on some torch.
 
         :raises AbiscanError: they are all targets, and not all of them are readable
         """
@@ -78,8 +78,8 @@ class Turns:
         if len(unchecked) == len(self._targets):
             errors = {
                 str(error): error
-                for (source, error), each in zip(self._errors.items(), unchecked, strict=True)
-                if not each.readable
+                for (source, error), item in zip(self._errors.items(), unchecked, strict=True)
+                if not item.readable
             }
             raise_together(list(errors.values()))
         return (*unchecked, *self._on_some())

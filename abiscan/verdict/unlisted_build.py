@@ -20,7 +20,7 @@ _STRING: Final = {True: "the C++11 std::string", False: "the old std::string"}
 
 
 def limited(result: Result, linkage: Linkage) -> Result:
-    """A result on a build, limited to what its release and its tag tell if another build stands for it.
+    """Return a result on a build, limited to what its release and its tag tell if another build stands for it.
 
     Builds of a release with one string ABI differ in what belongs to CUDA, and in nothing else that extensions use.
     With the other string ABI, most symbols have other names.
@@ -31,12 +31,12 @@ def limited(result: Result, linkage: Linkage) -> Result:
     own = string_abi.of_build(TorchVersion(release.build), release.machine)
     if own is not None and own is not linkage.torch_uses_cxx11_strings:
         return _with_other_strings(result, linkage, cxx11=own)
-    known = [f"the release{'' if own is None else f' and {_STRING[own]}'}"]
+    known_items = [f"the release{'' if own is None else f' and {_STRING[own]}'}"]
     if (major := embedded.cuda_of(release.build)) is not None:
-        known.append(f"CUDA {major}")
+        known_items.append(f"CUDA {major}")
     reason = (
         f"{release} is not embedded: it was taken to be like {release.judged_as}, "
-        f"known are {', '.join(known)}; where its libraries differ was not checked"
+        f"known are {', '.join(known_items)}; where its libraries differ was not checked"
     )
     certain = own is not None and _of_every_build(result, release.build)
     return msgspec.structs.replace(
@@ -53,8 +53,8 @@ def _of_every_build(result: Result, build: str) -> bool:
     """Whether what a result says against an extension holds for all builds of a release for the CPU or a known CUDA."""
     if result.verdict is Verdict.LOADS or not (TorchVersion(build).local or "").startswith(("cpu", "cu")):
         return False
-    said = result.predicted_error.message.lower() if result.predicted_error else ""
-    return "cuda" not in said or "libcudart" in said
+    notice = result.predicted_error.message.lower() if result.predicted_error else ""
+    return "cuda" not in notice or "libcudart" in notice
 
 
 def _with_other_strings(result: Result, linkage: Linkage, *, cxx11: bool) -> Result:
@@ -63,7 +63,7 @@ def _with_other_strings(result: Result, linkage: Linkage, *, cxx11: bool) -> Res
         f"{release} is not embedded, and {release.judged_as}, which is, has {_STRING[not cxx11]}; "
         f"known of it is that it has {_STRING[cxx11]}; its symbols were not checked"
     )
-    other = [
+    second = [
         name
         for name in sorted(linkage.facts.imports)
         if is_torch_symbol(name) and uses_cxx11_string(name) is (not cxx11)
@@ -72,17 +72,17 @@ def _with_other_strings(result: Result, linkage: Linkage, *, cxx11: bool) -> Res
         rule=_RULE,
         effect=Effect.LOAD_FAILS,
         message=f"std::string ABI mismatch: {linkage.name} uses {_STRING[not cxx11]}, {release} has {_STRING[cxx11]}",
-        evidence=tuple(Evidence(subject=name, readable=demangle(name), object=linkage.name) for name in other),
+        evidence=tuple(Evidence(subject=name, readable=demangle(name), object=linkage.name) for name in second),
         fix=f"install or rebuild the extension with _GLIBCXX_USE_CXX11_ABI={int(cxx11)}, like this torch",
     )
     error = PredictedError(
-        how=How.RAISES, object=linkage.name, message=f"undefined symbol: {other[0]}" if other else "", exact=False
+        how=How.RAISES, object=linkage.name, message=f"undefined symbol: {second[0]}" if second else "", exact=False
     )
     return msgspec.structs.replace(
         result,
-        verdict=Verdict.FAILS if other else Verdict.UNKNOWN,
-        predicted_error=error if other else None,
-        undefined_symbols=tuple(other),
-        findings=(finding,) if other else (),
+        verdict=Verdict.FAILS if second else Verdict.UNKNOWN,
+        predicted_error=error if second else None,
+        undefined_symbols=tuple(second),
+        findings=(finding,) if second else (),
         gaps=(Gap(stage="torch", reason=reason, decides=True),),
     )

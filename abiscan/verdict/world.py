@@ -15,7 +15,7 @@ from msgspec import Struct, field
 
 from abiscan.binary.elf import Machine
 from abiscan.binary.ownership import gpu_library, is_system_library
-from abiscan.binary.registration_api import registers
+from abiscan.binary.registration_api import registers_anything
 from abiscan.dispatch import torchscript
 from abiscan.errors import InputError
 from abiscan.extension.examined import ExaminedExtension, ExaminedTarget
@@ -135,8 +135,8 @@ class PackageWorld:
     @functools.cached_property
     def cxx11_abi(self) -> bool | Answer:
         """``torch.compiled_with_cxx11_abi()``."""
-        found = uses_cxx11_strings(Libraries(self.torch.own_libraries, self._files))
-        return Answer.UNKNOWN if found is None else found
+        result = uses_cxx11_strings(Libraries(self.torch.own_libraries, self._files))
+        return Answer.UNKNOWN if result is None else result
 
     @functools.cached_property
     def torch_names(self) -> TorchNames | None:
@@ -153,7 +153,7 @@ class PackageWorld:
         return world
 
     def load(self, path: str | None, loader: LoadedBy) -> Raised | Answer | None:
-        """What loading a library of the package raises; see ``World.load``."""
+        """Return what loading a library of the package raises; see ``World.load``."""
         if path is None:
             self._moment = msgspec.structs.replace(self._moment, is_followed=False, after={})
             return Answer.UNKNOWN
@@ -166,18 +166,18 @@ class PackageWorld:
         return _raised_here(attempt, loader)
 
     def operator(self, name: str) -> bool | Answer:
-        """Whether torch or a library loaded so far defines an operator; see ``World.operator``."""
+        """Tell whether torch or a library loaded so far defines an operator; see ``World.operator``."""
         base, dot, _ = name.partition(".")
         if dot and base in self._moment.defined:
             return Answer.UNKNOWN
         return name in self._moment.defined or self._loads.operator(self._moment, name)
 
     def call(self, operator: str) -> int | bool | str | NoResult | None:
-        """What an operator of the package returns, called without arguments; see ``World.call``."""
+        """Return what an operator of the package returns, called without arguments; see ``World.call``."""
         return self._loads.call(self._moment, operator)
 
     def operators_of(self, path: str) -> tuple[str, ...]:
-        """The operators that a library defines, and the package's own that it has kernels for."""
+        """Return the operators that a library defines, and the package's own that it has kernels for."""
         return self._loads.operators_of(path)
 
     @property
@@ -192,7 +192,7 @@ class PackageWorld:
 
 
 def raised_by(attempt: LoadAttempt, loader: LoadedBy, *, of_loader: str | None = None) -> Raised:
-    """What the system's loader raises in Python where a load fails.
+    """Return what the system's loader raises in Python where a load fails.
 
     :param of_loader: the exception that ``ctypes`` raises, if it is another one than ``OSError``
     """
@@ -204,7 +204,7 @@ def raised_by(attempt: LoadAttempt, loader: LoadedBy, *, of_loader: str | None =
 
 
 def _raised_here(attempt: LoadAttempt, loader: LoadedBy) -> Raised | Answer:
-    """What a load raises on this machine that may succeed where the libraries are that are lacking here."""
+    """Return what a load raises on this machine that may succeed where the libraries are that are lacking here."""
     if attempt.unreadable:
         return Answer.UNKNOWN
     here = msgspec.structs.replace(attempt, words=attempt.problem)
@@ -213,13 +213,13 @@ def _raised_here(attempt: LoadAttempt, loader: LoadedBy) -> Raised | Answer:
 
 @functools.cache
 def operators_of_any_release() -> frozenset[str]:
-    """The operators in the dispatcher of any embedded torch, without overloads."""
+    """Return the operators in the dispatcher of any embedded torch, without overloads."""
     return frozenset(name.partition(".")[0] for name in embedded_operators.table().all_names)
 
 
 @functools.cache
 def overloads_of_any_release() -> frozenset[str]:
-    """The names of overloads of the operators of any embedded torch."""
+    """Return the names of overloads of the operators of any embedded torch."""
     return frozenset(name.partition(".")[2] for name in embedded_operators.table().all_names)
 
 
@@ -231,7 +231,7 @@ class _Loads:
         self._judge = judge
         self._files = files
         self._root = package.root
-        self._setting = setting
+        self._make_setting = setting
         self._alone = setting.loader.without_siblings()
         self._examined = {extension.extension.location: extension for extension in target.extensions}
         self._siblings = target.target.siblings
@@ -250,22 +250,28 @@ class _Loads:
         return () if is_installed else self._package.missing_requirements(site)
 
     def location(self, path: str) -> str:
-        """Where a library of the package is installed."""
+        """Return where a library of the package is installed."""
         return posixpath.normpath(posixpath.join(self._root, path))
 
     def operators_of(self, path: str) -> tuple[str, ...]:
-        """The operators that a library defines, and those that it has kernels for and that torch does not define."""
+        """Return the operators that a library defines, and those that it has kernels for and that torch does not
+        define.
+        """
         examined = self._examined.get(self.location(path))
-        found = examined.inventory.registrations if examined else None
-        if found is None:
+        result = examined.inventory.registrations if examined else None
+        if result is None:
             return ()
-        defined = {one.name for one in found.operators if one.phase.value == "static-init" and not one.jit_only}
-        kernels = {one.operator for one in found.kernels if one.phase.value == "static-init"}
+        defined = {
+            operator.name
+            for operator in result.operators
+            if operator.phase.value == "static-init" and not operator.jit_only
+        }
+        kernels = {operator.operator for operator in result.kernels if operator.phase.value == "static-init"}
         own = {name for name in kernels if name.partition("::")[0] not in self.namespaces_of_torch}
         return tuple(sorted(defined | own))
 
     def load(self, moment: _Moment, path: str, loader: LoadedBy) -> tuple[LoadAttempt, _Moment]:
-        """What comes of a load, and the process afterwards."""
+        """Return what comes of a load, and the process afterwards."""
         location = self.location(path)
         if location in moment.loaded:
             return LoadAttempt(path=path, words=None), moment
@@ -276,7 +282,7 @@ class _Loads:
             else:
                 attempt, then = self._extension(moment, examined, loader)
             if attempt.words is None and attempt.is_known:
-                entered = self._setting.loader.enter(moment.process, location, visible=loader is LoadedBy.CTYPES)
+                entered = self._make_setting.loader.enter(moment.process, location, visible=loader is LoadedBy.CTYPES)
                 then = msgspec.structs.replace(then, process=entered, loaded=moment.loaded | {location}, after={})
             elif attempt.words is None:
                 then = msgspec.structs.replace(then, is_followed=False, after={})
@@ -284,7 +290,7 @@ class _Loads:
         return moment.after[path, loader]
 
     def operator(self, moment: _Moment, name: str) -> bool | Answer:
-        """Whether torch defines an operator that no library loaded so far does."""
+        """Tell whether torch defines an operator that no library loaded so far does."""
         if name in self._of_torch or name in self._from_python:
             return True
         # In a namespace that neither torch nor the package has, another package may define operators.
@@ -298,7 +304,7 @@ class _Loads:
 
     def _may_be_torchscript(self, name: str) -> bool:
         """Whether TorchScript may have an operator that no dispatcher does."""
-        release = self._setting.release.torch_version
+        release = self._make_setting.release.torch_version
         overload = name.partition(".")[2]
         return (
             release is None
@@ -316,29 +322,31 @@ class _Loads:
     @functools.cached_property
     def _registers(self) -> bool:
         """Whether any library of the package registers something: an extension may bring along those that do."""
-        return any(registers(extension.facts.imports) for extension in self._examined.values())
+        return any(registers_anything(extension.facts.imports) for extension in self._examined.values())
 
     @functools.cached_property
     def _of_torch(self) -> frozenset[str]:
         """The operators of torch, with and without overloads."""
-        return with_bases(self._setting.torch.operator_names(self._setting.release))
+        return with_bases(self._make_setting.torch.operator_names(self._make_setting.release))
 
     @functools.cached_property
     def _from_python(self) -> frozenset[str]:
         """The operators that Python code of torch defines, as far as that is recorded."""
-        return with_bases(embedded_python.definitions(self._setting.release.torch_version) or frozenset())
+        return with_bases(embedded_python.definitions(self._make_setting.release.torch_version) or frozenset())
 
     @functools.cached_property
     def _is_python_known(self) -> bool:
-        return embedded_python.definitions(self._setting.release.torch_version) is not None
+        return embedded_python.definitions(self._make_setting.release.torch_version) is not None
 
     @functools.cached_property
     def namespaces_of_torch(self) -> frozenset[str]:
         """The namespaces in which torch defines operators."""
-        return self._setting.torch.namespaces(self._setting.release)
+        return self._make_setting.torch.namespaces(self._make_setting.release)
 
     def call(self, moment: _Moment, operator: str) -> int | bool | str | NoResult | None:
-        """What an operator returns that the package has registered by then, or a function of an extension module."""
+        """Return what an operator returns that the package has registered by then, or a function of an extension
+        module.
+        """
         if "::" not in operator:
             return self._call_function(*operator.rsplit(":", 1))
         if moment.is_unread:
@@ -347,10 +355,10 @@ class _Loads:
         from abiscan.extension import operator_results
         from abiscan.registrations import NotRun
 
-        found = operator_results.compute_result(
-            moment.registrants.values(), operator, self._setting.release.torch_version, self._results
+        result = operator_results.compute_result(
+            moment.registrants.values(), operator, self._make_setting.release.torch_version, self._results
         )
-        return NoResult(reason=found.reason) if isinstance(found, NotRun) else found
+        return NoResult(reason=result.reason) if isinstance(result, NotRun) else result
 
     def _call_function(self, path: str, name: str) -> int | bool | str | NoResult | None:
         source = self._files.source(self.location(path))
@@ -364,20 +372,20 @@ class _Loads:
             with contextlib.suppress(InputError):
                 file = source.open()
                 self._results[key] = call_function(file, file.facts(), name)
-        found = self._results.get(key, NotRun(reason="the file cannot be read"))
-        return NoResult(reason=found.reason) if isinstance(found, NotRun) else found
+        result = self._results.get(key, NotRun(reason="the file cannot be read"))
+        return NoResult(reason=result.reason) if isinstance(result, NotRun) else result
 
     def _extension(self, moment: _Moment, examined: ExaminedExtension, loader: LoadedBy) -> tuple[LoadAttempt, _Moment]:
-        """The load of a library that uses torch, and the process afterwards."""
-        setting = msgspec.structs.replace(self._setting, process=moment.process)
+        """Return the load of a library that uses torch, and the process afterwards."""
+        setting = msgspec.structs.replace(self._make_setting, process=moment.process)
         replayer = moment.replayer.copy() if moment.replayer else None
         if replayer is None and self._registers:
             replayer = self._judge.replayer(together=True)
         linkage = self._judge.link(examined, setting, explained=False, replayer=replayer)
-        registrations = list(_registrations(linkage))
+        registrations = list(_list_registrations(linkage))
         namespaces = replayer.namespaces(examined, linkage.resolution) if linkage.resolution and replayer else set()
         then = msgspec.structs.replace(moment, namespaces=moment.namespaces | namespaces, after={})
-        attempt = self._attempt(examined.extension.location, linkage, loader, moment)
+        attempt = self._make_attempt(examined.extension.location, linkage, loader, moment)
         if attempt.words is None and linkage.resolution and linkage.registering and replayer:
             replayer.keep(examined, linkage.resolution, linkage.registering)
             then = msgspec.structs.replace(
@@ -385,60 +393,62 @@ class _Loads:
                 replayer=replayer,
                 defined=moment.defined | _defined(registrations, loader),
                 is_unread=moment.is_unread or any(map(_is_unread, registrations)),
-                registrants={**dict(self._registrants(examined, linkage)), **moment.registrants},
+                registrants={**dict(self._list_registrants(examined, linkage)), **moment.registrants},
             )
         return attempt, then
 
-    def _registrants(self, examined: ExaminedExtension, linkage: Linkage) -> Iterator[tuple[str, OperatorProvider]]:
+    def _list_registrants(
+        self, examined: ExaminedExtension, linkage: Linkage
+    ) -> Iterator[tuple[str, OperatorProvider]]:
         if linkage.resolution and linkage.registering:
             from abiscan.extension.operator_results import list_providers  # needs the emulator
 
             source, closure = examined.extension.source, linkage.resolution.closure
             yield from list_providers(source, closure, linkage.registering, self._files)
 
-    def _attempt(self, location: str, linkage: Linkage, loader: LoadedBy, moment: _Moment) -> LoadAttempt:
+    def _make_attempt(self, location: str, linkage: Linkage, loader: LoadedBy, moment: _Moment) -> LoadAttempt:
         path = self._inside(location)
         if linkage.resolution is None:
             return LoadAttempt(path=path, words=f"{path}: {NO_SUCH_FILE}")
-        found = self._found(path, location, linkage.resolution, moment)
-        if found.words is not None:
-            return found
+        result = self._found(path, location, linkage.resolution, moment)
+        if result.words is not None:
+            return result
         error = linkage.error if loader is LoadedBy.IMPORT else _error_of_dlopen(linkage)
         if error is None:
-            return found
-        if found.lacking and not found.assumed:  # it fails in any case, and here it does not get that far
-            return msgspec.structs.replace(found, words=found.problem)
-        return LoadAttempt(path=path, words=error.message, aborts=error.aborts, exact=error.exact, needs=found.needs)
+            return result
+        if result.lacking and not result.assumed:  # it fails in any case, and here it does not get that far
+            return msgspec.structs.replace(result, words=result.problem)
+        return LoadAttempt(path=path, words=error.message, aborts=error.aborts, exact=error.exact, needs=result.needs)
 
     def _library(self, moment: _Moment, location: str, path: str, loader: LoadedBy) -> LoadAttempt:
-        """The load of a library that does not use torch."""
+        """Return the load of a library that does not use torch."""
         if self._files.object_at(location) is None:
             if self._files.source(location) is not None:
                 return LoadAttempt(path=path, words=None, unreadable=True)
             return LoadAttempt(path=path, words=f"{path}: {NO_SUCH_FILE}")
-        resolution = resolve_load(moment.process, self._setting.loader.open(moment.process, location))
-        found = self._found(path, location, resolution, moment)
-        machine, imported = self._setting.release.machine, loader is LoadedBy.IMPORT
-        if found.words is None and (end := self._judge.illegal(self._target, machine, resolution, imported=imported)):
-            return LoadAttempt(path=path, words=end.error.message, aborts=True, needs=found.needs)
-        return found
+        resolution = resolve_load(moment.process, self._make_setting.loader.open(moment.process, location))
+        result = self._found(path, location, resolution, moment)
+        machine, imported = self._make_setting.release.machine, loader is LoadedBy.IMPORT
+        if result.words is None and (end := self._judge.illegal(self._target, machine, resolution, imported=imported)):
+            return LoadAttempt(path=path, words=end.error.message, aborts=True, needs=result.needs)
+        return result
 
     def _found(self, path: str, location: str, resolution: Resolution, moment: _Moment) -> LoadAttempt:
-        """What ``ld.so`` finds wrong.
+        """Return what ``ld.so`` finds wrong.
 
         Where not all loads could be followed, others of the package may have been loaded by then: whether a library
         loads does not depend on how it finds them. If it fails, the words do.
         """
         missing = self._missing(resolution)
-        lacking = tuple(dict.fromkeys(one.name for one in missing if one.absence is Absence.EXTERNAL))
+        lacking = tuple(dict.fromkeys(item.name for item in missing if item.absence is Absence.EXTERNAL))
         opened = self._alone.open(moment.process, location)
         unreachable = moment.is_followed and any(map(self._is_own, opened.missing))
         if resolution.error is None and not unreachable:
             assumed = bool(lacking and self.missing_requirements)
-            external = (one.name for one in resolution.closure.missing if one.absence is Absence.EXTERNAL)
+            external = (item.name for item in resolution.closure.missing if item.absence is Absence.EXTERNAL)
             needs = tuple(dict.fromkeys(name for name in external if not name.startswith("libpython")))
             return LoadAttempt(path=path, words=None, lacking=lacking, assumed=assumed, needs=needs)
-        words = self._first(resolve_load(moment.process, opened)) or self._first(resolution)
+        words = self._find_first(resolve_load(moment.process, opened)) or self._find_first(resolution)
         return LoadAttempt(path=path, words=words, lacking=lacking)
 
     def _is_own(self, library: MissingLibrary) -> bool:
@@ -447,8 +457,8 @@ class _Loads:
             return False
         return self._judge.torch.here or not (is_system_library(library.name) or gpu_library(library.name))
 
-    def _first(self, resolution: Resolution) -> str | None:
-        """The first problem in the order of ``ld.so``: a library, then a version, then a symbol."""
+    def _find_first(self, resolution: Resolution) -> str | None:
+        """Return the first problem in the order of ``ld.so``: a library, then a version, then a symbol."""
         for library in self._missing(resolution):
             return f"{library.name}: {NO_SUCH_FILE}"
         for version in resolution.missing_versions:
@@ -461,8 +471,8 @@ class _Loads:
         return None
 
     def _missing(self, resolution: Resolution) -> list[MissingLibrary]:
-        """The libraries that this process lacks; what torch itself needs was there when torch was imported."""
-        here, of_torch = self._judge.torch.here, self._setting.process.names
+        """Return the libraries that this process lacks; what torch itself needs was there when torch was imported."""
+        here, of_torch = self._judge.torch.here, self._make_setting.process.names
         return [
             library
             for library in resolution.closure.missing
@@ -479,17 +489,17 @@ class _Loads:
 
 
 def _defined_by(examined: ExaminedExtension) -> Iterator[str]:
-    found = examined.inventory.registrations
-    return (operator.name for operator in found.operators) if found else iter(())
+    result = examined.inventory.registrations
+    return (operator.name for operator in result.operators) if result else iter(())
 
 
 def with_bases(names: frozenset[str]) -> frozenset[str]:
-    """Operators with and without their overloads."""
+    """Return operators with and without their overloads."""
     return names | {name.partition(".")[0] for name in names}
 
 
-def _registrations(linkage: Linkage) -> Iterator[Registrations]:
-    """What an extension and the libraries that it brings along register."""
+def _list_registrations(linkage: Linkage) -> Iterator[Registrations]:
+    """Yield what an extension and the libraries that it brings along register."""
     if linkage.registering:
         yield from (*linkage.registering.bundled.values(), linkage.registering.own)
 
@@ -500,18 +510,18 @@ def _is_unread(registrations: Registrations) -> bool:
 
 
 def _defined(registrations: Iterable[Registrations], loader: LoadedBy) -> set[str]:
-    """The operators that are defined by a load, without overloads."""
+    """Return the operators that are defined by a load, without overloads."""
     phases = ("static-init", "module-init") if loader is LoadedBy.IMPORT else ("static-init",)
     return {
         operator.name.partition(".")[0]
-        for each in registrations
-        for operator in each.operators
+        for registration in registrations
+        for operator in registration.operators
         if operator.phase.value in phases and not operator.jit_only
     }
 
 
 def _error_of_dlopen(linkage: Linkage) -> LoadError | None:
-    """What goes wrong in the initialisers if nothing is imported: the static ones alone run."""
+    """Return what goes wrong in the initialisers if nothing is imported: the static ones alone run."""
     if not linkage.fails_before_registering and (
         end := next((end for end in linkage.illegal if not end.in_module), None)
     ):
@@ -525,7 +535,7 @@ def _error_of_dlopen(linkage: Linkage) -> LoadError | None:
 
 
 def torch_versions(torch: Torch, build: str | None, files: Files) -> tuple[str | Answer, str | Answer | None]:
-    """``torch.__version__`` and ``torch.version.cuda``.
+    """Return ``torch.__version__`` and ``torch.version.cuda``.
 
     :param build: the full version of the torch, None if it is unknown
     """
@@ -540,7 +550,7 @@ def torch_versions(torch: Torch, build: str | None, files: Files) -> tuple[str |
 
 
 def _python(judge: Judge, target: ExaminedTarget) -> tuple[int, int] | Answer:
-    """The Python that imports the package: that of the torch, else the one that the wheel is for."""
+    """Return the Python that imports the package: that of the torch, else the one that the wheel is for."""
     interpreter, metadata = judge.torch.interpreter, target.target.metadata
     if interpreter is not None:
         return interpreter.tag.major, interpreter.tag.minor

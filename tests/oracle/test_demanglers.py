@@ -18,4 +18,4 @@ def test_lief_says_what_cxxfilt_says() -> None:
     mangled += [f"_ZTS{name[4:]}" for name in mangled if name.startswith("_ZTI")]
     answers = {name: mangling._by_cxxfilt(name) for name in mangled}
     assert sum(text is not None for text in answers.values()) > 50_000
-    assert {name: by_lief.demangle(name) for name in mangled} == answers
+    assert {name: by_lief.demangle_by_lief(name) for name in mangled} == answers

@@ -17,7 +17,7 @@ from abiscan.cpu.processors import Cpu
 from abiscan.inputs import interpreter
 from abiscan.python.installed import Surroundings
 from abiscan.python.model import Answer, LoadedBy, NoResult, Raised, Registers, Told
-from abiscan.python.reading import read
+from abiscan.python.reading import read_package
 from abiscan.python.torch_names import TorchNames
 from tests import live_torch
 from tests.oracle.python_packages import PACKAGES
@@ -98,7 +98,7 @@ def test_ends_as_the_import_does(name: str, recorded: dict[str, dict[str, Any]])
     record = recorded[name]
     installed = interpreter.installed_torch()
     around = Surroundings(torch_folder=installed, installed=lambda module: importlib.util.find_spec(module) is not None)
-    reading = read(FolderSources(record["folder"]), (), lambda: RecordedWorld(record), surroundings=around)
+    reading = read_package(FolderSources(record["folder"]), (), lambda: RecordedWorld(record), surroundings=around)
     outcome = reading.imports[0]
     assert not isinstance(outcome.raised, Answer), outcome
     assert _chain(outcome.raised) == record["chain"]
@@ -122,14 +122,14 @@ def test_says_what_users_see(name: str, words: str, told: Told, recorded: dict[s
     record = recorded[name]
     done = live_torch.run(f"import torch; print('----'); import {name}", cwd=record["folder"], check=True)
     seen = done.stdout.partition("----")[2] + done.stderr
-    (load,) = read(FolderSources(record["folder"]), (), lambda: RecordedWorld(record)).imports[0].loads
+    (load,) = read_package(FolderSources(record["folder"]), (), lambda: RecordedWorld(record)).imports[0].loads
     assert load.told is told
     assert (words in seen) == (told is not Told.NOTHING)
 
 
 def test_registers_what_the_dispatcher_gets(recorded: dict[str, dict[str, Any]]) -> None:
     record = recorded["registers"]
-    reading = read(FolderSources(record["folder"]), (), lambda: RecordedWorld(record))
+    reading = read_package(FolderSources(record["folder"]), (), lambda: RecordedWorld(record))
     said = reading.imports[0].registrations
     real = {
         (name, re.split(r"\W", line)[0])
@@ -186,7 +186,7 @@ def test_what_torch_loads_as_it_is_imported(code: str, entry: str, tmp_path: Pat
     command = [sys.executable, "-W", "ignore", "-c", program]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
     record: dict[str, Any] = {"loads": [], "operators": [], "registered": {}, "of_torch": set()}
-    outcome = read(FolderSources(tmp_path), ("backend_of_test",), lambda: RecordedWorld(record)).imports[0]
+    outcome = read_package(FolderSources(tmp_path), ("backend_of_test",), lambda: RecordedWorld(record)).imports[0]
     assert not isinstance(outcome.raised, Answer)
     real = json.loads(done.stdout.splitlines()[-1])
     assert [[name, str(text).replace(f"{tmp_path}/", "")] for name, text in real] == _chain(outcome.raised)

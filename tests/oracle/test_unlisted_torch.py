@@ -192,7 +192,7 @@ WITHOUT: Final[Mapping[str, Callable[[pytest.MonkeyPatch], object]]] = {
     "operators": hide_identity,
     "headers": lambda patch: patch.setattr(own_headers, "headers_of", lambda *_: None),
     "keys": lambda patch: patch.setattr(torch_libraries._TorchProcess, "keys", lambda _: {}),
-    "tags": lambda patch: patch.setattr(from_libs, "_tags", lambda *_: None),
+    "tags": lambda patch: patch.setattr(from_libs, "_find_tags", lambda *_: None),
     "assertions": lambda patch: patch.setattr(from_libs, "read_assertions", lambda *_: {}),
     "acceptance": hide_acceptance,
     "types that cross": hide_crossing,

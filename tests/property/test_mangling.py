@@ -31,9 +31,9 @@ def test_a_signature_is_read_back_as_it_was_written(signature: Signature) -> Non
 
 @given(signatures, signatures)
 def test_likeness_is_highest_for_itself_and_marks_nothing(one: Signature, other: Signature) -> None:
-    assert one.likeness(other) <= one.likeness(one)
-    assert one.marked_against(one) == str(one)
-    assert one.marked_against(other).replace("«", "").replace("»", "") == str(one)
+    assert one.similarity_to(other) <= one.similarity_to(one)
+    assert one.mark_against(one) == str(one)
+    assert one.mark_against(other).replace("«", "").replace("»", "") == str(one)
 
 
 @given(st.lists(words, min_size=1, max_size=4), st.booleans())

@@ -76,6 +76,7 @@ def test_whether_is_the_opening_of_what_answers_yes_or_no() -> None:
 
 def test_a_room_that_is_done_stays_within_the_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prose, "DONE", frozenset({"good", "bad", "gone"}))
+    monkeypatch.setattr(prose, "COMMENTED", frozenset({"good"}))
     comment = "# Why.\n"
     rooms = {
         "good": measured(f'{comment}def load_library() -> None:\n    """Load."""'),
@@ -84,6 +85,20 @@ def test_a_room_that_is_done_stays_within_the_limits(monkeypatch: pytest.MonkeyP
     }
     faults = prose.exceeded(rooms)
     assert [fault.split(":")[0] for fault in faults] == ["no room is called gone", "bad", "bad", "bad"]
+
+
+def test_a_room_whose_algorithms_say_why_has_comments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prose, "DONE", frozenset({"silent"}))
+    rooms = {"silent": measured('def load_library() -> None:\n    """Load."""')}
+    monkeypatch.setattr(prose, "COMMENTED", frozenset())
+    assert prose.exceeded(rooms) == []
+    monkeypatch.setattr(prose, "COMMENTED", frozenset({"silent"}))
+    assert [fault.split(":")[0] for fault in prose.exceeded(rooms)] == ["rooms with comments"]
+
+
+def test_a_command_has_the_name_that_users_type() -> None:
+    assert measured('@main.command()\ndef check() -> None:\n    """Check."""').one_word.total == 0
+    assert measured('@cached\ndef check() -> None:\n    """Check."""').one_word.number == 1
 
 
 def differences(old: str, new: str, *, user: tuple[str, str] = ("", "")) -> list[str]:

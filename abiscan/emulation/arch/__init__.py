@@ -71,25 +71,29 @@ class Arch(Protocol):
         """Undo a call: take the return address, as the return instruction would, and give it."""
 
     def return_address(self, vm: Processor) -> int:
-        """The return address at the very entry of a function."""
+        """Return the return address at the very entry of a function."""
 
     def stack_after_return(self, vm: Processor) -> int:
-        """The stack pointer that the caller has, at the very entry of a function."""
+        """Return the stack pointer that the caller has, at the very entry of a function."""
 
     def return_object(self, vm: Processor, address: int) -> None:
         """Set the result of a function that returned an object in memory at ``address``."""
 
     def suspects(self, code: bytes) -> list[int]:
-        """Where in ``code`` an instruction may begin that is to be done by ``step_over`` in any case.
+        """Return where in ``code`` an instruction may begin that is to be done by ``step_over`` in any case.
 
         Its first four bytes decide, or fewer.
         """
 
     def extensions(self, code: bytes) -> list[int]:
-        """Where in ``code`` an instruction may begin that not every processor has, of those that are not suspects."""
+        """Return where in ``code`` an instruction may begin that not every processor has, of those that are not
+        suspects.
+        """
 
     def decode(self, address: int, code: bytes) -> DataFlow | None:
-        """What the first instruction of ``code`` reads and writes, which is at ``address``; None if it is none."""
+        """Return what the first instruction of ``code`` reads and writes, which is at ``address``; None if it
+        is none.
+        """
 
     def data_of(self, address: int, code: bytes, most: int) -> tuple[list[tuple[int, int]], int, int]:
         """Return the data that code uses (``DataFlow.data``), and how many instructions and bytes were read.
@@ -98,10 +102,10 @@ class Arch(Protocol):
         """
 
     def number_part(self, register: str) -> str:
-        """The low eight bytes of one of ``number_registers``, as the emulator calls them."""
+        """Return the low eight bytes of one of ``number_registers``, as the emulator calls them."""
 
     def parts_of(self, register: str) -> tuple[str, ...]:
-        """The parts of one of ``arguments``."""
+        """Return the parts of one of ``arguments``."""
 
     def step_over(self, vm: Processor, memory: Memory, code: bytes) -> str | None:
         """Execute an instruction that the emulator lacks, the first of ``code``.
@@ -116,29 +120,29 @@ class Code(Protocol):
     STUB_ENTRIES: tuple[int, ...]
     """How far before its jump a stub of the procedure linkage table may begin."""
 
-    def jumps_through_slots(self, data: memoryview, address: int) -> Iterator[tuple[int, int]]:
-        """The jumps through words in code that lies at ``address``, each with the address of its word."""
+    def jumps_through_slots(self, content: memoryview, address: int) -> Iterator[tuple[int, int]]:
+        """Return the jumps through words in code that lies at ``address``, each with the address of its word."""
 
-    def calls_through_slots(self, data: memoryview, address: int) -> Iterator[tuple[int, int]]:
-        """Where the calls through words return to, each with the address of its word."""
+    def calls_through_slots(self, content: memoryview, address: int) -> Iterator[tuple[int, int]]:
+        """Return where the calls through words return to, each with the address of its word."""
 
-    def calls(self, data: memoryview, address: int, targets: Collection[int]) -> Iterator[tuple[int, int, bool]]:
-        """The relative calls and jumps to some addresses: see ``call_at``."""
+    def calls(self, content: memoryview, address: int, targets: Collection[int]) -> Iterator[tuple[int, int, bool]]:
+        """Return the relative calls and jumps to some addresses: see ``call_at``."""
 
     def call_at(self, code: bytes, place: int, address: int) -> tuple[int, int, bool]:
-        """A relative call or jump: where it returns to, where it leads, whether it is a jump.
+        """Return a relative call or jump: where it returns to, where it leads, whether it is a jump.
 
         A jump returns nowhere: it is told where that itself lies.
         """
 
     def links(self, code: bytes, start: int) -> Iterator[tuple[str, AbstractSet[int]]]:
-        """What the code of a function leads to: code, a word, several words, or an address of any kind."""
+        """Return what the code of a function leads to: code, a word, several words, or an address of any kind."""
 
     def beginnings(self, near: int, end: int) -> range:
-        """Where to begin to decode, so that instructions end at ``end``."""
+        """Return where to begin to decode, so that instructions end at ``end``."""
 
     def instructions(self, code: bytes, address: int) -> list[tuple[int, bool]]:
-        """The instructions that code consists of, and which are branches; none if it is not all instructions."""
+        """Return the instructions that code consists of, and which are branches; none if it is not all instructions."""
 
 
 ARCHITECTURES: Final[dict[Machine, Arch]] = {Machine.X86_64: X8664(), Machine.AARCH64: Aarch64()}

@@ -75,7 +75,7 @@ class Aarch64:
         return struct.pack(f"<{len(code)}I", *code)
 
     def runtime(self, allocate: int, double_of: Callable[[str], int]) -> dict[str, bytes]:  # noqa: ARG002 - see Arch
-        """The resolver of thread-local variables, which preserves all other registers; the rest are doubles."""
+        """Return the resolver of thread-local variables, which preserves all other registers; the rest are doubles."""
         return {"__tlsdesc_resolve": struct.pack("<2I", 0xF9400400, 0xD65F03C0)}  # ldr x0, [x0, #8]; ret
 
     def enter(self, vm: Processor, return_to: int) -> None:
@@ -84,22 +84,24 @@ class Aarch64:
         vm.reg_write("x30", return_to)
 
     def leave(self, vm: Processor) -> int:
-        """The link register."""
+        """Return the link register."""
         return int(vm.reg_read("x30"))
 
     def return_address(self, vm: Processor) -> int:
-        """The link register."""
+        """Return the link register."""
         return int(vm.reg_read("x30"))
 
     def stack_after_return(self, vm: Processor) -> int:
-        """The stack pointer: the return address is in a register."""
+        """Return the stack pointer: the return address is in a register."""
         return int(vm.sp)
 
     def return_object(self, vm: Processor, address: int) -> None:
         """Nothing: ``x8`` need not be preserved, and nothing else is returned (AAPCS64, section 6.9)."""
 
     def decode(self, address: int, code: bytes) -> DataFlow | None:
-        """What the first instruction of ``code`` reads and writes, which is at ``address``; None if it is none."""
+        """Return what the first instruction of ``code`` reads and writes, which is at ``address``; None if it
+        is none.
+        """
         from abiscan.emulation.arch.data_flow import decode_aarch64
 
         return decode_aarch64(address, code)
@@ -109,15 +111,15 @@ class Aarch64:
         return [], 0, 0
 
     def number_part(self, register: str) -> str:
-        """The low eight bytes of one of ``number_registers``, as the emulator calls them."""
+        """Return the low eight bytes of one of ``number_registers``, as the emulator calls them."""
         return f"d{register[1:]}"
 
     def parts_of(self, register: str) -> tuple[str, ...]:
-        """The register itself."""
+        """Return the register itself."""
         return (register,)
 
     def suspects(self, code: bytes) -> list[int]:
-        """The instructions that the emulator does wrongly: see ``_WRONG``."""
+        """Return the instructions that the emulator does wrongly: see ``_WRONG``."""
         return [
             4 * number
             for number, top in enumerate(code[3::4])
@@ -125,7 +127,7 @@ class Aarch64:
         ]
 
     def extensions(self, code: bytes) -> list[int]:
-        """What is newer than ARMv8.0-A."""
+        """Return what is newer than ARMv8.0-A."""
         return [
             4 * number
             for number, top in enumerate(code[3::4])
@@ -212,7 +214,7 @@ def _store_in_order(vm: Processor, memory: Memory, word: int) -> None:
 
 
 def _accessed(vm: Processor, word: int) -> tuple[int, int]:
-    """How many bytes are read or written, and where."""
+    """Return how many bytes are read or written, and where."""
     base = word >> 5 & 31
     return 1 << (word >> 30), vm.sp if base == _ZERO_REGISTER else vm.reg_read(f"x{base}")
 
@@ -289,9 +291,9 @@ _MISSING: Final[_Instructions] = (
 
 
 def _load(register: int, value: int) -> list[int]:
-    """``movz`` and three ``movk``, which icicle executes by itself."""
-    first, *rest = (value >> 16 * part & 0xFFFF for part in range(4))
+    """Return ``movz`` and three ``movk``, which icicle executes by itself."""
+    first, *remainder = (value >> 16 * part & 0xFFFF for part in range(4))
     return [
         0xD2800000 | first << 5 | register,
-        *(0xF2800000 | part << 21 | word << 5 | register for part, word in enumerate(rest, 1)),
+        *(0xF2800000 | part << 21 | word << 5 | register for part, word in enumerate(remainder, 1)),
     ]

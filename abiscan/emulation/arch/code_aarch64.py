@@ -26,42 +26,46 @@ _STUB: Final = regex(
 _BRANCHES_MASK, _BRANCHES = 0x1C00_0000, 0x1400_0000  # with system instructions among them (Arm ARM, C4.1.92)
 
 
-def jumps_through_slots(data: memoryview, address: int) -> Iterator[tuple[int, int]]:
-    """The jumps through words in code that lies at ``address``, each with the address of its word."""
-    for match in _STUB.finditer(data):
+def jumps_through_slots(content: memoryview, address: int) -> Iterator[tuple[int, int]]:
+    """Yield the jumps through words in code that lies at ``address``, each with the address of its word."""
+    for match in _STUB.finditer(content):
         if match.start() & 3:
             continue
         here = address + match.start()
-        page, load = struct.unpack_from("<II", data, match.start())
+        page, load = struct.unpack_from("<II", content, match.start())
         yield here, page_of(page, here) + (load >> 10 & 0xFFF) * 8
 
 
-def calls_through_slots(data: memoryview, address: int) -> Iterator[tuple[int, int]]:  # noqa: ARG001 - see Code
+def calls_through_slots(content: memoryview, address: int) -> Iterator[tuple[int, int]]:  # noqa: ARG001 - see Code
     """None: the address comes from a register."""
     return iter(())
 
 
-def calls(data: memoryview, address: int, targets: Collection[int]) -> Iterator[tuple[int, int, bool]]:
-    """The ``b`` and ``bl`` to some addresses: see ``call_at``."""
-    for index, word in enumerate(_words(data)):
+def calls(content: memoryview, address: int, targets: Collection[int]) -> Iterator[tuple[int, int, bool]]:
+    """Yield the ``b`` and ``bl`` to some addresses: see ``call_at``."""
+    for index, word in enumerate(_list_words(content)):
         if word & 0x7C00_0000 == 0x1400_0000:
-            found = call_at(data, 4 * index, address)
-            if found[1] in targets:
-                yield found
+            result = call_at(content, 4 * index, address)
+            if result[1] in targets:
+                yield result
 
 
 def call_at(code: bytes | memoryview, place: int, address: int) -> tuple[int, int, bool]:
-    """A ``b`` or ``bl``: where it returns to, where it leads, whether it is a ``b``, which is told where it lies."""
+    """Return a ``b`` or ``bl``: where it returns to, where it leads, whether it is a ``b``, which is told where it
+    lies.
+    """
     (word,), here = struct.unpack_from("<I", code, place), address + place
     is_jump = not word >> 31
     return here if is_jump else here + 4, branched_to(word, here), is_jump
 
 
 def links(code: bytes, start: int) -> Iterator[tuple[str, AbstractSet[int]]]:
-    """What ``b`` and ``bl`` lead to, and what ``adr``, or ``adrp`` with ``add`` or ``ldr``, makes of an address."""
+    """Yield what ``b`` and ``bl`` lead to, and what ``adr``, or ``adrp`` with ``add`` or ``ldr``, makes of an
+    address.
+    """
     targets, addresses, loaded = set[int](), set[int](), set[int]()
     pages: dict[int, int] = {}  # by the register that holds each
-    words = _words(memoryview(code))
+    words = _list_words(memoryview(code))
     for here, word in zip(range(start, start + 4 * len(words), 4), words, strict=True):
         if word & 0x7C000000 == 0x14000000:
             targets.add(branched_to(word, here))
@@ -78,37 +82,37 @@ def links(code: bytes, start: int) -> Iterator[tuple[str, AbstractSet[int]]]:
 
 
 def beginnings(near: int, end: int) -> range:  # noqa: ARG001 - see Code
-    """Where to begin to decode: all instructions have the same size."""
+    """Return where to begin to decode: all instructions have the same size."""
     return range(near, near + 1)
 
 
 def instructions(code: bytes, address: int) -> list[tuple[int, bool]]:
-    """The instructions that code consists of, and which are branches."""
-    words = enumerate(_words(memoryview(code)))
+    """Return the instructions that code consists of, and which are branches."""
+    words = enumerate(_list_words(memoryview(code)))
     return [(address + 4 * index, word & _BRANCHES_MASK == _BRANCHES) for index, word in words]
 
 
 def branched_to(branch: int, here: int) -> int:
-    """Where a ``b`` or ``bl`` at ``here`` leads."""
+    """Return where a ``b`` or ``bl`` at ``here`` leads."""
     return here + 4 * _signed(branch & 0x3FF_FFFF, 26)
 
 
 def page_of(adrp: int, here: int) -> int:
-    """The page that an ``adrp`` at ``here`` computes."""
+    """Return the page that an ``adrp`` at ``here`` computes."""
     return (here & -_PAGE_SIZE) + _PAGE_SIZE * _distance(adrp)
 
 
 def address_of(adr: int, here: int) -> int:
-    """The address that an ``adr`` at ``here`` computes."""
+    """Return the address that an ``adr`` at ``here`` computes."""
     return here + _distance(adr)
 
 
-def _words(data: memoryview) -> list[int]:
-    return data[: len(data) & ~3].cast("I").tolist()
+def _list_words(content: memoryview) -> list[int]:
+    return content[: len(content) & ~3].cast("I").tolist()
 
 
 def _distance(word: int) -> int:
-    """The immediate of ``adr`` and ``adrp`` (Arm ARM, C6.2.12): immhi 23:5, immlo 30:29."""
+    """Return the immediate of ``adr`` and ``adrp`` (Arm ARM, C6.2.12): immhi 23:5, immlo 30:29."""
     return _signed((word >> 5 & 0x7_FFFF) << 2 | word >> 29 & 3, 21)
 
 

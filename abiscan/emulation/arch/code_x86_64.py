@@ -46,38 +46,38 @@ _RELATIVE: Final = tuple(
 _SHORT_JUMP: Final = regex(rb"\xeb(.)", re.DOTALL)  # what assemblers make of a jump to a function nearby
 
 
-def jumps_through_slots(data: memoryview, address: int) -> Iterator[tuple[int, int]]:
-    """The jumps through words in code that lies at ``address``, each with the address of its word."""
-    return ((place, slot) for place, _, slot in _uses(_JUMP_SLOT, data, address))
+def jumps_through_slots(content: memoryview, address: int) -> Iterator[tuple[int, int]]:
+    """Return the jumps through words in code that lies at ``address``, each with the address of its word."""
+    return ((place, slot) for place, _, slot in _list_uses(_JUMP_SLOT, content, address))
 
 
-def calls_through_slots(data: memoryview, address: int) -> Iterator[tuple[int, int]]:
-    """Where the calls through words return to, each with the address of its word."""
-    return ((end, slot) for _, end, slot in _uses(_CALL_SLOT, data, address))
+def calls_through_slots(content: memoryview, address: int) -> Iterator[tuple[int, int]]:
+    """Return where the calls through words return to, each with the address of its word."""
+    return ((end, slot) for _, end, slot in _list_uses(_CALL_SLOT, content, address))
 
 
-def _uses(pattern: re.Pattern[bytes], data: memoryview, address: int) -> Iterator[tuple[int, int, int]]:
-    """Where instructions may be that use a word in memory: their start, their end, the address of the word."""
-    for match in pattern.finditer(data):
+def _list_uses(pattern: re.Pattern[bytes], content: memoryview, address: int) -> Iterator[tuple[int, int, int]]:
+    """Yield where instructions may be that use a word in memory: their start, their end, the address of the word."""
+    for match in pattern.finditer(content):
         end = address + match.end()
         yield address + match.start(), end, end + int.from_bytes(match.group(1), "little", signed=True)
 
 
-def calls(data: memoryview, address: int, targets: Collection[int]) -> Iterator[tuple[int, int, bool]]:
-    """The relative calls and jumps to some addresses: see ``call_at``."""
+def calls(content: memoryview, address: int, targets: Collection[int]) -> Iterator[tuple[int, int, bool]]:
+    """Yield the relative calls and jumps to some addresses: see ``call_at``."""
     low, high = min(targets), max(targets)
-    for at in range(0, len(data), _WINDOW):
-        window = bytes(data[at : at + _WINDOW + _CALL_SIZE - 1])
+    for at in range(0, len(content), _WINDOW):
+        window = bytes(content[at : at + _WINDOW + _CALL_SIZE - 1])
         for opcode in (_CALL, _JUMP):
             # Hundreds of thousands of candidates in a large library: as little as possible for each.
             for match in _relative(opcode, low - address - at - _WINDOW - 5, high - address - at).finditer(window):
-                found = call_at(window, match.start(), address + at)
-                if found[1] in targets:
-                    yield found
+                matched = call_at(window, match.start(), address + at)
+                if matched[1] in targets:
+                    yield matched
 
 
 def call_at(code: bytes, place: int, address: int) -> tuple[int, int, bool]:
-    """A relative call or jump: where it returns to, where it leads, whether it is a jump.
+    """Return a relative call or jump: where it returns to, where it leads, whether it is a jump.
 
     A jump returns nowhere: it is told where that itself lies.
     """
@@ -86,7 +86,9 @@ def call_at(code: bytes, place: int, address: int) -> tuple[int, int, bool]:
 
 
 def _relative(opcode: bytes, low: int, high: int) -> re.Pattern[bytes]:
-    """``call`` or ``jmp`` with a displacement between the two numbers, as nearly as its two high bytes can tell."""
+    """Return ``call`` or ``jmp`` with a displacement between the two numbers, as nearly as its two high bytes can
+    tell.
+    """
     by_top: dict[int, list[int]] = {}
     for upper in range(low >> 16, (high >> 16) + 1):
         by_top.setdefault(upper >> 8 & 0xFF, []).append(upper & 0xFF)
@@ -102,7 +104,9 @@ def _escaped(byte: int) -> bytes:
 
 
 def links(code: bytes, start: int) -> Iterator[tuple[str, AbstractSet[int]]]:
-    """What displacements in the code of a function lead to: code, a word, several words, or an address of any kind."""
+    """Yield what displacements in the code of a function lead to: code, a word, several words, or an address of any
+    kind.
+    """
     unpack, after = _DISPLACEMENT.unpack_from, start + _DISPLACEMENT.size
     for kind, pattern in _RELATIVE:
         ends = [match.end() for match in pattern.finditer(code)]
@@ -114,7 +118,7 @@ def links(code: bytes, start: int) -> Iterator[tuple[str, AbstractSet[int]]]:
 
 
 def beginnings(near: int, end: int) -> range:
-    """Where to begin to decode, so that instructions end at ``end``.
+    """Return where to begin to decode, so that instructions end at ``end``.
 
     From within an instruction, decoding finds its way back to where instructions begin after a few of them.
     """
@@ -122,7 +126,7 @@ def beginnings(near: int, end: int) -> range:
 
 
 def instructions(code: bytes, address: int) -> list[tuple[int, bool]]:
-    """The instructions that code consists of, and which are branches; none if it is not all instructions."""
+    """Return the instructions that code consists of, and which are branches; none if it is not all instructions."""
     decoded = list(_decoder().disasm_lite(code, address))
     if not decoded or sum(decoded[-1][:2]) != address + len(code):
         return []

@@ -37,7 +37,7 @@ class Constants:
         self._function = functools.lru_cache(maxsize=4)(self._decode)
 
     def at(self, address: int, start: int, code: range) -> Mapping[Location, int]:
-        """What holds which constant where the instruction at ``address`` of the function at ``start`` begins.
+        """Return what holds which constant where the instruction at ``address`` of the function at ``start`` begins.
 
         :param code: where the instructions are that it is for
         """
@@ -121,7 +121,7 @@ class _Function:
             yield address, block
 
     def words_read(self, code: range) -> set[int]:
-        """The words of the frame that some instructions read."""
+        """Return the words of the frame that some instructions read."""
         return self._words_read(code)
 
     def _read_words(self, code: range) -> set[int]:
@@ -129,8 +129,8 @@ class _Function:
         return {change.location for change in changes if isinstance(change, _Copy) and isinstance(change.location, int)}
 
     def constant(self, location: Location, address: int) -> int | None:
-        """The constant in a place before an instruction, None if it is not known to have one."""
-        found, seen = set[int](), set[tuple[int, Location]]()
+        """Return the constant in a place before an instruction, None if it is not known to have one."""
+        result, seen = set[int](), set[tuple[int, Location]]()
         places = [(address, location)]
         while places:
             place = address, location = places.pop()
@@ -151,10 +151,10 @@ class _Function:
                 elif change is None:
                     return None
                 elif isinstance(change, int):
-                    found.add(change)
+                    result.add(change)
                 else:
                     places.append((at, change.location))
-        return found.pop() if len(found) == 1 else None
+        return result.pop() if len(result) == 1 else None
 
 
 # Decoding in detail takes most of the time, and most instructions occur often: their effects are kept.
@@ -162,20 +162,22 @@ class _Function:
 
 @functools.lru_cache(maxsize=1 << 15)
 def _changes_of(code: bytes) -> tuple[Mapping[Location, _Change], Mapping[Location, int]]:
-    """What the instruction with these bytes changes; in the second part to constants, by their distance from it."""
-    changes = dict(change for instruction in _decoder().disasm(code, 0, 1) for change in _changes(instruction))
+    """Return what the instruction with these bytes changes; in the second part to constants, by their distance from
+    it.
+    """
+    changes = dict(change for instruction in _decoder().disasm(code, 0, 1) for change in _list_changes(instruction))
     relative = {location: change.offset for location, change in changes.items() if isinstance(change, _Relative)}
     return {place: change for place, change in changes.items() if not isinstance(change, _Relative)}, relative
 
 
 @functools.cache
 def _of_branch(mnemonic: str) -> Mapping[Location, _Change]:
-    """What a call of, or a jump to, a constant address changes."""
+    """Return what a call of, or a jump to, a constant address changes."""
     return dict.fromkeys(("rsp", *_LOST_IN_CALLS)) if mnemonic == "call" else {}
 
 
-def _changes(instruction: Any) -> Iterator[tuple[Location, _Effect]]:
-    """What an instruction changes, and to what: of two changes of one place, the latter counts."""
+def _list_changes(instruction: Any) -> Iterator[tuple[Location, _Effect]]:
+    """Yield what an instruction changes, and to what: of two changes of one place, the latter counts."""
     for register in instruction.regs_access()[1]:
         yield _whole(instruction.reg_name(register)), None
     if instruction.mnemonic == "call":
@@ -192,7 +194,7 @@ def _changes(instruction: Any) -> Iterator[tuple[Location, _Effect]]:
 
 
 def _moved(instruction: Any, source: Any) -> _Effect:
-    """What ``lea`` and ``mov`` put into their target."""
+    """Return what ``lea`` and ``mov`` put into their target."""
     if instruction.mnemonic == "lea" and instruction.reg_name(source.mem.base) == "rip":
         return _Relative(instruction.size + source.mem.disp)
     if instruction.mnemonic != "mov" or source.size != _WORD:
@@ -202,7 +204,7 @@ def _moved(instruction: Any, source: Any) -> _Effect:
 
 
 def _in_frame(instruction: Any, operand: Any) -> int | None:
-    """The distance from the frame pointer of what an operand in memory is, None if it is elsewhere."""
+    """Return the distance from the frame pointer of what an operand in memory is, None if it is elsewhere."""
     if operand.type != _MEMORY:
         return None
     memory = operand.mem
@@ -212,7 +214,7 @@ def _in_frame(instruction: Any, operand: Any) -> int | None:
 
 @functools.cache
 def _whole(register: str) -> str:
-    """The register of 64 bits of which this is a part."""
+    """Return the register of 64 bits of which this is a part."""
     if register[0] == "r":
         return register.rstrip("dwb") if register[1:2].isdigit() else register
     letters = register.removeprefix("e")

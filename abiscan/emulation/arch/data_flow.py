@@ -52,7 +52,7 @@ class DataFlow(NamedTuple):
 
 
 def parts(*registers: str) -> tuple[str, ...]:
-    """The parts of registers of x86-64."""
+    """Return the parts of registers of x86-64."""
     return tuple(part for name in registers for part in (name, f"{name}.low", f"{name}.high"))
 
 
@@ -64,7 +64,7 @@ _VECTOR: Final = regex(r"[xyz]mm(\d+)$")
 
 @functools.cache
 def _parts_x86_64(name: str) -> tuple[str, ...]:
-    """The parts that a name of capstone's stands for; none for what no answer gets into."""
+    """Return the parts that a name of capstone's stands for; none for what no answer gets into."""
     if match := _VECTOR.match(name):
         return (f"XMM{match[1]}",)
     if match := _NUMBERED.match(name):
@@ -113,18 +113,18 @@ def data_of_x86_64(address: int, code: bytes, most: int) -> tuple[list[tuple[int
 
     :param most: how many instructions to read at most
     """
-    data: list[tuple[int, int]] = []
+    content: list[tuple[int, int]] = []
     count = end = 0
     for at, size, _, operands in itertools.islice(_decoder("x86_64", detail=False).disasm_lite(code, address), most):
         count, end = count + 1, at + size - address
         if "rip" in operands:
             instruction = decode_x86_64(at, code[at - address : at - address + size])
-            data += instruction.data if instruction is not None else ()
-    return data, count, end
+            content += instruction.data if instruction is not None else ()
+    return content, count, end
 
 
 def decode_x86_64(address: int, code: bytes) -> DataFlow | None:  # noqa: C901 - one instruction set
-    """What the first instruction of ``code`` does, which is at ``address``; None if it is none."""
+    """Return what the first instruction of ``code`` does, which is at ``address``; None if it is none."""
     instruction = next(_decoder("x86_64").disasm(code, address, 1), None)
     if instruction is None:
         return None
@@ -159,14 +159,14 @@ def decode_x86_64(address: int, code: bytes) -> DataFlow | None:  # noqa: C901 -
             registers.append(("FS_OFFSET", 1))
         access = operand.access or _READ
         accesses.append(Access(tuple(registers), offset, operand.size, bool(access & _READ), bool(access & _WRITE)))
-    data = {
+    content = {
         part
         for operand in instruction.operands
         if operand.type == capstone.x86.X86_OP_REG
         for part in _parts_x86_64(names(operand.reg))
     }
     if mnemonic not in _WITHOUT_ACCESS:
-        reads -= addresses - data  # an address decides by itself
+        reads -= addresses - content  # an address decides by itself
     if mnemonic.startswith(_MERGING) or "fpu" in map(instruction.group_name, instruction.groups):
         reads |= {part for part in writes if part != _FLAGS}
     if "fpu" in map(instruction.group_name, instruction.groups):
@@ -232,8 +232,8 @@ def decode_aarch64(address: int, code: bytes) -> DataFlow | None:
         return None
     names, mnemonic = instruction.reg_name, instruction.mnemonic
     read, written = instruction.regs_access()
-    reads = {part for each in read for part in _part_aarch64(names(each))}
-    writes = {part for each in written for part in _part_aarch64(names(each))}
+    reads = {part for item in read for part in _part_aarch64(names(item))}
+    writes = {part for item in written for part in _part_aarch64(names(item))}
     groups = {instruction.group_name(group) for group in instruction.groups}
     accesses, addresses = [], set[str]()
     registers = [names(operand.reg) for operand in instruction.operands if operand.type == capstone.arm64.ARM64_OP_REG]
@@ -243,15 +243,15 @@ def decode_aarch64(address: int, code: bytes) -> DataFlow | None:
     for operand in instruction.operands:
         if operand.type != capstone.arm64.ARM64_OP_MEM or mnemonic == "prfm":
             continue
-        place = [(names(each), 1) for each in (operand.mem.base, operand.mem.index) if each]
+        place = [(names(item), 1) for item in (operand.mem.base, operand.mem.index) if item]
         addresses.update(part for name, _ in place for part in _part_aarch64(name))
         place = [({"fp": "x29", "lr": "x30"}.get(name, name), factor) for name, factor in place]
         if len(place) > 1:
             place[1] = (place[1][0], 1 << operand.shift.value)
         stores = mnemonic.startswith("st")
         accesses.append(Access(tuple(place), 0 if post_indexed else operand.mem.disp, size, not stores, stores))
-    data = {part for name in registers for part in _part_aarch64(name)}
-    reads -= addresses - data
+    content = {part for name in registers for part in _part_aarch64(name)}
+    reads -= addresses - content
     decides: set[str] = set()
     is_call = mnemonic in ("bl", "blr")
     if groups & {"jump", "call"}:
@@ -259,7 +259,7 @@ def decode_aarch64(address: int, code: bytes) -> DataFlow | None:
     elif mnemonic == "ret":
         reads = writes = set()
     elif mnemonic in ("mov", "movz", "adr", "adrp", "ldr", "ldp"):
-        reads -= writes - data
+        reads -= writes - content
     return DataFlow(
         frozenset(reads),
         frozenset(writes),

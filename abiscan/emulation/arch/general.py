@@ -78,9 +78,9 @@ def _zeros(sources: Sources, bits: int, *, leading: bool) -> Computed:
     return Computed((count,), {"CF": not value, "ZF": not count})
 
 
-def crc32(value: int, data: bytes) -> int:
+def crc32(value: int, content: bytes) -> int:
     """CRC-32C of some more bytes."""
-    for byte in data:
+    for byte in content:
         value ^= byte
         for _ in range(8):
             value = value >> 1 ^ (_CRC32C if value & 1 else 0)

@@ -17,23 +17,23 @@ class UnsupportedError(Exception):
 
 
 def lanes_of(value: bytes, width: int) -> list[int]:
-    """The lanes of a vector, as numbers without a sign."""
+    """Return the lanes of a vector, as numbers without a sign."""
     return [int.from_bytes(value[at : at + width], "little") for at in range(0, len(value), width)]
 
 
 def signed_lanes_of(value: bytes, width: int) -> list[int]:
-    """The lanes of a vector, as numbers with a sign."""
+    """Return the lanes of a vector, as numbers with a sign."""
     return [int.from_bytes(value[at : at + width], "little", signed=True) for at in range(0, len(value), width)]
 
 
 def pack(numbers: Sequence[int], width: int) -> bytes:
-    """The vector of which these are the lanes; what does not fit into one is dropped."""
+    """Return the vector of which these are the lanes; what does not fit into one is dropped."""
     mask = (1 << 8 * width) - 1
     return b"".join((number & mask).to_bytes(width, "little") for number in numbers)
 
 
 def lanewise(width: int, function: Callable[[int, int], int], *, signed: bool = False) -> Operation:
-    """An operation on the lanes of two sources, each by itself."""
+    """Return an operation on the lanes of two sources, each by itself."""
     split = signed_lanes_of if signed else lanes_of
 
     def apply(sources: Bytes, _: int) -> bytes:
@@ -56,5 +56,5 @@ def by_half(function: Operation) -> Operation:
 
 
 def biased(value: int, width: int) -> int:
-    """A lane as an unsigned number in whose order are the signed ones."""
+    """Return a lane as an unsigned number in whose order are the signed ones."""
     return value ^ 1 << (8 * width - 1)

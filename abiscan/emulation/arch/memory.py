@@ -22,10 +22,10 @@ class Memory(Protocol):
     floats: Any
 
     def unknown_answer(self, name: str, address: int, registers: Sequence[str]) -> int:
-        """What an instruction puts into registers that tells what machine this is: nobody knows."""
+        """Return what an instruction puts into registers that tells what machine this is: nobody knows."""
 
     def read(self, address: int, size: int) -> bytes:
-        """``size`` bytes at ``address``."""
+        """Return ``size`` bytes at ``address``."""
 
-    def write(self, address: int, data: bytes) -> None:
+    def write(self, address: int, content: bytes) -> None:
         """Store ``data`` at ``address``."""

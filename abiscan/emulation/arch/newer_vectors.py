@@ -172,7 +172,7 @@ def _permute_in_halves(width: int) -> Operation:
 
 
 def extended(source: bytes, size: int, letters: str, *, signed: bool) -> bytes:
-    """``pmovzxbw`` and its like: the first lanes as wider ones, for a target of ``size`` bytes."""
+    """Return ``pmovzxbw`` and its like: the first lanes as wider ones, for a target of ``size`` bytes."""
     narrow, wide = ("bwdq".index(letter) for letter in letters)
     numbers = (signed_lanes_of if signed else lanes_of)(source[: size >> wide - narrow], 1 << narrow)
     return pack(numbers, 1 << wide)
@@ -181,7 +181,7 @@ def extended(source: bytes, size: int, letters: str, *, signed: bool) -> bytes:
 # Floating-point numbers
 
 
-def _numbers(code: str, value: bytes) -> list[float]:
+def _list_numbers(code: str, value: bytes) -> list[float]:
     numbers = [number for (number,) in struct.iter_unpack(code, value)]
     if not all(map(math.isfinite, numbers)):
         raise UnsupportedError("not a number")
@@ -194,7 +194,7 @@ def _to_bytes(code: str, numbers: Sequence[float]) -> bytes:
 
 def _packed_pairs(code: str, function: Callable[[float, float], float]) -> Operation:
     def apply(sources: Bytes, _: int) -> bytes:
-        pairs = zip(*(_numbers(code, source) for source in sources), strict=True)
+        pairs = zip(*(_list_numbers(code, source) for source in sources), strict=True)
         return _to_bytes(code, [function(a, b) for a, b in pairs])
 
     return apply
@@ -204,14 +204,14 @@ def _scalar_pair(code: str, function: Callable[[float, float], float]) -> Operat
     width = struct.calcsize(code)
 
     def apply(sources: Bytes, _: int) -> bytes:
-        (first,), (second,) = (_numbers(code, source[:width]) for source in sources)
+        (first,), (second,) = (_list_numbers(code, source[:width]) for source in sources)
         return struct.pack(code, function(first, second)) + sources[0][width:]
 
     return apply
 
 
 def _least(a: float, b: float) -> float:
-    """The second one, if they are equal."""
+    """Return the second one, if they are equal."""
     return min(b, a)
 
 
@@ -227,7 +227,7 @@ def _square_root(_: float, value: float) -> float:
 
 def _pairs_of_numbers(code: str, function: Callable[[float, float], float]) -> Operation:
     def apply(sources: Bytes, _: int) -> bytes:
-        numbers = [_numbers(code, source) for source in sources]
+        numbers = [_list_numbers(code, source) for source in sources]
         return _to_bytes(code, [function(a, b) for of in numbers for a, b in zip(of[::2], of[1::2], strict=True)])
 
     return by_half(apply)
@@ -235,7 +235,7 @@ def _pairs_of_numbers(code: str, function: Callable[[float, float], float]) -> O
 
 def _minus_then_plus(code: str) -> Operation:
     def apply(sources: Bytes, _: int) -> bytes:
-        pairs = enumerate(zip(*(_numbers(code, source) for source in sources), strict=True))
+        pairs = enumerate(zip(*(_list_numbers(code, source) for source in sources), strict=True))
         return _to_bytes(code, [a + b if at & 1 else a - b for at, (a, b) in pairs])
 
     return apply
@@ -250,7 +250,7 @@ def _rounded(value: float, mode: int) -> float:
 
 def _round_each(code: str) -> Operation:
     return lambda sources, immediate: _to_bytes(
-        code, [_rounded(value, immediate) for value in _numbers(code, sources[0])]
+        code, [_rounded(value, immediate) for value in _list_numbers(code, sources[0])]
     )
 
 
@@ -258,14 +258,14 @@ def _round_one(code: str) -> Operation:
     width = struct.calcsize(code)
 
     def apply(sources: Bytes, immediate: int) -> bytes:
-        (value,) = _numbers(code, sources[1][:width])
+        (value,) = _list_numbers(code, sources[1][:width])
         return struct.pack(code, _rounded(value, immediate)) + sources[0][width:]
 
     return apply
 
 
 def _dot_product(code: str) -> Operation:
-    """The products that the upper bits of a number choose, in the order in which the processor adds them."""
+    """Return the products that the upper bits of a number choose, in the order in which the processor adds them."""
     count = XMM_BYTES // struct.calcsize(code)
 
     def single(number: float) -> float:
@@ -273,7 +273,7 @@ def _dot_product(code: str) -> Operation:
         return rounded
 
     def apply(sources: Bytes, immediate: int) -> bytes:
-        pairs = enumerate(zip(*(_numbers(code, source) for source in sources), strict=True))
+        pairs = enumerate(zip(*(_list_numbers(code, source) for source in sources), strict=True))
         products = [single(a * b) if immediate >> 4 + at & 1 else 0.0 for at, (a, b) in pairs]
         sums = [single(a + b) for a, b in zip(products[::2], products[1::2], strict=True)]
         total = single(sum(sums))
@@ -284,18 +284,18 @@ def _dot_product(code: str) -> Operation:
 
 def _insert_single(sources: Bytes, immediate: int) -> bytes:
     """From memory there is just one number."""
-    values, others = lanes_of(sources[0], 4), lanes_of(sources[1], 4)
-    values[immediate >> 4 & 3] = others[immediate >> 6 if len(others) > 1 else 0]
+    values, remaining = lanes_of(sources[0], 4), lanes_of(sources[1], 4)
+    values[immediate >> 4 & 3] = remaining[immediate >> 6 if len(remaining) > 1 else 0]
     return pack([0 if immediate >> at & 1 else value for at, value in enumerate(values)], 4)
 
 
 def _duplicate(first: int) -> Operation:
-    """Each pair of lanes becomes twice the ``first`` of the two, or the second."""
+    """Return each pair of lanes becomes twice the ``first`` of the two, or the second."""
     return lambda sources, _: pack([lane for lane in lanes_of(sources[0], 4)[first::2] for _ in range(2)], 4)
 
 
 def _integers(value: bytes, round_: Callable[[float], int]) -> bytes:
-    numbers = [round_(number) for number in _numbers(_SINGLE, value)]
+    numbers = [round_(number) for number in _list_numbers(_SINGLE, value)]
     if any(not -(1 << 31) <= number < 1 << 31 for number in numbers):
         numbers = [number if -(1 << 31) <= number < 1 << 31 else 1 << 31 for number in numbers]
     return pack(numbers, 4)
@@ -305,12 +305,12 @@ def converted(sources: Bytes, size: int, source: str, target: str) -> bytes:
     """Numbers of another width, as many as there is room for in both; the rest of 128 bits is cleared."""
     widths = struct.calcsize(source), struct.calcsize(target)
     count = min(size // widths[1], len(sources[0]) // widths[0])
-    numbers = _numbers(source, sources[0][: count * widths[0]])
+    numbers = _list_numbers(source, sources[0][: count * widths[0]])
     return b"".join(struct.pack(target, number) for number in numbers)
 
 
 def _fused(code: str, a: float, b: float, c: float) -> float:
-    """``a * b + c``, rounded once."""
+    """Return ``a * b + c``, rounded once."""
     from fractions import Fraction  # takes longer to import than all of this
 
     exact = Fraction(a) * Fraction(b) + Fraction(c)
@@ -327,7 +327,8 @@ def _fused(code: str, a: float, b: float, c: float) -> float:
 
 
 def _fma(code: str, order: str, signs: tuple[int, int], *, scalar: bool, alternates: int = 0) -> Operation:
-    """``vfmadd213ps`` and its like: which of the three are multiplied, and the signs of the product and of the rest.
+    """Return ``vfmadd213ps`` and its like: which of the three are multiplied, and the signs of the product and of the
+    rest.
 
     ``alternates`` is the sign of the rest in even lanes, if it alternates.
     """
@@ -336,7 +337,7 @@ def _fma(code: str, order: str, signs: tuple[int, int], *, scalar: bool, alterna
     def apply(sources: Bytes, _: int) -> bytes:
         width = struct.calcsize(code)
         used = [source[:width] for source in sources] if scalar else sources
-        numbers = [_numbers(code, source) for source in used]
+        numbers = [_list_numbers(code, source) for source in used]
         results = []
         for at in range(len(numbers[0])):
             a, b, c = (numbers[place][at] for place in places)
@@ -364,7 +365,7 @@ def _fma_operations() -> dict[str, Operation]:
 
 
 def _times(a: int, b: int) -> int:
-    """The product in the field of AES."""
+    """Return the product in the field of AES."""
     product = 0
     while b:
         if b & 1:
@@ -377,7 +378,7 @@ def _times(a: int, b: int) -> int:
 def _make_box() -> bytes:
     box = bytearray(256)
     for value in range(256):
-        inverse = next((other for other in range(256) if _times(value, other) == 1), 0)
+        inverse = next((item for item in range(256) if _times(value, item) == 1), 0)
         spread = inverse
         for turn in range(1, 5):
             spread ^= (inverse << turn | inverse >> 8 - turn) & 0xFF
@@ -392,7 +393,7 @@ class _Aes:
 
     @classmethod
     def box(cls) -> bytes:
-        """How the bytes are replaced."""
+        """Return how the bytes are replaced."""
         cls._box = cls._box or _make_box()
         return cls._box
 
@@ -509,7 +510,7 @@ OF_ONE_SOURCE: Final[dict[str, Operation]] = {
     **{f"vroundp{letter}": _round_each(code) for letter, code in _CODES},
     **{
         f"vsqrtp{letter}": lambda sources, _, code=code: _to_bytes(  # type: ignore[misc]
-            code, [_square_root(0, value) for value in _numbers(code, sources[0])]
+            code, [_square_root(0, value) for value in _list_numbers(code, sources[0])]
         )
         for letter, code in _CODES
     },

@@ -17,7 +17,7 @@ _ALLOCATOR: Final = b"\x11" * 8  # stands for the address of the allocator
 
 
 def runtime(allocate: int, double_of: Callable[[str], int]) -> dict[str, bytes]:
-    """The codes by the names of the functions; position-independent.
+    """Return the codes by the names of the functions; position-independent.
 
     :param allocate: a function that takes memory, and preserves all registers but ``rax``, ``rcx`` and ``rdx``
     :param double_of: where the double of a function is
@@ -69,7 +69,7 @@ _STRLEN: Final = bytes.fromhex(
 
 
 def _change_case(first: str, distance: int) -> bytes:
-    """``tolower`` or ``toupper`` of edi, which adds ``distance`` to the 26 letters from ``first`` on.
+    """Return ``tolower`` or ``toupper`` of edi, which adds ``distance`` to the 26 letters from ``first`` on.
 
     A negative ``char`` gives the character that it stands for, and EOF itself.
     """

@@ -404,7 +404,7 @@ class VectorUnit:
     def _perform_unmasked(self, vm: Processor, memory: Memory, instruction: capstone.CsInsn) -> None:
         """Move, compute or compare all lanes: the result is flags, a mask, or the value of the target."""
         name, (operands, immediate) = instruction.mnemonic, _operands(instruction)
-        target, *rest = operands
+        target, *remainder = operands
         if name == "vptest":
             self._test(vm, *(self._read(vm, memory, instruction, operand) for operand in operands))
         elif name in _COMPARES:
@@ -412,7 +412,7 @@ class VectorUnit:
         elif name in _SCALAR_MOVES:
             self._move_scalar(vm, memory, instruction, _SCALAR_MOVES[name], operands)
         else:
-            read = operands if name in _ACCUMULATES else rest
+            read = operands if name in _ACCUMULATES else remainder
             sources = [self._read(vm, memory, instruction, operand) for operand in read]
             if _is_mask(target):
                 memory.masks[target.reg - x86.X86_REG_K0] = _compared(name, *sources)
@@ -438,12 +438,12 @@ class VectorUnit:
 
     def _compute(self, vm: Processor, memory: Memory, instruction: capstone.CsInsn) -> None:
         """Compute with general registers."""
-        target, *rest = instruction.operands
+        target, *remainder = instruction.operands
         sources = [
             operand.imm & 0xFF
             if operand.type == x86.X86_OP_IMM
             else int.from_bytes(self._read(vm, memory, instruction, operand), "little")
-            for operand in rest
+            for operand in remainder
         ]
         (result,), flags = general.OPERATIONS[instruction.mnemonic](sources, 8 * target.size)
         self._write(vm, memory, instruction, target, result.to_bytes(target.size, "little"))
@@ -451,29 +451,29 @@ class VectorUnit:
             vm.reg_write(flag, int(value))
 
     def _compute_more(self, vm: Processor, memory: Memory, instruction: capstone.CsInsn) -> None:
-        """``crc32``, and ``mulx``, which has two targets."""
+        """Execute ``crc32``, and ``mulx``, which has two targets."""
         target, *_, source = instruction.operands
-        data = self._read(vm, memory, instruction, source)
+        content = self._read(vm, memory, instruction, source)
         if instruction.mnemonic == _CRC32:
-            result = general.crc32(vm.reg_read(_wide_name(instruction, target)) & 0xFFFF_FFFF, data)
+            result = general.crc32(vm.reg_read(_wide_name(instruction, target)) & 0xFFFF_FFFF, content)
             self._write(vm, memory, instruction, target, result.to_bytes(8, "little"))
             return
         bits = 8 * target.size
-        product = (vm.reg_read("RDX") & (1 << bits) - 1) * int.from_bytes(data, "little")
+        product = (vm.reg_read("RDX") & (1 << bits) - 1) * int.from_bytes(content, "little")
         for operand, value in ((instruction.operands[1], product), (target, product >> bits)):
             self._write(vm, memory, instruction, operand, (value & (1 << bits) - 1).to_bytes(8, "little"))
 
     def _perform_masked(self, vm: Processor, memory: Memory, instruction: capstone.CsInsn) -> None:
         """Move, compute or compare only the lanes whose bits in the mask are set; the others stay, or are cleared."""
-        name, ((target, by, *rest), immediate) = instruction.mnemonic, _operands(instruction)
+        name, ((target, by, *remainder), immediate) = instruction.mnemonic, _operands(instruction)
         width, mask = _masked_lane(name), memory.masks[by.reg - x86.X86_REG_K0]
         lanes = [bool(mask >> at & 1) for at in range(_ZMM_BYTES // width)]
         if name.endswith(_SCALAR_ENDINGS) and name not in _BROADCASTS:
             lanes[1:] = [True] * len(lanes[1:])  # the mask is about the number, not about what is above it
         if name in _MOVES:
-            sources = [self._read_lanes(vm, memory, instruction, rest[0], lanes)]
+            sources = [self._read_lanes(vm, memory, instruction, remainder[0], lanes)]
         else:
-            read = [target, *rest] if name in _ACCUMULATES else rest
+            read = [target, *remainder] if name in _ACCUMULATES else remainder
             sources = [self._read(vm, memory, instruction, operand) for operand in read]
         if _is_mask(target):
             memory.masks[target.reg - x86.X86_REG_K0] = _compared(name, *sources) & mask
@@ -499,7 +499,7 @@ class VectorUnit:
     def _read_lanes(
         self, vm: Processor, memory: Memory, instruction: capstone.CsInsn, operand: x86.X86Op, lanes: Sequence[bool]
     ) -> bytes:
-        """A source of which only some lanes are read: the others may be in unmapped memory."""
+        """Return a source of which only some lanes are read: the others may be in unmapped memory."""
         if operand.type != x86.X86_OP_MEM:
             return self._read(vm, memory, instruction, operand)
         width, address = _ZMM_BYTES // len(lanes), _address(vm, instruction, operand)
@@ -513,8 +513,10 @@ class VectorUnit:
         if match is None:
             raise UnsupportedError(instruction.mnemonic)
         all_ones = (1 << 8 * _LANE_BYTES[match[2]]) - 1
-        target, *rest = operands
-        values = [int.from_bytes(self._read(vm, memory, instruction, operand), "little") & all_ones for operand in rest]
+        target, *remainder = operands
+        values = [
+            int.from_bytes(self._read(vm, memory, instruction, operand), "little") & all_ones for operand in remainder
+        ]
         if match[1] == "ortest":
             either = values[0] | memory.masks[target.reg - x86.X86_REG_K0] & all_ones
             _set_flags(vm, zero=not either, carry=either == all_ones, parity=False)
@@ -586,7 +588,7 @@ _WIDE: Final = {
 
 
 def _vector(vm: Processor, memory: Memory, number: int) -> bytes:
-    """All 512 bits of a vector register."""
+    """Return all 512 bits of a vector register."""
     whole = memory.vectors[number]
     if number < _WITH_LOW_HALF:
         low = b"".join(int(vm.reg_read(f"XMM{number}_Q{half}")).to_bytes(8, "little") for half in "ab")
@@ -595,13 +597,13 @@ def _vector(vm: Processor, memory: Memory, number: int) -> bytes:
 
 
 def _wide_name(instruction: capstone.CsInsn, operand: x86.X86Op) -> str:
-    """The register that is written as a whole with an operand of 32 bits."""
+    """Return the register that is written as a whole with an operand of 32 bits."""
     name: str = instruction.reg_name(operand.reg)
     return _WIDE.get(name, name.upper())
 
 
 def _operands(instruction: capstone.CsInsn) -> tuple[list[x86.X86Op], int]:
-    """The operands, and the immediate that is the last one of some instructions."""
+    """Return the operands, and the immediate that is the last one of some instructions."""
     operands = list(instruction.operands)
     has_immediate = operands and operands[-1].type == x86.X86_OP_IMM
     return operands, operands.pop().imm & 0xFF if has_immediate else 0
@@ -612,7 +614,7 @@ def _is_mask(operand: x86.X86Op) -> bool:
 
 
 def _masked_lane(name: str) -> int:
-    """The number of bytes that one bit of a mask stands for, from the end of the name."""
+    """Return the number of bytes that one bit of a mask stands for, from the end of the name."""
     match = _MASKED_LANES.search(name)
     if match is None:
         raise UnsupportedError(name)
@@ -620,7 +622,7 @@ def _masked_lane(name: str) -> int:
 
 
 def _value(name: str, target: x86.X86Op, sources: Sequence[bytes], immediate: int) -> bytes:
-    """The value that an instruction writes to its target."""
+    """Return the value that an instruction writes to its target."""
     if name in _SIGNS:
         width = _SIGNS[name]
         signs = (lane >> (8 * width - 1) for lane in lanes_of(sources[0], width))
@@ -642,11 +644,11 @@ def _value(name: str, target: x86.X86Op, sources: Sequence[bytes], immediate: in
 
 
 def _compared(name: str, first: bytes, second: bytes) -> int:
-    """The mask of the lanes for which a comparison holds."""
+    """Return the mask of the lanes for which a comparison holds."""
     if test := _MASK_TEST.fullmatch(name):
-        width, wanted = _LANE_BYTES[test[2]], not test[1]
+        width, requested = _LANE_BYTES[test[2]], not test[1]
         pairs = zip(lanes_of(first, width), lanes_of(second, width), strict=True)
-        return sum(1 << at for at, (a, b) in enumerate(pairs) if bool(a & b) is wanted)
+        return sum(1 << at for at, (a, b) in enumerate(pairs) if bool(a & b) is requested)
     match = _MASK_COMPARE.fullmatch(name)
     if match is None:
         raise UnsupportedError(name)

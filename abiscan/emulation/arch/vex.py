@@ -34,14 +34,14 @@ def is_x87(code: bytes) -> bool:
 
 
 def suspects(code: bytes) -> list[int]:
-    """The offsets in ``code`` at which an instruction may begin that ``vector`` or ``x87`` executes."""
+    """Return the offsets in ``code`` at which an instruction may begin that ``vector`` or ``x87`` executes."""
     return sorted({match.start() for pattern in (_SUSPECT, _FLOATS) for match in pattern.finditer(code)})
 
 
 def extensions(code: bytes) -> list[int]:
-    """The offsets in ``code`` at which an instruction without VEX may begin that not every processor has."""
-    found: list[int] = []
+    """Return the offsets in ``code`` at which an instruction without VEX may begin that not every processor has."""
+    results: list[int] = []
     for match in _EXTENSION.finditer(code):
         start = match.start()
-        found += range(max(start - _MOST_PREFIXES, 0), start + 1)
-    return found
+        results += range(max(start - _MOST_PREFIXES, 0), start + 1)
+    return results

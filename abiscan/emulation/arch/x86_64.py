@@ -108,7 +108,7 @@ class X8664:
         return int.from_bytes(vm.mem_read(stack, 8), "little")
 
     def return_address(self, vm: Processor) -> int:
-        """The word on top of the stack."""
+        """Return the word on top of the stack."""
         return int.from_bytes(vm.mem_read(vm.sp, 8), "little")
 
     def stack_after_return(self, vm: Processor) -> int:
@@ -120,7 +120,9 @@ class X8664:
         vm.reg_write("RAX", address)
 
     def decode(self, address: int, code: bytes) -> DataFlow | None:
-        """What the first instruction of ``code`` reads and writes, which is at ``address``; None if it is none."""
+        """Return what the first instruction of ``code`` reads and writes, which is at ``address``; None if it
+        is none.
+        """
         from abiscan.emulation.arch.data_flow import decode_x86_64
 
         return decode_x86_64(address, code)
@@ -132,15 +134,17 @@ class X8664:
         return data_of_x86_64(address, code, most)
 
     def number_part(self, register: str) -> str:
-        """The low eight bytes of one of ``number_registers``, as the emulator calls them."""
+        """Return the low eight bytes of one of ``number_registers``, as the emulator calls them."""
         return f"{register}_Qa"
 
     def parts_of(self, register: str) -> tuple[str, ...]:
-        """The parts of one of ``arguments``."""
+        """Return the parts of one of ``arguments``."""
         return register, f"{register}.low", f"{register}.high"
 
     def suspects(self, code: bytes) -> list[int]:
-        """Those for vectors and of the x87 that icicle gets wrong; ``cpuid``, which it answers as some machine."""
+        """Return those for vectors and of the x87 that icicle gets wrong; ``cpuid``, which it answers as some
+        machine.
+        """
         return [*suspects(code), *(match.start() for match in _CPUID_CODE.finditer(code))]
 
     def extensions(self, code: bytes) -> list[int]:
@@ -166,7 +170,7 @@ _CPUID_RESULTS: Final = ("RAX", "RBX", "RCX", "RDX")
 
 
 def x87_unit(memory: Memory) -> Unit:
-    """The x87 of a machine."""
+    """Return the x87 of a machine."""
     if memory.floats is None:
         from abiscan.emulation.arch.x87 import Unit
 

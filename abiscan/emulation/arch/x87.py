@@ -160,7 +160,7 @@ class Unit:
         return True
 
     def _with_flags(self, vm: Processor, first: int, second: int) -> bool:
-        """Those that set flags or registers of the processor, or read them."""
+        """Return those that set flags or registers of the processor, or read them."""
         stack, kind, index = self.stack, second >> 3 & 7, -1 - (second & 7)
         if first in (0xDB, 0xDF) and kind in (5, 6):
             order = _order(stack[-1], stack[index])
@@ -232,7 +232,7 @@ _OPERATIONS: Final[dict[int, Callable[[Number, Number], Number]]] = {
 
 
 def _value(kind: int, first: Number, second: Number) -> Number:
-    """What an operation makes of the top of the stack and another number."""
+    """Return what an operation makes of the top of the stack and another number."""
     if isinstance(first, Fraction) and isinstance(second, Fraction):
         divisor = {6: second, 7: first}.get(kind)
         if divisor == 0:
@@ -290,7 +290,7 @@ def _order(first: Number, second: Number) -> int:
 
 
 def packed(number: Number) -> bytes:
-    """The ten bytes of a number: 64 digits, then an exponent with the sign."""
+    """Return the ten bytes of a number: 64 digits, then an exponent with the sign."""
     if not isinstance(number, Fraction):
         sign = 0x8000 if math.copysign(1.0, number) < 0 else 0
         return struct.pack("<QH", 1 << 63 | (1 << 62 if math.isnan(number) else 0), sign | _NO_NUMBER)
@@ -302,7 +302,7 @@ def packed(number: Number) -> bytes:
 
 
 def unpacked(content: bytes) -> Number:
-    """The number in ten bytes."""
+    """Return the number in ten bytes."""
     digits, exponent = struct.unpack("<QH", content)
     sign, exponent = (-1 if exponent >> 15 else 1), exponent & _NO_NUMBER
     if exponent == _NO_NUMBER:

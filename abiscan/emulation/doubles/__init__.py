@@ -23,7 +23,7 @@ class Finder(Protocol):
     """The doubles of one library."""
 
     def find(self, name: str) -> Double | None:
-        """The double for a mangled name."""
+        """Do nothing: the double for a mangled name."""
 
 
 class _ByName(Generic[_D]):
@@ -34,7 +34,7 @@ class _ByName(Generic[_D]):
         self.by_pattern: Final[list[tuple[str, str, _D]]] = []
 
     def named(self, *names: str) -> Callable[[_D], _D]:
-        """The double of the functions with these mangled names."""
+        """Return the double of the functions with these mangled names."""
 
         def register(double: _D) -> _D:
             self.by_name.update(dict.fromkeys(names, double))
@@ -43,7 +43,7 @@ class _ByName(Generic[_D]):
         return register
 
     def matching(self, *patterns: str) -> Callable[[_D], _D]:
-        """The double of every function whose mangled name begins with one of these regular expressions."""
+        """Return the double of every function whose mangled name begins with one of these regular expressions."""
 
         def register(double: _D) -> _D:
             self.by_pattern.extend((beginning(pattern), pattern, double) for pattern in patterns)
@@ -66,7 +66,7 @@ class Doubles(_ByName[Double]):
     """The doubles of a library without state."""
 
     def find(self, name: str) -> Double | None:
-        """The double for a mangled name."""
+        """Return the double for a mangled name."""
         return self._find(name)
 
 
@@ -74,7 +74,7 @@ class SharedDoubles(_ByName[Callable[[_S, Call], "int | None"]], Generic[_S]):
     """The doubles of a library whose functions share state in each process, their first parameter."""
 
     def of(self, shared: _S) -> Finder:
-        """The doubles of one process."""
+        """Return the doubles of one process."""
         return _Bound(self._find, shared)
 
 

@@ -80,7 +80,7 @@ class _Broken(NamedTuple):
         call.machine.write(address, _TM.pack(*self, 0, 0, zone))
 
     def text(self, form: str) -> str:
-        """What ``strftime`` makes of it."""
+        """Return what ``strftime`` makes of it."""
         return _CONVERSION.sub(lambda match: self._part(match[1]), form)
 
     def _part(self, kind: str) -> str:
@@ -130,7 +130,7 @@ def _seconds_at(call: Call, address: int) -> int:
 
 @CALENDAR.named("gmtime", "localtime", "gmtime_r", "localtime_r")
 def _break_down(call: Call) -> int:
-    """(seconds[, result])."""
+    """Take (seconds[, result])."""
     broken = _Broken.of(call, _seconds_at(call, call.argument(0)))
     address = call.argument(1) if call.name.endswith("_r") else call.process.bind(_STATIC)
     broken.store(call, address)
@@ -146,8 +146,8 @@ def _make_time(call: Call) -> int:
 
 
 @CALENDAR.named("strftime", "strftime_l", "__strftime_l")
-def _format(call: Call) -> int:
-    """(text, its size, format, tm): zero where there is no room for it."""
+def _emulate_format(call: Call) -> int:
+    """Take (text, its size, format, tm): zero where there is no room for it."""
     form = call.machine.text(call.argument(2)).decode("latin-1")
     text = _Broken.read(call, call.argument(3)).text(form).encode("latin-1")
     if len(text) >= call.argument(1):
@@ -158,21 +158,21 @@ def _format(call: Call) -> int:
 
 @CALENDAR.named("asctime", "asctime_r", "ctime", "ctime_r")
 def _as_text(call: Call) -> int:
-    """(tm or seconds[, text])."""
-    given = call.argument(0)
+    """Take (tm or seconds[, text])."""
+    passed = call.argument(0)
     is_tm = call.name.startswith("asc")
-    broken = _Broken.read(call, given) if is_tm else _Broken.of(call, _seconds_at(call, given))
+    broken = _Broken.read(call, passed) if is_tm else _Broken.of(call, _seconds_at(call, passed))
     address = call.argument(1) if call.name.endswith("_r") else call.process.bind(_TEXT)
     call.machine.write(address, broken.text("%a %b %e %H:%M:%S %Y\n").encode() + b"\0")
     return address
 
 
 @CALENDAR.named("difftime")
-def _difference(call: Call) -> None:
+def _emulate_difference(call: Call) -> None:
     first, second = call.argument(0), call.argument(1)
     call.give_number(float(first - second))
 
 
 def broken_down(call: Call, address: int, form: str) -> bytes:
-    """What ``std::put_time`` prints of the ``tm`` at an address."""
+    """Return what ``std::put_time`` prints of the ``tm`` at an address."""
     return _Broken.read(call, address).text(form).encode("latin-1")

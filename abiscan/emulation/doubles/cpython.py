@@ -71,19 +71,19 @@ CPYTHON: Final = Doubles()
 
 
 def new_object(process: EmulatedProcess, type_object: int = 0) -> int:
-    """The address of a fresh object."""
+    """Return the address of a fresh object."""
     address = process.allocate(_OBJECT_SIZE)
     process.machine.write(address, struct.pack("<QQ", _MANY, type_object or process.bind("PyBaseObject_Type")))
     return address
 
 
 def new_module(process: EmulatedProcess) -> int:
-    """The address of a fresh, empty module."""
+    """Return the address of a fresh, empty module."""
     return _owned(process, process.bind("PyModule_Type"))
 
 
 def _owned(process: EmulatedProcess, type_object: int) -> int:
-    """The address of a fresh object that the extension creates: it only has attributes that are set."""
+    """Return the address of a fresh object that the extension creates: it only has attributes that are set."""
     instance = new_object(process, type_object)
     process.attributes[instance] = {_OWN: instance}
     return instance
@@ -106,19 +106,19 @@ def fill_datum(process: EmulatedProcess, name: str, slot: int) -> None:
         process.machine.write(slot, struct.pack("<QQ", _MANY, process.bind("PyBaseObject_Type")))
 
 
-def _key(call: Call, index: int) -> bytes | int:
-    """A key of a dictionary or an object: a text, as such or as an object, else the object itself."""
+def _emulate_key(call: Call, index: int) -> bytes | int:
+    """Return a key of a dictionary or an object: a text, as such or as an object, else the object itself."""
     argument = call.argument(index)
     return call.machine.text(argument) if "String" in call.name else call.process.texts.get(argument, argument)
 
 
 @CPYTHON.named("Py_GetVersion")
-def _version(call: Call) -> int:
+def _emulate_version(call: Call) -> int:
     return call.process.store(call.process.python_version.encode() + b".0 (main)\0")
 
 
 @CPYTHON.named(*_YES)
-def _yes(_: Call) -> int:
+def _emulate_yes(_: Call) -> int:
     return 1
 
 
@@ -139,13 +139,13 @@ def _with_text(call: Call, text: bytes, kind: str = "") -> int:
 
 
 @CPYTHON.named("PyObject_Str", "PyObject_Repr", "PyObject_ASCII", "PyUnicode_FromObject", "PyUnicode_FromFormat")
-def _description(call: Call) -> int:
-    """The description of an object: its text, if it is one."""
+def _emulate_description(call: Call) -> int:
+    """Return the description of an object: its text, if it is one."""
     return _with_text(call, call.process.texts.get(call.argument(0), b""))
 
 
 @CPYTHON.named("PyUnicode_AsEncodedString", "PyUnicode_AsUTF8String")
-def _encoded(call: Call) -> int:
+def _emulate_encoded(call: Call) -> int:
     return _with_text(call, call.process.texts.get(call.argument(0), b""), "PyBytes_Type")
 
 
@@ -169,7 +169,7 @@ def _text_and_size(call: Call) -> int:
 
 
 @CPYTHON.named("PyCapsule_New")
-def _capsule(call: Call) -> int:
+def _emulate_capsule(call: Call) -> int:
     instance = new_object(call.process, call.process.bind("PyCapsule_Type"))
     call.process.capsules[instance] = call.argument(0)
     return instance
@@ -189,13 +189,13 @@ def _no_error(call: Call) -> None:
 @CPYTHON.named(
     "PyModule_Create2", "PyModule_FromDefAndSpec2", "PyModule_New", "PyModule_NewObject", "PyImport_AddModule"
 )
-def _module(call: Call) -> int:
+def _emulate_module(call: Call) -> int:
     return new_module(call.process)
 
 
 @CPYTHON.named("PyModuleDef_Init")
-def _definition(call: Call) -> int:
-    """The module is made by the importer afterwards (PEP 489): see ``module_functions``."""
+def _emulate_definition(call: Call) -> int:
+    """Return the module is made by the importer afterwards (PEP 489): see ``module_functions``."""
     return call.argument(0)
 
 
@@ -208,8 +208,8 @@ _COUNTER_OFFSETS: Final = {
 
 
 @CPYTHON.matching(r"_?PyThreadState_(Get|UncheckedGet|GetUnchecked|Swap)$", r"PyGILState_GetThisThreadState$")
-def _thread(call: Call) -> int:
-    """The one thread; the third word of a thread leads to its interpreter (Include/cpython/pystate.h)."""
+def _emulate_thread(call: Call) -> int:
+    """Return the one thread; the third word of a thread leads to its interpreter (Include/cpython/pystate.h)."""
     thread = call.process.bind("state of a thread")
     if not call.machine.word(thread + _INTERPRETER_OFFSET):
         call.machine.set_word(thread + _INTERPRETER_OFFSET, call.process.bind("state of the interpreter"))
@@ -236,13 +236,13 @@ def _thread_value(call: Call) -> int:
 
 
 @CPYTHON.named("PyInterpreterState_Get", "PyInterpreterState_Main")
-def _interpreter(call: Call) -> int:
+def _emulate_interpreter(call: Call) -> int:
     return call.process.bind("state of the interpreter")
 
 
 @CPYTHON.named("PyInterpreterState_GetDict", "PyEval_GetBuiltins", "PyThreadState_GetDict", "PyModule_GetDict")
 def _lasting_dictionary(call: Call) -> int:
-    """The dictionary of an interpreter, of a thread, of a module: the same at every call."""
+    """Return the dictionary of an interpreter, of a thread, of a module: the same at every call."""
     owner = call.argument(0) if call.name == "PyModule_GetDict" else call.process.bind(call.name)
     kept = call.process.attributes.setdefault(owner, {})
     if b"__dict__" not in kept:
@@ -252,24 +252,24 @@ def _lasting_dictionary(call: Call) -> int:
 
 @CPYTHON.matching(r"_?PyDict_SetItem(String)?")
 def _set_item(call: Call) -> int:
-    call.process.items.setdefault(call.argument(0), {})[_key(call, 1)] = call.argument(2)
+    call.process.items.setdefault(call.argument(0), {})[_emulate_key(call, 1)] = call.argument(2)
     return 0
 
 
 @CPYTHON.matching(r"_?PyDict_(GetItem|Contains)")
 def _get_item(call: Call) -> int:
-    value = call.process.items.get(call.argument(0), {}).get(_key(call, 1), 0)
+    value = call.process.items.get(call.argument(0), {}).get(_emulate_key(call, 1), 0)
     return int(bool(value)) if "Contains" in call.name else value
 
 
 @CPYTHON.named("PyDict_SetDefault")
-def _default(call: Call) -> int:
-    return call.process.items.setdefault(call.argument(0), {}).setdefault(_key(call, 1), call.argument(2))
+def _emulate_default(call: Call) -> int:
+    return call.process.items.setdefault(call.argument(0), {}).setdefault(_emulate_key(call, 1), call.argument(2))
 
 
 @CPYTHON.named("PyObject_SetItem")
 def _set_entry(call: Call) -> int | None:
-    """Of a dictionary, or of anything else, whose attributes stand for its entries."""
+    """Return of a dictionary, or of anything else, whose attributes stand for its entries."""
     if call.machine.word(call.argument(0) + 8) == call.process.bind("PyDict_Type"):
         return _set_item(call)
     return _set_attribute(call)
@@ -278,7 +278,7 @@ def _set_entry(call: Call) -> int | None:
 @CPYTHON.matching(r"PyObject_(SetAttr|HasAttr)", r"PyModule_Add(Object|ObjectRef)$")
 def _set_attribute(call: Call) -> int:
     attributes = call.process.attributes.setdefault(call.argument(0), {})
-    key = call.machine.text(call.argument(1)) if "Module" in call.name else _key(call, 1)
+    key = call.machine.text(call.argument(1)) if "Module" in call.name else _emulate_key(call, 1)
     if "Has" in call.name:
         return int(key in attributes)
     attributes[key] = call.argument(2)
@@ -287,12 +287,12 @@ def _set_attribute(call: Call) -> int:
 
 @CPYTHON.matching(r"PyObject_(GetAttr|GetItem|GenericGetAttr)")
 def _get_attribute(call: Call) -> int:
-    """The value that was set, else a fresh one: in a real interpreter, the attribute exists.
+    """Return the value that was set, else a fresh one: in a real interpreter, the attribute exists.
 
     Only modules and types that the extension itself makes have nothing else but what every object has.
     """
     attributes = call.process.attributes.setdefault(call.argument(0), {})
-    key = _key(call, 1)
+    key = _emulate_key(call, 1)
     if key not in attributes:
         if _OWN in attributes and isinstance(key, bytes) and not key.startswith(b"__"):
             return 0
@@ -301,8 +301,10 @@ def _get_attribute(call: Call) -> int:
 
 
 @CPYTHON.named("PyCMethod_New", "PyCFunction_NewEx", "PyCFunction_New", "PyInstanceMethod_New", "PyMethod_New")
-def _function(call: Call) -> int:
-    """The parts of a function follow the head of its object: definition, ``self``, module; function, ``self``."""
+def _emulate_function(call: Call) -> int:
+    """Return the parts of a function follow the head of its object: definition, ``self``, module; function,
+    ``self``.
+    """
     kind, words = ("PyCFunction_Type", 3) if "PyC" in call.name else (call.name.replace("New", "Type"), 1)
     instance = new_object(call.process, call.process.bind(kind))
     call.machine.write(instance + _HEAD_SIZE, struct.pack(f"<{words}Q", *map(call.argument, range(words))))
@@ -311,7 +313,7 @@ def _function(call: Call) -> int:
 
 @CPYTHON.matching(r"PyType_From(Spec|ModuleAndSpec|Metaclass)")
 def _type_of_specification(call: Call) -> int:
-    """A type whose name is the first word of a PyType_Spec."""
+    """Return a type whose name is the first word of a PyType_Spec."""
     specification = call.argument({"PyType_FromModuleAndSpec": 1, "PyType_FromMetaclass": 2}.get(call.name, 0))
     instance = _owned(call.process, call.process.bind("PyType_Type"))
     call.machine.set_word(instance + _NAME_OFFSET, call.machine.word(specification))
@@ -324,29 +326,29 @@ def _exception_type(call: Call) -> int:
 
 
 @CPYTHON.named("PyType_GenericAlloc", "tp_new", "tp_call", "_PyObject_New", "_PyObject_NewVar", "_PyObject_GC_New")
-def _instance(call: Call) -> int:
-    """An object of the type that is the first argument."""
+def _emulate_instance(call: Call) -> int:
+    """Return an object of the type that is the first argument."""
     return _owned(call.process, call.argument(0))
 
 
 @CPYTHON.named("PyType_IsSubtype")
 def _is_subtype(call: Call) -> int:
-    """Whether the second type is among the bases of the first; the interpreter's types have only one base."""
+    """Tell whether the second type is among the bases of the first; the interpreter's types have only one base."""
     base = call.argument(1)
     bases = itertools.islice(_with_bases(call.machine, call.argument(0)), _MAX_BASES)
     return int(base in bases or base == call.process.bind("PyBaseObject_Type"))
 
 
 def _with_bases(machine: Emulator, type_object: int) -> Iterator[int]:
-    """A type, its base, the base of that, and so on."""
+    """Yield a type, its base, the base of that, and so on."""
     while type_object:
         yield type_object
         type_object = machine.word(type_object + _BASE_OFFSET)
 
 
 @CPYTHON.named("PyType_Ready")
-def _inherit(call: Call) -> int:
-    """A type inherits from its base what it does not define."""
+def _emulate_inherit(call: Call) -> int:
+    """Return a type inherits from its base what it does not define."""
     machine, type_object = call.machine, call.argument(0)
     base = machine.word(type_object + _BASE_OFFSET) or call.process.bind("PyBaseObject_Type")
     for offset in _FUNCTIONS:
@@ -358,7 +360,7 @@ def _inherit(call: Call) -> int:
 @CPYTHON.named(
     "PyMem_Malloc", "PyObject_Malloc", "PyMem_RawMalloc", "PyMem_Calloc", "PyObject_Calloc", "PyMem_RawCalloc"
 )
-def _allocate(call: Call) -> int:
+def _emulate_allocate(call: Call) -> int:
     size = call.argument(0) * (call.argument(1) if "Calloc" in call.name else 1)
     return call.process.allocate(size)
 
@@ -367,8 +369,8 @@ _ITEMS_AT: Final = 24  # PyListObject.ob_item, and the first item of a PyTupleOb
 
 
 @CPYTHON.named("PyList_New", "PyTuple_New")
-def _sequence(call: Call) -> int:
-    """A list leads to its items, a tuple has them: code sets them with macros (Include/cpython/listobject.h)."""
+def _emulate_sequence(call: Call) -> int:
+    """Return a list leads to its items, a tuple has them: code sets them with macros (Include/cpython/listobject.h)."""
     process, count = call.process, min(call.argument(0), _MOST_ITEMS)
     instance = new_object(process, process.bind(call.name.removesuffix("_New") + "_Type"))
     call.machine.set_word(instance + _HEAD_SIZE, count)
@@ -378,8 +380,8 @@ def _sequence(call: Call) -> int:
 
 
 @CPYTHON.named("PyList_Append", "PyList_Insert")
-def _extend(call: Call) -> int:
-    """(list[, position], item)."""
+def _emulate_extend(call: Call) -> int:
+    """Take (list[, position], item)."""
     machine, target = call.machine, call.argument(0)
     count, items = machine.word(target + _HEAD_SIZE), machine.word(target + _ITEMS_AT)
     old = list(machine.words(items, count)) if 0 < count <= _MOST_ITEMS and items else []
@@ -391,8 +393,8 @@ def _extend(call: Call) -> int:
 
 
 @CPYTHON.named("PyList_GetItem", "PyTuple_GetItem", "PyList_SetItem", "PyTuple_SetItem")
-def _item(call: Call) -> int:
-    """(list or tuple, position[, item]); a fresh object where code has set none."""
+def _emulate_item(call: Call) -> int:
+    """Take (list or tuple, position[, item]); a fresh object where code has set none."""
     machine, target, position = call.machine, call.argument(0), call.argument(1)
     if position >= machine.word(target + _HEAD_SIZE):
         return 0 if "Get" in call.name else -1
@@ -404,7 +406,7 @@ def _item(call: Call) -> int:
 
 
 @CPYTHON.matching(r"Py(Object|Sequence|List|Tuple|Dict|Mapping)_(Size|Length)$")
-def _size(call: Call) -> int:
+def _emulate_size(call: Call) -> int:
     """Of a list or tuple, which has it behind its head, or of what a dictionary was given."""
     process, target = call.process, call.argument(0)
     if target in process.items:
@@ -415,19 +417,19 @@ def _size(call: Call) -> int:
 
 
 @CPYTHON.matching(_ZERO)
-def _good(_: Call) -> int:
+def _emulate_good(_: Call) -> int:
     return 0
 
 
 @CPYTHON.matching(r"_?Py[A-Z]")
-def _object(call: Call) -> int:
-    """A fresh object, of the type that a constructor is named after."""
+def _emulate_object(call: Call) -> int:
+    """Return a fresh object, of the type that a constructor is named after."""
     match = _CONSTRUCTOR.match(call.name)
     return new_object(call.process, call.process.bind(match[1] + "_Type") if match else 0)
 
 
 def module_functions(process: EmulatedProcess, definition: int) -> list[int]:
-    """The functions in the slots of a module definition, which the importer calls with the module (PEP 489)."""
+    """Return the functions in the slots of a module definition, which the importer calls with the module (PEP 489)."""
     machine, image, functions = process.machine, process.image, list[int]()
     if not image.contains(definition) or not image.contains(slots := machine.word(definition + _SLOTS_OFFSET)):
         return []

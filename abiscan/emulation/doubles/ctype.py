@@ -26,22 +26,24 @@ FUNCTIONS: Final = tuple(_CLASSES)
 
 
 def is_of(function: str, code: int) -> bool:
-    """The result of one of the ``FUNCTIONS`` for a character; false for a number that is not one."""
+    """Return the result of one of the ``FUNCTIONS`` for a character; false for a number that is not one."""
     return 0 <= code < 128 and _CLASSES[function][1](bytes((code,)))
 
 
 def classes(code: int) -> int:
-    """The bits of all classes that a character belongs to."""
+    """Return the bits of all classes that a character belongs to."""
     return sum(bit for function, (bit, _) in _CLASSES.items() if is_of(function, code))
 
 
 def upper(code: int) -> int:
-    """The upper case of a character, itself if it has none; a negative ``char`` gives the character it stands for."""
+    """Return the upper case of a character, itself if it has none; a negative ``char`` gives the character it stands
+    for.
+    """
     return bytes((code,)).upper()[0] if 0 <= code < 128 else _unsigned(code)
 
 
 def lower(code: int) -> int:
-    """The lower case of a character, in the same way."""
+    """Return the lower case of a character, in the same way."""
     return bytes((code,)).lower()[0] if 0 <= code < 128 else _unsigned(code)
 
 

@@ -30,7 +30,9 @@ _LOCAL_SIZE: Final = 16
 
 
 def _spellings(member: str, *, const: bool) -> tuple[str, str, str]:
-    """The mangled names of a member of ``std::string``, given as the old layout spells it, and of ``std::wstring``."""
+    """Return the mangled names of a member of ``std::string``, given as the old layout spells it, and of
+    ``std::wstring``.
+    """
     start = "_ZNK" if const else "_ZN"
     modern = member.replace("RKSaIcE", "RKS3_")
     for qualifier in ("RK", "O", "R"):
@@ -39,7 +41,9 @@ def _spellings(member: str, *, const: bool) -> tuple[str, str, str]:
 
 
 def _widened(member: str) -> str:
-    """The mangled rest of the name of a member, with ``wchar_t`` for ``char``, except in the text of an error."""
+    """Return the mangled rest of the name of a member, with ``wchar_t`` for ``char``, except in the text of an
+    error.
+    """
     name, separator, signature = member.replace("listIc", "listIw").rpartition("E")
     return f"{name}{separator}{signature if '_M_check' in name else signature.replace('c', 'w')}"
 
@@ -55,7 +59,7 @@ def _constructor(*signatures: str) -> Callable[[Double], Double]:
 # Texts in memory
 
 
-def _width(call: Call) -> int:
+def _emulate_width(call: Call) -> int:
     return _WIDE if "basic_stringIw" in call.name else 1
 
 
@@ -63,39 +67,39 @@ def _is_old(call: Call) -> bool:
     return call.name.startswith(("_ZNSs", "_ZNKSs"))
 
 
-def _text(call: Call, index: int = 0) -> str:
-    """The text of a string."""
-    return _known(call, lambda: _read_string(call, call.argument(index)))
+def _emulate_text(call: Call, index: int = 0) -> str:
+    """Return the text of a string."""
+    return _emulate_known(call, lambda: _read_string(call, call.argument(index)))
 
 
 def _read_string(call: Call, address: int) -> str:
-    if _width(call) == 1:
+    if _emulate_width(call) == 1:
         return decoded((COW if _is_old(call) else CXX11).read(call.process, address), 1)
     pointer, length = call.machine.words(address, 2)
     if not pointer:
         raise Stop(f"no string at {address:#x}", call.return_address)
-    return _units(call, pointer, length)
+    return _emulate_units(call, pointer, length)
 
 
-def _units(call: Call, address: int, count: int) -> str:
+def _emulate_units(call: Call, address: int, count: int) -> str:
     """So many units at an address."""
     if count > _MOST_UNITS:
         raise Stop(f"string of {count} bytes", call.return_address)
-    return decoded(call.machine.read(address, count * _width(call)), _width(call)) if count else ""
+    return decoded(call.machine.read(address, count * _emulate_width(call)), _emulate_width(call)) if count else ""
 
 
-def _range(call: Call, start: int, size: int) -> str:
-    """The text at one argument, with the length in another one."""
-    return _known(call, lambda: _units(call, call.argument(start), call.argument(size)))
+def _emulate_range(call: Call, start: int, size: int) -> str:
+    """Return the text at one argument, with the length in another one."""
+    return _emulate_known(call, lambda: _emulate_units(call, call.argument(start), call.argument(size)))
 
 
-def _constant(call: Call, index: int) -> str:
-    """The text up to a zero."""
+def _emulate_constant(call: Call, index: int) -> str:
+    """Return the text up to a zero."""
     address = call.argument(index)
-    return decoded(call.machine.text(address), 1) if _width(call) == 1 else wide_text(call.machine, address)
+    return decoded(call.machine.text(address), 1) if _emulate_width(call) == 1 else wide_text(call.machine, address)
 
 
-def _known(call: Call, read: Callable[[], str]) -> str:
+def _emulate_known(call: Call, read: Callable[[], str]) -> str:
     try:
         return read()
     except Stop:
@@ -104,32 +108,32 @@ def _known(call: Call, read: Callable[[], str]) -> str:
         return decoded(call.process.unknown_text, 1)
 
 
-def _unit(call: Call, index: int) -> str:
-    """A character among the arguments."""
-    return chr(call.argument(index) & (0xFF if _width(call) == 1 else 0xFFFF_FFFF))
+def _emulate_unit(call: Call, index: int) -> str:
+    """Return a character among the arguments."""
+    return chr(call.argument(index) & (0xFF if _emulate_width(call) == 1 else 0xFFFF_FFFF))
 
 
-def _repeated(call: Call, character: int, count: int) -> str:
-    return _unit(call, character) * len(call.repeated(character, count))
+def _emulate_repeated(call: Call, character: int, count: int) -> str:
+    return _emulate_unit(call, character) * len(call.repeated(character, count))
 
 
-def _set(call: Call, text: str, index: int = 0) -> int:
-    _create(call, call.argument(index), text)
+def _emulate_set(call: Call, text: str, index: int = 0) -> int:
+    _emulate_create(call, call.argument(index), text)
     return call.argument(index)
 
 
-def _create(call: Call, address: int, text: str) -> None:
-    data, width = encoded(text, _width(call)), _width(call)
+def _emulate_create(call: Call, address: int, text: str) -> None:
+    content, width = encoded(text, _emulate_width(call)), _emulate_width(call)
     if width == 1:
-        (COW if _is_old(call) else CXX11).create(call.process, address, data)
-    elif len(data) + width <= _LOCAL_SIZE:
-        call.machine.write(address, struct.pack("<QQ", address + 16, len(text)) + data + bytes(width))
+        (COW if _is_old(call) else CXX11).create(call.process, address, content)
+    elif len(content) + width <= _LOCAL_SIZE:
+        call.machine.write(address, struct.pack("<QQ", address + 16, len(text)) + content + bytes(width))
     else:
-        pointer = call.process.store(data + bytes(width))
+        pointer = call.process.store(content + bytes(width))
         call.machine.write(address, struct.pack("<QQQ", pointer, len(text), len(text)))
 
 
-def _check(call: Call, at: int, text: str, where: str) -> int:
+def _emulate_check(call: Call, at: int, text: str, where: str) -> int:
     """Throw ``std::out_of_range`` where a position is behind the end, as ``_M_check`` does."""
     if at > len(text):
         throw(call, "St12out_of_range", f"{where}: __pos (which is {at}) > this->size() (which is {len(text)})")
@@ -141,14 +145,14 @@ def _check(call: Call, at: int, text: str, where: str) -> int:
 
 @_constructor("v", "RKSaIcE")
 def _construct_empty(call: Call) -> None:
-    _set(call, "")
+    _emulate_set(call, "")
 
 
 @_constructor("PKcRKSaIcE")
 def _construct_from_c(call: Call) -> None:
     if not call.argument(1) and call.process.unknown_text is None:
         throw(call, "St11logic_error", "basic_string: construction from null is not valid")
-    _set(call, _constant(call, 1))
+    _emulate_set(call, _emulate_constant(call, 1))
 
 
 CXX_STRINGS.named(
@@ -159,39 +163,39 @@ CXX_STRINGS.named(
 
 @_constructor("PKcmRKSaIcE")
 def _construct_from_range(call: Call) -> None:
-    _set(call, _range(call, 1, 2))
+    _emulate_set(call, _emulate_range(call, 1, 2))
 
 
 @_constructor("RKSs", "OSs", "RKSsRKSaIcE", "OSsRKSaIcE")
 def _construct_from_string(call: Call) -> None:
-    text = _text(call, 1)
+    text = _emulate_text(call, 1)
     if "OS" in call.name:
-        _set(call, "", 1)
-    _set(call, text)
+        _emulate_set(call, "", 1)
+    _emulate_set(call, text)
 
 
 @_constructor("RKSsmm", "RKSsm", "RKSsmRKSaIcE", "RKSsmmRKSaIcE")
 def _construct_from_part(call: Call) -> None:
     count = call.argument(3) if "mm" in call.name else _NPOS
-    text, at = _text(call, 1), call.argument(2)
+    text, at = _emulate_text(call, 1), call.argument(2)
     where = "basic_string::basic_string" if "mm" in call.name or not call.name.endswith("m") else "string::string"
-    _set(call, text[_check(call, at, text, where) :][:count])
+    _emulate_set(call, text[_emulate_check(call, at, text, where) :][:count])
 
 
 @_constructor("mcRKSaIcE")
 def _construct_repeated(call: Call) -> None:
-    _set(call, _repeated(call, 2, 1))
+    _emulate_set(call, _emulate_repeated(call, 2, 1))
 
 
 @_constructor("St16initializer_listIcERKSaIcE")
 def _construct_from_list(call: Call) -> None:
-    """(this, list, allocator): a list is a pointer and a length."""
-    _set(call, _range(call, 1, 2))
+    """Take (this, list, allocator): a list is a pointer and a length."""
+    _emulate_set(call, _emulate_range(call, 1, 2))
 
 
 @CXX_STRINGS.named(f"_ZN{_CXX11_CLASS}12_M_constructEmc", f"_ZN{_WIDE_CLASS}12_M_constructEmw")
 def _construct_in_place(call: Call) -> None:
-    _set(call, _repeated(call, 2, 1))
+    _emulate_set(call, _emulate_repeated(call, 2, 1))
 
 
 @CXX_STRINGS.matching(
@@ -199,150 +203,154 @@ def _construct_in_place(call: Call) -> None:
 )
 def _construct_between(call: Call) -> None:
     first, second = call.argument(1), call.argument(2)
-    size = second if "ILb" in call.name else (second - first) // _width(call)  # from GCC 15 on: pointer and length
-    _set(call, _units(call, first, size))
+    size = (
+        second if "ILb" in call.name else (second - first) // _emulate_width(call)
+    )  # from GCC 15 on: pointer and length
+    _emulate_set(call, _emulate_units(call, first, size))
 
 
 @CXX_STRINGS.matching(rf"_ZN{_PRESENT}C[12]I(PK?[cw]|N9__gnu_cxx17__normal_iterator\w+?)vEET_")
 def _construct_from_iterators(call: Call) -> None:
     first, end = call.argument(1), call.argument(2)
-    _set(call, _units(call, first, (end - first) // _width(call)))
+    _emulate_set(call, _emulate_units(call, first, (end - first) // _emulate_width(call)))
 
 
 @_member("D1Ev", "D2Ev", "10_M_disposeEv", "10_M_destroyEm", "13shrink_to_fitEv", "4_Rep10_M_disposeERKSaIcE")
-def _nothing(_: Call) -> None:
-    """Memory is never reused, so there is nothing to free."""
+def _emulate_nothing(_: Call) -> None:
+    """Do nothing: memory is never reused, so there is nothing to free."""
 
 
 @_member("6assignERKSs", "aSERKSs", "9_M_assignERKSs")
-def _assign(call: Call) -> int:
-    return _set(call, _text(call, 1))
+def _emulate_assign(call: Call) -> int:
+    return _emulate_set(call, _emulate_text(call, 1))
 
 
 @_member("aSEOSs", "6assignEOSs")
-def _move(call: Call) -> int:
-    """The string that was moved is empty, or has the old text where the layout shares texts."""
-    this, source = call.argument(0), call.argument(1)
-    text = _text(call, 1)
-    if this != source:
-        _set(call, _text(call) if _is_old(call) else "", 1)
-    return _set(call, text)
+def _emulate_move(call: Call) -> int:
+    """Return the string that was moved is empty, or has the old text where the layout shares texts."""
+    this_address, source = call.argument(0), call.argument(1)
+    text = _emulate_text(call, 1)
+    if this_address != source:
+        _emulate_set(call, _emulate_text(call) if _is_old(call) else "", 1)
+    return _emulate_set(call, text)
 
 
 @_member("6assignEPKc", "aSEPKc")
 def _assign_c(call: Call) -> int:
-    return _set(call, _constant(call, 1))
+    return _emulate_set(call, _emulate_constant(call, 1))
 
 
 @_member("6assignEPKcm", "6assignESt16initializer_listIcE", "aSESt16initializer_listIcE")
 def _assign_range(call: Call) -> int:
-    return _set(call, _range(call, 1, 2))
+    return _emulate_set(call, _emulate_range(call, 1, 2))
 
 
 @_member("6assignERKSsmm")
 def _assign_part(call: Call) -> int:
-    text = _text(call, 1)
-    return _set(call, text[_check(call, call.argument(2), text, "basic_string::assign") :][: call.argument(3)])
+    text = _emulate_text(call, 1)
+    return _emulate_set(
+        call, text[_emulate_check(call, call.argument(2), text, "basic_string::assign") :][: call.argument(3)]
+    )
 
 
 @_member("6assignEmc")
 def _assign_repeated(call: Call) -> int:
-    return _set(call, _repeated(call, 2, 1))
+    return _emulate_set(call, _emulate_repeated(call, 2, 1))
 
 
 @_member("aSEc")
 def _assign_unit(call: Call) -> int:
-    return _set(call, _unit(call, 1))
+    return _emulate_set(call, _emulate_unit(call, 1))
 
 
 @_member("4swapERSs")
-def _swap(call: Call) -> None:
-    first, second = _text(call), _text(call, 1)
-    _set(call, second)
-    _set(call, first, 1)
+def _emulate_swap(call: Call) -> None:
+    first, second = _emulate_text(call), _emulate_text(call, 1)
+    _emulate_set(call, second)
+    _emulate_set(call, first, 1)
 
 
 # Growing and editing
 
 
 @_member("6appendERKSs", "pLERKSs")
-def _append(call: Call) -> int:
-    return _set(call, _text(call) + _text(call, 1))
+def _emulate_append(call: Call) -> int:
+    return _emulate_set(call, _emulate_text(call) + _emulate_text(call, 1))
 
 
 @_member("6appendEPKc", "pLEPKc")
 def _append_c(call: Call) -> int:
-    return _set(call, _text(call) + _constant(call, 1))
+    return _emulate_set(call, _emulate_text(call) + _emulate_constant(call, 1))
 
 
 @_member("6appendEPKcm", "9_M_appendEPKcm", "6appendESt16initializer_listIcE", "pLESt16initializer_listIcE")
 def _append_range(call: Call) -> int:
-    return _set(call, _text(call) + _range(call, 1, 2))
+    return _emulate_set(call, _emulate_text(call) + _emulate_range(call, 1, 2))
 
 
 @_member("6appendEmc")
 def _append_repeated(call: Call) -> int:
-    return _set(call, _text(call) + _repeated(call, 2, 1))
+    return _emulate_set(call, _emulate_text(call) + _emulate_repeated(call, 2, 1))
 
 
 @_member("6appendERKSsmm")
 def _append_part(call: Call) -> int:
-    text = _text(call, 1)
-    part = text[_check(call, call.argument(2), text, "basic_string::append") :][: call.argument(3)]
-    return _set(call, _text(call) + part)
+    text = _emulate_text(call, 1)
+    part = text[_emulate_check(call, call.argument(2), text, "basic_string::append") :][: call.argument(3)]
+    return _emulate_set(call, _emulate_text(call) + part)
 
 
 @_member("5clearEv")
-def _clear(call: Call) -> None:
-    _set(call, "")
+def _emulate_clear(call: Call) -> None:
+    _emulate_set(call, "")
 
 
 @_member("9push_backEc", "pLEc")
-def _push(call: Call) -> int:
-    return _set(call, _text(call) + _unit(call, 1))
+def _emulate_push(call: Call) -> int:
+    return _emulate_set(call, _emulate_text(call) + _emulate_unit(call, 1))
 
 
 @_member("8pop_backEv")
-def _pop(call: Call) -> None:
-    _set(call, _text(call)[:-1])
+def _emulate_pop(call: Call) -> None:
+    _emulate_set(call, _emulate_text(call)[:-1])
 
 
 @_member("6insertEmPKc", "6insertEmRKSs", "6insertEmPKcm", "6insertEmRKSsmm")
-def _insert(call: Call) -> int:
-    text, at = _text(call), call.argument(1)
+def _emulate_insert(call: Call) -> int:
+    text, at = _emulate_text(call), call.argument(1)
     signature = call.name.rpartition("insertE")[2]
     if signature.endswith(("PKcm", "PKwm")):
-        added = _range(call, 2, 3)
+        added = _emulate_range(call, 2, 3)
     else:
-        added = _constant(call, 2) if "PK" in signature else _text(call, 2)
+        added = _emulate_constant(call, 2) if "PK" in signature else _emulate_text(call, 2)
         if signature.endswith("mm"):
-            added = added[_check(call, call.argument(3), added, "basic_string::insert") :][: call.argument(4)]
-    _check(call, at, text, "basic_string::insert" if _is_old(call) else "basic_string::replace")
-    return _set(call, text[:at] + added + text[at:])
+            added = added[_emulate_check(call, call.argument(3), added, "basic_string::insert") :][: call.argument(4)]
+    _emulate_check(call, at, text, "basic_string::insert" if _is_old(call) else "basic_string::replace")
+    return _emulate_set(call, text[:at] + added + text[at:])
 
 
 @_member("6insertEmmc")
 def _insert_repeated(call: Call) -> int:
-    text, at = _text(call), call.argument(1)
-    _check(call, at, text, "basic_string::insert")
-    return _set(call, text[:at] + _repeated(call, 3, 2) + text[at:])
+    text, at = _emulate_text(call), call.argument(1)
+    _emulate_check(call, at, text, "basic_string::insert")
+    return _emulate_set(call, text[:at] + _emulate_repeated(call, 3, 2) + text[at:])
 
 
 @_member(
     *("7replaceEmmPKc", "7replaceEmmPKcm", "10_M_replaceEmmPKcm", "7replaceEmmRKSs", "15_M_replace_safeEmmPKcm"),
     "7replaceEmmRKSsmm",
 )
-def _replace(call: Call) -> int:
-    text, at, count = _text(call), call.argument(1), call.argument(2)
+def _emulate_replace(call: Call) -> int:
+    text, at, count = _emulate_text(call), call.argument(1), call.argument(2)
     signature = call.name.rpartition("Emm")[2]
     if signature in ("PKcm", "PKwm"):
-        added = _range(call, 3, 4)
+        added = _emulate_range(call, 3, 4)
     else:
-        added = _constant(call, 3) if signature.startswith("PK") else _text(call, 3)
+        added = _emulate_constant(call, 3) if signature.startswith("PK") else _emulate_text(call, 3)
         if signature.endswith("mm"):
-            added = added[_check(call, call.argument(4), added, "basic_string::replace") :][: call.argument(5)]
-    _check(call, at, text, "basic_string::replace")
-    return _set(call, text[:at] + added + text[at:][count:])
+            added = added[_emulate_check(call, call.argument(4), added, "basic_string::replace") :][: call.argument(5)]
+    _emulate_check(call, at, text, "basic_string::replace")
+    return _emulate_set(call, text[:at] + added + text[at:][count:])
 
 
 _ITERATOR: Final = r"N9__gnu_cxx17__normal_iteratorIPK?[cw]S4_EE"
@@ -350,48 +358,48 @@ _ITERATOR: Final = r"N9__gnu_cxx17__normal_iteratorIPK?[cw]S4_EE"
 
 @CXX_STRINGS.matching(rf"_ZN{_PRESENT}6insertE{_ITERATOR}[cw]$")
 def _insert_at(call: Call) -> int:
-    """(this, iterator, character): the iterator to it."""
-    text = _text(call)
-    at = (call.argument(1) - call.machine.word(call.argument(0))) // _width(call)
-    _set(call, text[:at] + _unit(call, 2) + text[at:])
-    return call.machine.word(call.argument(0)) + at * _width(call)
+    """Take (this, iterator, character): the iterator to it."""
+    text = _emulate_text(call)
+    at = (call.argument(1) - call.machine.word(call.argument(0))) // _emulate_width(call)
+    _emulate_set(call, text[:at] + _emulate_unit(call, 2) + text[at:])
+    return call.machine.word(call.argument(0)) + at * _emulate_width(call)
 
 
 @CXX_STRINGS.matching(rf"_ZN{_PRESENT}5eraseE{_ITERATOR}(S\w_)?$")
 def _erase_at(call: Call) -> int:
-    """(this, iterator[, iterator]): the iterator behind what was erased."""
-    text, begin = _text(call), call.machine.word(call.argument(0))
-    at = (call.argument(1) - begin) // _width(call)
-    end = at + 1 if call.name.endswith("EE") else (call.argument(2) - begin) // _width(call)
-    _set(call, text[:at] + text[end:])
-    return call.machine.word(call.argument(0)) + at * _width(call)
+    """Take (this, iterator[, iterator]): the iterator behind what was erased."""
+    text, begin = _emulate_text(call), call.machine.word(call.argument(0))
+    at = (call.argument(1) - begin) // _emulate_width(call)
+    end = at + 1 if call.name.endswith("EE") else (call.argument(2) - begin) // _emulate_width(call)
+    _emulate_set(call, text[:at] + text[end:])
+    return call.machine.word(call.argument(0)) + at * _emulate_width(call)
 
 
 @_member("14_M_replace_auxEmmmc", "7replaceEmmmc")
 def _replace_repeated(call: Call) -> int:
-    text, at, count = _text(call), call.argument(1), call.argument(2)
-    _check(call, at, text, "basic_string::replace")
-    return _set(call, text[:at] + _repeated(call, 4, 3) + text[at:][count:])
+    text, at, count = _emulate_text(call), call.argument(1), call.argument(2)
+    _emulate_check(call, at, text, "basic_string::replace")
+    return _emulate_set(call, text[:at] + _emulate_repeated(call, 4, 3) + text[at:][count:])
 
 
 @_member("5eraseEmm", "8_M_eraseEmm")
-def _erase(call: Call) -> int:
-    text, at = _text(call), call.argument(1)
-    _check(call, at, text, "basic_string::erase")
-    return _set(call, text[:at] + text[at:][call.argument(2) :])
+def _emulate_erase(call: Call) -> int:
+    text, at = _emulate_text(call), call.argument(1)
+    _emulate_check(call, at, text, "basic_string::erase")
+    return _emulate_set(call, text[:at] + text[at:][call.argument(2) :])
 
 
 @_member("6resizeEmc", "6resizeEm")
-def _resize(call: Call) -> None:
-    filler = _unit(call, 2) if call.name.endswith(("mc", "mw")) else "\0"
+def _emulate_resize(call: Call) -> None:
+    filler = _emulate_unit(call, 2) if call.name.endswith(("mc", "mw")) else "\0"
     size = len(call.repeated(0, 1))
-    _set(call, _text(call)[:size].ljust(size, filler))
+    _emulate_set(call, _emulate_text(call)[:size].ljust(size, filler))
 
 
 @_member("7reserveEm")
-def _reserve(call: Call) -> None:
+def _emulate_reserve(call: Call) -> None:
     """Space for this many characters: inlined code then writes after the end."""
-    text, capacity, width = _text(call), call.argument(1), _width(call)
+    text, capacity, width = _emulate_text(call), call.argument(1), _emulate_width(call)
     if capacity > _MOST_RESERVED and call.process.unknown_text is not None:
         return
     if _is_old(call):
@@ -404,28 +412,28 @@ def _reserve(call: Call) -> None:
 
 
 @_member("7reserveEv")
-def _release(_: Call) -> None:
-    """A request that need not be followed."""
+def _emulate_release(_: Call) -> None:
+    """Do nothing: a request that need not be followed."""
 
 
 @CXX_STRINGS.named(f"_ZN{_CXX11_CLASS}9_M_createERmm", f"_ZN{_WIDE_CLASS}9_M_createERmm")
 def _create_buffer(call: Call) -> int:
-    """A buffer for at least the capacity in the first argument, twice the old one where that is more."""
-    wanted, old = call.machine.word(call.argument(1)), call.argument(2)
-    capacity = max(wanted, 2 * old) if wanted > old else wanted
-    buffer = call.process.allocate((capacity + 1) * _width(call))
+    """Return a buffer for at least the capacity in the first argument, twice the old one where that is more."""
+    requested, old = call.machine.word(call.argument(1)), call.argument(2)
+    capacity = max(requested, 2 * old) if requested > old else requested
+    buffer = call.process.allocate((capacity + 1) * _emulate_width(call))
     call.machine.set_word(call.argument(1), capacity)
     return buffer
 
 
 @CXX_STRINGS.named(f"_ZN{_CXX11_CLASS}9_M_mutateEmmPKcm", f"_ZN{_WIDE_CLASS}9_M_mutateEmmPKwm")
-def _mutate(call: Call) -> None:
-    text, at, count, added = _text(call), call.argument(1), call.argument(2), call.argument(4)
-    middle = _units(call, call.argument(3), added) if call.argument(3) else "\0" * len(call.repeated(0, 4))
+def _emulate_mutate(call: Call) -> None:
+    text, at, count, added = _emulate_text(call), call.argument(1), call.argument(2), call.argument(4)
+    middle = _emulate_units(call, call.argument(3), added) if call.argument(3) else "\0" * len(call.repeated(0, 4))
     length = call.machine.word(call.argument(0) + 8)
     new = text[:at] + middle + text[at + count :]
-    buffer = call.process.allocate((2 * len(new) + 32) * _width(call))
-    call.machine.write(buffer, encoded(new + "\0", _width(call)))
+    buffer = call.process.allocate((2 * len(new) + 32) * _emulate_width(call))
+    call.machine.write(buffer, encoded(new + "\0", _emulate_width(call)))
     call.machine.write(call.argument(0), struct.pack("<QQQ", buffer, length, 2 * len(new) + 31))
 
 
@@ -433,48 +441,50 @@ def _mutate(call: Call) -> None:
 
 
 @_member("7compareEPKc", "7compareERKSs", const=True)
-def _compare(call: Call) -> int:
-    other = _constant(call, 1) if "PK" in call.name.rpartition("compareE")[2] else _text(call, 1)
-    text = _text(call)
-    return (text > other) - (text < other)
+def _emulate_compare(call: Call) -> int:
+    second = _emulate_constant(call, 1) if "PK" in call.name.rpartition("compareE")[2] else _emulate_text(call, 1)
+    text = _emulate_text(call)
+    return (text > second) - (text < second)
 
 
 @CXX_STRINGS.matching(rf"_ZNK{_PRESENT}7compareEmm", r"_ZNKSs7compareEmm")
 def _compare_part(call: Call) -> int:
-    """(this, position, length, another text[, position, length]): a string, or characters and their number."""
-    text, at = _text(call), call.argument(1)
+    """Take (this, position, length, another text[, position, length]): a string, or characters and their number."""
+    text, at = _emulate_text(call), call.argument(1)
     signature = call.name.rpartition("compareEmm")[2]
-    _check(call, at, text, "basic_string::compare")
+    _emulate_check(call, at, text, "basic_string::compare")
     part = text[at:][: call.argument(2)]
     if "PK" in signature:
-        other = _range(call, 3, 4) if signature.endswith("m") else _constant(call, 3)
+        second = _emulate_range(call, 3, 4) if signature.endswith("m") else _emulate_constant(call, 3)
     else:
-        other = _text(call, 3)
+        second = _emulate_text(call, 3)
         if signature.endswith("mm"):
-            other = other[_check(call, call.argument(4), other, "basic_string::compare") :][: call.argument(5)]
-    return (part > other) - (part < other)
+            second = second[_emulate_check(call, call.argument(4), second, "basic_string::compare") :][
+                : call.argument(5)
+            ]
+    return (part > second) - (part < second)
 
 
 _FIND: Final = ("EPKcmm", "EPKcm", "ERKSsm", "Ecm")
 
 
-def _wanted(call: Call) -> str:
-    """What is looked for: a string, characters up to a zero or with their number, or one character."""
+def _emulate_wanted(call: Call) -> str:
+    """Return what is looked for: a string, characters up to a zero or with their number, or one character."""
     signature = call.name.rpartition("E")[2]
     if signature in ("cm", "wm"):
-        return _unit(call, 1)
+        return _emulate_unit(call, 1)
     if signature in ("PKcmm", "PKwmm"):
-        return _range(call, 1, 3)
-    return _constant(call, 1) if signature.startswith("PK") else _text(call, 1)
+        return _emulate_range(call, 1, 3)
+    return _emulate_constant(call, 1) if signature.startswith("PK") else _emulate_text(call, 1)
 
 
 @_member(*(f"{name}{end}" for name in ("4find", "5rfind") for end in _FIND), const=True)
-def _find(call: Call) -> int:
-    text, start, wanted = _text(call), call.argument(2), _wanted(call)
+def _emulate_find(call: Call) -> int:
+    text, start, requested = _emulate_text(call), call.argument(2), _emulate_wanted(call)
     if "5rfind" in call.name:
-        at = text.rfind(wanted, 0, min(start, len(text)) + len(wanted))
+        at = text.rfind(requested, 0, min(start, len(text)) + len(requested))
     else:
-        at = text.find(wanted, start) if start <= len(text) else -1
+        at = text.find(requested, start) if start <= len(text) else -1
     return at if at >= 0 else _NPOS
 
 
@@ -484,42 +494,42 @@ def _find(call: Call) -> int:
     const=True,
 )
 def _find_any(call: Call) -> int:
-    text, start, wanted = _text(call), call.argument(2), _wanted(call)
+    text, start, requested = _emulate_text(call), call.argument(2), _emulate_wanted(call)
     places = range(min(start, len(text) - 1), -1, -1) if "_last_" in call.name else range(start, len(text))
-    return next((at for at in places if (text[at] in wanted) != ("_not_" in call.name)), _NPOS)
+    return next((at for at in places if (text[at] in requested) != ("_not_" in call.name)), _NPOS)
 
 
 @_member("6substrEmm", const=True)
-def _part(call: Call) -> None:
+def _emulate_part(call: Call) -> None:
     result = call.result
-    text, at = _text(call), call.argument(1)
-    _create(call, result, text[_check(call, at, text, "basic_string::substr") :][: call.argument(2)])
+    text, at = _emulate_text(call), call.argument(1)
+    _emulate_create(call, result, text[_emulate_check(call, at, text, "basic_string::substr") :][: call.argument(2)])
 
 
 @_member("4copyEPcmm", const=True)
 def _copy_out(call: Call) -> int:
-    """(this, target, length, position): without a zero behind."""
-    text = _text(call)
-    part = text[_check(call, call.argument(3), text, "basic_string::copy") :][: call.argument(2)]
-    call.machine.write(call.argument(1), encoded(part, _width(call)))
+    """Take (this, target, length, position): without a zero behind."""
+    text = _emulate_text(call)
+    part = text[_emulate_check(call, call.argument(3), text, "basic_string::copy") :][: call.argument(2)]
+    call.machine.write(call.argument(1), encoded(part, _emulate_width(call)))
     return len(part)
 
 
 @_member("5c_strEv", "4dataEv", const=True)
-def _characters(call: Call) -> int:
+def _emulate_characters(call: Call) -> int:
     return call.machine.word(call.argument(0))
 
 
 @_member("4sizeEv", "6lengthEv", const=True)
-def _size(call: Call) -> int:
+def _emulate_size(call: Call) -> int:
     if not _is_old(call) and call.process.unknown_text is None:
         return call.machine.word(call.argument(0) + 8)  # of one that is not constructed yet, too: zero
-    return len(_text(call))
+    return len(_emulate_text(call))
 
 
 @_member("5emptyEv", const=True)
 def _is_empty(call: Call) -> int:
-    return int(not _size(call))
+    return int(not _emulate_size(call))
 
 
 # The private parts of the present string, which unoptimised code calls one by one.
@@ -532,7 +542,7 @@ def _private(*members: str) -> Callable[[Double], Double]:
 
 
 @_private("7_M_dataEv", "5beginEv", "6cbeginEv", "5frontEv")
-def _pointer(call: Call) -> int:
+def _emulate_pointer(call: Call) -> int:
     return call.machine.word(call.argument(0))
 
 
@@ -542,32 +552,32 @@ def _own_characters(call: Call) -> int:
 
 
 @_private("4backEv")
-def _last(call: Call) -> int:
+def _emulate_last(call: Call) -> int:
     begin, size = call.machine.words(call.argument(0), 2)
-    return begin + (size - 1) * _width(call)
+    return begin + (size - 1) * _emulate_width(call)
 
 
 @_private("3endEv", "4cendEv")
-def _end(call: Call) -> int:
+def _emulate_end(call: Call) -> int:
     begin, size = call.machine.words(call.argument(0), 2)
-    return begin + size * _width(call)
+    return begin + size * _emulate_width(call)
 
 
 @_private("6rbeginEv", "7crbeginEv", "4rendEv", "5crendEv")
-def _reverse(call: Call) -> None:
+def _emulate_reverse(call: Call) -> None:
     """An iterator in memory, which leads to the character before it."""
     result = call.result
     begin, size = call.machine.words(call.argument(0), 2)
-    call.machine.set_word(result, begin + (size * _width(call) if "begin" in call.name else 0))
+    call.machine.set_word(result, begin + (size * _emulate_width(call) if "begin" in call.name else 0))
 
 
 @_private("ixEm", "2atEm")
-def _at(call: Call) -> int:
+def _emulate_at(call: Call) -> int:
     begin, size = call.machine.words(call.argument(0), 2)
     if "2atEm" in call.name and call.argument(1) >= size:
         text = f"basic_string::at: __n (which is {call.argument(1)}) >= this->size() (which is {size})"
         throw(call, "St12out_of_range", text)
-    return begin + call.argument(1) * _width(call)
+    return begin + call.argument(1) * _emulate_width(call)
 
 
 @_private("7_M_dataEPc", "12_Alloc_hiderC1EPcRKS3_", "12_Alloc_hiderC2EPcRKS3_", "12_Alloc_hiderC1EPcOS3_")
@@ -599,13 +609,13 @@ def _is_local(call: Call) -> int:
 
 
 @_private("16_M_get_allocatorEv")
-def _allocator(call: Call) -> int:
+def _emulate_allocator(call: Call) -> int:
     return call.argument(0)
 
 
 @CXX_STRINGS.matching(r"_ZNSaIwE(C[12]E(v|RKS_)|D[12]Ev)$")
 def _construct_allocator(_: Call) -> None:
-    """An object of an empty class."""
+    """Do nothing: an object of an empty class."""
 
 
 @CXX_STRINGS.matching(rf"_ZNK{_PRESENT}13get_allocatorEv", r"_ZNKSs13get_allocatorEv")
@@ -617,37 +627,41 @@ def _own_allocator(call: Call) -> None:
 @_private("13_M_set_lengthEm")
 def _end_text(call: Call) -> None:
     call.machine.set_word(call.argument(0) + 8, call.argument(1))
-    end = call.machine.word(call.argument(0)) + call.argument(1) * _width(call)
-    call.machine.write(end, bytes(_width(call)))
+    end = call.machine.word(call.argument(0)) + call.argument(1) * _emulate_width(call)
+    call.machine.write(end, bytes(_emulate_width(call)))
 
 
 @_private("7_S_copyEPcPKcm", "7_S_moveEPcPKcm")
 def _copy_part(call: Call) -> None:
     if call.argument(2):
-        call.machine.write(call.argument(0), call.machine.read(call.argument(1), call.argument(2) * _width(call)))
+        call.machine.write(
+            call.argument(0), call.machine.read(call.argument(1), call.argument(2) * _emulate_width(call))
+        )
 
 
 @_private("9_S_assignEPcmc")
 def _fill_part(call: Call) -> None:
-    """(target, number, character)."""
-    call.machine.write(call.argument(0), encoded(_repeated(call, 2, 1), _width(call)))
+    """Take (target, number, character)."""
+    call.machine.write(call.argument(0), encoded(_emulate_repeated(call, 2, 1), _emulate_width(call)))
 
 
 @_private("8capacityEv")
-def _capacity(call: Call) -> int:
+def _emulate_capacity(call: Call) -> int:
     is_local = call.machine.word(call.argument(0)) == call.argument(0) + 16
-    return _LOCAL_SIZE // _width(call) - 1 if is_local else call.machine.word(call.argument(0) + 16)
+    return _LOCAL_SIZE // _emulate_width(call) - 1 if is_local else call.machine.word(call.argument(0) + 16)
 
 
 @_private("8_M_checkEmPKc")
 def _check_position(call: Call) -> int:
-    """(this, position, where it is checked)."""
-    return _check(call, call.argument(1), _text(call), call.machine.text(call.argument(2)).decode("latin-1"))
+    """Take (this, position, where it is checked)."""
+    return _emulate_check(
+        call, call.argument(1), _emulate_text(call), call.machine.text(call.argument(2)).decode("latin-1")
+    )
 
 
 @_private("8_M_limitEmm")
-def _limit(call: Call) -> int:
-    return min(len(_text(call)) - call.argument(1), call.argument(2))
+def _emulate_limit(call: Call) -> int:
+    return min(len(_emulate_text(call)) - call.argument(1), call.argument(2))
 
 
 # std::string_view arguments: (length, characters)
@@ -667,14 +681,14 @@ def _wrap_view(call: Call) -> None:
 
 @CXX_STRINGS.matching(rf"_ZN{_PRESENT}C[12]ENS4_12__sv_wrapperERKS3_", r"_ZNSsC[12]ENSs12__sv_wrapperERKSaIcE")
 def _construct_from_view(call: Call) -> None:
-    """(this, length, characters, allocator)."""
-    _set(call, _range(call, 2, 1))
+    """Take (this, length, characters, allocator)."""
+    _emulate_set(call, _emulate_range(call, 2, 1))
 
 
 @CXX_STRINGS.matching(rf"_ZNK{_PRESENT}cvSt17basic_string_viewI[cw]S2_EEv", r"_ZNKSscvSt17basic_string_viewIc")
-def _view(call: Call) -> int:
+def _emulate_view(call: Call) -> int:
     text = call.argument(0)
-    size = len(_text(call))
+    size = len(_emulate_text(call))
     call.give_second(call.machine.word(text))
     return size
 
@@ -703,7 +717,7 @@ def _set_length(call: Call) -> None:
 
 @CXX_STRINGS.named("_ZNSs4_Rep10_M_refdataEv", "_ZNSs4_Rep10_M_refcopyEv", "_ZNSs4_Rep7_M_grabERKSaIcES2_")
 def _rep_text(call: Call) -> int:
-    """The text behind a rep. Sharing it is as good as copying it: nothing here is ever given back."""
+    """Return the text behind a rep. Sharing it is as good as copying it: nothing here is ever given back."""
     return call.argument(0) + REP_SIZE
 
 
@@ -745,17 +759,17 @@ _REFERENCES: Final = -8  # from the text of a copy-on-write string: their number
 
 
 @CXX_STRINGS.named("_ZNSs12_M_leak_hardEv", "_ZNSs7_M_leakEv")
-def _unshare(call: Call) -> None:
+def _emulate_unshare(call: Call) -> None:
     """A text of its own, marked as not to be shared: code asks twice, for its beginning and for its end."""
     text = call.machine.word(call.argument(0))
     count = text + _REFERENCES
     if text == call.process.bind(EMPTY_REP) + REP_SIZE or int.from_bytes(call.machine.read(count, 4), "little") >> 31:
         return
-    _set(call, _text(call))
+    _emulate_set(call, _emulate_text(call))
     call.machine.write(call.machine.word(call.argument(0)) + _REFERENCES, b"\xff" * 4)
 
 
 @CXX_STRINGS.named("_ZNSs9_M_mutateEmmm")
 def _mutate_cow(call: Call) -> None:
-    text, at, count, added = _text(call), call.argument(1), call.argument(2), call.argument(3)
-    _set(call, text[:at] + "\0" * added + text[at + count :])
+    text, at, count, added = _emulate_text(call), call.argument(1), call.argument(2), call.argument(3)
+    _emulate_set(call, text[:at] + "\0" * added + text[at + count :])

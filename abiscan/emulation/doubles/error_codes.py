@@ -52,7 +52,7 @@ _MEMBERS: Final = ("destroy", "delete", "name", "old message", "message", "condi
 
 
 def category(process: EmulatedProcess, name: str) -> int:
-    """The address of a category: ``generic``, ``system``, ``future`` or ``iostream``."""
+    """Return the address of a category: ``generic``, ``system``, ``future`` or ``iostream``."""
     table = process.bind(_TABLE)
     functions = (process.bind(f"category's {member}") for member in _MEMBERS)
     process.machine.write(table + 16, struct.pack(f"<{len(_MEMBERS)}Q", *functions))
@@ -62,7 +62,7 @@ def category(process: EmulatedProcess, name: str) -> int:
 
 
 def message(call: Call, number: int, of: str = "generic") -> str:
-    """What a category says of a number.
+    """Return what a category says of a number.
 
     :raises Stop: that is not known here
     """
@@ -83,35 +83,35 @@ def set_error(call: Call, at: int) -> None:
     r"_ZNSt3_V21[56](generic|system)_categoryEv$", r"_ZSt15future_categoryv$", r"_ZSt17iostream_categoryv$"
 )
 def _find_category(call: Call) -> int:
-    found = re.search(r"(generic|system|future|iostream)_category", call.name)
-    assert found is not None
-    return category(call.process, found[1])
+    match = re.search(r"(generic|system|future|iostream)_category", call.name)
+    assert match is not None
+    return category(call.process, match[1])
 
 
-def _name(call: Call, address: int) -> str:
-    """The name of the category at an address."""
-    found = _CATEGORY.fullmatch(call.process.name_at(address) or "")
-    if found is None:
+def _emulate_name(call: Call, address: int) -> str:
+    """Return the name of the category at an address."""
+    match = _CATEGORY.fullmatch(call.process.name_at(address) or "")
+    if match is None:
         raise Stop("a category of errors that is not known", call.return_address)
-    return found[1]
+    return match[1]
 
 
 @ERROR_CODES.named("category's name")
 def _say_name(call: Call) -> int:
-    return call.process.store(_name(call, call.argument(0)).encode() + b"\0")
+    return call.process.store(_emulate_name(call, call.argument(0)).encode() + b"\0")
 
 
 @ERROR_CODES.named("category's message", "category's old message")
-def _say(call: Call) -> None:
+def _emulate_say(call: Call) -> None:
     result = call.result
-    text = message(call, call.argument(1) & 0xFFFF_FFFF, _name(call, call.argument(0))).encode()
+    text = message(call, call.argument(1) & 0xFFFF_FFFF, _emulate_name(call, call.argument(0))).encode()
     (COW if "old" in call.name else CXX11).create(call.process, result, text)
 
 
 @ERROR_CODES.named("category's condition")
-def _condition(call: Call) -> int:
-    """(category, number): the number, in the generic category where it is one of the system."""
-    name = _name(call, call.argument(0))
+def _emulate_condition(call: Call) -> int:
+    """Take (category, number): the number, in the generic category where it is one of the system."""
+    name = _emulate_name(call, call.argument(0))
     call.give_second(category(call.process, "generic" if name == "system" else name))
     return call.argument(1) & 0xFFFF_FFFF
 
@@ -119,35 +119,35 @@ def _condition(call: Call) -> int:
 @ERROR_CODES.named("_ZNKSt10error_code23default_error_conditionEv")
 def _condition_of_code(call: Call) -> int:
     number, of = call.machine.words(call.argument(0), 2)
-    name = _name(call, of)
+    name = _emulate_name(call, of)
     call.give_second(category(call.process, "generic" if name == "system" else name))
     return number & 0xFFFF_FFFF
 
 
 @ERROR_CODES.named("category's equivalent")
 def _is_condition(call: Call) -> int:
-    """(category, number, condition)."""
+    """Take (category, number, condition)."""
     number, of = call.machine.words(call.argument(2), 2)
-    name = _name(call, call.argument(0))
+    name = _emulate_name(call, call.argument(0))
     generic = category(call.process, "generic" if name == "system" else name)
     return int(number & 0xFFFF_FFFF == call.argument(1) & 0xFFFF_FFFF and of == generic)
 
 
 @ERROR_CODES.named("category's equivalent code")
 def _is_code(call: Call) -> int:
-    """(category, code, number)."""
+    """Take (category, code, number)."""
     number, of = call.machine.words(call.argument(1), 2)
     return int(number & 0xFFFF_FFFF == call.argument(2) & 0xFFFF_FFFF and of == call.argument(0))
 
 
 @ERROR_CODES.named("category's destroy", "category's delete")
-def _keep(_: Call) -> None:
-    """Categories live as long as the process."""
+def _emulate_keep(_: Call) -> None:
+    """Do nothing: categories live as long as the process."""
 
 
 @ERROR_CODES.named("strerror", "__xpg_strerror_r", "strerror_r")
 def _text_of_number(call: Call) -> int:
-    """(number[, buffer, size])."""
+    """Take (number[, buffer, size])."""
     text = message(call, call.argument(0) & 0xFFFF_FFFF).encode() + b"\0"
     if call.name.startswith("__xpg"):
         call.machine.write(call.argument(1), text[: call.argument(2)])

@@ -50,7 +50,7 @@ _WORDS: Final = {
 
 
 def _nested(type_name: str) -> str:
-    """The name of a class as it is in the names of its members: without what encloses a nested name."""
+    """Return the name of a class as it is in the names of its members: without what encloses a nested name."""
     return type_name[1:-1] if type_name.startswith("N") else type_name
 
 
@@ -61,13 +61,13 @@ def throw(call: Call, type_name: str, text: str, behind: bytes = b"") -> NoRetur
     """
     exceptions = call.process.exceptions
     thrown = exceptions.new(_SIZE)
-    _create(call, thrown, type_name, text.encode())
+    _emulate_create(call, thrown, type_name, text.encode())
     call.machine.write(thrown + _BEHIND_TEXT, behind)
     exceptions.throw(call, exceptions.begin(thrown, call.process.bind("_ZTI" + type_name), 0))
     raise AssertionError
 
 
-def _create(call: Call, at: int, type_name: str, text: bytes) -> None:
+def _emulate_create(call: Call, at: int, type_name: str, text: bytes) -> None:
     call.machine.set_word(at, call.process.bind("_ZTV" + type_name) + 16)
     if type_name not in _TEXTS:
         call.machine.set_word(at + _TEXT_AT, COW.new_text(call.process, text))
@@ -77,18 +77,20 @@ def _create(call: Call, at: int, type_name: str, text: bytes) -> None:
 
 
 @EXCEPTIONS.named("__cxa_allocate_exception")
-def _allocate(call: Call) -> int:
+def _emulate_allocate(call: Call) -> int:
     return call.process.exceptions.new(call.argument(0))
 
 
 @EXCEPTIONS.named("__cxa_free_exception", "_Unwind_DeleteException")
-def _free(_: Call) -> None:
-    """Memory is never reused."""
+def _emulate_free(_: Call) -> None:
+    """Do nothing: memory is never reused."""
 
 
 @EXCEPTIONS.named("__cxa_init_primary_exception")
-def _initialise(call: Call) -> int:
-    """(object, type, destructor): the start of the header, which has a count of references before what begins it."""
+def _emulate_initialise(call: Call) -> int:
+    """Take (object, type, destructor): the start of the header, which has a count of references before what
+    begins it.
+    """
     exceptions = call.process.exceptions
     exceptions.begin(call.argument(0), call.argument(1), call.argument(2))
     exceptions.kept.add(call.argument(0) - UNWIND_HEADER)
@@ -96,19 +98,19 @@ def _initialise(call: Call) -> int:
 
 
 @EXCEPTIONS.named("__cxa_throw")
-def _throw(call: Call) -> None:
+def _emulate_throw(call: Call) -> None:
     exceptions = call.process.exceptions
     exceptions.throw(call, exceptions.begin(call.argument(0), call.argument(1), call.argument(2)))
 
 
 @EXCEPTIONS.named("_Unwind_RaiseException")
-def _raise(call: Call) -> None:
+def _emulate_raise(call: Call) -> None:
     """The C++ runtime is in the object itself, and has filled in the header."""
     call.process.exceptions.throw(call, call.argument(0))
 
 
 @EXCEPTIONS.named("_Unwind_Resume", "_Unwind_Resume_or_Rethrow")
-def _resume(call: Call) -> None:
+def _emulate_resume(call: Call) -> None:
     exceptions = call.process.exceptions
     if call.name == "_Unwind_Resume":
         raise Unwinding(call.argument(0))
@@ -116,17 +118,17 @@ def _resume(call: Call) -> None:
 
 
 @EXCEPTIONS.named("__cxa_rethrow")
-def _rethrow(call: Call) -> None:
+def _emulate_rethrow(call: Call) -> None:
     call.process.exceptions.rethrow(call)
 
 
 @EXCEPTIONS.named("__cxa_begin_catch")
-def _begin(call: Call) -> int:
+def _emulate_begin(call: Call) -> int:
     return call.process.exceptions.begin_catch(call.argument(0))
 
 
 @EXCEPTIONS.named("__cxa_end_catch")
-def _end(call: Call) -> None:
+def _emulate_end(call: Call) -> None:
     exceptions = call.process.exceptions
     done = exceptions.end_catch()
     if done is not None and call.process.image_at(destructor := exceptions.destructor_of(done)) is not None:
@@ -134,7 +136,7 @@ def _end(call: Call) -> None:
 
 
 @EXCEPTIONS.named("__cxa_get_exception_ptr")
-def _adjusted(call: Call) -> int:
+def _emulate_adjusted(call: Call) -> int:
     return call.process.exceptions.adjusted(call.argument(0))
 
 
@@ -145,12 +147,12 @@ def _current_type(call: Call) -> int:
 
 
 @EXCEPTIONS.named("_ZSt18uncaught_exceptionv", "_ZSt19uncaught_exceptionsv")
-def _uncaught(call: Call) -> int:
+def _emulate_uncaught(call: Call) -> int:
     return call.process.exceptions.in_flight
 
 
 @EXCEPTIONS.named("_ZSt9terminatev", "__cxa_call_terminate", "__cxa_call_unexpected", "_ZSt10unexpectedv")
-def _terminate(call: Call) -> None:
+def _emulate_terminate(call: Call) -> None:
     exceptions = call.process.exceptions
     raise exceptions.end_of(call.return_address, exceptions.caught[-1] if exceptions.caught else None)
 
@@ -162,13 +164,13 @@ def _pure_virtual(call: Call) -> None:
 
 
 @EXCEPTIONS.named("__cxa_bad_cast", "__cxa_bad_typeid", "__cxa_throw_bad_array_new_length")
-def _bad(call: Call) -> None:
+def _emulate_bad(call: Call) -> None:
     word = call.name.removeprefix("__cxa_").removeprefix("throw_")
     throw(call, _WORDS[word], "")
 
 
 @EXCEPTIONS.matching(_HELPER.pattern)
-def _helper(call: Call) -> None:
+def _emulate_helper(call: Call) -> None:
     match = _HELPER.match(call.name)
     assert match is not None
     word, kind = match.groups()
@@ -190,13 +192,13 @@ def _helper(call: Call) -> None:
 
 @EXCEPTIONS.matching(r"_ZNSt11regex_errorC[12]ENSt15regex_constants10error_typeE")
 def _regex_error(call: Call) -> None:
-    _create(call, call.argument(0), "St11regex_error", b"regex_error")
+    _emulate_create(call, call.argument(0), "St11regex_error", b"regex_error")
     call.machine.write(call.argument(0) + _BEHIND_TEXT, struct.pack("<i", call.argument(1) & 0x7FFF_FFFF))
 
 
 @EXCEPTIONS.named("__dynamic_cast")
-def _cast(call: Call) -> int:
-    """(address, static type, wanted type, hint)."""
+def _emulate_cast(call: Call) -> int:
+    """Take (address, static type, wanted type, hint)."""
     cast = call.process.types.cast(*map(call.argument, range(3)))
     if cast is None:  # the class is not in the file: as if it were the wanted one
         call.answer_is_unknown()
@@ -215,7 +217,7 @@ _POINTER: Final = "NSt15__exception_ptr13exception_ptr"
 
 
 @EXCEPTIONS.named("_ZSt17current_exceptionv")
-def _current(call: Call) -> None:
+def _emulate_current(call: Call) -> None:
     exceptions = call.process.exceptions
     exception = exceptions.caught[-1] if exceptions.caught else None
     exceptions.kept.update(() if exception is None else (exception,))
@@ -250,8 +252,8 @@ def _swap_pointers(call: Call) -> None:
 
 
 @EXCEPTIONS.matching(rf"_Z{_POINTER}(D[12]Ev|9_M_addrefEv|10_M_releaseEv)$")
-def _count(_: Call) -> None:
-    """Memory is never reused."""
+def _emulate_count(_: Call) -> None:
+    """Do nothing: memory is never reused."""
 
 
 @EXCEPTIONS.matching(rf"_ZNK{_POINTER[1:]}20__cxa_exception_typeEv")
@@ -280,7 +282,7 @@ def _class_double(type_name: str) -> Callable[[Call], int | None]:
             text = COW.read(call.process, source)
         else:  # of another one
             text = b"" if type_name in _TEXTS else call.machine.text(call.machine.word(source + _TEXT_AT))
-        _create(call, call.argument(0), type_name, text)
+        _emulate_create(call, call.argument(0), type_name, text)
 
     def assign(call: Call) -> int:
         call.machine.write(call.argument(0), call.machine.read(call.argument(1), 2 * 8))
@@ -292,10 +294,10 @@ def _class_double(type_name: str) -> Callable[[Call], int | None]:
         return call.machine.word(call.argument(0) + _TEXT_AT)
 
     def destroy(_: Call) -> None:
-        """Memory is never reused."""
+        """Do nothing: memory is never reused."""
 
     strings = ("RKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE", "RKSs", "PKc", "RKS_", "OS_")
-    EXCEPTIONS.named(*(f"_ZN{nested}C{kind}E{given}" for kind in "12" for given in strings))(construct)
+    EXCEPTIONS.named(*(f"_ZN{nested}C{kind}E{passed}" for kind in "12" for passed in strings))(construct)
     EXCEPTIONS.named(f"_ZN{nested}aSERKS_", f"_ZN{nested}aSEOS_")(assign)
     EXCEPTIONS.named(f"_ZNK{nested}4whatEv")(say)
     EXCEPTIONS.named(*(f"_ZN{nested}D{kind}Ev" for kind in "012"))(destroy)
@@ -309,15 +311,15 @@ for _name in (*BASES, "St9exception"):
 
 @EXCEPTIONS.matching(r"_ZNSt12system_errorC[12]ESt10error_code")
 def _system_error(call: Call) -> None:
-    """(code, category[, text]): the text is followed by what the category says."""
+    """Take (code, category[, text]): the text is followed by what the category says."""
     text = b""
     if "__cxx11" in call.name:
         text = CXX11.read(call.process, call.argument(3))
     elif call.name.endswith("PKc"):
         text = call.machine.text(call.argument(3))
     number = call.argument(1) & 0xFFFF_FFFF
-    said = message(call, number).encode()
-    _create(call, call.argument(0), "St12system_error", b": ".join(filter(None, (text, said))))
+    notice = message(call, number).encode()
+    _emulate_create(call, call.argument(0), "St12system_error", b": ".join(filter(None, (text, notice))))
     call.machine.write(call.argument(0) + 16, struct.pack("<QQ", number, call.argument(2)))
 
 
@@ -330,8 +332,8 @@ _BEHIND_PLAIN_MESSAGE: Final = 8  # the pointer to whoever throws
 _TORCH_ERROR: Final = "N3c105ErrorE"
 
 
-def _strings(call: Call) -> StringAbi:
-    """The layout of the strings of torch."""
+def _emulate_strings(call: Call) -> StringAbi:
+    """Return the layout of the strings of torch."""
     return abi_in(call.name) or (CXX11 if call.process.image.mentions(b"__cxx11") else COW)
 
 
@@ -350,7 +352,7 @@ def throw_torch_error(call: Call, text: str, type_name: str = _TORCH_ERROR, *, i
 
 
 def _create_torch_error(call: Call, at: int, text: bytes, size: int, type_name: str, *, is_exact: bool = True) -> None:
-    strings, taint = _strings(call), call.machine.taint
+    strings, taint = _emulate_strings(call), call.machine.taint
     call.machine.set_word(at, call.process.bind("_ZTV" + type_name) + 16)
     read = taint.read
     if not is_exact:
@@ -362,13 +364,13 @@ def _create_torch_error(call: Call, at: int, text: bytes, size: int, type_name: 
 
 @EXCEPTIONS.matching(r"_ZN3c106detail\d+torch(CheckFail|InternalAssertFail)E")
 def _check_failed(call: Call) -> None:
-    """(function, file, line[, condition], message): texts, or for the message a string, or nothing."""
+    """Take (function, file, line[, condition], message): texts, or for the message a string, or nothing."""
     internal = "Internal" in call.name
     texts = [call.machine.text(call.argument(3))] if internal or call.name.endswith("jS2_") else []
     if internal and call.name.endswith("S2_S2_"):
         texts.append(call.machine.text(call.argument(4)))
     elif abi_in(call.name) is not None:
-        texts.append(_strings(call).read(call.process, call.argument(3 + internal)))
+        texts.append(_emulate_strings(call).read(call.process, call.argument(3 + internal)))
     throw_torch_error(call, b"".join(texts).decode("utf-8", "surrogateescape"))
 
 
@@ -377,20 +379,22 @@ _CONSTRUCTOR: Final = regex(r"_ZN3c10(\d+\w+?)C(?:I[12]NS_5ErrorEE|[12]E)NS_14So
 
 @EXCEPTIONS.matching(_CONSTRUCTOR.pattern)
 def _construct_torch_error(call: Call) -> None:
-    """(this, location, message), the two last by their addresses; of a class that inherits it, too."""
+    """Take (this, location, message), the two last by their addresses; of a class that inherits it, too."""
     match = _CONSTRUCTOR.match(call.name)
     assert match is not None
-    this = call.argument(0)
-    given = call.argument(1) if call.machine.is_stack(call.argument(1)) else call.argument(2)
-    text = _strings(call).read(call.process, given)
-    size = max(call.process.size_of(this - HEADER_SIZE) - HEADER_SIZE, 96)
-    _create_torch_error(call, this, text, size, f"N3c10{match[1]}E")
+    this_address = call.argument(0)
+    passed = call.argument(1) if call.machine.is_stack(call.argument(1)) else call.argument(2)
+    text = _emulate_strings(call).read(call.process, passed)
+    size = max(call.process.size_of(this_address - HEADER_SIZE) - HEADER_SIZE, 96)
+    _create_torch_error(call, this_address, text, size, f"N3c10{match[1]}E")
 
 
 @EXCEPTIONS.matching(r"_ZNK3c10\d+\w+?(4what|22what_without_backtrace)Ev$")
 def _torch_error_text(call: Call) -> int:
-    """The message; ``what()`` of a ``c10::Error`` goes on with the functions that had been called, which differ."""
-    text = _strings(call).read(call.process, call.argument(0) + _MESSAGE_AT)
+    """Return the message; ``what()`` of a ``c10::Error`` goes on with the functions that had been called, which
+    differ.
+    """
+    text = _emulate_strings(call).read(call.process, call.argument(0) + _MESSAGE_AT)
     place = call.process.store(text + b"\0")
     if "4what" in call.name:
         taint = call.machine.taint
@@ -400,4 +404,4 @@ def _torch_error_text(call: Call) -> int:
 
 @EXCEPTIONS.matching(r"_ZN3c10\d+\w*ErrorD[012]Ev")
 def _destroy_torch_error(_: Call) -> None:
-    """Memory is never reused."""
+    """Do nothing: memory is never reused."""

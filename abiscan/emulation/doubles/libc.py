@@ -33,7 +33,7 @@ _AT_PAGESZ: Final = 6
 _SC_PAGESIZE, _SC_NPROCESSORS_CONF, _SC_NPROCESSORS_ONLN = 30, 83, 84
 
 
-def _checked(call: Call, size: int) -> int:
+def _emulate_checked(call: Call, size: int) -> int:
     if size > _MAX_COPY:
         raise Stop(f"{call.name} of {size} bytes", call.return_address)
     return size
@@ -48,16 +48,16 @@ def _signed(value: int, bits: int = 64) -> int:
 
 
 @LIBC.named("memcpy", "memmove", "__memcpy_chk", "__memmove_chk")
-def _copy(call: Call) -> int:
-    target, source, size = call.argument(0), call.argument(1), _checked(call, call.argument(2))
+def _emulate_copy(call: Call) -> int:
+    target, source, size = call.argument(0), call.argument(1), _emulate_checked(call, call.argument(2))
     if size:
         call.machine.write(target, call.machine.read(source, size))
     return target
 
 
 @LIBC.named("memset", "__memset_chk")
-def _fill(call: Call) -> int:
-    target, size = call.argument(0), _checked(call, call.argument(2))
+def _emulate_fill(call: Call) -> int:
+    target, size = call.argument(0), _emulate_checked(call, call.argument(2))
     if size:
         call.machine.write(target, bytes((call.argument(1) & 0xFF,)) * size)
     return target
@@ -65,7 +65,7 @@ def _fill(call: Call) -> int:
 
 @LIBC.named("memcmp", "bcmp")
 def _compare_memory(call: Call) -> int:
-    size = _checked(call, call.argument(2))
+    size = _emulate_checked(call, call.argument(2))
     if not size:
         return 0
     first, second = call.machine.read(call.argument(0), size), call.machine.read(call.argument(1), size)
@@ -75,9 +75,9 @@ def _compare_memory(call: Call) -> int:
 @LIBC.named("memchr", "memrchr")
 def _find_in_memory(call: Call) -> int:
     """Find the first byte of a value, or the last one (memchr(3))."""
-    start, size = call.argument(0), _checked(call, call.argument(2))
-    content, wanted = call.machine.read(start, size) if size else b"", call.argument(1) & 0xFF
-    at = content.rfind(wanted) if call.name == "memrchr" else content.find(wanted)
+    start, size = call.argument(0), _emulate_checked(call, call.argument(2))
+    content, requested = call.machine.read(start, size) if size else b"", call.argument(1) & 0xFF
+    at = content.rfind(requested) if call.name == "memrchr" else content.find(requested)
     return start + at if at >= 0 else 0
 
 
@@ -91,7 +91,7 @@ def _find_surely(call: Call) -> int:
 
 
 @LIBC.named("malloc", "valloc", "_Znwm", "_Znam", "_ZnwmRKSt9nothrow_t", "_ZnamRKSt9nothrow_t")
-def _allocate(call: Call) -> int:
+def _emulate_allocate(call: Call) -> int:
     return call.process.allocate(call.argument(0))
 
 
@@ -101,7 +101,7 @@ def _allocate_array(call: Call) -> int:
 
 
 @LIBC.named("realloc")
-def _reallocate(call: Call) -> int:
+def _emulate_reallocate(call: Call) -> int:
     old, size = call.argument(0), call.argument(1)
     new = call.process.allocate(size)
     kept = min(call.process.size_of(old), size)
@@ -126,7 +126,7 @@ def _allocate_aligned_posix(call: Call) -> int:
 
 
 @LIBC.named("mmap", "mmap64")
-def _map(call: Call) -> int:
+def _emulate_map(call: Call) -> int:
     """Memory: before a file is open, nothing else is mapped."""
     return call.process.allocate(call.argument(1), _PAGE_SIZE)
 
@@ -140,7 +140,7 @@ def _usable_size(call: Call) -> int:
 
 
 @LIBC.named("strlen")
-def _length(call: Call) -> int:
+def _emulate_length(call: Call) -> int:
     return len(call.machine.text(call.argument(0)))
 
 
@@ -150,7 +150,7 @@ def _bounded_length(call: Call) -> int:
 
 
 @LIBC.named("strcmp", "strcoll", "strcasecmp", "strncmp", "strncasecmp")
-def _compare(call: Call) -> int:
+def _emulate_compare(call: Call) -> int:
     first, second = call.machine.text(call.argument(0)), call.machine.text(call.argument(1))
     if "case" in call.name:
         first, second = first.lower(), second.lower()
@@ -161,8 +161,8 @@ def _compare(call: Call) -> int:
 
 @LIBC.named("strchr", "strrchr", "index", "rindex", "strchrnul")
 def _find_character(call: Call) -> int:
-    text, wanted = call.machine.text(call.argument(0)) + b"\0", call.argument(1) & 0xFF
-    at = text.rfind(wanted) if call.name in ("strrchr", "rindex") else text.find(wanted)
+    text, requested = call.machine.text(call.argument(0)) + b"\0", call.argument(1) & 0xFF
+    at = text.rfind(requested) if call.name in ("strrchr", "rindex") else text.find(requested)
     if at < 0:
         return call.argument(0) + len(text) - 1 if call.name == "strchrnul" else 0
     return call.argument(0) + at
@@ -170,8 +170,8 @@ def _find_character(call: Call) -> int:
 
 @LIBC.named("strstr", "strcasestr")
 def _find_text(call: Call) -> int:
-    text, wanted = call.machine.text(call.argument(0)), call.machine.text(call.argument(1))
-    at = text.lower().find(wanted.lower()) if "case" in call.name else text.find(wanted)
+    text, requested = call.machine.text(call.argument(0)), call.machine.text(call.argument(1))
+    at = text.lower().find(requested.lower()) if "case" in call.name else text.find(requested)
     return call.argument(0) + at if at >= 0 else 0
 
 
@@ -184,7 +184,7 @@ def _copy_text(call: Call) -> int:
 
 @LIBC.named("strncpy", "__strncpy_chk")
 def _copy_text_bounded(call: Call) -> int:
-    size = _checked(call, call.argument(2))
+    size = _emulate_checked(call, call.argument(2))
     call.machine.write(call.argument(0), call.machine.text(call.argument(1))[:size].ljust(size, b"\0"))
     return call.argument(0)
 
@@ -197,7 +197,7 @@ def _append_text(call: Call) -> int:
 
 
 @LIBC.named("strdup", "__strdup", "strndup")
-def _duplicate(call: Call) -> int:
+def _emulate_duplicate(call: Call) -> int:
     text = call.machine.text(call.argument(0))
     return call.process.store((text[: call.argument(1)] if call.name == "strndup" else text) + b"\0")
 
@@ -228,7 +228,7 @@ def _locate_table(call: Call) -> int:
 
 
 def _table(process: EmulatedProcess, name: str) -> int:
-    """Where a table is whose function has this name: the address of a pointer to the entry of zero."""
+    """Return where a table is whose function has this name: the address of a pointer to the entry of zero."""
     if name not in process.character_tables:
         form, entry = _TABLES[name]
         entries = struct.pack(f"<384{form}", *map(entry, range(_LOWEST, 256)))
@@ -246,7 +246,7 @@ def _parse_integer(call: Call) -> int:
 
 
 def parse_integer(call: Call, text: bytes, width: int = 1) -> int:
-    """The integer at the beginning of a text; where it ends is stored as (text, end, base) say.
+    """Return the integer at the beginning of a text; where it ends is stored as (text, end, base) say.
 
     :param width: of a character in memory
     """
@@ -279,21 +279,21 @@ class _Arguments(Protocol):
     """The arguments behind a format."""
 
     def integer(self) -> int:
-        """The next one, an integer or a pointer."""
+        """Do nothing: the next one, an integer or a pointer."""
 
     def number(self, *, long: bool) -> float:
-        """The next one, a ``double`` or ``long double``."""
+        """Do nothing: the next one, a ``double`` or ``long double``."""
 
 
 def _printed_text(call: Call, address: int, *, wide: bool) -> bytes:
-    """What ``%s`` or ``%ls`` prints."""
+    """Return what ``%s`` or ``%ls`` prints."""
     if not address:
         return b"(null)"
     return wide_text(call.machine, address).encode("ascii") if wide else call.machine.text(address)
 
 
 def format_text(call: Call, form: bytes, arguments: _Arguments) -> bytes:
-    """What ``printf`` makes of its arguments (C11, 7.21.6.1)."""
+    """Return what ``printf`` makes of its arguments (C11, 7.21.6.1)."""
 
     def convert(match: re.Match[bytes]) -> bytes:
         flags, width, precision, length, kind = match.groups()
@@ -327,7 +327,9 @@ def format_text(call: Call, form: bytes, arguments: _Arguments) -> bytes:
 
 
 def real_text(value: float, flags: bytes, width: bytes, precision: bytes | None, kind: bytes) -> bytes:
-    """What ``printf`` makes of a floating-point number: Python's ``%`` is that of C, but for hexadecimal digits."""
+    """Return what ``printf`` makes of a floating-point number: Python's ``%`` is that of C, but for hexadecimal
+    digits.
+    """
     point = b"" if precision is None else b"." + precision
     if kind in b"aA":
         digits = re.sub(r"\.?0*p", "p", value.hex()).encode()
@@ -343,7 +345,7 @@ def _padded(text: bytes, flags: bytes, width: bytes) -> bytes:
 
 
 def _number(number: int, flags: bytes, width: bytes, precision: bytes | None, kind: bytes) -> bytes:
-    """An integer: its sign or prefix, zeroes, its digits."""
+    """Return an integer: its sign or prefix, zeroes, its digits."""
     digits = b"%%%b" % (kind if kind in b"xXo" else b"d") % abs(number)
     if precision is not None:
         digits = digits.rjust(int(precision or b"0"), b"0") if number or int(precision or b"0") else b""
@@ -360,12 +362,12 @@ def _number(number: int, flags: bytes, width: bytes, precision: bytes | None, ki
 
 
 def formatted(call: Call, form: int) -> bytes:
-    """The text that argument ``form`` describes, of the arguments behind it."""
+    """Return the text that argument ``form`` describes, of the arguments behind it."""
     return format_text(call, call.machine.text(call.argument(form)), Passed(call, form + 1))
 
 
 def _long_double(content: bytes) -> float:
-    """The value of ten bytes of x87 (an exponent behind 64 digits), or of IEEE 754 binary128."""
+    """Return the value of ten bytes of x87 (an exponent behind 64 digits), or of IEEE 754 binary128."""
     if len(content) == _X87_SIZE:
         digits, exponent = struct.unpack("<QH", content)
         sign = -1.0 if exponent >> 15 else 1.0
@@ -391,11 +393,11 @@ class Passed:
         self._numbers = itertools.count()
 
     def integer(self) -> int:
-        """The next one, an integer or a pointer."""
+        """Return the next one, an integer or a pointer."""
         return self._call.argument(next(self._integers))
 
     def number(self, *, long: bool) -> float:
-        """The next one, a number."""
+        """Return the next one, a number."""
         index = next(self._numbers)
         if long or index >= len(self._call.process.arch.number_registers):
             raise Stop("a floating-point number in the stack is printed", self._call.return_address)
@@ -423,7 +425,7 @@ class Listed:
             self._end = self._number_end = 0
 
     def integer(self) -> int:
-        """The next one, an integer or a pointer."""
+        """Return the next one, an integer or a pointer."""
         if self._offset < self._end:
             self._offset += 8
             return self._machine.word(self._saved + self._offset - 8)
@@ -431,7 +433,7 @@ class Listed:
         return self._machine.word(self._overflow - 8)
 
     def number(self, *, long: bool) -> float:
-        """The next one, a number."""
+        """Return the next one, a number."""
         if long and self._is_x86:
             self._overflow = -(-self._overflow // 16) * 16 + 16
             return _long_double(self._machine.read(self._overflow - 16, _X87_SIZE))
@@ -451,7 +453,7 @@ def _store_bounded(call: Call, target: int, size: int, text: bytes) -> int:
 
 
 @LIBC.named("snprintf", "sprintf", "__snprintf_chk", "__sprintf_chk")
-def _print(call: Call) -> int:
+def _emulate_print(call: Call) -> int:
     shift = 2 if "chk" in call.name else 0
     bounded = "snp" in call.name
     form_at = 1 + bounded + shift
@@ -476,7 +478,7 @@ def _thread_variable(call: Call) -> int:
 
 
 @LIBC.named("pthread_once")
-def _once(call: Call) -> int:
+def _emulate_once(call: Call) -> int:
     control, function = call.argument(0), call.argument(1)
     if call.machine.read(control, 4) == bytes(4):
         call.machine.call(function)
@@ -486,14 +488,16 @@ def _once(call: Call) -> int:
 
 @LIBC.named("__once_proxy")
 def _call_once(call: Call) -> int:
-    """What ``std::call_once`` hands to ``pthread_once``: calls the function that it left in a thread-local variable."""
+    """Return what ``std::call_once`` hands to ``pthread_once``: calls the function that it left in a thread-local
+    variable.
+    """
     call.machine.call(call.machine.word(call.process.imported_thread_variable("_ZSt11__once_call")))
     return 0
 
 
 @LIBC.named("pthread_key_create", "__pthread_key_create")
 def _create_key(call: Call) -> int:
-    """Each call makes another key."""
+    """Return each call makes another key."""
     call.machine.write(call.argument(0), struct.pack("<I", zlib.crc32(b"%d" % call.return_address)))
     return 0
 
@@ -504,8 +508,8 @@ def _create_key(call: Call) -> int:
     r"pthread_(?!mutex)(\w*)attr_(init|destroy|set\w+)$",
     r"pthread_mutexattr_(destroy|set(?!type)\w+)$",
 )
-def _succeed(_: Call) -> int:
-    """What an object of POSIX threads contains does not matter where nothing runs at the same time."""
+def _emulate_succeed(_: Call) -> int:
+    """Do nothing: what an object of POSIX threads contains does not matter where nothing runs at the same time."""
     return 0
 
 
@@ -523,7 +527,7 @@ def _system_value(call: Call) -> int:
 
 @LIBC.named("getauxval", "__getauxval")
 def _auxiliary_value(call: Call) -> int:
-    """The size of a page, and a processor without optional features."""
+    """Return the size of a page, and a processor without optional features."""
     number = call.argument(0)
     if number != _AT_PAGESZ and call.process.arch.hidden_result is None:
         call.answer_is_unknown()
@@ -536,20 +540,22 @@ def _page_size(_: Call) -> int:
 
 
 @LIBC.named("_ZNSt6thread20hardware_concurrencyEv", "get_nprocs", "omp_get_max_threads", "omp_get_num_procs")
-def _processors(call: Call) -> int:
+def _emulate_processors(call: Call) -> int:
     call.answer_is_unknown()
     return _PROCESSORS
 
 
 @LIBC.named("gettext", "dgettext", "dcgettext")
-def _translate(call: Call) -> int:
+def _emulate_translate(call: Call) -> int:
     """There is no catalogue: the text itself, which follows the domain."""
     return call.argument(int(call.name != "gettext"))
 
 
 @LIBC.named("newlocale", "__newlocale", "duplocale", "__duplocale", "uselocale", "__uselocale")
 def _make_locale(call: Call) -> int:
-    """A ``locale_t`` of the classic locale, with the tables of ``<ctype.h>`` (glibc, bits/types/__locale_t.h)."""
+    """Return a ``locale_t`` of the classic locale, with the tables of ``<ctype.h>`` (glibc,
+    bits/types/__locale_t.h).
+    """
     locale = call.process.allocate(_LOCALE_SIZE)
     for number, table in enumerate(_TABLES):
         call.machine.set_word(locale + _TABLES_AT + 8 * number, call.machine.word(_table(call.process, table)))
@@ -557,13 +563,13 @@ def _make_locale(call: Call) -> int:
 
 
 @LIBC.named("__errno_location")
-def _errno(call: Call) -> int:
+def _emulate_errno(call: Call) -> int:
     return call.process.bind("datum errno")
 
 
 @LIBC.named("getcwd")
-def _directory(call: Call) -> int:
-    """(buffer, size): some folder."""
+def _emulate_directory(call: Call) -> int:
+    """Take (buffer, size): some folder."""
     buffer = call.argument(0) or call.process.allocate(2)
     call.machine.write(buffer, b"/\0")
     call.machine.taint.mark(buffer, 2, call.machine.taint.answer(call.name, call.return_address))
@@ -576,7 +582,7 @@ def _directory(call: Call) -> int:
 @LIBC.named(
     "abort", "exit", "_exit", "_Exit", "quick_exit", "__assert_fail", "__stack_chk_fail", "__fortify_fail", "__chk_fail"
 )
-def _end(call: Call) -> int:
+def _emulate_end(call: Call) -> int:
     text = ""
     if call.name == "__assert_fail":  # (condition, file, line, function), as glibc prints them
         condition, file, function = (call.machine.text(call.argument(at)).decode(*_TEXT) for at in (0, 1, 3))
@@ -585,7 +591,7 @@ def _end(call: Call) -> int:
 
 
 @LIBC.named("div", "ldiv", "lldiv")
-def _divide(call: Call) -> int:
+def _emulate_divide(call: Call) -> int:
     """Quotient and remainder: of ``int`` in one register, of others in two."""
     bits = 32 if call.name == "div" else 64
     first, second = _signed(call.argument(0), bits), _signed(call.argument(1), bits)
@@ -600,7 +606,7 @@ def _divide(call: Call) -> int:
 
 
 @LIBC.named("abs", "labs", "llabs")
-def _absolute(call: Call) -> int:
+def _emulate_absolute(call: Call) -> int:
     return abs(_signed(call.argument(0), 32 if call.name == "abs" else 64))
 
 
@@ -609,7 +615,7 @@ _STATE_OF_STRTOK: Final = "where strtok goes on"
 
 @LIBC.named("strtok", "strtok_r", "__strtok_r")
 def _next_word(call: Call) -> int:
-    """(text or null, separators[, where it goes on])."""
+    """Take (text or null, separators[, where it goes on])."""
     machine = call.machine
     state = call.process.bind(_STATE_OF_STRTOK) if call.name == "strtok" else call.argument(2)
     start, separators = call.argument(0) or machine.word(state), machine.text(call.argument(1))
@@ -627,8 +633,8 @@ def _next_word(call: Call) -> int:
 
 
 @LIBC.named("strsep")
-def _separate(call: Call) -> int:
-    """(where the text is, separators)."""
+def _emulate_separate(call: Call) -> int:
+    """Take (where the text is, separators)."""
     machine, holder = call.machine, call.argument(0)
     start = machine.word(holder)
     if not start:
@@ -643,16 +649,20 @@ def _separate(call: Call) -> int:
 
 @LIBC.named("memmem")
 def _find_bytes(call: Call) -> int:
-    """(memory, its size, what is looked for, its size)."""
-    start, size, wanted = call.argument(0), _checked(call, call.argument(1)), _checked(call, call.argument(3))
-    sought = call.machine.read(call.argument(2), wanted) if wanted else b""
+    """Take (memory, its size, what is looked for, its size)."""
+    start, size, requested = (
+        call.argument(0),
+        _emulate_checked(call, call.argument(1)),
+        _emulate_checked(call, call.argument(3)),
+    )
+    sought = call.machine.read(call.argument(2), requested) if requested else b""
     at = (call.machine.read(start, size) if size else b"").find(sought)
     return start + at if at >= 0 else 0
 
 
 @LIBC.named("asprintf", "__asprintf_chk", "vasprintf", "__vasprintf_chk")
 def _print_new(call: Call) -> int:
-    """(where the new text goes[, flag], format, arguments)."""
+    """Take (where the new text goes[, flag], format, arguments)."""
     at = 1 + ("chk" in call.name)
     arguments = Listed(call, call.argument(at + 1)) if "vas" in call.name else Passed(call, at + 1)
     text = format_text(call, call.machine.text(call.argument(at)), arguments)
@@ -668,7 +678,7 @@ def _append_text_bounded(call: Call) -> int:
 
 
 @LIBC.named("strspn", "strcspn")
-def _span(call: Call) -> int:
+def _emulate_span(call: Call) -> int:
     text, characters = call.machine.text(call.argument(0)), call.machine.text(call.argument(1))
     inside = call.name == "strspn"
     return next((at for at, code in enumerate(text) if (code in characters) != inside), len(text))
@@ -692,8 +702,8 @@ _SCANNED_NUMBERS: Final = {
 
 
 @LIBC.named("sscanf", "__isoc99_sscanf", "__isoc23_sscanf")
-def _scan(call: Call) -> int:
-    """What ``scanf`` reads (C11, 7.21.6.2)."""
+def _emulate_scan(call: Call) -> int:
+    """Return what ``scanf`` reads (C11, 7.21.6.2)."""
     text, form = call.machine.text(call.argument(0)), call.machine.text(call.argument(1))
     call.decide_by_what_was_read()
     at, count, targets = 0, 0, itertools.count(2)
@@ -714,34 +724,34 @@ def _scan(call: Call) -> int:
         if kind == b"n":
             call.machine.write(call.argument(next(targets)), at.to_bytes(4, "little"))
             continue
-        rest = text[at : at + int(width)] if width else text[at:]
-        size = _scanned(kind, rest, width)
+        remainder = text[at : at + int(width)] if width else text[at:]
+        size = _scanned(kind, remainder, width)
         if not size:
             return count if count or at < len(text) else -1
         at += size
         if kept:
-            _store_scanned(call, call.argument(next(targets)), rest[:size], kind, length)
+            _store_scanned(call, call.argument(next(targets)), remainder[:size], kind, length)
             count += 1
     return count
 
 
-def _scanned(kind: bytes, rest: bytes, width: bytes) -> int:
-    """How many characters a conversion takes."""
+def _scanned(kind: bytes, remainder: bytes, width: bytes) -> int:
+    """Return how many characters a conversion takes."""
     if kind in b"eEfFgGaA":
-        return parsed(rest)[1]
+        return parsed(remainder)[1]
     if kind == b"c":
         size = int(width or b"1")
-        return size if len(rest) >= size else 0
+        return size if len(remainder) >= size else 0
     if kind.startswith(b"["):
         pattern = rb"[^%s]+" % _set_of(kind[2:-1]) if kind.startswith(b"[^") else rb"[%s]+" % _set_of(kind[1:-1])
     else:
         pattern, _ = _SCANNED_NUMBERS.get(kind.lower(), (rb"\S+", 0))
-    found = re.match(pattern, rest, re.DOTALL)
-    return found.end() if found else 0
+    match = re.match(pattern, remainder, re.DOTALL)
+    return match.end() if match else 0
 
 
 def _set_of(characters: bytes) -> bytes:
-    """The characters of a set, as a regular expression has them: a range is one in both."""
+    """Return the characters of a set, as a regular expression has them: a range is one in both."""
     return re.sub(rb"[\[\]\\^]", lambda match: b"\\" + match[0], characters)
 
 
@@ -768,7 +778,7 @@ def _store_scanned(call: Call, target: int, part: bytes, kind: bytes, length: by
 
 
 def _order_of(call: Call, compare: int) -> Callable[[bytes, bytes], int]:
-    """The order that a function of the code tells, of two places that it is given."""
+    """Return the order that a function of the code tells, of two places that it is given."""
     places: list[int] = []
 
     def order(first: bytes, second: bytes) -> int:
@@ -782,10 +792,10 @@ def _order_of(call: Call, compare: int) -> Callable[[bytes, bytes], int]:
 
 
 @LIBC.named("qsort")
-def _sort(call: Call) -> None:
-    """(elements, number, size, comparison); glibc's is a stable one, as long as there is memory."""
+def _emulate_sort(call: Call) -> None:
+    """Take (elements, number, size, comparison); glibc's is a stable one, as long as there is memory."""
     start, count, size, compare = (call.argument(index) for index in range(4))
-    content = call.machine.read(start, _checked(call, count * size)) if count and size else b""
+    content = call.machine.read(start, _emulate_checked(call, count * size)) if count and size else b""
     elements = [content[at : at + size] for at in range(0, len(content), size or 1)]
     key: Callable[[bytes], Any] = functools.cmp_to_key(_order_of(call, compare))
     elements.sort(key=key)
@@ -793,16 +803,16 @@ def _sort(call: Call) -> None:
 
 
 @LIBC.named("bsearch")
-def _search(call: Call) -> int:
-    """(what is looked for, elements, number, size, comparison)."""
-    wanted, start, count, size, compare = (call.argument(index) for index in range(5))
+def _emulate_search(call: Call) -> int:
+    """Take (what is looked for, elements, number, size, comparison)."""
+    requested, start, count, size, compare = (call.argument(index) for index in range(5))
     low, high = 0, count
     while low < high:
         middle = (low + high) // 2
-        found = _signed(call.machine.call(compare, wanted, start + middle * size) & 0xFFFF_FFFF, 32)
-        if not found:
+        result = _signed(call.machine.call(compare, requested, start + middle * size) & 0xFFFF_FFFF, 32)
+        if not result:
             return start + middle * size
-        low, high = (middle + 1, high) if found > 0 else (low, middle)
+        low, high = (middle + 1, high) if result > 0 else (low, middle)
     return 0
 
 
@@ -832,13 +842,13 @@ def _put_character(call: Call) -> int:
 
 @LIBC.named("fwrite")
 def _put_bytes(call: Call) -> int:
-    """(data, size, number, stream): no other stream than those of the console is open."""
+    """Take (data, size, number, stream): no other stream than those of the console is open."""
     return call.argument(2)
 
 
 @LIBC.named("fflush")
-def _flush(_: Call) -> int:
-    """What is printed is lost."""
+def _emulate_flush(_: Call) -> int:
+    """Do nothing: what is printed is lost."""
     return 0
 
 
@@ -866,13 +876,13 @@ def _divide_long(call: Call) -> int:
 
 
 @LIBC.named("__cxa_guard_acquire")
-def _guard(call: Call) -> int:
+def _emulate_guard(call: Call) -> int:
     return int(call.machine.read(call.argument(0), 1) == b"\0")
 
 
 @LIBC.named("__cxa_guard_abort")
 def _leave_guard(_: Call) -> None:
-    """The object is not made, and its guard as it was."""
+    """Do nothing: the object is not made, and its guard as it was."""
 
 
 @LIBC.named("__cxa_guard_release")

@@ -70,7 +70,7 @@ def _link(machine: Emulator, parent: int, side: int, child: int) -> None:
 
 
 def _end_of(machine: Emulator, node: int, side: int) -> int:
-    """The last node on one side of the tree below ``node``.
+    """Return the last node on one side of the tree below ``node``.
 
     :raises Stop: there is no end: the tree has a cycle
     """
@@ -82,8 +82,8 @@ def _end_of(machine: Emulator, node: int, side: int) -> int:
     raise Stop("std::map whose tree does not end", machine.vm.pc)
 
 
-def _step(call: Call, near: int, far: int) -> int:
-    """The neighbour of a node in order: ``near`` is the side stepped to.
+def _emulate_step(call: Call, near: int, far: int) -> int:
+    """Return the neighbour of a node in order: ``near`` is the side stepped to.
 
     :raises Stop: the tree has a cycle
     """
@@ -100,26 +100,28 @@ def _step(call: Call, near: int, far: int) -> int:
 
 @LIBSTDCXX.matching(r"_ZSt18_Rb_tree_incrementP")
 def _next_node(call: Call) -> int:
-    return _step(call, _RIGHT, _LEFT)
+    return _emulate_step(call, _RIGHT, _LEFT)
 
 
 @LIBSTDCXX.matching(r"_ZSt18_Rb_tree_decrementP")
 def _previous_node(call: Call) -> int:
     machine, node = call.machine, call.argument(0)
     is_header = machine.read(node, 4) == bytes(4) and machine.word(machine.word(node + _PARENT) + _PARENT) == node
-    return machine.word(node + _RIGHT) if is_header else _step(call, _LEFT, _RIGHT)
+    return machine.word(node + _RIGHT) if is_header else _emulate_step(call, _LEFT, _RIGHT)
 
 
 # Hash tables and lists
 
 
-def _next_bucket_count_of(call: Call, policy: int, wanted: int) -> int:
-    """The number of buckets for at least so many, which the policy keeps in mind (src/c++11/hashtable_c++0x.cc)."""
-    if not wanted:
+def _next_bucket_count_of(call: Call, policy: int, requested: int) -> int:
+    """Return the number of buckets for at least so many, which the policy keeps in mind
+    (src/c++11/hashtable_c++0x.cc).
+    """
+    if not requested:
         return 1
-    count = buckets_for(wanted)
+    count = buckets_for(requested)
     if count is None:
-        raise Stop(f"a hash table of {wanted} buckets", call.return_address)
+        raise Stop(f"a hash table of {requested} buckets", call.return_address)
     (load,) = struct.unpack("<f", call.machine.read(policy, 4))
     call.machine.set_word(policy + 8, int(count * load))
     return count
@@ -148,18 +150,18 @@ def _need_rehash(call: Call) -> int:
 
 
 @LIBSTDCXX.named("_ZSt11_Hash_bytesPKvmm")
-def _hash(call: Call) -> int:
+def _emulate_hash(call: Call) -> int:
     """MurmurHash2, of 64 bits (libsupc++, hash_bytes.cc)."""
-    data, value = _hashed(call), call.argument(2)
-    value ^= len(data) * _MURMUR & _NPOS
-    for (word,) in struct.iter_unpack("<Q", data[: len(data) & ~7]):
+    content, value = _emulate_hashed(call), call.argument(2)
+    value ^= len(content) * _MURMUR & _NPOS
+    for (word,) in struct.iter_unpack("<Q", content[: len(content) & ~7]):
         value = (value ^ _mixed(word * _MURMUR & _NPOS) * _MURMUR) * _MURMUR & _NPOS
-    if rest := data[len(data) & ~7 :]:
-        value = (value ^ int.from_bytes(rest, "little")) * _MURMUR & _NPOS
+    if remainder := content[len(content) & ~7 :]:
+        value = (value ^ int.from_bytes(remainder, "little")) * _MURMUR & _NPOS
     return _mixed(_mixed(value) * _MURMUR & _NPOS)
 
 
-def _hashed(call: Call) -> bytes:
+def _emulate_hashed(call: Call) -> bytes:
     return call.machine.read(call.argument(0), call.argument(1)) if call.argument(1) else b""
 
 
@@ -171,13 +173,13 @@ def _mixed(value: int) -> int:
 def _fnv_hash(call: Call) -> int:
     """FNV-1a, of 64 bits (libsupc++, hash_bytes.cc)."""
     value = call.argument(2)
-    for (character,) in struct.iter_unpack("<b", _hashed(call)):  # with its sign
+    for (character,) in struct.iter_unpack("<b", _emulate_hashed(call)):  # with its sign
         value = (value ^ character) * _FNV & _NPOS
     return value
 
 
 @LIBSTDCXX.named("_ZNSt8__detail15_List_node_base7_M_hookEPS0_")
-def _hook(call: Call) -> None:
+def _emulate_hook(call: Call) -> None:
     machine, node, after = call.machine, call.argument(0), call.argument(1)
     before = machine.word(after + 8)
     machine.write(node, struct.pack("<QQ", after, before))
@@ -186,7 +188,7 @@ def _hook(call: Call) -> None:
 
 
 @LIBSTDCXX.named("_ZNSt8__detail15_List_node_base9_M_unhookEv")
-def _unhook(call: Call) -> None:
+def _emulate_unhook(call: Call) -> None:
     machine = call.machine
     after, before = machine.words(call.argument(0), 2)
     machine.set_word(before, after)
@@ -194,16 +196,16 @@ def _unhook(call: Call) -> None:
 
 
 @LIBSTDCXX.named("_ZNSt8__detail15_List_node_base11_M_transferEPS0_S1_")
-def _transfer(call: Call) -> None:
+def _emulate_transfer(call: Call) -> None:
     """Move the nodes from ``first`` up to ``last`` in front of ``this``."""
-    machine, this, first, last = call.machine, call.argument(0), call.argument(1), call.argument(2)
-    if this == last:
+    machine, this_address, first, last = call.machine, call.argument(0), call.argument(1), call.argument(2)
+    if this_address == last:
         return
-    end, before_first, before_this = machine.word(last + 8), machine.word(first + 8), machine.word(this + 8)
-    machine.set_word(end, this)
+    end, before_first, before_this = machine.word(last + 8), machine.word(first + 8), machine.word(this_address + 8)
+    machine.set_word(end, this_address)
     machine.set_word(before_first, last)
     machine.set_word(before_this, first)
-    machine.set_word(this + 8, end)
+    machine.set_word(this_address + 8, end)
     machine.set_word(last + 8, before_first)
     machine.set_word(first + 8, before_this)
 
@@ -212,8 +214,8 @@ def _transfer(call: Call) -> None:
 def _swap_lists(call: Call) -> None:
     machine, heads = call.machine, (call.argument(0), call.argument(1))
     links = [machine.words(head, 2) for head in heads]
-    for head, other, (after, before) in zip(heads, reversed(heads), reversed(links), strict=True):
-        if after == other:  # the other list is empty
+    for head, item, (after, before) in zip(heads, reversed(heads), reversed(links), strict=True):
+        if after == item:  # the other list is empty
             machine.write(head, struct.pack("<QQ", head, head))
         else:
             machine.write(head, struct.pack("<QQ", after, before))
@@ -238,7 +240,7 @@ _CTYPE_FUNCTIONS: Final = (
 
 
 def _ctype_table(process: EmulatedProcess) -> int:
-    """The virtual table of ``std::ctype<char>``."""
+    """Return the virtual table of ``std::ctype<char>``."""
     table = process.bind("_ZTVSt5ctypeIcE")
     functions = [process.bind("_ZNKSt5ctypeIcE" + name) for name in _CTYPE_FUNCTIONS]
     process.machine.write(table + 32, struct.pack(f"<{len(functions)}Q", *functions))
@@ -246,7 +248,7 @@ def _ctype_table(process: EmulatedProcess) -> int:
 
 
 def _classic_locale(process: EmulatedProcess) -> int:
-    """The address of the classic ``std::locale::_Impl``: reference count, facets, their number."""
+    """Return the address of the classic ``std::locale::_Impl``: reference count, facets, their number."""
     if not process.locale:
         upper, lower = (process.store(struct.pack("<256i", *map(of, range(256)))) for of in (ctype.upper, ctype.lower))
         facet = struct.pack("<QQ16xQQ", _ctype_table(process), _MANY, upper, lower)
@@ -260,7 +262,9 @@ def _classic_locale(process: EmulatedProcess) -> int:
 
 @LIBSTDCXX.matching(r"_ZNSt6localeC[12]E", r"_ZNSt6localeaSERKS_")
 def _construct_locale(call: Call) -> int:
-    """(this[, name or another one, ...]): whether a machine has another locale than the classic one is not known."""
+    """Take (this[, name or another one, ...]): whether a machine has another locale than the classic one is not
+    known.
+    """
     at = {"_ZNSt6localeC1EPKc": 1, "_ZNSt6localeC2EPKc": 1}.get(call.name, 2 if "PKc" in call.name else 0)
     if at and call.machine.text(call.argument(at)) not in (b"C", b"POSIX"):
         call.outcome_is_unknown("an exception")
@@ -269,19 +273,19 @@ def _construct_locale(call: Call) -> int:
 
 
 @LIBSTDCXX.named("_ZNSt6locale7classicEv", "_ZNKSt8ios_base6getlocEv")
-def _locale(call: Call) -> int:
+def _emulate_locale(call: Call) -> int:
     return call.process.store(struct.pack("<Q", _classic_locale(call.process)))
 
 
 @LIBSTDCXX.matching(r"_ZSt9use_facetI(St7collate|NSt7__cxx117collate)IcE")
-def _collation(call: Call) -> int:
-    """A facet that only has virtual functions."""
+def _emulate_collation(call: Call) -> int:
+    """Return a facet that only has virtual functions."""
     name = "_ZTVNSt7__cxx117collateIcEE" if "__cxx11" in call.name else "_ZTVSt7collateIcE"
     return call.process.store(struct.pack("<Q", call.process.bind(name) + 16))
 
 
 @LIBSTDCXX.matching(r"virtual function of _ZTV(St7collate|NSt7__cxx117collate)IcE")
-def _transform(call: Call) -> None:
+def _emulate_transform(call: Call) -> None:
     """``do_transform``: in the classic locale, texts are ordered by their bytes."""
     result, begin, end = call.result, call.argument(1), call.argument(2)
     text = call.machine.read(begin, end - begin) if end > begin else b""
@@ -290,17 +294,17 @@ def _transform(call: Call) -> None:
 
 @LIBSTDCXX.named("_ZNKSt6locale2id5_M_idEv")
 def _facet_number(_: Call) -> int:
-    """All are in the same place, in the classic locale here."""
+    """Do nothing: all are in the same place, in the classic locale here."""
     return 0
 
 
 def classic_ctype(process: EmulatedProcess) -> int:
-    """The address of the classic ``std::ctype<char>``."""
+    """Return the address of the classic ``std::ctype<char>``."""
     return process.machine.word(process.machine.word(_classic_locale(process) + 8))
 
 
 @LIBSTDCXX.matching(r"_ZSt9use_facetISt5ctypeIcE", r"_ZSt16__try_use_facetIKSt5ctypeIcE")
-def _facet(call: Call) -> int:
+def _emulate_facet(call: Call) -> int:
     return classic_ctype(call.process)
 
 
@@ -339,7 +343,7 @@ def _same_characters(call: Call) -> int:
 
 @LIBSTDCXX.matching(r"_ZNKSt5ctypeIcE13_M_(widen|narrow)_initEv", r"_ZNSt5ctypeIcED[012]Ev")
 def _nothing_to_do(_: Call) -> None:
-    """The tables of the facet are complete."""
+    """Do nothing: the tables of the facet are complete."""
 
 
 @LIBSTDCXX.matching(r"_ZNSt7__cxx119to_stringE[ijlmxy]")
@@ -353,15 +357,15 @@ def _format_integer(call: Call) -> None:
 
 
 @LIBSTDCXX.matching(r"_ZNKSt(7__cxx11)?7collateIcE9transformE")
-def _collated(call: Call) -> None:
-    """(this, begin, end): in the classic locale, texts are ordered by their bytes."""
+def _emulate_collated(call: Call) -> None:
+    """Take (this, begin, end): in the classic locale, texts are ordered by their bytes."""
     result, begin, end = call.result, call.argument(1), call.argument(2)
     text = call.machine.read(begin, end - begin) if end > begin else b""
     (CXX11 if "__cxx11" in call.name else COW).create(call.process, result, text)
 
 
 @LIBSTDCXX.named("_ZNSt8__detail15_List_node_base10_M_reverseEv")
-def _reverse(call: Call) -> None:
+def _emulate_reverse(call: Call) -> None:
     machine, head = call.machine, call.argument(0)
     node = head
     for _ in range(_MOST_NODES):
@@ -392,7 +396,7 @@ def _is_same_locale(call: Call) -> int:
 
 
 @LIBSTDCXX.matching(r"_ZNSt3pmr(20get_default_resource|19new_delete_resource)Ev$")
-def _resource(call: Call) -> int:
+def _emulate_resource(call: Call) -> int:
     place = call.process.bind("a resource of memory")
     call.machine.set_word(place, call.process.bind("_ZTVNSt3pmr a resource of memory") + 16)
     return place
@@ -406,7 +410,7 @@ def _construct_pool(call: Call) -> None:
 
 @LIBSTDCXX.named("_ZNSt3pmr25monotonic_buffer_resource13_M_new_bufferEmm")
 def _new_buffer(call: Call) -> None:
-    """(this, size, alignment): virtual pointer, then where the buffer is, and how much is left."""
+    """Take (this, size, alignment): virtual pointer, then where the buffer is, and how much is left."""
     size = max(2 * call.argument(1), 128)
     buffer = call.process.allocate(size, max(call.argument(2), 16))
     call.machine.write(call.argument(0) + 8, struct.pack("<QQ", buffer, size))
@@ -414,7 +418,7 @@ def _new_buffer(call: Call) -> None:
 
 @LIBSTDCXX.named("pmr allocate")
 def _allocate_from(call: Call) -> int:
-    """(this, size, alignment)."""
+    """Take (this, size, alignment)."""
     return call.process.allocate(call.argument(1), max(call.argument(2), 16))
 
 
@@ -430,4 +434,4 @@ def _is_same_resource(call: Call) -> int:
     r"pmr (destroy|delete|deallocate)$",
 )
 def _keep_memory(_: Call) -> None:
-    """Memory is never reused."""
+    """Do nothing: memory is never reused."""

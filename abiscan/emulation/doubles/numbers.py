@@ -101,20 +101,20 @@ _TO_INTEGER: Final[dict[str, Callable[[float], float]]] = {
 
 
 def _both(names: object) -> tuple[str, ...]:
-    """The names of the functions of ``double`` and of ``float``."""
+    """Return the names of the functions of ``double`` and of ``float``."""
     assert isinstance(names, dict)
     return tuple(name + suffix for name in names for suffix in ("", "f"))
 
 
-def _stem(call: Call, names: object) -> tuple[str, int]:
-    """The name of the function of ``double``, and the bits of the numbers."""
+def _emulate_stem(call: Call, names: object) -> tuple[str, int]:
+    """Return the name of the function of ``double``, and the bits of the numbers."""
     assert isinstance(names, dict)
     name = call.name.removeprefix("__").removesuffix("_finite")
     return (name, 64) if name in names else (name.removesuffix("f"), 32)
 
 
 def _value(function: Callable[..., float], *arguments: float) -> float:
-    """The value of a function, infinite or no number where Python raises."""
+    """Return the value of a function, infinite or no number where Python raises."""
     try:
         return float(function(*arguments))
     except OverflowError:
@@ -125,13 +125,13 @@ def _value(function: Callable[..., float], *arguments: float) -> float:
 
 @NUMBERS.named(*_both(_ONE))
 def _of_one(call: Call) -> None:
-    name, bits = _stem(call, _ONE)
+    name, bits = _emulate_stem(call, _ONE)
     call.give_number(_value(_ONE[name], call.number(0, bits)), bits)
 
 
 @NUMBERS.named(*_both(_TWO))
 def _of_two(call: Call) -> None:
-    name, bits = _stem(call, _TWO)
+    name, bits = _emulate_stem(call, _TWO)
     arguments = call.number(0, bits), call.number(1, bits)
     if name in ("cabs", "carg") and bits == 32:  # both parts in one register on x86-64
         arguments = call.complex_number(0)
@@ -190,7 +190,7 @@ def _of_complex(call: Call) -> None:
 
 @NUMBERS.named(*_both(_TO_INTEGER))
 def _to_integer(call: Call) -> int:
-    name, bits = _stem(call, _TO_INTEGER)
+    name, bits = _emulate_stem(call, _TO_INTEGER)
     number = call.number(0, bits)
     return int(_TO_INTEGER[name](number)) if math.isfinite(number) else -(1 << 63)
 
@@ -203,7 +203,7 @@ def _multiply_and_add(call: Call) -> None:
 
 
 @NUMBERS.named("ldexp", "ldexpf", "scalbn", "scalbnf", "scalbln")
-def _scale(call: Call) -> None:
+def _emulate_scale(call: Call) -> None:
     bits = 32 if call.name.endswith("f") else 64
     power = call.argument(0) & 0xFFFF_FFFF
     power -= (power >> 31) << 32
@@ -211,7 +211,7 @@ def _scale(call: Call) -> None:
 
 
 @NUMBERS.named("frexp", "frexpf")
-def _split(call: Call) -> None:
+def _emulate_split(call: Call) -> None:
     bits = 32 if call.name.endswith("f") else 64
     fraction, power = math.frexp(call.number(0, bits))
     call.machine.write(call.argument(0), power.to_bytes(4, "little", signed=True))
@@ -242,7 +242,7 @@ _FLOAT: Final = regex(
 
 
 def parsed(text: bytes) -> tuple[float, int]:
-    """The number at the beginning of a text, and how long it is; 0 and 0 for none."""
+    """Return the number at the beginning of a text, and how long it is; 0 and 0 for none."""
     match = _FLOAT.match(text)
     if match is None:
         return 0.0, 0
@@ -255,7 +255,7 @@ def parsed(text: bytes) -> tuple[float, int]:
 
 
 @NUMBERS.named("strtod", "strtof", "atof", "__strtod_l", "__strtof_l", "strtod_l", "strtof_l")
-def _parse(call: Call) -> None:
+def _emulate_parse(call: Call) -> None:
     value, size = parsed(call.machine.text(call.argument(0)))
     bits = 32 if "strtof" in call.name else 64
     if call.name != "atof" and call.argument(1):
@@ -276,7 +276,7 @@ _FLOAT_DIGITS, _DOUBLE_DIGITS = 9, 17  # that tell any value from all others
 
 @NUMBERS.matching(r"_ZSt10from_charsPKcS0_R[df]St12chars_format")
 def _from_characters(call: Call) -> int:
-    """(begin, end, target, format): nothing is stored where there is no number."""
+    """Take (begin, end, target, format): nothing is stored where there is no number."""
     begin, end, target, form = (call.argument(index) for index in range(4))
     text = call.machine.read(begin, end - begin) if end > begin else b""
     call.decide_by_what_was_read()
@@ -303,7 +303,7 @@ def _from_characters(call: Call) -> int:
 
 @NUMBERS.matching(r"_ZSt8to_charsPcS_[df](St12chars_formati?)?$")
 def _to_characters(call: Call) -> int:
-    """(begin, end, number[, format[, precision]])."""
+    """Take (begin, end, number[, format[, precision]])."""
     begin, end = call.argument(0), call.argument(1)
     is_float = "PcS_f" in call.name
     value = call.number(0, 32 if is_float else 64)
@@ -325,7 +325,7 @@ def _to_characters(call: Call) -> int:
 
 
 def _shortest(value: float, form: int, *, is_float: bool) -> str:
-    """The shortest text from which the same number is read, in a form, or in whichever is shorter."""
+    """Return the shortest text from which the same number is read, in a form, or in whichever is shorter."""
     if math.isinf(value) or math.isnan(value):
         return f"{'-' if math.copysign(1.0, value) < 0 else ''}{'inf' if math.isinf(value) else 'nan'}"
     bits = 32 if is_float else 64
@@ -347,7 +347,7 @@ _MODULUS: Final = 2147483647
 
 
 def _random_numbers(seed: int) -> Iterator[int]:
-    """What ``random`` gives after ``srandom(seed)``: an additive feedback generator."""
+    """Yield what ``random`` gives after ``srandom(seed)``: an additive feedback generator."""
     last = [seed - (seed >> 31 << 32) or 1]  # an int
     while len(last) < _DEGREE:
         last.append(16807 * last[-1] % _MODULUS)
@@ -365,7 +365,7 @@ def _start_random(call: Call) -> None:
 
 
 @NUMBERS.named("rand", "random")
-def _random(call: Call) -> int:
+def _emulate_random(call: Call) -> int:
     if call.process.random_numbers is None:
         call.answer_is_unknown()
         return 0
@@ -373,7 +373,7 @@ def _random(call: Call) -> int:
 
 
 @NUMBERS.named("__popcountdi2", "__popcountsi2")
-def _ones(call: Call) -> int:
-    """How many bits are set (libgcc)."""
+def _emulate_ones(call: Call) -> int:
+    """Return how many bits are set (libgcc)."""
     bits = 64 if call.name.endswith("di2") else 32
     return (call.argument(0) & (1 << bits) - 1).bit_count()

@@ -30,32 +30,32 @@ _MULTIPLE, _ROOT, _FILE = 0, 2, 3
 _TAG: Final = 3
 
 
-def _components(text: bytes) -> list[tuple[bytes, int, int]]:
-    """The components of a path: text, where it begins, what it is."""
-    found = []
+def _list_components(text: bytes) -> list[tuple[bytes, int, int]]:
+    """Return the components of a path: text, where it begins, what it is."""
+    results = []
     if text.startswith(b"/"):
-        found.append((b"/", 0, _ROOT))
+        results.append((b"/", 0, _ROOT))
     at = 0
     for part in text.split(b"/"):
         if part:
-            found.append((part, at, _FILE))
+            results.append((part, at, _FILE))
         at += len(part) + 1
     if text.endswith(b"/") and text.strip(b"/"):
-        found.append((b"", len(text), _FILE))
-    return found
+        results.append((b"", len(text), _FILE))
+    return results
 
 
-def _read(call: Call, index: int) -> bytes:
+def _emulate_read(call: Call, index: int) -> bytes:
     return CXX11.read(call.process, call.argument(index))
 
 
-def _create(call: Call, at: int, text: bytes) -> None:
+def _emulate_create(call: Call, at: int, text: bytes) -> None:
     CXX11.create(call.process, at, text)
-    _split(call, at, text)
+    _emulate_split(call, at, text)
 
 
-def _split(call: Call, at: int, text: bytes) -> None:
-    parts = _components(text)
+def _emulate_split(call: Call, at: int, text: bytes) -> None:
+    parts = _list_components(text)
     if len(parts) <= 1:
         call.machine.set_word(at + _LIST_AT, parts[0][2] if parts else _FILE)
         return
@@ -70,7 +70,7 @@ def _split(call: Call, at: int, text: bytes) -> None:
 
 @PATHS.named(f"_Z{_PATH}14_M_split_cmptsEv")
 def _split_text(call: Call) -> None:
-    _split(call, call.argument(0), _read(call, 0))
+    _emulate_split(call, call.argument(0), _emulate_read(call, 0))
 
 
 @PATHS.matching(rf"_Z{_PATH}5_ListC[12]Ev")
@@ -86,7 +86,7 @@ def _copy_list(call: Call) -> int:
 
 
 @PATHS.matching(rf"_Z{_CONST}5_List(5begin|3end|5front|4back)Ev", rf"_Z{_PATH}5_List(5begin|3end|5front|4back)Ev")
-def _iterate(call: Call) -> int:
+def _emulate_iterate(call: Call) -> int:
     begin = call.machine.word(call.argument(0)) & ~_TAG
     count = call.machine.word(begin) & 0xFFFF_FFFF
     first = begin + _HEAD_SIZE
@@ -96,16 +96,16 @@ def _iterate(call: Call) -> int:
 
 
 @PATHS.matching(rf"_Z{_CONST}5_List13_Impl_deleterclE", rf"_Z{_PATH}5_List5clearEv", rf"_Z{_PATH}D[12]Ev")
-def _delete(call: Call) -> None:
+def _emulate_delete(call: Call) -> None:
     if "clear" in call.name:
         call.machine.set_word(call.argument(0), call.machine.word(call.argument(0)) & _TAG)
 
 
 @PATHS.named(f"_Z{_CONST}17_M_find_extensionEv")
 def _find_extension(call: Call) -> int:
-    """(the text of the last component, where its extension begins), in two registers."""
-    this, text = call.argument(0), _read(call, 0)
-    parts = _components(text)
+    """Take (the text of the last component, where its extension begins), in two registers."""
+    this_address, text = call.argument(0), _emulate_read(call, 0)
+    parts = _list_components(text)
     if not parts or parts[-1][2] != _FILE or not parts[-1][0]:
         call.give_second(0)
         return 0
@@ -113,32 +113,32 @@ def _find_extension(call: Call) -> int:
     at = name.rfind(b".") if name not in (b".", b"..") else -1
     call.give_second(at if at > 0 else 0xFFFF_FFFF_FFFF_FFFF)
     if len(parts) == 1:
-        return this
-    begin = call.machine.word(this + _LIST_AT) & ~_TAG
+        return this_address
+    begin = call.machine.word(this_address + _LIST_AT) & ~_TAG
     return begin + _HEAD_SIZE + (len(parts) - 1) * _COMPONENT_SIZE
 
 
 @PATHS.named(f"_Z{_CONST}11parent_pathEv", f"_Z{_CONST}9root_pathEv", f"_Z{_CONST}14root_directoryEv")
-def _parent(call: Call) -> None:
-    result, text = call.result, _read(call, 0)
+def _emulate_parent(call: Call) -> None:
+    result, text = call.result, _emulate_read(call, 0)
     root = b"/" if text.startswith(b"/") else b""
     if "parent" in call.name:
         head = text.rpartition(b"/")[0].rstrip(b"/")
-        _create(call, result, head or root)
+        _emulate_create(call, result, head or root)
     else:
-        _create(call, result, root)
+        _emulate_create(call, result, root)
 
 
 @PATHS.named(f"_Z{_CONST}13relative_pathEv")
-def _relative(call: Call) -> None:
+def _emulate_relative(call: Call) -> None:
     result = call.result
-    _create(call, result, _read(call, 0).lstrip(b"/"))
+    _emulate_create(call, result, _emulate_read(call, 0).lstrip(b"/"))
 
 
 @PATHS.matching(rf"_Z{_CONST}\d+has_(\w+?)Ev$")
-def _has(call: Call) -> int:
-    text = _read(call, 0)
-    what = call.name[call.name.index("has_") + 4 : -2]
+def _emulate_has(call: Call) -> int:
+    text = _emulate_read(call, 0)
+    subject = call.name[call.name.index("has_") + 4 : -2]
     relative = text.lstrip(b"/")
     return int(
         {
@@ -148,60 +148,60 @@ def _has(call: Call) -> int:
             "relative_path": bool(relative),
             "parent_path": b"/" in text,
             "filename": bool(text.rpartition(b"/")[2]),
-        }.get(what, False)
+        }.get(subject, False)
     )
 
 
 @PATHS.named(f"_Z{_PATH}dVERKS1_")
-def _append(call: Call) -> int:
+def _emulate_append(call: Call) -> int:
     """``operator/=``."""
-    this, text, other = call.argument(0), _read(call, 0), _read(call, 1)
-    joined = other if other.startswith(b"/") else text + (b"/" if text and not text.endswith(b"/") else b"") + other
-    _create(call, this, joined)
-    return this
+    this_address, text, second = call.argument(0), _emulate_read(call, 0), _emulate_read(call, 1)
+    joined = second if second.startswith(b"/") else text + (b"/" if text and not text.endswith(b"/") else b"") + second
+    _emulate_create(call, this_address, joined)
+    return this_address
 
 
 @PATHS.matching(rf"_Z{_PATH}9_M_appendESt17basic_string_view")
 def _append_text(call: Call) -> None:
-    """(this, length, text): ``operator/=`` with a text."""
-    this, text = call.argument(0), _read(call, 0)
-    other = call.machine.read(call.argument(2), call.argument(1)) if call.argument(1) else b""
-    joined = other if other.startswith(b"/") else text + (b"/" if text and not text.endswith(b"/") else b"") + other
-    _create(call, this, joined)
+    """Take (this, length, text): ``operator/=`` with a text."""
+    this_address, text = call.argument(0), _emulate_read(call, 0)
+    second = call.machine.read(call.argument(2), call.argument(1)) if call.argument(1) else b""
+    joined = second if second.startswith(b"/") else text + (b"/" if text and not text.endswith(b"/") else b"") + second
+    _emulate_create(call, this_address, joined)
 
 
 @PATHS.matching(rf"_Z{_PATH}(pLERKS1_|9_M_concatESt17basic_string_view)")
-def _concatenate(call: Call) -> int:
-    this, text = call.argument(0), _read(call, 0)
+def _emulate_concatenate(call: Call) -> int:
+    this_address, text = call.argument(0), _emulate_read(call, 0)
     is_view = "9_M_concat" in call.name
-    other = call.machine.read(call.argument(2), call.argument(1)) if is_view else _read(call, 1)
-    _create(call, this, text + other)
-    return this
+    second = call.machine.read(call.argument(2), call.argument(1)) if is_view else _emulate_read(call, 1)
+    _emulate_create(call, this_address, text + second)
+    return this_address
 
 
 @PATHS.named(f"_Z{_PATH}aSERKS1_")
-def _assign(call: Call) -> int:
-    _create(call, call.argument(0), _read(call, 1))
+def _emulate_assign(call: Call) -> int:
+    _emulate_create(call, call.argument(0), _emulate_read(call, 1))
     return call.argument(0)
 
 
 @PATHS.matching(rf"_Z{_CONST}7compareERKS1_$")
-def _compare(call: Call) -> int:
-    first, second = ([part for part, _, _ in _components(_read(call, index))] for index in (0, 1))
+def _emulate_compare(call: Call) -> int:
+    first, second = ([part for part, _, _ in _list_components(_emulate_read(call, index))] for index in (0, 1))
     return (first > second) - (first < second)
 
 
 @PATHS.named(f"_Z{_PATH}15remove_filenameEv")
 def _remove_name(call: Call) -> int:
-    head, separator, _ = _read(call, 0).rpartition(b"/")
-    _create(call, call.argument(0), head + separator)
+    head, separator, _ = _emulate_read(call, 0).rpartition(b"/")
+    _emulate_create(call, call.argument(0), head + separator)
     return call.argument(0)
 
 
 @PATHS.named(f"_Z{_PATH}16replace_filenameERKS1_")
 def _replace_name(call: Call) -> int:
-    head, separator, _ = _read(call, 0).rpartition(b"/")
-    _create(call, call.argument(0), head + separator + _read(call, 1))
+    head, separator, _ = _emulate_read(call, 0).rpartition(b"/")
+    _emulate_create(call, call.argument(0), head + separator + _emulate_read(call, 1))
     return call.argument(0)
 
 
@@ -209,36 +209,36 @@ def _replace_name(call: Call) -> int:
 def _relative_to(call: Call) -> None:
     """C++17, [fs.path.gen]: empty where there is no way, or then the path itself."""
     result = call.result
-    own, base = _read(call, 0), _read(call, 1)
+    own, base = _emulate_read(call, 0), _emulate_read(call, 1)
     text = b""
     if own.startswith(b"/") == base.startswith(b"/"):
-        first, second = ([part for part, _, _ in _components(path)] for path in (own, base))
+        first, second = ([part for part, _, _ in _list_components(path)] for path in (own, base))
         same = 0
         while same < min(len(first), len(second)) and first[same] == second[same]:
             same += 1
-        rest = second[same:]
-        up = sum(1 if part not in (b"", b".", b"..") else -1 if part == b".." else 0 for part in rest)
+        remainder = second[same:]
+        up = sum(1 if part not in (b"", b".", b"..") else -1 if part == b".." else 0 for part in remainder)
         if up == 0 and not [part for part in first[same:] if part]:
             text = b"."
         elif up >= 0:
             text = b"/".join((*[b".."] * up, *first[same:]))
-    _create(call, result, text or (own if "proximate" in call.name else b""))
+    _emulate_create(call, result, text or (own if "proximate" in call.name else b""))
 
 
 @PATHS.named(f"_Z{_PATH}17replace_extensionERKS1_")
 def _replace_extension(call: Call) -> int:
-    text, other = _read(call, 0), _read(call, 1)
+    text, second = _emulate_read(call, 0), _emulate_read(call, 1)
     head, separator, name = text.rpartition(b"/")
     at = name.rfind(b".")
     stem = name[:at] if at > 0 and name not in (b".", b"..") else name
-    dot = b"." if other and not other.startswith(b".") else b""
-    _create(call, call.argument(0), head + separator + stem + dot + other)
+    dot = b"." if second and not second.startswith(b".") else b""
+    _emulate_create(call, call.argument(0), head + separator + stem + dot + second)
     return call.argument(0)
 
 
 @PATHS.named(f"_Z{_CONST}16lexically_normalEv")
-def _normal(call: Call) -> None:
-    result, text = call.result, _read(call, 0)
+def _emulate_normal(call: Call) -> None:
+    result, text = call.result, _emulate_read(call, 0)
     parts: list[bytes] = []
     root = b"/" if text.startswith(b"/") else b""
     for part in text.split(b"/"):
@@ -247,7 +247,7 @@ def _normal(call: Call) -> None:
         elif part not in (b"", b".") and not (part == b".." and root):
             parts.append(part)
     end = b"/" if parts and text.endswith((b"/", b"/.")) else b""
-    _create(call, result, root + b"/".join(parts) + end if parts else root or (b"." if text else b""))
+    _emulate_create(call, result, root + b"/".join(parts) + end if parts else root or (b"." if text else b""))
 
 
 # Functions of std::filesystem that need a file: there is none, and none can be made
@@ -274,24 +274,24 @@ _ERROR: Final = "NSt10filesystem7__cxx1116filesystem_errorE"
 _ITERATOR: Final = "_ZNSt10filesystem7__cxx11(18directory_iterator|28recursive_directory_iterator)C[12]E"
 
 
-def _fail(call: Call, text: str, path: bytes) -> NoReturn:
+def _emulate_fail(call: Call, text: str, path: bytes) -> NoReturn:
     shown = f"filesystem error: {text}: {message(call, NO_FILE)} [{path.decode('utf-8', 'backslashreplace')}]"
     throw(call, _ERROR, shown, struct.pack("<QQQQ", NO_FILE, category(call.process, "generic"), 0, 0))
 
 
 @PATHS.matching(*(rf"_ZNSt10filesystem{len(name)}{name}ERK" for name in _OPERATIONS))
-def _operate(call: Call) -> int:
-    """(path, …[, error code])."""
+def _emulate_operate(call: Call) -> int:
+    """Take (path, …[, error code])."""
     match = _OPERATION.match(call.name)
     assert match is not None
     name = match[1]
     if name in ("read_symlink", "canonical"):
-        _create(call, call.result, b"")
-    path = _read(call, 0)
+        _emulate_create(call, call.result, b"")
+    path = _emulate_read(call, 0)
     if not call.name.endswith("RSt10error_code"):
         if may_exist(path):
             call.outcome_is_unknown("an exception")
-        _fail(call, _OPERATIONS[name], path)
+        _emulate_fail(call, _OPERATIONS[name], path)
     if may_exist(path):
         call.answer_is_unknown()
     count = len(re.findall("NS_7__cxx114path|ES4_|RKS1_", call.name))
@@ -300,37 +300,37 @@ def _operate(call: Call) -> int:
 
 
 @PATHS.matching(r"_ZNSt10filesystem(6remove|10remove_all)ERK")
-def _remove(call: Call) -> int:
-    """(path[, error code]): there is nothing to remove, which is no error."""
+def _emulate_remove(call: Call) -> int:
+    """Take (path[, error code]): there is nothing to remove, which is no error."""
     if call.name.endswith("RSt10error_code"):
         call.machine.write(call.argument(1), bytes(4))
         call.machine.set_word(call.argument(1) + 8, category(call.process, "system"))
-    if may_exist(_read(call, 0)):
+    if may_exist(_emulate_read(call, 0)):
         call.answer_is_unknown()
     return 0
 
 
 @PATHS.matching(r"_ZNSt10filesystem19temp_directory_pathB5cxx11E")
 def _folder_of_temporary_files(call: Call) -> None:
-    """([error code])."""
+    """Take ([error code])."""
     result = call.result
     if call.name.endswith("RSt10error_code"):
         call.machine.write(call.argument(0), bytes(4))
         call.machine.set_word(call.argument(0) + 8, category(call.process, "system"))
     if any(call.process.environment.get(name) for name in (b"TMPDIR", b"TMP", b"TEMP", b"TEMPDIR")):
         call.answer_is_unknown()
-    _create(call, result, b"/tmp")
+    _emulate_create(call, result, b"/tmp")
 
 
 @PATHS.matching(_ITERATOR)
 def _open_directory(call: Call) -> None:
-    """(this, path, options, error code): an iterator at the end."""
-    error, path = call.argument(3), _read(call, 1)
+    """Take (this, path, options, error code): an iterator at the end."""
+    error, path = call.argument(3), _emulate_read(call, 1)
     if may_exist(path):
         call.outcome_is_unknown("an exception" if not error else "a branch")
     if not error:
         text = f"{'recursive ' if 'recursive' in call.name else ''}directory iterator cannot open directory"
-        _fail(call, text, path)
+        _emulate_fail(call, text, path)
     set_error(call, error)
     call.machine.write(call.argument(0), bytes(16))
 
@@ -342,13 +342,13 @@ def _working_directory(call: Call) -> None:
     """Some folder."""
     result = call.result
     call.answer_is_unknown()
-    _create(call, result, b"/")
+    _emulate_create(call, result, b"/")
 
 
 @PATHS.matching(r"_ZNSt10filesystem8absoluteERK")
-def _absolute(call: Call) -> None:
+def _emulate_absolute(call: Call) -> None:
     result = call.result
-    path = _read(call, 0)
+    path = _emulate_read(call, 0)
     if not path.startswith(b"/"):
         call.answer_is_unknown()
-    _create(call, result, path if path.startswith(b"/") else b"/" + path)
+    _emulate_create(call, result, path if path.startswith(b"/") else b"/" + path)

@@ -51,7 +51,7 @@ _NO_CHARACTER: Final = 0xFFFF_FFFF
 _NOWHERE: Final = 0xFFFF_FFFF_FFFF_FFFF
 
 
-def _layout(name: str) -> StreamLayout:
+def _make_layout(name: str) -> StreamLayout:
     layout = layout_of(name)
     assert layout is not None
     return layout
@@ -60,7 +60,7 @@ def _layout(name: str) -> StreamLayout:
 # Construction
 
 
-def _start(call: Call, stream: int, layout: StreamLayout, *, state: int = 0) -> None:
+def _emulate_start(call: Call, stream: int, layout: StreamLayout, *, state: int = 0) -> None:
     ios = stream + layout.ios
     head = struct.pack("<QQIIII", 6, 0, _SKIPWS | _DEC, 0, state, 0)
     call.machine.write(ios + _PRECISION, head)
@@ -71,7 +71,7 @@ def _start(call: Call, stream: int, layout: StreamLayout, *, state: int = 0) -> 
     call.machine.write(stream + layout.buffer + _GET_AREA, bytes(48))
 
 
-def _point(call: Call, stream: int, layout: StreamLayout) -> None:
+def _emulate_point(call: Call, stream: int, layout: StreamLayout) -> None:
     """Set the virtual pointers of a stream."""
     class_name = call.name[len("_ZN") : call.name.rindex("EC")] + "E"
     table = call.process.bind(f"_ZTVN{class_name}E" if "__cxx11" in class_name else f"_ZTV{class_name}")
@@ -81,41 +81,41 @@ def _point(call: Call, stream: int, layout: StreamLayout) -> None:
 
 
 @STREAMS.matching(rf"_ZN{_STRING_STREAM}C[12]E")
-def _construct(call: Call) -> None:
-    """(this[, text][, mode])."""
-    this, layout = call.argument(0), _layout(call.name)
+def _emulate_construct(call: Call) -> None:
+    """Take (this[, text][, mode])."""
+    this_address, layout = call.argument(0), _make_layout(call.name)
     abi = CXX11 if "__cxx11" in call.name else COW
-    given = re.search(r"C[12]E(RKNS_12basic_string|RKSs|RKNSt7__cxx11|.*KNS_12basic|ONS_12|OSs)", call.name)
-    text = abi.read(call.process, call.argument(1)) if given else b""
-    _point(call, this, layout)
-    _start(call, this, layout)
+    passed = re.search(r"C[12]E(RKNS_12basic_string|RKSs|RKNSt7__cxx11|.*KNS_12basic|ONS_12|OSs)", call.name)
+    text = abi.read(call.process, call.argument(1)) if passed else b""
+    _emulate_point(call, this_address, layout)
+    _emulate_start(call, this_address, layout)
     at_end = text and call.argument(2) & _AT_END
-    mode = call.argument(2 if given else 1) & 0xFF if "Ios_Openmode" in call.name else 0
+    mode = call.argument(2 if passed else 1) & 0xFF if "Ios_Openmode" in call.name else 0
     own_mode = _IN if "_istringstream" in call.name else _OUT if "_ostringstream" in call.name else 0
-    buffer = this + layout.buffer
+    buffer = this_address + layout.buffer
     call.machine.set_word(buffer + _MODE, mode | own_mode or _IN | _OUT)
     abi.create(call.process, buffer + _STRING, text)
-    _set_text(call, this + layout.buffer, text, len(text) if at_end else 0, reads=layout.output != 0)
+    _set_text(call, this_address + layout.buffer, text, len(text) if at_end else 0, reads=layout.output != 0)
 
 
 @STREAMS.matching(rf"_ZN{_STRING_STREAM}D[012]E", r"_ZNSt1[34]basic_[io]?fstreamIcSt11char_traitsIcEED[012]E")
-def _destroy(_: Call) -> None:
-    """Memory is never reused."""
+def _emulate_destroy(_: Call) -> None:
+    """Do nothing: memory is never reused."""
 
 
 @STREAMS.matching(r"_ZNSt1[34]basic_[io]?fstreamIcSt11char_traitsIcEEC[12]E")
 def _construct_file(call: Call) -> None:
-    """(this[, path, mode]): no file exists, and none can be made, where the system has no folder."""
-    this, layout = call.argument(0), _layout(call.name)
-    _point(call, this, layout)
+    """Take (this[, path, mode]): no file exists, and none can be made, where the system has no folder."""
+    this_address, layout = call.argument(0), _make_layout(call.name)
+    _emulate_point(call, this_address, layout)
     is_closed = call.name.endswith("Ev")
-    _start(call, this, layout, state=0 if is_closed else _FAIL)
+    _emulate_start(call, this_address, layout, state=0 if is_closed else _FAIL)
     if not is_closed:
-        _leave_unknown(call, this + layout.ios)
+        _leave_unknown(call, this_address + layout.ios)
 
 
-def _path(call: Call) -> bytes:
-    """The path that a stream is opened for."""
+def _emulate_path(call: Call) -> bytes:
+    """Return the path that a stream is opened for."""
     if "PKc" in call.name:
         return call.machine.text(call.argument(1))
     return (CXX11 if "__cxx11" in call.name else COW).read(call.process, call.argument(1))
@@ -123,15 +123,15 @@ def _path(call: Call) -> bytes:
 
 def _leave_unknown(call: Call, ios: int) -> None:
     """If there may be a file, whether it was opened is not known."""
-    if may_exist(_path(call)):
+    if may_exist(_emulate_path(call)):
         taint = call.machine.taint
         taint.mark(ios + _STATE, 4, taint.answer(call.name, call.return_address))
 
 
 @STREAMS.matching(r"_ZNSt1[34]basic_[io]?fstreamIcSt11char_traitsIcEE4openE")
-def _open(call: Call) -> None:
-    """(this, path, mode)."""
-    ios = _ios(call, call.argument(0))
+def _emulate_open(call: Call) -> None:
+    """Take (this, path, mode)."""
+    ios = _emulate_ios(call, call.argument(0))
     call.machine.write(ios + _STATE, struct.pack("<I", _FAIL))
     _leave_unknown(call, ios)
 
@@ -141,8 +141,8 @@ def _open(call: Call) -> None:
     r"_ZN(K?)St12__basic_fileIcE(D[12]Ev|7is_openEv)",
 )
 def _file_buffer(call: Call) -> int:
-    """A buffer of a file that is never open, for code that has the constructors of streams inlined."""
-    if "4open" in call.name and may_exist(_path(call)):
+    """Return a buffer of a file that is never open, for code that has the constructors of streams inlined."""
+    if "4open" in call.name and may_exist(_emulate_path(call)):
         call.answer_is_unknown()
     if "C1E" in call.name or "C2E" in call.name:
         call.machine.write(call.argument(0), struct.pack("<7Q", call.process.bind(_FILE_BUFFER) + 16, *bytes(6)))
@@ -151,19 +151,19 @@ def _file_buffer(call: Call) -> int:
 
 @STREAMS.matching(r"_ZNK?St1[34]basic_(?:[io]?fstream|filebuf)IcSt11char_traitsIcEE7is_openEv")
 def _is_open(call: Call) -> int:
-    """A stream that may have been opened has failed, or has not."""
+    """Return a stream that may have been opened has failed, or has not."""
     if "fstream" in call.name:
-        call.machine.read(_ios(call, call.argument(0)) + _STATE, 4)
+        call.machine.read(_emulate_ios(call, call.argument(0)) + _STATE, 4)
     return 0
 
 
 @STREAMS.matching(r"_ZNSt1[34]basic_(?:[io]?fstream|filebuf)IcSt11char_traitsIcEE5closeEv")
-def _close(_: Call) -> int:
+def _emulate_close(_: Call) -> int:
     return 0
 
 
 @STREAMS.matching(rf"_ZNSt9basic_ios{_TRAITS}E4initE")
-def _attach(call: Call) -> None:
+def _emulate_attach(call: Call) -> None:
     """Part of an inlined constructor: (``std::basic_ios``, buffer)."""
     ios, buffer = call.argument(0), call.argument(1)
     call.machine.write(ios + _PRECISION, struct.pack("<QQIIII", 6, 0, _SKIPWS | _DEC, 0, 0, 0))
@@ -192,30 +192,30 @@ def fill_console(process: EmulatedProcess, name: str, slot: int) -> None:
 
 
 @STREAMS.matching(r"_ZNSo6sentryC[12]ERSo", r"_ZNSi6sentryC[12]ERSib")
-def _enter(call: Call) -> None:
-    """(this, stream[, whether blanks are left]): a flag, and for output the stream."""
-    this, stream = call.argument(0), call.argument(1)
-    good = bytes((call.machine.read(_ios(call, stream) + _STATE, 4) == bytes(4),))
+def _emulate_enter(call: Call) -> None:
+    """Take (this, stream[, whether blanks are left]): a flag, and for output the stream."""
+    this_address, stream = call.argument(0), call.argument(1)
+    good = bytes((call.machine.read(_emulate_ios(call, stream) + _STATE, 4) == bytes(4),))
     if call.name.startswith("_ZNSo"):
-        call.machine.write(this, good.ljust(8, b"\0") + stream.to_bytes(8, "little"))
+        call.machine.write(this_address, good.ljust(8, b"\0") + stream.to_bytes(8, "little"))
     else:
-        call.machine.write(this, good)
+        call.machine.write(this_address, good)
 
 
 @STREAMS.matching(r"_ZNS[oi]C[12]EPSt15basic_streambufIcSt11char_traitsIcEE")
 def _construct_around(call: Call) -> None:
-    """(this, buffer): a stream of a buffer that is elsewhere."""
-    this, buffer, (table, ios) = call.argument(0), call.argument(1), _CONSOLES[_PLAIN[call.name[3:5]]]
+    """Take (this, buffer): a stream of a buffer that is elsewhere."""
+    this_address, buffer, (table, ios) = call.argument(0), call.argument(1), _CONSOLES[_PLAIN[call.name[3:5]]]
     words = call.process.bind(table) + 24
-    call.machine.set_word(this, words)
-    call.machine.set_word(this + ios, words + 40)
-    call.machine.write(this + ios + _PRECISION, struct.pack("<QQIIII", 6, 0, _SKIPWS | _DEC, 0, 0, 0))
-    call.machine.write(this + ios + _FILL, b" \1")
-    call.machine.write(this + ios + _BUFFER, struct.pack("<QQ", buffer, classic_ctype(call.process)))
+    call.machine.set_word(this_address, words)
+    call.machine.set_word(this_address + ios, words + 40)
+    call.machine.write(this_address + ios + _PRECISION, struct.pack("<QQIIII", 6, 0, _SKIPWS | _DEC, 0, 0, 0))
+    call.machine.write(this_address + ios + _FILL, b" \1")
+    call.machine.write(this_address + ios + _BUFFER, struct.pack("<QQ", buffer, classic_ctype(call.process)))
 
 
 @STREAMS.matching(rf"_ZNKSt9basic_ios{_TRAITS}E4fillEv")
-def _filler(call: Call) -> int:
+def _emulate_filler(call: Call) -> int:
     return call.machine.byte(call.argument(0) + _FILL)
 
 
@@ -226,12 +226,12 @@ def _buffer_of(call: Call) -> int:
 
 @STREAMS.matching(rf"_ZNK{_STRING_STREAM}5rdbufEv", r"_ZNKSt1[34]basic_[io]?fstreamIcSt11char_traitsIcEE5rdbufEv")
 def _buffer_inside(call: Call) -> int:
-    return call.argument(0) + _layout(call.name).buffer
+    return call.argument(0) + _make_layout(call.name).buffer
 
 
 @STREAMS.matching(rf"_ZNSt9basic_ios{_TRAITS}E5rdbufEPSt15basic_streambuf")
-def _redirect(call: Call) -> int:
-    """(``std::basic_ios``, buffer): the buffer that it had; nothing has failed with the new one yet."""
+def _emulate_redirect(call: Call) -> int:
+    """Take (``std::basic_ios``, buffer): the buffer that it had; nothing has failed with the new one yet."""
     ios, buffer = call.argument(0), call.argument(1)
     old = call.machine.word(ios + _BUFFER)
     call.machine.set_word(ios + _BUFFER, buffer)
@@ -245,8 +245,8 @@ def _may_go_on(call: Call) -> int:
 
 
 @STREAMS.matching(r"_ZNS[oi]6sentryD[12]Ev")
-def _leave(_: Call) -> None:
-    """Nothing is kept back that would have to be written."""
+def _emulate_leave(_: Call) -> None:
+    """Do nothing: nothing is kept back that would have to be written."""
 
 
 # What std::put_time is made of
@@ -257,7 +257,7 @@ _TIME_PUT: Final = r"St8time_putIcSt19ostreambuf_iteratorIcSt11char_traitsIcEEE"
 
 @STREAMS.matching(rf"_ZSt9use_facetI{_TIME_PUT}", rf"_ZSt16__try_use_facetIK?{_TIME_PUT}")
 def _time_facet(call: Call) -> int:
-    """A facet that only has virtual functions."""
+    """Return a facet that only has virtual functions."""
     return call.process.store(
         struct.pack("<Q", call.process.bind("_ZTVSt8time_putIcSt19ostreambuf_iteratorIcSt11char_traitsIcEEE") + 16)
     )
@@ -265,7 +265,7 @@ def _time_facet(call: Call) -> int:
 
 @STREAMS.matching(rf"_ZNK{_TIME_PUT}3putES3_RSt8ios_basecPK2tmPKcSB_")
 def _put_time(call: Call) -> int:
-    """(this, an iterator in two registers, stream, filler, tm, format, its end): an iterator as it was."""
+    """Take (this, an iterator in two registers, stream, filler, tm, format, its end): an iterator as it was."""
     buffer, begin, end = call.argument(1), call.argument(6), call.argument(7)
     form = call.machine.read(begin, end - begin).decode("latin-1") if end > begin else ""
     text = broken_down(call, call.argument(5), form)
@@ -278,14 +278,14 @@ def _put_time(call: Call) -> int:
 # Where the text is
 
 
-def _ios(call: Call, stream: int) -> int:
-    """The ``std::basic_ios`` of a part of a stream: the virtual pointer leads to the distance."""
+def _emulate_ios(call: Call, stream: int) -> int:
+    """Return the ``std::basic_ios`` of a part of a stream: the virtual pointer leads to the distance."""
     machine = call.machine
     return (stream + machine.word(machine.word(stream) - 24)) & 0xFFFF_FFFF_FFFF_FFFF
 
 
-def _buffer(call: Call, stream: int) -> int:
-    return call.machine.word(_ios(call, stream) + _BUFFER)
+def _emulate_buffer(call: Call, stream: int) -> int:
+    return call.machine.word(_emulate_ios(call, stream) + _BUFFER)
 
 
 def _is_console(call: Call, stream: int) -> bool:
@@ -294,7 +294,7 @@ def _is_console(call: Call, stream: int) -> bool:
         return False
     if not call.machine.word(stream):  # one of those for wide characters
         return True
-    return call.machine.word(_buffer(call, stream)) == call.process.bind(_CONSOLE_BUFFER) + 16
+    return call.machine.word(_emulate_buffer(call, stream)) == call.process.bind(_CONSOLE_BUFFER) + 16
 
 
 def _set_text(call: Call, buffer: int, text: bytes, position: int, *, reads: bool) -> None:
@@ -305,8 +305,8 @@ def _set_text(call: Call, buffer: int, text: bytes, position: int, *, reads: boo
     call.machine.write(buffer + _PUT_AREA, struct.pack("<3Q", begin, begin + position, begin + len(text)))
 
 
-def _content(call: Call, buffer: int) -> tuple[bytes, int]:
-    """The text of a buffer, and where it is written on."""
+def _emulate_content(call: Call, buffer: int) -> tuple[bytes, int]:
+    """Return the text of a buffer, and where it is written on."""
     begin, position, _ = call.machine.words(buffer + _PUT_AREA, 3)
     get, _, end = call.machine.words(buffer + _GET_AREA, 3)
     end = max(position, end if get else 0)
@@ -314,28 +314,28 @@ def _content(call: Call, buffer: int) -> tuple[bytes, int]:
     return (call.machine.read(begin, end - begin) if begin and end > begin else b""), max(position - begin, 0)
 
 
-def _written(call: Call, buffer: int) -> bytes:
-    return _content(call, buffer)[0]
+def _emulate_written(call: Call, buffer: int) -> bytes:
+    return _emulate_content(call, buffer)[0]
 
 
-def _put(call: Call, text: bytes) -> int:
+def _emulate_put(call: Call, text: bytes) -> int:
     """Append a text, padded to the width of the stream."""
     stream = call.argument(0)
     if _is_console(call, stream):
         return stream
-    ios = _ios(call, stream)
+    ios = _emulate_ios(call, stream)
     if _has_failed(call, ios):
         return stream
     width = call.machine.word(ios + _WIDTH)
     if width:
-        fill, flags = call.machine.read(ios + _FILL, 1), _flags(call, ios)
+        fill, flags = call.machine.read(ios + _FILL, 1), _emulate_flags(call, ios)
         missing = fill * max(min(width, 1 << 16) - len(text), 0)
         sign = len(text) - len(text.lstrip(b"+-")) if flags & _INTERNAL else 0
         if flags & _INTERNAL and flags & _HEX and text[:2].lower() == b"0x":
             sign = 2
         text = text + missing if flags & _LEFT else text[:sign] + missing + text[sign:]
         call.machine.set_word(ios + _WIDTH, 0)
-    _append(call, stream, text)
+    _emulate_append(call, stream, text)
     return stream
 
 
@@ -344,10 +344,10 @@ def _has_failed(call: Call, ios: int) -> bool:
     return call.machine.read(ios + _STATE, 4) != bytes(4)
 
 
-def _append(call: Call, stream: int, text: bytes) -> None:
-    if _has_failed(call, _ios(call, stream)):
+def _emulate_append(call: Call, stream: int, text: bytes) -> None:
+    if _has_failed(call, _emulate_ios(call, stream)):
         return
-    _append_to(call, _buffer(call, stream), text)
+    _append_to(call, _emulate_buffer(call, stream), text)
 
 
 def _append_to(call: Call, buffer: int, text: bytes) -> None:
@@ -355,7 +355,7 @@ def _append_to(call: Call, buffer: int, text: bytes) -> None:
     if call.process.image_at(table) is not None:  # of a class of the object
         call.machine.call(call.machine.word(table + _XSPUTN), buffer, call.process.store(text), len(text))
         return
-    old, at = _content(call, buffer)
+    old, at = _emulate_content(call, buffer)
     content = old[:at] + text + old[at + len(text) :]
     begin, position, _ = call.machine.words(buffer + _GET_AREA, 3)
     _set_text(call, buffer, content, at + len(text), reads=False)
@@ -366,7 +366,7 @@ def _append_to(call: Call, buffer: int, text: bytes) -> None:
 
 @STREAMS.named("_ZNSt15basic_streambufIcSt11char_traitsIcEE6xsputnEPKcl")
 def _put_into(call: Call) -> int:
-    """(buffer, characters, their number): what the class of the object does with each."""
+    """Take (buffer, characters, their number): what the class of the object does with each."""
     buffer, size = call.argument(0), call.argument(2)
     overflow = call.machine.word(call.machine.word(buffer) + _OVERFLOW)
     for character in call.machine.read(call.argument(1), size) if size else b"":
@@ -393,7 +393,7 @@ _STREAM_BUFFER: Final = "_ZNSt15basic_streambufIcSt11char_traitsIcEE"
 _XSGETN, _UNDERFLOW, _UFLOW = 8 * 8, 9 * 8, 10 * 8
 
 
-def _virtual(call: Call, place: int, *arguments: int) -> int:
+def _emulate_virtual(call: Call, place: int, *arguments: int) -> int:
     buffer = call.argument(0)
     return call.machine.call(call.machine.word(call.machine.word(buffer) + place), buffer, *arguments)
 
@@ -403,7 +403,7 @@ def _put_into_area(call: Call) -> int:
     buffer, code = call.argument(0), call.argument(1) & 0xFF
     at, end = call.machine.words(buffer + _PUT_AREA + 8, 2)
     if at >= end:
-        return _virtual(call, _OVERFLOW, code)
+        return _emulate_virtual(call, _OVERFLOW, code)
     call.machine.write(at, bytes((code,)))
     call.machine.set_word(buffer + _PUT_AREA + 8, at + 1)
     return code
@@ -411,17 +411,17 @@ def _put_into_area(call: Call) -> int:
 
 @STREAMS.named(f"{_STREAM_BUFFER}5sputnEPKcl")
 def _put_text(call: Call) -> int:
-    return _virtual(call, _XSPUTN, call.argument(1), call.argument(2))
+    return _emulate_virtual(call, _XSPUTN, call.argument(1), call.argument(2))
 
 
 @STREAMS.named(f"{_STREAM_BUFFER}5sgetnEPcl")
 def _get_text(call: Call) -> int:
-    return _virtual(call, _XSGETN, call.argument(1), call.argument(2))
+    return _emulate_virtual(call, _XSGETN, call.argument(1), call.argument(2))
 
 
 @STREAMS.named(f"{_STREAM_BUFFER}5sgetcEv", f"{_STREAM_BUFFER}6sbumpcEv", f"{_STREAM_BUFFER}6snextcEv")
 def _get_from_area(call: Call) -> int:
-    """The character here, and ``sbumpc`` goes on behind it; ``snextc`` goes on first."""
+    """Return the character here, and ``sbumpc`` goes on behind it; ``snextc`` goes on first."""
     buffer, machine = call.argument(0), call.machine
 
     def take(*, goes_on: bool) -> int:
@@ -441,8 +441,8 @@ def _get_from_area(call: Call) -> int:
 
 
 @STREAMS.named("stringbuf overflow")
-def _overflow(call: Call) -> int:
-    """(buffer, character or EOF)."""
+def _emulate_overflow(call: Call) -> int:
+    """Take (buffer, character or EOF)."""
     code = call.argument(1) & 0xFFFF_FFFF
     if code == _NO_CHARACTER:
         return 0
@@ -452,15 +452,15 @@ def _overflow(call: Call) -> int:
 
 @STREAMS.named("stringbuf xsputn")
 def _put_many(call: Call) -> int:
-    """(buffer, characters, their number)."""
+    """Take (buffer, characters, their number)."""
     if call.argument(2):
         _append_to(call, call.argument(0), call.machine.read(call.argument(1), call.argument(2)))
     return call.argument(2)
 
 
 @STREAMS.named("stringbuf underflow", "stringbuf uflow")
-def _refill(call: Call) -> int:
-    """The next character, which may have been written since, or EOF; ``uflow`` takes it."""
+def _emulate_refill(call: Call) -> int:
+    """Return the next character, which may have been written since, or EOF; ``uflow`` takes it."""
     buffer = call.argument(0)
     begin, at, _ = call.machine.words(buffer + _GET_AREA, 3)
     end = call.machine.word(buffer + _PUT_AREA + 8)
@@ -474,7 +474,7 @@ def _refill(call: Call) -> int:
 
 @STREAMS.named("stringbuf xsgetn")
 def _get_many(call: Call) -> int:
-    """(buffer, target, number)."""
+    """Take (buffer, target, number)."""
     begin, at, end = call.machine.words(call.argument(0) + _GET_AREA, 3)
     end = max(end, call.machine.word(call.argument(0) + _PUT_AREA + 8)) if begin else at
     size = min(call.argument(2), end - at)
@@ -486,7 +486,7 @@ def _get_many(call: Call) -> int:
 
 @STREAMS.named("stringbuf sync", "stringbuf imbue", "stringbuf showmanyc", "stringbuf destroy", "stringbuf delete")
 def _nothing_left(_: Call) -> int:
-    """A text needs no writing, and memory is never reused."""
+    """Do nothing: a text needs no writing, and memory is never reused."""
     return 0
 
 
@@ -495,7 +495,7 @@ def _not_of_buffer(call: Call) -> None:
     raise Stop("the code moves in a buffer", call.return_address)
 
 
-def _flags(call: Call, ios: int) -> int:
+def _emulate_flags(call: Call, ios: int) -> int:
     return int.from_bytes(call.machine.read(ios + _FLAGS, 4), "little")
 
 
@@ -504,44 +504,44 @@ def _flags(call: Call, ios: int) -> int:
 
 @STREAMS.matching(rf"_ZSt16__ostream_insert{_TRAITS}E")
 def _put_range(call: Call) -> int:
-    return _put(call, call.machine.read(call.argument(1), call.argument(2)) if call.argument(2) else b"")
+    return _emulate_put(call, call.machine.read(call.argument(1), call.argument(2)) if call.argument(2) else b"")
 
 
 @STREAMS.matching(r"_ZNSo5writeEPKcl")
 def _put_unformatted(call: Call) -> int:
     text = call.machine.read(call.argument(1), call.argument(2)) if call.argument(2) else b""
     if not _is_console(call, call.argument(0)):
-        _append(call, call.argument(0), text)
+        _emulate_append(call, call.argument(0), text)
     return call.argument(0)
 
 
 @STREAMS.named("_ZStlsISt11char_traitsIcEERSt13basic_ostreamIcT_ES5_PKc")
 def _put_c(call: Call) -> int:
-    return _put(call, call.machine.text(call.argument(1)))
+    return _emulate_put(call, call.machine.text(call.argument(1)))
 
 
 @STREAMS.matching(r"_ZStlsISt11char_traitsIcEERSt13basic_ostreamIcT_ES5_[ach]$")
 def _put_character(call: Call) -> int:
-    return _put(call, bytes((call.argument(1) & 0xFF,)))
+    return _emulate_put(call, bytes((call.argument(1) & 0xFF,)))
 
 
 @STREAMS.matching(r"_ZNSo3putEc")
 def _put_one(call: Call) -> int:
     if not _is_console(call, call.argument(0)):
-        _append(call, call.argument(0), bytes((call.argument(1) & 0xFF,)))
+        _emulate_append(call, call.argument(0), bytes((call.argument(1) & 0xFF,)))
     return call.argument(0)
 
 
 @STREAMS.matching(r"_ZStlsIcSt11char_traitsIcESaIcEERSt13basic_ostreamIT_T0_ES7_RK")
 def _put_string(call: Call) -> int:
     abi = COW if "RKSbI" in call.name else CXX11
-    return _put(call, abi.read(call.process, call.argument(1)))
+    return _emulate_put(call, abi.read(call.process, call.argument(1)))
 
 
 @STREAMS.matching(r"_ZSt4endlIc", r"_ZSt5flushIc", r"_ZNSo5flushEv", r"_ZSt4endsIc")
 def _end_line(call: Call) -> int:
     if "5flush" not in call.name and not _is_console(call, call.argument(0)):
-        _append(call, call.argument(0), b"\n" if "4endlI" in call.name else b"\0")
+        _emulate_append(call, call.argument(0), b"\n" if "4endlI" in call.name else b"\0")
     return call.argument(0)
 
 
@@ -551,18 +551,18 @@ def _put_integer(call: Call) -> int:
     kind = call.name[-1] if call.name.startswith("_ZNSols") else call.name[call.name.index("_M_insertI") + 10]
     bits = {"i": 32, "j": 32, "s": 16, "t": 16, "h": 8, "b": 8}.get(kind, 64)
     value = call.argument(1) & ((1 << bits) - 1)
-    flags = _DEC if _is_console(call, stream) else _flags(call, _ios(call, stream))
+    flags = _DEC if _is_console(call, stream) else _emulate_flags(call, _emulate_ios(call, stream))
     if kind == "b" and flags & _BOOLALPHA:
-        return _put(call, b"true" if value else b"false")
+        return _emulate_put(call, b"true" if value else b"false")
     if flags & (_HEX | _OCT):
         text = b"%x" % value if flags & _HEX else b"%o" % value
         if flags & _SHOWBASE and value:
             text = (b"0x" if flags & _HEX else b"0") + text
-        return _put(call, text.upper() if flags & _UPPERCASE else text)
+        return _emulate_put(call, text.upper() if flags & _UPPERCASE else text)
     if kind in "ilxs" and value >> (bits - 1):
         value -= 1 << bits
     sign = b"+" if flags & _SHOWPOS and kind in "ilxs" and value >= 0 else b""
-    return _put(call, sign + b"%d" % value)
+    return _emulate_put(call, sign + b"%d" % value)
 
 
 @STREAMS.matching(r"_ZNSolsE[df]$", r"_ZNSo9_M_insertIdEERSoT_$")
@@ -571,20 +571,22 @@ def _put_number(call: Call) -> int:
     value = call.number(0, 32 if call.name.endswith("Ef") else 64)
     flags, precision = _DEC, 6
     if not _is_console(call, stream):
-        ios = _ios(call, stream)
-        flags, precision = _flags(call, ios), call.machine.word(ios + _PRECISION)
+        ios = _emulate_ios(call, stream)
+        flags, precision = _emulate_flags(call, ios), call.machine.word(ios + _PRECISION)
     kind = {_FIXED: b"f", _SCIENTIFIC: b"e", _FIXED | _SCIENTIFIC: b"a"}.get(flags & (_FIXED | _SCIENTIFIC), b"g")
     marks = (b"+" if flags & _SHOWPOS else b"") + (b"#" if flags & _SHOWPOINT else b"")
     kind = kind.upper() if flags & _UPPERCASE else kind
-    return _put(call, real_text(value, marks, b"", None if kind in b"aA" else b"%d" % min(precision, 1 << 10), kind))
+    return _emulate_put(
+        call, real_text(value, marks, b"", None if kind in b"aA" else b"%d" % min(precision, 1 << 10), kind)
+    )
 
 
 @STREAMS.matching(r"_ZNSolsEe$", r"_ZNSo9_M_insertIeEERSoT_$", r"_ZNSo9_M_insertIPKvEERSoT_$", r"_ZNSolsEPKv$")
 def _put_other(call: Call) -> int:
-    """What is on another machine another text: an address, or a number in the stack."""
+    """Return what is on another machine another text: an address, or a number in the stack."""
     if "PKv" not in call.name or call.argument(1):
         call.answer_is_unknown()
-    return _put(call, b"0")
+    return _emulate_put(call, b"0")
 
 
 _SETTERS: Final = {"St13_Setprecision": _PRECISION, "St5_Setw": _WIDTH}
@@ -595,20 +597,20 @@ def _set_number(call: Call) -> int:
     """``std::setprecision`` and ``std::setw``: a number, in a register."""
     at = next(at for name, at in _SETTERS.items() if call.name.endswith(name))
     if not _is_console(call, call.argument(0)):
-        call.machine.set_word(_ios(call, call.argument(0)) + at, call.argument(1) & 0xFFFF_FFFF)
+        call.machine.set_word(_emulate_ios(call, call.argument(0)) + at, call.argument(1) & 0xFFFF_FFFF)
     return call.argument(0)
 
 
 @STREAMS.matching(r"_ZStlsIcSt11char_traitsIcEERSt13basic_ostreamIT_T0_ES6_St8_SetfillIS3_E$")
 def _set_fill(call: Call) -> int:
     if not _is_console(call, call.argument(0)):
-        call.machine.write(_ios(call, call.argument(0)) + _FILL, bytes((call.argument(1) & 0xFF,)))
+        call.machine.write(_emulate_ios(call, call.argument(0)) + _FILL, bytes((call.argument(1) & 0xFF,)))
     return call.argument(0)
 
 
 @STREAMS.named("_ZNSolsEPFRSoS_E", "_ZNSirsEPFRSiS_E")
-def _manipulate(call: Call) -> int:
-    """A manipulator of the stream."""
+def _emulate_manipulate(call: Call) -> int:
+    """Return a manipulator of the stream."""
     return call.machine.call(call.argument(1), call.argument(0))
 
 
@@ -617,54 +619,54 @@ def _manipulate(call: Call) -> int:
     *(f"_ZN{kind}EPFRSt9basic_iosIcSt11char_traitsIcEES3_E" for kind in ("Sols", "Sirs")),
 )
 def _manipulate_base(call: Call) -> int:
-    """A manipulator of what all streams have."""
+    """Return a manipulator of what all streams have."""
     stream = call.argument(0)
     if not _is_console(call, stream):
-        call.machine.call(call.argument(1), _ios(call, stream))
+        call.machine.call(call.argument(1), _emulate_ios(call, stream))
     return stream
 
 
 @STREAMS.matching(r"_ZNSt8ios_base15sync_with_stdioEb", rf"_ZNSt9basic_ios{_TRAITS}E3tieE")
-def _tie(_: Call) -> int:
+def _emulate_tie(_: Call) -> int:
     return 0
 
 
 @STREAMS.matching(r"_ZN(KR?|O)St(7__cxx11)?1[5789]basic_([io]?stringstream|stringbuf)IcSt11char_traitsIcESaIcEE3strEv")
-def _text(call: Call) -> None:
+def _emulate_text(call: Call) -> None:
     result = call.result
-    this = call.argument(0)
-    buffer = this if "basic_stringbuf" in call.name else this + _layout(call.name).buffer
-    _abi(call).create(call.process, result, _written(call, buffer))
+    this_address = call.argument(0)
+    buffer = this_address if "basic_stringbuf" in call.name else this_address + _make_layout(call.name).buffer
+    _emulate_abi(call).create(call.process, result, _emulate_written(call, buffer))
 
 
 @STREAMS.matching(r"_ZNSt(7__cxx11)?1[5789]basic_([io]?stringstream|stringbuf)IcSt11char_traitsIcESaIcEE3strE(RK|O)")
-def _replace(call: Call) -> None:
-    this = call.argument(0)
+def _emulate_replace(call: Call) -> None:
+    this_address = call.argument(0)
     is_buffer = "basic_stringbuf" in call.name
-    layout = None if is_buffer else _layout(call.name)
-    buffer = this if layout is None else this + layout.buffer
-    text = _abi(call).read(call.process, call.argument(1))
+    layout = None if is_buffer else _make_layout(call.name)
+    buffer = this_address if layout is None else this_address + layout.buffer
+    text = _emulate_abi(call).read(call.process, call.argument(1))
     _set_text(call, buffer, text, 0, reads=layout is None or layout.output != 0)
 
 
 @STREAMS.matching(r"_ZNSt(7__cxx11)?15basic_stringbufIcSt11char_traitsIcESaIcEE7_M_syncEPcmm")
-def _synchronise(call: Call) -> None:
-    """(this, characters, read position, write position): sets the areas as the mode says (bits/sstream.tcc)."""
+def _emulate_synchronise(call: Call) -> None:
+    """Take (this, characters, read position, write position): sets the areas as the mode says (bits/sstream.tcc)."""
     _set_areas(call, *map(call.argument, range(4)))
 
 
 @STREAMS.matching(r"_ZNSt(7__cxx11)?15basic_stringbufIcSt11char_traitsIcESaIcEE17_M_stringbuf_initESt13_Ios_Openmode")
 def _begin_anew(call: Call) -> None:
-    """(this, mode): with the text in the buffer's own string."""
+    """Take (this, mode): with the text in the buffer's own string."""
     buffer, mode = call.argument(0), call.argument(1) & 0xFFFF_FFFF
     call.machine.write(buffer + _MODE, struct.pack("<I", mode))
-    text = _abi(call).read(call.process, buffer + _STRING)
+    text = _emulate_abi(call).read(call.process, buffer + _STRING)
     _set_areas(call, buffer, call.machine.word(buffer + _STRING), 0, len(text) if mode & (_AT_END | _APPENDS) else 0)
 
 
 def _set_areas(call: Call, buffer: int, begin: int, read: int, written: int) -> None:
     mode = call.machine.word(buffer + _MODE) & 0xFFFF_FFFF
-    end = begin + len(_abi(call).read(call.process, buffer + _STRING))
+    end = begin + len(_emulate_abi(call).read(call.process, buffer + _STRING))
     if mode & _IN:
         call.machine.write(buffer + _GET_AREA, struct.pack("<3Q", begin, begin + read, end))
     if mode & _OUT:
@@ -673,7 +675,7 @@ def _set_areas(call: Call, buffer: int, begin: int, read: int, written: int) -> 
             call.machine.write(buffer + _GET_AREA, struct.pack("<3Q", end, end, end))
 
 
-def _abi(call: Call) -> StringAbi:
+def _emulate_abi(call: Call) -> StringAbi:
     return CXX11 if "__cxx11" in call.name else COW
 
 
@@ -681,7 +683,7 @@ def _abi(call: Call) -> StringAbi:
 
 
 @STREAMS.matching(rf"_ZNKSt9basic_ios{_TRAITS}E(cvbEv|ntEv|cvPvEv|4goodEv|4failEv|3badEv|3eofEv|7rdstateEv)")
-def _state(call: Call) -> int:
+def _emulate_state(call: Call) -> int:
     state = int.from_bytes(call.machine.read(call.argument(0) + _STATE, 4), "little")
     kind = call.name[call.name.index("E", call.name.index("char_traits") + 11) + 2 :]
     if kind.startswith("7rd"):
@@ -699,10 +701,10 @@ def _state(call: Call) -> int:
 @STREAMS.matching(rf"_ZNSt9basic_ios{_TRAITS}E(5clearE|8setstateE)St12_Ios_Iostate")
 def _set_state(call: Call) -> None:
     old = 0 if "5clearE" in call.name else int.from_bytes(call.machine.read(call.argument(0) + _STATE, 4), "little")
-    _set(call, call.argument(0), old | call.argument(1) & 0xFF)
+    _emulate_set(call, call.argument(0), old | call.argument(1) & 0xFF)
 
 
-def _set(call: Call, ios: int, state: int) -> None:
+def _emulate_set(call: Call, ios: int, state: int) -> None:
     """Set the state of a stream, which throws ``std::ios_base::failure`` if the code has asked for that."""
     call.machine.write(ios + _STATE, struct.pack("<I", state))
     if state & int.from_bytes(call.machine.read(ios + _THROWS, 4), "little"):
@@ -714,7 +716,7 @@ def _set(call: Call, ios: int, state: int) -> None:
 def _set_what_throws(call: Call) -> None:
     ios = call.argument(0)
     call.machine.write(ios + _THROWS, struct.pack("<I", call.argument(1) & 0xFF))
-    _set(call, ios, int.from_bytes(call.machine.read(ios + _STATE, 4), "little"))
+    _emulate_set(call, ios, int.from_bytes(call.machine.read(ios + _STATE, 4), "little"))
 
 
 # Reading
@@ -725,7 +727,7 @@ class _Input:
 
     def __init__(self, call: Call, stream: int, *, counts: bool = False) -> None:
         """``counts`` where ``gcount`` tells later what was read."""
-        self._call, self._ios = call, _ios(call, stream)
+        self._call, self._ios = call, _emulate_ios(call, stream)
         if _is_console(call, stream):
             raise Stop("the code reads from a stream", call.return_address)
         self._buffer = call.machine.word(self._ios + _BUFFER)
@@ -748,8 +750,8 @@ class _Input:
         return self._at - self._begin
 
     def skip_blanks(self) -> bytes:
-        """The text behind blanks, if the stream skips them."""
-        if _flags(self._call, self._ios) & _SKIPWS:
+        """Return the text behind blanks, if the stream skips them."""
+        if _emulate_flags(self._call, self._ios) & _SKIPWS:
             self.take(len(self.text) - len(self.text.lstrip(_BLANKS)))
         return self.text
 
@@ -773,14 +775,14 @@ class _Input:
         self._call.machine.set_word(self._buffer + _GET_AREA + 8, address)
 
     def width(self) -> int:
-        """How many characters to read at most, which is so once; 0 for any number."""
+        """Return how many characters to read at most, which is so once; 0 for any number."""
         width = self._call.machine.word(self._ios + _WIDTH)
         self._call.machine.set_word(self._ios + _WIDTH, 0)
         return width
 
     def base(self) -> int:
-        """That of the integers that are read; 0 where each tells its own."""
-        flags = _flags(self._call, self._ios) & (_HEX | _OCT | _DEC)
+        """Return that of the integers that are read; 0 where each tells its own."""
+        flags = _emulate_flags(self._call, self._ios) & (_HEX | _OCT | _DEC)
         return {_HEX: 16, _OCT: 8, 0: 0}.get(flags, 10)
 
     def clear_end(self) -> None:
@@ -791,7 +793,7 @@ class _Input:
     def become(self, state: int) -> None:
         """Set bits of the state, and throw where the code wants that."""
         self.state |= state
-        _set(self._call, self._ios, self.state)
+        _emulate_set(self._call, self._ios, self.state)
 
 
 @STREAMS.matching(
@@ -799,70 +801,70 @@ class _Input:
     r"_ZStrsIcSt11char_traitsIcEERSt13basic_istreamIT_T0_ES6_PS3_$",
 )
 def _read_word(call: Call) -> int:
-    """(stream, string), or characters, which end with a zero."""
-    given = _Input(call, call.argument(0))
-    if given.state:
-        given.become(_FAIL)
+    """Take (stream, string), or characters, which end with a zero."""
+    reader = _Input(call, call.argument(0))
+    if reader.state:
+        reader.become(_FAIL)
         return call.argument(0)
-    text = given.skip_blanks()
+    text = reader.skip_blanks()
     size = next((at for at, code in enumerate(text) if code in _BLANKS), len(text))
-    width, to_string = given.width(), not call.name.endswith("_PS3_")
+    width, to_string = reader.width(), not call.name.endswith("_PS3_")
     if width:
         size = min(size, width if to_string else width - 1)
-    word = given.take(size)
+    word = reader.take(size)
     if not to_string:
         call.machine.write(call.argument(1), word + b"\0")
     elif size:
         (CXX11 if "__cxx11" in call.name else COW).create(call.process, call.argument(1), word)
     is_cut = width and size == (width if to_string else width - 1)
-    given.become((0 if size else _FAIL) | (_EOF if not given.text and not is_cut else 0))
+    reader.become((0 if size else _FAIL) | (_EOF if not reader.text and not is_cut else 0))
     return call.argument(0)
 
 
 @STREAMS.matching(r"_ZSt2wsIcSt11char_traitsIcEERSt13basic_istream")
-def _skip(call: Call) -> int:
-    given = _Input(call, call.argument(0))
-    if not given.state:
-        given.take(len(given.text) - len(given.text.lstrip(_BLANKS)))
-        given.become(_EOF if not given.text else 0)
+def _emulate_skip(call: Call) -> int:
+    reader = _Input(call, call.argument(0))
+    if not reader.state:
+        reader.take(len(reader.text) - len(reader.text.lstrip(_BLANKS)))
+        reader.become(_EOF if not reader.text else 0)
     return call.argument(0)
 
 
 @STREAMS.matching(r"_ZSt7getlineIcSt11char_traitsIcESaIcEERSt13basic_istream")
 def _read_line(call: Call) -> int:
-    abi, given = CXX11 if "__cxx11" in call.name else COW, _Input(call, call.argument(0))
-    if given.state:
-        given.become(_FAIL)
+    abi, reader = CXX11 if "__cxx11" in call.name else COW, _Input(call, call.argument(0))
+    if reader.state:
+        reader.become(_FAIL)
         return call.argument(0)
     end = bytes((call.argument(2) & 0xFF,)) if call.name.endswith("ES4_") or "ES5_" in call.name[-6:] else b"\n"
     if call.name.endswith("E"):
         end = b"\n"
-    head, found, _ = given.text.partition(end)
+    head, separator, _ = reader.text.partition(end)
     abi.create(call.process, call.argument(1), head)
-    given.take(len(head) + len(found))
-    given.become(0 if found else _EOF if head else _EOF | _FAIL)
+    reader.take(len(head) + len(separator))
+    reader.become(0 if separator else _EOF if head else _EOF | _FAIL)
     return call.argument(0)
 
 
 @STREAMS.matching(r"_ZNSi(7getlineEPcl|3getEPcl)c?$")
 def _read_line_into(call: Call) -> int:
-    """(stream, target, room[, delimiter]): ``getline`` takes the delimiter, too, ``get`` leaves it."""
-    given, target, room = _Input(call, call.argument(0), counts=True), call.argument(1), call.argument(2)
+    """Take (stream, target, room[, delimiter]): ``getline`` takes the delimiter, too, ``get`` leaves it."""
+    reader, target, room = _Input(call, call.argument(0), counts=True), call.argument(1), call.argument(2)
     end = bytes((call.argument(3) & 0xFF,)) if call.name.endswith("c") else b"\n"
-    if given.state or room <= 0:
-        given.become(_FAIL)
+    if reader.state or room <= 0:
+        reader.become(_FAIL)
         return call.argument(0)
-    head, found, _ = given.text.partition(end)
-    part = given.take(min(len(head), room - 1))
+    head, separator, _ = reader.text.partition(end)
+    part = reader.take(min(len(head), room - 1))
     call.machine.write(target, part + b"\0")
-    state = _FAIL if not part and not found else 0
-    if part == head and found:
-        given.take(int("7getline" in call.name))
+    state = _FAIL if not part and not separator else 0
+    if part == head and separator:
+        reader.take(int("7getline" in call.name))
     elif part == head:
         state |= _EOF
     elif "7getline" in call.name:
         state |= _FAIL
-    given.become(state)
+    reader.become(state)
     return call.argument(0)
 
 
@@ -877,28 +879,28 @@ _IN_BASE: Final = {
 
 @STREAMS.matching(r"_ZNSirsER[ijlmxystb]$", r"_ZNSi10_M_extractI[ijlmxystb]EERSiRT_$")
 def _read_integer(call: Call) -> int:
-    given = _Input(call, call.argument(0))
+    reader = _Input(call, call.argument(0))
     kind = call.name[-1] if call.name.startswith("_ZNSirs") else call.name[call.name.index("extractI") + 8]
     size = _INTEGERS[kind]
-    if given.state:
-        given.become(_FAIL)
+    if reader.state:
+        reader.become(_FAIL)
         return call.argument(0)
-    text = given.skip_blanks()
+    text = reader.skip_blanks()
     if not text:
-        given.become(_FAIL | _EOF)
+        reader.become(_FAIL | _EOF)
         return call.argument(0)
-    if kind == "b" and _flags(call, _ios(call, call.argument(0))) & _BOOLALPHA:
+    if kind == "b" and _emulate_flags(call, _emulate_ios(call, call.argument(0))) & _BOOLALPHA:
         word = next((word for word in (b"true", b"false") if text.startswith(word)), None)
         if word is None:
             raise Stop("the code reads a truth value", call.return_address)
-        given.take(len(word))
+        reader.take(len(word))
         call.machine.write(call.argument(1), bytes((word == b"true",)))
-        given.become(0)
+        reader.become(0)
         return call.argument(0)
-    base = given.base()
+    base = reader.base()
     match = _IN_BASE[base].match(text)
     value = _value(match[0], base) if match else 0
-    given.take(match.end() if match else 0)
+    reader.take(match.end() if match else 0)
     low, high = (-(1 << 8 * size - 1), (1 << 8 * size - 1) - 1) if kind in "ilxs" else (0, (1 << 8 * size) - 1)
     if kind in "jmyt" and -high <= value < 0:
         value += high + 1
@@ -906,12 +908,12 @@ def _read_integer(call: Call) -> int:
         high = 1
     fits = min(max(value, low), high)
     call.machine.write(call.argument(1), (fits & ((1 << 8 * size) - 1)).to_bytes(size, "little"))
-    given.become((0 if match and fits == value else _FAIL) | (_EOF if not given.text else 0))
+    reader.become((0 if match and fits == value else _FAIL) | (_EOF if not reader.text else 0))
     return call.argument(0)
 
 
 def _value(digits: bytes, base: int) -> int:
-    """The number of some digits; ``base`` 0 as in C."""
+    """Return the number of some digits; ``base`` 0 as in C."""
     plain = digits.lstrip(b"+-").lower()
     if not base:
         base = 16 if plain.startswith(b"0x") else 8 if plain.startswith(b"0") else 10
@@ -920,19 +922,19 @@ def _value(digits: bytes, base: int) -> int:
 
 @STREAMS.matching(r"_ZNSirsER[df]$", r"_ZNSi10_M_extractI[df]EERSiRT_$")
 def _read_number(call: Call) -> int:
-    given = _Input(call, call.argument(0))
+    reader = _Input(call, call.argument(0))
     kind = call.name[-1] if call.name.startswith("_ZNSirs") else call.name[call.name.index("extractI") + 8]
-    if given.state:
-        given.become(_FAIL)
+    if reader.state:
+        reader.become(_FAIL)
         return call.argument(0)
-    text = given.skip_blanks()
+    text = reader.skip_blanks()
     if not text:
-        given.become(_FAIL | _EOF)
+        reader.become(_FAIL | _EOF)
         return call.argument(0)
     value, size = parsed(text)
-    given.take(size)
+    reader.take(size)
     call.machine.write(call.argument(1), call.packed(value, 64 if kind == "d" else 32))
-    given.become((0 if size else _FAIL) | (_EOF if not given.text else 0))
+    reader.become((0 if size else _FAIL) | (_EOF if not reader.text else 0))
     return call.argument(0)
 
 
@@ -943,68 +945,68 @@ def _read_number(call: Call) -> int:
 )
 def _read_character(call: Call) -> int:
     is_plain = call.name.startswith("_ZNSi3get")
-    given = _Input(call, call.argument(0), counts=is_plain)
-    text = b"" if given.state else given.text if is_plain else given.skip_blanks()
+    reader = _Input(call, call.argument(0), counts=is_plain)
+    text = b"" if reader.state else reader.text if is_plain else reader.skip_blanks()
     if text:
-        call.machine.write(call.argument(1), given.take(1))
+        call.machine.write(call.argument(1), reader.take(1))
     else:
-        given.become(_FAIL | (_EOF if not given.state else 0))
+        reader.become(_FAIL | (_EOF if not reader.state else 0))
     return call.argument(0)
 
 
 @STREAMS.matching(r"_ZNSi3getEv", r"_ZNSi4peekEv")
-def _get(call: Call) -> int:
-    given = _Input(call, call.argument(0), counts=True)
-    if given.state or not given.text:
-        given.become((_EOF if not given.state else 0) | (_FAIL if "get" in call.name or given.state else 0))
+def _emulate_get(call: Call) -> int:
+    reader = _Input(call, call.argument(0), counts=True)
+    if reader.state or not reader.text:
+        reader.become((_EOF if not reader.state else 0) | (_FAIL if "get" in call.name or reader.state else 0))
         return -1
-    code = given.text[0]
+    code = reader.text[0]
     if "get" in call.name:
-        given.take(1)
+        reader.take(1)
     return code
 
 
 @STREAMS.matching(r"_ZNSi4readEPcl$", r"_ZNSi8readsomeEPcl$")
 def _read_bytes(call: Call) -> int:
-    """(stream, target, number)."""
-    given, size = _Input(call, call.argument(0), counts=True), call.argument(2)
-    if given.state:
-        given.become(_FAIL)
+    """Take (stream, target, number)."""
+    reader, size = _Input(call, call.argument(0), counts=True), call.argument(2)
+    if reader.state:
+        reader.become(_FAIL)
         return 0 if "8readsome" in call.name else call.argument(0)
-    text = given.take(min(size, len(given.text)))
+    text = reader.take(min(size, len(reader.text)))
     if text:
         call.machine.write(call.argument(1), text)
     if "8readsome" in call.name:
         return len(text)
-    given.become(_FAIL | _EOF if len(text) < size else 0)
+    reader.become(_FAIL | _EOF if len(text) < size else 0)
     return call.argument(0)
 
 
 @STREAMS.matching(r"_ZNSi6ignoreE(v|l|li)$")
-def _ignore(call: Call) -> int:
-    """(stream[, number[, delimiter]])."""
-    given = _Input(call, call.argument(0), counts=True)
-    if given.state:
-        given.become(_FAIL)
+def _emulate_ignore(call: Call) -> int:
+    """Take (stream[, number[, delimiter]])."""
+    reader = _Input(call, call.argument(0), counts=True)
+    if reader.state:
+        reader.become(_FAIL)
         return call.argument(0)
     most = 1 if call.name.endswith("v") else call.argument(1)
-    end = given.text.find(call.argument(2) & 0xFF) if call.name.endswith("li") else -1
-    size = end + 1 if 0 <= end < most else min(most, len(given.text))
-    given.take(size)
-    given.become(_EOF if size < most and not 0 <= end < most else 0)
+    end = reader.text.find(call.argument(2) & 0xFF) if call.name.endswith("li") else -1
+    size = end + 1 if 0 <= end < most else min(most, len(reader.text))
+    reader.take(size)
+    reader.become(_EOF if size < most and not 0 <= end < most else 0)
     return call.argument(0)
 
 
 @STREAMS.matching(r"_ZNSi5ungetEv$", r"_ZNSi7putbackEc$")
 def _put_back(call: Call) -> int:
-    given = _Input(call, call.argument(0), counts=True)
-    given.clear_end()
-    if given.state:
-        given.become(_FAIL)
-    elif not given.go_to(given.position - 1):
-        given.become(_BAD)
+    reader = _Input(call, call.argument(0), counts=True)
+    reader.clear_end()
+    if reader.state:
+        reader.become(_FAIL)
+    elif not reader.go_to(reader.position - 1):
+        reader.become(_BAD)
     elif "putback" in call.name:
-        at = call.machine.word(_buffer(call, call.argument(0)) + _GET_AREA + 8)
+        at = call.machine.word(_emulate_buffer(call, call.argument(0)) + _GET_AREA + 8)
         call.machine.write(at, bytes((call.argument(1) & 0xFF,)))
     return call.argument(0)
 
@@ -1018,36 +1020,36 @@ def _last_count(call: Call) -> int:
 
 
 @STREAMS.matching(r"_ZNSi5tellgEv$", r"_ZNSo5tellpEv$")
-def _tell(call: Call) -> int:
+def _emulate_tell(call: Call) -> int:
     stream = call.argument(0)
     call.give_second(0)
     if "5tellg" in call.name:
-        given = _Input(call, stream)
-        return _NOWHERE if given.state & (_FAIL | _BAD) else given.position
+        reader = _Input(call, stream)
+        return _NOWHERE if reader.state & (_FAIL | _BAD) else reader.position
     if _is_console(call, stream):
         raise Stop("the code asks for the position in a stream", call.return_address)
-    if call.machine.read(_ios(call, stream) + _STATE, 1)[0] & (_FAIL | _BAD):
+    if call.machine.read(_emulate_ios(call, stream) + _STATE, 1)[0] & (_FAIL | _BAD):
         return _NOWHERE
-    return _content(call, _buffer(call, stream))[1]
+    return _emulate_content(call, _emulate_buffer(call, stream))[1]
 
 
 @STREAMS.matching(r"_ZNSi5seekgE", r"_ZNSo5seekpE")
-def _seek(call: Call) -> int:
-    """(stream, position), or an offset and what it counts from: the beginning, where it is, or the end."""
+def _emulate_seek(call: Call) -> int:
+    """Take (stream, position), or an offset and what it counts from: the beginning, where it is, or the end."""
     stream, offset = call.argument(0), call.argument(1)
     offset -= offset >> 63 << 64
     from_where = call.argument(2) & 0xFFFF_FFFF if call.name.endswith("Seekdir") else 0
     if "5seekg" in call.name:
-        given = _Input(call, stream)
-        given.clear_end()
-        start = (0, given.position, given.position + len(given.text))[from_where]
-        if given.state or not given.go_to(start + offset):
-            given.become(_FAIL)
+        reader = _Input(call, stream)
+        reader.clear_end()
+        start = (0, reader.position, reader.position + len(reader.text))[from_where]
+        if reader.state or not reader.go_to(start + offset):
+            reader.become(_FAIL)
         return stream
     if _is_console(call, stream):
         raise Stop("the code sets the position in a stream", call.return_address)
-    buffer = _buffer(call, stream)
-    text, at = _content(call, buffer)
+    buffer = _emulate_buffer(call, stream)
+    text, at = _emulate_content(call, buffer)
     position = (0, at, len(text))[from_where] + offset
     if not 0 <= position <= len(text):
         raise Stop("the code sets a position that a stream does not have", call.return_address)

@@ -29,7 +29,7 @@ _LC_CTYPE, _LC_ALL = 0, 6  # glibc, bits/locale.h
 _STATE_OF_NO_FILE: Final = 0xFF | 0xFFFF << 32  # file_status: file_type::not_found, perms::unknown
 
 
-def _fail(call: Call) -> int:
+def _emulate_fail(call: Call) -> int:
     """-1, as no file is there."""
     call.machine.write(call.process.bind("datum errno"), _NO_FILE.to_bytes(4, "little"))
     return _ALL_ONES
@@ -39,7 +39,7 @@ def _fail(call: Call) -> int:
 
 
 @SYSTEM.named("getenv", "secure_getenv")
-def _variable(call: Call) -> int:
+def _emulate_variable(call: Call) -> int:
     """That a variable of the machine is set may be known; its value is not."""
     name = call.machine.text(call.argument(0))
     value = call.process.environment.get(name)
@@ -95,7 +95,7 @@ def _clear_variables(call: Call) -> int:
     *("stat", "stat64", "lstat", "lstat64", "truncate"),
 )
 def _no_file(call: Call) -> int:
-    """(path, ...)."""
+    """Take (path, ...)."""
     return _find_unknown(call, 0)
 
 
@@ -104,12 +104,12 @@ def _no_file(call: Call) -> int:
     *("__xstat", "__xstat64", "__lxstat", "__lxstat64", "readlinkat"),
 )
 def _no_file_behind(call: Call) -> int:
-    """(folder or version, path, ...)."""
+    """Take (folder or version, path, ...)."""
     return _find_unknown(call, 1)
 
 
 def _find_unknown(call: Call, index: int) -> int:
-    result = _fail(call)
+    result = _emulate_fail(call)
     if may_exist(call.machine.text(call.argument(index))):
         call.answer_is_unknown()
     return result
@@ -118,15 +118,15 @@ def _find_unknown(call: Call, index: int) -> int:
 @SYSTEM.named("fopen", "fopen64", "opendir", "realpath", "canonicalize_file_name", "popen", "freopen", "freopen64")
 def _no_object(call: Call) -> int:
     path = call.argument(0)
-    _fail(call)
+    _emulate_fail(call)
     if call.name == "popen" or (path and may_exist(call.machine.text(path))):
         call.answer_is_unknown()
     return 0
 
 
 @SYSTEM.matching(r"_ZNSt10filesystem6statusERKNS_7__cxx114pathE", r"_ZNSt10filesystem14symlink_statusERKNS_7__cxx114")
-def _status(call: Call) -> int:
-    """(path[, error code])."""
+def _emulate_status(call: Call) -> int:
+    """Take (path[, error code])."""
     if call.name.endswith("RSt10error_code"):
         set_error(call, call.argument(1))
     if may_exist(CXX11.read(call.process, call.argument(0))):
@@ -139,7 +139,7 @@ def _status(call: Call) -> int:
 
 @SYSTEM.named("dlopen", "dlmopen")
 def _open_library(call: Call) -> int:
-    """(name, ...), or (namespace, name, ...)."""
+    """Take (name, ...), or (namespace, name, ...)."""
     name = call.argument(int(call.name == "dlmopen"))
     if not name:
         return call.process.bind("handle of the program")
@@ -150,7 +150,9 @@ def _open_library(call: Call) -> int:
 
 @SYSTEM.named("dlsym", "dlvsym")
 def _find_symbol(call: Call) -> int:
-    """(handle, name): what is modelled of the libraries that every process has is there; of others nobody knows."""
+    """Take (handle, name): what is modelled of the libraries that every process has is there; of others nobody
+    knows.
+    """
     name = call.machine.text(call.argument(1)).decode(*_TEXT)
     if call.process.has_double(name):
         return call.process.bind(name)
@@ -160,32 +162,32 @@ def _find_symbol(call: Call) -> int:
 
 @SYSTEM.named("dlclose")
 def _close_library(_: Call) -> int:
-    """Libraries stay."""
+    """Do nothing: libraries stay."""
     return 0
 
 
 @SYSTEM.named("setlocale")
 def _set_locale(call: Call) -> int:
-    """(category, name): Python has set the one of characters to that of the environment, and none else."""
+    """Take (category, name): Python has set the one of characters to that of the environment, and none else."""
     category, name = call.argument(0) & 0xFFFF_FFFF, call.argument(1)
-    wanted = call.machine.text(name) if name else None
-    if wanted in (b"C", b"POSIX") or (wanted is None and category not in (_LC_CTYPE, _LC_ALL)):
+    requested = call.machine.text(name) if name else None
+    if requested in (b"C", b"POSIX") or (requested is None and category not in (_LC_CTYPE, _LC_ALL)):
         return call.process.store(b"C\0")
-    if wanted:
+    if requested:
         call.answer_is_unknown()
         return 0
     return call.store_unknown(b"C.UTF-8\0")
 
 
 @SYSTEM.named("dlerror")
-def _why(call: Call) -> int:
+def _emulate_why(call: Call) -> int:
     call.answer_is_unknown()
     return call.process.store(b"cannot open shared object file: No such file or directory\0")
 
 
 @SYSTEM.named("dladdr")
 def _which_library(call: Call) -> int:
-    """(address, Dl_info): every function is in some file, at some address, which nobody knows before."""
+    """Take (address, Dl_info): every function is in some file, at some address, which nobody knows before."""
     call.answer_is_unknown()
     name = call.process.store(b"/library.so\0")
     call.machine.write(call.argument(1), struct.pack("<4Q", name, call.process.image.base, 0, 0))
@@ -194,7 +196,7 @@ def _which_library(call: Call) -> int:
 
 
 @SYSTEM.named("uname")
-def _system(call: Call) -> int:
+def _emulate_system(call: Call) -> int:
     """Names of 65 bytes each: the system and the machine are known, the rest is not."""
     at = call.argument(0)
     machine = b"x86_64" if call.process.arch.hidden_result is None else b"aarch64"
@@ -217,18 +219,18 @@ def _no_terminal(_: Call) -> int:
 
 @SYSTEM.matching(r"_ZNSt6thread15_M_start_threadE")
 def _start_thread(call: Call) -> None:
-    """(this, a ``unique_ptr<_State>`` by its address, …)."""
-    this, holder = call.argument(0), call.argument(1)
+    """Take (this, a ``unique_ptr<_State>`` by its address, …)."""
+    this_address, holder = call.argument(0), call.argument(1)
     state = call.machine.word(holder)
     call.machine.set_word(holder, 0)
     number = call.process.new_thread()
-    call.machine.set_word(this, number)
+    call.machine.set_word(this_address, number)
     call.process.run_thread(number, call.machine.word(call.machine.word(state) + _RUN), state)
 
 
 @SYSTEM.named("pthread_create")
 def _create_thread(call: Call) -> int:
-    """(thread, attributes, function, argument)."""
+    """Take (thread, attributes, function, argument)."""
     number = call.process.new_thread()
     call.machine.set_word(call.argument(0), number)
     call.process.run_thread(number, call.argument(2), call.argument(3))
@@ -236,8 +238,8 @@ def _create_thread(call: Call) -> int:
 
 
 @SYSTEM.named("pthread_join")
-def _join(call: Call) -> int:
-    """(thread, where its result goes)."""
+def _emulate_join(call: Call) -> int:
+    """Take (thread, where its result goes)."""
     if call.argument(1):
         call.machine.set_word(call.argument(1), call.process.thread_results.get(call.argument(0), 0))
     return 0
@@ -249,7 +251,7 @@ def _own_thread(call: Call) -> int:
 
 
 @SYSTEM.named("fork", "vfork")
-def _fork(call: Call) -> int:
+def _emulate_fork(call: Call) -> int:
     """In the parent."""
     call.answer_is_unknown()
     return _CHILD
@@ -260,21 +262,21 @@ def _fork(call: Call) -> int:
 
 @SYSTEM.named("pthread_mutexattr_init")
 def _prepare_attributes(call: Call) -> int:
-    """(attributes)."""
+    """Take (attributes)."""
     call.machine.write(call.argument(0), bytes(4))
     return 0
 
 
 @SYSTEM.named("pthread_mutexattr_settype")
 def _set_kind(call: Call) -> int:
-    """(attributes, kind): the kind is in their lowest bits (nptl/pthread_mutexattr_settype.c)."""
+    """Take (attributes, kind): the kind is in their lowest bits (nptl/pthread_mutexattr_settype.c)."""
     call.machine.write(call.argument(0), struct.pack("<I", call.argument(1) & _KINDS))
     return 0
 
 
 @SYSTEM.named("pthread_mutex_init")
 def _prepare_mutex(call: Call) -> int:
-    """(mutex, attributes): all zero but for the kind (nptl/pthread_mutex_init.c)."""
+    """Take (mutex, attributes): all zero but for the kind (nptl/pthread_mutex_init.c)."""
     mutex, attributes = call.argument(0), call.argument(1)
     call.machine.write(mutex, bytes(_MUTEX_SIZE))
     if attributes:
@@ -283,7 +285,7 @@ def _prepare_mutex(call: Call) -> int:
 
 
 @SYSTEM.named("pthread_mutex_lock", "pthread_mutex_trylock")
-def _lock(call: Call) -> int:
+def _emulate_lock(call: Call) -> int:
     mutex, thread = call.argument(0), call.process.thread
     count, owner = struct.unpack("<I4xI", call.machine.read(mutex, 12))
     is_recursive = call.machine.byte(mutex + _KIND) & _KINDS == _RECURSIVE
@@ -297,7 +299,7 @@ def _lock(call: Call) -> int:
 
 
 @SYSTEM.named("pthread_mutex_unlock")
-def _unlock(call: Call) -> int:
+def _emulate_unlock(call: Call) -> int:
     mutex = call.argument(0)
     count = int.from_bytes(call.machine.read(mutex, 4), "little")
     call.machine.write(mutex, struct.pack("<I", max(count - 1, 0)))
@@ -316,7 +318,7 @@ def _end_thread(call: Call) -> None:
 
 
 @SYSTEM.named("pthread_detach", "sched_yield", "usleep", "sleep", "nanosleep", "clock_nanosleep")
-def _done(_: Call) -> int:
+def _emulate_done(_: Call) -> int:
     return 0
 
 
@@ -333,8 +335,8 @@ def _done(_: Call) -> int:
     r"_ZNSt8ios_baseD[012]Ev",
     r"pthread_(mutex_timed|rwlock_(timed)?)(lock|rdlock|wrlock|unlock)$",
 )
-def _nothing(_: Call) -> int:
-    """Nothing else runs at the same time that could wait, or be waited for."""
+def _emulate_nothing(_: Call) -> int:
+    """Do nothing: nothing else runs at the same time that could wait, or be waited for."""
     return 0
 
 
@@ -343,7 +345,7 @@ def _nothing(_: Call) -> int:
     r"pthread_cond_(timed|clock)?wait",
     r"_ZNSt28__atomic_futex_unsigned_base19_M_futex_wait",
 )
-def _wait(call: Call) -> None:
+def _emulate_wait(call: Call) -> None:
     raise Stop("the code waits for another thread", call.return_address)
 
 
@@ -351,8 +353,8 @@ def _wait(call: Call) -> None:
 
 
 @SYSTEM.named("__cxa_demangle")
-def _demangle(call: Call) -> int:
-    """(mangled, buffer, length, status): status -2 for a name that is none."""
+def _emulate_demangle(call: Call) -> int:
+    """Take (mangled, buffer, length, status): status -2 for a name that is none."""
     name = call.machine.text(call.argument(0)).decode("utf-8", "backslashreplace")
     text = demangle_fully(name)
     if call.argument(3):

@@ -15,7 +15,7 @@ from abiscan.emulation.torch_state import TorchState
 
 
 def torch_doubles(state: TorchState, registries: FilledRegistries) -> tuple[Finder, ...]:
-    """The doubles of torch, those that are asked for most first."""
+    """Return the doubles of torch, those that are asked for most first."""
     return (
         TORCH_LIBRARY.of(state),
         TORCH_STABLE.of(state),

@@ -35,7 +35,7 @@ class Classes:
         self._holders[type_info] = type_
 
     def map(self) -> int:
-        """The address of the table of custom classes, empty at first.
+        """Return the address of the table of custom classes, empty at first.
 
         Up to 1.6 it is a ``std::unordered_map``, then ``ska::flat_hash_map`` (``c10/util/flat_hash_map.h``): entries,
         number of slots less one, shift of the hash, longest search, load, size.
@@ -63,7 +63,7 @@ class Classes:
         self.state.process.machine.write(self.map(), content)
 
     def method_name(self, function: int) -> tuple[str, str]:
-        """(class, method) of a ``jit::Function``: virtual pointer, then its qualified name."""
+        """Take (class, method) of a ``jit::Function``: virtual pointer, then its qualified name."""
         class_name, _, method = self.state.string(function + 8 + 24).rpartition(".")
         return class_name.removeprefix(_CLASS_PREFIX), method
 
@@ -72,18 +72,18 @@ TORCH_CLASSES: Final = SharedDoubles[Classes]()
 
 
 @TORCH_CLASSES.matching(r"_ZN3c1021getCustomClassTypeMapE")
-def _map(classes: Classes, _: Call) -> int:
+def _emulate_map(classes: Classes, _: Call) -> int:
     """Up to 1.11: the table from ``typeid`` to classes, which inlined code searches, and up to 1.9 also fills."""
     return classes.map()
 
 
 @TORCH_CLASSES.matching(api.OPEN_CLASS)
-def _open(classes: Classes, call: Call) -> None:
-    """(this, namespace, name, documentation, type_info of the holder, type_info of the capsule)."""
+def _emulate_open(classes: Classes, call: Call) -> None:
+    """Take (this, namespace, name, documentation, type_info of the holder, type_info of the capsule)."""
     state = classes.state
     if not state.string(call.argument(2)):
         raise Stop("a class without a name", call.return_address)
-    this, name = call.argument(0), f"{state.string(call.argument(1))}.{state.string(call.argument(2))}"
+    this_address, name = call.argument(0), f"{state.string(call.argument(1))}.{state.string(call.argument(2))}"
     state.recorder.custom_class(name)
     first = 4 if _DOCUMENTED.search(call.name) else 3
     for index in (first, first + 1):
@@ -92,8 +92,8 @@ def _open(classes: Classes, call: Call) -> None:
             state.class_names[holder] = name
             classes.hold(call.argument(index), state.types.object_of(_CLASS_PREFIX + name))
     classes.write_map()
-    state.strings.create(call.process, this, (_CLASS_PREFIX + name).encode())
-    state.types.write_shared(this + state.strings.size, state.types.object_of(_CLASS_PREFIX + name))
+    state.strings.create(call.process, this_address, (_CLASS_PREFIX + name).encode())
+    state.types.write_shared(this_address + state.strings.size, state.types.object_of(_CLASS_PREFIX + name))
 
 
 @TORCH_CLASSES.matching(r"_ZN5torch6detail10class_base(16withNewArguments|22withNewArgumentsStatic)E")
@@ -118,7 +118,7 @@ def _attach_method(classes: Classes, call: Call) -> None:
 
 @TORCH_CLASSES.matching(r"_ZN3c109ClassType(15addStaticMethod|11addProperty|12addAttribute)E")
 def _attach_other(_: Classes, call: Call) -> None:
-    """Neither is recorded."""
+    """Do nothing: neither is recorded."""
 
 
 @TORCH_CLASSES.matching(r"_ZNK3c109ClassType(9get|10find)MethodE")
@@ -138,7 +138,7 @@ def _register_class(classes: Classes, call: Call) -> None:
 
 @TORCH_CLASSES.matching(r"_ZN3c109ClassType6createE")
 def _create_class(classes: Classes, call: Call) -> None:
-    """(optional<QualifiedName>, ...): the whole name follows its parts, and the flag is before or behind."""
+    """Take (optional<QualifiedName>, ...): the whole name follows its parts, and the flag is before or behind."""
     state, result = classes.state, call.result
     name = call.argument(0)
     at = next((at for at in (name + 24, name + 32) if state.is_name_at(at)), None)

@@ -37,8 +37,8 @@ TORCH_LIBRARY: Final = SharedDoubles[TorchState]()
 
 
 @TORCH_LIBRARY.matching(api.OPEN_LIBRARY)
-def _open(state: TorchState, call: Call) -> None:
-    this, kind = call.argument(0), call.argument(1) & 0xFF
+def _emulate_open(state: TorchState, call: Call) -> None:
+    this_address, kind = call.argument(0), call.argument(1) & 0xFF
     if kind >= len(_KINDS):
         raise Stop(f"torch::Library of kind {kind}", call.return_address)
     namespace = state.string(call.argument(2))
@@ -51,31 +51,31 @@ def _open(state: TorchState, call: Call) -> None:
     key = read_optional_key(passed, flag_first="3c108optional" in call.name, wide=state.wide_keys)
     file = optional_text_argument(call, 4)
     line = call.argument(5) & 0xFFFF_FFFF
-    state.libraries[this] = state.recorder.library(_KINDS[kind], namespace, key, file, line)
+    state.libraries[this_address] = state.recorder.library(_KINDS[kind], namespace, key, file, line)
     # Inlined code reads the kind and the namespace: ``class_`` is a template of this class.
-    call.machine.write(this, struct.pack("<Q", kind))
-    at = this + 8
+    call.machine.write(this_address, struct.pack("<Q", kind))
+    at = this_address + 8
     if state.flag_first:
         call.machine.set_word(at, 1)
         state.strings.create(call.process, at + 8, namespace.encode())
     else:
         state.strings.create(call.process, at, namespace.encode())
         call.machine.set_word(at + state.strings.size, 1)
-    _hold(state, call, this, state.libraries[this])
+    _emulate_hold(state, call, this_address, state.libraries[this_address])
 
 
 # What a library has registered is registered for as long as it lives: its last member is a vector of handles, each of
 # them a std::function that is called in the end. Here it has one, which says which library it is, wherever that moves.
 
 
-def _hold(state: TorchState, call: Call, this: int, library: Library) -> None:
+def _emulate_hold(state: TorchState, call: Call, this_address: int, library: Library) -> None:
     if state.flag_first:  # older releases lay their libraries out in other ways
         return
     process = call.process
     functions = process.bind(_HANDLE_MANAGER), process.bind(_HANDLE_END)
     handle = process.store(struct.pack("<QQQQ", library.order, _HANDLE_MARK, *functions))
     end = handle + _HANDLE_SIZE
-    call.machine.write(this + _handles_at(state), struct.pack("<3Q", handle, end, end))
+    call.machine.write(this_address + _handles_at(state), struct.pack("<3Q", handle, end, end))
 
 
 def _handles_at(state: TorchState) -> int:
@@ -85,7 +85,7 @@ def _handles_at(state: TorchState) -> int:
 
 @TORCH_LIBRARY.named(_HANDLE_END)
 def _end_of_library(state: TorchState, call: Call) -> None:
-    """(the contents of the function): the library is destroyed or reset, and nothing of it stays registered."""
+    """Take (the contents of the function): the library is destroyed or reset, and nothing of it stays registered."""
     order, mark = call.machine.words(call.argument(0), 2)
     if mark == _HANDLE_MARK:
         state.recorder.close(order)
@@ -93,7 +93,7 @@ def _end_of_library(state: TorchState, call: Call) -> None:
 
 @TORCH_LIBRARY.named(_HANDLE_MANAGER)
 def _manage_handle(_: TorchState, call: Call) -> int:
-    """(target, source, operation) of a ``std::function``: 2 clones, and 3 destroys (bits/std_function.h)."""
+    """Take (target, source, operation) of a ``std::function``: 2 clones, and 3 destroys (bits/std_function.h)."""
     target, source, operation = call.argument(0), call.argument(1), call.argument(2) & 0xFFFF_FFFF
     if operation == _CLONE:
         call.machine.write(target, call.machine.read(source, 16))
@@ -101,24 +101,24 @@ def _manage_handle(_: TorchState, call: Call) -> int:
 
 
 @TORCH_LIBRARY.matching(r"_ZN5torch7Library(5resetEv|D[12]Ev)$")
-def _reset(state: TorchState, call: Call) -> None:
-    library = _opened(state, call, call.argument(0))
+def _emulate_reset(state: TorchState, call: Call) -> None:
+    library = _emulate_opened(state, call, call.argument(0))
     if library is not None and not state.flag_first:
         state.recorder.close(library.order)
         call.machine.write(call.argument(0) + _handles_at(state), bytes(24))
 
 
-def _opened(state: TorchState, call: Call, this: int) -> Library | None:
-    """The library at an address, which may have been moved there."""
+def _emulate_opened(state: TorchState, call: Call, this_address: int) -> Library | None:
+    """Return the library at an address, which may have been moved there."""
     try:
-        begin, end = call.machine.words(this + _handles_at(state), 2)
+        begin, end = call.machine.words(this_address + _handles_at(state), 2)
         if begin and end == begin + _HANDLE_SIZE:
             order, mark = call.machine.words(begin, 2)
             if mark == _HANDLE_MARK:
                 return state.recorder.opened(order)
     except Stop:
         pass
-    return state.libraries.get(this)
+    return state.libraries.get(this_address)
 
 
 @TORCH_LIBRARY.matching(r"_ZN5torch3jit11parseSchemaE")
@@ -126,9 +126,9 @@ def _parse_schema(state: TorchState, call: Call) -> None:
     result = call.result
     text = state.string(call.argument(0))
     _refuse_text(state, call, text)
-    head, parenthesis, rest = text.partition("(")
+    head, parenthesis, remainder = text.partition("(")
     typevars = bool(call.argument(1) & 1) if call.name.endswith("b") else None  # (text, allow_typevars), from 2.4 on
-    state.schemas.write(result, Schema(head.strip().removesuffix("."), parenthesis + rest, typevars=typevars))
+    state.schemas.write(result, Schema(head.strip().removesuffix("."), parenthesis + remainder, typevars=typevars))
 
 
 @TORCH_LIBRARY.matching(r"_ZN5torch3jit17parseSchemaOrNameE")
@@ -163,14 +163,14 @@ def _parse_name(state: TorchState, call: Call) -> None:
 
 
 @TORCH_LIBRARY.matching(api.DEFINE)
-def _define(state: TorchState, call: Call) -> int:
+def _emulate_define(state: TorchState, call: Call) -> int:
     schema = state.schemas.read(call.argument(1))
     if schema is None:
         raise Stop("a definition with an unknown schema", call.return_address)
     alias = state.schemas.read_alias_analysis(call.argument(1))
     text = schema.name + (schema.arguments or "")
     library, tags = _library_of(state, call), _read_tags(call)
-    _refuse(state, call, library, text)
+    _emulate_refuse(state, call, library, text)
     state.recorder.define(library, text, tags=tags, alias_analysis=alias, built=schema.built, typevars=schema.typevars)
     return call.argument(0)
 
@@ -184,7 +184,7 @@ def _define_with_kernel(state: TorchState, call: Call) -> int:
     alias = state.schemas.read_alias_analysis(call.argument(1)) if declaration.arguments else None
     text = declaration.name + (declaration.arguments or "")
     tags = _read_tags(call)
-    _refuse(state, call, library, text)
+    _emulate_refuse(state, call, library, text)
     definition = state.recorder.define(
         library,
         text,
@@ -199,7 +199,7 @@ def _define_with_kernel(state: TorchState, call: Call) -> int:
 
 
 @TORCH_LIBRARY.matching(api.IMPLEMENT)
-def _implement(state: TorchState, call: Call) -> int:
+def _emulate_implement(state: TorchState, call: Call) -> int:
     library, name = _library_of(state, call), text_argument(call, 1)
     namespace, separator, _ = name.rpartition("::")
     if separator and library.namespace not in (None, namespace):
@@ -220,13 +220,13 @@ def _fall_back(state: TorchState, call: Call) -> int:
 @TORCH_LIBRARY.matching(r"_ZN5torch11CppFunctionC[12]EN3c1014KernelFunctionE")
 def _construct_function(state: TorchState, call: Call) -> None:
     """The private constructor, for kernels without a C++ type: only boxed and fallthrough are distinguished."""
-    this, kernel = call.argument(0), call.argument(1)
+    this_address, kernel = call.argument(0), call.argument(1)
     # A functor that is a shared_ptr belongs to the 32 bytes of 1.6 to 1.8.
     shared_functor = boxed_index(state, call.machine.words(kernel, 3)) > 1
     size = 32 if shared_functor else state.kernel_function_size
-    call.machine.write(this, bytes(8) + call.machine.read(kernel, size) + bytes(24))
-    state.strings.create(call.process, this + 8 + size + 24, b"")
-    state.doubled.add(this)
+    call.machine.write(this_address, bytes(8) + call.machine.read(kernel, size) + bytes(24))
+    state.strings.create(call.process, this_address + 8 + size + 24, b"")
+    state.doubled.add(this_address)
 
 
 @TORCH_LIBRARY.matching(r"_ZN5torch11CppFunctionD[12]Ev")
@@ -236,13 +236,13 @@ def _destroy_function(state: TorchState, call: Call) -> None:
 
 
 def _library_of(state: TorchState, call: Call) -> Library:
-    library = _opened(state, call, call.argument(0))
+    library = _emulate_opened(state, call, call.argument(0))
     if library is None:
         raise Stop("a torch::Library that was not opened", call.return_address)
     return library
 
 
-def _refuse(state: TorchState, call: Call, library: Library, text: str) -> None:
+def _emulate_refuse(state: TorchState, call: Call, library: Library, text: str) -> None:
     """Throw what every torch throws for a definition, if the code catches it; else the process ends anyway."""
     name = operator_name(text)
     namespace, separator, _ = name.rpartition("::")
@@ -262,7 +262,7 @@ def _read_cpp_function(state: TorchState, address: int) -> Function:
 
 
 def _read_tags(call: Call) -> tuple[int, ...]:
-    """A ``const std::vector<at::Tag>&``, the fourth argument of functions that take one."""
+    """Return a ``const std::vector<at::Tag>&``, the fourth argument of functions that take one."""
     if "3TagE" not in call.name:
         return ()
     begin, end = call.machine.words(call.argument(3), 2)

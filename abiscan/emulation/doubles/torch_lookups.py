@@ -43,7 +43,7 @@ _MAX_NAMES: Final = 1024
 
 
 def function_called(mangled: str) -> str | None:
-    """The name of a function that looks up operators by name; None for any other function."""
+    """Return the name of a function that looks up operators by name; None for any other function."""
     return next((name for beginning, name in FUNCTIONS.items() if mangled.startswith(beginning)), None)
 
 
@@ -56,20 +56,20 @@ TORCH_LOOKUPS: Final = SharedDoubles[TorchState]()
 
 
 @TORCH_LOOKUPS.matching(r"_ZN3c1010Dispatcher(13realSingleton|9singleton)Ev")
-def _dispatcher(_: TorchState, call: Call) -> int:
-    """The one dispatcher, of which code looks at nothing."""
+def _emulate_dispatcher(_: TorchState, call: Call) -> int:
+    """Return the one dispatcher, of which code looks at nothing."""
     return call.process.bind("the dispatcher")
 
 
 @TORCH_LOOKUPS.matching(r"_ZN2at13globalContextEv")
-def _context(_: TorchState, call: Call) -> int:
+def _emulate_context(_: TorchState, call: Call) -> int:
     """``at::Context``: inlined code asks the hooks of the devices."""
     return call.process.bind("the context of torch")
 
 
 @TORCH_LOOKUPS.matching(r"_ZN2at6detail\d+get(CUDA|HIP|XPU|MPS|MTIA|HPU|IPU|MAIA|PrivateUse1)HooksEv")
-def _hooks(_: TorchState, call: Call) -> int:
-    """The hooks of a device that is not there: all of its functions say no."""
+def _emulate_hooks(_: TorchState, call: Call) -> int:
+    """Return the hooks of a device that is not there: all of its functions say no."""
     table = call.process.bind("_ZTV hooks of an absent device")
     return call.process.store(struct.pack("<Q", table + 16))
 
@@ -82,7 +82,7 @@ def _no_device(_: TorchState, __: Call) -> int:
 
 @TORCH_LOOKUPS.matching(r"_ZN3c1010Dispatcher17findSchemaOrThrowE")
 def _find_or_throw(state: TorchState, call: Call) -> int:
-    """(this, name, overload), after the place of the result where that is an argument."""
+    """Take (this, name, overload), after the place of the result where that is an argument."""
     if not _note_pair(state, call, 1) and not call.process.arch.hidden_result:
         _note_pair(state, call, 2)
     return 0
@@ -90,7 +90,9 @@ def _find_or_throw(state: TorchState, call: Call) -> int:
 
 @TORCH_LOOKUPS.named("aoti_torch_call_dispatcher", "torch_call_dispatcher")
 def _call_dispatcher(state: TorchState, call: Call) -> int:
-    """(name, overload, stack of values), and for ``torch_call_dispatcher`` the version of the extension's headers."""
+    """Take (name, overload, stack of values), and for ``torch_call_dispatcher`` the version of the extension's
+    headers.
+    """
     version = call.argument(3) if call.name == "torch_call_dispatcher" else 0
     # Code that is run in isolation may not have set it.
     _note_pair(state, call, 0, version if version_of(version) else None)
@@ -98,12 +100,12 @@ def _call_dispatcher(state: TorchState, call: Call) -> int:
 
 
 @TORCH_LOOKUPS.matching(r"_ZN3c1010Dispatcher(6findOp|10findSchema)ERKNS_12OperatorNameE")
-def _find(state: TorchState, call: Call) -> None:
+def _emulate_find(state: TorchState, call: Call) -> None:
     """``optional<OperatorHandle>``, a handle of two words: of what the code has registered so far, or torch has."""
     result = call.result
     call.machine.write(result, bytes(_HANDLE_SIZE))
     name = state.schemas.read_operator_name(call.argument(1))
-    _note(state, call, name)
+    _emulate_note(state, call, name)
     if state.recorder.has_operator(name) or is_known(name):
         handle = call.process.allocate(_OPERATOR_SIZE)
         words = (1, handle, handle) if state.flag_first else (handle, handle, 1)
@@ -114,56 +116,56 @@ def _find(state: TorchState, call: Call) -> None:
 def _find_operator(state: TorchState, call: Call) -> None:
     """An empty ``shared_ptr``: the JIT knows none."""
     call.machine.write(call.result, bytes(16))
-    _note(state, call, state.schemas.read_operator_name(call.argument(0)))
+    _emulate_note(state, call, state.schemas.read_operator_name(call.argument(0)))
 
 
 @TORCH_LOOKUPS.matching(r"_ZN5torch3jit21getOperatorForLiteralE")
 def _find_literal(state: TorchState, call: Call) -> None:
     call.machine.write(call.result, bytes(16))
-    _note(state, call, operator_name(_text(call, call.argument(0)) or ""))
+    _emulate_note(state, call, operator_name(_emulate_text(call, call.argument(0)) or ""))
 
 
 @TORCH_LOOKUPS.matching(r"_ZN5torch3jit11OperatorSetC[12]E")
 def _make_set(state: TorchState, call: Call) -> None:
-    """(this, the literals, their number)."""
+    """Take (this, the literals, their number)."""
     count = min(call.argument(2), _MAX_NAMES)
     for address in call.machine.words(call.argument(1), count) if count else ():
-        _note(state, call, operator_name(_text(call, address) or ""))
+        _emulate_note(state, call, operator_name(_emulate_text(call, address) or ""))
 
 
 @TORCH_LOOKUPS.matching(r"_ZN5torch3jit(18getAllOperatorsFor|24getAllSortedOperatorsFor)E")
 def _find_all(state: TorchState, call: Call) -> int | None:
-    """A reference to a vector, or (sorted) a vector."""
+    """Return a reference to a vector, or (sorted) a vector."""
     vector = call.result if "Sorted" in call.name else call.process.allocate(_HANDLE_SIZE)
     call.machine.write(vector, bytes(_HANDLE_SIZE))
-    _note(state, call, state.symbol_text(call.argument(0) & 0xFFFF_FFFF))
+    _emulate_note(state, call, state.symbol_text(call.argument(0) & 0xFFFF_FFFF))
     return vector
 
 
 @TORCH_LOOKUPS.matching(r"_ZN3c106Symbol14fromQualStringE")
-def _intern(state: TorchState, call: Call) -> int:
+def _emulate_intern(state: TorchState, call: Call) -> int:
     name = state.string(call.argument(0))
-    _note(state, call, name)
+    _emulate_note(state, call, name)
     return state.symbol(name)
 
 
-def _note(state: TorchState, call: Call, name: str, abi_version: int | None = None) -> None:
+def _emulate_note(state: TorchState, call: Call, name: str, abi_version: int | None = None) -> None:
     if _NAME.fullmatch(name) or _NO_OPERATOR.match(name):
         function = FUNCTIONS[next(filter(call.name.startswith, FUNCTIONS))]
         state.recorder.lookup(name, function, call.return_address, abi_version)
 
 
 def _note_pair(state: TorchState, call: Call, first: int, abi_version: int | None = None) -> bool:
-    """A name and an overload, as texts."""
-    name, overload = _text(call, call.argument(first)), _text(call, call.argument(first + 1))
+    """Return a name and an overload, as texts."""
+    name, overload = _emulate_text(call, call.argument(first)), _emulate_text(call, call.argument(first + 1))
     if not name or "::" not in name or overload is None:
         return False
-    _note(state, call, f"{name}.{overload}" if overload else name, abi_version)
+    _emulate_note(state, call, f"{name}.{overload}" if overload else name, abi_version)
     return True
 
 
-def _text(call: Call, address: int) -> str | None:
-    """The text at ``address``; an empty text is valid only among the object's constants."""
+def _emulate_text(call: Call, address: int) -> str | None:
+    """Return the text at ``address``; an empty text is valid only among the object's constants."""
     try:
         text = call.machine.text(address, 1 << 12).decode("utf-8", "backslashreplace")
     except Stop:

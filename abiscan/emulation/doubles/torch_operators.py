@@ -24,7 +24,7 @@ TORCH_OPERATORS: Final = SharedDoubles[TorchState]()
 
 
 @TORCH_OPERATORS.matching(api.REGISTER_OPERATOR)
-def _register(state: TorchState, call: Call) -> None:
+def _emulate_register(state: TorchState, call: Call) -> None:
     options = call.argument(1)
     # optional<variant<OperatorName, FunctionSchema>>: the flag is before the value or behind it, eight bytes either
     # way, so what follows is where it is.
@@ -34,7 +34,7 @@ def _register(state: TorchState, call: Call) -> None:
         raise Stop("a definition without a name", call.return_address)
     kernels = options + state.schemas.size + 16
     begin, end = call.machine.words(kernels, 2)
-    functions = _kernels(state, begin, end, flag_first=flag_first)
+    functions = _list_kernels(state, begin, end, flag_first=flag_first)
     inferred = next((function.schema.arguments for function in functions if function.schema), None)
     definition = state.recorder.define(
         None,
@@ -56,8 +56,10 @@ def _register(state: TorchState, call: Call) -> None:
         )
 
 
-def _kernels(state: TorchState, begin: int, end: int, *, flag_first: bool) -> list[Function]:
-    """The elements of a ``std::vector<KernelRegistrationConfig>``, whose size is one that puts every schema last."""
+def _list_kernels(state: TorchState, begin: int, end: int, *, flag_first: bool) -> list[Function]:
+    """Return the elements of a ``std::vector<KernelRegistrationConfig>``, whose size is one that puts every schema
+    last.
+    """
     machine, size = state.process.machine, end - begin
     if not 0 < size <= _MAX_KERNELS_SIZE:
         return []
@@ -90,8 +92,8 @@ def _register_jit(state: TorchState, call: Call) -> None:
 
 
 @TORCH_OPERATORS.matching(r"_ZN3c1017RegisterOperators[CD][12]E")
-def _keep(_: TorchState, __: Call) -> None:
-    """The object keeps what is registered alive, which nobody asks for here."""
+def _emulate_keep(_: TorchState, __: Call) -> None:
+    """Do nothing: the object keeps what is registered alive, which nobody asks for here."""
 
 
 @TORCH_OPERATORS.matching(r"_ZNK3c106Symbol12toQualStringE")

@@ -55,7 +55,7 @@ class FilledRegistries:
         state.recorder.settle = self.collect
 
     def table(self, name: str) -> int:
-        """The address of a registry, which is empty."""
+        """Return the address of a registry, which is empty."""
         self.collect()
         if name not in self._tables:
             self._tables[name] = self.state.process.bind(f"registry {name}")
@@ -71,9 +71,9 @@ class FilledRegistries:
                     self.state.recorder.registry(name, key, priority)
 
     def entries(self, registry: int) -> list[tuple[str | int, int | None]]:
-        """The keys in a registry, and their priorities if it has any, in the order in which they were added."""
-        priorities = dict(self._nodes(registry + _PRIORITIES_AT))
-        keys = [key for key, _ in self._nodes(registry)]
+        """Return the keys in a registry, and their priorities if it has any, in the order in which they were added."""
+        priorities = dict(self._list_nodes(registry + _PRIORITIES_AT))
+        keys = [key for key, _ in self._list_nodes(registry)]
         machine = self.state.process.machine
         entries: list[tuple[str | int, int | None]] = []
         for key in reversed(keys):  # a new node becomes the first
@@ -87,8 +87,8 @@ class FilledRegistries:
         for offset in _TABLES_AT:
             self.state.write_table(registry + offset, _BUCKETS)
 
-    def _nodes(self, table: int) -> Iterator[tuple[str | int, int]]:
-        """The keys in a table and their addresses."""
+    def _list_nodes(self, table: int) -> Iterator[tuple[str | int, int]]:
+        """Yield the keys in a table and their addresses."""
         machine = self.state.process.machine
         with contextlib.suppress(Stop):  # a function that came to nothing may have left nonsense
             node = machine.word(table + _FIRST)
@@ -99,7 +99,7 @@ class FilledRegistries:
                 node = machine.word(node)
 
     def _key(self, address: int) -> str | int:
-        """A ``std::string``, or a number."""
+        """Return a ``std::string``, or a number."""
         try:
             text = self.state.string(address)
         except Stop:
@@ -125,35 +125,37 @@ for pattern, call_of in _CALLS.items():
 
 
 @TORCH_REGISTRIES.matching(api.NAME_BACKEND)
-def _rename(registries: FilledRegistries, call: Call) -> None:
+def _emulate_rename(registries: FilledRegistries, call: Call) -> None:
     registries.state.recorder.registry("privateuse1-backend", registries.state.string(call.argument(0)))
 
 
 @TORCH_REGISTRIES.matching(*api.FILLED)
-def _registry(registries: FilledRegistries, call: Call) -> int:
+def _emulate_registry(registries: FilledRegistries, call: Call) -> int:
     return registries.table(function_name(call.name))
 
 
 @TORCH_REGISTRIES.matching(r"_ZN3c108demangleE", r"_ZN3c108demangleB5cxx11E")
-def _demangle(registries: FilledRegistries, call: Call) -> None:
+def _emulate_demangle(registries: FilledRegistries, call: Call) -> None:
     """The help text of an entry is the name of its class: it stays mangled."""
     result = call.result
     registries.state.strings.create(call.process, result, call.machine.text(call.argument(0)))
 
 
 @TORCH_REGISTRIES.matching(_PROFILERS)
-def _profilers(_: FilledRegistries, call: Call) -> int:
-    """One object, of which inlined code does not look at anything."""
+def _emulate_profilers(_: FilledRegistries, call: Call) -> int:
+    """Return one object, of which inlined code does not look at anything."""
     return call.process.bind("registry of profilers")
 
 
 @TORCH_REGISTRIES.matching(_HOOK)
-def _hook(_: FilledRegistries, call: Call) -> int:
+def _emulate_hook(_: FilledRegistries, call: Call) -> int:
     return call.process.allocate(_FUNCTION_SIZE)
 
 
 def function_name(mangled: str) -> str:
-    """The name of a registry: the last part of a nested name, ``f`` of ``_ZN2at1fEv``, or the class of settings."""
+    """Return the name of a registry: the last part of a nested name, ``f`` of ``_ZN2at1fEv``, or the class of
+    settings.
+    """
     if re.match(api.ALLOCATOR_SETTINGS, mangled):
         return ALLOCATOR_SETTINGS
     at, name = len("_ZN"), mangled

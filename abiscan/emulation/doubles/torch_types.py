@@ -61,7 +61,7 @@ class Types:
         self._result_buffer = 0
 
     def text_of_argument(self, call: Call, index: int) -> str:
-        """How the type prints that an argument is: a ``TypePtr`` by value, the address of its two words."""
+        """Return how the type prints that an argument is: a ``TypePtr`` by value, the address of its two words."""
         return self.state.types.text(call.machine.word(call.argument(index)))
 
     def give(self, call: Call, text: str, *, reference: bool = False) -> int | None:
@@ -96,19 +96,19 @@ class Types:
         self.state.types.write_shared(result, self.state.types.object_of(text))
 
     def infer(self, name: str, views: list[tuple[int, int]]) -> Schema:
-        """The schema of a function.
+        """Return the schema of a function.
 
         :param views: the arrays of the functions that give the types of its arguments, and of its results
         """
         stride = self._argument_stride(views)
-        given, returned = (self._types_from(address, count, stride) for address, count in views)
+        passed, returned = (self._types_from(address, count, stride) for address, count in views)
         if stride == _TWO_FUNCTIONS:
             self.state.schemas.assumed_tail = ARGUMENT_WITH_TWO_TYPES
         else:
             in_memory = self._in_memory and not self.state.has_plain_types
             tail = ARGUMENT_WITH_SHARED_TYPE if in_memory else ARGUMENT_WITH_PLAIN_TYPE
             self.state.schemas.assumed_tail = tail
-        return self.inferred(name, given, returned)
+        return self.inferred(name, passed, returned)
 
     def _types_from(self, address: int, count: int, stride: int) -> tuple[str, ...]:
         if not count:
@@ -117,7 +117,7 @@ class Types:
         return tuple(map(self._type_from, functions))
 
     def _ask(self, function: int) -> str:
-        """How the type prints that a function of the object gives."""
+        """Return how the type prints that a function of the object gives."""
         process, machine = self.state.process, self.state.process.machine
         # A buffer in the heap, so that the stack tells who passes a buffer of his own (see above).
         buffer = process.allocate(16)
@@ -134,15 +134,15 @@ class Types:
         """
         process, machine = self.state.process, self.state.process.machine
         if self.state.argument_stride is None:
-            for (address, number), (other, _) in (views, views[::-1]):
+            for (address, number), (second, _) in (views, views[::-1]):
                 words = machine.words(address, 2 * number)
-                if address <= other < address + 16 * number or not all(process.is_code(word) for word in words):
+                if address <= second < address + 16 * number or not all(process.is_code(word) for word in words):
                     self.state.argument_stride = _ONE_FUNCTION
         return self.state.argument_stride or _TWO_FUNCTIONS
 
 
 def _result_register(call: Call) -> str:
-    """The register in which the address of a result in memory is passed."""
+    """Return the register in which the address of a result in memory is passed."""
     arch = call.process.arch
     return arch.hidden_result or arch.arguments[0]
 
@@ -175,7 +175,7 @@ TORCH_TYPES: Final = SharedDoubles[Types]()
 
 
 @TORCH_TYPES.matching(r"_ZN3c10\d+\w+Type3getEv$")
-def _get(types: Types, call: Call) -> int | None:
+def _emulate_get(types: Types, call: Call) -> int | None:
     text = printed_type(call.name)
     return types.give(call, text, reference=text == "Tensor")
 
@@ -192,7 +192,7 @@ def _optional_of(types: Types, call: Call) -> None:
 
 
 @TORCH_TYPES.matching(r"_ZN3c1012OptionalType(3get|6create)E")
-def _optional(types: Types, call: Call) -> None:
+def _emulate_optional(types: Types, call: Call) -> None:
     """An optional of an optional is one (``OptionalType`` is a union with None, and unions are flattened)."""
     result = call.result
     types.write(result, types.text_of_argument(call, 0).removesuffix("?") + "?")
@@ -205,14 +205,14 @@ def _construct_optional(types: Types, call: Call) -> None:
 
 
 @TORCH_TYPES.matching(r"_ZN3c108ListType3getE", r"_ZN3c108ListType6createE")
-def _list(types: Types, call: Call) -> None:
+def _emulate_list(types: Types, call: Call) -> None:
     result = call.result
     index = 1 if abi_in(call.name) else 0
     types.write(result, types.text_of_argument(call, index) + "[]")
 
 
 @TORCH_TYPES.matching(r"_ZN3c108DictType3getE", r"_ZN3c108DictType6createE")
-def _dict(types: Types, call: Call) -> None:
+def _emulate_dict(types: Types, call: Call) -> None:
     result = call.result
     index = 1 if abi_in(call.name) else 0
     key, value = types.text_of_argument(call, index), types.text_of_argument(call, index + 1)
@@ -220,7 +220,7 @@ def _dict(types: Types, call: Call) -> None:
 
 
 @TORCH_TYPES.matching(r"_ZN3c109TupleTypeC[12]E")
-def _tuple(types: Types, call: Call) -> None:
+def _emulate_tuple(types: Types, call: Call) -> None:
     begin, end = call.machine.words(call.argument(1), 2)
     addresses = range(begin, min(end, begin + 4096), 16)
     elements = [types.state.types.text(call.machine.word(at)) for at in addresses]
@@ -235,8 +235,8 @@ def _custom_class(types: Types, call: Call) -> None:
 
 
 @TORCH_TYPES.matching(r"virtual function of _ZTVN3c10\d+\w*TypeE")
-def _virtual(types: Types, call: Call) -> int | None:
-    """A virtual function of a type, told by its shape: a text in memory, a comparison with another type, a yes.
+def _emulate_virtual(types: Types, call: Call) -> int | None:
+    """Return a virtual function of a type, told by its shape: a text in memory, a comparison with another type, a yes.
 
     The order of the virtual functions differs between releases; inlined code asks for ``str``, for ``equals``,
     ``isSubtypeOf`` and ``symmetric``.
@@ -246,12 +246,12 @@ def _virtual(types: Types, call: Call) -> int | None:
         result = call.result
         types.state.strings.create(call.process, result, objects.text(call.argument(0)).encode())
         return None
-    this, other = call.argument(0), call.argument(1)
-    return int(not objects.is_type(other) or objects.text(this) == objects.text(other))
+    this_address, second = call.argument(0), call.argument(1)
+    return int(not objects.is_type(second) or objects.text(this_address) == objects.text(second))
 
 
 @TORCH_TYPES.matching(r"_ZN3c106detail12infer_schema20make_function_schemaE")
-def _infer(types: Types, call: Call) -> None:
+def _emulate_infer(types: Types, call: Call) -> None:
     result = call.result
     named = abi_in(call.name) is not None
     name = ""

@@ -38,14 +38,14 @@ def _create_string(state: TorchState, call: Call) -> None:
 
 @TORCH_VALUES.matching(r"_ZN3c106detail8ListImplC[12]E")
 def _construct_list(state: TorchState, call: Call) -> None:
-    """(this, a ``std::vector<IValue>``, a ``TypePtr``), both by value: their addresses."""
+    """Take (this, a ``std::vector<IValue>``, a ``TypePtr``), both by value: their addresses."""
     element = call.machine.words(call.argument(2), 2)
     state.values.make_list(call.argument(0), call.argument(1), element)
 
 
 @TORCH_VALUES.matching(r"virtual function of _ZTVN3c10(6detail8ListImpl|6ivalue14ConstantString)E of a double")
-def _release(_: TorchState, __: Call) -> None:
-    """``release_resources``, and the destructors."""
+def _emulate_release(_: TorchState, __: Call) -> None:
+    """Do nothing: ``release_resources``, and the destructors."""
 
 
 @TORCH_VALUES.matching(_IS_LIST.pattern)

@@ -24,18 +24,18 @@ _EOF: Final = 0xFFFF_FFFF
 _ALL_ONES: Final = 0xFFFF_FFFF_FFFF_FFFF
 
 
-def _units(call: Call, index: int, count: int) -> str:
+def _emulate_units(call: Call, index: int, count: int) -> str:
     """So many wide characters at an argument."""
     if count > _MOST:
         raise Stop(f"{count} wide characters", call.return_address)
     return decoded(call.machine.read(call.argument(index), count * _WIDE), _WIDE) if count else ""
 
 
-def _text(call: Call, index: int) -> str:
+def _emulate_text(call: Call, index: int) -> str:
     return wide_text(call.machine, call.argument(index))
 
 
-def _write(call: Call, address: int, text: str) -> None:
+def _emulate_write(call: Call, address: int, text: str) -> None:
     if text:
         call.machine.write(address, encoded(text, _WIDE))
 
@@ -44,8 +44,8 @@ def _write(call: Call, address: int, text: str) -> None:
 
 
 @WIDE_CHARACTERS.named("wmemcpy", "wmemmove", "__wmemcpy_chk", "__wmemmove_chk")
-def _copy(call: Call) -> int:
-    """(target, source, number); what is copied need not be characters."""
+def _emulate_copy(call: Call) -> int:
+    """Take (target, source, number); what is copied need not be characters."""
     count = call.argument(2)
     if count > _MOST:
         raise Stop(f"{count} wide characters", call.return_address)
@@ -55,8 +55,8 @@ def _copy(call: Call) -> int:
 
 
 @WIDE_CHARACTERS.named("wmemset", "__wmemset_chk")
-def _fill(call: Call) -> int:
-    """(target, character, number)."""
+def _emulate_fill(call: Call) -> int:
+    """Take (target, character, number)."""
     count = call.argument(2)
     if count > _MOST:
         raise Stop(f"{count} wide characters", call.return_address)
@@ -66,25 +66,25 @@ def _fill(call: Call) -> int:
 
 @WIDE_CHARACTERS.named("wmemcmp")
 def _compare_memory(call: Call) -> int:
-    first, second = (_units(call, index, call.argument(2)) for index in (0, 1))
+    first, second = (_emulate_units(call, index, call.argument(2)) for index in (0, 1))
     return (first > second) - (first < second)
 
 
 @WIDE_CHARACTERS.named("wmemchr")
 def _find_in_memory(call: Call) -> int:
-    at = _units(call, 0, call.argument(2)).find(chr(call.argument(1) & 0xFFFF_FFFF))
+    at = _emulate_units(call, 0, call.argument(2)).find(chr(call.argument(1) & 0xFFFF_FFFF))
     return call.argument(0) + at * _WIDE if at >= 0 else 0
 
 
 @WIDE_CHARACTERS.named("wcslen", "wcsnlen")
-def _length(call: Call) -> int:
-    length = len(_text(call, 0))
+def _emulate_length(call: Call) -> int:
+    length = len(_emulate_text(call, 0))
     return length if call.name == "wcslen" else min(length, call.argument(1))
 
 
 @WIDE_CHARACTERS.named("wcscmp", "wcscoll", "wcsncmp")
-def _compare(call: Call) -> int:
-    first, second = _text(call, 0), _text(call, 1)
+def _emulate_compare(call: Call) -> int:
+    first, second = _emulate_text(call, 0), _emulate_text(call, 1)
     if call.name == "wcsncmp":
         first, second = first[: call.argument(2)], second[: call.argument(2)]
     return (first > second) - (first < second)
@@ -92,40 +92,40 @@ def _compare(call: Call) -> int:
 
 @WIDE_CHARACTERS.named("wcschr", "wcsrchr")
 def _find_character(call: Call) -> int:
-    text, wanted = _text(call, 0) + "\0", chr(call.argument(1) & 0xFFFF_FFFF)
-    at = text.rfind(wanted) if call.name == "wcsrchr" else text.find(wanted)
+    text, requested = _emulate_text(call, 0) + "\0", chr(call.argument(1) & 0xFFFF_FFFF)
+    at = text.rfind(requested) if call.name == "wcsrchr" else text.find(requested)
     return call.argument(0) + at * _WIDE if at >= 0 else 0
 
 
 @WIDE_CHARACTERS.named("wcsstr")
 def _find_text(call: Call) -> int:
-    at = _text(call, 0).find(_text(call, 1))
+    at = _emulate_text(call, 0).find(_emulate_text(call, 1))
     return call.argument(0) + at * _WIDE if at >= 0 else 0
 
 
 @WIDE_CHARACTERS.named("wcscpy", "wcpcpy", "__wcscpy_chk")
 def _copy_text(call: Call) -> int:
-    text = _text(call, 1)
-    _write(call, call.argument(0), text + "\0")
+    text = _emulate_text(call, 1)
+    _emulate_write(call, call.argument(0), text + "\0")
     return call.argument(0) + (len(text) * _WIDE if call.name == "wcpcpy" else 0)
 
 
 @WIDE_CHARACTERS.named("wcsncpy", "__wcsncpy_chk")
 def _copy_text_bounded(call: Call) -> int:
     size = min(call.argument(2), _MOST)
-    _write(call, call.argument(0), _text(call, 1)[:size].ljust(size, "\0"))
+    _emulate_write(call, call.argument(0), _emulate_text(call, 1)[:size].ljust(size, "\0"))
     return call.argument(0)
 
 
 @WIDE_CHARACTERS.named("wcscat", "__wcscat_chk")
 def _append_text(call: Call) -> int:
-    _write(call, call.argument(0) + len(_text(call, 0)) * _WIDE, _text(call, 1) + "\0")
+    _emulate_write(call, call.argument(0) + len(_emulate_text(call, 0)) * _WIDE, _emulate_text(call, 1) + "\0")
     return call.argument(0)
 
 
 @WIDE_CHARACTERS.named("wcsdup")
-def _duplicate(call: Call) -> int:
-    return call.process.store(encoded(_text(call, 0) + "\0", _WIDE))
+def _emulate_duplicate(call: Call) -> int:
+    return call.process.store(encoded(_emulate_text(call, 0) + "\0", _WIDE))
 
 
 # Characters
@@ -164,9 +164,9 @@ def _same_code(call: Call) -> int:
 
 @WIDE_CHARACTERS.named("wcstombs", "__wcstombs_chk", "mbstowcs", "__mbstowcs_chk")
 def _convert_text(call: Call) -> int:
-    """(target or null, text, the most that is written)."""
+    """Take (target or null, text, the most that is written)."""
     target, to_wide = call.argument(0), "mbstowcs" in call.name
-    text = decoded(call.machine.text(call.argument(1)), 1) if to_wide else _text(call, 1)
+    text = decoded(call.machine.text(call.argument(1)), 1) if to_wide else _emulate_text(call, 1)
     if not text.isascii():
         raise Stop(f"{call.name} of more than ASCII", call.return_address)
     if target:
@@ -178,7 +178,7 @@ def _convert_text(call: Call) -> int:
 
 @WIDE_CHARACTERS.named("mbrtowc", "mbtowc")
 def _convert_to_wide(call: Call) -> int:
-    """(target or null, text or null, its length, ...)."""
+    """Take (target or null, text or null, its length, ...)."""
     target, text = call.argument(0), call.argument(1)
     if not text:
         return 0
@@ -188,13 +188,13 @@ def _convert_to_wide(call: Call) -> int:
     if code >= _ASCII:
         raise Stop(f"{call.name} of more than ASCII", call.return_address)
     if target:
-        _write(call, target, chr(code))
+        _emulate_write(call, target, chr(code))
     return int(code != 0)
 
 
 @WIDE_CHARACTERS.named("wcrtomb", "wctomb")
 def _convert_from_wide(call: Call) -> int:
-    """(target or null, character, ...)."""
+    """Take (target or null, character, ...)."""
     code = call.argument(1) & 0xFFFF_FFFF
     if not call.argument(0):
         return int(call.name == "wcrtomb")
@@ -211,14 +211,14 @@ _OK, _PARTIAL = 0, 1  # std::codecvt_base::result
 @WIDE_CHARACTERS.matching(
     rf"{_UTF8}(6do_outER11__mbstate_tPKwS4_RS4_PcS6_RS6_|5do_inER11__mbstate_tPKcS4_RS4_PwS6_RS6_)"
 )
-def _recode(call: Call) -> int:
-    """(this, state, text, its end, where it was left, target, its end, where that was left)."""
+def _emulate_recode(call: Call) -> int:
+    """Take (this, state, text, its end, where it was left, target, its end, where that was left)."""
     begin, end, target, room = (call.argument(index) for index in (2, 3, 5, 6))
     from_wide = "do_out" in call.name
-    data = call.machine.read(begin, end - begin) if end > begin else b""
+    content = call.machine.read(begin, end - begin) if end > begin else b""
     read = written = 0
     result = _OK
-    for unit in decoded(data, _WIDE) if from_wide else data.decode("utf-8"):
+    for unit in decoded(content, _WIDE) if from_wide else content.decode("utf-8"):
         old, new = (unit.encode("utf-8"), encoded(unit, _WIDE))[:: -1 if from_wide else 1]
         if target + written + len(new) > room:
             result = _PARTIAL
@@ -231,40 +231,40 @@ def _recode(call: Call) -> int:
 
 
 @WIDE_CHARACTERS.named(f"{_UTF8}13do_max_lengthEv")
-def _longest(_: Call) -> int:
+def _emulate_longest(_: Call) -> int:
     return 4
 
 
 # Numbers
 
 
-def _digits(call: Call) -> bytes:
-    """The text of a number; what is not ASCII ends it."""
-    return _text(call, 0).encode("ascii", "replace")
+def _emulate_digits(call: Call) -> bytes:
+    """Return the text of a number; what is not ASCII ends it."""
+    return _emulate_text(call, 0).encode("ascii", "replace")
 
 
 @WIDE_CHARACTERS.named("wcstol", "wcstoll", "wcstoul", "wcstoull", "__isoc23_wcstol", "__isoc23_wcstoul")
 def _parse_integer(call: Call) -> int:
-    return parse_integer(call, _digits(call), _WIDE)
+    return parse_integer(call, _emulate_digits(call), _WIDE)
 
 
 @WIDE_CHARACTERS.named("wcstod", "wcstof")
 def _parse_number(call: Call) -> None:
-    value, size = parsed(_digits(call))
+    value, size = parsed(_emulate_digits(call))
     if call.argument(1):
         call.machine.set_word(call.argument(1), call.argument(0) + size * _WIDE)
     call.give_number(value, 32 if call.name == "wcstof" else 64)
 
 
 @WIDE_CHARACTERS.named("swprintf", "__swprintf_chk", "vswprintf", "__vswprintf_chk")
-def _print(call: Call) -> int:
-    """(target, room[, flag, room], format, arguments): a text that does not fit is an error."""
+def _emulate_print(call: Call) -> int:
+    """Take (target, room[, flag, room], format, arguments): a text that does not fit is an error."""
     shift = 2 if "chk" in call.name else 0
     target, room = call.argument(0), call.argument(1)
-    form = _text(call, 2 + shift).encode("ascii")
+    form = _emulate_text(call, 2 + shift).encode("ascii")
     arguments = Listed(call, call.argument(3 + shift)) if "vsw" in call.name else Passed(call, 3 + shift)
     text = decoded(format_text(call, form, arguments), 1)
     if len(text) >= room:
         return _ALL_ONES
-    _write(call, target, text + "\0")
+    _emulate_write(call, target, text + "\0")
     return len(text)

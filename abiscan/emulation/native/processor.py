@@ -80,7 +80,7 @@ class NativeProcessor(Core):
         return stopped
 
     def code_at(self, address: int) -> bytes:
-        """The bytes of one instruction and those behind it, as far as they are mapped."""
+        """Return the bytes of one instruction and those behind it, as far as they are mapped."""
         try:
             return self.mem_read(address, _LONGEST)
         except AccessError:

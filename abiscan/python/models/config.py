@@ -8,9 +8,9 @@ from abiscan.python.filesystem import as_text, read_text
 from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Modelled, Native
 from abiscan.python.models.builtin import OpenFile
-from abiscan.python.models.namespace import Args, Kwargs, Model, Namespace, argument
-from abiscan.python.operations import attempt
-from abiscan.python.values import NotKnown, Why, concrete, thrown
+from abiscan.python.models.namespace import Args, Kwargs, Model, Namespace, take_argument
+from abiscan.python.operations import attempt_operation
+from abiscan.python.values import NotKnown, Why, is_concrete, thrown
 
 _METHODS = frozenset({
     "get", "getint", "getfloat", "getboolean", "items", "sections", "options", "has_section", "has_option",
@@ -28,18 +28,22 @@ class Parser(Modelled):
         self.parsed = configparser.RawConfigParser()
         self.is_known = True
 
-    def attribute(self, machine: PythonMachine, name: str) -> object:
-        """What reads into it, and what tells its values."""
-        reading: dict[str, Model] = {"read": self._read, "read_file": self._read_file, "read_string": self._read_string}
+    def get_attribute(self, machine: PythonMachine, name: str) -> object:
+        """Return what reads into it, and what tells its values."""
+        reading: dict[str, Model] = {
+            "read": self._model_read,
+            "read_file": self._read_file,
+            "read_string": self._read_string,
+        }
         if name in reading:
             return Native(name, reading[name])
         if name in _METHODS:
-            return Native(name, lambda _machine, args, kwargs: self._ask(name, args, kwargs))
+            return Native(name, lambda _machine, args, kwargs: self._ask_parser(name, args, kwargs))
         if name == "__getitem__":
-            return Native(name, lambda _machine, args, _kwargs: self._section(args))
+            return Native(name, lambda _machine, args, _kwargs: self._section_of(args))
         return NotKnown(f"ConfigParser.{name}")
 
-    def _take(self, text: object) -> None:
+    def _take_text(self, text: object) -> None:
         import configparser
 
         if not isinstance(text, str):
@@ -50,49 +54,49 @@ class Parser(Modelled):
         except configparser.Error:
             self.is_known = False
 
-    def _read(self, machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
-        wanted = argument(args, kwargs, 0, "filenames")
-        paths = wanted if isinstance(wanted, list) else [wanted]
+    def _model_read(self, machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+        filenames = take_argument(args, kwargs, 0, "filenames")
+        paths = filenames if isinstance(filenames, list) else [filenames]
         for path in paths:
             inside = machine.files.inside(as_text(path) or "")
             if as_text(path) is None or inside is None:
                 self.is_known = False
             elif inside in machine.files.members:
-                self._take(read_text(machine, path))
+                self._take_text(read_text(machine, path))
         return NotKnown("ConfigParser.read()", Why.ENVIRONMENT)
 
     def _read_file(self, machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
-        file = argument(args, kwargs, 0, "f")
-        self._take(read_text(machine, file.path) if isinstance(file, OpenFile) else None)
+        file = take_argument(args, kwargs, 0, "f")
+        self._take_text(read_text(machine, file.path) if isinstance(file, OpenFile) else None)
         return None
 
     def _read_string(self, _machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
-        self._take(argument(args, kwargs, 0, "string"))
+        self._take_text(take_argument(args, kwargs, 0, "string"))
         return None
 
-    def _ask(self, name: str, args: Args, kwargs: Kwargs) -> object:
+    def _ask_parser(self, name: str, args: Args, kwargs: Kwargs) -> object:
         import configparser
 
-        if not self.is_known or not concrete(args) or not concrete(kwargs):
+        if not self.is_known or not is_concrete(args) or not is_concrete(kwargs):
             return NotKnown(f"ConfigParser.{name}()", Why.ENVIRONMENT)
         try:
-            found = attempt(f"ConfigParser.{name}()", getattr(self.parsed, name), *args, **kwargs)
+            member = attempt_operation(f"ConfigParser.{name}()", getattr(self.parsed, name), *args, **kwargs)
         except configparser.Error as error:
             raise thrown(type(error), *error.args) from None
-        return NotKnown("ConfigParser.items()") if name == "items" and not args else found
+        return NotKnown("ConfigParser.items()") if name == "items" and not args else member
 
-    def _section(self, args: Args) -> object:
+    def _section_of(self, args: Args) -> object:
         if not self.is_known or not args or not isinstance(args[0], str):
             return NotKnown("ConfigParser[…]", Why.ENVIRONMENT)
-        return attempt("ConfigParser[…]", lambda name: dict(self.parsed[name]), args[0])
+        return attempt_operation("ConfigParser[…]", lambda name: dict(self.parsed[name]), args[0])
 
 
-def _configparser(_machine: PythonMachine) -> object:
+def _make_configparser(_machine: PythonMachine) -> object:
     make = Native(
         "configparser.ConfigParser", lambda _m, args, kwargs: NotKnown("ConfigParser()") if args or kwargs else Parser()
     )
     return Namespace("configparser", {"ConfigParser": make, "RawConfigParser": make})
 
 
-MODELS: dict[str, Callable[[PythonMachine], object]] = {"configparser": _configparser}
+MODELS: dict[str, Callable[[PythonMachine], object]] = {"configparser": _make_configparser}
 """Modules by name."""

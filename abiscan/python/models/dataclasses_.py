@@ -21,7 +21,7 @@ class DataField(Modelled, Struct, frozen=True, eq=False):
     is_keyword: bool = False
 
 
-def _field(_machine: PythonMachine, _args: Args, kwargs: Kwargs) -> object:
+def _model_field(_machine: PythonMachine, _args: Args, kwargs: Kwargs) -> object:
     return DataField(
         kwargs.get("default", ABSENT),
         kwargs.get("default_factory"),
@@ -30,7 +30,7 @@ def _field(_machine: PythonMachine, _args: Args, kwargs: Kwargs) -> object:
     )
 
 
-def _dataclass(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+def _model_dataclass(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     if args and isinstance(args[0], Class):
         cls = args[0]
         cls.is_dataclass = True
@@ -40,7 +40,9 @@ def _dataclass(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
         cls.names.setdefault("__match_args__", tuple(cls.fields()))
         for name in ("__dataclass_fields__", "__dataclass_params__"):
             cls.names[name] = NotKnown(f"{cls.name}.{name}")
-    return args[0] if args else Native("dataclass", lambda machine, args, _kwargs: _dataclass(machine, args, kwargs))
+    return (
+        args[0] if args else Native("dataclass", lambda machine, args, _kwargs: _model_dataclass(machine, args, kwargs))
+    )
 
 
 def _check_fields(cls: Class, *, keyword_only: bool) -> None:
@@ -69,7 +71,7 @@ def _check_fields(cls: Class, *, keyword_only: bool) -> None:
         has_default = has_default or not lacks
 
 
-def _replace(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+def _model_replace(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     values = getattr(args[0], "attributes", None) if args else None
     cls = getattr(args[0], "cls", None) if args else None
     if not isinstance(cls, Class) or values is None:
@@ -81,9 +83,9 @@ MODELS: dict[str, Callable[[PythonMachine], object]] = {
     "dataclasses": lambda _machine: Namespace(
         "dataclasses",
         {
-            "field": Native("dataclasses.field", _field),
-            "dataclass": Native("dataclasses.dataclass", _dataclass),
-            "replace": Native("dataclasses.replace", _replace),
+            "field": Native("dataclasses.field", _model_field),
+            "dataclass": Native("dataclasses.dataclass", _model_dataclass),
+            "replace": Native("dataclasses.replace", _model_replace),
         },
     )
 }

@@ -21,8 +21,8 @@ class EnumBase(Modelled):
     def __init__(self, name: str, kind: type | None) -> None:
         self.name, self.kind = name, kind
 
-    def described(self) -> str:
-        """Its name."""
+    def display_name(self) -> str:
+        """Return its name."""
         return f"enum.{self.name}"
 
 
@@ -35,46 +35,46 @@ class Member(Modelled):
     def __init__(self, cls: Class, name: str, value: object) -> None:
         self.cls, self.name, self.value = cls, name, value
 
-    def attribute(self, machine: PythonMachine, name: str) -> object:
-        """Its name and value, and what the class defines."""
+    def get_attribute(self, machine: PythonMachine, name: str) -> object:
+        """Return its name and value, and what the class defines."""
         if name in {"name", "_name_"}:
             return self.name
         if name in {"value", "_value_"}:
             return self.value
-        found = self.cls.find(name, ABSENT)
-        if isinstance(found, Wrapped) and found.kind == "property":
-            return machine.call(found.function, [self], {})
-        if isinstance(found, PythonFunction):
-            return Bound(found, self)
-        return NotKnown(f"{self.described()}.{name}") if found is ABSENT else found
+        member = self.cls.find(name, ABSENT)
+        if isinstance(member, Wrapped) and member.kind == "property":
+            return machine.call(member.function, [self], {})
+        if isinstance(member, PythonFunction):
+            return Bound(member, self)
+        return NotKnown(f"{self.display_name()}.{name}") if member is ABSENT else member
 
-    def described(self) -> str:
-        """The class and the name."""
+    def display_name(self) -> str:
+        """Return the class and the name."""
         return f"{self.cls.name}.{self.name}"
 
 
-def finish(machine: PythonMachine, cls: Class) -> list[Member]:
+def finish_enumeration(machine: PythonMachine, cls: Class) -> list[Member]:
     """Make members of the names in a class that derives from ``enum.Enum``, and give them; of other classes nothing."""
-    base = next((one for one in cls.ancestry() if isinstance(one, EnumBase)), None)
+    base = next((item for item in cls.ancestry() if isinstance(item, EnumBase)), None)
     if base is None:
         return []
     mixed = base.kind or cls.host()
     made = []
     earlier: list[object] = []
-    for name, given in cls.names.items():
-        is_auto = isinstance(given, NotKnown) and given.name == "enum.auto()"
-        value = _generated(machine, cls, base, name, earlier) or given if is_auto else given
+    for name, value_ in cls.names.items():
+        is_auto = isinstance(value_, NotKnown) and value_.name == "enum.auto()"
+        value = _generate_value(machine, cls, base, name, earlier) or value_ if is_auto else value_
         if not name.startswith("_") and not isinstance(value, (PythonFunction, Wrapped, Member)):
             # A member that is a number or a text is computed with as such; its attributes are rarely asked for.
-            member = Member(cls, name, value) if mixed is None else _mixed(mixed, name, value)
+            member = Member(cls, name, value) if mixed is None else _mix_in(mixed, name, value)
             cls.names[name] = member
             made.append(member)
             earlier.append(value)
-    return [one for one in made if isinstance(one, Member)]
+    return [item for item in made if isinstance(item, Member)]
 
 
-def _generated(machine: PythonMachine, cls: Class, base: EnumBase, name: str, earlier: list[object]) -> object:
-    """What ``enum.auto()`` gives, None if that is not known."""
+def _generate_value(machine: PythonMachine, cls: Class, base: EnumBase, name: str, earlier: list[object]) -> object:
+    """Return what ``enum.auto()`` gives, None if that is not known."""
     generate = cls.find("_generate_next_value_")
     if generate is not None:
         return machine.call(machine.bound(generate, None, cls), [name, 1, len(earlier), list(earlier)], {})
@@ -86,24 +86,24 @@ def _generated(machine: PythonMachine, cls: Class, base: EnumBase, name: str, ea
     return 1 << largest.bit_length() if base.name in {"Flag", "IntFlag"} else largest + 1
 
 
-def members(cls: Class) -> list[object] | None:
-    """The members of an enumeration, None if the class is none."""
-    if not any(isinstance(one, EnumBase) for one in cls.ancestry()):
+def enumeration_members(cls: Class) -> list[object] | None:
+    """Return the members of an enumeration, None if the class is none."""
+    if not any(isinstance(ancestor, EnumBase) for ancestor in cls.ancestry()):
         return None
     kinds = (Member, _IntMember, _StrMember)
-    found: list[object] = [value for value in cls.names.values() if isinstance(value, kinds)]
-    return found if all(not isinstance(value, NotKnown) for value in cls.names.values()) else None
+    members_found: list[object] = [value for value in cls.names.values() if isinstance(value, kinds)]
+    return members_found if all(not isinstance(value, NotKnown) for value in cls.names.values()) else None
 
 
 def by_value(cls: Class, args: list[object]) -> object:
-    """The member that calling an enumeration gives, unknown if that is not known; None if the class is none."""
-    found = members(cls)
-    if not any(isinstance(one, EnumBase) for one in cls.ancestry()):
+    """Return the member that calling an enumeration gives, unknown if that is not known; None if the class is none."""
+    candidates = enumeration_members(cls)
+    if not any(isinstance(member, EnumBase) for member in cls.ancestry()):
         return None
-    if found is None or len(args) != 1 or isinstance(args[0], NotKnown):
+    if candidates is None or len(args) != 1 or isinstance(args[0], NotKnown):
         return NotKnown(f"{cls.name}()")
-    known = (one for one in found if one is args[0] or getattr(one, "value", one) == args[0])
-    return next(known, NotKnown(f"{cls.name}({args[0]!r})"))
+    matches = (member for member in candidates if member is args[0] or getattr(member, "value", member) == args[0])
+    return next(matches, NotKnown(f"{cls.name}({args[0]!r})"))
 
 
 class _IntMember(int):
@@ -120,7 +120,7 @@ class _StrMember(str):
     __slots__ = ("name", "value")
 
 
-def _mixed(kind: type, name: str, value: object) -> object:
+def _mix_in(kind: type, name: str, value: object) -> object:
     made: _IntMember | _StrMember
     if kind is int and type(value) is int:
         made = _IntMember(value)
@@ -132,11 +132,11 @@ def _mixed(kind: type, name: str, value: object) -> object:
     return made
 
 
-def _enum(_machine: PythonMachine) -> object:
+def _make_enum(_machine: PythonMachine) -> object:
     bases = {name: EnumBase(name, _KINDS.get(name)) for name in (*_PLAIN, *_KINDS)}
     same = Native("enum.unique", lambda _m, args, _k: args[0] if args else None)
     return Namespace("enum", {**bases, "unique": same, "verify": NotKnown("enum.verify")})
 
 
-MODELS: dict[str, Callable[[PythonMachine], object]] = {"enum": _enum}
+MODELS: dict[str, Callable[[PythonMachine], object]] = {"enum": _make_enum}
 """Modules by name."""

@@ -9,15 +9,15 @@ from pathlib import PurePath
 from typing import NamedTuple
 
 from abiscan.python import loading, special
-from abiscan.python.dynamic_names import absolute
+from abiscan.python.dynamic_names import absolute_name
 from abiscan.python.filesystem import as_text
 from abiscan.python.installed import version_in
 from abiscan.python.machine import Frame, PythonMachine
 from abiscan.python.model import Answer, LoadedBy
 from abiscan.python.modelled import Modelled, Native
-from abiscan.python.models.namespace import Args, Kwargs, Model, Namespace, argument, has_version, natives
+from abiscan.python.models.namespace import Args, Kwargs, Model, Namespace, has_version, native_functions, take_argument
 from abiscan.python.models.torch_module import has_module
-from abiscan.python.operations import described
+from abiscan.python.operations import describe_value
 from abiscan.python.values import (
     ABSENT,
     Instance,
@@ -40,13 +40,13 @@ class Spec(Modelled):
     def __init__(self, name: str, origin: str | None, folders: tuple[str, ...] = ()) -> None:
         self.name, self.origin, self.folders = name, origin, folders
 
-    def attribute(self, machine: PythonMachine, name: str) -> object:
-        """Its name and its places."""
+    def get_attribute(self, machine: PythonMachine, name: str) -> object:
+        """Return its name and its places."""
         if name == "loader":
             return SpecLoader(self)
         places = list(map(machine.files.system.place, self.folders))
-        known = {"name": self.name, "origin": self.origin, "submodule_search_locations": places or None}
-        return known[name] if name in known else NotKnown(f"spec.{name}")
+        attributes = {"name": self.name, "origin": self.origin, "submodule_search_locations": places or None}
+        return attributes[name] if name in attributes else NotKnown(f"spec.{name}")
 
 
 class SpecLoader(Modelled):
@@ -57,40 +57,40 @@ class SpecLoader(Modelled):
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
 
-    def attribute(self, machine: PythonMachine, name: str) -> object:
-        """``exec_module`` runs the module; that of an extension was run as it was made."""
+    def get_attribute(self, machine: PythonMachine, name: str) -> object:
+        """Return ``exec_module`` runs the module; that of an extension was run as it was made."""
         methods: dict[str, Model] = {
-            "exec_module": lambda machine, args, _kwargs: _executed(machine, args[0] if args else None),
-            "create_module": lambda machine, _args, _kwargs: _made(machine, self.spec),
-            "load_module": lambda machine, _args, _kwargs: _executed(machine, _made(machine, self.spec)),
+            "exec_module": lambda machine, args, _kwargs: _execute_module(machine, args[0] if args else None),
+            "create_module": lambda machine, _args, _kwargs: _make_module(machine, self.spec),
+            "load_module": lambda machine, _args, _kwargs: _execute_module(machine, _make_module(machine, self.spec)),
         }
         return Native(name, methods[name]) if name in methods else NotKnown(f"loader.{name}")
 
 
 def _import_module(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
-    name, package = argument(args, kwargs, 0, "name"), argument(args, kwargs, 1, "package")
+    name, package = take_argument(args, kwargs, 0, "name"), take_argument(args, kwargs, 1, "package")
     if isinstance(name, str) and name.startswith(".") and isinstance(package, str):
-        name = absolute(package, name)
+        name = absolute_name(package, name)
     if not isinstance(name, str) or name.startswith("."):
         if not machine.catches(ImportError):
-            machine.gap(f"the name of a module that is imported is not known: {described(name)}")
-        return NotKnown(f"import_module({described(name)})")
+            machine.gap(f"the name of a module that is imported is not known: {describe_value(name)}")
+        return NotKnown(f"import_module({describe_value(name)})")
     return machine.import_module(name)
 
 
 def _find_spec(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
-    name, package = argument(args, kwargs, 0, "name"), argument(args, kwargs, 1, "package")
+    name, package = take_argument(args, kwargs, 0, "name"), take_argument(args, kwargs, 1, "package")
     if isinstance(name, str) and name.startswith(".") and isinstance(package, str):
-        name = absolute(package, name)
+        name = absolute_name(package, name)
     if not isinstance(name, str):
-        return NotKnown(f"find_spec({described(name)})")
-    found = machine.library.locate(name)
-    if found is None and name in machine.modules:
+        return NotKnown(f"find_spec({describe_value(name)})")
+    located = machine.library.locate(name)
+    if located is None and name in machine.modules:
         _check_spec(machine, name, machine.modules[name])
-    if found is not None:
+    if located is not None:
         if "." in name:
             machine.import_module(name.rpartition(".")[0])
-        return Spec(name, machine.files.system.place(found.file) if found.file else None, found.folders)
+        return Spec(name, machine.files.system.place(located.file) if located.file else None, located.folders)
     top = name.partition(".")[0]
     own = machine.library.find(top)
     if own is not None and own.file is not None:
@@ -120,20 +120,20 @@ def _check_spec(machine: PythonMachine, name: str, module: object) -> None:
 
 
 def _from_location(_machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
-    name, place = argument(args, kwargs, 0, "name"), argument(args, kwargs, 1, "location")
+    name, place = take_argument(args, kwargs, 0, "name"), take_argument(args, kwargs, 1, "location")
     if isinstance(name, str) and isinstance(place, (str, PurePath)):
         return Spec(name, str(place))
     return NotKnown("spec_from_file_location()")
 
 
 def _from_spec(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
-    return _made(machine, args[0]) if args and isinstance(args[0], Spec) else NotKnown("module_from_spec()")
+    return _make_module(machine, args[0]) if args and isinstance(args[0], Spec) else NotKnown("module_from_spec()")
 
 
-def _made(machine: PythonMachine, spec: Spec) -> object:
-    """The module of a spec; that of an extension is loaded as it is made."""
+def _make_module(machine: PythonMachine, spec: Spec) -> object:
+    """Return the module of a spec; that of an extension is loaded as it is made."""
     if machine.files.system.libraries.search(spec.origin or ""):
-        loading.load(machine, spec.origin, LoadedBy.IMPORT)
+        loading.load_library(machine, spec.origin, LoadedBy.IMPORT)
     inside = machine.files.inside(spec.origin) if spec.origin else None
     if inside is None or inside not in machine.files.members or not inside.endswith(".py"):
         return NotKnown(spec.name)
@@ -141,32 +141,32 @@ def _made(machine: PythonMachine, spec: Spec) -> object:
     return PythonModule(spec.name, {"__spec__": spec}, inside, folders)
 
 
-def _executed(machine: PythonMachine, module: object) -> object:
-    """``exec_module``: the body of a module runs, perhaps again; that of an extension ran as it was made."""
+def _execute_module(machine: PythonMachine, module: object) -> object:
+    """Return ``exec_module``: the body of a module runs, perhaps again; that of an extension ran as it was made."""
     if isinstance(module, PythonModule) and module.file is not None:
         machine.run_body(module)
     return module
 
 
-def _reload(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
-    return _executed(machine, argument(args, kwargs, 0, "module"))
+def _model_reload(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+    return _execute_module(machine, take_argument(args, kwargs, 0, "module"))
 
 
 def _extension_loader(_machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
-    name, path = argument(args, kwargs, 0, "name"), argument(args, kwargs, 1, "path")
+    name, path = take_argument(args, kwargs, 0, "name"), take_argument(args, kwargs, 1, "path")
     if isinstance(name, str) and isinstance(path, (str, PurePath)):
         return SpecLoader(Spec(name, str(path)))
     return NotKnown("ExtensionFileLoader()")
 
 
 def _from_loader(_machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
-    loader = argument(args, kwargs, 1, "loader")
+    loader = take_argument(args, kwargs, 1, "loader")
     return loader.spec if isinstance(loader, SpecLoader) else NotKnown("spec_from_loader()")
 
 
 def _load_dynamic(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     loader = _extension_loader(machine, args, kwargs)
-    return _made(machine, loader.spec) if isinstance(loader, SpecLoader) else NotKnown("imp.load_dynamic()")
+    return _make_module(machine, loader.spec) if isinstance(loader, SpecLoader) else NotKnown("imp.load_dynamic()")
 
 
 class FileFinder(Modelled):
@@ -177,11 +177,11 @@ class FileFinder(Modelled):
     def __init__(self, folder: str, suffixes: list[str] | None) -> None:
         self.folder, self.suffixes = folder, suffixes
 
-    def attribute(self, machine: PythonMachine, name: str) -> object:
-        """``find_spec``."""
-        return Native(name, self._find) if name == "find_spec" else NotKnown(f"FileFinder.{name}")
+    def get_attribute(self, machine: PythonMachine, name: str) -> object:
+        """Return ``find_spec``."""
+        return Native(name, self._model_find) if name == "find_spec" else NotKnown(f"FileFinder.{name}")
 
-    def _find(self, machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+    def _model_find(self, machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
         name = args[0] if args else None
         inside = machine.files.inside(self.folder)
         if not isinstance(name, str) or inside is None:
@@ -190,19 +190,19 @@ class FileFinder(Modelled):
             paths = (posixpath.join(inside, f"{name}{suffix}") for suffix in self.suffixes)
             there = next((path for path in paths if path in machine.files.members), None)
             return None if there is None else Spec(name, machine.files.system.place(there))
-        found = machine.library.find(name, [inside])
-        if found is None or found.file is None:
+        located = machine.library.find(name, [inside])
+        if located is None or located.file is None:
             return None
-        return Spec(name, machine.files.system.place(found.file), found.folders)
+        return Spec(name, machine.files.system.place(located.file), located.folders)
 
 
-def _finder(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+def _model_finder(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     if not args or not isinstance(args[0], (str, PurePath)):
         return NotKnown("FileFinder()")
-    lists = [one[1] for one in args[1:] if isinstance(one, tuple) and len(one) == 2]
-    suffixes = [suffix for one in lists if isinstance(one, (list, tuple)) for suffix in one]
-    known = bool(suffixes) and len(lists) == len(args) - 1 and all(isinstance(one, str) for one in suffixes)
-    return FileFinder(str(args[0]), suffixes if known else None)
+    lists = [item[1] for item in args[1:] if isinstance(item, tuple) and len(item) == 2]
+    suffixes = [suffix for item in lists if isinstance(item, (list, tuple)) for suffix in item]
+    known_items = bool(suffixes) and len(lists) == len(args) - 1 and all(isinstance(item, str) for item in suffixes)
+    return FileFinder(str(args[0]), suffixes if known_items else None)
 
 
 class PathFinder(Modelled):
@@ -210,16 +210,16 @@ class PathFinder(Modelled):
 
     __slots__ = ()
 
-    def attribute(self, machine: PythonMachine, name: str) -> object:
-        """``find_spec``."""
-        return Native(name, self._find) if name == "find_spec" else NotKnown(f"PathFinder.{name}")
+    def get_attribute(self, machine: PythonMachine, name: str) -> object:
+        """Return ``find_spec``."""
+        return Native(name, self._model_find) if name == "find_spec" else NotKnown(f"PathFinder.{name}")
 
     def call(self, machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
-        """An instance."""
+        """Return an instance."""
         return self
 
-    def _find(self, machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
-        name, path = argument(args, kwargs, 0, "fullname"), argument(args, kwargs, 1, "path")
+    def _model_find(self, machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+        name, path = take_argument(args, kwargs, 0, "fullname"), take_argument(args, kwargs, 1, "path")
         places = machine.items(machine.search_path if path is None else path)
         if not isinstance(name, str) or isinstance(places, NotKnown):
             return NotKnown("PathFinder.find_spec()")
@@ -227,38 +227,38 @@ class PathFinder(Modelled):
             inside = machine.files.inside(str(place)) if isinstance(place, (str, PurePath)) else None
             if inside is None:
                 return NotKnown(f"PathFinder.find_spec({name!r})", Why.ENVIRONMENT)
-            found = machine.library.find(name, [inside])
-            if found is not None and found.file is not None:
-                return Spec(name, machine.files.system.place(found.file), found.folders)
+            located = machine.library.find(name, [inside])
+            if located is not None and located.file is not None:
+                return Spec(name, machine.files.system.place(located.file), located.folders)
         return None if path is not None else NotKnown(f"PathFinder.find_spec({name!r})", Why.ENVIRONMENT)
 
 
 # ---- resources and metadata
 
 
-def _files(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
-    anchor = argument(args, kwargs, 0, "anchor", argument(args, kwargs, 0, "package"))
+def _model_files(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+    anchor = take_argument(args, kwargs, 0, "anchor", take_argument(args, kwargs, 0, "package"))
     if isinstance(anchor, PythonModule):
         anchor = anchor.name
-    found = machine.library.locate(anchor) if isinstance(anchor, str) else None
-    if found is None or not found.folders:
-        return NotKnown(f"importlib.resources.files({described(anchor)})")
-    return machine.files.system.path_class(machine.files.system.place(found.folders[0]))
+    located = machine.library.locate(anchor) if isinstance(anchor, str) else None
+    if located is None or not located.folders:
+        return NotKnown(f"importlib.resources.files({describe_value(anchor)})")
+    return machine.files.system.path_class(machine.files.system.place(located.folders[0]))
 
 
-def _of_distribution(what: str) -> Model:
-    """A function about a distribution by its name; one that is not installed raises ``PackageNotFoundError``."""
+def _of_distribution(subject: str) -> Model:
+    """Return a function about a distribution by its name; one that is not installed raises ``PackageNotFoundError``."""
 
     def call(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
-        name = argument(args, kwargs, 0, "distribution_name")
+        name = take_argument(args, kwargs, 0, "distribution_name")
         if not isinstance(name, str):
-            return NotKnown(f"importlib.metadata.{what}()")
+            return NotKnown(f"importlib.metadata.{subject}()")
         own = version_in(machine.files.folders[""], name)
         if own is not None:
-            return own if what == "version" else NotKnown(f"{what}({name!r})")
+            return own if subject == "version" else NotKnown(f"{subject}({name!r})")
         if name.lower() == "torch" and has_version(machine):
             version = OfTarget("version('torch')", lambda world: world.torch_version)
-            return version if what == "version" else NotKnown(f"{what}('torch')", Why.TARGET)
+            return version if subject == "version" else NotKnown(f"{subject}('torch')", Why.TARGET)
         installed = machine.library.surroundings.version(name)
         from importlib.metadata import PackageNotFoundError  # its import takes as long as that of 50 other modules
 
@@ -268,43 +268,45 @@ def _of_distribution(what: str) -> Model:
         if installed is None:
             text = f"No package metadata was found for {name}"
             raise Thrown(PythonError(PackageNotFoundError, (text,), {"name": name}))
-        known = what == "version" and isinstance(installed, str)
-        return installed if known else NotKnown(f"the {what} of {name}", Why.ELSEWHERE)
+        known_value = subject == "version" and isinstance(installed, str)
+        return installed if known_value else NotKnown(f"the {subject} of {name}", Why.ELSEWHERE)
 
     return call
 
 
-def _resource(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
-    """``importlib.resources.path``: what its context manager gives."""
-    folder, name = _files(machine, args[:1], kwargs), argument(args, kwargs, 1, "resource")
-    known = isinstance(folder, PurePath) and isinstance(name, str)
-    return folder / name if known else NotKnown("importlib.resources.path()")  # type: ignore[operator]
+def _model_resource(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+    """Return ``importlib.resources.path``: what its context manager gives."""
+    folder, name = _model_files(machine, args[:1], kwargs), take_argument(args, kwargs, 1, "resource")
+    known_value = isinstance(folder, PurePath) and isinstance(name, str)
+    return folder / name if known_value else NotKnown("importlib.resources.path()")  # type: ignore[operator]
 
 
 # ---- pkgutil
 
 
 def _modules_in(machine: PythonMachine, args: Args, kwargs: Kwargs, *, deep: bool) -> object:
-    """``iter_modules`` and ``walk_packages``, which imports each package before it looks into it."""
-    path, prefix = argument(args, kwargs, 0, "path"), argument(args, kwargs, 1, "prefix", "")
+    """Return ``iter_modules`` and ``walk_packages``, which imports each package before it looks into it."""
+    path, prefix = take_argument(args, kwargs, 0, "path"), take_argument(args, kwargs, 1, "prefix", "")
     places = [] if path is None else machine.items(path)
-    insides = [machine.files.inside(str(one)) for one in places] if isinstance(places, list) else []
-    folders = [one for one in insides if one is not None]
+    insides = [machine.files.inside(str(inside)) for inside in places] if isinstance(places, list) else []
+    folders = [inside for inside in insides if inside is not None]
     if not folders or len(folders) < len(insides) or not isinstance(prefix, str):
         return NotKnown("pkgutil.iter_modules()")
-    found: list[object] = []
+    results: list[object] = []
     for folder in folders:
-        for name in sorted({one.partition(".")[0] for one in machine.files.folders.get(folder, ())} - {"__init__"}):
+        for name in sorted(
+            {inside.partition(".")[0] for inside in machine.files.folders.get(folder, ())} - {"__init__"}
+        ):
             module = machine.library.find(name, [folder]) if name.isidentifier() else None
             if module is None or module.file is None:
                 continue
-            found.append(ModuleInfo(NotKnown("finder"), prefix + name, bool(module.folders)))
+            results.append(ModuleInfo(NotKnown("finder"), prefix + name, bool(module.folders)))
             if deep and module.folders:
                 machine.import_module(prefix + name)
-                below = [machine.files.system.place(one) for one in module.folders]
+                below = [machine.files.system.place(inside) for inside in module.folders]
                 inner = _modules_in(machine, [below, f"{prefix}{name}."], {}, deep=True)
-                found.extend(inner if isinstance(inner, list) else ())
-    return found
+                results.extend(inner if isinstance(inner, list) else ())
+    return results
 
 
 class ModuleInfo(NamedTuple):
@@ -328,27 +330,27 @@ def _pkgutil_path(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> objec
 
 
 def _run_path(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
-    """``runpy.run_path``: run a file of the package under another name."""
-    place = as_text(special.path(machine, argument(args, kwargs, 0, "path_name")))
+    """Return ``runpy.run_path``: run a file of the package under another name."""
+    place = as_text(special.as_path(machine, take_argument(args, kwargs, 0, "path_name")))
     inside = None if place is None else machine.files.inside(place)
     if inside is None or inside not in machine.files.members or not inside.endswith(".py"):
-        machine.gap(f"a file is run whose path is not known: {described(args[0] if args else None)}")
+        machine.gap(f"a file is run whose path is not known: {describe_value(args[0] if args else None)}")
         return NotKnown("runpy.run_path()")
-    return _run_file(machine, inside, argument(args, kwargs, 2, "run_name", "<run_path>"))
+    return _run_file(machine, inside, take_argument(args, kwargs, 2, "run_name", "<run_path>"))
 
 
 def _run_module(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
-    """``runpy.run_module``: import the package that a module is in, then run its file under another name."""
-    name = argument(args, kwargs, 0, "mod_name")
+    """Return ``runpy.run_module``: import the package that a module is in, then run its file under another name."""
+    name = take_argument(args, kwargs, 0, "mod_name")
     if not isinstance(name, str):
-        machine.gap(f"a module is run whose name is not known: {described(name)}")
+        machine.gap(f"a module is run whose name is not known: {describe_value(name)}")
         return NotKnown("runpy.run_module()")
     if "." in name:
         machine.import_module(name.rpartition(".")[0])
-    found = machine.library.locate(name)
-    if found is None or found.file is None or found.extension:
+    located = machine.library.locate(name)
+    if located is None or located.file is None or located.extension:
         return NotKnown("runpy.run_module()")
-    return _run_file(machine, found.file, argument(args, kwargs, 2, "run_name", name))
+    return _run_file(machine, located.file, take_argument(args, kwargs, 2, "run_name", name))
 
 
 def _run_file(machine: PythonMachine, file: str, name: object) -> object:
@@ -368,25 +370,25 @@ def _run_file(machine: PythonMachine, file: str, name: object) -> object:
     return module.names
 
 
-def _importlib(_machine: PythonMachine) -> object:
-    names = natives(
-        "importlib", import_module=_import_module, reload=_reload, invalidate_caches=lambda _m, _a, _k: None
+def _make_importlib(_machine: PythonMachine) -> object:
+    names = native_functions(
+        "importlib", import_module=_import_module, reload=_model_reload, invalidate_caches=lambda _m, _a, _k: None
     )
     return Namespace("importlib", names)
 
 
-def _metadata(_machine: PythonMachine) -> object:
+def _make_metadata(_machine: PythonMachine) -> object:
     from importlib.metadata import PackageNotFoundError
 
     functions = {name: _of_distribution(name) for name in ("version", "distribution", "files", "metadata", "requires")}
-    names = natives("importlib.metadata", **functions)
+    names = native_functions("importlib.metadata", **functions)
     return Namespace("importlib.metadata", {**names, "PackageNotFoundError": PackageNotFoundError})
 
 
-def _util(_machine: PythonMachine) -> object:
+def _make_util(_machine: PythonMachine) -> object:
     return Namespace(
         "importlib.util",
-        natives(
+        native_functions(
             "importlib.util",
             find_spec=_find_spec,
             spec_from_file_location=_from_location,
@@ -396,9 +398,9 @@ def _util(_machine: PythonMachine) -> object:
     )
 
 
-def _machinery(machine: PythonMachine) -> object:
+def _make_machinery(machine: PythonMachine) -> object:
     python = machine.world.python
-    names = natives("importlib.machinery", FileFinder=_finder, ExtensionFileLoader=_extension_loader)
+    names = native_functions("importlib.machinery", FileFinder=_model_finder, ExtensionFileLoader=_extension_loader)
     suffixes = (
         NotKnown("EXTENSION_SUFFIXES")
         if isinstance(python, Answer)
@@ -408,25 +410,28 @@ def _machinery(machine: PythonMachine) -> object:
     return Namespace("importlib.machinery", names)
 
 
-def _resources(_machine: PythonMachine) -> object:
-    names = natives(
-        "importlib.resources", files=_files, path=_resource, as_file=lambda _m, args, _k: args[0] if args else None
+def _make_resources(_machine: PythonMachine) -> object:
+    names = native_functions(
+        "importlib.resources",
+        files=_model_files,
+        path=_model_resource,
+        as_file=lambda _m, args, _k: args[0] if args else None,
     )
     return Namespace("importlib.resources", names)
 
 
 MODELS: dict[str, Callable[[PythonMachine], object]] = {
-    "importlib": _importlib,
-    "importlib.util": _util,
-    "importlib.machinery": _machinery,
-    "importlib.metadata": _metadata,
-    "importlib_metadata": _metadata,
-    "importlib.resources": _resources,
-    "runpy": lambda _machine: Namespace("runpy", natives("runpy", run_path=_run_path, run_module=_run_module)),
-    "imp": lambda _machine: Namespace("imp", natives("imp", load_dynamic=_load_dynamic)),
+    "importlib": _make_importlib,
+    "importlib.util": _make_util,
+    "importlib.machinery": _make_machinery,
+    "importlib.metadata": _make_metadata,
+    "importlib_metadata": _make_metadata,
+    "importlib.resources": _make_resources,
+    "runpy": lambda _machine: Namespace("runpy", native_functions("runpy", run_path=_run_path, run_module=_run_module)),
+    "imp": lambda _machine: Namespace("imp", native_functions("imp", load_dynamic=_load_dynamic)),
     "pkgutil": lambda _machine: Namespace(
         "pkgutil",
-        natives(
+        native_functions(
             "pkgutil",
             extend_path=_pkgutil_path,
             iter_modules=functools.partial(_modules_in, deep=False),

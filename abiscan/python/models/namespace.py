@@ -28,8 +28,8 @@ class Namespace(Modelled, Struct, frozen=True, eq=False):
     absent: Collection[str] = ()
     of_target: Mapping[str, Callable[[PythonMachine], object]] = field(default_factory=dict)
 
-    def attribute(self, machine: PythonMachine, name: str) -> object:
-        """What is known of it."""
+    def get_attribute(self, machine: PythonMachine, name: str) -> object:
+        """Return what is known of it."""
         if name in self.absent:
             raise thrown(AttributeError, f"module '{self.name}' has no attribute '{name}'")
         if name in self.names:
@@ -41,17 +41,17 @@ class Namespace(Modelled, Struct, frozen=True, eq=False):
 
     def put(self, name: str, value: object) -> None:
         """A list in it, such as ``sys.path``, can be another one."""
-        known = self.names.get(name)
-        if isinstance(known, list) and isinstance(value, list):
-            known[:] = value
+        present = self.names.get(name)
+        if isinstance(present, list) and isinstance(value, list):
+            present[:] = value
 
-    def described(self) -> str:
-        """Its name."""
+    def display_name(self) -> str:
+        """Return its name."""
         return self.name
 
 
-def natives(prefix: str, **functions: Model) -> dict[str, object]:
-    """Functions by name."""
+def native_functions(prefix: str, **functions: Model) -> dict[str, object]:
+    """Return functions by name."""
     return {name.rstrip("_"): Native(f"{prefix}.{name.rstrip('_')}", function) for name, function in functions.items()}
 
 
@@ -70,11 +70,13 @@ def _is_cuda_known(world: World) -> bool:
     return not isinstance(world.cuda, Answer) and not other_gpus
 
 
-def argument(args: list[object], kwargs: dict[str, object], index: int, name: str, default: object = None) -> object:
-    """An argument, by its place or its name."""
+def take_argument(
+    args: list[object], kwargs: dict[str, object], index: int, name: str, default: object = None
+) -> object:
+    """Return an argument, by its place or its name."""
     return args[index] if len(args) > index else kwargs.get(name, default)
 
 
-def namespace(name: str, **values: object) -> Callable[[PythonMachine], object]:
-    """What makes a module of some names."""
+def make_namespace(name: str, **values: object) -> Callable[[PythonMachine], object]:
+    """Return what makes a module of some names."""
     return lambda _machine: Namespace(name, values)

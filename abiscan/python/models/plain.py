@@ -16,8 +16,16 @@ from abiscan.python.contexts import AroundBody, Suppress
 from abiscan.python.machine import PythonMachine
 from abiscan.python.model import Answer, LoadedBy, Told
 from abiscan.python.modelled import Modelled, Native
-from abiscan.python.models.namespace import Args, Kwargs, Model, Namespace, argument, namespace, natives
-from abiscan.python.operations import attempt, binary, described
+from abiscan.python.models.namespace import (
+    Args,
+    Kwargs,
+    Model,
+    Namespace,
+    make_namespace,
+    native_functions,
+    take_argument,
+)
+from abiscan.python.operations import apply_binary, attempt_operation, describe_value
 from abiscan.python.special import text
 from abiscan.python.values import (
     NotKnown,
@@ -27,7 +35,7 @@ from abiscan.python.values import (
     Thrown,
     Why,
     Wrapped,
-    concrete,
+    is_concrete,
     thrown,
 )
 
@@ -47,95 +55,95 @@ class VersionInfo(NamedTuple):
 class LoadedModules(Modelled):
     """``sys.modules``."""
 
-    def attribute(self, machine: PythonMachine, name: str) -> object:
-        """Its methods; who takes a module out of it may change its names."""
+    def get_attribute(self, machine: PythonMachine, name: str) -> object:
+        """Return its methods; who takes a module out of it may change its names."""
         methods: dict[str, Model] = {
-            "__getitem__": self._item,
-            "get": self._get,
-            "__contains__": self._has,
-            "__setitem__": self._set,
-            "__delitem__": self._delete,
-            "pop": self._pop,
+            "__getitem__": self._model_item,
+            "get": self._model_get,
+            "__contains__": self._model_has,
+            "__setitem__": self._model_set,
+            "__delitem__": self._model_delete,
+            "pop": self._model_pop,
         }
         return Native(f"sys.modules.{name}", methods[name]) if name in methods else NotKnown(f"sys.modules.{name}")
 
-    def _get(self, machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+    def _model_get(self, machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
         if self._is_there(machine, args, matters=args[:1] == ["torch"]) is False:
             return args[1] if len(args) > 1 else None
-        return self._there(machine, args)
+        return self._loaded_module(machine, args)
 
-    def _item(self, machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+    def _model_item(self, machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
         if self._is_there(machine, args, matters=args[:1] == ["torch"] or machine.catches(KeyError)) is False:
             raise thrown(KeyError, args[0])
-        return self._there(machine, args)
+        return self._loaded_module(machine, args)
 
     def _is_there(self, machine: PythonMachine, args: Args, *, matters: bool) -> bool | None:
         """Whether it has a module; who else may have imported it is decided only if that matters."""
-        there = self._has(machine, args, {})
+        there = self._model_has(machine, args, {})
         if not isinstance(there, NotKnown):
             return bool(there)
         if not matters:
             return machine.taken(there)
         return machine.decide(there.name, Why.ENVIRONMENT, (machine.place().line, 0), default=True, about=there)
 
-    def _there(self, machine: PythonMachine, args: Args) -> object:
+    def _loaded_module(self, machine: PythonMachine, args: Args) -> object:
         if args and args[0] == "torch":
             return machine.import_module("torch")
-        found = machine.modules.get(str(args[0])) if args else None
-        if isinstance(found, PythonModule):
-            found.open_ = True
-        return found or NotKnown(f"sys.modules[{described(args[0]) if args else ''}]")
+        module = machine.modules.get(str(args[0])) if args else None
+        if isinstance(module, PythonModule):
+            module.open_ = True
+        return module or NotKnown(f"sys.modules[{describe_value(args[0]) if args else ''}]")
 
-    def _has(self, machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+    def _model_has(self, machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
         name = args[0] if args else None
         if isinstance(name, str) and (name in machine.modules or machine.library.is_own(name)):
             return name in machine.modules
-        return NotKnown(f"{described(name) if args else ''} in sys.modules", Why.ENVIRONMENT)
+        return NotKnown(f"{describe_value(name) if args else ''} in sys.modules", Why.ENVIRONMENT)
 
-    def _set(self, machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+    def _model_set(self, machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
         if isinstance(args[0], str):
             machine.modules[args[0]] = args[1]
             machine.forget_names()
         return None
 
-    def _delete(self, machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+    def _model_delete(self, machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
         if args and isinstance(args[0], str) and machine.modules.pop(args[0], self) is not self:
             machine.forget_names()
         return None
 
-    def _pop(self, machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
-        found = self._item(machine, args, kwargs) if len(args) == 1 else self._get(machine, args, kwargs)
-        self._delete(machine, args, kwargs)
-        return found
+    def _model_pop(self, machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+        module = self._model_item(machine, args, kwargs) if len(args) == 1 else self._model_get(machine, args, kwargs)
+        self._model_delete(machine, args, kwargs)
+        return module
 
 
 class Stream(Modelled):
     """``sys.stderr`` and ``sys.stdout``."""
 
-    def attribute(self, machine: PythonMachine, name: str) -> object:
-        """``write`` tells users something."""
-        return Native(name, _telling(Told.PRINT, "s")) if name == "write" else NotKnown(f"stream.{name}")
+    def get_attribute(self, machine: PythonMachine, name: str) -> object:
+        """Return ``write`` tells users something."""
+        return Native(name, _make_telling(Told.PRINT, "s")) if name == "write" else NotKnown(f"stream.{name}")
 
 
 class PythonCommand(Modelled):
     """``sys.orig_argv``: a program imports the package, and Python was started without options."""
 
-    def attribute(self, machine: PythonMachine, name: str) -> object:
-        """Whether it has an option; the rest is not known."""
-        return Native("sys.orig_argv", self._has) if name == "__contains__" else NotKnown(f"sys.orig_argv.{name}")
+    def get_attribute(self, machine: PythonMachine, name: str) -> object:
+        """Tell whether it has an option; the rest is not known."""
+        return Native("sys.orig_argv", self._model_has) if name == "__contains__" else NotKnown(f"sys.orig_argv.{name}")
 
-    def _has(self, _machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+    def _model_has(self, _machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
         is_option = isinstance(args[0], str) and args[0].startswith("-")
-        return False if is_option else NotKnown(f"{described(args[0])} in sys.orig_argv", Why.ENVIRONMENT)
+        return False if is_option else NotKnown(f"{describe_value(args[0])} in sys.orig_argv", Why.ENVIRONMENT)
 
 
-def _exit(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+def _model_exit(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     raise thrown(SystemExit, *args[:1])
 
 
-def _sys(machine: PythonMachine) -> object:
+def _make_sys(machine: PythonMachine) -> object:
     python = machine.world.python
-    known = not isinstance(python, Answer)
+    is_known = not isinstance(python, Answer)
     version = (
         VersionInfo(python[0], python[1])
         if not isinstance(python, Answer)
@@ -152,10 +160,12 @@ def _sys(machine: PythonMachine) -> object:
         "stdout": Stream(),
         "argv": NotKnown("sys.argv", Why.ENVIRONMENT),
         "orig_argv": PythonCommand(),
-        "hexversion": (python[0] << 24) + (python[1] << 16) if known else NotKnown("sys.hexversion"),  # type: ignore[index]
+        "hexversion": (python[0] << 24) + (python[1] << 16) if is_known else NotKnown("sys.hexversion"),  # type: ignore[index]
     }
     return Namespace(
-        "sys", {**names, **natives("sys", exit=_exit, exc_info=_exc_info)}, absent=machine.files.system.lacks_sys
+        "sys",
+        {**names, **native_functions("sys", exit=_model_exit, exc_info=_exc_info)},
+        absent=machine.files.system.lacks_sys,
     )
 
 
@@ -166,13 +176,13 @@ def _exc_info(machine: PythonMachine, _args: Args, _kwargs: Kwargs) -> object:
     return (failure.cls, failure, NotKnown("sys.exc_info()[2]"))
 
 
-def _platform(machine: PythonMachine) -> object:
+def _make_platform(machine: PythonMachine) -> object:
     def given(value: object) -> Model:
         return lambda _machine, _args, _kwargs: value
 
     python = machine.world.python
     version = NotKnown("platform.python_version()") if isinstance(python, Answer) else f"{python[0]}.{python[1]}.99"
-    names = natives(
+    names = native_functions(
         "platform",
         system=given(machine.files.system.name),
         machine=given(machine.world.machine),
@@ -187,14 +197,14 @@ def _platform(machine: PythonMachine) -> object:
 # ---- telling users
 
 
-def _telling(told: Told, name: str = "message") -> Model:
-    """A function that tells users its first argument, filled in with the further ones as ``logging`` does."""
+def _make_telling(told: Told, name: str = "message") -> Model:
+    """Return a function that tells users its first argument, filled in with the further ones as ``logging`` does."""
 
     def call(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
-        message = text(machine, argument(args, kwargs, 0, name))
+        message = text(machine, take_argument(args, kwargs, 0, name))
         if told is Told.LOG and len(args) > 1:
-            filled_in = (text(machine, one) if isinstance(one, PythonError) else one for one in args[1:])
-            message = binary(ast.Mod(), message, tuple(filled_in))
+            filled_in = (text(machine, item) if isinstance(item, PythonError) else item for item in args[1:])
+            message = apply_binary(ast.Mod(), message, tuple(filled_in))
         machine.tell(told, message if isinstance(message, str) else None)
         return None
 
@@ -223,16 +233,16 @@ class CaughtWarnings(AroundBody):
 
 def _simple_filter(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     machine.warning_filters.insert(
-        0, (argument(args, kwargs, 0, "action"), argument(args, kwargs, 1, "category", Warning))
+        0, (take_argument(args, kwargs, 0, "action"), take_argument(args, kwargs, 1, "category", Warning))
     )
     return None
 
 
-def _filter(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
-    """``filterwarnings``: which warnings a text or a module chooses is not known."""
-    chosen = argument(args, kwargs, 1, "message", "") or argument(args, kwargs, 3, "module", "")
-    action = NotKnown("warnings.filterwarnings()") if chosen else argument(args, kwargs, 0, "action")
-    machine.warning_filters.insert(0, (action, argument(args, kwargs, 2, "category", Warning)))
+def _model_filter(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+    """Return ``filterwarnings``: which warnings a text or a module chooses is not known."""
+    chosen = take_argument(args, kwargs, 1, "message", "") or take_argument(args, kwargs, 3, "module", "")
+    action = NotKnown("warnings.filterwarnings()") if chosen else take_argument(args, kwargs, 0, "action")
+    machine.warning_filters.insert(0, (action, take_argument(args, kwargs, 2, "category", Warning)))
     return None
 
 
@@ -241,10 +251,10 @@ def _reset_filters(machine: PythonMachine, _args: Args, _kwargs: Kwargs) -> obje
     return None
 
 
-def _warn(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
-    """``warnings.warn``, which raises where a filter of the package says so."""
-    message = argument(args, kwargs, 0, "message")
-    category = argument(args, kwargs, 1, "category") or UserWarning
+def _model_warn(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+    """Return ``warnings.warn``, which raises where a filter of the package says so."""
+    message = take_argument(args, kwargs, 0, "message")
+    category = take_argument(args, kwargs, 1, "category") or UserWarning
     if isinstance(message, PythonError):
         category = message.cls
     failure = message if isinstance(message, PythonError) else PythonError(category, (message,))
@@ -255,25 +265,25 @@ def _warn(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
             raise Thrown(failure)
         if isinstance(action, str):
             break
-    return _telling(Told.WARNING)(machine, args, kwargs)
+    return _make_telling(Told.WARNING)(machine, args, kwargs)
 
 
-def _unshown(_machine: PythonMachine, _args: Args, _kwargs: Kwargs) -> object:
-    """What is logged below the level of a warning, which no program shows unless it is set up to."""
+def _model_unshown(_machine: PythonMachine, _args: Args, _kwargs: Kwargs) -> object:
+    """Return what is logged below the level of a warning, which no program shows unless it is set up to."""
     return None
 
 
 def _telling_at_level(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
-    """``log``: the level comes first."""
-    level = argument(args, kwargs, 0, "level")
+    """Return ``log``: the level comes first."""
+    level = take_argument(args, kwargs, 0, "level")
     if isinstance(level, int) and level < logging.WARNING:
         return None
-    return _telling(Told.LOG, "msg")(machine, args[1:], kwargs)
+    return _make_telling(Told.LOG, "msg")(machine, args[1:], kwargs)
 
 
 _LOGGED: Final[dict[str, Model]] = {
-    **dict.fromkeys(("debug", "info"), _unshown),
-    **dict.fromkeys(("warning", "warn", "error", "exception", "critical", "fatal"), _telling(Told.LOG, "msg")),
+    **dict.fromkeys(("debug", "info"), _model_unshown),
+    **dict.fromkeys(("warning", "warn", "error", "exception", "critical", "fatal"), _make_telling(Told.LOG, "msg")),
     "log": _telling_at_level,
 }
 
@@ -281,17 +291,17 @@ _LOGGED: Final[dict[str, Model]] = {
 class Logger(Modelled):
     """A logger."""
 
-    def attribute(self, _machine: PythonMachine, name: str) -> object:
+    def get_attribute(self, _machine: PythonMachine, name: str) -> object:
         """Users see warnings, and what is louder."""
-        model = _telling(Told.LOG, "msg") if name == "warning_once" else _LOGGED.get(name)
+        model = _make_telling(Told.LOG, "msg") if name == "warning_once" else _LOGGED.get(name)
         return Native(f"logger.{name}", model) if model else NotKnown(f"logger.{name}")
 
 
-def _logging(_machine: PythonMachine) -> object:
+def _make_logging(_machine: PythonMachine) -> object:
     logger = Logger()
     names = {name: Native(f"logging.{name}", model) for name, model in _LOGGED.items()}
     levels = {"DEBUG": 10, "INFO": 20, "WARNING": 30, "WARN": 30, "ERROR": 40, "CRITICAL": 50, "NOTSET": 0}
-    return Namespace("logging", {**names, **levels, **natives("logging", getLogger=lambda _m, _a, _k: logger)})
+    return Namespace("logging", {**names, **levels, **native_functions("logging", getLogger=lambda _m, _a, _k: logger)})
 
 
 # ---- functools, contextlib, ctypes, types
@@ -299,7 +309,7 @@ def _logging(_machine: PythonMachine) -> object:
 _OF_WINDOWS: Final = frozenset({"windll", "oledll", "WinDLL", "OleDLL", "WinError", "get_last_error", "HRESULT"})
 
 
-def _same(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+def _model_same(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     return args[0] if args else NotKnown("decorator")
 
 
@@ -312,13 +322,13 @@ class Cached(Modelled):
         self.function = function
         self.results: dict[str, object] = {}
 
-    def attribute(self, machine: PythonMachine, name: str) -> object:
-        """That of the function."""
-        return machine.attribute(self.function, name)
+    def get_attribute(self, machine: PythonMachine, name: str) -> object:
+        """Return that of the function."""
+        return machine.get_attribute(self.function, name)
 
     def call(self, machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
-        """What the first such call gave."""
-        key = repr((args, kwargs)) if concrete(args) and concrete(kwargs) else None
+        """Return what the first such call gave."""
+        key = repr((args, kwargs)) if is_concrete(args) and is_concrete(kwargs) else None
         if key is None:
             return machine.call(self.function, args, kwargs)
         if key not in self.results:
@@ -326,34 +336,36 @@ class Cached(Modelled):
         return self.results[key]
 
 
-def _cache(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+def _model_cache(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     return Cached(args[0]) if args else NotKnown("cache()")
 
 
 def _lru_cache(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     if len(args) == 1 and not isinstance(args[0], (int, type(None))):
-        return _cache(machine, args, kwargs)
-    return Native("lru_cache()", _cache)
+        return _model_cache(machine, args, kwargs)
+    return Native("lru_cache()", _model_cache)
 
 
-def _wraps(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+def _model_wraps(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     wrapped = args[0] if args else NotKnown("wraps()")
 
     def apply(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
         if args and isinstance(args[0], PythonFunction):
             for name in ("__name__", "__qualname__", "__module__", "__doc__"):
-                args[0].attributes[name] = machine.attribute(wrapped, name)
+                args[0].attributes[name] = machine.get_attribute(wrapped, name)
             args[0].attributes["__wrapped__"] = wrapped
         return args[0] if args else None
 
     return Native("wraps()", apply)
 
 
-def _partial(_machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+def _model_partial(_machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     if not args:
         return NotKnown("partial()")
-    function, *given = args
-    return Native("partial", lambda machine, more, named: machine.call(function, [*given, *more], {**kwargs, **named}))
+    function, *bound_arguments = args
+    return Native(
+        "partial", lambda machine, more, named: machine.call(function, [*bound_arguments, *more], {**kwargs, **named})
+    )
 
 
 def _cached_property(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
@@ -372,29 +384,29 @@ class LoadedLibrary(Modelled):
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def attribute(self, machine: PythonMachine, name: str) -> object:
-        """A function."""
+    def get_attribute(self, machine: PythonMachine, name: str) -> object:
+        """Return a function."""
         if name in _LOADING_OF_WINDOWS and self.name.lower().removesuffix(".dll") == "kernel32":
             return Native(name, _LOADING_OF_WINDOWS[name])
-        return super().attribute(machine, name)
+        return super().get_attribute(machine, name)
 
-    def described(self) -> str:
-        """What was loaded."""
+    def display_name(self) -> str:
+        """Return what was loaded."""
         return f"ctypes.CDLL({self.name})"
 
 
 def _load_library(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
-    """``LoadLibraryExW``: 0 for a library that cannot be loaded."""
-    with _expecting(machine, OSError):
+    """Return ``LoadLibraryExW``: 0 for a library that cannot be loaded."""
+    with _expect_failure(machine, OSError):
         try:
-            loading.load(machine, args[0] if args else None, LoadedBy.CTYPES)
+            loading.load_library(machine, args[0] if args else None, LoadedBy.CTYPES)
         except Thrown:
             return None
     return 1
 
 
 @contextmanager
-def _expecting(machine: PythonMachine, error: type[BaseException]) -> Iterator[None]:
+def _expect_failure(machine: PythonMachine, error: type[BaseException]) -> Iterator[None]:
     """Handle an exception, as far as those are concerned who ask whether it is handled."""
     machine.guards.append((error,))
     try:
@@ -404,7 +416,7 @@ def _expecting(machine: PythonMachine, error: type[BaseException]) -> Iterator[N
 
 
 def _add_folder(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
-    return machine.call(machine.attribute(machine.import_module("os"), "add_dll_directory"), args, kwargs)
+    return machine.call(machine.get_attribute(machine.import_module("os"), "add_dll_directory"), args, kwargs)
 
 
 _LOADING_OF_WINDOWS: Final[dict[str, Model]] = {
@@ -415,9 +427,9 @@ _LOADING_OF_WINDOWS: Final[dict[str, Model]] = {
 }
 
 
-def _cdll(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
-    name = argument(args, kwargs, 0, "name")
-    mode = argument(args, kwargs, 1, "mode", 0)
+def _model_cdll(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+    name = take_argument(args, kwargs, 0, "name")
+    mode = take_argument(args, kwargs, 1, "mode", 0)
     system = machine.files.system
     if name is None and system.is_windows:
         raise thrown(TypeError, "argument of type 'NoneType' is not iterable")
@@ -427,21 +439,21 @@ def _cdll(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
         return LoadedLibrary(name)
     if isinstance(mode, int) and mode & 4 and isinstance(name, str) and not system.is_windows:  # RTLD_NOLOAD
         inside = machine.files.inside(name)
-        if not any(one.path == inside and one.raised is None for one in machine.trace.attempts):
+        if not any(item.path == inside and item.raised is None for item in machine.trace.attempts):
             raise thrown(*system.not_there(name))
-    loading.load(machine, name, LoadedBy.CTYPES)
-    return LoadedLibrary(described(name))
+    loading.load_library(machine, name, LoadedBy.CTYPES)
+    return LoadedLibrary(describe_value(name))
 
 
 class CdllLoader(Modelled):
     """``ctypes.cdll``: libraries by name, as ``ctypes.windll.kernel32``."""
 
-    def attribute(self, machine: PythonMachine, name: str) -> object:
-        """``LoadLibrary``."""
+    def get_attribute(self, machine: PythonMachine, name: str) -> object:
+        """Return ``LoadLibrary``."""
         if machine.files.system.is_system_library(name):
             return LoadedLibrary(name)
         is_load = name in {"LoadLibrary", "__getitem__"}
-        return Native(f"ctypes.cdll.{name}", _cdll) if is_load else NotKnown(f"ctypes.cdll.{name}")
+        return Native(f"ctypes.cdll.{name}", _model_cdll) if is_load else NotKnown(f"ctypes.cdll.{name}")
 
 
 _TYPES_OF_C: Final = tuple(name for name in dir(ctypes) if name.startswith("c_"))
@@ -451,26 +463,30 @@ def _value_of_c(_machine: PythonMachine, _args: Args, _kwargs: Kwargs) -> object
     return NotKnown("a value of ctypes")
 
 
-def _ctypes(machine: PythonMachine) -> object:
+def _make_ctypes(machine: PythonMachine) -> object:
     names: dict[str, object] = {"cdll": CdllLoader(), "pydll": CdllLoader(), "RTLD_LOCAL": 0, "DEFAULT_MODE": 0}
     names["RTLD_GLOBAL"] = 0 if machine.files.system.is_windows else 256
-    classes = natives("ctypes", CDLL=_cdll, PyDLL=_cdll, **dict.fromkeys(_TYPES_OF_C, _value_of_c))
+    classes = native_functions("ctypes", CDLL=_model_cdll, PyDLL=_model_cdll, **dict.fromkeys(_TYPES_OF_C, _value_of_c))
     if not machine.files.system.is_windows:
         return Namespace("ctypes", {**names, **classes}, absent=_OF_WINDOWS)
-    more = {"windll": CdllLoader(), "oledll": CdllLoader(), **natives("ctypes", WinDLL=_cdll, OleDLL=_cdll)}
+    more = {
+        "windll": CdllLoader(),
+        "oledll": CdllLoader(),
+        **native_functions("ctypes", WinDLL=_model_cdll, OleDLL=_model_cdll),
+    }
     return Namespace("ctypes", {**names, **classes, **more})
 
 
 # ---- sysconfig
 
 
-def _config(machine: PythonMachine, name: object) -> object:
-    """A variable of Python's build; the suffix of extension modules is the one that packages ask for."""
+def _config_variable(machine: PythonMachine, name: object) -> object:
+    """Return a variable of Python's build; the suffix of extension modules is the one that packages ask for."""
     python = machine.world.python
     if name in {"EXT_SUFFIX", "SOABI"} and not isinstance(python, Answer):
         suffix = machine.files.system.extension_suffixes(python, machine.world.machine)[0]
         return suffix if name == "EXT_SUFFIX" else suffix.strip(".").rpartition(".")[0]
-    return NotKnown(f"sysconfig.get_config_var({described(name)})", Why.ENVIRONMENT)
+    return NotKnown(f"sysconfig.get_config_var({describe_value(name)})", Why.ENVIRONMENT)
 
 
 class ConfigVariables(Modelled):
@@ -478,104 +494,114 @@ class ConfigVariables(Modelled):
 
     __slots__ = ()
 
-    def attribute(self, machine: PythonMachine, name: str) -> object:
-        """One by its name."""
-        wanted = name in {"get", "__getitem__"}
-        one = Native(name, lambda machine, args, _kwargs: _config(machine, args[0] if args else None))
-        return one if wanted else NotKnown(f"sysconfig.get_config_vars().{name}", Why.ENVIRONMENT)
+    def get_attribute(self, machine: PythonMachine, name: str) -> object:
+        """Return one by its name."""
+        is_getter = name in {"get", "__getitem__"}
+        getter = Native(name, lambda machine, args, _kwargs: _config_variable(machine, args[0] if args else None))
+        return getter if is_getter else NotKnown(f"sysconfig.get_config_vars().{name}", Why.ENVIRONMENT)
 
 
 def _config_variables(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
-    return [_config(machine, name) for name in args] if args else ConfigVariables()
+    return [_config_variable(machine, name) for name in args] if args else ConfigVariables()
 
 
 def _place_of(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
-    name = argument(args, kwargs, 0, "name")
-    known = name in {"purelib", "platlib"}
-    return machine.files.system.root if known else NotKnown(f"sysconfig.get_path({described(name)})", Why.ENVIRONMENT)
+    name = take_argument(args, kwargs, 0, "name")
+    is_known = name in {"purelib", "platlib"}
+    return (
+        machine.files.system.root
+        if is_known
+        else NotKnown(f"sysconfig.get_path({describe_value(name)})", Why.ENVIRONMENT)
+    )
 
 
-def _site(machine: PythonMachine) -> object:
-    """What ``site`` says of folders, in a virtual environment: that of the user does not count."""
+def _make_site(machine: PythonMachine) -> object:
+    """Return what ``site`` says of folders, in a virtual environment: that of the user does not count."""
     system = machine.files.system
     folders = [system.prefix, system.root] if system.is_windows else [system.root]
-    functions = natives("site", getsitepackages=lambda _m, _a, _k: list(folders))
+    functions = native_functions("site", getsitepackages=lambda _m, _a, _k: list(folders))
     return Namespace("site", {"ENABLE_USER_SITE": False, **functions})
 
 
 def _find_library(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
-    return NotKnown(f"find_library({described(args[0]) if args else ''})", Why.ENVIRONMENT)
+    return NotKnown(f"find_library({describe_value(args[0]) if args else ''})", Why.ENVIRONMENT)
 
 
-def _unpack(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
-    return attempt("struct.unpack()", struct.unpack, *args) if concrete(args) else NotKnown("struct.unpack()")
+def _model_unpack(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+    return (
+        attempt_operation("struct.unpack()", struct.unpack, *args) if is_concrete(args) else NotKnown("struct.unpack()")
+    )
 
 
-def _namedtuple(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
-    typename, fields = argument(args, kwargs, 0, "typename"), argument(args, kwargs, 1, "field_names")
+def _model_namedtuple(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+    typename, fields = take_argument(args, kwargs, 0, "typename"), take_argument(args, kwargs, 1, "field_names")
     names = fields if isinstance(fields, str) else machine.items(fields)
-    if not isinstance(typename, str) or not concrete(names) or len(names) > 100:  # type: ignore[arg-type]
+    if not isinstance(typename, str) or not is_concrete(names) or len(names) > 100:  # type: ignore[arg-type]
         return NotKnown("namedtuple()")
     more = {name: value for name, value in kwargs.items() if name not in {"typename", "field_names"}}
-    if not all(name in {"defaults", "rename", "module"} and concrete(value) for name, value in more.items()):
+    if not all(name in {"defaults", "rename", "module"} and is_concrete(value) for name, value in more.items()):
         return NotKnown("namedtuple()")
-    return attempt("namedtuple()", namedtuple, typename, names, **more)  # noqa: PYI024 - its fields are the package's
+    return attempt_operation("namedtuple()", namedtuple, typename, names, **more)  # noqa: PYI024 - its fields are the package's
 
 
 MODELS: dict[str, Callable[[PythonMachine], object]] = {
-    "sys": _sys,
-    "platform": _platform,
-    "logging": _logging,
-    "warnings": namespace(
+    "sys": _make_sys,
+    "platform": _make_platform,
+    "logging": _make_logging,
+    "warnings": make_namespace(
         "warnings",
-        **natives(
+        **native_functions(
             "warnings",
-            warn=_warn,
-            warn_explicit=_telling(Told.WARNING),
+            warn=_model_warn,
+            warn_explicit=_make_telling(Told.WARNING),
             simplefilter=_simple_filter,
-            filterwarnings=_filter,
+            filterwarnings=_model_filter,
             resetwarnings=_reset_filters,
             catch_warnings=lambda _machine, _args, kwargs: CaughtWarnings(kwargs),
         ),
     ),
-    "functools": namespace(
+    "functools": make_namespace(
         "functools",
-        **natives(
+        **native_functions(
             "functools",
-            wraps=_wraps,
-            partial=_partial,
+            wraps=_model_wraps,
+            partial=_model_partial,
             lru_cache=_lru_cache,
-            cache=_cache,
+            cache=_model_cache,
             cached_property=_cached_property,
         ),
     ),
-    "contextlib": namespace(
+    "contextlib": make_namespace(
         "contextlib",
-        **natives(
+        **native_functions(
             "contextlib",
             contextmanager=_context_manager,
             asynccontextmanager=_context_manager,
             suppress=lambda _m, args, _k: Suppress(tuple(args)),
         ),
     ),
-    "concurrent": namespace("concurrent"),
-    "struct": namespace("struct", error=struct.error, **natives("struct", unpack=_unpack)),
-    "collections": namespace("collections", OrderedDict=dict, **natives("collections", namedtuple=_namedtuple)),
-    "ctypes": _ctypes,
-    "sysconfig": namespace(
+    "concurrent": make_namespace("concurrent"),
+    "struct": make_namespace("struct", error=struct.error, **native_functions("struct", unpack=_model_unpack)),
+    "collections": make_namespace(
+        "collections", OrderedDict=dict, **native_functions("collections", namedtuple=_model_namedtuple)
+    ),
+    "ctypes": _make_ctypes,
+    "sysconfig": make_namespace(
         "sysconfig",
-        **natives(
+        **native_functions(
             "sysconfig",
-            get_config_var=lambda machine, args, _k: _config(machine, args[0] if args else None),
+            get_config_var=lambda machine, args, _k: _config_variable(machine, args[0] if args else None),
             get_config_vars=_config_variables,
             get_path=_place_of,
         ),
     ),
-    "site": _site,
-    "ctypes.util": namespace("ctypes.util", **natives("ctypes.util", find_library=_find_library)),
-    "typing": namespace(
-        "typing", TYPE_CHECKING=False, **natives("typing", cast=lambda _m, args, _k: args[-1] if args else None)
+    "site": _make_site,
+    "ctypes.util": make_namespace("ctypes.util", **native_functions("ctypes.util", find_library=_find_library)),
+    "typing": make_namespace(
+        "typing",
+        TYPE_CHECKING=False,
+        **native_functions("typing", cast=lambda _m, args, _k: args[-1] if args else None),
     ),
-    "typing_extensions": namespace("typing_extensions", TYPE_CHECKING=False),
+    "typing_extensions": make_namespace("typing_extensions", TYPE_CHECKING=False),
 }
 """Modules by name."""

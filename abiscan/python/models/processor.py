@@ -9,7 +9,7 @@ from abiscan.binary.elf import Machine
 from abiscan.cpu.processors import Cpu, capability, linux_flags
 from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Modelled, Native
-from abiscan.python.models.namespace import Args, Kwargs, Model, namespace
+from abiscan.python.models.namespace import Args, Kwargs, Model, make_namespace
 from abiscan.python.models.torch_module import TorchModule
 from abiscan.python.values import NotKnown, Why
 
@@ -25,7 +25,7 @@ _SUPPORTED: Final = {
 }
 
 
-def _capability(machine: PythonMachine, _args: Args, _kwargs: Kwargs) -> object:
+def _model_capability(machine: PythonMachine, _args: Args, _kwargs: Kwargs) -> object:
     told = machine.world.tells(_CAPABILITY, lambda world: capability(world.cpu) if world.cpu else None)
     return told if isinstance(told, str) else NotKnown(f"{_CAPABILITY}()", Why.ENVIRONMENT)
 
@@ -43,28 +43,32 @@ class ProcessorInfo(Modelled):
 
     __slots__ = ()
 
-    def attribute(self, machine: PythonMachine, name: str) -> object:
-        """Its methods."""
-        methods: dict[str, Model] = {"get": self._item, "__getitem__": self._item, "__contains__": self._has}
-        return Native(f"cpuinfo.{name}", methods[name]) if name in methods else super().attribute(machine, name)
+    def get_attribute(self, machine: PythonMachine, name: str) -> object:
+        """Return its methods."""
+        methods: dict[str, Model] = {
+            "get": self._model_item,
+            "__getitem__": self._model_item,
+            "__contains__": self._model_has,
+        }
+        return Native(f"cpuinfo.{name}", methods[name]) if name in methods else super().get_attribute(machine, name)
 
-    def described(self) -> str:
-        """The call that makes it."""
+    def display_name(self) -> str:
+        """Return the call that makes it."""
         return "cpuinfo.get_cpu_info()"
 
-    def _item(self, machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+    def _model_item(self, machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
         key = args[0] if args and isinstance(args[0], str) else ""
         told = machine.world.tells(f"py-cpuinfo: {key}", lambda world: _told(world.cpu, key) if world.cpu else None)
         # What is told is kept, and the list may be changed by the code that gets it.
         value = list(told) if isinstance(told, tuple) else told
-        return NotKnown(f"{self.described()}[{key!r}]", Why.ENVIRONMENT) if value is None else value
+        return NotKnown(f"{self.display_name()}[{key!r}]", Why.ENVIRONMENT) if value is None else value
 
-    def _has(self, _machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+    def _model_has(self, _machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
         return True if args and args[0] in ("flags", "arch") else NotKnown("a key of it", Why.ENVIRONMENT)
 
 
 def _told(cpu: Cpu, key: str) -> object:
-    """What is known of a processor by a key of py-cpuinfo: it joins the names of Linux with those of CPUID."""
+    """Return what is known of a processor by a key of py-cpuinfo: it joins the names of Linux with those of CPUID."""
     if key == "flags":
         flags = linux_flags(cpu)
         return tuple(sorted({*flags, *(flag.replace("avx512_", "avx512") for flag in flags)}))
@@ -75,10 +79,10 @@ _CPUINFO: Final = {"get_cpu_info": Native("cpuinfo.get_cpu_info", lambda *_: Pro
 
 MODELS: Final[dict[str, Callable[[PythonMachine], object]]] = {
     "torch.backends.cpu": lambda _: TorchModule(
-        "torch.backends.cpu", {"get_cpu_capability": Native(_CAPABILITY, _capability)}
+        "torch.backends.cpu", {"get_cpu_capability": Native(_CAPABILITY, _model_capability)}
     ),
-    "cpuinfo": namespace("cpuinfo", **_CPUINFO),
-    "cpuinfo.cpuinfo": namespace("cpuinfo.cpuinfo", **_CPUINFO),
+    "cpuinfo": make_namespace("cpuinfo", **_CPUINFO),
+    "cpuinfo.cpuinfo": make_namespace("cpuinfo.cpuinfo", **_CPUINFO),
     "torch.cpu": lambda _: TorchModule(
         "torch.cpu", {name: _supports(name, features) for name, features in _SUPPORTED.items()}
     ),

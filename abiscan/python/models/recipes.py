@@ -30,19 +30,19 @@ SINCE: Final = {
 
 
 @cache
-def _tree(module: str) -> ast.Module:
+def _parse_recipe(module: str) -> ast.Module:
     return ast.parse(_FOLDER.joinpath(f"{module}.txt").read_text("utf-8"))
 
 
-def followed(module: str) -> list[str]:
-    """The public functions and classes of a module that a recipe follows."""
-    found: list[str] = []
-    for node in _tree(module).body:
+def followed_names(module: str) -> list[str]:
+    """Return the public functions and classes of a module that a recipe follows."""
+    names: list[str] = []
+    for node in _parse_recipe(module).body:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            found.append(node.name)
+            names.append(node.name)
         elif isinstance(node, ast.Assign):
-            found.extend(one.id for one in node.targets if isinstance(one, ast.Name))
-    return [name for name in found if not name.startswith("_")]
+            names.extend(target.id for target in node.targets if isinstance(target, ast.Name))
+    return [name for name in names if not name.startswith("_")]
 
 
 class Recipe(Modelled):
@@ -54,11 +54,11 @@ class Recipe(Modelled):
         made = known(machine) if known is not None else None
         self._known = made if isinstance(made, Namespace) else Namespace(module, {})
         self._module = PythonModule(module, open_=True)
-        self._names = frozenset(followed(module))
+        self._names = frozenset(followed_names(module))
         self._run = False
 
-    def described(self) -> str:
-        """The name of the module."""
+    def display_name(self) -> str:
+        """Return the name of the module."""
         return self._module.name
 
     @property
@@ -66,27 +66,27 @@ class Recipe(Modelled):
         """What is known of it without its recipe."""
         return self._known.names
 
-    def attribute(self, machine: PythonMachine, name: str) -> object:
-        """What the reading knows by that name."""
+    def get_attribute(self, machine: PythonMachine, name: str) -> object:
+        """Return what the reading knows by that name."""
         python, since = machine.world.python, SINCE.get(f"{self._module.name}.{name}")
         if since is not None and isinstance(python, tuple) and python < since:
             raise thrown(AttributeError, f"module '{self._module.name}' has no attribute '{name}'")
         if name in self._names and name not in self._known.names:
             if not self._run:
                 self._run = True
-                self._execute(machine)
+                self._execute_recipe(machine)
             return self._module.names[name]
-        return self._known.attribute(machine, name)
+        return self._known.get_attribute(machine, name)
 
     def put(self, name: str, value: object) -> None:
         """Set a name of the module."""
         self._known.put(name, value)
 
-    def _execute(self, machine: PythonMachine) -> None:
+    def _execute_recipe(self, machine: PythonMachine) -> None:
         machine.frames.append(Frame(file=None))
         perhaps, machine.perhaps = machine.perhaps, False
         try:
-            machine.execute(_tree(self._module.name).body, Scope(self._module.names, self._module))
+            machine.execute(_parse_recipe(self._module.name).body, Scope(self._module.names, self._module))
         finally:
             machine.perhaps = perhaps
             machine.frames.pop()

@@ -10,9 +10,9 @@ from packaging.version import InvalidVersion, Version
 
 from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Modelled, Native
-from abiscan.python.models.namespace import Args, Kwargs, Model, namespace, natives
-from abiscan.python.operations import FAITHFUL, attempt
-from abiscan.python.values import Bound, NotKnown, PythonError, PythonFunction, Thrown, concrete
+from abiscan.python.models.namespace import Args, Kwargs, Model, make_namespace, native_functions
+from abiscan.python.operations import FAITHFUL, attempt_operation
+from abiscan.python.values import Bound, NotKnown, PythonError, PythonFunction, Thrown, is_concrete
 
 
 class PlainVersion(Version):
@@ -24,10 +24,10 @@ class PlainVersion(Version):
 def _parse_version(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     if not args or not isinstance(args[0], str):
         return NotKnown("Version()", args[0].why) if args and isinstance(args[0], NotKnown) else NotKnown("Version()")
-    return _version(args[0])
+    return _make_version(args[0])
 
 
-def _version(text: str) -> PlainVersion:
+def _make_version(text: str) -> PlainVersion:
     try:
         return PlainVersion(text[:200])
     except InvalidVersion as error:
@@ -37,8 +37,8 @@ def _version(text: str) -> PlainVersion:
 def _version_class(name: str) -> dict[str, object]:
     return {
         **{
-            one: Native(f"{name}.{one}", _parse_version, computes=_version)
-            for one in ("Version", "parse", "LooseVersion")
+            name_: Native(f"{name}.{name_}", _parse_version, computes=_make_version)
+            for name_ in ("Version", "parse", "LooseVersion")
         },
         "InvalidVersion": ValueError,
     }
@@ -53,12 +53,12 @@ class PlainMatch(Modelled):
     def __init__(self, match: re.Match[str]) -> None:
         self.match = match
 
-    def attribute(self, machine: PythonMachine, name: str) -> object:
-        """Its methods, and its groups by number."""
+    def get_attribute(self, machine: PythonMachine, name: str) -> object:
+        """Return its methods, and its groups by number."""
         name = "group" if name == "__getitem__" else name
         if name not in {"group", "groups", "groupdict", "start", "end", "span"}:
             return NotKnown(f"match.{name}")
-        return Native(name, lambda _machine, args, _kwargs: attempt(name, getattr(self.match, name), *args))
+        return Native(name, lambda _machine, args, _kwargs: attempt_operation(name, getattr(self.match, name), *args))
 
 
 _MOST_MATCHING = 10**9
@@ -74,90 +74,96 @@ class Pattern(Modelled):
     def __init__(self, text: str) -> None:
         self.text = text
 
-    def attribute(self, machine: PythonMachine, name: str) -> object:
-        """Its methods."""
-        return Native(name, lambda m, args, kwargs: _regular(name)(m, [self.text, *args], kwargs))
+    def get_attribute(self, machine: PythonMachine, name: str) -> object:
+        """Return its methods."""
+        return Native(name, lambda m, args, kwargs: _make_regular(name)(m, [self.text, *args], kwargs))
 
 
-def _harmless(machine: PythonMachine, pattern: str, text: str) -> bool:
+def _is_harmless(machine: PythonMachine, pattern: str, text: str) -> bool:
     """Whether matching takes few steps, which are counted: little text, few repetitions, none of them around others."""
     repeats = len(re.findall(r"[*+?{]", pattern))
     nested = re.search(r"\)[*+{]", pattern) is not None
     most = (len(text) + 1) ** min(repeats, 20)
     if len(pattern) > 200 or len(text) > (16 if nested else 2000) or most > _MOST_MATCHING:
         return False
-    machine.tick(most // _AT_ONCE)
+    machine.count_steps(most // _AT_ONCE)
     return True
 
 
-def _regular(name: str) -> Model:
+def _make_regular(name: str) -> Model:
     def call(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
         if name == "sub" and len(args) > 2 and isinstance(args[1], (PythonFunction, Bound, Native)):
-            return _substituted(machine, args, kwargs)
-        args = [one.text if isinstance(one, Pattern) else one for one in args]
-        texts = [one for one in args if isinstance(one, str)]
+            return _substitute(machine, args, kwargs)
+        args = [argument.text if isinstance(argument, Pattern) else argument for argument in args]
+        texts = [argument for argument in args if isinstance(argument, str)]
         if name == "compile" and texts:
             return Pattern(texts[0])
-        if len(texts) < 2 or not concrete(args) or kwargs or not _harmless(machine, texts[0], texts[-1]):
+        if len(texts) < 2 or not is_concrete(args) or kwargs or not _is_harmless(machine, texts[0], texts[-1]):
             return NotKnown(f"re.{name}()")
         try:
-            found = getattr(re, name)(*args)
+            match = getattr(re, name)(*args)
         except (re.error, *FAITHFUL, TypeError, AttributeError):
             return NotKnown(f"re.{name}()")
         return (
-            PlainMatch(found) if isinstance(found, re.Match) else found if concrete(found) else NotKnown(f"re.{name}()")
+            PlainMatch(match)
+            if isinstance(match, re.Match)
+            else match
+            if is_concrete(match)
+            else NotKnown(f"re.{name}()")
         )
 
     return call
 
 
-def _json(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+def _model_json(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     source = args[0] if args else None
-    content = source if isinstance(source, str) else machine.call(machine.attribute(source, "read"), [], {})
+    content = source if isinstance(source, str) else machine.call(machine.get_attribute(source, "read"), [], {})
     if not isinstance(content, str):
         machine.perhaps_uses(NotKnown("json.load()"), kwargs.values())
         return NotKnown("json.load()")
     hooks = {
-        name: _hook(machine, value) for name, value in kwargs.items() if name.endswith("_hook") and value is not None
+        name: _make_hook(machine, value)
+        for name, value in kwargs.items()
+        if name.endswith("_hook") and value is not None
     }
-    return attempt("json.load()", json.loads, content, **hooks)
+    return attempt_operation("json.load()", json.loads, content, **hooks)
 
 
-def _hook(machine: PythonMachine, function: object) -> Callable[[object], object]:
+def _make_hook(machine: PythonMachine, function: object) -> Callable[[object], object]:
     return lambda value: machine.call(function, [value], {})
 
 
-def _substituted(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
-    """``re.sub`` with a function, which is called for each match."""
+def _substitute(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+    """Return ``re.sub`` with a function, which is called for each match."""
     pattern, function, text = args[0], args[1], args[2]
     pattern = pattern.text if isinstance(pattern, Pattern) else pattern
     if (
-        not (isinstance(pattern, str) and isinstance(text, str) and _harmless(machine, pattern, text))
+        not (isinstance(pattern, str) and isinstance(text, str) and _is_harmless(machine, pattern, text))
         or len(args) > 3
         or kwargs
     ):
         machine.perhaps_calls(NotKnown("re.sub()"), function)
         return NotKnown("re.sub()")
-    found = attempt("re.sub()", lambda: list(re.finditer(pattern, text)))
+    matches = attempt_operation("re.sub()", lambda: list(re.finditer(pattern, text)))
     parts: list[object] = []
     place = 0
-    for match in found if isinstance(found, list) else ():
+    for match in matches if isinstance(matches, list) else ():
         parts += [text[place : match.start()], machine.call(function, [PlainMatch(match)], {})]
         place = match.end()
     parts.append(text[place:])
-    texts = [one for one in parts if isinstance(one, str)]
+    texts = [part for part in parts if isinstance(part, str)]
     return "".join(texts) if len(texts) == len(parts) else NotKnown("re.sub()")
 
 
 MODELS: dict[str, Callable[[PythonMachine], object]] = {
-    "json": namespace("json", **natives("json", load=_json, loads=_json)),
-    "packaging": namespace("packaging"),
-    "packaging.version": namespace("packaging.version", **_version_class("packaging.version")),
-    "distutils.version": namespace("distutils.version", **_version_class("distutils.version")),
-    "re": namespace(
+    "json": make_namespace("json", **native_functions("json", load=_model_json, loads=_model_json)),
+    "packaging": make_namespace("packaging"),
+    "packaging.version": make_namespace("packaging.version", **_version_class("packaging.version")),
+    "distutils.version": make_namespace("distutils.version", **_version_class("distutils.version")),
+    "re": make_namespace(
         "re",
         **{
-            name: Native(f"re.{name}", _regular(name))
+            name: Native(f"re.{name}", _make_regular(name))
             for name in ("match", "search", "fullmatch", "sub", "split", "findall", "compile")
         },
     ),

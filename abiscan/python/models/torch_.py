@@ -11,9 +11,9 @@ from abiscan.python.machine import PythonMachine
 from abiscan.python.model import Answer, LoadedBy
 from abiscan.python.modelled import Modelled, Native
 from abiscan.python.models import processor, torch_builds
-from abiscan.python.models.namespace import Args, Kwargs, argument, has_cuda, has_version
+from abiscan.python.models.namespace import Args, Kwargs, has_cuda, has_version, take_argument
 from abiscan.python.models.torch_module import TorchModule
-from abiscan.python.operators import OperatorValue, exists
+from abiscan.python.operators import OperatorValue, operator_exists
 from abiscan.python.systems import MACOS
 from abiscan.python.torch_texts import NO_OPERATOR, says
 from abiscan.python.values import NotKnown, OfTarget, PythonError, Thrown, Why, thrown
@@ -29,38 +29,38 @@ class TorchVersionText(str):
 
     __slots__ = ()
 
-    def _other(self, other: object) -> Version:
-        if isinstance(other, Version):
-            return other
-        if isinstance(other, str):
-            return Version(str.__str__(other))
-        if isinstance(other, (tuple, list)):
-            return Version(".".join(str(one) for one in other))
-        raise InvalidVersion(repr(other))
+    def _as_version(self, operand: object) -> Version:
+        if isinstance(operand, Version):
+            return operand
+        if isinstance(operand, str):
+            return Version(str.__str__(operand))
+        if isinstance(operand, (tuple, list)):
+            return Version(".".join(str(part) for part in operand))
+        raise InvalidVersion(repr(operand))
 
-    def _compared(self, other: object, method: str) -> bool:
+    def _compare_as(self, operand: object, method: str) -> bool:
         try:
-            return bool(getattr(Version(str.__str__(self)), method)(self._other(other)))
+            return bool(getattr(Version(str.__str__(self)), method)(self._as_version(operand)))
         except InvalidVersion:
-            return bool(getattr(str, method)(self, other))
+            return bool(getattr(str, method)(self, operand))
 
-    def __lt__(self, other: object) -> bool:
-        return self._compared(other, "__lt__")
+    def __lt__(self, operand: object) -> bool:
+        return self._compare_as(operand, "__lt__")
 
-    def __le__(self, other: object) -> bool:
-        return self._compared(other, "__le__")
+    def __le__(self, operand: object) -> bool:
+        return self._compare_as(operand, "__le__")
 
-    def __gt__(self, other: object) -> bool:
-        return self._compared(other, "__gt__")
+    def __gt__(self, operand: object) -> bool:
+        return self._compare_as(operand, "__gt__")
 
-    def __ge__(self, other: object) -> bool:
-        return self._compared(other, "__ge__")
+    def __ge__(self, operand: object) -> bool:
+        return self._compare_as(operand, "__ge__")
 
-    def __eq__(self, other: object) -> bool:
-        return self._compared(other, "__eq__")
+    def __eq__(self, operand: object) -> bool:
+        return self._compare_as(operand, "__eq__")
 
-    def __ne__(self, other: object) -> bool:
-        return not self._compared(other, "__eq__")
+    def __ne__(self, operand: object) -> bool:
+        return not self._compare_as(operand, "__eq__")
 
     def __hash__(self) -> int:
         return str.__hash__(self)
@@ -74,20 +74,20 @@ class OperatorsValue(Modelled):
     def __init__(self, name: str, loader: LoadedBy) -> None:
         self.name, self.loader = name, loader
 
-    def attribute(self, machine: PythonMachine, name: str) -> object:
-        """``load_library``, or a namespace."""
+    def get_attribute(self, machine: PythonMachine, name: str) -> object:
+        """Return ``load_library``, or a namespace."""
         if name == "load_library":
-            return Native(f"{self.name}.load_library", self._load)
+            return Native(f"{self.name}.load_library", self._model_load)
         if self.name == "torch.classes" or name in {"higher_order", "loaded_libraries", "import_module"}:
             return NotKnown(f"{self.name}.{name}")
         return OperatorNamespace(name)
 
-    def described(self) -> str:
-        """Its name."""
+    def display_name(self) -> str:
+        """Return its name."""
         return self.name
 
-    def _load(self, machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
-        loading.load(machine, argument(args, kwargs, 0, "path"), self.loader)
+    def _model_load(self, machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+        loading.load_library(machine, take_argument(args, kwargs, 0, "path"), self.loader)
         return None
 
 
@@ -99,17 +99,17 @@ class OperatorNamespace(Modelled):
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def attribute(self, machine: PythonMachine, name: str) -> object:
-        """One of its operators; one that is not there raises as in torch/_ops.py."""
+    def get_attribute(self, machine: PythonMachine, name: str) -> object:
+        """Return one of its operators; one that is not there raises as in torch/_ops.py."""
         if name.startswith("__"):
             return NotKnown(f"torch.ops.{self.name}.{name}")
-        if exists(machine, f"{self.name}::{name}") is False:
+        if operator_exists(machine, f"{self.name}::{name}") is False:
             raise thrown(AttributeError, says(NO_OPERATOR, namespace=self.name, name=name))
         return OperatorValue(f"{self.name}::{name}")
 
 
-def _cuda(_machine: PythonMachine) -> object:
-    """``torch.cuda``: a CPU build has no GPU, any other may have one."""
+def _make_cuda(_machine: PythonMachine) -> object:
+    """Return ``torch.cuda``: a CPU build has no GPU, any other may have one."""
     names = torch_builds.names_of("torch.cuda")
     for name in ("get_device_capability", "get_device_properties", "get_device_name", "current_device"):
         names[name] = _of_gpu(NotKnown(f"torch.cuda.{name}()", Why.ENVIRONMENT))
@@ -117,12 +117,12 @@ def _cuda(_machine: PythonMachine) -> object:
 
 
 def _of_gpu(answer: NotKnown) -> Native:
-    """A function of ``torch.cuda`` that asks the GPU."""
+    """Return a function of ``torch.cuda`` that asks the GPU."""
     return Native(answer.name, lambda _machine, _args, _kwargs: answer)
 
 
-def _absent(name: str, *, on_macos: bool = False) -> Callable[[PythonMachine], object]:
-    """A kind of device that builds for CPU or CUDA do not have.
+def _absent_device(name: str, *, on_macos: bool = False) -> Callable[[PythonMachine], object]:
+    """Return a kind of device that builds for CPU or CUDA do not have.
 
     :param on_macos: whether those for macOS have it
     """
@@ -152,24 +152,24 @@ def _absent(name: str, *, on_macos: bool = False) -> Callable[[PythonMachine], o
 
 
 def _cxx11_abi(machine: PythonMachine) -> object:
-    """The ``std::string`` that torch was built with, which its libraries tell."""
+    """Return the ``std::string`` that torch was built with, which its libraries tell."""
     told = machine.world.tells("its std::string ABI", lambda world: world.cxx11_abi)
     return told if isinstance(told, bool) else NotKnown("torch.compiled_with_cxx11_abi()", Why.ENVIRONMENT)
 
 
 def _if_cuda_is_known(value: object, name: str) -> Callable[[PythonMachine], object]:
-    """A value of a build whose CUDA is known."""
+    """Return a value of a build whose CUDA is known."""
     unknown = NotKnown(name, Why.ENVIRONMENT)
     return lambda machine: value if has_cuda(machine) else unknown
 
 
 def _if_version_is_known(value: object, name: str) -> Callable[[PythonMachine], object]:
-    """A value of a torch whose version is known."""
+    """Return a value of a torch whose version is known."""
     unknown = NotKnown(name, Why.ENVIRONMENT)
     return lambda machine: value if has_version(machine) else unknown
 
 
-def _core(machine: PythonMachine) -> object:
+def _make_core(machine: PythonMachine) -> object:
     absent = _if_cuda_is_known(False, "torch._C")  # noqa: FBT003
     return TorchModule(
         "torch._C",
@@ -178,7 +178,7 @@ def _core(machine: PythonMachine) -> object:
     )
 
 
-def _version(_machine: PythonMachine) -> object:
+def _make_version(_machine: PythonMachine) -> object:
     number = OfTarget("torch.version.__version__", lambda world: world.torch_version)
     cuda = OfTarget("torch.version.cuda", lambda world: world.cuda)
     return TorchModule(
@@ -193,7 +193,7 @@ def _version(_machine: PythonMachine) -> object:
     )
 
 
-def _torch(machine: PythonMachine) -> object:
+def _make_torch(machine: PythonMachine) -> object:
     folder = machine.library.surroundings.torch_folder
     names: dict[str, object] = {
         "__name__": "torch",
@@ -218,16 +218,16 @@ def _load_backends(machine: PythonMachine) -> None:
     backends = machine.files.entry_points("torch.backends")
     if not backends or not machine.world.tells("it loads backends", lambda world: _loads_backends(world.torch_version)):
         return
-    environment = machine.attribute(machine.import_module("os"), "environ")
-    if machine.call(machine.attribute(environment, "get"), ["TORCH_DEVICE_BACKEND_AUTOLOAD", "1"], {}) != "1":
+    environment = machine.get_attribute(machine.import_module("os"), "environ")
+    if machine.call(machine.get_attribute(environment, "get"), ["TORCH_DEVICE_BACKEND_AUTOLOAD", "1"], {}) != "1":
         return
     for name, place in backends.items():
         owner, _, function = place.partition(":")
         try:
-            found = machine.import_module(owner)
+            module = machine.import_module(owner)
             for part in function.split("."):
-                found = machine.attribute(found, part)
-            machine.call(found, [], {})
+                module = machine.get_attribute(module, part)
+            machine.call(module, [], {})
         except Thrown as error:
             if Exception not in error.failure.ancestry():
                 raise
@@ -246,23 +246,23 @@ def _loads_backends(version: str | Answer) -> bool:
 MODELS: dict[str, Callable[[PythonMachine], object]] = {
     **processor.MODELS,
     **torch_builds.MODELS,
-    "torch": _torch,
-    "torch.cuda": _cuda,
-    "torch.version": _version,
-    "torch._C": _core,
-    "torch.xpu": _absent("torch.xpu"),
-    "torch.mps": _absent("torch.mps", on_macos=True),
-    "torch.mtia": _absent("torch.mtia"),
+    "torch": _make_torch,
+    "torch.cuda": _make_cuda,
+    "torch.version": _make_version,
+    "torch._C": _make_core,
+    "torch.xpu": _absent_device("torch.xpu"),
+    "torch.mps": _absent_device("torch.mps", on_macos=True),
+    "torch.mtia": _absent_device("torch.mtia"),
     "torch.backends": lambda _machine: TorchModule("torch.backends", {}),
-    "torch.backends.mps": _absent("torch.backends.mps", on_macos=True),
-    "torch.ops": lambda machine: machine.attribute(machine.import_module("torch"), "ops"),
+    "torch.backends.mps": _absent_device("torch.backends.mps", on_macos=True),
+    "torch.ops": lambda machine: machine.get_attribute(machine.import_module("torch"), "ops"),
     "torch._ops": lambda machine: TorchModule(
-        "torch._ops", {"ops": machine.attribute(machine.import_module("torch"), "ops")}
+        "torch._ops", {"ops": machine.get_attribute(machine.import_module("torch"), "ops")}
     ),
     "torch.torch_version": lambda machine: TorchModule(
         "torch.torch_version",
         {
-            "__version__": machine.attribute(machine.import_module("torch"), "__version__"),
+            "__version__": machine.get_attribute(machine.import_module("torch"), "__version__"),
             "TorchVersion": Native(
                 "TorchVersion",
                 lambda _m, args, _k: (

@@ -43,28 +43,28 @@ _ON_CPU_BUILDS: Final[Mapping[str, Mapping[str, object]]] = {
 
 
 def names_of(module: str) -> dict[str, object]:
-    """The functions of a module of torch whose answers are known for some builds at least."""
-    functions = [name for name in _answers(module) if name.endswith(_CALL)]
-    return {name.removesuffix(_CALL): _function(module, name) for name in functions}
+    """Return the functions of a module of torch whose answers are known for some builds at least."""
+    functions = [name for name in _answers_of(module) if name.endswith(_CALL)]
+    return {name.removesuffix(_CALL): _make_function(module, name) for name in functions}
 
 
 def of_target(module: str) -> dict[str, Callable[[PythonMachine], object]]:
-    """The values in a module of torch that its build decides."""
-    return {name: _answers(module)[name] for name in _answers(module) if not name.endswith(_CALL)}
+    """Return the values in a module of torch that its build decides."""
+    return {name: _answers_of(module)[name] for name in _answers_of(module) if not name.endswith(_CALL)}
 
 
-def _answers(module: str) -> dict[str, Callable[[PythonMachine], object]]:
-    """What gives each value."""
+def _answers_of(module: str) -> dict[str, Callable[[PythonMachine], object]]:
+    """Return what gives each value."""
     decided = _WHETHER_FOR_CUDA.get(module, frozenset())
     on_cpu = _ON_CPU_BUILDS.get(module, {})
     return {
-        **{name: functools.partial(_given, value) for name, value in _FIXED.get(module, {}).items()},
+        **{name: functools.partial(_given_value, value) for name, value in _FIXED.get(module, {}).items()},
         **{name: functools.partial(_for_cuda, f"{module}.{name}") for name in decided},
         **{name: functools.partial(_on_cpu, f"{module}.{name}", value) for name, value in on_cpu.items()},
     }
 
 
-def _given(value: object, _machine: PythonMachine) -> object:
+def _given_value(value: object, _machine: PythonMachine) -> object:
     return value
 
 
@@ -86,13 +86,13 @@ def _on_cpu(name: str, value: object, machine: PythonMachine) -> object:
     return list(value) if isinstance(value, list) else value
 
 
-def _function(module: str, name: str) -> Native:
-    answer = _answers(module)[name]
+def _make_function(module: str, name: str) -> Native:
+    answer = _answers_of(module)[name]
     return Native(f"{module}.{name.removesuffix(_CALL)}", lambda machine, _args, _kwargs: answer(machine))
 
 
 def module(name: str) -> Callable[[PythonMachine], object]:
-    """What makes a module of torch of which no more is known."""
+    """Return what makes a module of torch of which no more is known."""
     return lambda _machine: TorchModule(name, names_of(name), of_target=of_target(name))
 
 
@@ -102,7 +102,7 @@ def _no_rocm(machine: PythonMachine) -> object:
 
 
 def _cpp_extension(machine: PythonMachine) -> object:
-    """``torch.utils.cpp_extension``: what it says of the system. Where CUDA is, the machine decides."""
+    """Return ``torch.utils.cpp_extension``: what it says of the system. Where CUDA is, the machine decides."""
     system, folder = machine.files.system, machine.library.surroundings.torch_folder
     name = "torch.utils.cpp_extension"
     names: dict[str, object] = {

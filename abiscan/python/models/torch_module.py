@@ -39,9 +39,9 @@ class TorchModule(Modelled):
         self.name, self.names, self._of_target = name, dict(names or {}), of_target or {}
         self._put: set[str] = set()
 
-    def attribute(self, machine: PythonMachine, name: str) -> object:
-        """What is known of it; raises if the torch of the target certainly lacks it."""
-        if name not in self._put and lacks(machine, self.name, name):
+    def get_attribute(self, machine: PythonMachine, name: str) -> object:
+        """Return what is known of it; raises if the torch of the target certainly lacks it."""
+        if name not in self._put and surely_lacks(machine, self.name, name):
             raise thrown(AttributeError, f"module '{self.name}' has no attribute '{name}'")
         if name in self.names:
             return self.names[name]
@@ -58,8 +58,10 @@ class TorchModule(Modelled):
         """Whether it has a name; None if that is not known."""
         if name in self._put or name in self.names:
             return True
-        told = machine.world.tells(f"whether it has {self.name}.{name}", lambda world: _has(world, self.name, name))
-        return False if lacks(machine, self.name, name) else (told if told is True else None)
+        told = machine.world.tells(
+            f"whether it has {self.name}.{name}", lambda world: _module_has(world, self.name, name)
+        )
+        return False if surely_lacks(machine, self.name, name) else (told if told is True else None)
 
     def put(self, name: str, value: object) -> None:
         """Code sets a name of it."""
@@ -67,17 +69,17 @@ class TorchModule(Modelled):
         if name in self.names:
             self.names[name] = value
 
-    def described(self) -> str:
-        """Its name."""
+    def display_name(self) -> str:
+        """Return its name."""
         return self.name
 
 
-def _has(world: World, owner: str, name: str) -> bool | None:
+def _module_has(world: World, owner: str, name: str) -> bool | None:
     names = world.torch_names
     return None if names is None else names.has(owner, name)
 
 
-def lacks(machine: PythonMachine, owner: str, name: str) -> bool:
+def surely_lacks(machine: PythonMachine, owner: str, name: str) -> bool:
     """Whether the torch of the target certainly has no such name, and no code that has run may have added it."""
     told = machine.world.tells(
         f"whether it lacks {owner}.{name}",
@@ -102,13 +104,13 @@ def knows_names(machine: PythonMachine) -> bool:
 
 def _may_be_added(machine: PythonMachine, name: str) -> bool:
     """Whether other code may have set a name of torch: a package that is not read, or this one, somewhere."""
-    others = (module for module in machine.modules if "." not in module and module != "torch")
+    remaining = (module for module in machine.modules if "." not in module and module != "torch")
     if any(
         module not in _ADDS_NOTHING
         and _ADDS_TO_TORCH.search(module)
-        and standard.has(module, Answer.UNKNOWN) is False
+        and standard.has_module(module, Answer.UNKNOWN) is False
         and _is_foreign(machine, module)
-        for module in others
+        for module in remaining
     ):
         return True
     return machine.library.may_set(name)
@@ -118,18 +120,20 @@ def _is_foreign(machine: PythonMachine, module: str) -> bool:
     return isinstance(machine.modules[module], NotKnown)
 
 
-def imported(machine: PythonMachine, name: str) -> object:
-    """A module of torch; raises what Python raises if the torch of the target certainly has none of that name."""
+def import_torch_module(machine: PythonMachine, name: str) -> object:
+    """Return a module of torch; raises what Python raises if the torch of the target certainly has none of that
+    name.
+    """
     absent = absent_module(machine, name)
     if absent is not None:
         raise absent
     return TorchModule(name) if is_module(machine, name) else NotKnown(name)
 
 
-def binds(machine: PythonMachine, name: str) -> bool:
+def surely_binds(machine: PythonMachine, name: str) -> bool:
     """Whether the module around a name surely has it: an object may be imported as a module, such as ``torch.ops``."""
     owner, _, last = name.rpartition(".")
-    return machine.world.tells(f"whether it has {name}", lambda world: _has(world, owner, last)) is True
+    return machine.world.tells(f"whether it has {name}", lambda world: _module_has(world, owner, last)) is True
 
 
 def has_module(machine: PythonMachine, name: str) -> bool | None:
@@ -140,7 +144,9 @@ def has_module(machine: PythonMachine, name: str) -> bool | None:
 
 
 def absent_module(machine: PythonMachine, name: str) -> Thrown | None:
-    """What the import of a module of torch raises, if the torch of the target certainly has none of that name."""
+    """Return what the import of a module of torch raises, if the torch of the target certainly has none of that
+    name.
+    """
     told = machine.world.tells(
         f"whether it lacks the module {name}",
         lambda world: world.torch_names is not None and world.torch_names.has_module(name) is False,
@@ -157,11 +163,15 @@ def absent_module(machine: PythonMachine, name: str) -> Thrown | None:
 
 
 def rejected_keyword(machine: PythonMachine, function: str, keywords: Iterable[str]) -> Thrown | None:
-    """What the call of a function of torch raises that does not take a keyword; None if it may take all of them."""
+    """Return what the call of a function of torch raises that does not take a keyword; None if it may take all of
+    them.
+    """
     module, _, name = function.rpartition(".")
     if module.partition(".")[0] != "torch" or not name.isidentifier():
         return None
-    parameters = machine.world.tells(f"the parameters of {function}", lambda world: _parameters(world, module, name))
+    parameters = machine.world.tells(
+        f"the parameters of {function}", lambda world: _find_parameters(world, module, name)
+    )
     if not isinstance(parameters, str):
         return None
     taken = parameters.split(",")
@@ -177,7 +187,7 @@ def rejected_keyword(machine: PythonMachine, function: str, keywords: Iterable[s
     return thrown(TypeError, text if is_exact else NotKnown(text))
 
 
-def _parameters(world: World, module: str, name: str) -> str | None:
+def _find_parameters(world: World, module: str, name: str) -> str | None:
     return None if world.torch_names is None else world.torch_names.signature(module, name)
 
 
@@ -191,14 +201,14 @@ def _may_be_replaced(machine: PythonMachine, name: str) -> bool:
 
 
 def cannot_import(machine: PythonMachine, module: str, name: str) -> Thrown:
-    """What ``from MODULE import NAME`` raises for a module of torch that lacks the name."""
-    place = _place(machine, module)
+    """Return what ``from MODULE import NAME`` raises for a module of torch that lacks the name."""
+    place = _file_of_module(machine, module)
     text: object = f"cannot import name '{name}' from '{module}' ({place})"
     return thrown(ImportError, text if place else NotKnown(f"cannot import name '{name}' from '{module}' (…)"))
 
 
-def _place(machine: PythonMachine, module: str) -> str | None:
-    """The file of a module of torch, as an error names it; None if that is not known."""
+def _file_of_module(machine: PythonMachine, module: str) -> str | None:
+    """Return the file of a module of torch, as an error names it; None if that is not known."""
     around = machine.library.surroundings.torch_folder
     root = str(around.parent) if around else machine.files.system.root
     if is_core(module):

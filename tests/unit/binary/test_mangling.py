@@ -62,10 +62,10 @@ def without_cxxfilt(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     error = cxxfilt.LibraryNotFound()
     monkeypatch.setattr(cxxfilt, "default_demangler", cxxfilt.DeferedErrorDemangler(error))
     demangle.cache_clear()
-    mangling._demangler.cache_clear()
+    mangling._load_demangler.cache_clear()
     yield
     demangle.cache_clear()
-    mangling._demangler.cache_clear()
+    mangling._load_demangler.cache_clear()
 
 
 def test_cxxfilt_finds_the_runtime_without_other_programs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,23 +148,28 @@ def test_what_is_no_function_has_no_parameters(text: str) -> None:
     ],
 )
 def test_differences_are_marked(mine: str, other: str, marked: str) -> None:
-    assert Signature.of(mine).marked_against(Signature.of(other)) == marked
+    assert Signature.of(mine).mark_against(Signature.of(other)) == marked
 
 
 def test_likeness_orders_overloads() -> None:
     wanted = Signature.of("f(int, long, char)")
     near, nearer, far = Signature.of("f(int, long)"), Signature.of("f(int, long, short)"), Signature.of("f(void*)")
-    assert far.likeness(wanted) < nearer.likeness(wanted) < near.likeness(wanted) < wanted.likeness(wanted)
+    assert (
+        far.similarity_to(wanted)
+        < nearer.similarity_to(wanted)
+        < near.similarity_to(wanted)
+        < wanted.similarity_to(wanted)
+    )
 
 
 def test_likeness_takes_both_strings_for_one() -> None:
     old, new = Signature.of("f(std::string)"), Signature.of("f(std::__cxx11::string)")
-    assert old.likeness(new) == new.likeness(new)
+    assert old.similarity_to(new) == new.similarity_to(new)
 
 
 def test_likeness_prefers_the_same_constness() -> None:
     wanted = Signature.of("f(int) const")
-    assert Signature.of("f(int) const").likeness(wanted) > Signature.of("f(int)").likeness(wanted)
+    assert Signature.of("f(int) const").similarity_to(wanted) > Signature.of("f(int)").similarity_to(wanted)
 
 
 @pytest.mark.parametrize(

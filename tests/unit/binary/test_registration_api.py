@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from abiscan.binary.elf import Machine
-from abiscan.binary.registration_api import is_registration, opens, registers, unknown
+from abiscan.binary.registration_api import is_registration, opens_registration, registers_anything, unknown_names
 from abiscan.inputs.files import Files
 from abiscan.torches import embedded
 
@@ -21,12 +21,12 @@ REGISTRY = "_ZN2at17CUDAHooksRegistryB5cxx11Ev"
     ],
 )
 def test_who_imports_one_of_these_registers(name: str) -> None:
-    assert registers(["memcpy", name])
+    assert registers_anything(["memcpy", name])
 
 
 @pytest.mark.parametrize("name", ["memcpy", "_ZN3c1010Dispatcher9singletonEv", "_ZN5torch8autogradE", "library_impl"])
 def test_who_imports_nothing_of_the_kind_does_not(name: str) -> None:
-    assert not registers([name])
+    assert not registers_anything([name])
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_who_imports_nothing_of_the_kind_does_not(name: str) -> None:
     ],
 )
 def test_what_must_be_executed(name: str, expected_registration: bool, expected_opens: bool) -> None:
-    assert (is_registration(name), opens(name)) == (expected_registration, expected_opens)
+    assert (is_registration(name), opens_registration(name)) == (expected_registration, expected_opens)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_what_must_be_executed(name: str, expected_registration: bool, expected_
     ],
 )
 def test_a_function_that_a_newer_torch_might_bring_is_unknown(name: str) -> None:
-    assert list(unknown(["memcpy", name, DEFINE])) == [name]
+    assert list(unknown_names(["memcpy", name, DEFINE])) == [name]
 
 
 # Parts of checkSchemaAndRegisterOp_, which no header calls; and templates that torch instantiates for itself, as every
@@ -86,5 +86,5 @@ def test_all_that_a_release_exports_is_known(release: str) -> None:
     symbols = [library.symbols for library in libraries if library is not None]
     exported = {name for each in symbols for beginning in NAMES for name in each.starting_with(beginning)}
     assert sum(map(is_registration, exported)) >= 4
-    assert [name for name in exported if is_registration(name) and not registers([name])] == []
-    assert [name for name in unknown(exported) if not name.startswith(INNER)] == []
+    assert [name for name in exported if is_registration(name) and not registers_anything([name])] == []
+    assert [name for name in unknown_names(exported) if not name.startswith(INNER)] == []

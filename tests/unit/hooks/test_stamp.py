@@ -277,7 +277,7 @@ for only, text in json.loads(sys.argv[1]):
     ],
 )
 def test_the_advice_names_the_kind_of_build_where_it_matters(built_for: str, running: str, advice: str) -> None:
-    line = guard._line({**STAMPED, "built_for": built_for}, running, "")
+    line = guard._format_line({**STAMPED, "built_for": built_for}, running, "")
     assert line.endswith(f": {advice} (set ABISCAN_GUARD=details to see why)")
 
 

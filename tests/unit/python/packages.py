@@ -9,7 +9,7 @@ from pathlib import Path
 from abiscan.cpu.processors import Cpu
 from abiscan.python.installed import Surroundings
 from abiscan.python.model import Answer, LoadedBy, NoResult, OtherTorch, Raised, Reading
-from abiscan.python.reading import read
+from abiscan.python.reading import read_package
 from abiscan.python.torch_names import TorchNames
 
 
@@ -95,7 +95,7 @@ def reading_of(
     built_for: tuple[OtherTorch, ...] = (),
 ) -> Reading:
     """Read a package."""
-    return read(
+    return read_package(
         TextSources(files),
         (),
         lambda: world or FakeWorld(),

@@ -12,7 +12,7 @@ from abiscan.python import expressions, patterns, statements
 from abiscan.python.installed import Surroundings
 from abiscan.python.model import Answer, Raised
 from abiscan.python.models import MODELS
-from abiscan.python.models.recipes import NAMES, SINCE, followed
+from abiscan.python.models.recipes import NAMES, SINCE, followed_names
 from tests.unit.python.packages import FakeWorld, reading_of
 
 LOAD = "import torch\ndef load():\n    torch.ops.load_library(__file__.replace('__init__.py', 'bad.so'))\n"
@@ -176,7 +176,7 @@ def test_a_recipe_has_only_names_of_its_module(module: str) -> None:
     real = __import__(module, fromlist=["*"])
     later = {name for name, since in SINCE.items() if sys.version_info[:2] < since}
     assert module in MODELS
-    assert {f"{module}.{name}" for name in followed(module) if not hasattr(real, name)} == {
+    assert {f"{module}.{name}" for name in followed_names(module) if not hasattr(real, name)} == {
         name for name in later if name.rpartition(".")[0] == module
     }
 

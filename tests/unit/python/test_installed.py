@@ -10,7 +10,7 @@ import pytest
 
 from abiscan.python.installed import Surroundings, installed_in
 from abiscan.python.model import Answer, Raised
-from abiscan.python.reading import read
+from abiscan.python.reading import read_package
 from tests.unit.python.packages import FakeWorld, TextSources, reading_of
 
 USES = """\
@@ -144,7 +144,7 @@ def test_a_folder_that_packages_share_has_nothing_but_modules(use: str, other: s
         (tmp_path / other).write_text("__version__ = '1'\n", encoding="utf-8")
     files = {"space/p/__init__.py": f"import space\n{use}\nraise OSError('the end')\n"}
     around = Surroundings(installed=installed_in((tmp_path,)), folders=(tmp_path,))
-    (outcome,) = read(TextSources(files), ("space.p",), FakeWorld, surroundings=around).imports
+    (outcome,) = read_package(TextSources(files), ("space.p",), FakeWorld, surroundings=around).imports
     (tmp_path / "space" / "p").mkdir(parents=True)
     (tmp_path / "space" / "p" / "__init__.py").write_text(files["space/p/__init__.py"], encoding="utf-8")
     code = "import sys; sys.path.insert(0, sys.argv[1])\ntry:\n    import space.p\nexcept Exception as e:\n"

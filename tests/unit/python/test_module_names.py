@@ -7,7 +7,7 @@ import types
 
 import pytest
 
-from abiscan.python.module_names import ModuleNames, class_names, names_of, signature
+from abiscan.python.module_names import ModuleNames, class_names, names_of, signature_text
 
 BODIES = [
     "a = 1\n(b, [c, *d]) = 1, [2, 3]\ne: int = 4\nf: int\ng += 1\n".replace("g += 1\n", ""),
@@ -131,4 +131,4 @@ def test_a_class_has_what_its_body_binds_and_what_its_methods_set() -> None:
 
     assert class_names(tree, "A") == ({"x", "m", "y"}, ["B", "torch.C"], False)
     assert class_names(tree, "Z") is None
-    assert signature(ast.parse("def f(a, b=1): ...").body[0].args) == "a,b="  # type: ignore[attr-defined]
+    assert signature_text(ast.parse("def f(a, b=1): ...").body[0].args) == "a,b="  # type: ignore[attr-defined]

@@ -12,7 +12,7 @@ from abiscan.python.imports import PythonInterpreter
 from abiscan.python.machine import Limits, Spot
 from abiscan.python.model import Answer, OtherTorch, Raised, Reading, Skipped, World
 from abiscan.python.questions import Answered, AskedWorld, Told
-from abiscan.python.reading import PackageReader, read
+from abiscan.python.reading import PackageReader, read_package
 from abiscan.python.runs import Run
 from abiscan.python.values import Scope
 from tests.unit.python.packages import FakeWorld, TextSources
@@ -24,14 +24,14 @@ LOADS = "torch.ops.load_library(os.path.join(os.path.dirname(__file__), 'a.so'))
 def plain_imports(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The modules whose import was run as it is on a target, with the likely way of each condition."""
     found: list[str] = []
-    import_once = runs._run
+    import_once = runs._import_once
 
     def counting(machine: PythonInterpreter, module: str, choices: Mapping[Spot, bool]) -> Run:
         if type(machine.world) is AskedWorld and not choices:
             found.append(module)
         return import_once(machine, module, choices)
 
-    monkeypatch.setattr(runs, "_run", counting)
+    monkeypatch.setattr(runs, "_import_once", counting)
     return found
 
 
@@ -77,7 +77,7 @@ def test_a_package_is_read_again_only_for_a_target_that_answers_otherwise(
 ) -> None:
     found = readings(code, targets)
     assert plain_imports == ["p"] * times
-    assert found == [read(package(code), (), lambda target=target: target) for target in targets]  # type: ignore[misc]
+    assert found == [read_package(package(code), (), lambda target=target: target) for target in targets]  # type: ignore[misc]
 
 
 def test_each_target_gets_its_own_text_of_an_error() -> None:
@@ -104,7 +104,7 @@ def test_a_target_whose_version_is_not_known_is_not_taken_for_another() -> None:
     targets: list[World] = [torch("2.13.0"), FakeWorld(torch_version=Answer.UNKNOWN)]
     known, unknown = readings(code, targets)
     assert [load.path for load in known.imports[0].loads] == ["p/a.so"]
-    assert unknown == read(package(code), (), lambda: targets[1])
+    assert unknown == read_package(package(code), (), lambda: targets[1])
 
 
 def test_targets_share_what_is_imported_beside_another_torch() -> None:
@@ -114,7 +114,10 @@ def test_targets_share_what_is_imported_beside_another_torch() -> None:
     other = [OtherTorch(version="2.8.0", cuda=None)]
     reader = PackageReader(package(code), built_for=lambda _library: other)
     shared = [reader.read(lambda target=target: target) for target in targets]  # type: ignore[misc]
-    alone = [read(package(code), ["p"], lambda target=target: target, built_for=lambda _: other) for target in targets]  # type: ignore[misc]
+    alone = [
+        read_package(package(code), ["p"], lambda target=target: target, built_for=lambda _: other)  # type: ignore[misc]
+        for target in targets
+    ]
     assert shared == alone
     assert {reading.uses["p/a.so"].skipped for reading in shared} == {Skipped.GUARD}
 
@@ -128,13 +131,15 @@ def test_the_limits_count_steps_and_a_target_gets_as_many_as_alone() -> None:
     found = [reader.read(lambda target=target: target, limits=limits) for target in targets]  # type: ignore[misc]
     assert [reading.imports[0].raised is None for reading in found] == [True, False, False, True]
     assert found[2].imports[0].gaps[0].endswith("was not followed to its end: after 1000 steps")
-    assert found == [read(package(code), (), lambda target=target: target, limits=limits) for target in targets]  # type: ignore[misc]
+    assert found == [read_package(package(code), (), lambda target=target: target, limits=limits) for target in targets]  # type: ignore[misc]
 
 
 def test_a_reading_ends_after_its_steps_and_says_so() -> None:
     code = "import os\nfor x in range(10_000):\n    os.getpid()\n"
     files = TextSources({"p.py": code, "q.py": code})
-    first, second = read(files, ("p", "q"), lambda: torch("2.13.0"), limits=Limits(steps=1_000, total=500)).imports
+    first, second = read_package(
+        files, ("p", "q"), lambda: torch("2.13.0"), limits=Limits(steps=1_000, total=500)
+    ).imports
     assert first.gaps[0].endswith("was not followed to its end: after 1000 steps")
     assert second.gaps == ("import q: was not followed: the reading ended after 500 steps in all",)
     assert second.raised is Answer.UNKNOWN

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from abiscan.python.skeleton import function_in, skeleton
+from abiscan.python.skeleton import function_in, make_skeleton
 
 SOURCE = b'''"""A module.
 
@@ -37,7 +37,7 @@ def first(a):
 
 
 def test_has_all_but_the_bodies_of_functions() -> None:
-    tree, whole = skeleton(SOURCE), ast.parse(SOURCE)
+    tree, whole = make_skeleton(SOURCE), ast.parse(SOURCE)
     assert tree is not None
     assert [type(node) for node in tree.body] == [type(node) for node in whole.body]
     functions = [node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
@@ -48,7 +48,7 @@ def test_has_all_but_the_bodies_of_functions() -> None:
 
 @pytest.mark.parametrize("source", [b"def f(:\n    pass\n", b'x = 1  # """\n', b"\0"])
 def test_there_is_none_of_what_is_no_python(source: bytes) -> None:
-    assert skeleton(source) is None
+    assert make_skeleton(source) is None
 
 
 def test_a_function_is_parsed_alone() -> None:

@@ -59,4 +59,4 @@ def test_a_copy_that_the_package_requires() -> None:
 def test_this_python_has_what_the_table_says() -> None:
     python = sys.version_info[:2]
     listed = standard.REMOVED | standard.FIRST
-    assert {name for name in listed if standard.has(name, python)} == listed.keys() & sys.stdlib_module_names
+    assert {name for name in listed if standard.has_module(name, python)} == listed.keys() & sys.stdlib_module_names

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from abiscan.python.model import PROCESS_ENDS, Answer, HowLoaded, LoadedBy, OtherTorch, Raised, Skipped, Told
-from abiscan.python.reading import read
+from abiscan.python.reading import read_package
 from tests.unit.python.packages import FakeWorld, TextSources, reading_of
 
 LOAD = """\
@@ -198,7 +198,7 @@ def test_a_load_that_ends_the_process_is_not_caught() -> None:
             return Raised(exception=PROCESS_ENDS, message=f"{loader.value} of {path}", at=None)
 
     code = LOAD + "try:\n    load('a.so')\nexcept BaseException:\n    pass\n"
-    reading = read(TextSources({"p/__init__.py": code, "p/a.so": ""}), (), Ending)
+    reading = read_package(TextSources({"p/__init__.py": code, "p/a.so": ""}), (), Ending)
     raised = reading.imports[0].raised
     assert isinstance(raised, Raised)
     assert (raised.exception, str(raised.at)) == (PROCESS_ENDS, "p/__init__.py:3")
@@ -304,7 +304,7 @@ def test_a_loop_does_not_return_where_a_function_in_it_does() -> None:
             return worlds[-1]
 
         loop = f"import unknown\nfor one in unknown.all():\n    {body}\n    unknown.add(keep)\n"
-        read(TextSources({"p/__init__.py": LOAD + loop + "load('a.so')\n", "p/a.so": ""}), (), fresh)
+        read_package(TextSources({"p/__init__.py": LOAD + loop + "load('a.so')\n", "p/a.so": ""}), (), fresh)
         return len(worlds)
 
     assert ways("def keep(): return one") == ways("def keep(): pass")

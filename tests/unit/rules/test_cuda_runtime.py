@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from abiscan.linkage.model import MissingLibrary
-from abiscan.rules.cuda_runtime_mismatch import _fix
+from abiscan.rules.cuda_runtime_mismatch import _find_fix
 
 
 @pytest.mark.parametrize(
@@ -23,5 +23,5 @@ from abiscan.rules.cuda_runtime_mismatch import _fix
 )
 def test_which_builds_would_fit(needed: str, of_torch: str, expected: str | None) -> None:
     library = SimpleNamespace(name=needed, instead=SimpleNamespace(name=of_torch))
-    found = _fix(cast("MissingLibrary", library))
+    found = _find_fix(cast("MissingLibrary", library))
     assert found == (f"install a build of the extension {expected}" if expected else None)

@@ -106,7 +106,7 @@ def test_a_release_is_described_by_its_libraries() -> None:
 def test_the_names_that_a_release_exports(monkeypatch: pytest.MonkeyPatch) -> None:
     """The columns of another build, with the same libraries, are in the same table."""
     columns = {"a": 0b0001, "b": 0b0011, "c": 0b0010, "d": 0b1100, "e": 0b1001}
-    monkeypatch.setattr(embedded, "_table", lambda: NameTable(pack(columns, {})))
+    monkeypatch.setattr(embedded, "_make_table", lambda: NameTable(pack(columns, {})))
     libraries = {"libc10.so": {"column": 0}, "libtorch.so": {"column": 1}, "libshm.so": {"column": 4}}
     monkeypatch.setattr(embedded, "description", lambda *_: {"libraries": libraries})
     assert embedded.exports("9.9.0", Machine.X86_64) == {
@@ -152,7 +152,7 @@ def test_a_build_for_another_cuda(asked: str, like: str, needed: str, monkeypatc
         unpacked.append(record)
         return built(like)
 
-    monkeypatch.setattr(embedded, "_records", lambda _: records)
+    monkeypatch.setattr(embedded, "_list_records", lambda _: records)
     monkeypatch.setattr(embedded, "_unpack", unpack)
     found = embedded.release_like(asked, Machine.X86_64, Files())
     assert (found.build, found.judged_as) == (asked, like)
@@ -167,7 +167,7 @@ def test_a_build_without_cuda_is_like_one_without(
     asked: str, like: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     records = [of_cuda("2.6.0+cu124", "libcudart.so.12"), of_cuda("2.6.0+cpu", "libgomp.so.1")]
-    monkeypatch.setattr(embedded, "_records", lambda _: records)
+    monkeypatch.setattr(embedded, "_list_records", lambda _: records)
     monkeypatch.setattr(embedded, "_unpack", lambda record, _: built(record["build"]))
     found = embedded.release_like(asked, Machine.X86_64, Files())
     assert (found.build, found.judged_as) == (asked, like)
@@ -198,8 +198,8 @@ def test_whether_each_release_exports_a_name(monkeypatch: pytest.MonkeyPatch) ->
         of_release("2.2.0+cpu", "libtorch_cpu.so:5"),
     ]
     columns = {"in_cpu_of_2_1": 0b1, "in_gpu_build_of_2_1": 0b10, "cuda_name": 0b100, "in_2_2": 0b100000}
-    monkeypatch.setattr(embedded, "_table", lambda: NameTable(pack(columns, {})))
-    monkeypatch.setattr(embedded, "_records", lambda _: records)
+    monkeypatch.setattr(embedded, "_make_table", lambda: NameTable(pack(columns, {})))
+    monkeypatch.setattr(embedded, "_list_records", lambda _: records)
 
     def exported(name: str) -> dict[str, bool]:
         found = embedded.exported_by_release.__wrapped__(name, Machine.X86_64)
@@ -223,8 +223,8 @@ def test_the_releases_that_export_a_name_of_cuda(monkeypatch: pytest.MonkeyPatch
         of_release("2.2.0+cu121", "libtorch_cpu.so:3", "libtorch_cuda.so:4"),
     ]
     columns = {"of_Cuda": 0b00010, "of_cpu": 0b00100, "cuda_in_both": 0b10010}
-    monkeypatch.setattr(embedded, "_table", lambda: NameTable(pack(columns, {})))
-    monkeypatch.setattr(embedded, "_records", lambda _: records)
+    monkeypatch.setattr(embedded, "_make_table", lambda: NameTable(pack(columns, {})))
+    monkeypatch.setattr(embedded, "_list_records", lambda _: records)
     embedded._having.cache_clear()
     try:
         found = {name: embedded.releases_exporting(name, Machine.X86_64) for name in (*columns, "cuda_nowhere")}
@@ -245,7 +245,7 @@ def test_the_cuda_of_each_release(monkeypatch: pytest.MonkeyPatch) -> None:
         of_cuda("2.6.0+cpu", "libgomp.so.1"),
         of_cuda("2.5.0+cpu", "libgomp.so.1"),
     ]
-    monkeypatch.setattr(embedded, "_records", lambda _: records)
+    monkeypatch.setattr(embedded, "_list_records", lambda _: records)
     found = embedded.cuda_majors.__wrapped__(Machine.X86_64)
     assert {str(release): majors for release, majors in found.items()} == {"2.5.0": set(), "2.6.0": {"11", "12"}}
 
@@ -263,7 +263,7 @@ def test_the_newest_build_tells_what_the_libraries_of_a_cuda_are_called(monkeypa
         unpacked.append(record)
         return built("2.11.0+cu128")
 
-    monkeypatch.setattr(embedded, "_records", lambda _: records)
+    monkeypatch.setattr(embedded, "_list_records", lambda _: records)
     monkeypatch.setattr(embedded, "_unpack", unpack)
     embedded.release_like("2.11.0+cu131", Machine.X86_64, Files())
     embedded.release_like("2.11.0+rocm6.4", Machine.X86_64, Files())

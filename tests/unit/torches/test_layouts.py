@@ -116,7 +116,7 @@ def test_variants_are_those_of_their_builds(monkeypatch: pytest.MonkeyPatch) -> 
     assert layouts.unpack(data) == (builds, variants)
     assert data == layouts.pack(builds, {**variants, "c10::A": (dict(reversed(shares.items())), {("f()",): 1 << 17})})
     packed = layouts._Table(data)
-    monkeypatch.setattr(layouts, "_table", lambda: packed)
+    monkeypatch.setattr(layouts, "_make_table", lambda: packed)
     for number in range(20):
         found = {each.name: each.size for each in layouts.classes(f"1.{number}.0", X86)}
         assert found == {"c10::A": 8 * (number % 5 + 1), **({"c10::Late": 8} if number == 18 else {})}
