@@ -42,7 +42,7 @@ from abiscan.results.check import Result
 from abiscan.results.verdict import How, Verdict
 from abiscan.rules import RULES
 from abiscan.torches.torch import ReleaseNumber, TorchAt
-from abiscan.verdict.bench import Bench
+from abiscan.verdict.bench import TorchSet
 from tools import registrations
 from tools.wheels import download
 
@@ -236,9 +236,9 @@ def predict(pairs: Sequence[Pair], folder: Path, *, embedded: bool = False) -> I
     session = Session(folder=folder / "cache")
     torches = sorted({(pair.torch, pair.machine.value) for pair in pairs})
     numbers = dict.fromkeys(torch for torch, _ in torches)
-    every = Bench(list(map(ReleaseNumber, numbers)), session) if embedded else None
+    every = TorchSet(list(map(ReleaseNumber, numbers)), session) if embedded else None
     for torch, machine in torches:
-        bench = every or Bench([TorchAt(torch_of(torch, folder, Machine(machine)))], session)
+        bench = every or TorchSet([TorchAt(torch_of(torch, folder, Machine(machine)))], session)
         chosen = [pair for pair in pairs if (pair.torch, pair.machine.value) == (torch, machine)]
         corpora = dict.fromkeys(pair.corpus for pair in chosen)
         # Each load was recorded in a process of its own, so nothing stays in the process for the next.

@@ -68,7 +68,7 @@ class _Object:
         self._machine = machine
         self._functions = Functions(self.image)
         self.calls = CalledFunctions(self.image, machine)
-        self._make_code: dict[int, _Code] = {}
+        self._code: dict[int, _Code] = {}
 
     @property
     def starts(self) -> Sequence[int]:
@@ -77,17 +77,17 @@ class _Object:
 
     def code(self, start: int) -> _Code:
         """Return what the code of a function tells."""
-        if start not in self._make_code:
+        if start not in self._code:
             code = self._functions.code_of(start)
             extensions, questions, calls, content, end = _swept(code, start)
             features: dict[str, int] = {}
             for at in extensions:
                 for feature in features_of(self._machine, code[at : at + _LONGEST]):
                     features.setdefault(feature, at)
-            self._make_code[start] = _Code(
+            self._code[start] = _Code(
                 len(code), tuple(features.items()), tuple(questions), tuple(calls), tuple(content), end == len(code)
             )
-        return self._make_code[start]
+        return self._code[start]
 
     @functools.cached_property
     def _imports(self) -> dict[int, int]:

@@ -103,7 +103,7 @@ class EmulatedProcess:
         self._find_double = find_double
         self._fill_datum = fill_datum
         self._native: dict[str, int] = {}
-        self._make_slots: dict[str, int] = {"": IMPORT_BASE}  # the first slot is where functions return to
+        self._slots: dict[str, int] = {"": IMPORT_BASE}  # the first slot is where functions return to
         self._names: list[str] = [""]
         self._doubles: dict[int, tuple[str, Double | None]] = {}
         self._tls_imports: dict[str, int] = {}
@@ -374,10 +374,10 @@ class EmulatedProcess:
 
     def bind(self, name: str) -> int:
         """Return the address of the import slot for ``name``."""
-        slot = self._make_slots.get(name) or self._native.get(name)
+        slot = self._slots.get(name) or self._native.get(name)
         if slot is None:
             defined = self._find_definition(name)
-            slot = self._make_slots[name] = IMPORT_BASE + IMPORT_SLOT * len(self._names) if defined is None else defined
+            slot = self._slots[name] = IMPORT_BASE + IMPORT_SLOT * len(self._names) if defined is None else defined
             if defined is None:
                 self._names.append(name)
                 self._fill(name, slot)

@@ -78,7 +78,7 @@ class TorchState:
         """Tells what every torch says of a text that none reads as a schema; empty where some may, else None."""
         self.stable_calls: dict[int, str] = {}  # which function of the stable ABI registers, by order
         self.stable_returns: dict[str, int] = {}  # where the first call of each of them returns to
-        self._list_symbols: list[str] = []
+        self._symbols: list[str] = []
 
     @property
     def kernel_function_size(self) -> int:
@@ -110,14 +110,14 @@ class TorchState:
 
     def symbol(self, text: str) -> int:
         """Return the number of a ``c10::Symbol``, counted as the names appear."""
-        if text not in self._list_symbols:
-            self._list_symbols.append(text)
-        return self._list_symbols.index(text) + _FIRST_SYMBOL
+        if text not in self._symbols:
+            self._symbols.append(text)
+        return self._symbols.index(text) + _FIRST_SYMBOL
 
     def symbol_text(self, number: int) -> str:
         """Return the name behind the number of a ``c10::Symbol``, empty for one of torch's own."""
         index = number - _FIRST_SYMBOL
-        return self._list_symbols[index] if 0 <= index < len(self._list_symbols) else ""
+        return self._symbols[index] if 0 <= index < len(self._symbols) else ""
 
     # Texts
 

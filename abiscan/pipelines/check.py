@@ -16,8 +16,8 @@ from abiscan.results.check import Report, Result
 from abiscan.results.package import PackageResult
 from abiscan.torches import embedded
 from abiscan.torches.torch import ReleaseNumber, TorchChoice
-from abiscan.verdict.bench import Bench
-from abiscan.verdict.turns import Turns
+from abiscan.verdict.bench import TorchSet
+from abiscan.verdict.turns import TargetQueue
 
 
 def check(
@@ -43,9 +43,9 @@ def check(
         for _other_build in _other_builds(choice, choices)
     ]
     all_of_them = [*choices, *(_other_build for _, _other_build in further)]
-    turns, results, packages = Turns(targets, len(choices) or 1), list[Result](), list[PackageResult]()
+    turns, results, packages = TargetQueue(targets, len(choices) or 1), list[Result](), list[PackageResult]()
     counted = turns.counting(session)
-    bench = Bench(all_of_them, counted, (*targets, *beside), packages=not each_file, hardware=hardware)
+    bench = TorchSet(all_of_them, counted, (*targets, *beside), packages=not each_file, hardware=hardware)
     names = bench.names[: len(choices) or None]
     remaining: dict[str, list[str]] = {}
     for (number, _), name in zip(further, bench.names[len(names) :], strict=True):

@@ -31,7 +31,7 @@ from abiscan.results.coverage import BackendReport
 from abiscan.results.package import PackageVerdict
 from abiscan.torches import embedded
 from abiscan.torches.torch import TorchChoice
-from abiscan.verdict.bench import Bench
+from abiscan.verdict.bench import TorchSet
 
 _log = logging.getLogger("abiscan.pipelines")
 
@@ -58,7 +58,7 @@ def backend_report(
     :raises InputError: something cannot be read; there is no such backend
     """
     names = read_workload(workload) if workload else None
-    bench = Bench([choice], session, [source], packages=True)
+    bench = TorchSet([choice], session, [source], packages=True)
     (torch_name,) = bench.names
     torch, examined = bench.torch(torch_name).for_linux(), bench.target(source)
     examined.target.require_readable()
@@ -95,7 +95,7 @@ def backend_report(
     )
 
 
-def _load_error(bench: Bench, source: Source, torch: str) -> str | None:
+def _load_error(bench: TorchSet, source: Source, torch: str) -> str | None:
     """Return how the import of a target fails, or the load of its first library that does not load; None if none."""
     results = bench.judge(source, torch, (), explained=False)
     package = bench.package(source, torch, results)

@@ -20,8 +20,8 @@ from abiscan.results.matrix import trouble
 from abiscan.results.package import PackageResult
 from abiscan.rules import declared_requirement_wrong
 from abiscan.torches.pythons import runs_in
-from abiscan.verdict.bench import Bench
-from abiscan.verdict.turns import Turns
+from abiscan.verdict.bench import TorchSet
+from abiscan.verdict.turns import TargetQueue
 
 
 def check_declared(
@@ -42,10 +42,10 @@ def check_declared(
     :param hardware: the GPUs that extensions are also checked on
     :raises AbiscanError: there is no other target
     """
-    turns, results, packages = Turns(targets), list[Result](), list[PackageResult]()
+    turns, results, packages = TargetQueue(targets), list[Result](), list[PackageResult]()
     for source in turns:
         with turns.of(source):
-            bench = Bench((), session, targets, packages=not each_file, hardware=hardware)
+            bench = TorchSet((), session, targets, packages=not each_file, hardware=hardware)
             of_files, package = _check_declared(source, bench, rules)
             results += of_files
             packages += [package] if package else []
@@ -53,7 +53,7 @@ def check_declared(
 
 
 def _check_declared(
-    source: Source, bench: Bench, rules: Sequence[Rule]
+    source: Source, bench: TorchSet, rules: Sequence[Rule]
 ) -> tuple[tuple[Result, ...], PackageResult | None]:
     target = bench.target(source).target
     if target.metadata is None:

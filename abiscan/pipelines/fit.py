@@ -320,9 +320,9 @@ class _Attempt:
 
     def _judge(self, wheel: RemoteWheel) -> tuple[PackageResult | None, Sequence[Result]]:
         from abiscan.rules import RULES
-        from abiscan.verdict.bench import Bench
+        from abiscan.verdict.bench import TorchSet
 
-        bench = Bench([self._choice], self._session, [wheel], packages=True)
+        bench = TorchSet([self._choice], self._session, [wheel], packages=True)
         (torch,) = bench.names
         if bench.target(wheel, torch).target.is_python:  # to read all of them would take a plan minutes
             return None, ()

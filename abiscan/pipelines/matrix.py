@@ -24,8 +24,8 @@ from abiscan.results.matrix import Matrix, PackageRow, Row, imports, loads, work
 from abiscan.results.package import PackageResult, PackageVerdict
 from abiscan.results.stable import StableSummary
 from abiscan.torches.torch import TorchChoice
-from abiscan.verdict.bench import Bench
-from abiscan.verdict.turns import Turns
+from abiscan.verdict.bench import TorchSet
+from abiscan.verdict.turns import TargetQueue
 
 _TRIED_OF: Final = 8
 """Of so many torches, one is judged before others are shared among processes."""
@@ -120,8 +120,8 @@ def matrix(
     :param cpus: the processors that extensions are also checked on
     :raises AbiscanError: no target, or a torch, cannot be read
     """
-    turns = Turns(targets)
-    bench = Bench(choices, turns.counting(session), targets, packages=not each_file, hardware=Hardware(cpus=cpus))
+    turns = TargetQueue(targets)
+    bench = TorchSet(choices, turns.counting(session), targets, packages=not each_file, hardware=Hardware(cpus=cpus))
 
     def read() -> Iterator[Source]:
         """Yield the targets, each with its files laid over those of the targets before it, on every torch."""
@@ -177,7 +177,7 @@ def _require_torch(target: Target) -> None:
         target.require_extensions()
 
 
-def judge_on_all(bench: Bench, source: Source, rules: Sequence[Rule], *, explained: bool, jobs: int = 1) -> Judged:
+def judge_on_all(bench: TorchSet, source: Source, rules: Sequence[Rule], *, explained: bool, jobs: int = 1) -> Judged:
     """Return a target on all torches of a bench.
 
     :param jobs: the number of processes that share the torches

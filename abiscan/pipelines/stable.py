@@ -12,7 +12,7 @@ from abiscan.inputs.packages import Distribution
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source, uses_torch
 from abiscan.results.stable import StableReport, StableRow
-from abiscan.verdict.turns import Turns
+from abiscan.verdict.turns import TargetQueue
 
 _log = logging.getLogger("abiscan.pipelines")
 
@@ -23,7 +23,7 @@ def stable(targets: Sequence[Source], session: Session) -> StableReport:
     :raises AbiscanError: no target can be read
     """
     rows: list[StableRow] = []
-    turns = Turns(targets)
+    turns = TargetQueue(targets)
     for source in turns:
         with turns.of(source):
             session.progress(str(source))

@@ -25,7 +25,7 @@ from abiscan.results.survey_file import SurveyFile
 from abiscan.results.unchecked import Unchecked
 from abiscan.rules import RULES
 from abiscan.torches.torch import TorchChoice, TorchOf, distinct, torch_choices
-from abiscan.verdict.bench import Bench
+from abiscan.verdict.bench import TorchSet
 
 _ATTEMPTS: Final = 2
 
@@ -50,7 +50,7 @@ class SurveyTorches(Struct, frozen=True, kw_only=True):
 
         :raises AbiscanError: one cannot be read
         """
-        return Bench(self.choices(), Session.of_user()).names
+        return TorchSet(self.choices(), Session.of_user()).names
 
 
 class SurveyTask(Struct, frozen=True, kw_only=True):
@@ -180,7 +180,7 @@ def judge(task: SurveyTask) -> Surveyed:
         session = Session.of_user()
 
         def find() -> tuple[str, ...]:
-            bench = Bench(task.torches.choices(), session, (source,), packages=True)
+            bench = TorchSet(task.torches.choices(), session, (source,), packages=True)
             return tuple(_line(task, bench, source, name, sha256) for name in task.names)
 
         if not isinstance(source, Path) or task.content is not None:  # in a folder that is gone afterwards
@@ -212,7 +212,7 @@ def _find_sha256(path: str) -> str | None:
         return None
 
 
-def _line(task: SurveyTask, bench: Bench, source: Source, name: str, sha256: str | None) -> str:
+def _line(task: SurveyTask, bench: TorchSet, source: Source, name: str, sha256: str | None) -> str:
     try:
         results = bench.judge(source, name, RULES)
         package = bench.package(source, name, results)

@@ -23,9 +23,9 @@ from abiscan.python.values import (
     Deferred,
     Further,
     NotKnown,
-    OfTarget,
     PythonFunction,
     Scope,
+    TargetExpression,
     Thrown,
     Why,
     further_items,
@@ -52,7 +52,7 @@ class MethodOfTarget(Modelled):
 
     __slots__ = ("name", "receiver")
 
-    def __init__(self, receiver: OfTarget, name: str) -> None:
+    def __init__(self, receiver: TargetExpression, name: str) -> None:
         self.receiver, self.name = receiver, name
 
     def display_name(self) -> str:
@@ -75,7 +75,7 @@ class Expressions(PythonMachine):
         kind = type(value)
         if kind in _SIZED:
             self.count_size(value)  # type: ignore[arg-type]
-        return self.settle(value) if kind is OfTarget else value
+        return self.settle(value) if kind is TargetExpression else value
 
     def count_size(self, value: Sized) -> None:
         """Count steps for something large, which whatever is done with it goes through."""
@@ -84,7 +84,7 @@ class Expressions(PythonMachine):
             self.count_steps(size // (_LARGE if isinstance(value, (str, bytes)) else 2))
 
     def evaluate_unsettled(self, node: ast.expr, scope: Scope) -> object:
-        """Return the value of an expression, or what is still to be asked of the target: see ``OfTarget``."""
+        """Return the value of an expression, or what is still to be asked of the target: see ``TargetExpression``."""
         self.count_steps()
         method = EVALUATE.get(type(node))
         value = self._not_followed(node) if method is None else method(self, node, scope)
@@ -197,33 +197,39 @@ class Expressions(PythonMachine):
         return self._attribute_of(value, node.attr)
 
     def _attribute_of(self, value: object, name: str) -> object:
-        if type(value) is not OfTarget:
+        if type(value) is not TargetExpression:
             return self.get_attribute(value, name)
         if name in _METHODS and isinstance(self.world.foresee(value.of), str):
             return MethodOfTarget(value, name)
         member = self.with_target(f".{name}", lambda operand: getattr(operand, name), value)
         return member or self.get_attribute(self.settle(value), name)
 
-    def with_target(self, description: str, operation: Callable[..., object], *values: object) -> OfTarget | None:
+    def with_target(
+        self, description: str, operation: Callable[..., object], *values: object
+    ) -> TargetExpression | None:
         """Return what Python makes of values, one of which follows from the target; None if all of them must be
         known.
         """
-        remaining = [operand for operand in values if type(operand) is not OfTarget]
+        remaining = [operand for operand in values if type(operand) is not TargetExpression]
         if len(remaining) == len(values) or not all(
             isinstance(operand, _PLAIN) and is_concrete(operand) for operand in remaining
         ):
             return None
 
         def of(world: World) -> object:
-            return operation(*[operand.of(world) if isinstance(operand, OfTarget) else operand for operand in values])
+            return operation(
+                *[operand.of(world) if isinstance(operand, TargetExpression) else operand for operand in values]
+            )
 
         try:
             value = self.world.foresee(of)
         except Exception:  # noqa: BLE001 - it is raised again where the values are known
             return None
-        names = ", ".join(operand.name if isinstance(operand, OfTarget) else repr(operand) for operand in values)
+        names = ", ".join(
+            operand.name if isinstance(operand, TargetExpression) else repr(operand) for operand in values
+        )
         return (
-            OfTarget(f"({names}){description}", of)
+            TargetExpression(f"({names}){description}", of)
             if isinstance(value, (*_PLAIN, list)) and is_concrete(value)
             else None
         )
@@ -358,9 +364,9 @@ class Expressions(PythonMachine):
         lifted = self.with_target(f" {type(op).__name__}", functools.partial(compare_values, op), left, right)
         if lifted is not None:
             return lifted
-        if type(left) is OfTarget and isinstance(right, NotKnown):
+        if type(left) is TargetExpression and isinstance(right, NotKnown):
             return compare_values(op, NotKnown(left.name, right.why), right)  # whatever the target says
-        if type(right) is OfTarget and isinstance(left, NotKnown):
+        if type(right) is TargetExpression and isinstance(left, NotKnown):
             return compare_values(op, left, NotKnown(right.name, left.why))
         return special.compare_values(self, op, self.settle(left), self.settle(right))
 
@@ -442,7 +448,7 @@ class Expressions(PythonMachine):
 
     def _evaluate_formatted(self, node: ast.FormattedValue, scope: Scope) -> object:
         value = self.evaluate_unsettled(node.value, scope)
-        if type(value) is OfTarget and node.format_spec is None and node.conversion != ord("r"):
+        if type(value) is TargetExpression and node.format_spec is None and node.conversion != ord("r"):
             lifted = self.with_target(" str()", str, value)
             if lifted is not None:
                 return lifted

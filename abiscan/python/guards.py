@@ -20,7 +20,7 @@ from abiscan.python.model import OtherTorch, PythonLine, World
 from abiscan.python.runs import Done, Run, Runs
 from abiscan.python.sources import PackageFiles, PackageSources
 from abiscan.python.unreached import asks_for_torch
-from abiscan.python.uses import WILLING, beside_torch
+from abiscan.python.uses import ALL_LOAD, beside_torch
 
 _LIMITS: Final = Limits(total=400_000)
 
@@ -60,7 +60,7 @@ def left_out(
 
     def runs(torch: OtherTorch | None) -> Sequence[Run]:
         library.surroundings = surroundings if torch is None else Surroundings()
-        return explore_import(all_runs.of(WILLING if torch is None else beside_torch(torch)), module).runs
+        return explore_import(all_runs.of(ALL_LOAD if torch is None else beside_torch(torch)), module).runs
 
     if any(run.trace.attempts or run.raised is not None for run in runs(None)):
         return None

@@ -24,11 +24,11 @@ from abiscan.python.signals import BreakSignal, ContinueSignal, ReturnSignal
 from abiscan.python.values import (
     Deferred,
     NotKnown,
-    OfTarget,
     PythonError,
     PythonModule,
     Scope,
     Stage,
+    TargetExpression,
     Thrown,
     Why,
     thrown,
@@ -244,9 +244,9 @@ class PythonInterpreter(Calls):
     def settle(self, value: object) -> object:
         """Return the value itself, where a name of a module that is not run yet stands for it."""
         kind = type(value)
-        if kind is not Deferred and kind is not OfTarget:
+        if kind is not Deferred and kind is not TargetExpression:
             return value
-        if isinstance(value, OfTarget):
+        if isinstance(value, TargetExpression):
             told = self.world.tells(value.name, value.of)
             return list(told) if isinstance(told, list) else told
         assert isinstance(value, Deferred)

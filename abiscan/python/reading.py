@@ -20,7 +20,7 @@ from abiscan.python.runs import Done, Runs
 from abiscan.python.sources import PackageFiles, PackageSources
 from abiscan.python.systems import LINUX, PythonSystem
 from abiscan.python.unreached import unreached_uses
-from abiscan.python.uses import WILLING, Later, classify_libraries, load_on_demand
+from abiscan.python.uses import ALL_LOAD, Later, classify_libraries, load_on_demand
 
 _LIMITS: Final = Limits()
 _MOST_SUBMODULES = 20
@@ -136,7 +136,7 @@ def _read_modules(runs: Runs, built_for: Callable[[str], Sequence[OtherTorch]]) 
         return Reading(imports=tuple(explored.outcome for explored in main))
     library.has_requirements = True
     whole = [
-        explore_import(runs.of(WILLING), explored.outcome.module)
+        explore_import(runs.of(ALL_LOAD), explored.outcome.module)
         for explored in main
         if explored.outcome.raised is not None
     ]
@@ -159,7 +159,7 @@ def _compare_with_willing(outcome: ImportOutcome, runs: Runs) -> ImportOutcome:
     failed = any(isinstance(load.raised, Raised) for load in outcome.loads)
     if not failed or not isinstance(raised, Raised) or raised.cause is not None:
         return outcome
-    return replace(outcome, regardless=runs.of(WILLING).run(outcome.module).raised == raised)
+    return replace(outcome, regardless=runs.of(ALL_LOAD).run(outcome.module).raised == raised)
 
 
 def _with_own_libraries(main: Sequence[Explored], after: Later) -> list[str]:

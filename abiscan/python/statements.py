@@ -22,10 +22,10 @@ from abiscan.python.signals import BreakSignal, ContinueSignal, ReturnSignal
 from abiscan.python.values import (
     ABSENT,
     NotKnown,
-    OfTarget,
     Perhaps,
     PythonFunction,
     Scope,
+    TargetExpression,
     Thrown,
     Why,
     thrown,
@@ -129,12 +129,12 @@ class Statements(Handling):
 
     def _run_assignment(self, node: ast.Assign, scope: Scope) -> None:
         value = self.evaluate_unsettled(node.value, scope)
-        if type(value) is OfTarget and not self.may_wait(node.targets, value, scope):
+        if type(value) is TargetExpression and not self.may_wait(node.targets, value, scope):
             value = self.settle(value)
         for target in node.targets:
             self.assign(target, value, scope)
 
-    def may_wait(self, targets: Sequence[ast.expr], value: OfTarget, scope: Scope) -> bool:
+    def may_wait(self, targets: Sequence[ast.expr], value: TargetExpression, scope: Scope) -> bool:
         """Whether a name may stand for what is still to be asked: nothing can change that value."""
         if not all(isinstance(target, ast.Name) for target in targets):
             return False

@@ -13,7 +13,7 @@ from abiscan.python.library import PythonCode
 from abiscan.python.machine import Attempt
 from abiscan.python.model import HowLoaded, LibraryUse, OtherTorch, Raised, Said, Skipped
 from abiscan.python.runs import Run, Runs
-from abiscan.python.uses import WILLING, beside_torch
+from abiscan.python.uses import ALL_LOAD, beside_torch
 from abiscan.regex import regex
 
 _MOST_TORCHES = 4
@@ -71,7 +71,7 @@ def unreached_uses(
     if not left:
         return {}
     library = runs.library
-    here = _Imports(runs=tuple(map(runs.of(WILLING).run, names)))
+    here = _Imports(runs=tuple(map(runs.of(ALL_LOAD).run, names)))
     uses_found: dict[str, LibraryUse] = {}
     if here.stop or here.asks(library):
         torches = list(dict.fromkeys(torch for path in left for torch in built_for(path)))[:_MOST_TORCHES]

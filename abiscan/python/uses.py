@@ -35,7 +35,7 @@ _MOST_MODULES = 200
 _MOST_CHOICES = 6
 
 
-class _Beside:
+class _BesideTorchWorld:
     """The world of a target, with another torch in it."""
 
     def __init__(self, world: World, torch: OtherTorch) -> None:
@@ -46,7 +46,7 @@ class _Beside:
         self.cpu = world.cpu
 
     def load(self, path: str | None, loader: LoadedBy) -> Raised | Answer | None:
-        """Nobody asks: see ``Willing``."""
+        """Nobody asks: see ``AllLoadWorld``."""
         return Answer.UNKNOWN
 
     def operator(self, name: str) -> bool | Answer:
@@ -58,7 +58,7 @@ class _Beside:
         return NoResult(reason=f"{operator} is not called")
 
 
-class Willing(AskedWorld):
+class AllLoadWorld(AskedWorld):
     """A world in which every library loads and every operator is there: to see what the code may get to."""
 
     _has_loaded = False
@@ -78,7 +78,7 @@ class Willing(AskedWorld):
         return NoResult(reason=f"{operator} is taken to be there")
 
 
-class Unwilling(Willing):
+class RefusingWorld(AllLoadWorld):
     """A world in which some libraries do not load: to see what the code tries instead."""
 
     def __init__(self, world: World, refused: Container[str | None]) -> None:
@@ -92,12 +92,12 @@ class Unwilling(Willing):
         return Raised(exception=error, message=None, at=None) if path in self.refused else None
 
 
-WILLING: Final = WorldKind(key="willing", world=Willing)
+ALL_LOAD: Final = WorldKind(key="willing", world=AllLoadWorld)
 
 
 def beside_torch(torch: OtherTorch) -> WorldKind:
     """Return a world in which every library loads, and another torch is in place of the target's."""
-    return WorldKind(key=torch, world=lambda world: Willing(_Beside(world, torch)), torch=torch)
+    return WorldKind(key=torch, world=lambda world: AllLoadWorld(_BesideTorchWorld(world, torch)), torch=torch)
 
 
 class Later(Struct, frozen=True, kw_only=True):
@@ -118,7 +118,7 @@ def instead(runs: Runs, modules: Sequence[str]) -> list[Attempt]:
     """Return what the package tries to load as it is imported if what it can do without does not load, one after the
     other.
     """
-    willing = runs.of(WILLING)
+    willing = runs.of(ALL_LOAD)
     attempts = [attempt for name in modules for attempt in willing.run(name).trace.attempts]
     tried = list(attempts)
     refused: frozenset[str | None] = frozenset()
@@ -127,7 +127,7 @@ def instead(runs: Runs, modules: Sequence[str]) -> list[Attempt]:
         if guarded <= refused:
             break
         refused |= guarded
-        unwilling = runs.of(WorldKind(key=refused, world=functools.partial(Unwilling, refused=refused)))
+        unwilling = runs.of(WorldKind(key=refused, world=functools.partial(RefusingWorld, refused=refused)))
         attempts = unwilling.do(("import", modules), functools.partial(_attempts_of, modules=modules))
         tried.extend(attempts)
     return tried
@@ -162,7 +162,7 @@ def load_on_demand(runs: Runs, modules: Sequence[str], imports: Iterable[Run]) -
     in_functions: list[Attempt] = []
     failing: list[Attempt] = []
     with suppress(Exhausted):
-        tried, in_functions = runs.of(WILLING).do("all modules", _try_all)
+        tried, in_functions = runs.of(ALL_LOAD).do("all modules", _try_all)
         for name, attempts in tried:
             located = library.locate(name)
             if located is not None and located.file not in imported:

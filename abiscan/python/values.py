@@ -107,7 +107,7 @@ class Perhaps(Further, frozen=True):
     """Items that code has added which may not have run: whoever goes through the others goes past it."""
 
 
-class OfTarget(Opaque, Struct, frozen=True, eq=False):
+class TargetExpression(Opaque, Struct, frozen=True, eq=False):
     """What follows from the versions of the target: ``of`` computes it, and ``name`` says what it is, and how.
 
     What the code makes of it in the end is asked of the target: whether its version is at least another, not which one

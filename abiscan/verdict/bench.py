@@ -26,7 +26,7 @@ from abiscan.results.package import PackageResult
 from abiscan.rules import missing_torch_name
 from abiscan.torches import embedded
 from abiscan.torches.torch import EmbeddedTorch, ReleaseNumber, Torch, TorchChoice
-from abiscan.verdict.beside import Beside
+from abiscan.verdict.beside import OtherPackages
 from abiscan.verdict.hardware import hardware_of
 from abiscan.verdict.judge import Judge
 from abiscan.verdict.package import PackageReading, ReadPackage, missing_names, package_result
@@ -34,7 +34,7 @@ from abiscan.verdict.package import PackageReading, ReadPackage, missing_names, 
 _log = logging.getLogger("abiscan.verdict")
 
 
-class Bench:
+class TorchSet:
     """Several torches, each in a layer of its own over the same files.
 
     ``names`` has the name of each torch, in order: its release, or its build if releases are not unique.
@@ -71,7 +71,7 @@ class Bench:
         torches = [choice.open(layer, session) for choice, layer in zip(choices, layers, strict=True)]
         resolver = Resolver()
         judges = [
-            Judge(torch, layer, resolver, Beside(sources, self._files, torch), session.progress, hardware)
+            Judge(torch, layer, resolver, OtherPackages(sources, self._files, torch), session.progress, hardware)
             for torch, layer in zip(torches, layers, strict=True)
         ]
         self._judges = dict(zip(_list_names(torches), judges, strict=True))

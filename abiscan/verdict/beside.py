@@ -18,7 +18,7 @@ from abiscan.torches.torch import Torch
 _OF_TORCH: Final = regex(r"torch$|(nvidia|cuda)-")
 
 
-class Beside:
+class OtherPackages:
     """The libraries that the targets of one command and the packages installed beside a torch bring.
 
     :param sources: the targets

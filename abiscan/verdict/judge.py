@@ -44,7 +44,7 @@ from abiscan.results.verdict import How, Verdict
 from abiscan.torches.architectures import architectures, has_code_for
 from abiscan.torches.model import TorchRelease
 from abiscan.torches.torch import LinuxTorch, Torch
-from abiscan.verdict.beside import Beside
+from abiscan.verdict.beside import OtherPackages
 from abiscan.verdict.gaps import gaps_of
 from abiscan.verdict.promises import promised_cpu, read_promise
 from abiscan.verdict.unlisted_build import limited
@@ -97,7 +97,7 @@ class Judge:
         torch: Torch,
         files: Files,
         resolver: Resolver,
-        beside: Beside,
+        beside: OtherPackages,
         progress: Progress,
         hardware: Hardware | None = None,
     ) -> None:

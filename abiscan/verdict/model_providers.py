@@ -20,7 +20,7 @@ from abiscan.verdict.model import Brought
 
 
 class Targets(Protocol):
-    """The other targets on several torches: ``Bench`` has them."""
+    """The other targets on several torches: ``TorchSet`` has them."""
 
     def target(self, source: Source, name: str | None = None) -> ExaminedTarget:
         """Return a target, placed next to a torch."""

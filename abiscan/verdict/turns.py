@@ -15,7 +15,7 @@ from abiscan.results.unchecked import Unchecked
 from abiscan.words import ranges
 
 
-class Turns:
+class TargetQueue:
     """The targets of a command, and what is wrong with those that cannot be checked.
 
     :param rounds: how often each has its turn

@@ -80,7 +80,7 @@ class LoadAttempt(Struct, frozen=True, kw_only=True):
         return self.words
 
 
-class _Moment(Struct, frozen=True, kw_only=True, eq=False):
+class _ProcessState(Struct, frozen=True, kw_only=True, eq=False):
     """A process between two loads.
 
     ``loaded`` are the libraries of the package that are in it, ``replayer`` has what they registered, None if nothing.
@@ -98,7 +98,7 @@ class _Moment(Struct, frozen=True, kw_only=True, eq=False):
     is_unread: bool = False
     is_followed: bool = True
     registrants: Mapping[str, OperatorProvider] = field(default_factory=dict)
-    after: dict[tuple[str, LoadedBy], tuple[LoadAttempt, _Moment]] = field(default_factory=dict)
+    after: dict[tuple[str, LoadedBy], tuple[LoadAttempt, _ProcessState]] = field(default_factory=dict)
 
 
 class PackageWorld:
@@ -227,11 +227,11 @@ class _Loads:
     """How the libraries of one package load on one torch."""
 
     def __init__(self, judge: Judge, target: ExaminedTarget, package: Package, files: Files, setting: Setting) -> None:
-        self.start = _Moment(process=setting.process)
+        self.start = _ProcessState(process=setting.process)
         self._judge = judge
         self._files = files
         self._root = package.root
-        self._make_setting = setting
+        self._setting = setting
         self._alone = setting.loader.without_siblings()
         self._examined = {extension.extension.location: extension for extension in target.extensions}
         self._siblings = target.target.siblings
@@ -270,7 +270,7 @@ class _Loads:
         own = {name for name in kernels if name.partition("::")[0] not in self.namespaces_of_torch}
         return tuple(sorted(defined | own))
 
-    def load(self, moment: _Moment, path: str, loader: LoadedBy) -> tuple[LoadAttempt, _Moment]:
+    def load(self, moment: _ProcessState, path: str, loader: LoadedBy) -> tuple[LoadAttempt, _ProcessState]:
         """Return what comes of a load, and the process afterwards."""
         location = self.location(path)
         if location in moment.loaded:
@@ -282,14 +282,14 @@ class _Loads:
             else:
                 attempt, then = self._extension(moment, examined, loader)
             if attempt.words is None and attempt.is_known:
-                entered = self._make_setting.loader.enter(moment.process, location, visible=loader is LoadedBy.CTYPES)
+                entered = self._setting.loader.enter(moment.process, location, visible=loader is LoadedBy.CTYPES)
                 then = msgspec.structs.replace(then, process=entered, loaded=moment.loaded | {location}, after={})
             elif attempt.words is None:
                 then = msgspec.structs.replace(then, is_followed=False, after={})
             moment.after[path, loader] = attempt, then
         return moment.after[path, loader]
 
-    def operator(self, moment: _Moment, name: str) -> bool | Answer:
+    def operator(self, moment: _ProcessState, name: str) -> bool | Answer:
         """Tell whether torch defines an operator that no library loaded so far does."""
         if name in self._of_torch or name in self._from_python:
             return True
@@ -304,7 +304,7 @@ class _Loads:
 
     def _may_be_torchscript(self, name: str) -> bool:
         """Whether TorchScript may have an operator that no dispatcher does."""
-        release = self._make_setting.release.torch_version
+        release = self._setting.release.torch_version
         overload = name.partition(".")[2]
         return (
             release is None
@@ -327,23 +327,23 @@ class _Loads:
     @functools.cached_property
     def _of_torch(self) -> frozenset[str]:
         """The operators of torch, with and without overloads."""
-        return with_bases(self._make_setting.torch.operator_names(self._make_setting.release))
+        return with_bases(self._setting.torch.operator_names(self._setting.release))
 
     @functools.cached_property
     def _from_python(self) -> frozenset[str]:
         """The operators that Python code of torch defines, as far as that is recorded."""
-        return with_bases(embedded_python.definitions(self._make_setting.release.torch_version) or frozenset())
+        return with_bases(embedded_python.definitions(self._setting.release.torch_version) or frozenset())
 
     @functools.cached_property
     def _is_python_known(self) -> bool:
-        return embedded_python.definitions(self._make_setting.release.torch_version) is not None
+        return embedded_python.definitions(self._setting.release.torch_version) is not None
 
     @functools.cached_property
     def namespaces_of_torch(self) -> frozenset[str]:
         """The namespaces in which torch defines operators."""
-        return self._make_setting.torch.namespaces(self._make_setting.release)
+        return self._setting.torch.namespaces(self._setting.release)
 
-    def call(self, moment: _Moment, operator: str) -> int | bool | str | NoResult | None:
+    def call(self, moment: _ProcessState, operator: str) -> int | bool | str | NoResult | None:
         """Return what an operator returns that the package has registered by then, or a function of an extension
         module.
         """
@@ -356,7 +356,7 @@ class _Loads:
         from abiscan.registrations import NotRun
 
         result = operator_results.compute_result(
-            moment.registrants.values(), operator, self._make_setting.release.torch_version, self._results
+            moment.registrants.values(), operator, self._setting.release.torch_version, self._results
         )
         return NoResult(reason=result.reason) if isinstance(result, NotRun) else result
 
@@ -375,9 +375,11 @@ class _Loads:
         result = self._results.get(key, NotRun(reason="the file cannot be read"))
         return NoResult(reason=result.reason) if isinstance(result, NotRun) else result
 
-    def _extension(self, moment: _Moment, examined: ExaminedExtension, loader: LoadedBy) -> tuple[LoadAttempt, _Moment]:
+    def _extension(
+        self, moment: _ProcessState, examined: ExaminedExtension, loader: LoadedBy
+    ) -> tuple[LoadAttempt, _ProcessState]:
         """Return the load of a library that uses torch, and the process afterwards."""
-        setting = msgspec.structs.replace(self._make_setting, process=moment.process)
+        setting = msgspec.structs.replace(self._setting, process=moment.process)
         replayer = moment.replayer.copy() if moment.replayer else None
         if replayer is None and self._registers:
             replayer = self._judge.replayer(together=True)
@@ -406,7 +408,7 @@ class _Loads:
             source, closure = examined.extension.source, linkage.resolution.closure
             yield from list_providers(source, closure, linkage.registering, self._files)
 
-    def _make_attempt(self, location: str, linkage: Linkage, loader: LoadedBy, moment: _Moment) -> LoadAttempt:
+    def _make_attempt(self, location: str, linkage: Linkage, loader: LoadedBy, moment: _ProcessState) -> LoadAttempt:
         path = self._inside(location)
         if linkage.resolution is None:
             return LoadAttempt(path=path, words=f"{path}: {NO_SUCH_FILE}")
@@ -420,20 +422,20 @@ class _Loads:
             return msgspec.structs.replace(result, words=result.problem)
         return LoadAttempt(path=path, words=error.message, aborts=error.aborts, exact=error.exact, needs=result.needs)
 
-    def _library(self, moment: _Moment, location: str, path: str, loader: LoadedBy) -> LoadAttempt:
+    def _library(self, moment: _ProcessState, location: str, path: str, loader: LoadedBy) -> LoadAttempt:
         """Return the load of a library that does not use torch."""
         if self._files.object_at(location) is None:
             if self._files.source(location) is not None:
                 return LoadAttempt(path=path, words=None, unreadable=True)
             return LoadAttempt(path=path, words=f"{path}: {NO_SUCH_FILE}")
-        resolution = resolve_load(moment.process, self._make_setting.loader.open(moment.process, location))
+        resolution = resolve_load(moment.process, self._setting.loader.open(moment.process, location))
         result = self._found(path, location, resolution, moment)
-        machine, imported = self._make_setting.release.machine, loader is LoadedBy.IMPORT
+        machine, imported = self._setting.release.machine, loader is LoadedBy.IMPORT
         if result.words is None and (end := self._judge.illegal(self._target, machine, resolution, imported=imported)):
             return LoadAttempt(path=path, words=end.error.message, aborts=True, needs=result.needs)
         return result
 
-    def _found(self, path: str, location: str, resolution: Resolution, moment: _Moment) -> LoadAttempt:
+    def _found(self, path: str, location: str, resolution: Resolution, moment: _ProcessState) -> LoadAttempt:
         """Return what ``ld.so`` finds wrong.
 
         Where not all loads could be followed, others of the package may have been loaded by then: whether a library
@@ -472,7 +474,7 @@ class _Loads:
 
     def _missing(self, resolution: Resolution) -> list[MissingLibrary]:
         """Return the libraries that this process lacks; what torch itself needs was there when torch was imported."""
-        here, of_torch = self._judge.torch.here, self._make_setting.process.names
+        here, of_torch = self._judge.torch.here, self._setting.process.names
         return [
             library
             for library in resolution.closure.missing

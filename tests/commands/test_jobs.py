@@ -117,9 +117,9 @@ def test_little_work_is_not_shared(targets: Path) -> None:
 
 def test_a_process_that_dies_on_one_of_several_torches(tmp_path: Path) -> None:
     extension().write(tmp_path / "a.so")
-    before = SHARED + "judge_one = matrix.Bench.judge\ndef dying(self, source, name, *rest, **options):\n"
+    before = SHARED + "judge_one = matrix.TorchSet.judge\ndef dying(self, source, name, *rest, **options):\n"
     before += "    if name == '2.6.0': os.kill(os.getpid(), signal.SIGSEGV)\n"
-    before += "    return judge_one(self, source, name, *rest, **options)\nmatrix.Bench.judge = dying"
+    before += "    return judge_one(self, source, name, *rest, **options)\nmatrix.TorchSet.judge = dying"
     code, output, errors = run(tmp_path, "matrix", "a.so", *TORCHES, "--jobs", "2", before=before)
     assert (code, output) == (3, "")
     assert errors.startswith("abiscan: a.so: reading it was stopped: the process died of SIGSEGV")

@@ -42,7 +42,7 @@ from abiscan.torches import (
 from abiscan.torches.api_version import printed
 from abiscan.torches.clang import Clang
 from abiscan.torches.torch import TorchAt
-from abiscan.verdict.bench import Bench
+from abiscan.verdict.bench import TorchSet
 from tests import live_torch
 from tests.fakes import SAMPLES, elf_samples
 from tests.oracle.test_samples import TORCH
@@ -102,7 +102,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def results(torch: Path, cache: Path, samples: tuple[str, ...] = ()) -> dict[str, Result]:
     """The result of each sample in a process of its own; the torch is read once for all of them."""
-    bench = Bench([TorchAt(torch)], Session(folder=cache), packages=True)
+    bench = TorchSet([TorchAt(torch)], Session(folder=cache), packages=True)
     (name,) = bench.names
     return {sample: bench.judge(SAMPLES / sample, name, RULES)[0] for sample in samples or EVERY}
 

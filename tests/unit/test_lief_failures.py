@@ -13,7 +13,7 @@ from tests.image_samples import image, package
 
 
 @pytest.mark.parametrize("error", [IndexError, KeyError, OverflowError, SystemError, AttributeError, RuntimeError])
-@pytest.mark.parametrize("part", ["_portable_executable", "_universal"])
+@pytest.mark.parametrize("part", ["_portable_executable", "_universal_images"])
 def test_an_exception_costs_one_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[Exception], part: str
 ) -> None:

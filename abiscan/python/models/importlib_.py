@@ -22,10 +22,10 @@ from abiscan.python.values import (
     ABSENT,
     Instance,
     NotKnown,
-    OfTarget,
     PythonError,
     PythonModule,
     Scope,
+    TargetExpression,
     Thrown,
     Why,
     thrown,
@@ -257,7 +257,7 @@ def _of_distribution(subject: str) -> Model:
         if own is not None:
             return own if subject == "version" else NotKnown(f"{subject}({name!r})")
         if name.lower() == "torch" and has_version(machine):
-            version = OfTarget("version('torch')", lambda world: world.torch_version)
+            version = TargetExpression("version('torch')", lambda world: world.torch_version)
             return version if subject == "version" else NotKnown(f"{subject}('torch')", Why.TARGET)
         installed = machine.library.surroundings.version(name)
         from importlib.metadata import PackageNotFoundError  # its import takes as long as that of 50 other modules

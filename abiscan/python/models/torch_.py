@@ -16,7 +16,7 @@ from abiscan.python.models.torch_module import TorchModule
 from abiscan.python.operators import OperatorValue, operator_exists
 from abiscan.python.systems import MACOS
 from abiscan.python.torch_texts import NO_OPERATOR, says
-from abiscan.python.values import NotKnown, OfTarget, PythonError, Thrown, Why, thrown
+from abiscan.python.values import NotKnown, PythonError, TargetExpression, Thrown, Why, thrown
 
 _HOW_NOT_TO = "You can disable extension auto-loading with TORCH_DEVICE_BACKEND_AUTOLOAD=0."
 
@@ -179,8 +179,8 @@ def _make_core(machine: PythonMachine) -> object:
 
 
 def _make_version(_machine: PythonMachine) -> object:
-    number = OfTarget("torch.version.__version__", lambda world: world.torch_version)
-    cuda = OfTarget("torch.version.cuda", lambda world: world.cuda)
+    number = TargetExpression("torch.version.__version__", lambda world: world.torch_version)
+    cuda = TargetExpression("torch.version.cuda", lambda world: world.cuda)
     return TorchModule(
         "torch.version",
         {"debug": False, "git_version": NotKnown("torch.version.git_version")},
@@ -203,7 +203,7 @@ def _make_torch(machine: PythonMachine) -> object:
         "__file__": f"{folder}/__init__.py" if folder else NotKnown("torch.__file__", Why.ENVIRONMENT),
         "__path__": [str(folder)] if folder else NotKnown("torch.__path__", Why.ENVIRONMENT),
     }
-    version = OfTarget("torch.__version__", lambda world: TorchVersionText(world.torch_version))
+    version = TargetExpression("torch.__version__", lambda world: TorchVersionText(world.torch_version))
     module = TorchModule("torch", names, of_target={"__version__": _if_version_is_known(version, "torch.__version__")})
     machine.modules["torch"] = module
     _load_backends(machine)

@@ -25,7 +25,7 @@ from abiscan.pipelines import cluster as cluster_module
 from abiscan.pipelines.survey import Surveyed, SurveyTask, SurveyTorches, judge, survey
 from abiscan.results.document import schema
 from abiscan.results.survey_file import SurveyFile
-from abiscan.verdict.bench import Bench
+from abiscan.verdict.bench import TorchSet
 
 pytestmark = pytest.mark.slow
 
@@ -272,13 +272,13 @@ def test_an_answer_is_kept_until_the_target_changes(tmp_path: Path, monkeypatch:
     time.sleep(0.05)  # a change in the same tick of the clock would not show
     task = SurveyTask(target=str(target), torches=SurveyTorches(specs=("2.13.0",), python=None), names=("2.13.0",))
     judged: list[object] = []
-    judge_it = Bench.judge
+    judge_it = TorchSet.judge
 
-    def counted(bench: Bench, *words: Any) -> object:
+    def counted(bench: TorchSet, *words: Any) -> object:
         judged.append(words)
         return judge_it(bench, *words)
 
-    monkeypatch.setattr(Bench, "judge", counted)
+    monkeypatch.setattr(TorchSet, "judge", counted)
     first = judge(task)
     assert (judge(task), len(judged)) == (first, 1)
     target.write_bytes(LOADS.read_bytes())  # the same bytes, in a file of another time
@@ -294,7 +294,7 @@ def test_an_answer_that_is_an_error_of_abiscan_is_not_kept(monkeypatch: pytest.M
 
     task = SurveyTask(target=str(LOADS), torches=SurveyTorches(specs=("2.12.0",), python=None), names=("2.12.0",))
     with monkeypatch.context() as broken:
-        broken.setattr(Bench, "judge", fail)
+        broken.setattr(TorchSet, "judge", fail)
         assert "internal error" in judge(task).lines[0]
     assert json.loads(judge(task).lines[0])["verdict"] == "loads"
 
