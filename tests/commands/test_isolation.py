@@ -25,12 +25,12 @@ from pathlib import Path
 from abiscan.inputs import isolation, sources
 isolation.CPU_SECONDS = 1
 isolation._LIMITS[resource.RLIMIT_DATA] = 1 << 30
-read = sources._extension
+read = sources._make_extension
 def hostile(path, location, source):
     if path.endswith("hostile.so"):
         {act}
     return read(path, location, source)
-sources._extension = hostile
+sources._make_extension = hostile
 from abiscan.cli import main
 main(prog_name="abiscan")
 """

@@ -26,7 +26,7 @@ from abiscan.inputs import sources
 def busy(path, location, source):
     tempfile.mkdtemp()
     {act}
-sources._extension = busy
+sources._make_extension = busy
 """
 COMMANDS: Final = {
     "check": ("check", "a.so", "b.so", "--torch", "2.13.0", "--jobs", "2", "--output", "out"),
