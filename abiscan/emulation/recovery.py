@@ -326,7 +326,8 @@ class Recovery:
         """
         process = self.process
         texts: dict[str, str] = {}
-        for function, address in self.state.stable_returns.items():
+        # The code behind a call may make the first call of another function, which nothing has registered with.
+        for function, address in tuple(self.state.stable_returns.items()):
             process.machine.answer_call(1)
             ended = self.attempt(address, (1,), _INSTRUCTIONS_OF_FAILURE)
             if isinstance(ended, ProcessTermination) and ended.text:

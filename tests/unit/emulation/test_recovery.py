@@ -6,12 +6,14 @@ import platform
 import shutil
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from abiscan.binary.elf import ElfFile
 from abiscan.emulation import recover
 from abiscan.emulation import recovery as recovery_module
+from abiscan.emulation.exceptions import ProcessTermination
 from abiscan.registrations import Phase, Registrations
 
 SAMPLES = Path(__file__).parents[3] / "sample_binaries" / "registrations"
@@ -179,3 +181,15 @@ def test_where_the_last_member_of_a_function_begins(name: str) -> None:
     """
     file = ElfFile.open(SAMPLES / f"{name}.so")
     assert recover(file, file.facts()).debug_at == (None if name.endswith("cow") else 8 * (1 + 5 + 2 + 1))
+
+
+def test_code_behind_a_failed_call_may_call_another_function_first() -> None:
+    state = SimpleNamespace(stable_returns={"define": 0x10}, stable_calls={1: "define", 2: "implement"})
+
+    def attempt(address: int, _arguments: object, _instructions: int) -> ProcessTermination:
+        state.stable_returns["implement"] = 0x20
+        return ProcessTermination("abort", address, f"from {address:#x}")
+
+    machine = SimpleNamespace(answer_call=lambda _result: None)
+    recovery = SimpleNamespace(process=SimpleNamespace(machine=machine), state=state, attempt=attempt)
+    assert recovery_module.Recovery.failures(recovery) == {1: "from 0x10"}  # type: ignore[arg-type]
