@@ -16,7 +16,7 @@ from typing import Final
 
 from icicle import ExceptionCode, Icicle, MemoryException, MemoryProtection, RunStatus  # type: ignore[import-untyped]
 
-from abiscan.emulation.processor import ACCESSES, EXECUTE, WRITE, AccessError, Stopped, Vectors
+from abiscan.emulation.processor import ACCESSES, EXECUTE, FORBIDDEN, WRITE, AccessError, Stopped, Vectors
 
 _PAGE: Final = 0x1000
 _BACKTRACES: Final = "RUST_LIB_BACKTRACE"
@@ -175,7 +175,7 @@ class IcicleProcessor:
             code = vm.exception_code
             self.address = int(vm.exception_value)
             stopped = next((stopped for known_value, stopped in _STOPPED if known_value == code), Stopped.OTHER)
-            if stopped in ACCESSES:
+            if stopped in ACCESSES or stopped in FORBIDDEN:
                 self.faults += 1
             elif stopped == Stopped.OTHER:
                 self.other = f"processor exception {str(code).rpartition('.')[2]}"

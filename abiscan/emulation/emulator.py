@@ -441,7 +441,8 @@ class Emulator:
 
     def _go_on_at_guard(self) -> bool:
         """At an access to a byte that was guarded: False if it was not, or if that is the way of the code itself."""
-        taint, here = self.taint, (self.vm.pc, self.vm.icount)
+        # Each attempt is counted by the processor: without its faults, the count of a second one is that of the first.
+        taint, here = self.taint, (self.vm.pc, self.executed)
         if taint.step():
             return True
         if here == self._last_guard:  # an instruction that touches more than is known of it

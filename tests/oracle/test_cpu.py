@@ -7,9 +7,8 @@ import platform
 import shutil
 import subprocess
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
@@ -25,26 +24,14 @@ from abiscan.results.package import PackageVerdict
 from abiscan.results.survey import SurveyEntry
 from abiscan.results.verdict import Verdict
 from tests.fakes import wheel
+from tests.oracle.cpu_loads import DATA, RECORDED_LOADS, SIGILL, extract_libraries
 
-DATA: Final = Path(__file__).parent.parent / "data" / "cpu"
-SIGILL: Final = 4
-
-
-def lines() -> Iterator[dict[str, Any]]:
-    for line in (DATA / "loads.jsonl").read_text("utf-8").splitlines():
-        yield json.loads(line)
-
-
-RECORD: Final = list(lines())
-LIBRARIES: Final = sorted({line["library"] for line in RECORD})
+LIBRARIES: Final = sorted({line["library"] for line in RECORDED_LOADS})
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("cpu")
-    with zipfile.ZipFile(DATA / "libraries.zip") as archive:
-        archive.extractall(place)
-    return place
+    return extract_libraries(tmp_path_factory.mktemp("cpu"))
 
 
 def result_on(library: Path, *cpus: str) -> Result:
@@ -55,7 +42,7 @@ def result_on(library: Path, *cpus: str) -> Result:
 
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_loads_as_recorded(folder: Path, library: str) -> None:
-    real = {line["cpu"]: line.get("signal") == SIGILL for line in RECORD if line["library"] == library}
+    real = {line["cpu"]: line.get("signal") == SIGILL for line in RECORDED_LOADS if line["library"] == library}
     assert len(real) == 4
     predicted = {}
     for name in real:

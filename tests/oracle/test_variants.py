@@ -6,8 +6,6 @@ and nothing else, Haswell v3; Core 2 Duo has a little more than the baseline.
 
 from __future__ import annotations
 
-import json
-import zipfile
 from pathlib import Path
 from typing import Final
 
@@ -17,27 +15,23 @@ import abiscan
 from abiscan.findings import Effect
 from abiscan.results.verdict import Verdict
 from tests.fakes import extension, variant_wheel
+from tests.oracle.cpu_loads import RECORDED_LOADS, SIGILL, extract_libraries
 
-DATA: Final = Path(__file__).parent.parent / "data" / "cpu"
 LEVELS: Final = {"core2duo": "v1", "Nehalem": "v2", "Haswell": "v3"}
 BEYOND: Final = {"v1": {"sse3.so", "ssse3.so"}, "v2": set[str](), "v3": {"aes.so", "pclmul.so"}}
 """What these processors run, and not all that the level stands for: QEMU, target/i386/cpu.c."""
 
-SIGILL: Final = 4
 RECORD: Final = [
     line
-    for text in (DATA / "loads.jsonl").read_text("utf-8").splitlines()
-    if (line := json.loads(text))["library"] != "avx2_in_module.so"  # what needs it does not import it
+    for line in RECORDED_LOADS
+    if line["library"] != "avx2_in_module.so"  # what needs it does not import it
 ]
 LIBRARIES: Final = sorted({line["library"] for line in RECORD})
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("cpu")
-    with zipfile.ZipFile(DATA / "libraries.zip") as archive:
-        archive.extractall(place)
-    return place
+    return extract_libraries(tmp_path_factory.mktemp("cpu"))
 
 
 def brought_along(folder: Path) -> dict[str, bytes]:

@@ -14,7 +14,7 @@ from abiscan.emulation.arch.vex import extensions, suspects
 from abiscan.emulation.by_icicle import IcicleProcessor
 from abiscan.emulation.native import ARCHITECTURE
 from abiscan.emulation.native._core import Core
-from abiscan.emulation.processor import ACCESSES, EXECUTE, WRITE, Stopped
+from abiscan.emulation.processor import ACCESSES, EXECUTE, FORBIDDEN, WRITE, Stopped
 
 _PAGE: Final = 0x1000
 _LONGEST_ACCESS: Final = 63
@@ -89,7 +89,7 @@ class IcicleFallback:
                 continue
             native.icount += executed
             done += executed
-            if stopped in ACCESSES:
+            if stopped in ACCESSES or stopped in FORBIDDEN:
                 native.faults += 1
             native.address, self.other = icicle.address, icicle.other
             if stopped == Stopped.NOT_CODE:

@@ -139,7 +139,8 @@ static bool step(Core *core) {
         done = is_of_vectors(&instruction) ? execute_vector(core, &instruction) : execute_integer(core, &instruction);
         if (!done && core->stopped == UNKNOWN)
             core->count--;
-        if (!done && (core->stopped == READ_UNMAPPED || core->stopped == WRITE_UNMAPPED))
+        if (!done && (core->stopped == READ_UNMAPPED || core->stopped == WRITE_UNMAPPED ||
+                      core->stopped == READ_FORBIDDEN || core->stopped == WRITE_FORBIDDEN))
             core->faults++;
     }
     if (done)

@@ -321,6 +321,20 @@ def test_what_may_be_done_with_a_page(processor: Emulator, writable: bool, execu
         processor.start(page, (), 100)
 
 
+@pytest.mark.parametrize("store", ["f3aa c3", "4889 07 c3"], ids=["rep stosb", "mov [rdi], rax"])
+def test_a_forbidden_store_ends_a_function_while_answers_are_followed(processor: Emulator, store: str) -> None:
+    """An attempt that fails counts as none: otherwise it would be repeated until the budget is used up."""
+    page = CODE + PAGE_SIZE
+    mapped(processor, bytes.fromhex("b900010000" + store))  # mov ecx, 256
+    processor.map_page(page, bytes(PAGE_SIZE), writable=False, executable=False)
+    processor.taint.answer("unknown_function", CODE)
+    assert processor.taint.is_used
+    before = processor.executed
+    with pytest.raises(Stop, match="write to read-only memory"):
+        processor.start(CODE, (page,), 1_000)
+    assert processor.executed - before == 1
+
+
 def test_nothing_is_read_of_no_memory(processor: Emulator) -> None:
     assert processor.read(HEAP_BASE, 0) == b""
     for address in (0, 1 << 64, -1, (1 << 64) - 4):
