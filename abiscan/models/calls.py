@@ -16,7 +16,7 @@ UPGRADED: Final = frozenset(
 """The operators that torch replaces in older archives (``torch/csrc/jit/operator_upgraders/version_map.h``)."""
 
 
-def fits(call: OperatorCall, text: str | None) -> bool:
+def fits_schema(call: OperatorCall, text: str | None) -> bool:
     """Whether a schema takes a call: its arguments by position and by name, and all others have defaults.
 
     What is not known counts as fitting.

@@ -54,7 +54,7 @@ def read_graph(content: bytes, subject: str, member: str) -> Graph:
     higher: dict[str, None] = {}
     for node in _list_objects(document):
         if isinstance(target := node.get("target"), str) and target.startswith("torch.ops."):
-            call = _call(node, target, member)
+            call = _read_call(node, target, member)
             if call:
                 operators.append(call)
             elif target.startswith(f"torch.ops.{_HIGHER_ORDER}."):
@@ -67,7 +67,7 @@ def read_graph(content: bytes, subject: str, member: str) -> Graph:
     version = document.get("torch_version")
     return Graph(
         operators=tuple(operators),
-        schema=_schema(document.get("schema_version")),
+        schema=_read_schema_version(document.get("schema_version")),
         devices=tuple(devices),
         classes=tuple(classes),
         torch_version=version if isinstance(version, str) and version.partition("+")[0][:1].isdigit() else None,
@@ -87,7 +87,7 @@ def _list_objects(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
             waiting += reversed(item)
 
 
-def _call(node: dict[str, Any], target: str, member: str) -> OperatorCall | None:
+def _read_call(node: dict[str, Any], target: str, member: str) -> OperatorCall | None:
     match = _TARGET.fullmatch(target)
     if match is None or match["namespace"] == _HIGHER_ORDER:
         return None
@@ -105,7 +105,7 @@ def _call(node: dict[str, Any], target: str, member: str) -> OperatorCall | None
     )
 
 
-def _schema(value: object) -> tuple[int, ...] | None:
+def _read_schema_version(value: object) -> tuple[int, ...] | None:
     if isinstance(value, int):
         return (value,)
     if isinstance(value, dict) and isinstance(value.get("major"), int) and isinstance(value.get("minor"), int):

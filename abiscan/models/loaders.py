@@ -48,17 +48,17 @@ def loaders_of(version: str | None) -> Loaders | None:
     if version is None:
         return None
     release = str(TorchVersion(version).of_release)
-    return _converted(release) if release in _table() else None
+    return _make_loaders(release) if release in _read_table() else None
 
 
 @functools.cache
-def _converted(release: str) -> Loaders:
+def _make_loaders(release: str) -> Loaders:
     import msgspec
 
-    return msgspec.convert(_table()[release], Loaders)
+    return msgspec.convert(_read_table()[release], Loaders)
 
 
 @functools.cache
-def _table() -> dict[str, Any]:
+def _read_table() -> dict[str, Any]:
     table: dict[str, Any] = json.loads(PATH.read_text("utf-8"))
     return table

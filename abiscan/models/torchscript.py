@@ -29,8 +29,8 @@ def calls_in(source: str, path: str) -> tuple[list[OperatorCall], bool]:
             warnings.simplefilter("ignore")  # about escapes in strings
             tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return list(_searched(source, path)), False
-    return [call for node in ast.walk(tree) if isinstance(node, ast.Call) and (call := _call(node, path))], True
+        return list(_search_calls(source, path)), False
+    return [call for node in ast.walk(tree) if isinstance(node, ast.Call) and (call := _read_call(node, path))], True
 
 
 def classes_in(source: str) -> Iterator[str]:
@@ -38,7 +38,7 @@ def classes_in(source: str) -> Iterator[str]:
     return (f"{match[1]}.{match[2]}" for match in _CLASS.finditer(_STRING.sub('""', source)))
 
 
-def _call(node: ast.Call, path: str) -> OperatorCall | None:
+def _read_call(node: ast.Call, path: str) -> OperatorCall | None:
     operator = _find_operator(node.func)
     if operator is None:
         return None
@@ -62,13 +62,13 @@ def _find_operator(node: ast.expr) -> str | None:
     return None
 
 
-def _searched(source: str, path: str) -> Iterator[OperatorCall]:
+def _search_calls(source: str, path: str) -> Iterator[OperatorCall]:
     text = _STRING.sub('""', source)
     for match in _CALL.finditer(text):
-        yield OperatorCall(operator=_name(match), overload=None, positional=None, at=path)
+        yield OperatorCall(operator=_name_operator(match), overload=None, positional=None, at=path)
 
 
-def _name(match: re.Match[str]) -> str:
+def _name_operator(match: re.Match[str]) -> str:
     return f"aten::{match['aten']}" if match["aten"] else f"{match['namespace']}::{match['name']}"
 
 

@@ -25,7 +25,7 @@ _TARGET: Final = regex(r"(sm|compute)_([0-9]+)([af]?)")
 
 def architectures(release: TorchRelease, files: Files) -> tuple[str, ...] | None:
     """Return the targets (``sm_90``, ``compute_90``) that a torch has code for; None if they are not known."""
-    known_value = _embedded().get((release.build or "", release.machine.value))
+    known_value = _read_embedded().get((release.build or "", release.machine.value))
     if known_value is not None:
         return known_value
     source = files.source(release.own_libraries.get("libtorch_python.so", ""))
@@ -49,6 +49,6 @@ def has_code_for(gpu: Gpu, targets: tuple[str, ...], build: str | None) -> bool:
 
 
 @functools.cache
-def _embedded() -> dict[tuple[str, str], tuple[str, ...]]:
+def _read_embedded() -> dict[tuple[str, str], tuple[str, ...]]:
     text = resources.files("abiscan.torches").joinpath("data/architectures.txt").read_text("utf-8")
     return {(words[0], words[1]): tuple(words[2:]) for words in map(str.split, text.splitlines())}

@@ -52,10 +52,10 @@ def libraries(text: str, machine: Machine) -> tuple[str, ...]:
 
     :raises InputError: it is not embedded
     """
-    return tuple(description(text, machine)["libraries"])
+    return tuple(find_record(text, machine)["libraries"])
 
 
-def sizes() -> dict[str, int]:
+def data_sizes() -> dict[str, int]:
     """Return the embedded data files: name → size in bytes."""
     folder = resources.files("abiscan.torches").joinpath("data")
     return {file.name: len(file.read_bytes()) for file in sorted(folder.iterdir(), key=lambda file: file.name)}
@@ -68,7 +68,7 @@ def build(text: str, machine: Machine) -> str:
 
     :raises InputError: it is not embedded
     """
-    return str(description(text, machine)["build"])
+    return str(find_record(text, machine)["build"])
 
 
 @functools.cache
@@ -81,7 +81,7 @@ def further_builds(machine: Machine) -> tuple[str, ...]:
     )
 
 
-def meant(text: str) -> frozenset[tuple[Machine, str]]:
+def default_builds(text: str) -> frozenset[tuple[Machine, str]]:
     """Return the build that a release number or a full version stands for on each machine, as far as it is embedded
     there.
     """
@@ -100,7 +100,7 @@ def builds_meant(text: str, machine: Machine) -> tuple[str, ...]:
 
 def releases_exporting(name: str, machine: Machine) -> frozenset[TorchVersion]:
     """Return the releases that export ``name``; for a CUDA symbol of any release, also those embedded as CPU builds."""
-    return _having(_make_table().columns(name), machine, "cuda" in name.lower())
+    return _find_releases(_make_table().columns(name), machine, "cuda" in name.lower())
 
 
 @functools.lru_cache(maxsize=4096)
@@ -141,7 +141,7 @@ def cuda_majors(machine: Machine) -> Mapping[TorchVersion, frozenset[str]]:
 
 
 @functools.lru_cache(maxsize=4096)
-def _having(columns: int, machine: Machine, of_cuda: bool) -> frozenset[TorchVersion]:  # noqa: FBT001 - a key of the cache
+def _find_releases(columns: int, machine: Machine, of_cuda: bool) -> frozenset[TorchVersion]:  # noqa: FBT001 - a key of the cache
     if not columns:
         return frozenset()
     return frozenset(
@@ -162,7 +162,7 @@ def is_version(text: str) -> bool:
     return TorchVersion.parse(text) is not None
 
 
-def admitted(text: str) -> tuple[TorchVersion, ...]:
+def admitted_releases(text: str) -> tuple[TorchVersion, ...]:
     """Return the embedded releases that a version specifier admits, oldest first: those of ``>=2.4,<2.7``.
 
     Empty if ``text`` is no specifier.
@@ -188,7 +188,7 @@ def release(text: str, machine: Machine, files: Files) -> TorchRelease:
     :param files: the libraries of the release are put there
     :raises InputError: it is not embedded
     """
-    return _unpack(description(text, machine), files)
+    return _make_release(find_record(text, machine), files)
 
 
 def release_like(text: str, machine: Machine, files: Files) -> TorchRelease:
@@ -210,7 +210,7 @@ def release_like(text: str, machine: Machine, files: Files) -> TorchRelease:
     like = record["build"]
     if major is not None and _cuda_major(record) != major:
         record = _with_cuda(record, major)
-    return msgspec.structs.replace(_unpack(record, files), build=text, judged_as=like)
+    return msgspec.structs.replace(_make_release(record, files), build=text, judged_as=like)
 
 
 def cuda_of(build: str) -> str | None:
@@ -231,12 +231,12 @@ def _with_cuda(record: Mapping[str, Any], major: str) -> dict[str, Any]:
         needed = (name for library in item["libraries"].values() for name in library["needed"])
         names = {known_value.stem: name for name in needed if (known_value := gpu_library(name))}
 
-    def renamed(needed: Iterable[str]) -> list[str]:
+    def rename_needed(needed: Iterable[str]) -> list[str]:
         known_value = ((name, gpu_library(name)) for name in needed)
         return [names[library.stem] if library and library.stem in names else name for name, library in known_value]
 
     libraries = {
-        name: {**library, "needed": renamed(library["needed"])} for name, library in record["libraries"].items()
+        name: {**library, "needed": rename_needed(library["needed"])} for name, library in record["libraries"].items()
     }
     return {**record, "libraries": libraries}
 
@@ -246,7 +246,7 @@ def exports(text: str, machine: Machine) -> dict[str, AbstractSet[str]]:
 
     :raises InputError: it is not embedded
     """
-    libraries = description(text, machine)["libraries"]
+    libraries = find_record(text, machine)["libraries"]
     return {name: ColumnNames(_make_table(), library["column"]) for name, library in libraries.items()}
 
 
@@ -262,8 +262,8 @@ def has_build(text: str, machine: Machine) -> bool:
     return bool(builds_meant(text, machine))
 
 
-def description(text: str, machine: Machine) -> dict[str, Any]:
-    """Return what the data file has for a release: the result of ``describe``.
+def find_record(text: str, machine: Machine) -> dict[str, Any]:
+    """Return what the data file has for a release: the result of ``make_record``.
 
     :raises InputError: it is not embedded
     """
@@ -276,33 +276,33 @@ def description(text: str, machine: Machine) -> dict[str, Any]:
             builds = ", ".join(record["build"] for record in same)
             # Builds of one release can differ in everything that matters, the string ABI included.
             raise InputError(f"torch {text}", problem, f"pass {builds}, or the folder or the wheel of this build")
-        fix = f"the nearest are {', '.join(_nearest(version, machine))}; abiscan releases lists all"
+        fix = f"the nearest are {', '.join(_nearest_releases(version, machine))}; abiscan releases lists all"
         raise InputError(f"torch {text}", problem, fix)
     return min(candidates, key=lambda record: ("libtorch_cuda.so" in record["libraries"], record["build"]))
 
 
-def _nearest(version: TorchVersion, machine: Machine) -> list[str]:
+def _nearest_releases(version: TorchVersion, machine: Machine) -> list[str]:
     """Return the releases before and after one that is not embedded."""
     known_value = versions(machine)
     place = bisect.bisect(known_value, version)
     return list(map(str, known_value[max(place - 2, 0) : place + 2]))
 
 
-def describe(record: TorchRelease, libraries: Mapping[str, SharedObject]) -> dict[str, Any]:
+def make_record(record: TorchRelease, libraries: Mapping[str, SharedObject]) -> dict[str, Any]:
     """Return what the data file has for a release, besides its names: the inverse of ``release``.
 
     :param libraries: base name → facts; their columns are counted from 0 in this order
     """
 
-    def names(paths: tuple[str, ...]) -> list[str]:
+    def base_names(paths: tuple[str, ...]) -> list[str]:
         # torch/_C is a stub whose only purpose is to load libtorch_python.so.
         return [name if name in libraries else "libtorch_python.so" for name in map(posixpath.basename, paths)]
 
     return {
         "build": record.build,
         "machine": record.machine.value,
-        "global": names(record.global_libraries),
-        "local": names(record.local_libraries),
+        "global": base_names(record.global_libraries),
+        "local": base_names(record.local_libraries),
         "libraries": {
             name: {
                 "soname": facts.soname,
@@ -316,11 +316,11 @@ def describe(record: TorchRelease, libraries: Mapping[str, SharedObject]) -> dic
 
 
 def _version_of(record: Mapping[str, Any]) -> TorchVersion:
-    return _public(record["build"])
+    return _public_version(record["build"])
 
 
 @functools.cache
-def _public(build: str) -> TorchVersion:
+def _public_version(build: str) -> TorchVersion:
     return TorchVersion(build).of_release
 
 
@@ -354,7 +354,7 @@ def _list_libraries(record: dict[str, Any]) -> dict[str, SharedObject]:
     }
 
 
-def _unpack(record: dict[str, Any], files: Files) -> TorchRelease:
+def _make_release(record: dict[str, Any], files: Files) -> TorchRelease:
     package = posixpath.join(SITE, "torch")
     machine = Machine(record["machine"])
     paths = {name: posixpath.join(package, "lib", name) for name in record["libraries"]}

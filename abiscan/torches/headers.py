@@ -41,7 +41,7 @@ def releases() -> tuple[str, ...]:
     return tuple(_make_table().meta["releases"])
 
 
-def assertions(text: str) -> Iterator[int]:
+def assertion_lines(text: str) -> Iterator[int]:
     """Yield the lines of a header that ``__LINE__`` can be for its assertions: where the macro begins, and where it
     ends.
 

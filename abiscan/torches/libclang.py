@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from clang.cindex import Cursor, CursorKind, Diagnostic, Index, TranslationUnit, TypeKind, conf
 
-from abiscan.torches.clang import NEEDED, VTABLES, including
+from abiscan.torches.clang import NEEDED, VTABLES, include_headers
 
 _SOURCE: Final = "probe.cc"
 _FLAGS: Final = ("-x", "c++", "-Xclang", "-fdump-record-layouts")
@@ -33,15 +33,15 @@ _Slots = list[tuple[Any, str]]
 def main() -> None:
     """Answer what is asked on the standard input."""
     asked = json.load(sys.stdin)
-    flags = [*asked["flags"], *_FLAGS, *_builtin()]
+    flags = [*asked["flags"], *_FLAGS, *_builtin_flags()]
     headers: list[str] = asked["headers"]
-    unit = _parsed(headers, flags)
+    unit = _parse_headers(headers, flags)
     while errors := [diagnostic for diagnostic in unit.diagnostics if diagnostic.severity >= Diagnostic.Error]:
         bad = set(_to_blame(unit, errors))
         if not bad or any(headers[number] in NEEDED for number in bad):
             raise SystemExit(str(errors[0]))
         headers = [header for number, header in enumerate(headers) if number not in bad]
-        unit = _parsed(headers, flags)
+        unit = _parse_headers(headers, flags)
     requested, tables = set(asked["classes"]), {}
     for name, cursor in _list_classes(unit.cursor):
         if name in requested:
@@ -51,17 +51,17 @@ def main() -> None:
     Path(VTABLES).write_text(json.dumps(tables), "utf-8")
 
 
-def _builtin() -> Iterator[str]:
+def _builtin_flags() -> Iterator[str]:
     folders = Path(_BUILTIN).glob("*/*/include")
     numbered = sorted((int(folder.parent.name), str(folder)) for folder in folders if folder.parent.name.isdecimal())
     for _, folder in numbered[-1:]:
         yield f"-idirafter{folder}"
 
 
-def _parsed(headers: Sequence[str], flags: Sequence[str]) -> TranslationUnit:
+def _parse_headers(headers: Sequence[str], flags: Sequence[str]) -> TranslationUnit:
     # Not the bodies of functions: nothing in them is laid out for others.
     options = TranslationUnit.PARSE_SKIP_FUNCTION_BODIES | _KEEP_GOING
-    return Index.create().parse(_SOURCE, flags, [(_SOURCE, including(headers))], options)
+    return Index.create().parse(_SOURCE, flags, [(_SOURCE, include_headers(headers))], options)
 
 
 def _to_blame(unit: TranslationUnit, errors: Sequence[Diagnostic]) -> Iterator[int]:
@@ -105,7 +105,7 @@ def _find_slots(cursor: Cursor) -> _Slots | None:
     for base in cursor.get_children():
         if base.kind is not CursorKind.CXX_BASE_SPECIFIER:
             continue
-        inherited = _find_slots(_defined(base.type.get_canonical().get_declaration()))
+        inherited = _find_slots(_find_definition(base.type.get_canonical().get_declaration()))
         if inherited is None:
             return None
         virtual_destructor = virtual_destructor or any(key is None for key, _ in inherited)
@@ -114,19 +114,19 @@ def _find_slots(cursor: Cursor) -> _Slots | None:
         if function.kind in _FUNCTIONS and function.is_virtual_method():
             if any(argument.get_canonical().kind is TypeKind.UNEXPOSED for argument in function.type.argument_types()):
                 return None
-            slots = _with(slots, function)
+            slots = _add_slot(slots, function)
     if virtual_destructor and not any(key is None for key, _ in slots):
         slots += [(None, text) for text in _DESTRUCTOR]
     return slots
 
 
-def _defined(declared: Cursor) -> Cursor:
+def _find_definition(declared: Cursor) -> Cursor:
     """Return a class with its members: for one that is made from a template, the template."""
     template: Cursor | None = conf.lib.clang_getSpecializedCursorTemplate(declared)
     return (template.get_definition() or template) if template is not None else declared
 
 
-def _with(slots: _Slots, function: Cursor) -> _Slots:
+def _add_slot(slots: _Slots, function: Cursor) -> _Slots:
     if function.kind is CursorKind.DESTRUCTOR:
         there = any(key is None for key, _ in slots)
         return slots if there else [*slots, *((None, text) for text in _DESTRUCTOR)]

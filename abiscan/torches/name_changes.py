@@ -97,12 +97,12 @@ def _list_signatures(old: str, new: str) -> Iterator[SignatureChange]:
     bits = [1 << table.releases.index(number) for number in (old, new)]
     for module, marks in table.modules():
         functions = {mark: of_mark for mark, of_mark in marks.items() if "(" in mark}
-        sides = [dict(_parameters(mark) for mark, of_mark in functions.items() if of_mark & bit) for bit in bits]
+        sides = [dict(_split_parameters(mark) for mark, of_mark in functions.items() if of_mark & bit) for bit in bits]
         for name in sorted(sides[0].keys() & sides[1].keys()):
             if sides[0][name] != sides[1][name]:
                 yield SignatureChange(name=f"{module}.{name}", old=sides[0][name], new=sides[1][name])
 
 
-def _parameters(mark: str) -> tuple[str, str]:
+def _split_parameters(mark: str) -> tuple[str, str]:
     name, _, parameters = mark.partition("(")
     return name, parameters

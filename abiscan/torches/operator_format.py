@@ -84,11 +84,11 @@ class SharedPart(TypedDict):
     files: list[str | None]
 
 
-def compressed(content: object) -> bytes:
+def compress_part(content: object) -> bytes:
     """Return the bytes of a part."""
     return zlib.compress(json.dumps(content, separators=(",", ":")).encode(), 9)
 
 
-def decompressed(content: bytes) -> Any:
+def decompress_part(content: bytes) -> Any:
     """Return the content of a part."""
     return decode(zlib.decompress(content))

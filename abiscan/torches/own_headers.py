@@ -22,7 +22,7 @@ from abiscan.inputs.session import Session
 from abiscan.regex import regex
 from abiscan.torches.declarations import Declarations
 from abiscan.torches.from_libs import operator_libraries
-from abiscan.torches.headers import assertions
+from abiscan.torches.headers import assertion_lines
 from abiscan.torches.model import TorchRelease
 
 INCLUDE: Final = "include"
@@ -79,7 +79,7 @@ def read_headers(headers: Mapping[str, str]) -> OwnHeaders:
     return OwnHeaders(
         digests={name: digest for name, digest in digests if digest is not None},
         declared_in=classes,
-        assertions=frozenset(f"{path}:{line}" for path, text in headers.items() for line in assertions(text)),
+        assertions=frozenset(f"{path}:{line}" for path, text in headers.items() for line in assertion_lines(text)),
     )
 
 
@@ -95,7 +95,7 @@ def headers_of(release: TorchRelease, files: Files, session: Session) -> OwnHead
     identity = " ".join((release.build or "", *map(identity_of, libraries), *_list_versions(paths, files)))
     identity = hashlib.sha256(identity.encode()).hexdigest()[:40]
 
-    def read() -> OwnHeaders:
+    def read_texts() -> OwnHeaders:
         session.progress(f"reading the headers of {release} (only once)")
         texts = {}
         for path in paths:
@@ -105,7 +105,7 @@ def headers_of(release: TorchRelease, files: Files, session: Session) -> OwnHead
                 texts[name] = source.head(_LARGEST).decode("utf-8", "replace")
         return read_headers(texts)
 
-    return msgspec.structs.replace(get_or_compute(session.folder, _KIND, identity, read), identity=identity)
+    return msgspec.structs.replace(get_or_compute(session.folder, _KIND, identity, read_texts), identity=identity)
 
 
 def _list_paths(folder: str, files: Files) -> list[str]:
@@ -128,7 +128,7 @@ def _list_versions(paths: Iterable[str], files: Files) -> Iterable[str]:
             yield f"{path} {source.fingerprint()}"
 
 
-def _pack(headers: OwnHeaders) -> bytes:
+def _encode_headers(headers: OwnHeaders) -> bytes:
     content = {
         "digests": headers.digests,
         "declared_in": headers.declared_in,
@@ -137,7 +137,7 @@ def _pack(headers: OwnHeaders) -> bytes:
     return json.dumps(content).encode()
 
 
-def _unpack(contents: bytes) -> OwnHeaders:
+def _decode_headers(contents: bytes) -> OwnHeaders:
     content = json.loads(contents)
     return OwnHeaders(
         digests=dict(content["digests"]),
@@ -146,4 +146,4 @@ def _unpack(contents: bytes) -> OwnHeaders:
     )
 
 
-_KIND: Final = KeptKind(suffix=".headers", version=3, encode=_pack, decode=_unpack)
+_KIND: Final = KeptKind(suffix=".headers", version=3, encode=_encode_headers, decode=_decode_headers)

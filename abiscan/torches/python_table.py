@@ -103,9 +103,9 @@ def pack(releases: Sequence[str], modules: Mapping[str, Marks]) -> bytes:
         for bits in set(marks.values()):
             frequent[bits] = frequent.get(bits, 0) + 1
     sets = sorted(frequent, key=lambda bits: (-frequent[bits], bits))
-    numbers = {bits: _base36(number) for number, bits in enumerate(sets)}
+    numbers = {bits: _to_base36(number) for number, bits in enumerate(sets)}
     blocks: list[tuple[str, bytes]] = []
-    for texts in _list_blocks(_paragraph(module, modules[module], numbers) for module in sorted(modules)):
+    for texts in _list_blocks(_format_module(module, modules[module], numbers) for module in sorted(modules)):
         text = "\n\n".join(texts).encode()
         blocks.append((texts[0].partition("\n")[0], zlib.compress(text, 9)))
     index, offset = [], 0
@@ -117,7 +117,7 @@ def pack(releases: Sequence[str], modules: Mapping[str, Marks]) -> bytes:
     return MAGIC + _SIZE.pack(len(packed)) + packed + b"".join(block for _, block in blocks)
 
 
-def _paragraph(module: str, marks: Marks, numbers: Mapping[int, str]) -> str:
+def _format_module(module: str, marks: Marks, numbers: Mapping[int, str]) -> str:
     grouped: dict[str, list[str]] = {}
     for mark in sorted(marks):
         grouped.setdefault(numbers[marks[mark]], []).append(mark)
@@ -137,7 +137,7 @@ def _list_blocks(texts: Iterable[str]) -> Iterator[list[str]]:
         yield block
 
 
-def _base36(number: int) -> str:
+def _to_base36(number: int) -> str:
     text = ""
     while True:
         number, digit = divmod(number, 36)

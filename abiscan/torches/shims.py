@@ -54,7 +54,7 @@ def last_exported(name: str, machine: Machine) -> TorchVersion | None:
     return max((release for release, exports in exported.items() if exports), default=None)
 
 
-def gate(name: str) -> TorchVersion | None:
+def gate_version(name: str) -> TorchVersion | None:
     """Return the lowest target version with which headers declare a function; None if they always do."""
     return _make_data().gates.get(name)
 
@@ -69,7 +69,7 @@ def is_deprecated(name: str) -> bool:
     return name in _make_data().deprecated
 
 
-def wrapper(operator: str) -> Wrapper | None:
+def find_wrapper(operator: str) -> Wrapper | None:
     """Return the wrapper for an operator such as ``aten::pad``."""
     return _make_data().wrappers.get(operator)
 

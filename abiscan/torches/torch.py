@@ -340,10 +340,10 @@ class TorchAt(Struct, frozen=True):
         """
         from abiscan.torches import from_libs, torch_images
 
-        if contents := torch_images.find(self.path):
+        if contents := torch_images.find_images(self.path):
             tag = contents.python
             return ImageTorch(contents=contents, interpreter=Interpreter(tag=tag) if tag else None)
-        release = recognised(from_libs.from_path(self.path, files), files)
+        release = match_embedded(from_libs.from_path(self.path, files), files)
         interpreter = python.of_torch(Path(release.package), release.python)
         return InstalledTorch(release=release, interpreter=interpreter, files=files, session=session)
 
@@ -366,20 +366,20 @@ class TorchOf(Struct, frozen=True):
             interpreter, package = python.ask(self.executable)
         if package is None:
             raise InputError(str(interpreter.executable), "has no torch", "name one with --torch or --python")
-        if contents := torch_images.find(package):
+        if contents := torch_images.find_images(package):
             return ImageTorch(contents=contents, interpreter=interpreter)
-        release = recognised(from_libs.from_path(package, files), files)
+        release = match_embedded(from_libs.from_path(package, files), files)
         return InstalledTorch(release=release, interpreter=interpreter, files=files, session=session)
 
 
-def recognised(release: TorchRelease, files: Files) -> TorchRelease:
+def match_embedded(release: TorchRelease, files: Files) -> TorchRelease:
     """Return an installed torch; if its version is not embedded, with the embedded build that has the same files."""
     version = release.torch_version
     if version is not None and version.of_release in embedded.versions(release.machine):
         return release
     from abiscan.torches import from_libs
 
-    same = embedded_operators.find(from_libs.identities(release, files), release.machine)
+    same = embedded_operators.find_build(from_libs.identify_libraries(release, files), release.machine)
     return msgspec.structs.replace(release, same_as=same)
 
 
@@ -393,7 +393,7 @@ def torch_choice(spec: str) -> TorchChoice:
     path = Path(spec)
     if exists(path):
         return TorchAt(path)
-    number = _number(spec)
+    number = _find_number(spec)
     if not embedded.is_version(number):
         hint = did_you_mean(spec, (NEWEST, *map(str, embedded.versions())))
         raise InputError(spec, "does not exist, and is not a release number", hint or _FIX)
@@ -406,8 +406,8 @@ def torch_choices(spec: str) -> tuple[TorchChoice, ...]:
 
     :raises InputError: it is a specifier that admits no release; it is nothing that stands for a torch
     """
-    if spec and not exists(Path(spec)) and not embedded.is_version(_number(spec)):
-        versions = embedded.admitted(_OF_TORCH.sub("", spec))
+    if spec and not exists(Path(spec)) and not embedded.is_version(_find_number(spec)):
+        versions = embedded.admitted_releases(_OF_TORCH.sub("", spec))
         if versions:
             return tuple(ReleaseNumber(str(version)) for version in versions)
     return (torch_choice(spec),)
@@ -424,13 +424,13 @@ def each_build(choices: Iterable[TorchChoice]) -> Iterator[TorchChoice]:
                 yield from (ReleaseNumber(full) for full in further if TorchVersion(full).of_release == release)
 
 
-def distinct(choices: Iterable[TorchChoice]) -> list[TorchChoice]:
+def drop_duplicates(choices: Iterable[TorchChoice]) -> list[TorchChoice]:
     """Return the choices without those that are the same build as another one: ``2.13.0+cpu`` if ``2.13.0`` stands for
     it.
     """
     choices = list(choices)
     meant: dict[TorchChoice, frozenset[object]] = {
-        choice: embedded.meant(choice.number) for choice in choices if isinstance(choice, ReleaseNumber)
+        choice: embedded.default_builds(choice.number) for choice in choices if isinstance(choice, ReleaseNumber)
     }
     contained = {choice for choice, builds in meant.items() if builds and any(builds < more for more in meant.values())}
     first: dict[object, TorchChoice] = {}
@@ -439,7 +439,7 @@ def distinct(choices: Iterable[TorchChoice]) -> list[TorchChoice]:
     return [choice for choice in first.values() if choice not in contained]
 
 
-def _number(spec: str) -> str:
+def _find_number(spec: str) -> str:
     """Return the release number in SPEC: ``2.6.0`` in ``2.6`` or ``torch==2.6.0``, the newest one in ``latest``."""
     if spec == NEWEST:
         return str(embedded.versions()[-1])

@@ -74,10 +74,10 @@ def of_release(number: str, system: ImageSystem, machine: Machine) -> TorchImage
         raise InputError(f"torch {number}", problem, fix)
     table = _make_table()
 
-    def exporter(column: int) -> Callable[[str], bool]:
+    def make_lookup(column: int) -> Callable[[str], bool]:
         return lambda name: bool(table.columns(name) >> column & 1)
 
-    exports = {name: exporter(column) for name, column in record["libraries"].items()}
+    exports = {name: make_lookup(column) for name, column in record["libraries"].items()}
     return TorchImages(build=record["build"], system=system, machine=machine, exports=exports, ordinals=False)
 
 
@@ -101,7 +101,7 @@ def builds(system: ImageSystem, machine: Machine) -> tuple[TorchVersion, ...]:
     return tuple(sorted(TorchVersion(record["build"]) for record in _list_records(system, machine)))
 
 
-def find(path: Path) -> TorchImageFiles | None:
+def find_images(path: Path) -> TorchImageFiles | None:
     """Return the torch for Windows or macOS in a folder or a wheel; None if there is no such torch."""
     kind = kind_of(path)
     if kind is TargetKind.FOLDER:

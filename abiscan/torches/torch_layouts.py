@@ -105,14 +105,14 @@ def of_installed(release: TorchRelease, files: Files, session: Session) -> Torch
     in_question = frozenset(headers.declared_in.keys() - by_class.keys() if cxx11 is not None else ())
 
     @functools.cache
-    def including(header: str | None) -> OwnLayouts:
+    def lay_out_with(header: str | None) -> OwnLayouts:
         return own_layouts.lay_out(
             release, headers, in_question, header, cxx11=bool(cxx11), files=files, session=session
         )
 
     def lay_out(name: str) -> OwnLayouts:
-        common = including(None)
-        return common if name in common.records or common.gap else including(headers.declared_in[name])
+        common = lay_out_with(None)
+        return common if name in common.records or common.gap else lay_out_with(headers.declared_in[name])
 
     return TorchLayouts(
         machine=release.machine,
