@@ -150,7 +150,7 @@ class Signature(Struct, frozen=True, kw_only=True):
         )
 
     def mark_against(self, reference: Signature) -> str:
-        """This signature with «» around each parameter that ``other`` does not have in that position."""
+        """Return this signature with «» around each parameter that ``other`` does not have in that position."""
         if self.parameters is None or reference.parameters is None:
             return str(self)
         import difflib

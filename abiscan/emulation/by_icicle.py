@@ -228,7 +228,7 @@ def _take(architecture: str) -> Icicle:
 
 @contextlib.contextmanager
 def _without_backtraces() -> Iterator[None]:
-    """If RUST_BACKTRACE is set, icicle takes a backtrace for each construct that it cannot compile: twice as slow."""
+    """Hide RUST_BACKTRACE: with it, icicle takes a backtrace for each construct that it cannot compile, which is slow"""
     before = os.environ.get(_BACKTRACES)
     os.environ[_BACKTRACES] = "0"
     try:

@@ -231,11 +231,11 @@ def reached_functions(
     roots: Iterable[Iterable[int]],
     requested: Container[tuple[int, int]],
 ) -> list[frozenset[tuple[int, int]]]:
-    """For each group of functions, the wanted ones that it leads to; empty if an object is damaged.
+    """Return, for each group of functions, the requested ones that it leads to; empty if an object is damaged.
 
     :param files: the object, and the libraries that define what it imports, in the order in which they are searched
     :param roots: where the functions of each group start, in the object's own space
-    :param wanted: functions, each as the number of its object and where it starts
+    :param requested: functions, each as the number of its object and where it starts
     """
     groups = list(roots)
     try:

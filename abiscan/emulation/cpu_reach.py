@@ -327,7 +327,7 @@ class Reach:
 def reached_features(
     files: Sequence[ElfFile], machine: Machine, roots: Iterable[Iterable[int]]
 ) -> list[CpuReach | None]:
-    """For each group of functions, what it may use of the processor; None if that is not known.
+    """Return, for each group of functions, what it may use of the processor; None if that is not known.
 
     :param files: the object, and the libraries that define what it imports, in the order in which they are searched
     :param roots: where the functions of each group start, in the object's own space

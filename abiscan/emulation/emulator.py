@@ -190,7 +190,7 @@ class Emulator:
             raise Stop(f"read of {size} bytes at {address:#x}", self.vm.pc) from error
 
     def write(self, address: int, content: bytes) -> None:
-        """Store ``data`` at ``address``.
+        """Store ``content`` at ``address``.
 
         :raises Stop: nothing is there
         """
@@ -440,7 +440,7 @@ class Emulator:
         return self.taint.step()
 
     def _go_on_at_guard(self) -> bool:
-        """At an access to a byte that was guarded: False if it was not, or if that is the way of the code itself."""
+        """Go on at an access to a guarded byte; False if it is not one, or if the code itself stops there."""
         taint, here = self.taint, (self.vm.pc, self.vm.icount)
         if taint.step():
             return True
@@ -524,7 +524,7 @@ class Emulator:
         return self.vm.step() == Stopped.NOT and self.vm.pc != pc
 
     def _break(self) -> None:
-        """At a breakpoint: something diverted, observed or watched, or an instruction not left to the emulator."""
+        """Handle a breakpoint: something diverted, observed or watched, or an instruction not left to the emulator."""
         pc = self.vm.pc
         if pc in self._returns and not self._returned(pc):
             while self.vm.pc == pc and (stopped := self.vm.step()):

@@ -199,7 +199,7 @@ class Exceptions:
         self._process.machine.taint.land()
 
     def _find(self, exception: int, state: FrameState) -> _Handler | None:
-        """Phase 1: the first frame that catches the exception, or lets none pass."""
+        """Search for the first frame that catches the exception, or lets none pass: phase 1."""
         machine = self._process.machine
         for frame in self._walk(state):
             landing = frame.landing
@@ -297,7 +297,7 @@ class Exceptions:
     # Handlers
 
     def begin_catch(self, exception: int) -> int:
-        """Return ``__cxa_begin_catch``."""
+        """Do what ``__cxa_begin_catch`` does; return what the handler sees."""
         if exception in self._rethrown:
             self._rethrown.discard(exception)
         self.in_flight = max(self.in_flight - 1, 0)
@@ -305,7 +305,7 @@ class Exceptions:
         return self.adjusted(exception)
 
     def end_catch(self) -> int | None:
-        """Return ``__cxa_end_catch``; the exception if it is not needed any more."""
+        """Do what ``__cxa_end_catch`` does; return the exception if it is not needed any more."""
         if not self.caught:
             return None
         exception = self.caught.pop()
@@ -327,7 +327,7 @@ class Exceptions:
     # The end
 
     def end_of(self, address: int, exception: int | None) -> ProcessTermination:
-        """Return ``std::terminate`` (libsupc++, ``vterminate.cc``: what it prints)."""
+        """Return how ``std::terminate`` ends the process (libsupc++, ``vterminate.cc``: what it prints)."""
         if exception is None:
             return ProcessTermination("the code calls std::terminate", address, _WITHOUT_EXCEPTION)
         name = self._process.types.name(self.type_of(exception))

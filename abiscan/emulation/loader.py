@@ -521,7 +521,7 @@ class Image:
         return min(most, len(range(dynamic[Tag.SYMTAB], dynamic[Tag.STRTAB], _SYMBOL.size)))
 
     def initialisers(self) -> list[int]:
-        """DT_INIT and the entries of DT_INIT_ARRAY, as emulated addresses, in the order of their execution."""
+        """Return DT_INIT and the entries of DT_INIT_ARRAY, as emulated addresses, in the order of their execution."""
         dynamic = self.file.dynamic
         functions = [self.base + dynamic[Tag.INIT]] if dynamic.get(Tag.INIT) else []
         address, size = dynamic.get(Tag.INIT_ARRAY, 0), min(dynamic.get(Tag.INIT_ARRAYSZ, 0), _LONGEST_ARRAY)

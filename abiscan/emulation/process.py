@@ -180,7 +180,7 @@ class EmulatedProcess:
     def budget(self, heap: int, calls: int) -> Iterator[None]:
         """Bound the bytes and the calls of imported functions that a function may take.
 
-        What one that took more was given is free again; so is what one was given that changed the end of the heap.
+        If a function takes more, or changes the end of the heap, all memory that it was given is free again.
         """
         top = self.heap_top()
         self.heap_limit, self.call_limit = top + heap, self.calls + calls
@@ -210,7 +210,7 @@ class EmulatedProcess:
         return self.machine.word(address - 8) if self.machine.is_heap(address) else 0
 
     def store(self, content: bytes) -> int:
-        """Return the address of a fresh copy of ``data``."""
+        """Return the address of a fresh copy of ``content``."""
         address = self.allocate(len(content))
         self.machine.write(address, content)
         return address
@@ -231,7 +231,7 @@ class EmulatedProcess:
         return True
 
     def _set_up_code(self) -> dict[str, int]:
-        """Code for the functions that initialisers call most, and for those that have nothing to do."""
+        """Map code for the functions that initialisers call most, and for those that have nothing to do."""
         self.machine.set_word(_HEAP_TOP, _HEAP_START)
 
         def double_of(name: str) -> int:
@@ -255,7 +255,7 @@ class EmulatedProcess:
         self._set_up_variables()
 
     def _set_up_variables(self) -> None:
-        """Thread-local variables as they are at first."""
+        """Fill the thread-local variables with what they are at first."""
         for image in self.images:
             if image.tls is not None and image.tls_end < _MOST_TLS:
                 initial = bytes(image.file.data[image.tls.offset : image.tls.offset + image.tls.file_size])
@@ -541,22 +541,22 @@ class Call:
         self._shift = 0
 
     def answer_is_unknown(self) -> None:
-        """What is returned is not known, after all."""
+        """Note that what is returned is not known, after all."""
         self.machine.taint.read |= self.machine.taint.answer(self.name, self.return_address)
 
     def outcome_is_unknown(self, how: str) -> None:
-        """Something is decided here and now by what is not known."""
+        """Note that something is decided here and now by what is not known."""
         taint = self.machine.taint
         taint.decide(taint.answer(self.name, self.return_address), self.return_address, how)
 
     def decide_by_what_was_read(self) -> None:
-        """What has been read decides what is done, which need not show in what is written."""
+        """Note that what has been read decides what is done, which need not show in what is written."""
         taint = self.machine.taint
         taint.decide(taint.read, self.return_address, "what is read")
         taint.read = 0
 
     def store_unknown(self, content: bytes) -> int:
-        """Return the address of a fresh copy of ``data``, which is known to be there, while its content is not."""
+        """Return the address of a fresh copy of ``content``, which is known to be there, while its content is not."""
         address = self.process.store(content)
         self.machine.taint.mark(address, len(content), self.machine.taint.answer(self.name, self.return_address))
         return address

@@ -74,7 +74,7 @@ _INSTRUCTIONS_OF_FAILURE: Final = 50_000  # until the text is made and thrown
 _INSTRUCTIONS_PER_OBJECT: Final = 120_000_000
 _CALLS_PER_FUNCTION: Final = 300_000
 _HEAP_PER_FUNCTION: Final = 0x400_0000
-# True and a success that is no zero; -1, which is negative as any signed type, and much as any unsigned one; much as an
+# True, and a success that is no zero; -1, which is negative if signed and huge if unsigned; a huge
 # ``int``.
 _OTHER_ANSWERS: Final = (1, 0xFFFF_FFFF_FFFF_FFFF, 0x7FFF_FFFF)
 _HEAP_OF_LIBRARIES: Final = 0x3000_0000  # OpenBLAS takes a buffer for each processor, and uses none of them
@@ -590,13 +590,13 @@ class Recovery:
         return not all(self.is_executed(site) for site in sites)
 
     def report_missing(self, sites: list[CallSite]) -> None:
-        """A gap for each call that was not reached."""
+        """Report a gap for each call that was not reached."""
         for site in sites:
             if not self.is_executed(site):
                 self.report(f"a call to {site.target} was not reached", site.address)
 
     def report_unknown(self) -> None:
-        """A gap for each part of torch's registration API that has no double."""
+        """Report a gap for each part of torch's registration API that has no double."""
         for name in sorted(api.unknown_names(self.facts.imports)):
             reason = f"{name} is an unknown part of torch's registration API: what it registers was not recovered"
             self.gaps.append(RegistrationGap(stage=_STAGE, reason=reason, address=None, symbol=name))
@@ -612,12 +612,12 @@ class Recovery:
             self.report(stop.reason, None)
 
     def report(self, reason: str, address: int | None) -> None:
-        """A gap."""
+        """Add a gap."""
         symbol = None if address is None else self.process.image.nearest_symbol(address)
         self.gaps.append(RegistrationGap(stage=_STAGE, reason=reason, address=address, symbol=symbol))
 
     def placed(self, stop: Stop) -> Stop:
-        """The same, told from within the object: what lies elsewhere was called from there."""
+        """Return a stop as told from within the object: what lies elsewhere was called from there."""
         process = self.process
         if self.own(stop.address) is not None:
             stop.called = stop.called or process.answered_with_zero
@@ -627,7 +627,7 @@ class Recovery:
         return stop
 
     def report_stop(self, stop: Stop, started: int, *, ends: bool = False) -> None:
-        """A function that was started at ``started`` did not get to its end."""
+        """Report that a function that was started at ``started`` did not get to its end."""
         address = self.own(stop.address) or self.own(started)
         self.gaps.append(
             RegistrationGap(
@@ -642,7 +642,7 @@ class Recovery:
         )
 
     def with_lost(self, gap: RegistrationGap, started: int) -> RegistrationGap:
-        """A gap with what was lost; behind it, a static initialiser that registers may end the process."""
+        """Return a gap with what was lost; behind it, a static initialiser that registers may end the process."""
         ends = gap.ends or (started in self.in_load and self.registers(started))
         return replace(gap, lost=self.lost(gap, started), ends=ends)
 

@@ -49,14 +49,14 @@ def _numbered(types: tuple[str, ...]) -> list[str]:
 
 
 def _printed(arguments: list[str], results: list[str]) -> str:
-    """One result stands without parentheses, unless it begins with one (``operator<<`` of function_schema_inl.h)."""
+    """Format results, a single one bare unless it begins with a parenthesis (``operator<<``, function_schema_inl.h)."""
     bare = len(results) == 1 and not results[0].startswith("(")
     returned = ", ".join(results)
     return f"({', '.join(arguments)}) -> " + (returned if bare else f"({returned})")
 
 
 def _with_keywords(arguments: list[BuiltArgument]) -> list[str]:
-    """Arguments as a schema lists them: those that can be given by name only behind a star."""
+    """List arguments as a schema does: those that can be given by name only behind a star."""
     first = next((index for index, argument in enumerate(arguments) if argument.keyword_only), len(arguments))
     texts = [argument.text for argument in arguments]
     return [*texts[:first], *["*"][: len(texts) - first], *texts[first:]]

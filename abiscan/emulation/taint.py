@@ -304,7 +304,7 @@ class Taint:
         return address & _WORD
 
     def _suspend(self, instruction: DataFlow) -> bool:
-        """At a call: whether the called function can look at nothing that comes from an answer, except in memory."""
+        """Let a called function run by itself if it can look at nothing that comes from an answer, except in memory."""
         if not self.registers or any(part not in self._arch.kept_parts for part in self.registers):
             return False
         if self.label_in(instruction.reads | instruction.addresses | instruction.decides):

@@ -106,7 +106,7 @@ def _make_refusal(call: str, exception: str, message: str, why: str, fix: str, *
 
 
 def _refuse_file_version(model: SavedModel, loaders: Loaders, release: str) -> Iterator[Refusal]:
-    """PyTorch's archives have a version (``caffe2/serialize/inline_container.cc``)."""
+    """Compare the version that PyTorch's archives have (``caffe2/serialize/inline_container.cc``)."""
     through_reader = model.format is ModelFormat.TORCHSCRIPT or model.layout is ModelLayout.ZIP
     if not through_reader or model.file_version is None or loaders.file_format is None:
         return
@@ -136,7 +136,7 @@ _SAVE_AGAIN: Final = "save the model with the torch that will load it, or load i
 
 
 def _refuse_exported(model: SavedModel, loaders: Loaders, release: str) -> Iterator[Refusal]:
-    """Return ``torch/export/__init__.py``, and before 2.5 ``torch/_export/__init__.py``."""
+    """Yield what ``torch.export.load`` raises (``torch/export/__init__.py``; ``torch/_export`` before 2.5)."""
     if not loaders.layouts:
         message = "module 'torch' has no attribute 'export'"
         why = f"{release} has no torch.export.load, which is there from 2.1 on"
@@ -218,7 +218,7 @@ def _format_version(version: Sequence[int]) -> str:
 
 
 def _refuse_aoti(model: SavedModel, loaders: Loaders, release: str) -> Iterator[Refusal]:
-    """Return ``torch/_inductor/package/package.py``, ``torch/csrc/inductor/aoti_package/model_package_loader.cpp``."""
+    """Yield what ``torch/_inductor/package/package.py`` and ``aoti_package/model_package_loader.cpp`` raise."""
     fix = "compile the model again with the torch that will load it"
     if loaders.aoti is None:
         why = f"{release} reads no packages of AOTInductor, which are there from 2.5 on"
@@ -242,7 +242,7 @@ def _refuse_aoti(model: SavedModel, loaders: Loaders, release: str) -> Iterator[
 
 
 def _refuse_mobile(model: SavedModel, loaders: Loaders, release: str) -> Iterator[Refusal]:
-    """Return ``torch/csrc/jit/mobile/import.cpp``."""
+    """Yield what ``torch/csrc/jit/mobile/import.cpp`` raises."""
     if model.bytecode_version is None or loaders.bytecode is None:
         return
     oldest, newest = loaders.bytecode

@@ -115,7 +115,7 @@ class Clang(Protocol):
     def classes(self, include: Include, headers: Sequence[str], requested: Collection[str]) -> ClangOutput:
         """Return the classes that some headers define.
 
-        :param wanted: those that are needed; others may be there as well
+        :param requested: those that are needed; others may be there as well
         :raises ClangError: the headers do not compile
         """
 

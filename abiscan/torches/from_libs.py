@@ -244,7 +244,7 @@ def _from_package(package: str, files: Files, *, named: str, folder: str | None 
 
 
 def _list_prefix_libraries(package: str, files: Files) -> list[str]:
-    """Torch's libraries in the ``lib`` folder of a conda environment, among those of other packages.
+    """List torch's libraries in the ``lib`` folder of a conda environment, among those of other packages.
 
     The package itself is in ``lib/python3.11/site-packages`` there.
     """

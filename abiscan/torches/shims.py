@@ -75,7 +75,7 @@ def find_wrapper(operator: str) -> Wrapper | None:
 
 
 def promised_until(since: TorchVersion) -> dt.date | None:
-    """Until when torch promises to keep what was new in a release; None if its date is unknown."""
+    """Return until when torch promises to keep what was new in a release; None if its date is unknown."""
     released = _make_data().released.get(f"{since.major}.{since.minor}")
     return released.replace(year=released.year + _PROMISED_YEARS) if released else None
 

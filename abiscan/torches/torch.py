@@ -257,7 +257,7 @@ class InstalledTorch(Struct, frozen=True, kw_only=True, dict=True):
         return torch_layouts.of_installed(self.release, self.files, self.session)
 
     def has_images(self, system: ImageSystem, machine: Machine) -> bool:  # noqa: ARG002 - it is for Linux alone
-        """False: it is for Linux."""
+        """Return False: it is for Linux."""
         return False
 
     def images(self, system: ImageSystem, machine: Machine) -> TorchImages:  # noqa: ARG002 - it is for Linux alone

@@ -226,7 +226,7 @@ def _part_aarch64(name: str) -> tuple[str, ...]:
 
 
 def decode_aarch64(address: int, code: bytes) -> DataFlow | None:
-    """The same for AArch64."""
+    """Do the same for AArch64."""
     instruction = next(_decoder("aarch64").disasm(code, address, 1), None)
     if instruction is None:
         return None

@@ -58,7 +58,7 @@ def _absolute(width: int) -> Operation:
 
 
 def _neighbours(width: int, function: Callable[[int, int], int]) -> Operation:
-    """Of each source, the lanes in pairs."""
+    """Split each source into lanes, and these into pairs."""
 
     def apply(sources: Bytes, _: int) -> bytes:
         numbers = [signed_lanes_of(source, width) for source in sources]
@@ -109,7 +109,7 @@ def _shift_right(width: int) -> Operation:
 
 
 def _shuffle_words(first: int) -> Operation:
-    """Four words of eight, from the ``first`` on."""
+    """Arrange four words of eight, from the ``first`` on."""
 
     def apply(sources: Bytes, immediate: int) -> bytes:
         words = lanes_of(sources[0], 2)
@@ -126,7 +126,7 @@ def _shuffle_doubles(sources: Bytes, immediate: int) -> bytes:
 
 
 def _blend(width: int) -> Operation:
-    """By the bits of a number, which for words are those of each half."""
+    """Select lanes by the bits of a number, which for words are those of each half."""
 
     def apply(sources: Bytes, immediate: int) -> bytes:
         pairs = enumerate(zip(*(lanes_of(source, width) for source in sources), strict=True))
@@ -154,7 +154,7 @@ def _shifted_each(width: int, function: Callable[[int, int], int], *, signed: bo
 
 
 def _permute_in_halves(width: int) -> Operation:
-    """By the low bits of the lanes of the second source, or by a number."""
+    """Arrange lanes by the low bits of those of the second source, or by a number."""
     count = XMM_BYTES // width
     bits = count.bit_length() - 1
 
@@ -283,7 +283,7 @@ def _dot_product(code: str) -> Operation:
 
 
 def _insert_single(sources: Bytes, immediate: int) -> bytes:
-    """From memory there is just one number."""
+    """Insert a number; from memory there is just one."""
     values, remaining = lanes_of(sources[0], 4), lanes_of(sources[1], 4)
     values[immediate >> 4 & 3] = remaining[immediate >> 6 if len(remaining) > 1 else 0]
     return pack([0 if immediate >> at & 1 else value for at, value in enumerate(values)], 4)

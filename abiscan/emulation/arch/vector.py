@@ -86,7 +86,7 @@ def _permute_halves(sources: Bytes, immediate: int) -> bytes:
 
 
 def _permute_quads(sources: Bytes, immediate: int) -> bytes:
-    """By a number, in each 256 bits; or by the lanes of the first source."""
+    """Arrange quads by a number, in each 256 bits; or by the lanes of the first source."""
     if len(sources) == 2:
         return _permute(8)(sources, immediate)
     lanes = lanes_of(sources[0], 8)
@@ -102,7 +102,7 @@ def _permute(width: int) -> Operation:
 
 
 def _shuffle_parts(sources: Bytes, immediate: int) -> bytes:
-    """Parts of 128 bits: the lower half of the result comes from the first source, the upper half from the second."""
+    """Combine parts of 128 bits: the lower half comes from the first source, the upper half from the second."""
     first, second = ([source[at : at + XMM_BYTES] for at in range(0, len(source), XMM_BYTES)] for source in sources)
     bits = len(first) // 2
     sides = [first] * bits + [second] * bits
@@ -119,7 +119,7 @@ def _align_lanes(width: int) -> Operation:
 
 
 def _ternary(sources: Bytes, immediate: int) -> bytes:
-    """For each position, the bits of the three sources are the number of a bit of ``immediate``."""
+    """Look each position up: the bits of the three sources are the number of a bit of ``immediate``."""
     first, second, third = (int.from_bytes(source, "little") for source in sources)
     (size,) = {len(source) for source in sources}
     all_ones, result = (1 << 8 * size) - 1, 0
@@ -420,7 +420,7 @@ class VectorUnit:
                 self._write(vm, memory, instruction, target, _value(name, target, sources, immediate))
 
     def _perform_without_vex(self, vm: Processor, memory: Memory, instruction: capstone.CsInsn) -> None:
-        """The same as with VEX, but that the target is the first source, and keeps what is above 128 bits."""
+        """Perform what it does with VEX, but that the target is the first source, and keeps what is above 128 bits."""
         name, (operands, immediate) = f"v{instruction.mnemonic}", _operands(instruction)
         names = [instruction.reg_name(operand.reg) for operand in operands if operand.type == x86.X86_OP_REG]
         if not operands or any(register.startswith("mm") for register in names):

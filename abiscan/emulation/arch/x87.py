@@ -246,7 +246,7 @@ def _value(kind: int, first: Number, second: Number) -> Number:
 
 
 def _shortened(number: Number) -> Number:
-    """Rounded to 64 digits, to the nearest."""
+    """Round to 64 digits, to the nearest."""
     if not isinstance(number, Fraction) or not number:
         return number
     shift = _DIGITS - _exponent(number) - 1
@@ -255,7 +255,7 @@ def _shortened(number: Number) -> Number:
 
 
 def _exponent(number: Fraction) -> int:
-    """Of the power of two that is the largest up to a number."""
+    """Return the exponent of the largest power of two that is no larger than a number."""
     size = abs(number)
     guess = size.numerator.bit_length() - size.denominator.bit_length()
     return guess if size >= Fraction(2) ** guess else guess - 1

@@ -407,7 +407,7 @@ def _emulate_item(call: Call) -> int:
 
 @CPYTHON.matching(r"Py(Object|Sequence|List|Tuple|Dict|Mapping)_(Size|Length)$")
 def _emulate_size(call: Call) -> int:
-    """Of a list or tuple, which has it behind its head, or of what a dictionary was given."""
+    """Return the size of a list or tuple, which has it behind its head, or of what a dictionary was given."""
     process, target = call.process, call.argument(0)
     if target in process.items:
         return len(process.items[target])

@@ -82,7 +82,7 @@ def _read_string(call: Call, address: int) -> str:
 
 
 def _emulate_units(call: Call, address: int, count: int) -> str:
-    """So many units at an address."""
+    """Return so many units at an address."""
     if count > _MOST_UNITS:
         raise Stop(f"string of {count} bytes", call.return_address)
     return decoded(call.machine.read(address, count * _emulate_width(call)), _emulate_width(call)) if count else ""
@@ -398,7 +398,7 @@ def _emulate_resize(call: Call) -> None:
 
 @_member("7reserveEm")
 def _emulate_reserve(call: Call) -> None:
-    """Space for this many characters: inlined code then writes after the end."""
+    """Make room for this many characters: inlined code then writes after the end."""
     text, capacity, width = _emulate_text(call), call.argument(1), _emulate_width(call)
     if capacity > _MOST_RESERVED and call.process.unknown_text is not None:
         return
@@ -565,7 +565,7 @@ def _emulate_end(call: Call) -> int:
 
 @_private("6rbeginEv", "7crbeginEv", "4rendEv", "5crendEv")
 def _emulate_reverse(call: Call) -> None:
-    """An iterator in memory, which leads to the character before it."""
+    """Return an iterator in memory, which leads to the character before it."""
     result = call.result
     begin, size = call.machine.words(call.argument(0), 2)
     call.machine.set_word(result, begin + (size * _emulate_width(call) if "begin" in call.name else 0))
@@ -620,7 +620,7 @@ def _construct_allocator(_: Call) -> None:
 
 @CXX_STRINGS.matching(rf"_ZNK{_PRESENT}13get_allocatorEv", r"_ZNKSs13get_allocatorEv")
 def _own_allocator(call: Call) -> None:
-    """An object of an empty class, in memory."""
+    """Return an object of an empty class, in memory."""
     _ = call.result
 
 
@@ -760,7 +760,7 @@ _REFERENCES: Final = -8  # from the text of a copy-on-write string: their number
 
 @CXX_STRINGS.named("_ZNSs12_M_leak_hardEv", "_ZNSs7_M_leakEv")
 def _emulate_unshare(call: Call) -> None:
-    """A text of its own, marked as not to be shared: code asks twice, for its beginning and for its end."""
+    """Make a text of its own, marked as not to be shared: code asks twice, for its beginning and for its end."""
     text = call.machine.word(call.argument(0))
     count = text + _REFERENCES
     if text == call.process.bind(EMPTY_REP) + REP_SIZE or int.from_bytes(call.machine.read(count, 4), "little") >> 31:

@@ -105,7 +105,7 @@ def _emulate_throw(call: Call) -> None:
 
 @EXCEPTIONS.named("_Unwind_RaiseException")
 def _emulate_raise(call: Call) -> None:
-    """The C++ runtime is in the object itself, and has filled in the header."""
+    """Throw what a C++ runtime in the object itself throws, which has filled in the header."""
     call.process.exceptions.throw(call, call.argument(0))
 
 

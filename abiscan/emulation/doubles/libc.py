@@ -127,7 +127,7 @@ def _allocate_aligned_posix(call: Call) -> int:
 
 @LIBC.named("mmap", "mmap64")
 def _emulate_map(call: Call) -> int:
-    """Memory: before a file is open, nothing else is mapped."""
+    """Return memory: before a file is open, nothing else is mapped."""
     return call.process.allocate(call.argument(1), _PAGE_SIZE)
 
 
@@ -547,7 +547,7 @@ def _emulate_processors(call: Call) -> int:
 
 @LIBC.named("gettext", "dgettext", "dcgettext")
 def _emulate_translate(call: Call) -> int:
-    """There is no catalogue: the text itself, which follows the domain."""
+    """Return the text itself, which follows the domain: there is no catalogue."""
     return call.argument(int(call.name != "gettext"))
 
 
@@ -592,7 +592,7 @@ def _emulate_end(call: Call) -> int:
 
 @LIBC.named("div", "ldiv", "lldiv")
 def _emulate_divide(call: Call) -> int:
-    """Quotient and remainder: of ``int`` in one register, of others in two."""
+    """Return quotient and remainder: of ``int`` in one register, of others in two."""
     bits = 32 if call.name == "div" else 64
     first, second = _signed(call.argument(0), bits), _signed(call.argument(1), bits)
     if not second:

@@ -134,7 +134,7 @@ def _next_bucket_count(call: Call) -> int:
 
 @LIBSTDCXX.named("_ZNKSt8__detail20_Prime_rehash_policy14_M_need_rehashEmmm")
 def _need_rehash(call: Call) -> int:
-    """``pair<bool, size_t>`` in the two result registers: whether, and to how many buckets."""
+    """Return ``pair<bool, size_t>`` in the two result registers: whether, and to how many buckets."""
     policy, buckets, elements, added = (call.argument(index) for index in range(4))
     until = call.machine.word(policy + 8)
     call.give_second(0)
@@ -151,7 +151,7 @@ def _need_rehash(call: Call) -> int:
 
 @LIBSTDCXX.named("_ZSt11_Hash_bytesPKvmm")
 def _emulate_hash(call: Call) -> int:
-    """MurmurHash2, of 64 bits (libsupc++, hash_bytes.cc)."""
+    """Compute MurmurHash2, of 64 bits (libsupc++, hash_bytes.cc)."""
     content, value = _emulate_hashed(call), call.argument(2)
     value ^= len(content) * _MURMUR & _NPOS
     for (word,) in struct.iter_unpack("<Q", content[: len(content) & ~7]):
@@ -171,7 +171,7 @@ def _mixed(value: int) -> int:
 
 @LIBSTDCXX.named("_ZSt15_Fnv_hash_bytesPKvmm")
 def _fnv_hash(call: Call) -> int:
-    """FNV-1a, of 64 bits (libsupc++, hash_bytes.cc)."""
+    """Compute FNV-1a, of 64 bits (libsupc++, hash_bytes.cc)."""
     value = call.argument(2)
     for (character,) in struct.iter_unpack("<b", _emulate_hashed(call)):  # with its sign
         value = (value ^ character) * _FNV & _NPOS
@@ -286,7 +286,7 @@ def _emulate_collation(call: Call) -> int:
 
 @LIBSTDCXX.matching(r"virtual function of _ZTV(St7collate|NSt7__cxx117collate)IcE")
 def _emulate_transform(call: Call) -> None:
-    """``do_transform``: in the classic locale, texts are ordered by their bytes."""
+    """Emulate ``do_transform``: in the classic locale, texts are ordered by their bytes."""
     result, begin, end = call.result, call.argument(1), call.argument(2)
     text = call.machine.read(begin, end - begin) if end > begin else b""
     (CXX11 if "__cxx11" in call.name else COW).create(call.process, result, text)

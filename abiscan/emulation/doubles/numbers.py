@@ -35,7 +35,7 @@ def _cbrt(value: float) -> float:
 
 
 def _round(value: float) -> float:
-    """Halves away from zero."""
+    """Round halves away from zero."""
     return math.copysign(math.floor(abs(value) + 0.5), value) if math.isfinite(value) else value
 
 
@@ -140,7 +140,7 @@ def _of_two(call: Call) -> None:
 
 @NUMBERS.named(*(name + "l" for name in _ONE), *(name + "l" for name in _TWO if not name.startswith("ca")))
 def _of_long(call: Call) -> None:
-    """The functions of ``long double``, on x86-64."""
+    """Return the functions of ``long double``, on x86-64."""
     name = call.name.removesuffix("l")
     if call.process.arch.hidden_result is not None:
         call.answer_is_unknown()

@@ -80,7 +80,7 @@ def _construct_list(call: Call) -> None:
 
 @PATHS.matching(rf"_Z{_PATH}5_ListC[12]ERKS2_", rf"_Z{_PATH}5_ListaSERKS2_")
 def _copy_list(call: Call) -> int:
-    """Components are never changed, so copies can share them."""
+    """Copy a list by sharing its components, which are never changed."""
     call.machine.set_word(call.argument(0), call.machine.word(call.argument(1)))
     return call.argument(0)
 
@@ -154,7 +154,7 @@ def _emulate_has(call: Call) -> int:
 
 @PATHS.named(f"_Z{_PATH}dVERKS1_")
 def _emulate_append(call: Call) -> int:
-    """``operator/=``."""
+    """Emulate ``operator/=``."""
     this_address, text, second = call.argument(0), _emulate_read(call, 0), _emulate_read(call, 1)
     joined = second if second.startswith(b"/") else text + (b"/" if text and not text.endswith(b"/") else b"") + second
     _emulate_create(call, this_address, joined)
@@ -207,7 +207,7 @@ def _replace_name(call: Call) -> int:
 
 @PATHS.named(f"_Z{_CONST}18lexically_relativeERKS1_", f"_Z{_CONST}19lexically_proximateERKS1_")
 def _relative_to(call: Call) -> None:
-    """C++17, [fs.path.gen]: empty where there is no way, or then the path itself."""
+    """Make a path relative (C++17, [fs.path.gen]): empty where there is no way, or then the path itself."""
     result = call.result
     own, base = _emulate_read(call, 0), _emulate_read(call, 1)
     text = b""
@@ -339,7 +339,7 @@ def _open_directory(call: Call) -> None:
     r"_ZNSt10filesystem12current_pathB5cxx11Ev$", r"_ZNSt10filesystem12current_pathB5cxx11ERSt10error_code$"
 )
 def _working_directory(call: Call) -> None:
-    """Some folder."""
+    """Return some folder."""
     result = call.result
     call.answer_is_unknown()
     _emulate_create(call, result, b"/")

@@ -122,7 +122,7 @@ def _emulate_path(call: Call) -> bytes:
 
 
 def _leave_unknown(call: Call, ios: int) -> None:
-    """If there may be a file, whether it was opened is not known."""
+    """Leave open whether a file was opened, if it may be there."""
     if may_exist(_emulate_path(call)):
         taint = call.machine.taint
         taint.mark(ios + _STATE, 4, taint.answer(call.name, call.return_address))
@@ -164,7 +164,7 @@ def _emulate_close(_: Call) -> int:
 
 @STREAMS.matching(rf"_ZNSt9basic_ios{_TRAITS}E4initE")
 def _emulate_attach(call: Call) -> None:
-    """Part of an inlined constructor: (``std::basic_ios``, buffer)."""
+    """Attach a buffer, a part of an inlined constructor: (``std::basic_ios``, buffer)."""
     ios, buffer = call.argument(0), call.argument(1)
     call.machine.write(ios + _PRECISION, struct.pack("<QQIIII", 6, 0, _SKIPWS | _DEC, 0, 0, 0))
     call.machine.write(ios + _FILL, b" \1")
@@ -376,7 +376,7 @@ def _put_into(call: Call) -> int:
 
 @STREAMS.matching(r"_ZNSt15basic_streambufIcSt11char_traitsIcEEC[12]Ev")
 def _construct_buffer(call: Call) -> None:
-    """The base of a class of the object, which sets the virtual pointer."""
+    """Construct the base of a class of the object, which sets the virtual pointer."""
     call.machine.write(call.argument(0) + _GET_AREA, bytes(48))
 
 
@@ -594,7 +594,7 @@ _SETTERS: Final = {"St13_Setprecision": _PRECISION, "St5_Setw": _WIDTH}
 
 @STREAMS.matching(r"_ZSt(ls|rs)IcSt11char_traitsIcEERSt13basic_[io]streamIT_T0_ES6_St(13_Setprecision|5_Setw)$")
 def _set_number(call: Call) -> int:
-    """``std::setprecision`` and ``std::setw``: a number, in a register."""
+    """Return what ``std::setprecision`` and ``std::setw`` do: a number, in a register."""
     at = next(at for name, at in _SETTERS.items() if call.name.endswith(name))
     if not _is_console(call, call.argument(0)):
         call.machine.set_word(_emulate_ios(call, call.argument(0)) + at, call.argument(1) & 0xFFFF_FFFF)
@@ -786,7 +786,7 @@ class _Input:
         return {_HEX: 16, _OCT: 8, 0: 0}.get(flags, 10)
 
     def clear_end(self) -> None:
-        """The end is not reached any more."""
+        """Forget that the end was reached."""
         self.state &= ~_EOF
         self.become(0)
 

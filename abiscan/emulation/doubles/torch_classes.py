@@ -73,7 +73,7 @@ TORCH_CLASSES: Final = SharedDoubles[Classes]()
 
 @TORCH_CLASSES.matching(r"_ZN3c1021getCustomClassTypeMapE")
 def _emulate_map(classes: Classes, _: Call) -> int:
-    """Up to 1.11: the table from ``typeid`` to classes, which inlined code searches, and up to 1.9 also fills."""
+    """Return the table from ``typeid`` to classes, which inlined code searches up to 1.11, and fills up to 1.9."""
     return classes.map()
 
 
@@ -105,7 +105,7 @@ def _with_defaults(classes: Classes, call: Call) -> None:
 
 @TORCH_CLASSES.matching(api.REGISTER_METHOD)
 def _add_method(classes: Classes, call: Call) -> None:
-    """A ``unique_ptr<Function>``, whose object torch keeps: else the caller would destroy it."""
+    """Take a ``unique_ptr<Function>``, whose object torch keeps: else the caller would destroy it."""
     holder = call.argument(0)
     classes.state.recorder.method(*classes.method_name(call.machine.word(holder)))
     call.machine.set_word(holder, 0)
@@ -128,7 +128,7 @@ def _get_method(classes: Classes, call: Call) -> int:
 
 @TORCH_CLASSES.matching(api.REGISTER_CLASS)
 def _register_class(classes: Classes, call: Call) -> None:
-    """Up to 1.7 the constructor of ``class_`` is inlined; the class is made by ``ClassType::create``.
+    """Register the class that ``ClassType::create`` makes: up to 1.7 the constructor of ``class_`` is inlined.
 
     Whoever calls it today gives a class a second name.
     """

@@ -79,7 +79,7 @@ def _emulate_hold(state: TorchState, call: Call, this_address: int, library: Lib
 
 
 def _handles_at(state: TorchState) -> int:
-    """Behind kind, namespace and its flag, key, an optional pair of texts, file and line (``torch/library.h``, 2.2)."""
+    """Find them behind kind, namespace and flag, key, an optional pair of texts, file, line (``torch/library.h``, 2.2)."""
     return 8 + state.strings.size + 8 + 8 + 3 * 8 + 2 * 8
 
 
@@ -219,7 +219,7 @@ def _fall_back(state: TorchState, call: Call) -> int:
 
 @TORCH_LIBRARY.matching(r"_ZN5torch11CppFunctionC[12]EN3c1014KernelFunctionE")
 def _construct_function(state: TorchState, call: Call) -> None:
-    """The private constructor, for kernels without a C++ type: only boxed and fallthrough are distinguished."""
+    """Construct a kernel without a C++ type (private constructor): only boxed and fallthrough are distinguished."""
     this_address, kernel = call.argument(0), call.argument(1)
     # A functor that is a shared_ptr belongs to the 32 bytes of 1.6 to 1.8.
     shared_functor = boxed_index(state, call.machine.words(kernel, 3)) > 1
@@ -231,7 +231,7 @@ def _construct_function(state: TorchState, call: Call) -> None:
 
 @TORCH_LIBRARY.matching(r"_ZN5torch11CppFunctionD[12]Ev")
 def _destroy_function(state: TorchState, call: Call) -> None:
-    """The object contains nothing that is recorded."""
+    """Do nothing: the object contains nothing that is recorded."""
     state.doubled.discard(call.argument(0))
 
 

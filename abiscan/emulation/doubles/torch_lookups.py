@@ -63,7 +63,7 @@ def _emulate_dispatcher(_: TorchState, call: Call) -> int:
 
 @TORCH_LOOKUPS.matching(r"_ZN2at13globalContextEv")
 def _emulate_context(_: TorchState, call: Call) -> int:
-    """``at::Context``: inlined code asks the hooks of the devices."""
+    """Return an ``at::Context``: inlined code asks the hooks of the devices."""
     return call.process.bind("the context of torch")
 
 
@@ -101,7 +101,7 @@ def _call_dispatcher(state: TorchState, call: Call) -> int:
 
 @TORCH_LOOKUPS.matching(r"_ZN3c1010Dispatcher(6findOp|10findSchema)ERKNS_12OperatorNameE")
 def _emulate_find(state: TorchState, call: Call) -> None:
-    """``optional<OperatorHandle>``, a handle of two words: of what the code has registered so far, or torch has."""
+    """Return ``optional<OperatorHandle>``, two words, for what the code has registered so far, or torch has."""
     result = call.result
     call.machine.write(result, bytes(_HANDLE_SIZE))
     name = state.schemas.read_operator_name(call.argument(1))
@@ -114,7 +114,7 @@ def _emulate_find(state: TorchState, call: Call) -> None:
 
 @TORCH_LOOKUPS.matching(r"_ZN5torch3jit15findOperatorForE")
 def _find_operator(state: TorchState, call: Call) -> None:
-    """An empty ``shared_ptr``: the JIT knows none."""
+    """Return an empty ``shared_ptr``: the JIT knows none."""
     call.machine.write(call.result, bytes(16))
     _emulate_note(state, call, state.schemas.read_operator_name(call.argument(0)))
 

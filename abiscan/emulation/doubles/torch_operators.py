@@ -74,7 +74,7 @@ def _list_kernels(state: TorchState, begin: int, end: int, *, flag_first: bool) 
 
 @TORCH_OPERATORS.matching(api.REGISTER_JIT_OPERATOR)
 def _register_jit(state: TorchState, call: Call) -> None:
-    """The schema is the first member: an unparsed text, or a ``FunctionSchema``, which begins with its name.
+    """Read the schema, the first member: an unparsed text, or a ``FunctionSchema``, which begins with its name.
 
     Up to 1.4 there are both, a ``shared_ptr<FunctionSchema>``, then an ``optional<string>``; in 1.5 an ``either``
     of the two, which begins with a word or two of its own.

@@ -136,7 +136,7 @@ def _emulate_registry(registries: FilledRegistries, call: Call) -> int:
 
 @TORCH_REGISTRIES.matching(r"_ZN3c108demangleE", r"_ZN3c108demangleB5cxx11E")
 def _emulate_demangle(registries: FilledRegistries, call: Call) -> None:
-    """The help text of an entry is the name of its class: it stays mangled."""
+    """Leave a name mangled: it is the help text of an entry, the name of its class."""
     result = call.result
     registries.state.strings.create(call.process, result, call.machine.text(call.argument(0)))
 

@@ -127,7 +127,7 @@ class Types:
         return self.state.types.adopt(machine.word(buffer))
 
     def _argument_stride(self, views: list[tuple[int, int]]) -> int:
-        """``sizeof(ArgumentDef)``: one function pointer up to 1.12, two (the real type's and the shown one's) after.
+        """Return ``sizeof(ArgumentDef)``: one function pointer up to 1.12, two (of the real and the shown type) after.
 
         The imports of the object may tell (``TorchState``). Else the arrays do: they hold as many pointers to code as
         there are arguments, or twice as many, and do not overlap; once they were seen to hold single ones, that holds.
@@ -182,7 +182,7 @@ def _emulate_get(types: Types, call: Call) -> int | None:
 
 @TORCH_TYPES.matching(r"_ZN3c108ListType\d+of\w+Ev$")
 def _list_of(types: Types, call: Call) -> None:
-    """A ``shared_ptr`` by value, in every release."""
+    """Take a ``shared_ptr`` by value, as in every release."""
     types.write(call.result, _ELEMENTS.get(call.name[call.name.index("of") + 2 : -2], "?") + "[]")
 
 
@@ -193,14 +193,14 @@ def _optional_of(types: Types, call: Call) -> None:
 
 @TORCH_TYPES.matching(r"_ZN3c1012OptionalType(3get|6create)E")
 def _emulate_optional(types: Types, call: Call) -> None:
-    """An optional of an optional is one (``OptionalType`` is a union with None, and unions are flattened)."""
+    """Make an optional; of an optional, it is that: ``OptionalType`` is a union with None, and unions are flattened."""
     result = call.result
     types.write(result, types.text_of_argument(call, 0).removesuffix("?") + "?")
 
 
 @TORCH_TYPES.matching(r"_ZN3c1012OptionalTypeC[12]E")
 def _construct_optional(types: Types, call: Call) -> None:
-    """Up to 1.10 ``create`` is inlined."""
+    """Construct an optional: up to 1.10 ``create`` is inlined."""
     types.state.types.name(call.argument(0), types.text_of_argument(call, 1) + "?")
 
 
