@@ -228,7 +228,7 @@ def _take(architecture: str) -> Icicle:
 
 @contextlib.contextmanager
 def _without_backtraces() -> Iterator[None]:
-    """Hide RUST_BACKTRACE: with it, icicle takes a backtrace for each construct that it cannot compile, which is slow"""
+    """Hide RUST_BACKTRACE: with it, icicle takes a backtrace for each construct that it cannot compile."""
     before = os.environ.get(_BACKTRACES)
     os.environ[_BACKTRACES] = "0"
     try:

@@ -157,6 +157,8 @@ class Emulator:
         self.vm.mem_write(address, content)
         self._pages[address] = permissions
         self.code_pages += executable
+        # Breakpoints, and not a decoder: a byte that only looks like such an instruction costs one stop and is then let
+        # go.
         if executable and self.vm.misreads_vectors:
             # An instruction may begin in one page and go on in the next, whichever of the two is mapped first. Those of
             # AArch64 begin at multiples of the size of these edges.
@@ -178,10 +180,13 @@ class Emulator:
         """
         if not 0 <= size <= HEAP_SIZE:
             raise Stop(f"read of {size} bytes at {address:#x}", self.vm.pc)
+        # A double reads as an instruction does: what it reads may come from an answer, and it says so in
+        # ``taint.read``.
         if self.taint.memory:
             self.taint.read |= self.taint.label_of(address, size)
         try:
             return bytes(self.vm.mem_read(address, size))
+        # The access may straddle pages of which only some are there: map all of them, then try once more.
         except (AccessError, OverflowError):
             self._page_in(address, size)
         try:
@@ -226,12 +231,14 @@ class Emulator:
         self.code_pages = 0
         if not vm.remembers_code:
             return
+        # Breakpoints stay in icicle: only memory, registers and the count of instructions are lost.
         names = (*self.arch.registers, *self.arch.vectors, self.arch.thread_pointer)
         registers, executed = {name: vm.reg_read(name) for name in names}, vm.icount
         pages = {address: bytes(vm.mem_read(address, PAGE_SIZE)) for address in self._pages}
         for base, top in ((HEAP_BASE, heap_top), (IMPORT_BASE, imports_top), (STACK_TOP - _STACK_SIZE, STACK_TOP)):
             for address in range(base, top, PAGE_SIZE):
                 content = bytes(vm.mem_read(address, PAGE_SIZE))
+                # The regions are gigabytes of zeros, mapped anew as such; only what was written has to be put back.
                 if content != _BLANK_PAGE:
                     pages[address] = content
         vm.forget_code()
@@ -316,6 +323,7 @@ class Emulator:
         self.taint.start(range(STACK_TOP - _STACK_SIZE, STACK_TOP))
         self.vm.sp = STACK_TOP - _STACK_ABOVE
         self._last_instruction = self.vm.icount + instructions
+        # The budget is cut into slices, so that Python gets a turn: a signal is only seen between two of them.
         self.vm.icount_limit = min(self.vm.icount + _SLICE, self._last_instruction)
         return self.call(address, *arguments)
 
@@ -370,6 +378,7 @@ class Emulator:
         if self.depth >= _MAX_DEPTH:
             raise Stop("calls nested too deeply", address)
         vm, arch = self.vm, self.arch
+        # Start below the red zone, which a function may use without moving the stack pointer (SysV psABI, 3.2.2).
         pc, stack, link = vm.pc, vm.sp, arch.return_address(vm) if self.depth else 0
         boundary = Boundary(link, arch.stack_after_return(vm)) if self.depth and not is_thread else None
         vm.sp = stack - _RED_ZONE
@@ -386,6 +395,7 @@ class Emulator:
             self.taint.leave(before)
         result = int(vm.reg_read(arch.result))
         vm.pc, vm.sp = pc, stack
+        # On AArch64 the return address of the double itself is in the link register, which the call has overwritten.
         if self.depth and arch.hidden_result is not None:
             vm.reg_write("x30", link)
         return result
@@ -400,16 +410,19 @@ class Emulator:
     def _run(self) -> None:
         taint = self.taint
         while True:
+            # While an answer is in a register, instructions run one by one; otherwise the machine runs until something
+            # stops it.
             if taint.registers and self._follow():
                 continue
             if self._is_end(self.vm.run()):
                 return
 
     def _is_end(self, stopped: int) -> bool:
-        """Deal with what stopped the processor; whether that is the end of the function that was called."""
+        """Handle what stopped the processor; tell whether that is the end of the function that was called."""
         vm = self.vm
         if stopped == Stopped.NOT_CODE:
             pc = vm.pc
+            # ``RETURN`` is in the import slots, which hold no code: so a return is an event like a call of an import.
             if pc == RETURN:
                 return True
             if IMPORT_BASE <= pc < IMPORT_BASE + _IMPORT_SIZE:
@@ -418,6 +431,7 @@ class Emulator:
                 self._fetch(pc)
         elif stopped in ACCESSES:
             self._access(vm.address)
+        # A guarded byte and a page without permission look alike: first see whether it was guarded.
         elif stopped in FORBIDDEN and self._go_on_at_guard():
             pass
         elif stopped == Stopped.BREAKPOINT:
@@ -444,6 +458,7 @@ class Emulator:
         taint, here = self.taint, (self.vm.pc, self.vm.icount)
         if taint.step():
             return True
+        # The same place, and no instruction executed since: following cannot get past it, so what is guarded decides.
         if here == self._last_guard:  # an instruction that touches more than is known of it
             self._last_guard = None
             return taint.give_up()
@@ -458,6 +473,7 @@ class Emulator:
     def step_one(self) -> bool:
         """Execute one instruction; False if it was not, and the machine has to see why."""
         pc = self.vm.pc
+        # At such an address the machine has to stop by itself: see ``_break``.
         if pc in self._diverted or pc in self._observed:
             return False
         if pc in self._watched:
@@ -526,6 +542,8 @@ class Emulator:
     def _break(self) -> None:
         """Handle a breakpoint: something diverted, observed or watched, or an instruction not left to the emulator."""
         pc = self.vm.pc
+        # Several breakpoints may share an address. Those that only look let the instruction run by single steps, since
+        # a run would stop at the same breakpoint again.
         if pc in self._returns and not self._returned(pc):
             while self.vm.pc == pc and (stopped := self.vm.step()):
                 self._is_end(stopped)
@@ -542,6 +560,8 @@ class Emulator:
             self.reached.add(pc)
         self.vm.note_extension(pc)
         if not self.vm.misreads_vectors or 0 not in self.arch.suspects(self._code_at(pc)[:_SUSPECT_HEAD]):
+            # Nothing is to be done here ever again: a byte that looked like a suspect, or a watched call that was
+            # reached.
             self.vm.remove_breakpoint(pc)
             return
         self._step_over(pc)

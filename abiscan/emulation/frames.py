@@ -165,6 +165,8 @@ class Frames:
         self._rows: dict[tuple[int, int], _Row] = {}
         self._landings: dict[tuple[int, int], Landing | None] = {}
         reader = _Reader(memory, header)
+        # Version, then the encodings of the pointer to .eh_frame, of the number of entries, and of the table (LSB,
+        # 10.6.2).
         _, self._frame_encoding, count_encoding, self._table_encoding = (reader.byte() for _ in range(4))
         self._frames = reader.encoded(self._frame_encoding, header)
         self._count = reader.encoded(count_encoding, header)
@@ -177,6 +179,8 @@ class Frames:
         return self._functions[address]
 
     def _find(self, address: int) -> FrameEntry | None:
+        # The search needs entries of one size in order: pairs of 32 bits relative to the header, as all linkers write
+        # them.
         if self._table_encoding != _DATA_RELATIVE | 0x0B:
             return None
         low, high = 0, self._count
@@ -200,6 +204,8 @@ class Frames:
         length = reader.take("<I")
         end = reader.at + length
         here = reader.at
+        # In .eh_frame the pointer to the common entry counts backwards from itself, and 0 marks such an entry (LSB,
+        # 10.6.1.1).
         offset = reader.take("<I")
         if not offset or length > _MOST_BYTES:
             return None
@@ -207,8 +213,10 @@ class Frames:
             self._commons[here - offset] = self._read_common(here - offset)
         common = self._commons[here - offset]
         start = reader.encoded(common.pointers, self._header)
+        # The length has the form of the pointer, without what it is relative to.
         size = reader.encoded(common.pointers & 0x0F)
         content = 0
+        # The length of the augmentation is given, so unknown parts of it are skipped.
         if common.has_augmentation:
             after = reader.unsigned() + reader.at
             if common.data != _ABSENT:
@@ -225,6 +233,8 @@ class Frames:
         letters = b""
         while (letter := reader.byte()) != 0:
             letters += bytes((letter,))
+        # Factors of the code and data offsets, and the register of the return address. In version 1 the last one is a
+        # byte, which reads the same as long as it is below 128.
         code, content, column = reader.unsigned(), reader.signed(), reader.unsigned()
         pointers, specific = 0, _ABSENT
         if letters.startswith(b"z"):
@@ -251,6 +261,7 @@ class Frames:
     def caller(self, function: FrameEntry, state: FrameState) -> FrameState:
         """Return the registers where the function, stopped in ``state``, returns to."""
         row = self._make_row(function, state.pc)
+        # All rules are read against the registers of the callee: none sees what another one has just restored.
         cfa = self._cfa(row, state)
         registers = dict(state.registers)
         for number, rule in row.registers.items():
@@ -290,6 +301,7 @@ class Frames:
         common = function.common
         row = _Row()
         self._run(common, _Reader(self._memory, common.start), common.end, row, None, 0, None)
+        # DW_CFA_restore means the rules that the common entry left, not those of the caller.
         initial = row.copy()
         self._run(common, _Reader(self._memory, function.instructions), function.end, row, initial, function.start, pc)
         return row
@@ -307,6 +319,7 @@ class Frames:
                 else:
                     step = low if high else reader.take({0x02: "<B", 0x03: "<H", 0x04: "<I"}[code])
                     at += step * common.code_factor
+                # ``pc`` is a return address: a row that begins there is already behind the call.
                 if pc is not None and at >= pc:
                     return
             elif high == 0x80:  # offset
@@ -326,6 +339,7 @@ class Frames:
             elif code == 0x09:  # register
                 number = reader.unsigned()
                 row.registers[number] = _RegisterRule("register", reader.unsigned())
+            # The rule for the CFA is a part of the row, and comes back with it.
             elif code == 0x0A:  # remember_state
                 saved.append(row.copy())
             elif code == 0x0B:  # restore_state
@@ -356,6 +370,7 @@ class Frames:
                 row.registers[number] = _RegisterRule("is", offset * common.data_factor)
             elif code == 0x2E:  # GNU_args_size
                 reader.unsigned()
+            # An instruction of unknown length cannot be skipped.
             elif code not in (0x00, 0x2D):  # nop; AARCH64_negate_ra_state: nothing signs here
                 raise ValueError(f"call frame instruction {code:#x}")
 
@@ -369,6 +384,8 @@ class Frames:
         end = self._behind_block(at)
         reader = _Reader(self._memory, at)
         reader.unsigned()
+        # A rule for a register starts with the CFA on the stack, the rule for the CFA itself with nothing (DWARF 5,
+        # 6.4.2.3).
         stack = [] if cfa is None else [cfa]
         while reader.at < end:
             code = reader.byte()
@@ -412,6 +429,7 @@ class Frames:
     def _read_landing(self, function: FrameEntry, pc: int) -> Landing | None:
         if not function.data:
             return None
+        # Header, call sites, actions, and behind them the types, which are counted backwards from their end.
         reader = _Reader(self._memory, function.data)
         encoding = reader.byte()
         base = function.start if encoding == _ABSENT else reader.encoded(encoding, self._header)
@@ -423,6 +441,8 @@ class Frames:
         call_encoding = reader.byte()
         actions = reader.unsigned()
         actions += reader.at
+        # Call sites are sorted, so the first one behind the call ends the search. Without an entry, ``std::terminate``
+        # is called (libsupc++, eh_personality.cc): that is how compilers write ``noexcept``.
         while reader.at < actions:
             start, size, pad = (reader.encoded(call_encoding & 0x0F) for _ in range(3))
             action = reader.unsigned()
@@ -444,6 +464,7 @@ class Frames:
         for _ in range(_MOST_ACTIONS):
             reader = _Reader(self._memory, at)
             yield reader.signed()
+            # The displacement counts from its own field.
             here = reader.at
             following = reader.signed()
             if not following:
@@ -452,6 +473,7 @@ class Frames:
 
     def _type(self, types: int, encoding: int, number: int) -> int:
         """Return a caught type, 0 for every one."""
+        # Type 1 is the entry right before the end of the table, type 2 the one before that.
         size = 8 if encoding & 0x0F in (0x00, 0x04, 0x0C) else 2 if encoding & 0x0F in (0x02, 0x0A) else 4
         return _Reader(self._memory, types - number * size).encoded(encoding, self._header)
 

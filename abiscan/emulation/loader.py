@@ -116,6 +116,7 @@ class Image:
         tls_taken: int = 0,
     ) -> None:
         self.file = file
+        # An executable of the kind ET_EXEC has its addresses in its code; all else lies where it is put.
         self.base = 0 if file.is_fixed else BASE + number * SPACING
         self.module = OWN_MODULE if not number else OTHER_MODULE + number
         self._tls_taken = tls_taken
@@ -132,6 +133,7 @@ class Image:
         self._strings = file.tail_at(file.dynamic[Tag.STRTAB]) if Tag.STRTAB in file.dynamic else memoryview(b"")
         table = file.tail_at(file.dynamic[Tag.GNU_HASH]) if Tag.GNU_HASH in file.dynamic else memoryview(b"")
         self._hashes = table[: len(table) & ~3].cast("I")
+        # Of the table only what follows is cast to words: a damaged size leaves up to three bytes behind.
         self.size = max((segment.address + segment.size for segment in file.segments), default=0)
         self._code = [
             range(self.base + segment.address, self.base + segment.address + segment.size)
@@ -161,6 +163,8 @@ class Image:
     def _read_relocations(self) -> dict[int, list[int]]:
         file = self.file
         self._tables: list[memoryview] = []
+        # A library has hundreds of thousands of relocations, and a run touches few of its pages: here they are only
+        # sorted, by the page of their place, and read when that page is asked for. Indexes count through both tables.
         by_page: dict[int, list[int]] = defaultdict(list)
         start = 0
         for address_tag, size_tag in ((Tag.RELA, Tag.RELASZ), (Tag.JMPREL, Tag.PLTRELSZ)):
@@ -186,6 +190,8 @@ class Image:
         by_page: dict[int, list[int]] = defaultdict(list)
         following = 0
         for word in table[: len(table) // 8 * 8].cast("Q").tolist():
+            # An even entry is an address itself; an odd one is a bitmap for the 63 words behind those before (gABI,
+            # DT_RELR).
             if word & 1 == 0:
                 by_page[word >> 12].append(word)
                 following = word + 8
@@ -263,12 +269,13 @@ class Image:
         return any(address in code for code in self._code)
 
     def page(self, address: int) -> tuple[bytes, bool, bool] | None:
-        """Take (content, writable, executable) of the page at ``address``, relocated; None if it is not in the
+        """Return (content, writable, executable) of the page at ``address``, relocated; None if it is not in the
         object.
         """
         start = address - self.base
         content, flags = bytearray(PAGE_SIZE), None
         for segment in self.file.segments:
+            # Two segments may share a page; the part of it behind the file's bytes is zero (gABI, "Program Loading").
             low, high = max(segment.address, start), min(segment.address + segment.size, start + PAGE_SIZE)
             if low >= high:
                 continue
@@ -278,6 +285,8 @@ class Image:
             content[low - start : high - start] = self.file.data[at : at + high - low]
         if flags is None:
             return None
+        # Words of DT_RELR have their addend where they lie, so they come first: the other tables bring theirs along
+        # (RELA).
         for offset in self._extra.get(start >> 12, ()):
             self._patch(content, offset - start, self._word(content, offset - start) + self.base)
         self._relocate_page(content, start)
@@ -302,6 +311,8 @@ class Image:
 
     def _relocate_page(self, content: bytearray, start: int) -> None:
         arch, (first, second) = self._arch, self._tables
+        # Nearly all relocations are relative or name a symbol, and there may be many: what these need is at hand before the
+        # loop.
         base, relative, by_symbol, known_value = self.base, arch.relative, (arch.absolute, *arch.slots), self._addresses
         store, last, second_from = _ADDRESS.pack_into, PAGE_SIZE - _ADDRESS.size, len(first) // 3
         for index in self._relocations.get(start >> 12, ()):  # as little as possible for each
@@ -322,6 +333,7 @@ class Image:
                 store(content, place, value & _WORD)
             else:
                 self._patch(content, place, value)
+            # A zero here says that nothing defines the function, which nobody knows: whoever tests the word asks that.
             if number in self._lacking:
                 self.unknown_words.append((base + words[at], self._lacking[number]))
 
@@ -345,6 +357,7 @@ class Image:
         if kind == arch.irelative:
             self._patch(content, at, self._resolver((self.base + addend) & _WORD))
         elif kind == arch.tls_module:
+            # Without a symbol, the module is the object itself: a local-dynamic access ("ELF Handling For TLS", 4.3).
             is_own = not symbol_index or self.symbol(symbol_index).defined
             self._patch(content, at, self.module if is_own else OTHER_MODULE)
         elif kind == arch.tls_offset:
@@ -367,6 +380,7 @@ class Image:
     @property
     def tls_start(self) -> int:
         """The offset from the thread pointer of the object's own thread-local variables."""
+        # The two variants of "ELF Handling For Thread-Local Storage", chapter 3: x86-64 has II, AArch64 has I.
         if self._arch.thread_pointer_offset:  # variant I: above the thread pointer
             return self._arch.thread_pointer_offset + self._tls_taken
         return -self.tls_end
@@ -393,6 +407,7 @@ class Image:
     def _make_slots(self, is_wanted: Callable[[int], bool]) -> SymbolSlots:
         slots = SymbolSlots({}, {})
         for table in self._tables:
+            # The columns are cut out of the table as a whole: to unpack each entry takes much longer.
             halves = table.cast("B").cast("I")  # a relocation: offset, type, symbol, addend, in six of them
             symbols = halves[3::6].tolist()
             requested = set(filter(is_wanted, set(symbols)))
@@ -442,6 +457,7 @@ class Image:
         index = self._hashes[buckets + requested % count] if count else 0
         while index >= max(first, 1):  # an empty bucket is zero
             stored_hash = self._hashes[buckets + count + index - first]
+            # The lowest bit of a stored hash ends the chain, so it is no part of the comparison.
             if stored_hash | 1 == requested | 1:
                 symbol = self.symbol(index)
                 if symbol.name == name:
@@ -526,6 +542,8 @@ class Image:
         functions = [self.base + dynamic[Tag.INIT]] if dynamic.get(Tag.INIT) else []
         address, size = dynamic.get(Tag.INIT_ARRAY, 0), min(dynamic.get(Tag.INIT_ARRAYSZ, 0), _LONGEST_ARRAY)
         pages: dict[int, bytes] = {}
+        # The file has zeros here, or addends: the addresses are those that relocations put there, so the pages are
+        # read.
         for at in range(address, address + size // 8 * 8, 8):
             page = (self.base + at) & -PAGE_SIZE
             if page not in pages:
@@ -535,4 +553,5 @@ class Image:
                 pages[page] = loaded[0]
             start = self.base + at - page
             functions.append(int.from_bytes(pages[page][start : start + 8], "little"))
+        # 0 and -1 mark the ends of a table of constructors (``__CTOR_LIST__``), and are no functions.
         return [entry for entry in functions if entry not in (0, _WORD)]

@@ -139,7 +139,7 @@ class _Caller:
         return NotRun(reason=f"{caller_name} calls {unknown[0]}") if unknown else result
 
     def _stable(self, function: int, returns: str) -> int | bool | NotRun | None:
-        """Return ``void f(StableIValue* stack, uint64_t, uint64_t)``:
+        """Call ``void f(StableIValue* stack, uint64_t, uint64_t)``:
         ``torch/csrc/stable/stableivalue_conversions.h``.
         """
         stack = self._process.allocate(8)
@@ -152,7 +152,7 @@ class _Caller:
         return _of_type(value, returns)
 
     def _unboxed(self, unboxed: tuple[int, int], kernel: RegisteredKernel) -> int | bool | str | NotRun | None:
-        """Return the type of the C++ function says where its result is (Itanium C++ ABI, 5.1.5)."""
+        """Call the unboxed function, whose type says where its result is (Itanium C++ ABI, 5.1.5)."""
         functor, function = unboxed
         machine, arch = self._process.machine, self._process.arch
         match (kernel.signature or "").removeprefix("Do"):

@@ -147,7 +147,7 @@ class Taint:
                 self._clear(address)
 
     def enter(self) -> dict[str, int]:
-        """Return a double calls a function of the object, with arguments made of what it has read."""
+        """Note that a double calls a function of the object, with arguments made of what it has read."""
         before = self.registers
         self.registers = dict.fromkeys(self._arch.argument_parts, self.read) if self.read else {}
         return before
@@ -159,7 +159,7 @@ class Taint:
 
     @contextlib.contextmanager
     def unseen(self) -> Iterator[None]:
-        """Provide what a double reads and writes here is no part of what it does: memory management, the way through
+        """Leave out what a double reads and writes here, which is no part of what it does: memory management, the way through
         frames.
         """
         read, self.read = self.read, 0
@@ -218,7 +218,7 @@ class Taint:
         return label & ~self._done
 
     def decide(self, label: int, address: int, how: str) -> None:
-        """Answers decide."""
+        """Note that answers decide, and let go of them: there is nothing more to learn of their sources."""
         label &= ~self._done
         if not label:
             return
@@ -304,7 +304,7 @@ class Taint:
         return address & _WORD
 
     def _suspend(self, instruction: DataFlow) -> bool:
-        """Let a called function run by itself if it can look at nothing that comes from an answer, except in memory."""
+        """Let a called function run by itself if nothing but memory leads it to what comes from an answer; tell whether."""
         if not self.registers or any(part not in self._arch.kept_parts for part in self.registers):
             return False
         if self.label_in(instruction.reads | instruction.addresses | instruction.decides):

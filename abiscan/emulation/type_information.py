@@ -142,7 +142,7 @@ class TypeInformation:
             yield from self.within(base, place, private=private)
 
     def caught(self, requested: int, thrown: int, address: int) -> int | None:
-        """Return where a handler of type ``wanted`` sees what was thrown; None if it does not catch it."""
+        """Return where a handler of type ``requested`` sees what was thrown; None if it does not catch it."""
         if self.is_same(requested, thrown):
             return self._process.machine.word(address) if self.kind(thrown) == _POINTER else address
         if self.kind(requested) == _POINTER and self.kind(thrown) == _POINTER:

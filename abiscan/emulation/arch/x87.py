@@ -160,7 +160,7 @@ class Unit:
         return True
 
     def _with_flags(self, vm: Processor, first: int, second: int) -> bool:
-        """Return those that set flags or registers of the processor, or read them."""
+        """Execute those that set flags or registers of the processor, or read them."""
         stack, kind, index = self.stack, second >> 3 & 7, -1 - (second & 7)
         if first in (0xDB, 0xDF) and kind in (5, 6):
             order = _order(stack[-1], stack[index])

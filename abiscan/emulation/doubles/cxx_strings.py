@@ -227,7 +227,7 @@ def _emulate_assign(call: Call) -> int:
 
 @_member("aSEOSs", "6assignEOSs")
 def _emulate_move(call: Call) -> int:
-    """Return the string that was moved is empty, or has the old text where the layout shares texts."""
+    """Move a text: the other string is empty afterwards, or has the old text where the layout shares texts."""
     this_address, source = call.argument(0), call.argument(1)
     text = _emulate_text(call, 1)
     if this_address != source:

@@ -279,10 +279,10 @@ class _Arguments(Protocol):
     """The arguments behind a format."""
 
     def integer(self) -> int:
-        """Do nothing: the next one, an integer or a pointer."""
+        """Return the next one, an integer or a pointer."""
 
     def number(self, *, long: bool) -> float:
-        """Do nothing: the next one, a ``double`` or ``long double``."""
+        """Return the next one, a ``double`` or ``long double``."""
 
 
 def _printed_text(call: Call, address: int, *, wide: bool) -> bytes:

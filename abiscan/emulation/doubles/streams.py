@@ -151,7 +151,7 @@ def _file_buffer(call: Call) -> int:
 
 @STREAMS.matching(r"_ZNK?St1[34]basic_(?:[io]?fstream|filebuf)IcSt11char_traitsIcEE7is_openEv")
 def _is_open(call: Call) -> int:
-    """Return a stream that may have been opened has failed, or has not."""
+    """Return no, as no file is open; a stream that may have been opened has failed, or has not."""
     if "fstream" in call.name:
         call.machine.read(_emulate_ios(call, call.argument(0)) + _STATE, 4)
     return 0
@@ -421,7 +421,7 @@ def _get_text(call: Call) -> int:
 
 @STREAMS.named(f"{_STREAM_BUFFER}5sgetcEv", f"{_STREAM_BUFFER}6sbumpcEv", f"{_STREAM_BUFFER}6snextcEv")
 def _get_from_area(call: Call) -> int:
-    """Return the character here, and ``sbumpc`` goes on behind it; ``snextc`` goes on first."""
+    """Return the character here; ``sbumpc`` goes on behind it, ``snextc`` goes on first."""
     buffer, machine = call.argument(0), call.machine
 
     def take(*, goes_on: bool) -> int:
@@ -583,7 +583,7 @@ def _put_number(call: Call) -> int:
 
 @STREAMS.matching(r"_ZNSolsEe$", r"_ZNSo9_M_insertIeEERSoT_$", r"_ZNSo9_M_insertIPKvEERSoT_$", r"_ZNSolsEPKv$")
 def _put_other(call: Call) -> int:
-    """Return what is on another machine another text: an address, or a number in the stack."""
+    """Put what is another text on another machine: an address, or a number in the stack."""
     if "PKv" not in call.name or call.argument(1):
         call.answer_is_unknown()
     return _emulate_put(call, b"0")
@@ -594,7 +594,7 @@ _SETTERS: Final = {"St13_Setprecision": _PRECISION, "St5_Setw": _WIDTH}
 
 @STREAMS.matching(r"_ZSt(ls|rs)IcSt11char_traitsIcEERSt13basic_[io]streamIT_T0_ES6_St(13_Setprecision|5_Setw)$")
 def _set_number(call: Call) -> int:
-    """Return what ``std::setprecision`` and ``std::setw`` do: a number, in a register."""
+    """Set what ``std::setprecision`` and ``std::setw`` are given, in a register."""
     at = next(at for name, at in _SETTERS.items() if call.name.endswith(name))
     if not _is_console(call, call.argument(0)):
         call.machine.set_word(_emulate_ios(call, call.argument(0)) + at, call.argument(1) & 0xFFFF_FFFF)
@@ -610,7 +610,7 @@ def _set_fill(call: Call) -> int:
 
 @STREAMS.named("_ZNSolsEPFRSoS_E", "_ZNSirsEPFRSiS_E")
 def _emulate_manipulate(call: Call) -> int:
-    """Return a manipulator of the stream."""
+    """Call a manipulator of the stream."""
     return call.machine.call(call.argument(1), call.argument(0))
 
 
@@ -619,7 +619,7 @@ def _emulate_manipulate(call: Call) -> int:
     *(f"_ZN{kind}EPFRSt9basic_iosIcSt11char_traitsIcEES3_E" for kind in ("Sols", "Sirs")),
 )
 def _manipulate_base(call: Call) -> int:
-    """Return a manipulator of what all streams have."""
+    """Call a manipulator of what all streams have."""
     stream = call.argument(0)
     if not _is_console(call, stream):
         call.machine.call(call.argument(1), _emulate_ios(call, stream))
