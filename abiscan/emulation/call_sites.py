@@ -44,6 +44,7 @@ def find_call_sites(image: Image, machine: Machine, slots: Slots) -> list[CallSi
     """
     if not slots.by_stub and not slots.others:
         return []
+    # With -fno-plt code calls through the slot itself, otherwise a stub that jumps through it: an object may have both.
     stubs = _list_stubs(image, CODE[machine], slots)
     sites = {CallSite(place, stubs[target], is_jump) for place, target, is_jump in _calls_of(image, machine, stubs)}
     for content, address in code_in(image) if slots.others else ():
@@ -73,6 +74,8 @@ def _list_stubs(image: Image, code: Code, slots: Slots) -> dict[int, str]:
     known_value, missing = slots.by_stub | slots.others, set(slots.by_stub)
     jumps = itertools.starmap(code.jumps_through_slots, code_in(image))
     for start, slot in itertools.chain.from_iterable(jumps):
+        # A stub may begin with ``endbr64`` or ``bti``, and calls lead there: all beginnings are entered, since none of
+        # the others is the target of a call.
         if slot in known_value:
             stubs.update({start - before: known_value[slot] for before in code.STUB_ENTRIES})
             missing.discard(slot)
@@ -91,6 +94,7 @@ def _calls_of(image: Image, machine: Machine, targets: Collection[int]) -> Itera
         from abiscan.emulation.native._core import calls
 
         requested = array("Q", sorted(target for target in targets if target >= 0)).tobytes()
+        # Windows keep the copy small: the code of a library may have hundreds of megabytes.
         for at in range(0, len(content), _WINDOW):
             window = bytes(content[at : at + _WINDOW + _OVERLAP])
             for place in calls(window, address + at, requested):
@@ -121,6 +125,8 @@ def instructions_before(image: Image, machine: Machine, address: int, start: int
     if segment is None:
         return []
     offset = segment.offset - segment.address
+    # x86-64 cannot be decoded backwards. Of the ways to decode forwards, the first that ends exactly at the call is
+    # taken.
     for first in CODE[machine].beginnings(near, address):
         result = _decoded(bytes(image.file.data[offset + first : offset + address]), first, machine)
         if result:
@@ -161,6 +167,7 @@ class Functions:
         segment = next((s for s in self._image.file.segments if 0 <= start - s.address < s.file_size), None)
         if segment is None:
             return b""
+        # What follows the last function of a segment up to the next one is not code.
         end = min(self.end_of(start), start + _LONGEST_FUNCTION, segment.address + segment.file_size)
         offset = segment.offset - segment.address
         return bytes(self._image.file.data[start + offset : end + offset])

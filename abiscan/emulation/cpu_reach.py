@@ -121,9 +121,11 @@ class _Object:
         are pointers to the former.
         """
         asking = self._asking()
+        # A library asks once and keeps the answer in data; the functions that do so are the only ones that write it.
         writers = set(asking)
         if asking and len(self._known) < _MOST_FUNCTIONS:
             writers |= {start for start in self._list_callers(asking) if self.code(start).size <= _WRITER}
+        # Read-only data, such as tables that the function uses, is dropped: an answer must be writable.
         kept = {datum for start in writers for _, place in self.code(start).data if (datum := self._find_datum(place))}
         pointers = {at for at, target in self._pointers.items() if target in asking} if asking else set[int]()
         return frozenset({*filter(self._can_change, kept), *pointers})
@@ -132,6 +134,7 @@ class _Object:
         results: set[int] = set()
         for view, address in code_in(self.image):
             content = bytes(view)
+            # Two bytes that may be part of another instruction: decoding the function, in ``code``, tells.
             at = content.find(_CPUID)
             while at >= 0:
                 start = self._functions.containing(address + at)
@@ -161,6 +164,7 @@ class _Object:
         at = self._find_datum(place)
         if at is None or place in self.answers:
             return at is not None
+        # Code may read a member of the structure whose beginning was written.
         after = bisect.bisect_right(self._in_order, at)
         return after > 0 and at - self._in_order[after - 1] < _STRUCTURE
 
@@ -195,6 +199,8 @@ class Reach:
 
     def of(self, roots: Iterable[int]) -> CpuReach:
         """Return what some functions of the first object reach."""
+        # Two passes: first what is reached without a question, then what lies behind one. A function that is reached
+        # both ways counts as reached without, so the order matters.
         unasked: dict[str, CpuUse] = {}
         behind: set[str] = set()
         seen, guarded = set[Place](), set[Place]()
@@ -210,12 +216,15 @@ class Reach:
             left -= code.size
             is_whole &= code.is_whole
             for feature, offset in code.features:
+                # What lies before the first question runs without an answer, the first time at least.
+                # followed.
                 if question is None or offset < question:
                     if feature not in unasked:
                         unasked[feature] = self._use(feature, place, offset, first)
                 else:
                     behind.add(feature)
             (waiting if question is None else after).extend(self._next(place))
+            # What is called before the question runs unasked; everything else that the function leads to is behind it.
             if question is not None:
                 called = (self._find_callee(place[0], target) for at, target in code.calls if at < question)
                 waiting.extend(filter(None, called))
@@ -289,6 +298,7 @@ class Reach:
         result = [*code.questions, *(at for at, datum in code.data if of.reads_answer(datum))]
         calls = [at for at, target in code.calls if self._is_told(number, target, depth)]
         imports = of.calls.led_to(start).imports
+        # A function-local static is read on a fast path in front of ``__cxa_guard_acquire`` (Itanium C++ ABI, 3.3.3).
         if calls and _GUARD in imports:  # an answer that is kept in a variable, which comes before the call
             calls += [at for at, datum in code.data if of.is_writable(datum)]
         if not result and not calls and any(map(_TELLS.search, imports)):
@@ -305,6 +315,7 @@ class Reach:
             return False
         key = place, depth
         if key not in self._tells:
+            # The depth is a part of the key: an answer for a shallow search does not hold for a deeper one.
             self._tells[key] = False  # of one that leads to itself
             self._tells[key] = self._only_tells(place, depth - 1)
         return self._tells[key]
@@ -317,6 +328,7 @@ class Reach:
 
     def _only_tells(self, place: Place, depth: int) -> bool:
         code = self._make_code(place)
+        # A large function does more than tell, and what else it does may be what the question guards.
         if code.size > _SMALL and not code.questions:
             return False
         if code.features or not self._asks(place, depth):

@@ -269,8 +269,9 @@ class Image:
         return any(address in code for code in self._code)
 
     def page(self, address: int) -> tuple[bytes, bool, bool] | None:
-        """Return (content, writable, executable) of the page at ``address``, relocated; None if it is not in the
-        object.
+        """Return the relocated content of the page at ``address``, and whether it is writable, and executable.
+
+        None if it is not in the object.
         """
         start = address - self.base
         content, flags = bytearray(PAGE_SIZE), None

@@ -53,6 +53,7 @@ class Recorder:
     def __init__(self) -> None:
         self.phase = Phase.STATIC_INIT
         self.in_order: list[Registration] = []
+        # ``in_order`` is sorted by ``order`` at any time: records are appended in order, and only replaced or dropped.
         self._names: set[str] = set()  # of the operators that the dispatcher knows
         self._classes: dict[str, int] = {}  # the order of the last class of each name
         self.lookups: list[Lookup] = []  # by emulated addresses, at first
@@ -112,6 +113,7 @@ class Recorder:
         full = _qualified(library, name)
         has_arguments = "(" in text
         schema = full + text[text.index("(") :] if has_arguments else None
+        # A name without parentheses takes the schema of its kernel, as ``Library::def(const char*, F)`` does.
         if not has_arguments and inferred is not None:
             schema = full + inferred
         defined = RegisteredOperator(
@@ -161,6 +163,7 @@ class Recorder:
         """Record a kernel for an operator, registered separately or with the ``definition``, the last record."""
         kernel = RegisteredKernel(
             operator=_qualified(library, name_as_read(name).removesuffix(".")),
+            # Number 0 is ``Undefined``, which ``CatchAll`` is another name of: no key (c10/core/DispatchKey.h).
             dispatch_key=key or (library.dispatch_key if library else None),
             signature=signature,
             inferred_schema=inferred,
@@ -168,6 +171,7 @@ class Recorder:
             fallthrough=fallthrough,
             abi_version=abi_version,
             phase=self.phase,
+            # A kernel that comes with a definition is part of that call, and has no place of its own.
             order=self._next() if definition is None else definition.order,
             library=library,
             functions=functions,
@@ -221,6 +225,7 @@ class Recorder:
 
         What a called function registers counts as long as it lives.
         """
+        # Where torch refuses something for certain, the process ends there, and no library before it does.
         if self.phase is Phase.ON_CALL or self.ends_at_torch:
             return
         self._keep([record for record in self.in_order if library not in (record.order, _library_of(record))])

@@ -117,6 +117,8 @@ def recover(
     elsewhere = [decision for asked in recovery.asked for decision in asked.decisions if decision not in decisions]
     # What is decided where nothing is registered may be kept, and decide elsewhere: then other answers show it.
     # For x86-64, they are followed into what they may have written (``mark_written``).
+    # On AArch64 an address takes two instructions, so ``data_of`` finds nothing to follow: there the object is run
+    # again with other answers, and what it registers is compared.
     is_followed = facts.machine is Machine.X86_64
     remaining = () if is_followed or not elsewhere else _registered_otherwise(file, facts, argument_tail)
     if any(recovery.in_static != item for item in remaining):
@@ -131,6 +133,7 @@ def cpu_at_load(file: ElfFile, facts: SharedObject) -> CpuAtLoad:
         recovery = Recovery(file, facts, None)
     except DAMAGE as error:
         return CpuAtLoad(unread=(CpuGap(place=f"damaged: {error}"),))
+    # These are the libraries that a package brings along, not only extensions.
     recovery.most_memory = _HEAP_OF_LIBRARIES
     with contextlib.closing(recovery):
         with recovery.reported():
@@ -158,6 +161,7 @@ def _cpu_gaps(
 
     all_of_them = features_in(file, facts.machine)
     by_name: dict[CpuGap, None] = {}
+    # What was used already is reported with its place: a gap is about what may be used besides.
     for gap in gaps:
         features = all_of_them
         if gap.started is not None and gap.started in initialisers and (all_of_them is None or all_of_them - used):
@@ -261,11 +265,14 @@ class Recovery:
         self.most_memory = _HEAP_PER_FUNCTION
         self.sites: list[CallSite] = []
         self.lookups: list[Lookup] = []
+        # The process binds symbols while it is made, before there are doubles: those of torch need the process
+        # themselves.
         self.find: Callable[[str], Double | None] = lambda _: None
         self.process = EmulatedProcess(file, facts.machine, self._find_double, _fill, siblings)
         self.state = state = TorchState(self.process, facts.imports, self.recorder)
         state.schemas.known_tail = argument_tail
         self.process.count = lambda: self.recorder.count
+        # Which table inlined code fills with custom classes depends on the release: 1.7 and newer have that of c10.
         state.has_flat_class_map |= any(map(self.process.image.mentions, (_FLAT_MAP, _CLASS_BASE)))
         self.cpu = CpuUses(self.process, facts.machine)
         self.registries = FilledRegistries(state)
@@ -303,6 +310,7 @@ class Recovery:
         looking: list[CallSite] = []
         with self.reported():
             looking = self.recover()
+        # What is recorded up to here is all that counts: what follows runs code out of its order.
         registrations = self.result()
         with self.reported():
             self.look_up(looking)  # runs parts of functions: what they register then means nothing
@@ -328,6 +336,7 @@ class Recovery:
         texts: dict[str, str] = {}
         # The code behind a call may make the first call of another function, which nothing has registered with.
         for function, address in tuple(self.state.stable_returns.items()):
+            # The checks of the stable ABI throw on any code but 0; the text is put together behind the call.
             process.machine.answer_call(1)
             ended = self.attempt(address, (1,), _INSTRUCTIONS_OF_FAILURE)
             if isinstance(ended, ProcessTermination) and ended.text:
@@ -341,10 +350,13 @@ class Recovery:
         self.sites = sites = find_call_sites(image, self.facts.machine, slots)
         registering = [site for site in sites if api.is_registration(site.target)]
         for site in registering:
+            # A call that is the last thing a function does pushes no return address: its own place is watched instead.
             if site.is_jump:
                 self.process.machine.watch(self.process.image.base + site.address)
 
         self.initialise()
+        # Importing a module runs much code that registers nothing, so it is run only where static initialisers left
+        # something.
         if self.missing(registering):
             self.initialise_modules()
         self.process.machine.taint.is_off = True  # from here on arguments mean nothing
@@ -363,6 +375,7 @@ class Recovery:
         for address in self.process.image.initialisers():
             self.in_load.add(self.own(address))
             self.run_part(functools.partial(Recovery.emulate, address=address), self.own(address))
+        # The order of a record says only what else was recorded, which may differ where other answers are tried.
         self.in_static = tuple(map(_without_order, self.recorder.since(0)))
 
     def initialise_modules(self) -> None:
@@ -444,6 +457,7 @@ class Recovery:
         decisions = tuple(process.decisions[decided:])
         if decisions and self.doubtful_from is None:
             self.doubtful_from = process.decided_at
+        # A part that stopped has a gap of its own already, which says more than what decided in it.
         if decisions and start is not None and len(self.gaps) == gaps:
             registered = any(True for _ in recorder.since(before))
             if not registered:
@@ -453,6 +467,8 @@ class Recovery:
     def mark_written(self, start: int, decisions: Sequence[AnswerDecision]) -> None:
         """Follow what a part may have written had it taken another way: the data that its functions use."""
         process, image = self.process, self.process.image
+        # Had the branch gone the other way, data might be different that no instruction of this run has touched. All
+        # that the functions of the part name is marked, and whoever reads it later is as doubtful as the answer.
         taint = process.machine.taint
         labels = [taint.answer_again(decision.source) for decision in decisions]
         label = functools.reduce(operator.or_, labels, 0)
@@ -494,6 +510,7 @@ class Recovery:
         result = self.attempt(address, arguments, self.most_instructions)
         if isinstance(result, Stop):
             ends = isinstance(result, ProcessTermination) and self.recorder.phase is Phase.STATIC_INIT
+            # Only an end that depends on nothing but the code is one that users will see; any other one stays a gap.
             if isinstance(result, ProcessTermination) and self.is_as_in_torch() and self.is_everywhere_so():
                 ends = False
                 symbol = None if (at := self.own(result.address)) is None else self.process.image.nearest_symbol(at)
@@ -514,6 +531,7 @@ class Recovery:
     def attempt(self, address: int, arguments: Sequence[int], instructions: int) -> int | Stop:
         """Run one function without recording a gap. Each function has its own budgets, and there is a total one."""
         process, machine = self.process, self.process.machine
+        # An object with many slow functions must not take minutes: what is left of the total bounds each of them.
         left = _INSTRUCTIONS_PER_OBJECT - machine.vm.icount
         process.answered_with_zero = None
         if left <= 0:
@@ -521,6 +539,7 @@ class Recovery:
         with process.budget(self.most_memory, _CALLS_PER_FUNCTION):
             try:
                 return machine.start(address, tuple(arguments), min(left, instructions))
+            # A double that reads nonsense fails in Python: that is the fault of the function, whose run ends here.
             except DAMAGE as error:
                 return self.placed(Stop(f"{type(error).__name__}: {error}", machine.vm.pc))
             except Stop as stop:
@@ -549,6 +568,7 @@ class Recovery:
         # branches on a small number.
         blank = tuple(self.process.allocate(_ARGUMENT_SIZE) for _ in range(_ARGUMENTS))
         base = self.process.image.base
+        # The initialisers have run, and would register everything twice.
         tried = {address - base for address in self.process.image.initialisers()}
         limit = len(tried) + _MAX_ON_CALL
         # A function that opens a library calls the small ones that need an open library and fail on their own.
@@ -566,6 +586,7 @@ class Recovery:
         """Run a function with arguments that mean nothing, and drop what it registers if that means nothing either."""
         recorder = self.recorder
         before = recorder.count
+        # A namespace has one ``TORCH_LIBRARY`` in a process, so a function that opens it again would end it.
         at_load = (record for record in recorder.in_order if record.phase is not Phase.ON_CALL)
         opened = {record.namespace for record in at_load if _claims(record)}
         self.attempt(self.process.image.base + start, arguments, budget)
@@ -582,6 +603,7 @@ class Recovery:
 
     def is_executed(self, site: CallSite) -> bool:
         """Whether the call was reached."""
+        # Calls are known by where they return to, jumps by where they lie: both are file addresses of the site.
         reached = self.process.machine.reached if site.is_jump else self.process.call_sites
         return site.address + self.process.image.base in reached
 
@@ -619,6 +641,7 @@ class Recovery:
     def placed(self, stop: Stop) -> Stop:
         """Return a stop as told from within the object: what lies elsewhere was called from there."""
         process = self.process
+        # A stop in an import slot or on the heap means nothing to users: the caller in the object does.
         if self.own(stop.address) is not None:
             stop.called = stop.called or process.answered_with_zero
         else:
@@ -663,6 +686,7 @@ class Recovery:
         lost = [
             (site, subject)
             for site in self.sites
+            # The call at which the function stopped was reached, and has not done its work either.
             if (subject := api.registered_by(site.target))
             and (site.address == gap.address or not self.is_executed(site))
         ]

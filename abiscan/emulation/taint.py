@@ -110,6 +110,8 @@ class Taint:
         """Return the label of what a function without a double returns; 0 if that has decided already."""
         if self.is_off:
             return 0
+        # One source for all calls from one place: a loop over an unknown answer would otherwise need a bit for each
+        # turn.
         source = Source(function, address)
         number = self._sources.setdefault(source, len(self._sources))
         self._calls[source] = self._calls.get(source, 0) + 1
@@ -132,6 +134,8 @@ class Taint:
 
     def returned(self, label: int) -> None:
         """Note that a called function has returned: of the registers that it need not keep, only its result counts."""
+        # A callee may leave anything in the other registers (SysV psABI 3.2.1, AAPCS64 6.1): their labels mean nothing
+        # now.
         kept = self._arch.kept_parts
         self.registers = {part: old for part, old in self.registers.items() if part in kept}
         if label := label & ~self._done:
@@ -159,9 +163,7 @@ class Taint:
 
     @contextlib.contextmanager
     def unseen(self) -> Iterator[None]:
-        """Leave out what a double reads and writes here, which is no part of what it does: memory management, the way through
-        frames.
-        """
+        """Leave out what a double reads and writes here: it only manages memory, or finds its way through frames."""
         read, self.read = self.read, 0
         try:
             yield
@@ -173,6 +175,7 @@ class Taint:
         label &= ~self._done
         if not label and not self.memory:
             return
+        # To give up is to decide: an answer is never forgotten in silence.
         if label and len(self.memory) + size > _MOST_BYTES:
             self.decide(label, int(self._machine.vm.pc), "more memory comes from it than can be followed")
             return
@@ -182,6 +185,7 @@ class Taint:
             return
         for at in range(address, address + size):
             if at not in self.memory:
+                # The guard makes the machine stop at whoever touches the byte while it runs at full speed.
                 self._machine.guard(at, guarded=True)
                 self._pages[at >> _PAGE_SHIFT] = self._pages.get(at >> _PAGE_SHIFT, 0) + 1
             self.memory[at] = label
@@ -189,6 +193,7 @@ class Taint:
     def _marked(self, address: int, size: int) -> list[int]:
         """Return the bytes of a part of memory that come from answers."""
         first, last = address >> _PAGE_SHIFT, address + size - 1 >> _PAGE_SHIFT
+        # Asked at every access of a double: in nearly all pages nothing is marked.
         if first not in self._pages and (first == last or self._pages.keys().isdisjoint(range(first, last + 1))):
             return []
         if size < len(self.memory):
@@ -222,6 +227,7 @@ class Taint:
         label &= ~self._done
         if not label:
             return
+        # Each source decides once: one gap tells users what there is to know, and following it further costs time.
         for source, number in self._sources.items():
             if label >> number & 1:
                 self._decided(AnswerDecision(source, address, how))
@@ -253,9 +259,11 @@ class Taint:
             return False
         if instruction.is_call and self._suspend(instruction):
             return False
+        # Addresses are computed before the instruction runs: it may change the registers that make them.
         places = [(self._address(access), access) for access in instruction.accesses]
         label = self._label_read(instruction, places, pc)
         touched = [at for place, access in places for at in range(place, place + access.size) if at in self.memory]
+        # The machine itself must get past its guards while the instruction runs.
         for at in touched:
             self._machine.guard(at, guarded=False)
         self._answered = False
@@ -263,6 +271,7 @@ class Taint:
         for at in touched:
             if at in self.memory:
                 self._machine.guard(at, guarded=True)
+        # An instruction that answers by itself, such as ``cpuid``, has labelled its results already.
         if executed and not self._answered:
             for part in instruction.writes:
                 if label:
@@ -294,6 +303,7 @@ class Taint:
         if instruction.jumps:
             self.decide(label, pc, "a branch")
         self.decide(self.label_in(instruction.decides), pc, "a branch")
+        # An unknown address may be that of anything, so what is read or written there cannot be followed.
         self.decide(self.label_in(instruction.addresses), pc, "an address")
         return label & ~self._done
 
@@ -304,11 +314,13 @@ class Taint:
         return address & _WORD
 
     def _suspend(self, instruction: DataFlow) -> bool:
-        """Let a called function run by itself if nothing but memory leads it to what comes from an answer; tell whether."""
+        """Let a called function run by itself if only memory leads it to what comes from an answer; tell whether."""
         if not self.registers or any(part not in self._arch.kept_parts for part in self.registers):
             return False
         if self.label_in(instruction.reads | instruction.addresses | instruction.decides):
             return False
+        # By the ABI the callee may only save and restore these registers, so no value of theirs takes part in what it
+        # does.
         self._suspended.append(_Suspended(instruction.after, int(self._machine.vm.sp), self.registers))
         self.registers = {}
         self._machine.stop_at(instruction.after)
@@ -317,6 +329,7 @@ class Taint:
     def resume(self, address: int) -> bool:
         """Whether the function that ran at full speed has returned to ``address``: then it is over."""
         stack = int(self._machine.vm.sp)
+        # Stacks grow downwards: a frame below the stack pointer is gone, whichever way it ended.
         while self._suspended and self._suspended[-1].stack < stack:  # ended by an exception
             self._suspended.pop()
         if not self._suspended or self._suspended[-1][:2] != (address, stack):

@@ -90,6 +90,8 @@ class _Function:
         self._before: dict[int, list[int]] = defaultdict(list)
         self._has_frame = False
         ends = {start}  # where what follows is not only got to from the instruction before
+        # The text of an instruction is enough to tell branches; decoding in detail is left to ``_changes_of``, which
+        # keeps it.
         for address, size, mnemonic, operands in _decoder().disasm_lite(code, start) if code else ():
             self._has_frame |= mnemonic == "mov" and operands == "rbp, rsp"
             branches = operands.startswith("0x") and (mnemonic == "call" or mnemonic[0] == "j")
@@ -104,6 +106,8 @@ class _Function:
                 target = int(operands, 16)
                 self._before[target].append(address)
                 ends.update((target, following))
+            # The way to the next instruction. A jump through a register adds no way: what is only reached by one has no
+            # instruction before it, and no constants.
             if mnemonic not in _NO_WAY_ON:
                 self._before[following].append(address)
             else:
@@ -131,6 +135,8 @@ class _Function:
     def constant(self, location: Location, address: int) -> int | None:
         """Return the constant in a place before an instruction, None if it is not known to have one."""
         result, seen = set[int](), set[tuple[int, Location]]()
+        # Backwards from the instruction over all ways: every way has to end in the same constant. A way round a loop
+        # comes back to a place that was seen, and adds nothing.
         places = [(address, location)]
         while places:
             place = address, location = places.pop()
@@ -141,6 +147,8 @@ class _Function:
                 return None
             for before in self._before[address]:
                 block = self._blocks[before]
+                # Within its block an instruction has one before it; from another block, only what that leaves at its
+                # end counts.
                 if address in self._blocks and self._blocks[address] is block and address != block.start:
                     changes = self._changes[before]
                     change, at = changes.get(location, _UNCHANGED), before
@@ -186,6 +194,7 @@ def _list_changes(instruction: Any) -> Iterator[tuple[Location, _Effect]]:
         target, source = instruction.operands[0], instruction.operands[-1]
         word = _in_frame(instruction, target)
         if word is not None:
+            # A store may touch a part of a word, or several: none of them is known any more.
             for part in range(word // _WORD * _WORD, word + target.size, _WORD):
                 yield part, None
         place = instruction.reg_name(target.reg) if target.type == _REGISTER else word

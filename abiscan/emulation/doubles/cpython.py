@@ -370,7 +370,7 @@ _ITEMS_AT: Final = 24  # PyListObject.ob_item, and the first item of a PyTupleOb
 
 @CPYTHON.named("PyList_New", "PyTuple_New")
 def _emulate_sequence(call: Call) -> int:
-    """Return a list, which leads to its items, or a tuple, which has them: code sets them with macros (listobject.h)."""
+    """Return a list, which leads to its items, or a tuple, which has them: macros set them (``listobject.h``)."""
     process, count = call.process, min(call.argument(0), _MOST_ITEMS)
     instance = new_object(process, process.bind(call.name.removesuffix("_New") + "_Type"))
     call.machine.set_word(instance + _HEAD_SIZE, count)

@@ -79,7 +79,7 @@ def _emulate_hold(state: TorchState, call: Call, this_address: int, library: Lib
 
 
 def _handles_at(state: TorchState) -> int:
-    """Return where they are: behind kind, namespace, flag, key, optional pair of texts, file, line (``torch/library.h``)."""
+    """Return where they are: behind kind, namespace, key, optional pair of texts, file, line (``torch/library.h``)."""
     return 8 + state.strings.size + 8 + 8 + 3 * 8 + 2 * 8
 
 
