@@ -312,8 +312,7 @@ class Image:
 
     def _relocate_page(self, content: bytearray, start: int) -> None:
         arch, (first, second) = self._arch, self._tables
-        # Nearly all relocations are relative or name a symbol, and there may be many: what these need is at hand before the
-        # loop.
+        # Nearly all relocations are relative or name a symbol, and there may be many: their common case is inlined.
         base, relative, by_symbol, known_value = self.base, arch.relative, (arch.absolute, *arch.slots), self._addresses
         store, last, second_from = _ADDRESS.pack_into, PAGE_SIZE - _ADDRESS.size, len(first) // 3
         for index in self._relocations.get(start >> 12, ()):  # as little as possible for each

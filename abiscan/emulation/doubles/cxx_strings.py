@@ -33,6 +33,8 @@ def _spellings(member: str, *, const: bool) -> tuple[str, str, str]:
     """Return the mangled names of a member of ``std::string``, given as the old layout spells it, and of
     ``std::wstring``.
     """
+    # ``Ss`` is the abbreviation for the old string; the new one is spelled out, and its parts are substitutions in what
+    # follows (Itanium C++ ABI, 5.1.10).
     start = "_ZNK" if const else "_ZN"
     modern = member.replace("RKSaIcE", "RKS3_")
     for qualifier in ("RK", "O", "R"):
@@ -126,6 +128,7 @@ def _emulate_create(call: Call, address: int, text: str) -> None:
     content, width = encoded(text, _emulate_width(call)), _emulate_width(call)
     if width == 1:
         (COW if _is_old(call) else CXX11).create(call.process, address, content)
+    # Short texts lie in the object itself, which the pointer shows: inlined code compares the two.
     elif len(content) + width <= _LOCAL_SIZE:
         call.machine.write(address, struct.pack("<QQ", address + 16, len(text)) + content + bytes(width))
     else:
@@ -318,6 +321,8 @@ def _emulate_pop(call: Call) -> None:
 @_member("6insertEmPKc", "6insertEmRKSs", "6insertEmPKcm", "6insertEmRKSsmm")
 def _emulate_insert(call: Call) -> int:
     text, at = _emulate_text(call), call.argument(1)
+    # What is inserted is in the mangled parameters; the order of the checks is that of libstdc++, which texts of errors
+    # show.
     signature = call.name.rpartition("insertE")[2]
     if signature.endswith(("PKcm", "PKwm")):
         added = _emulate_range(call, 2, 3)
@@ -430,6 +435,7 @@ def _create_buffer(call: Call) -> int:
 def _emulate_mutate(call: Call) -> None:
     text, at, count, added = _emulate_text(call), call.argument(1), call.argument(2), call.argument(4)
     middle = _emulate_units(call, call.argument(3), added) if call.argument(3) else "\0" * len(call.repeated(0, 4))
+    # ``_M_mutate`` leaves the length to its caller, which sets it afterwards (basic_string.tcc).
     length = call.machine.word(call.argument(0) + 8)
     new = text[:at] + middle + text[at + count :]
     buffer = call.process.allocate((2 * len(new) + 32) * _emulate_width(call))
@@ -481,6 +487,7 @@ def _emulate_wanted(call: Call) -> str:
 @_member(*(f"{name}{end}" for name in ("4find", "5rfind") for end in _FIND), const=True)
 def _emulate_find(call: Call) -> int:
     text, start, requested = _emulate_text(call), call.argument(2), _emulate_wanted(call)
+    # ``pos`` is where the match may begin at the latest, not where it ends.
     if "5rfind" in call.name:
         at = text.rfind(requested, 0, min(start, len(text)) + len(requested))
     else:
@@ -763,6 +770,7 @@ def _emulate_unshare(call: Call) -> None:
     """Make a text of its own, marked as not to be shared: code asks twice, for its beginning and for its end."""
     text = call.machine.word(call.argument(0))
     count = text + _REFERENCES
+    # The empty text of all strings is never unshared (cow_string.h, ``_M_leak_hard``).
     if text == call.process.bind(EMPTY_REP) + REP_SIZE or int.from_bytes(call.machine.read(count, 4), "little") >> 31:
         return
     _emulate_set(call, _emulate_text(call))

@@ -30,6 +30,7 @@ _DEEPEST: Final = 100_000  # a tree that is not balanced may be as deep as it ha
 def _insert_node(call: Call) -> None:
     machine = call.machine
     left, node, parent, header = call.argument(0) & 1, call.argument(1), call.argument(2), call.argument(3)
+    # Black: the header alone is red, which is how ``_Rb_tree_decrement`` knows it (tree.cc).
     machine.write(node, struct.pack("<QQQQ", 1, parent, 0, 0))
     machine.set_word(parent + (_LEFT if left else _RIGHT), node)
     if parent == header:  # the first node is root, leftmost and rightmost
@@ -46,6 +47,7 @@ def _remove_node(call: Call) -> int:
     machine, node, header = call.machine, call.argument(0), call.argument(1)
     _, parent, left, right = machine.words(node, 4)
     heir = left or right
+    # As in tree.cc, the node is taken out of its place, not its value: iterators to all other nodes stay valid.
     if left and right:
         heir = _end_of(machine, right, _LEFT)
         if heir != right:
@@ -90,6 +92,7 @@ def _emulate_step(call: Call, near: int, far: int) -> int:
     machine, node = call.machine, call.argument(0)
     if child := machine.word(node + near):
         return _end_of(machine, child, far)
+    # Up until the way came from the other side. At the root that ends at the header, whose parent is the root.
     parent = machine.word(node + _PARENT)
     for _ in range(_DEEPEST):
         if node != machine.word(parent + near):
@@ -141,6 +144,7 @@ def _need_rehash(call: Call) -> int:
     if elements + added <= until:
         return 0
     (load,) = struct.unpack("<f", call.machine.read(policy, 4))
+    # The limit is 0 as long as nothing is allocated: the first bucket count is for 11 elements (hashtable_c++0x.cc).
     needed = max(elements + added, 0 if until else FIRST) / (load or 1.0)
     if needed < buckets:
         call.machine.set_word(policy + 8, int(buckets * load))
@@ -213,6 +217,7 @@ def _emulate_transfer(call: Call) -> None:
 @LIBSTDCXX.named("_ZNSt8__detail15_List_node_base4swapERS0_S1_")
 def _swap_lists(call: Call) -> None:
     machine, heads = call.machine, (call.argument(0), call.argument(1))
+    # The head of a list is one of its nodes: those of an empty one lead to itself.
     links = [machine.words(head, 2) for head in heads]
     for head, item, (after, before) in zip(heads, reversed(heads), reversed(links), strict=True):
         if after == item:  # the other list is empty

@@ -62,6 +62,8 @@ def _make_layout(name: str) -> StreamLayout:
 
 def _emulate_start(call: Call, stream: int, layout: StreamLayout, *, state: int = 0) -> None:
     ios = stream + layout.ios
+    # ``std::basic_ios::init`` ([basic.ios.cons]): precision 6, ``skipws`` and ``dec``, a blank to fill with.
+    # with.
     head = struct.pack("<QQIIII", 6, 0, _SKIPWS | _DEC, 0, state, 0)
     call.machine.write(ios + _PRECISION, head)
     call.machine.write(ios + _FILL, b" \1")
@@ -75,6 +77,8 @@ def _emulate_point(call: Call, stream: int, layout: StreamLayout) -> None:
     """Set the virtual pointers of a stream."""
     class_name = call.name[len("_ZN") : call.name.rindex("EC")] + "E"
     table = call.process.bind(f"_ZTVN{class_name}E" if "__cxx11" in class_name else f"_ZTV{class_name}")
+    # Each base with virtual functions has a pointer of its own into the table of the class: five words for each part,
+    # with its three offsets in front (Itanium C++ ABI, 2.5.2).
     parts = list(dict.fromkeys((0, layout.output or 0)))
     for number, part in enumerate((*parts, layout.ios)):
         call.machine.set_word(stream + part, table + 40 * number + 24)
@@ -321,6 +325,7 @@ def _emulate_written(call: Call, buffer: int) -> bytes:
 def _emulate_put(call: Call, text: bytes) -> int:
     """Append a text, padded to the width of the stream."""
     stream = call.argument(0)
+    # Whether the console fails is not known, and what was written to it nobody reads: it is good at all times.
     if _is_console(call, stream):
         return stream
     ios = _emulate_ios(call, stream)
@@ -329,6 +334,7 @@ def _emulate_put(call: Call, text: bytes) -> int:
     width = call.machine.word(ios + _WIDTH)
     if width:
         fill, flags = call.machine.read(ios + _FILL, 1), _emulate_flags(call, ios)
+        # C++17, [ostream.formatted.reqmts]: padded to the width, which is then zero again.
         missing = fill * max(min(width, 1 << 16) - len(text), 0)
         sign = len(text) - len(text.lstrip(b"+-")) if flags & _INTERNAL else 0
         if flags & _INTERNAL and flags & _HEX and text[:2].lower() == b"0x":
@@ -351,10 +357,12 @@ def _emulate_append(call: Call, stream: int, text: bytes) -> None:
 
 
 def _append_to(call: Call, buffer: int, text: bytes) -> None:
+    # A buffer of the object's own class is called as the stream would call it: what it does with the text is its own.
     table = call.machine.word(buffer)
     if call.process.image_at(table) is not None:  # of a class of the object
         call.machine.call(call.machine.word(table + _XSPUTN), buffer, call.process.store(text), len(text))
         return
+    # Texts are replaced as a whole: the areas lead to a new copy, in which positions are as they were.
     old, at = _emulate_content(call, buffer)
     content = old[:at] + text + old[at + len(text) :]
     begin, position, _ = call.machine.words(buffer + _GET_AREA, 3)
@@ -463,6 +471,7 @@ def _emulate_refill(call: Call) -> int:
     """Return the next character, which may have been written since, or EOF; ``uflow`` takes it."""
     buffer = call.argument(0)
     begin, at, _ = call.machine.words(buffer + _GET_AREA, 3)
+    # What was written since the last look is readable now: ``str`` and reading share one text (sstream.tcc).
     end = call.machine.word(buffer + _PUT_AREA + 8)
     if not begin or at >= end:
         return -1
@@ -554,6 +563,7 @@ def _put_integer(call: Call) -> int:
     flags = _DEC if _is_console(call, stream) else _emulate_flags(call, _emulate_ios(call, stream))
     if kind == "b" and flags & _BOOLALPHA:
         return _emulate_put(call, b"true" if value else b"false")
+    # As unsigned in these bases, of the width that the type has (C++17, [facet.num.put.virtuals]).
     if flags & (_HEX | _OCT):
         text = b"%x" % value if flags & _HEX else b"%o" % value
         if flags & _SHOWBASE and value:

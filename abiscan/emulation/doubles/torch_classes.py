@@ -56,6 +56,9 @@ class Classes:
         An entry that is as far away from where it belongs as can be is always looked at; so is the next. Where a search
         begins its hash tells: with two slots, of which the first one's content is in the second one, too.
         """
+        # ``flat_hash_map::find`` goes on while the distance of an entry is at least that of the search
+        # (flat_hash_map.h): with the greatest distance in every entry it looks at all of them, and at the empty one it
+        # ends.
         entries = [*list(self._holders.items())[:1], *self._holders.items()]
         table = b"".join(_ENTRY.pack(_FARTHEST, key, *self.state.types.shared(value)) for key, value in entries)
         table += _ENTRY.pack(_EMPTY, 0, 0, 0) + _ENTRY.pack(_END, 0, 0, 0)

@@ -83,6 +83,7 @@ def _no_device(_: TorchState, __: Call) -> int:
 @TORCH_LOOKUPS.matching(r"_ZN3c1010Dispatcher17findSchemaOrThrowE")
 def _find_or_throw(state: TorchState, call: Call) -> int:
     """Take (this, name, overload), after the place of the result where that is an argument."""
+    # A handle that is returned in memory shifts the arguments by one: where both are texts, they are the right ones.
     if not _note_pair(state, call, 1) and not call.process.arch.hidden_result:
         _note_pair(state, call, 2)
     return 0

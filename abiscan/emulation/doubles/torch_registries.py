@@ -56,6 +56,7 @@ class FilledRegistries:
 
     def table(self, name: str) -> int:
         """Return the address of a registry, which is empty."""
+        # Whatever was entered before this call gets its place before what the caller registers next.
         self.collect()
         if name not in self._tables:
             self._tables[name] = self.state.process.bind(f"registry {name}")
@@ -91,6 +92,7 @@ class FilledRegistries:
         """Yield the keys in a table and their addresses."""
         machine = self.state.process.machine
         with contextlib.suppress(Stop):  # a function that came to nothing may have left nonsense
+            # All nodes of a ``std::unordered_map`` are one list, whatever bucket they are in (bits/hashtable.h).
             node = machine.word(table + _FIRST)
             for _ in range(min(machine.word(table + _COUNT), _MAX_ENTRIES)):
                 if not node:

@@ -70,6 +70,8 @@ class Types:
         :param reference: where it does not go to memory, it is a reference to a ``shared_ptr``, else a plain pointer
         """
         types, address = self.state.types, self.state.types.object_of(text)
+        # Three ways to tell, from the most to the least certain: the release, the imports, the registers at this very
+        # call.
         plain = self.state.has_plain_types
         if plain is None:
             plain = not self._expects_memory(call, address)
@@ -135,6 +137,8 @@ class Types:
         process, machine = self.state.process, self.state.process.machine
         if self.state.argument_stride is None:
             for (address, number), (second, _) in (views, views[::-1]):
+                # Twice as many words as arguments, all of them code and not in the other array: two functions for each.
+                # Otherwise the second half lies behind the array, or is the other one.
                 words = machine.words(address, 2 * number)
                 if address <= second < address + 16 * number or not all(process.is_code(word) for word in words):
                     self.state.argument_stride = _ONE_FUNCTION
@@ -155,6 +159,7 @@ def _is_given_memory(call: Call) -> bool:
     """Whether the caller wants an object in memory: on AArch64 the register for that may have what was there before."""
     if call.process.arch.hidden_result is None:
         return _returns_in_memory(call)
+    # A compiler sets ``x8`` close to the call that it is for, and no branch lies between the two.
     code = call.machine.read(call.return_address - 4 * (_MOST_BEFORE_CALL + 1), 4 * _MOST_BEFORE_CALL)
     for (instruction,) in reversed(list(struct.iter_unpack("<I", code))):
         if instruction & _BRANCHES == _BRANCH and instruction >> 24 != _SYSTEM:
