@@ -221,7 +221,6 @@ class CallGraph:
             if place not in stop_at:
                 number, function = place
                 # An import is defined by the first object that has it, as ld.so searches.
-                # not modelled.
                 functions, imports = self._objects[number].led_to(function)
                 waiting += ((number, target) for target in functions)
                 waiting += filter(None, map(self._find_definition, sorted(imports)))

@@ -217,7 +217,6 @@ class Reach:
             is_whole &= code.is_whole
             for feature, offset in code.features:
                 # What lies before the first question runs without an answer, the first time at least.
-                # followed.
                 if question is None or offset < question:
                     if feature not in unasked:
                         unasked[feature] = self._use(feature, place, offset, first)

@@ -100,7 +100,6 @@ def fill_datum(process: EmulatedProcess, name: str, slot: int) -> None:
         process.machine.set_word(slot + _FLAGS_OFFSET, _HEAP_TYPE_FLAGS | _SUBCLASS_FLAGS.get(name, 0))
         # One block of zeros stands for the tables of numbers, sequences and mappings, in which code looks for
         # functions.
-        # null.
         methods = process.allocate(_METHODS_SIZE)
         process.machine.write(slot + _METHODS_OFFSET, struct.pack("<QQQ", methods, methods, methods))
         for offset, function in _FUNCTIONS.items():

@@ -63,7 +63,6 @@ def _make_layout(name: str) -> StreamLayout:
 def _emulate_start(call: Call, stream: int, layout: StreamLayout, *, state: int = 0) -> None:
     ios = stream + layout.ios
     # ``std::basic_ios::init`` ([basic.ios.cons]): precision 6, ``skipws`` and ``dec``, a blank to fill with.
-    # with.
     head = struct.pack("<QQIIII", 6, 0, _SKIPWS | _DEC, 0, state, 0)
     call.machine.write(ios + _PRECISION, head)
     call.machine.write(ios + _FILL, b" \1")
