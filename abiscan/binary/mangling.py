@@ -136,6 +136,7 @@ class Signature(Struct, frozen=True, kw_only=True):
         end = demangled.rfind(")")
         if end < 0:
             return cls(name=demangled)
+        # From the end: a template argument or a result may have parentheses of its own, in front of the parameters.
         depth = 0
         for start in range(end, -1, -1):
             depth += (demangled[start] == ")") - (demangled[start] == "(")
@@ -208,6 +209,7 @@ def same_name_prefixes(name: str) -> tuple[str, ...]:
     if nested is None:
         return ()
     position = nested.end()
+    # ``<length><name>`` each (Itanium C++ ABI, 5.1); anything else ends the part that all overloads share.
     while (number := _SOURCE_NAME.match(name, position)) is not None:
         end = number.end() + int(number.group())
         if end > len(name):

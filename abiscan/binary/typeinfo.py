@@ -76,6 +76,8 @@ class _Reader:
         }
 
     def read(self) -> tuple[CxxClass, ...]:
+        # A type information is a word that is relocated to a virtual table of libsupc++, with a name behind it: that is
+        # all that is left of it in a stripped object.
         kinds = {address: kind for address, kind in self._type_infos() if self._type_name(address) is not None}
         tables = self._primary_tables(set(kinds))
         cxx_classes = []
@@ -99,6 +101,7 @@ class _Reader:
         if kind == "single":
             yield type_info + 16
         elif kind == "several":
+            # Flags, number of bases, then two words for each: type, offset with flags (Itanium C++ ABI, 2.9.5).
             _, count = struct.unpack("<II", self.file.bytes_at(type_info + 16, 8))
             yield from (type_info + 24 + 16 * number for number in range(min(count, _MOST_BASES)))
 
@@ -108,6 +111,7 @@ class _Reader:
         for word in self.relocations:
             owner = self._find_target(word).address
             # In type information, the word before a reference to another class is the name, which is also relocated.
+            # A virtual table: offset to top, type information, functions. An offset of zero is that of the primary one.
             if owner in type_infos and word - 8 not in self.relocations and self._is_zero(word - 8):
                 slots = tuple(self._read_slots(word + 8))
                 if slots and owner is not None:
@@ -119,6 +123,8 @@ class _Reader:
             if place not in self.relocations:
                 return
             symbol, address = self._find_target(place)
+            # The table ends at the first word that is no function. One that is imported has no address here, only a
+            # name.
             if symbol is None or address is not None:
                 if address is None or not self._is_code(address):
                     return

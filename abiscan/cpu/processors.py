@@ -99,6 +99,7 @@ def native_cpu() -> Cpu | None:
             text = stream.read(_FIRST_PROCESSOR)
     except OSError:
         return None
+    # x86 and Arm kernels have different words for it; all processors of a machine have the same features.
     flags = re.search(r"^(?:flags|Features)\s*:(.*)$", text, re.MULTILINE)
     if machine is None or flags is None or os.name != "posix":
         return None
@@ -154,6 +155,7 @@ def feature_of_flag(machine: Machine, flag: str) -> str:
 def level_of(features: Iterable[str]) -> tuple[str, tuple[str, ...]]:
     """Return the lowest level of the x86-64 psABI that has most of some features, and those that no level has."""
     requested, (_, known_items) = frozenset(features), _list_models()[0]
+    # Levels contain each other (x86-64 psABI, 3.1.1), so the first that has the rest is the lowest.
     beyond = requested - known_items[_LEVELS[-1]]
     level = next(level for level in _LEVELS if requested - beyond <= known_items[level])
     return level, tuple(sorted(beyond))

@@ -34,7 +34,7 @@ def _spellings(member: str, *, const: bool) -> tuple[str, str, str]:
     ``std::wstring``.
     """
     # ``Ss`` is the abbreviation for the old string; the new one is spelled out, and its parts are substitutions in what
-    # follows (Itanium C++ ABI, 5.1.10).
+    # follows (Itanium C++ ABI, 5.1).
     start = "_ZNK" if const else "_ZN"
     modern = member.replace("RKSaIcE", "RKS3_")
     for qualifier in ("RK", "O", "R"):
