@@ -21,6 +21,7 @@ def fits_schema(call: OperatorCall, text: str | None) -> bool:
 
     What is not known counts as fitting.
     """
+    # A false alarm is worse here than silence: torch itself matches the call as it loads the model.
     if text is None or call.positional is None:
         return True
     try:
@@ -30,6 +31,7 @@ def fits_schema(call: OperatorCall, text: str | None) -> bool:
     if schema.is_vararg:
         return True
     by_place = [argument for argument in schema.arguments if not argument.kwarg_only]
+    # Keyword-only arguments cannot be given by position.
     if call.positional > len(by_place):
         return False
     passed = {argument.name for argument in by_place[: call.positional]} | set(call.names)

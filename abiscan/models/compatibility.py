@@ -107,6 +107,7 @@ def _make_refusal(call: str, exception: str, message: str, why: str, fix: str, *
 
 def _refuse_file_version(model: SavedModel, loaders: Loaders, release: str) -> Iterator[Refusal]:
     """Compare the version that PyTorch's archives have (``caffe2/serialize/inline_container.cc``)."""
+    # Only what goes through ``PyTorchStreamReader`` is checked; exported programs have versions of their own.
     through_reader = model.format is ModelFormat.TORCHSCRIPT or model.layout is ModelLayout.ZIP
     if not through_reader or model.file_version is None or loaders.file_format is None:
         return
@@ -137,6 +138,7 @@ _SAVE_AGAIN: Final = "save the model with the torch that will load it, or load i
 
 def _refuse_exported(model: SavedModel, loaders: Loaders, release: str) -> Iterator[Refusal]:
     """Yield what ``torch.export.load`` raises (``torch/export/__init__.py``; ``torch/_export`` before 2.5)."""
+    # In the order in which the loader itself asks: the first refusal is what users see.
     if not loaders.layouts:
         message = "module 'torch' has no attribute 'export'"
         why = f"{release} has no torch.export.load, which is there from 2.1 on"
@@ -173,11 +175,13 @@ def _refuse_flat(model: SavedModel, loaders: Loaders, release: str) -> Iterator[
     ours, saved = loaders.schema, model.schema
     if ours is None or saved is None:
         return
+    # A release whose own version is one number reads the text with ``int()``.
     if len(ours) == 1 and len(saved) > 1:
         text = ".".join(map(str, saved)).encode()
         message = f"invalid literal for int() with base 10: {text!r}"
         why = f"the program has schema version {_format_version(saved)}, {release} reads {_format_version(ours)}"
         yield _make_refusal(LOAD_EXPORTED, "ValueError", message, why, _SAVE_AGAIN)
+    # The exact words differ by release; where they are not certain, the message is left empty.
     elif len(ours) != len(saved):
         why = f"the program has schema version {_format_version(saved)}, {release} reads {_format_version(ours)}"
         message = (
@@ -190,6 +194,7 @@ def _refuse_flat(model: SavedModel, loaders: Loaders, release: str) -> Iterator[
     elif ours[0] != saved[0]:
         yield _schema_refusal(saved, ours, release, "RuntimeError", exact=True)
     else:
+        # Parts are named without their endings, which have changed (``.json``, ``.pt``).
         members = {name.rpartition(".")[0] for name in model.members}
         missing = [part for part in loaders.parts if part not in members]
         if missing:
@@ -234,6 +239,7 @@ def _refuse_aoti(model: SavedModel, loaders: Loaders, release: str) -> Iterator[
             else "Unable to find file with suffix .cpp"
         )
         yield _make_refusal(loaders.aoti, "RuntimeError", message, why, fix)
+    # The first releases with packages compile the C++ code themselves, as they load it.
     elif loaders.aoti != LOAD_AOTI:
         for suffix in (".cpp", ".o"):
             if not any(name.endswith(suffix) for name in model.members):
@@ -284,6 +290,8 @@ def _is_allowed(name: str, allowed: Collection[str]) -> bool:
     if name in allowed:
         return True
     module, _, last = name.rpartition(".")
+    # torch/_weights_only_unpickler.py, ``_get_allowed_globals``: storage classes, types and the functions that rebuild
+    # tensors; those are listed for each release, classes and types are told by their names.
     is_storage = last.endswith(("Storage", "Tensor")) and f"{module}." in _STORAGES
     return is_storage or (module == "torch" and (last in _TYPES or last.startswith(("per_", "uint", "int", "float"))))
 
@@ -315,6 +323,7 @@ _BLOCKED: Final = (
 
 def refused_pickle(model: SavedModel, loaders: Loaders, release: str) -> Refusal | None:
     """Return why ``torch.load`` refuses a pickle by default; None if it does not."""
+    # Only the first one is in torch's message, since it stops there; the others would follow.
     refused = refused_globals(model, loaders) if loaders.weights_only else []
     if not refused:
         return None
@@ -337,6 +346,7 @@ def missing_functions(exports: Collection[str], loaders: Loaders, version: Torch
 
     :param exports: the names that the library exports
     """
+    # torch/csrc/inductor/aoti_runner/model_container_runner.cpp loads each function by its name.
     absent = [name for name in loaders.symbols if name not in exports]
     required = [name for name in absent if name in _REQUIRED or version < OPTIONAL_FROM]
     return required, [name for name in absent if name not in required]

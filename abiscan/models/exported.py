@@ -52,6 +52,7 @@ def read_graph(content: bytes, subject: str, member: str) -> Graph:
     devices: dict[str, None] = {}
     classes: dict[str, None] = {}
     higher: dict[str, None] = {}
+    # Any object with a target is a node: where the graph is in the document differs from version to version.
     for node in _list_objects(document):
         if isinstance(target := node.get("target"), str) and target.startswith("torch.ops."):
             call = _read_call(node, target, member)
@@ -77,6 +78,7 @@ def read_graph(content: bytes, subject: str, member: str) -> Graph:
 
 def _list_objects(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield all objects in it, in the order of the file."""
+    # A stack, not recursion: the depth of the document is the author's choice. Reversed, so that the first comes first.
     waiting: list[Any] = [document]
     while waiting:
         item = waiting.pop()
@@ -91,6 +93,7 @@ def _read_call(node: dict[str, Any], target: str, member: str) -> OperatorCall |
     match = _TARGET.fullmatch(target)
     if match is None or match["namespace"] == _HIGHER_ORDER:
         return None
+    # Inputs have the names of arguments from the schema; where some lack one, their number is not told by position.
     inputs = node.get("inputs")
     inputs = [value for value in inputs if isinstance(value, dict)] if isinstance(inputs, list) else []
     names = [value["name"] for value in inputs if isinstance(value.get("name"), str)]

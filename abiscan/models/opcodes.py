@@ -70,12 +70,15 @@ def read_pickle(content: bytes, subject: str, start: int = 0) -> Pickle:
     stream = io.BytesIO(content)
     stream.seek(start)
     try:
+        # pickletools only splits the bytes into opcodes; nothing that the pickle says is done.
         for number, (opcode, argument, _) in enumerate(pickletools.genops(stream)):
             if number > _MAX_OPCODES or len(stack) > _MAX_DEPTH:
                 raise InputError(subject, "is a pickle of more instructions than any model's", _FIX)
             if opcode.name == "STOP":
+                # The mark is an object on the stack here, and must not be taken for a value.
                 if stack[-1] is _MARK:
                     raise ValueError("it ends inside of a value")  # noqa: TRY301
+                # Several pickles may follow each other in one file, so it matters where this one ends.
                 return Pickle(value=stack[-1], globals=tuple(names), end=stream.tell())
             _apply_opcode(opcode.name, argument, stack, memo, names)
     except (ValueError, IndexError, KeyError, TypeError, AttributeError, RecursionError, MemoryError) as error:
@@ -85,6 +88,7 @@ def read_pickle(content: bytes, subject: str, start: int = 0) -> Pickle:
 
 def _apply_opcode(name: str, argument: Any, stack: list[Any], memo: dict[int, object], names: dict[str, None]) -> None:
     """Do what one instruction does to the stack."""
+    # The names and effects of opcodes are those of ``pickletools.opcodes``, up to protocol 5.
     if name in _WITH_VALUE:
         stack.append(argument)
     elif name in _CONSTANTS:
@@ -105,6 +109,7 @@ _TO_MEMO: Final = frozenset(("PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE"))
 
 
 def _read_global(name: str, argument: Any, stack: list[Any], names: dict[str, None]) -> GlobalName:
+    # Protocol 4 takes module and name from the stack, older ones have them in the opcode, with a space between.
     if name == "STACK_GLOBAL":
         attribute, module = stack.pop(), stack.pop()
         text = f"{module}.{attribute}"
@@ -116,6 +121,7 @@ def _read_global(name: str, argument: Any, stack: list[Any], names: dict[str, No
 
 def _pop_marked(stack: list[Any]) -> list[Any]:
     """Return what is on the stack above the last mark, which is taken off with it."""
+    # The topmost mark: opcodes that take a variable number of items end with the nearest one.
     position = len(stack) - 1
     while stack[position] is not _MARK:
         position -= 1
@@ -138,6 +144,7 @@ def _make_tuple_builder(size: int) -> Any:
 
 
 def _append_items(stack: list[Any]) -> None:
+    # A subclass of ``list`` is built by a call, and filled afterwards: then the items are part of its state.
     items = _pop_marked(stack)
     if isinstance(stack[-1], list):
         stack[-1] += items

@@ -51,10 +51,13 @@ def read_archive(archive: ModelArchive) -> SavedModel:
 
     :raises InputError: as for ``read_model``
     """
+    # The members decide what it is: the ending of its name says little (``.pt``, ``.pt2``).
     names = tuple(archive.sizes)
     root = _find_root(names)
     inside = {name.removeprefix(root): name for name in names if name.startswith(root)}
     rooted = bool(root)
+    # From the most to the least special: a package of AOTInductor has an archive format, a TorchScript archive a
+    # pickle.
     if any(name.startswith(_AOTI) for name in inside):
         model = _read_aoti(archive, inside, ModelLayout.ROOTED if rooted else ModelLayout.FLAT)
     elif "archive_format" in inside or "serialized_exported_program.json" in inside:
@@ -72,6 +75,8 @@ def read_archive(archive: ModelArchive) -> SavedModel:
 
 def _find_root(names: Sequence[str]) -> str:
     """Return the folder that all members are below, as PyTorch's archives have one; empty if there is none."""
+    # ``torch.save`` and ``torch.jit.save`` name the folder after the file, as it was called then. A flat archive may by
+    # chance have one folder only, which is then a part of it.
     first = {name.partition("/")[0] for name in names}
     root = f"{next(iter(first))}/" if len(first) == 1 and all("/" in name for name in names) else ""
     return "" if root in ("data/", "code/") else root
@@ -89,6 +94,8 @@ def _read_number(archive: ModelArchive, inside: dict[str, str], *names: str) -> 
 
 
 def _read_aoti(archive: ModelArchive, inside: dict[str, str], layout: ModelLayout) -> SavedModel:
+    # ``data/aotinductor/NAME/`` for each model: a library, or C++ code to make one of, with the nodes of its graph
+    # beside it.
     own = [name for name in inside if name.startswith(_AOTI)]
     models = tuple(dict.fromkeys(name.removeprefix(_AOTI).partition("/")[0] for name in own))
     metadata: dict[str, str] = {}
@@ -142,6 +149,7 @@ def _external_calls(archive: ModelArchive, name: str) -> Iterator[OperatorCall]:
         target = inner.get("target") if isinstance(inner, dict) else None
         if isinstance(target, str):
             operator, _, overload = target.removeprefix("torch.ops.").partition(".")
+            # Nodes are named as Python does or as the dispatcher does, depending on the release.
             if "::" not in operator and overload:  # torch.ops.aten.name.overload
                 operator, _, overload = f"{operator}::{overload}".partition(".")
             yield OperatorCall(
@@ -150,6 +158,7 @@ def _external_calls(archive: ModelArchive, name: str) -> Iterator[OperatorCall]:
 
 
 def _read_exported(archive: ModelArchive, inside: dict[str, str]) -> SavedModel:
+    # Up to 2.7 there is one program in the archive, with its version beside it; from 2.8 on, models with theirs inside.
     flat = "archive_format" not in inside
     graphs = [name for name in inside if _is_graph(name, flat=flat)]
     if not graphs:
@@ -194,6 +203,7 @@ def _check_weights(archive: ModelArchive, inside: dict[str, str]) -> None:
 
     :raises InputError: one is missing
     """
+    # The model lists its members itself: without one of them, a load fails only deep inside.
     for name, folder in tuple((name, posixpath.dirname(name)) for name in inside if name.endswith("s_config.json")):
         if folder not in ("data/weights", "data/constants"):
             continue
@@ -218,6 +228,8 @@ def _read_torchscript(archive: ModelArchive, inside: dict[str, str]) -> SavedMod
     calls: list[OperatorCall] = []
     classes: dict[str, None] = {}
     gaps: list[str] = []
+    # Code and pickles name what the model needs: the code its operators and classes, the pickles the classes of its
+    # objects.
     for name, member in inside.items():
         if name.startswith("code/") and name.endswith(".py"):
             source = archive.content(member).decode("utf-8", "replace")
@@ -231,6 +243,7 @@ def _read_torchscript(archive: ModelArchive, inside: dict[str, str]) -> SavedMod
         _check_storages(archive, inside, pickle)
     names = tuple(dict.fromkeys(name for pickle in pickles for name in pickle.globals))
     bytecode = None
+    # The lite interpreter runs the bytecode alone, and needs the operators that this names.
     if "bytecode.pkl" in inside:
         built = _make_pickle(archive, inside["bytecode.pkl"]).value
         if isinstance(built, tuple) and built and isinstance(built[0], int):
@@ -255,10 +268,13 @@ def _make_pickle(archive: ModelArchive, name: str) -> Pickle:
 
 def _list_storages(pickle: Pickle) -> Iterator[tuple[object, ...]]:
     """Yield the descriptions of the storages in a pickle: ``("storage", class, key, device, size)``."""
+    # A stack, not recursion: hostile pickles nest deeply. A value may be in several places, or even in itself, by the
+    # memo.
     waiting, seen = [pickle.value], set[int]()
     while waiting:
         item = waiting.pop()
         if isinstance(item, Persistent):
+            # torch/serialization.py, ``persistent_id``: ("storage", class, key, location, number of elements).
             if isinstance(item.description, tuple) and len(item.description) >= 5 and item.description[0] == "storage":
                 yield item.description
         elif isinstance(item, Called | tuple | list) and id(item) not in seen:
@@ -277,10 +293,13 @@ def _check_storages(archive: ModelArchive, inside: dict[str, str], pickle: Pickl
     :raises InputError: one is missing, or too short
     """
     for _, kind, key, _, size, *_ in _list_storages(pickle):
+        # ``torch.save`` has storages in ``data``, TorchScript those of its attributes there, too, and constants in a
+        # folder of their own (torch/csrc/jit/serialization/import.cpp).
         places = (f"data/{key}", f"tensors/{key}", f"constants/{key}", str(key))
         place = next((place for place in places if place in inside), None)
         if place is None:
             raise InputError(f"{archive.path}!data/{key}", "is missing, and the model has a tensor in it", _DAMAGED)
+        # A longer member is in order: an untyped storage may be larger than what one tensor sees of it.
         element = _SIZES.get(kind.name.rpartition(".")[2]) if isinstance(kind, GlobalName) else None
         if element and isinstance(size, int) and archive.sizes[inside[place]] < size * element:
             problem = f"has {archive.sizes[inside[place]]} bytes, and the model has {size * element} in it"
@@ -301,6 +320,7 @@ def _read_pickle_archive(archive: ModelArchive, inside: dict[str, str]) -> Saved
 
 def _read_legacy(content: bytes, subject: str) -> SavedModel:
     """Read the pickles one after the other: a magic number, a version, the system, the object, the storages' keys."""
+    # torch/serialization.py, ``_legacy_save``: the storages themselves follow these five pickles, and are not read.
     position, names = 0, dict[str, None]()
     pickles: list[Pickle] = []
     for _ in range(5):

@@ -32,6 +32,8 @@ def architectures(release: TorchRelease, files: Files) -> tuple[str, ...] | None
     if source is None:
         return None
     try:
+        # ``torch.cuda.get_arch_list()`` returns a text that the build puts into the library
+        # (torch/csrc/cuda/Module.cpp).
         match = LIST.search(source.open().data)
     except AbiscanError:
         return None
@@ -40,6 +42,7 @@ def architectures(release: TorchRelease, files: Files) -> tuple[str, ...] | None
 
 def has_code_for(gpu: Gpu, targets: tuple[str, ...], build: str | None) -> bool:
     """Whether a GPU runs code for one of the targets of a build of torch."""
+    # A tag of three digits: the last one is the minor version, ``cu126`` is 12.6.
     version = _CUDA.search(build or "")
     toolkit = (int(version[1]), int(version[2])) if version else None
     kinds = {"sm": CodeKind.CUBIN, "compute": CodeKind.PTX}

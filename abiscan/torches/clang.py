@@ -83,6 +83,7 @@ class Include(Struct, frozen=True, kw_only=True):
     @property
     def _standard(self) -> str:
         """The C++ that a release asks for; the oldest say nothing, and are of the time of C++14."""
+        # ATen.h refuses an older standard with a message that names the one it needs.
         match = re.search(r"C\+\+(\d\d) or later", (self.folder / "ATen/ATen.h").read_text("utf-8", "replace"))
         return f"gnu++{match[1] if match else 14}"
 
@@ -126,6 +127,7 @@ def find_clang() -> Clang | None:
         library = importlib.util.find_spec("clang.cindex")
     except ImportError:
         library = None
+    # ``abiscan[layouts]`` comes first: whoever installs it asks for it.
     if library is not None:
         return ClangLibrary()
     for name in (*(f"clang++-{number}" for number in range(NEWEST, OLDEST - 1, -1)), "clang++"):
@@ -152,6 +154,7 @@ class ClangLibrary:
 
     def classes(self, include: Include, headers: Sequence[str], requested: Collection[str]) -> ClangOutput:
         """Return the wanted classes, and what they consist of."""
+        # A process of its own, so that headers which crash the compiler, or never end, do not take this one along.
         asked = {"flags": include.flags, "headers": list(headers), "classes": sorted(requested)}
         with tempfile.TemporaryDirectory(prefix="abiscan-") as scratch:
             done = _run_limited(
@@ -204,12 +207,15 @@ class _Run(NamedTuple):
         while (done := self._run_clang("-M", str(self._write_probe(headers)))).returncode:
             headers = self._drop_failing(headers, done.stderr)
         flags = ["-x", "c++-header", "-Xclang", "-fdump-record-layouts-complete", "-o", "probe.pch"]
+        # A precompiled header: the second run, for virtual tables, need not parse everything again.
         while (done := self._run_clang(*flags, str(self._write_probe(headers)))).returncode:
             headers = self._drop_failing(headers, done.stderr)
         return done.stdout
 
     def dump_vtables(self, classes: Iterable[str]) -> list[str]:
         """Return the lines of clang's dump of the virtual functions of ``classes``; after ``dump_records``."""
+        # clang only prints a virtual table that it lays out, and it lays out the one of a class whose function is
+        # called.
         calls = [f"void call{number}(Probe<{name}>* it) {{ it->call(); }}" for number, name in enumerate(classes)]
         flags = ["-include-pch", "probe.pch", "-Xclang", "-fdump-vtable-layouts", "-Xclang", "-emit-llvm-only"]
         source = self.scratch / "vtables.cc"
@@ -235,6 +241,7 @@ class _Run(NamedTuple):
 
         :raises ClangError: it complains of what everything else needs
         """
+        # The probe includes one header in each line, so the number of the line says which header brought an error in.
         bad = {int(line) - 1 for line in re.findall(r"probe\.h:(\d+):", errors)}
         if not bad or any(headers[number] in NEEDED for number in bad):
             raise ClangError(_first_line(errors))

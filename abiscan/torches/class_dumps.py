@@ -38,6 +38,7 @@ class ClassRow(NamedTuple):
 
 def parse_records(dump: str) -> tuple[dict[str, ClassRow], set[str]]:
     """Return the classes in clang's dump of record layouts, and which of them have virtual functions."""
+    # Two passes: the size of a member of class type is only known once all blocks have been seen.
     sizes: dict[str, int] = {}  # of every class, as clang spells it
     requested: dict[str, str] = {}
     for block in dump.split("*** Dumping AST Record Layout\n")[1:]:
@@ -66,6 +67,7 @@ def _parse_members(block: str, sizes: dict[str, int]) -> tuple[ClassRow, bool]:
     for row in filter(None, map(_ROW.match, block.splitlines()[1:])):
         at, bits, indent, text = int(row[1]), row[2], len(row[3]), row[4].removesuffix(" (empty)")
         virtual = virtual or text.endswith(" vtable pointer)")
+        # What is indented further are members of members, which have a block of their own.
         if indent != _INDENT or text.endswith(" vtable pointer)"):
             continue
         if base := _BASE.match(text):
@@ -94,6 +96,7 @@ def parse_vtables(lines: Iterable[str]) -> dict[str, tuple[str, ...]]:
     slots: list[str] = []
     reading = False
     for line in lines:
+        # ``Probe<T>`` derives from ``T`` and adds one virtual function: the slots in front of it are those of ``T``.
         if line.startswith("Vtable for 'Probe'"):
             slots, reading = [], True
         elif reading and (match := _SLOT.match(line)):

@@ -114,6 +114,7 @@ class Declarations:
         ]
         if not own:
             return None
+        # The closure over everything that the class names by value: a change in any of it may move a member.
         seen, todo = set(own), list(own)
         while todo:
             declaration = todo.pop()
@@ -128,9 +129,12 @@ class Declarations:
         """Return what a name may mean in a scope: the innermost declaration, or everything that ends in it."""
         candidates = self._by_name.get(_unqualified_name(name), ())
         name = name.replace(" ", "")
+        # ``Enum::VALUE`` names a value, which stands in the text of the enumeration and has no declaration of its own.
         if not candidates and "::" in name:
             name = name.rpartition("::")[0] + _VALUES  # an enumerator
             candidates = [item for item in self._by_name.get("{}", ()) if f"::{item.name}".endswith(f"::{name}")]
+        # As name lookup goes: from the innermost scope outwards. What cannot be told apart counts as a whole, since a
+        # hash that is too narrow would call two layouts the same.
         while candidates:
             full = f"{scope}::{name}" if scope else name
             if inner := tuple(declaration for declaration in candidates if declaration.name == full):
@@ -145,12 +149,17 @@ class Declarations:
 
 def read_declarations(text: str) -> Iterator[HeaderDeclaration]:
     """Yield the classes, aliases, enumerations and constants that a header defines."""
+    # What follows counts braces and semicolons, so comments and literals go first.
     text = _OPAQUE.sub(lambda result: '""' if result[0][0] in "R\"'" else " ", text)
     for macro in _DIRECTIVE.finditer(text):
         if macro[1] == "define" and (result := _MACRO_DEFINITION.match(macro[2])):
             body = _collapse_spaces(result[2].replace("\\\n", " "))
             yield HeaderDeclaration(result[1], body, tuple(_ALL_CAPITALS.findall(body)))
+    # A layout may depend on a macro that only the compiler knows: its conditions stay in the text, between ``@``, as a
+    # part of the statement behind them. Both branches are kept.
     text = _DIRECTIVE.sub(_kept_condition, text)
+    # One pass with a stack of scopes. ``head`` is all that stands since the last statement, in front of the next ``;``,
+    # ``{`` or ``}``; a class that ends leaves its name there, for the member that may be declared with it.
     scopes = [_Scope("namespace", "")]
     head, position = "", 0
     while token := _TOKEN.search(text, position):
@@ -161,6 +170,8 @@ def read_declarations(text: str) -> Iterator[HeaderDeclaration]:
             yield from _read_statement(scope, head)
             head = ""
         elif token[0] == "{":
+            # The body of a function and an initialiser open no scope: they are skipped as a whole. The former ends its
+            # statement, the latter is part of one.
             if opened := _open_scope(head, scope):
                 scopes.append(opened)
                 head = ""
@@ -173,9 +184,11 @@ def read_declarations(text: str) -> Iterator[HeaderDeclaration]:
                     head += text[token.start() : end] if "constexpr" in head or "=" not in head else "{}"
                 position = end
         else:
+            # More closing braces than opening ones: both branches of a condition may close the same one.
             closed = scopes.pop() if len(scopes) > 1 else scope
             if closed.kind == "class":
                 statements = " ; ".join(closed.statements)
+                # Conditions around nothing that counts are dropped, from the innermost outwards.
                 while "@" in statements and (fewer := _IDLE_CONDITION.sub("", statements)) != statements:
                     statements = fewer
                 yield HeaderDeclaration(closed.name, f"{closed.head} {{ {statements} }}", _list_names(closed))
@@ -222,6 +235,7 @@ def _read_statement(scope: _Scope, text: str) -> Iterator[HeaderDeclaration]:
         bare = bare.removeprefix("@member@")
     conditions = "".join(_CONDITION.findall(text.replace("@member@", "")))
     declared = _without_template(bare)
+    # An alias or a constant is in no object, but its own text decides about whatever names it; functions do not count.
     kept = ""
     if declared.startswith(("friend ", "static_assert", "extern ", "template ")):
         pass
@@ -245,6 +259,7 @@ def _read_statement(scope: _Scope, text: str) -> Iterator[HeaderDeclaration]:
 def _reduce_member(declared: str) -> str:
     """Return what matters of a member: all of a variable, the name of a virtual function."""
     declared = _LEADING_MACRO.sub("", declared)
+    # A function is told by parentheses outside of brackets: ``std::function<void()> f;`` is a variable.
     outside = _IN_BRACKETS.sub("[]", _BRACED.sub("", declared))
     while "<" in outside and (less := _IN_ANGLES.sub(" ", outside)) != outside:
         outside = less

@@ -93,6 +93,7 @@ def builds_meant(text: str, machine: Machine) -> tuple[str, ...]:
     version.
     """
     version = TorchVersion(text)
+    # A number alone means every build of the release; with a local tag it means that build (PEP 440).
     of_machine = ((release, full) for release, build_machine, full in builds() if build_machine is machine)
     candidates = (full for release, full in of_machine if release == version.of_release)
     return tuple(full for full in candidates if version.local in (None, TorchVersion(full).local))
@@ -106,6 +107,7 @@ def releases_exporting(name: str, machine: Machine) -> frozenset[TorchVersion]:
 @functools.lru_cache(maxsize=4096)
 def exported_by_release(name: str, machine: Machine) -> Mapping[TorchVersion, bool]:
     """Tell whether each release exports a name, oldest first; a CUDA symbol counts in builds with CUDA alone."""
+    # A column is one library of one build, so a release has the name if any library of any of its builds does.
     columns = _make_table().columns(name)
     of_cuda = "cuda" in name.lower()
     exported: dict[TorchVersion, bool] = {}
@@ -200,6 +202,8 @@ def release_like(text: str, machine: Machine, files: Files) -> TorchRelease:
     :raises InputError: no build of its release is embedded for the machine
     """
     version = TorchVersion(text)
+    # Which libraries there are, and what they need, depends on CUDA: take a build for the same one, or else one that
+    # agrees in having CUDA at all.
     same = [record for record in _list_records(machine) if _version_of(record) == version.of_release]
     if not same or any(version.local in (None, TorchVersion(record["build"]).local) for record in same):
         return release(text, machine, files)
@@ -225,6 +229,7 @@ def _cuda_major(record: Mapping[str, Any]) -> str | None:
 
 def _with_cuda(record: Mapping[str, Any], major: str) -> dict[str, Any]:
     """Return a build whose libraries need those of another CUDA, as the newest build with that one does."""
+    # The names of CUDA's libraries change with its major version only: what another release needs of it serves as well.
     remaining = (item for item in reversed(_list_records(Machine(record["machine"]))) if _cuda_major(item) == major)
     names = {}
     for item in itertools.islice(remaining, 1):
@@ -278,6 +283,7 @@ def find_record(text: str, machine: Machine) -> dict[str, Any]:
             raise InputError(f"torch {text}", problem, f"pass {builds}, or the folder or the wheel of this build")
         fix = f"the nearest are {', '.join(_nearest_releases(version, machine))}; abiscan releases lists all"
         raise InputError(f"torch {text}", problem, fix)
+    # Builds with CUDA come last: a number without a tag means the CPU build.
     return min(candidates, key=lambda record: ("libtorch_cuda.so" in record["libraries"], record["build"]))
 
 
@@ -357,6 +363,8 @@ def _list_libraries(record: dict[str, Any]) -> dict[str, SharedObject]:
 def _make_release(record: dict[str, Any], files: Files) -> TorchRelease:
     package = posixpath.join(SITE, "torch")
     machine = Machine(record["machine"])
+    # The libraries are put where a wheel would have them, so that ``$ORIGIN`` and search paths work as on a real
+    # system.
     paths = {name: posixpath.join(package, "lib", name) for name in record["libraries"]}
     for name, facts in _list_libraries(record).items():
         files.put(paths[name], facts)

@@ -61,6 +61,7 @@ class _Release:
 
     def is_compiled(self, name: str) -> bool:
         """Whether a text in the library, or a stub, ends in it."""
+        # An entry for each two last characters keeps small what is decompressed for one name.
         ending = name[-2:]
         if ending not in self._compiled:
             lines = table().lines_of(f"{COMPILED}{ending}", self._release)

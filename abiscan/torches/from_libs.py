@@ -90,6 +90,7 @@ def identify_libraries(release: TorchRelease, files: Files) -> dict[str, str]:
     For ``libtorch_python.so``, the text is empty: each Python of a release has its own, and they register the same.
     The result is empty if a library cannot be identified.
     """
+    # A build id alone is the same in a library that was stripped afterwards, or patched: the size tells those.
     identified = {}
     for path in operator_libraries(release):
         name, source, facts = without_version(posixpath.basename(path)), files.source(path), files.object_at(path)
@@ -167,11 +168,13 @@ def _name_keys(recovered: TorchRegistrations, version: TorchVersion | None, know
     from abiscan.dispatch.registries import entry_key
     from abiscan.registrations import LibraryKind
 
+    # Numbers become names here and nowhere else: all that comes behind compares builds, whose numbers differ.
     libraries = {name: drop_contradictions(library) for name, library in recovered.libraries.items()}
     # For keys that are missing in torch's own table of names: QuantizedCUDA in 1.6, AutocastCPU in 1.10.
     unnamed = keys_of_minor(version.minor_version if version else (0, 0))
     names = set(recovered.keys.values())
     # From 1.8 on, a kernel without a key is registered for this alias (OperatorEntry.cpp, registerKernel).
+    # In 1.8 it is called Math; where there is no DefaultBackend yet, no key is the catch-all.
     no_key = "CompositeImplicitAutograd" if "CompositeImplicitAutograd" in names else None
     no_key = no_key or ("Math" if "DefaultBackend" in names else None)
 
@@ -212,9 +215,11 @@ def _name_keys(recovered: TorchRegistrations, version: TorchVersion | None, know
 
 def _from_package(package: str, files: Files, *, named: str, folder: str | None = None) -> TorchRelease:
     folder = folder or posixpath.join(package, "lib")
+    # A wheel has them in ``torch/lib``, a conda environment in its own ``lib``.
     libraries = [path for path in files.list(folder) if _SHARED_OBJECT.search(path)]
     if not any(without_version(posixpath.basename(path)) in _CORE for path in libraries):
         libraries += _list_prefix_libraries(package, files)
+    # Reversed, so that of several the first one counts: the name without a version.
     by_name = {without_version(posixpath.basename(path)): path for path in reversed(libraries)}
     core = by_name.get("libtorch_cpu.so") or by_name.get("libtorch.so")
     if core is None:

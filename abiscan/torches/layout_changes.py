@@ -110,10 +110,13 @@ def method_name(slot: str | None) -> str | None:
 
 def _find_change(name: str, old: LayoutSource, new: LayoutSource, depth: int) -> LayoutChange | None:
     before, after = old.layout(name), new.layout(name)
+    # Classes contain each other by value only so deep; templates of templates end here.
     if before is None or after is None or not depth:
         return None
     old_fields, new_fields = _flatten_members(before, old), _flatten_members(after, new)
     differences = list(_list_differences(old_fields, new_fields)) if old_fields != new_fields else []
+    # A change inside a member shows as the member's, with the name of the class in which it happened. If everything
+    # happened in one class, users need to hear of that class alone.
     own, origins = bool(differences), set[str]()
     for field in old_fields.values():
         element = _HOLDING.match(field.type)
@@ -124,6 +127,7 @@ def _find_change(name: str, old: LayoutSource, new: LayoutSource, depth: int) ->
             inner = change.differences[1:] if change.resized and element is None else change.differences
             origins.add(change.inherited_from or change.name)
             differences += ((f"{field.name} ({type_}): {text}", moved) for text in inner)
+    # In front of the members: what holds for the class as a whole.
     if before.align != after.align:
         differences.insert(0, (f"aligned to {before.align} → {after.align} bytes", True))
     if before.size != after.size:
@@ -187,6 +191,7 @@ def _find_bits(field: Field) -> str | None:
 
 def _match_renamed(old: dict[str, Field], new: dict[str, Field]) -> dict[str, str]:
     """Return members that were only renamed: they have the same type or size, at the same place."""
+    # A new name for the same thing at the same place changes nothing for compiled code.
     places = {(field.offset, _find_bits(field)): field for name, field in new.items() if name not in old}
     renamed = {}
     for name, field in old.items():

@@ -165,6 +165,7 @@ class _Table:
         build.
         """
         column = self.column(version, machine)
+        # The block that would have the name begins with the last first name that is not behind it.
         number = bisect.bisect_right(self._first, name) - 1
         if column is None or number < 0 or (variants := self._block(number).get(name)) is None:
             return None

@@ -76,11 +76,13 @@ def _only_in(names: TorchNames, remaining: TorchNames, release: str, second: str
         if module.startswith(("=", embedded_names.CLASS)) or not marks.get(".", 0) & bit:
             continue
         owner = "torch" if module == FUNCTIONS else module
+        # Nothing is said of the names in a module that is not there at all.
         if not is_core(module) and not marks["."] & other_bit:
             # Of a module that is gone, its folder says it all.
             if module == "torch" or remaining.has_module(module.rpartition(".")[0]):
                 yield from [module] if remaining.has_module(module) is False else ()
             continue
+        # The marks of the table say little of what stars bring in: both sides must be sure before a change is reported.
         for name in (mark for mark, bits in marks.items() if bits & bit and not bits & other_bit):
             if (
                 name.isidentifier()

@@ -88,6 +88,7 @@ class NameTable:
         sets = {
             number: bits for number in range(self._class_count) if requested(bits := self._columns_of_class(number))
         }
+        # Classes are few, names are many: a block without a name of these classes is not decompressed.
         groups: dict[int, list[str]] = {number: [] for number in sets}
         for number in range(len(self._block_index[0])):
             classes = self._listed[number * _BLOCK : (number + 1) * _BLOCK]
@@ -103,6 +104,7 @@ class NameTable:
 
     def _find_class(self, name: str) -> int:
         """Return the class of a name, -1 if it is not in the table."""
+        # The bucket is implied by the place, so only the lower bits are stored; to look a name up decompresses none.
         bucket, low = _hash_name(name, self._bits)
         start, end = self._starts[bucket], self._starts[bucket + 1]
         position = bisect.bisect_left(self._hashes, low, start, end)
@@ -199,6 +201,8 @@ def pack(columns: Mapping[str, int], meta: Any) -> bytes:
         numbers.setdefault(columns[name], len(numbers))
     width = max((bits.bit_length() + 7) // 8 for bits in numbers) if numbers else 0
     bits = _bucket_bits(len(names))
+    # A collision among the names of the table shows here, and would be an error of the data; one with a name that is
+    # not in the table cannot be seen (``_HASH_BITS``).
     hashed = sorted((*_hash_name(name, bits), numbers[columns[name]]) for name in names)
     if len({(bucket, low) for bucket, low, _ in hashed}) < len(names):
         raise ValueError("two names have the same hash: change the hash")
@@ -243,6 +247,7 @@ def _list_numbers(kind: Literal["I", "H"], content: bytes | memoryview) -> Seque
 def _front_coded(names: list[str]) -> bytes:
     lines, before = [], ""
     for name in names:
+        # Sorted names share long beginnings; 255 is the most that one byte can say.
         same = (
             index
             for index, (character, previous) in enumerate(zip(name, before, strict=False))

@@ -42,6 +42,7 @@ def pack(builds: Sequence[tuple[Any, Operators]]) -> bytes:
     parts = [rows[start : start + _BLOCK] for start in range(0, len(rows), _BLOCK)]
     blocks = [compress_part(part) for part in parts]
     names: list[NameRow] = [(row.name, [builds for *_, builds in row.definitions]) for row in rows]
+    # Names are a part of their own: most questions are only about them.
     packed_names, packed = compress_part(names), compress_part(shared)
     content: TableHeader = {
         "builds": [description for description, _ in builds],
@@ -89,6 +90,8 @@ class _Operator:
 
     def merge_kernels(self, build: int, kernels: Iterable[tuple[tuple[Any, ...], int | None]]) -> None:
         """Merge the kernels of a build into those of the other builds, keeping their order."""
+        # Kernels keep the order of their registration, which decides between two for one key. A build that lacks one of
+        # the others', or has it elsewhere, gets an entry of its own at its place.
         position = 0
         for values, line in kernels:
             later = range(position, len(self.kernels))
@@ -214,11 +217,14 @@ class _Packer:
         each release, so blocks are the same if file, namespace and key are the same; if there are several such blocks,
         they are matched in order.
         """
+        # A macro expands to one line, so all registrations in a block have that of its beginning.
         counts = Counter((file, line) for _, _, file, line in registrations)
         blocks: defaultdict[Hashable, set[int | None]] = defaultdict(set)
         for name, key, file, line in registrations:
             if counts[file, line] >= _BLOCK_OF_CODE:
                 blocks[file, name.partition("::")[0], key].add(line)
+        # The line of a block moves with every release. Told by its turn among the blocks of a file, namespace and key,
+        # it is one item in the table with a line for each release.
         turns = {
             (block, line): turn
             for block, lines in blocks.items()
@@ -235,6 +241,7 @@ class _Packer:
             turn = turns.get((block, line))
             if turn is None:
                 return (number,), line
+            # ``setdefault`` counts: a place that is new gets the next number.
             fresh = len(self._places), _Record(((number,),))
             place_number, record = self._places.setdefault((number, *block[1:], turn), fresh)
             record.lines[build] = line
@@ -267,5 +274,6 @@ def _order_operators(operators: Operators) -> Operators:
 
 def _find_root(files: Iterable[str | None]) -> str:
     """Return the folder in which a torch was built, with a slash at the end; empty if its files do not show it."""
+    # Where a wheel was built shows in its paths only, and differs from build to build: without it the paths are shared.
     roots = Counter(match[1] for file in files if file is not None and (match := _SOURCE.match(file)))
     return min(roots, key=lambda root: (-roots[root], root), default="")

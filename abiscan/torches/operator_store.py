@@ -39,6 +39,7 @@ def operators_of(
     :raises InputError: a library cannot be read
     """
     build = identify_libraries(release, files)
+    # Looking a few operators up in the embedded data is faster than reading the cache.
     if names is not None and (embedded := embedded_operators.find_build(build, release.machine)):
         return embedded_operators.operators(embedded, release.machine, names)
 
@@ -48,6 +49,7 @@ def operators_of(
         session.progress(f"reading the operators of {release} from its libraries (only once)")
         return read_operators(release, files)
 
+    # The version is part of the key, since it decides how dispatch keys are called.
     sources = [source for path in operator_libraries(release) if (source := files.source(path)) is not None]
     identity = " ".join((release.version or "", *map(identity_of, sources)))
     return get_or_compute(session.folder, KIND, identity, read_libraries)
@@ -55,6 +57,7 @@ def operators_of(
 
 def pack(operators: Operators) -> bytes:
     """Return the bytes of a file."""
+    # Each text once, by its number: the names of operators, files and keys repeat thousands of times.
     texts: dict[str | None, int] = {None: 0}
 
     def make_columns(rows: Iterable[Sequence[Any]], text_columns: Collection[int]) -> list[list[Any]]:

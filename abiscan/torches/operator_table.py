@@ -113,6 +113,7 @@ class OperatorTable:
             for number in range(len(self._first)):
                 yield from self._read_block(number).values()
             return
+        # In order, so that names in one block follow each other, and that is decompressed once.
         for name in sorted(set(names)):
             number = bisect.bisect_right(self._first, name) - 1
             if number >= 0 and (row := self._block(number).get(name)):
@@ -177,6 +178,7 @@ class _Build:
     def kernels_of(self, row: OperatorRow) -> Iterator[Kernel]:
         """Yield the kernels of an operator, in the order of their registration."""
         operator, types, kernels = row.name, row.types, row.kernels
+        # Flat in the file: a list for each kernel would take longer to decode than all the rest.
         for key, type_, fallthrough, place, builds in zip(*[iter(kernels)] * KERNEL_VALUES, strict=True):
             if self._has[builds]:
                 signature, schema = types[type_]
@@ -197,6 +199,8 @@ class _Build:
         file = self._files[runs[0]]
         if file is not None:
             file = file[1:] if file.startswith(WHOLE) else self._root + file
+        # Lines are stored in runs over the builds of the set: how many of these are older says which run this one is
+        # in.
         position = (self._sets[builds] & self._before).bit_count()
         for line, count in zip(runs[1::2], runs[2::2], strict=True):
             if position < count:

@@ -92,6 +92,7 @@ def headers_of(release: TorchRelease, files: Files, session: Session) -> OwnHead
     if not paths:
         return None
     libraries = [source for path in operator_libraries(release) if (source := files.source(path)) is not None]
+    # The cache must not outlive an edit of a header, or another build of the same version.
     identity = " ".join((release.build or "", *map(identity_of, libraries), *_list_versions(paths, files)))
     identity = hashlib.sha256(identity.encode()).hexdigest()[:40]
 

@@ -91,6 +91,7 @@ def _compile_classes(
     files: Files,
 ) -> clang.ClangOutput:
     with contextlib.ExitStack() as stack:
+        # An installed torch has its headers on disk already.
         folder = _on_disk(release, files)
         if folder is None:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="abiscan-")))
@@ -116,6 +117,7 @@ def _unpack_headers(release: TorchRelease, files: Files, folder: Path) -> None:
         source = files.source(path)
         if source is None:
             continue
+        # Headers in a wheel are written to disk for the compiler: a hostile wheel must not fill it.
         size += source.size
         if size > _LARGEST:
             raise ClangError("they are too large")

@@ -53,6 +53,7 @@ class _Folder:
 
     def mentions(self, owner: str, name: str) -> bool:
         """Whether the name is a word of the source, or declared for what is compiled."""
+        # Names of compiled modules are in no source; what is compiled into the library has them as texts.
         base = self._module_path(owner)
         if base is None or is_core(owner):
             return self.is_compiled(name)
@@ -67,6 +68,7 @@ class _Folder:
     def is_patched(self, name: str) -> bool:
         """Whether code of torch may set an attribute of that name on what it imports."""
         word = re.escape(name.encode())
+        # An assignment to an attribute, or a text that ``setattr`` may be given.
         sets = re.compile(rb"\.%b\s*(?::[^=\n]+)?=[^=]|['\"]%b['\"]" % (word, word))
         return any(name.encode() in text and sets.search(text) is not None for text in self._texts)
 

@@ -102,6 +102,7 @@ def pack(releases: Sequence[str], modules: Mapping[str, Marks]) -> bytes:
     for marks in modules.values():
         for bits in set(marks.values()):
             frequent[bits] = frequent.get(bits, 0) + 1
+    # The most frequent sets get the shortest numbers.
     sets = sorted(frequent, key=lambda bits: (-frequent[bits], bits))
     numbers = {bits: _to_base36(number) for number, bits in enumerate(sets)}
     blocks: list[tuple[str, bytes]] = []

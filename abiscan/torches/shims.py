@@ -40,6 +40,7 @@ def exported_since(name: str, machine: Machine) -> TorchVersion | None:
     """Return the release from which on every release up to the newest exports a function; None if the newest
     does not.
     """
+    # From the newest backwards: a function that was away for a release is only promised from its return on.
     since = None
     for release, exports in reversed([*embedded.exported_by_release(name, machine).items()]):
         if not exports:

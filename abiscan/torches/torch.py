@@ -340,6 +340,7 @@ class TorchAt(Struct, frozen=True):
         """
         from abiscan.torches import from_libs, torch_images
 
+        # For Windows and macOS only the names of exports are read; everything else needs ELF.
         if contents := torch_images.find_images(self.path):
             tag = contents.python
             return ImageTorch(contents=contents, interpreter=Interpreter(tag=tag) if tag else None)
@@ -391,6 +392,7 @@ def torch_choice(spec: str) -> TorchChoice:
     if not spec:
         raise InputError('""', "is no torch", _FIX)
     path = Path(spec)
+    # A path first: a folder may be called ``2.6.0``.
     if exists(path):
         return TorchAt(path)
     number = _find_number(spec)
@@ -432,7 +434,9 @@ def drop_duplicates(choices: Iterable[TorchChoice]) -> list[TorchChoice]:
     meant: dict[TorchChoice, frozenset[object]] = {
         choice: embedded.default_builds(choice.number) for choice in choices if isinstance(choice, ReleaseNumber)
     }
+    # ``2.13.0`` may mean a build on each machine, ``2.13.0+cpu`` one of them: the wider choice covers the narrower one.
     contained = {choice for choice, builds in meant.items() if builds and any(builds < more for more in meant.values())}
+    # Of two names for the same build the one that was named first stays, as the user wrote it.
     first: dict[object, TorchChoice] = {}
     for choice in choices:
         first.setdefault(meant.get(choice) or choice, choice)

@@ -119,6 +119,7 @@ def find_images(path: Path) -> TorchImageFiles | None:
         text = wheel.text("torch/version.py") if "torch/version.py" in names else ""
     else:
         return None
+    # Any folder or wheel may be asked about: what is for Linux is read elsewhere.
     images = {name: source for name, source in sources.items() if is_image(source.head(4))}
     if not any("torch_cpu" in name for name in images):
         return None

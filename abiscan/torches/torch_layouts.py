@@ -77,6 +77,7 @@ def of_release(number: str, machine: Machine) -> TorchLayouts:
 
 def of_installed(release: TorchRelease, files: Files, session: Session) -> TorchLayouts:
     """Return the layouts of a torch with files of its own."""
+    # Three sources, from the most certain: the release itself, a release with the same declaration, a compiler.
     number = number_of(release.same_as or release.build or "")
     cxx11 = uses_cxx11_strings(Libraries(release.own_libraries, files))
     if layouts.is_known(number, release.machine) and cxx11 in (
@@ -99,6 +100,7 @@ def of_installed(release: TorchRelease, files: Files, session: Session) -> Torch
     by_class = {}
     for name, digest in headers.digests.items():
         declaring = [number for number in embedded_declarations.releases_declaring(name, digest) if number in alike]
+        # The newest of the releases that declare it alike stands for them: their layouts are the same by construction.
         if declaring:
             by_class[name] = declaring[-1]
     # A compiler has to be told which string it is.
@@ -111,6 +113,7 @@ def of_installed(release: TorchRelease, files: Files, session: Session) -> Torch
         )
 
     def lay_out(name: str) -> OwnLayouts:
+        # Most classes come with the headers that all extensions include; only for others is another run worth it.
         common = lay_out_with(None)
         return common if name in common.records or common.gap else lay_out_with(headers.declared_in[name])
 
