@@ -26,10 +26,11 @@ _LONGEST_FUNCTION: Final = 1 << 20
 
 
 class CallSite(NamedTuple):
-    """A call of the function ``target``.
+    """A call of a function.
 
-    ``address`` is where the call returns to, or, if it is the last thing that a function does (``is_jump``), where the
-    jump itself lies.
+    :ivar address: where the call returns to, or, if it is a jump, where the jump itself lies
+    :ivar target: the function that is called
+    :ivar is_jump: whether it is the last thing that its function does
     """
 
     address: int

@@ -50,7 +50,10 @@ Place = tuple[int, int]
 
 
 class _Code(NamedTuple):
-    """What the code of a function tells, each thing with its offset; ``is_whole`` if it was read to its end."""
+    """What the code of a function tells, each thing with its offset.
+
+    :ivar is_whole: whether it was read to its end
+    """
 
     size: int
     features: tuple[tuple[str, int], ...]

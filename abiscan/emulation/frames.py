@@ -87,7 +87,11 @@ class _Reader:
 
 
 class _RegisterRule(NamedTuple):
-    """Where a register of the caller is: ``kind`` says what ``value`` means."""
+    """Where a register of the caller is.
+
+    :ivar kind: what the value means: offset (from the CFA), is (the CFA and an offset), register, expression, is
+        expression
+    """
 
     kind: str  # offset (from the CFA), is (the CFA and an offset), register, expression, is expression
     value: int
@@ -117,7 +121,10 @@ class _Common(NamedTuple):
 
 
 class FrameEntry(NamedTuple):
-    """A function with call frame information; addresses of the emulated process. ``data`` is 0 without any."""
+    """A function with call frame information; addresses of the emulated process.
+
+    :ivar data: its language-specific data, 0 without any
+    """
 
     start: int
     size: int
@@ -137,8 +144,8 @@ class FrameState(Struct, frozen=True):
 class Landing(NamedTuple):
     """What a function does with an exception at some call: a landing pad, and what it is for.
 
-    ``filters`` are the numbers of the actions in order: 0 a cleanup, positive a handler, negative a specification.
-    ``terminates`` where no exception may leave the call.
+    :ivar filters: the numbers of the actions in order: 0 a cleanup, positive a handler, negative a specification
+    :ivar terminates: whether no exception may leave the call
     """
 
     pad: int

@@ -52,10 +52,11 @@ _NEVER_DEFINED: Final = frozenset(
 
 
 class Symbol(NamedTuple):
-    """An entry of the dynamic symbol table. ``value`` is an address in the file's own space.
+    """An entry of the dynamic symbol table.
 
-    ``unique`` tells that the process has one definition at most (``STB_GNU_UNIQUE``), ``weak`` that it need not have
-    one.
+    :ivar value: an address in the file's own space
+    :ivar unique: whether the process has one definition at most (``STB_GNU_UNIQUE``)
+    :ivar weak: whether it need not have one
     """
 
     name: str
@@ -70,8 +71,8 @@ class Symbol(NamedTuple):
 class Slots(NamedTuple):
     """The words that lead to imported functions: addresses, in the file's own space, with the function of each.
 
-    Those of ``by_stub`` are there for the stub of the function in the procedure linkage table, which alone jumps
-    through them; through the others code may call, too.
+    :ivar by_stub: those for the stub of the function in the procedure linkage table, which alone jumps through them
+    :ivar others: those through which code may call, too
     """
 
     by_stub: dict[int, str]

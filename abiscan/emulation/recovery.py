@@ -237,7 +237,10 @@ Part: TypeAlias = Callable[["Recovery"], object]
 
 
 class Asked(Struct, frozen=True, kw_only=True):
-    """A part of a run in which unknown answers decided; ``start`` is its first function, in the file's own space."""
+    """A part of a run in which unknown answers decided.
+
+    :ivar start: its first function, in the file's own space
+    """
 
     start: int
     registered: bool

@@ -24,11 +24,14 @@ _AND_MORE: Final = "..."
 
 
 class Schema(Struct, frozen=True):
-    """A ``FunctionSchema`` that was handed out: its text from the opening parenthesis on, and its name in full.
+    """A ``FunctionSchema`` that was handed out.
 
-    ``given`` and ``returned`` are the types of a schema that was inferred, as they print; None for one that was parsed.
-    ``built`` tells that it was read from arguments that the code itself put together, ``typevars`` what
-    ``parseSchema(text, allow_typevars)`` was given, None where nothing was.
+    :ivar name: in full
+    :ivar arguments: its text from the opening parenthesis on
+    :ivar given: the types of the arguments of a schema that was inferred, as they print; None for one that was parsed
+    :ivar returned: the same of its results
+    :ivar built: whether it was read from arguments that the code itself put together
+    :ivar typevars: what ``parseSchema(text, allow_typevars)`` was given, None where nothing was
     """
 
     name: str

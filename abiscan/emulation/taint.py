@@ -64,9 +64,11 @@ class AnswerDecision(NamedTuple):
 
 
 class _Suspended(NamedTuple):
-    """A called function runs at full speed up to ``address``, where the stack pointer is ``stack``.
+    """A called function runs at full speed.
 
-    ``registers`` are those that it keeps for its caller.
+    :ivar address: up to where
+    :ivar stack: the stack pointer there
+    :ivar registers: those that it keeps for its caller
     """
 
     address: int

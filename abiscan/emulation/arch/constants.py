@@ -74,7 +74,7 @@ _UNCHANGED: Final = _Copy("")
 class _Block(NamedTuple):
     """Instructions that are only entered at the first and only left after the last one.
 
-    ``changes`` are those that are still there at its end, with the instruction that made each.
+    :ivar changes: those that are still there at its end, with the instruction that made each
     """
 
     start: int

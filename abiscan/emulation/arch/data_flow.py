@@ -34,10 +34,13 @@ class DataFlow(NamedTuple):
     """What an instruction does to registers and memory.
 
     A register is in parts where code writes less than the whole of it: ``RAX``, ``RAX.low``, ``RAX.high``.
-    ``addresses`` are those that make the addresses of memory, ``decides`` those on which depends where the code goes
-    on; ``jumps`` where that is read from memory. ``after`` is the address of the next instruction. ``data`` are the
-    places, address and size, that are written or whose address is taken relative to the instruction; with the size 0 a
-    word that is read, which may be an address.
+
+    :ivar addresses: the parts that make the addresses of memory
+    :ivar decides: those on which depends where the code goes on
+    :ivar jumps: whether that is read from memory
+    :ivar after: the address of the next instruction
+    :ivar data: the places, address and size, that are written or whose address is taken relative to the instruction;
+        with the size 0 a word that is read, which may be an address
     """
 
     reads: frozenset[str]
