@@ -44,8 +44,9 @@ _CHECKED: Final = 16
 class DynamicNames(Struct, frozen=True, kw_only=True):
     """The names that an object looks up and defines.
 
-    ``undefined`` are those that the loader has to find, as far as they are known; ``defined`` are all that it defines.
-    ``strings`` contains the names of the libraries that it needs, among others.
+    :ivar undefined: those that the loader has to find, as far as they are known
+    :ivar defined: all that it defines
+    :ivar strings: has the names of the libraries that it needs, among others
     """
 
     machine: Machine

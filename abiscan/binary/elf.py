@@ -146,7 +146,13 @@ class SourceLine(NamedTuple):
 
 
 class Segment(Struct, frozen=True, kw_only=True):
-    """A PT_LOAD segment: ``file_size`` bytes at ``offset`` in the file map to ``address``, then zeroes to ``size``."""
+    """A PT_LOAD segment.
+
+    :ivar address: where it lies in memory
+    :ivar size: the bytes that it has there: those of the file, then zeros
+    :ivar offset: where it begins in the file
+    :ivar file_size: the bytes that it has there
+    """
 
     address: int
     size: int
@@ -158,14 +164,15 @@ class Segment(Struct, frozen=True, kw_only=True):
 class SharedObject(Struct, frozen=True, kw_only=True):
     """What the loader, and abiscan, need to know about one ELF object.
 
-    ``executable`` distinguishes a program, position-independent or not, from a library.
-    ``references`` are in the order in which ``ld.so`` processes them: ``.rela.dyn``, then ``.rela.plt``; each once.
-    ``imports`` are all undefined names of the dynamic symbol table, even if no relocation uses them.
-    ``version_definitions`` is None if the object has no DT_VERDEF, which differs from an empty one for ``ld.so``.
-    ``has_relr`` tells that relative relocations are packed (DT_RELR). ``eager`` is how many of the references, the
-    first ones, a program binds at its start; None for all of them (BIND_NOW). ``copies`` has the data of libraries that
-    a program copies into itself as it starts, by name, with the size that they had when it was linked; the program
-    defines them, too.
+    :ivar executable: whether it is a program, position-independent or not, and no library
+    :ivar version_definitions: None if the object has no DT_VERDEF, which differs from an empty one for ``ld.so``
+    :ivar references: in the order in which ``ld.so`` processes them: ``.rela.dyn``, then ``.rela.plt``; each once
+    :ivar imports: all undefined names of the dynamic symbol table, even if no relocation uses them
+    :ivar has_relr: whether relative relocations are packed (DT_RELR)
+    :ivar eager: how many of the references, the first ones, a program binds at its start; None for all of them
+        (BIND_NOW)
+    :ivar copies: the data of libraries that a program copies into itself as it starts, by name, with the size that they
+        had when it was linked; the program defines them, too
     """
 
     machine: Machine

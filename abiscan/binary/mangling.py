@@ -124,7 +124,10 @@ def demangle_type(name: str) -> str:
 
 
 class Signature(Struct, frozen=True, kw_only=True):
-    """A demangled function: ``name(parameters)suffix``. ``parameters`` is None for a name that is not a function."""
+    """A demangled function: ``name(parameters)suffix``.
+
+    :ivar parameters: None for a name that is not a function
+    """
 
     name: str
     parameters: tuple[str, ...] | None = None

@@ -29,9 +29,12 @@ _SYMBOLS_PER_LOOKUP: Final = 4  # as long as one lookup takes, which is mostly t
 class Definition(NamedTuple):
     """One definition of a symbol that other objects can bind to.
 
-    ``version`` is None if the object has no versions, or the symbol belongs to the base version. ``hidden`` marks a
-    version that only a reference to exactly that version reaches (``name@VERSION`` rather than ``name@@VERSION``).
-    ``version_index`` is the symbol's index into the version tables, without the hidden bit.
+    :ivar version: None if the object has no versions, or the symbol belongs to the base version
+    :ivar hidden: whether only a reference to exactly that version reaches it (``name@VERSION`` rather than
+        ``name@@VERSION``)
+    :ivar version_index: the symbol's index into the version tables, without the hidden bit
+    :ivar type: ``STT_…``
+    :ivar size: in bytes
     """
 
     version: str | None

@@ -27,17 +27,21 @@ _NAME: Final = regex(rb"\*?([\x21-\x7e]{1,8192})\0")
 
 
 class Slot(NamedTuple):
-    """An entry of a virtual table: the function's symbol, None if it has none; ``own`` if the object defines it."""
+    """An entry of a virtual table.
+
+    :ivar symbol: the function's, None if it has none
+    :ivar own: whether the object defines it
+    """
 
     symbol: str | None
     own: bool
 
 
 class CxxClass(NamedTuple):
-    """A class whose type information is in the object, and its bases.
+    """A class whose type information is in the object. Names are mangled type names (``N2at6TensorE``).
 
-    Names are mangled type names (``N2at6TensorE``). ``bases`` are direct bases, the first of them at offset 0 unless it
-    is empty or not polymorphic. ``slots`` is the primary virtual table, empty if it is not in the object.
+    :ivar bases: the direct bases, the first of them at offset 0 unless it is empty or not polymorphic
+    :ivar slots: the primary virtual table, empty if it is not in the object
     """
 
     name: str

@@ -47,7 +47,10 @@ AARCH64_TOPS: Final = frozenset(
 
 
 class _Parts(NamedTuple):
-    """What decides which feature an instruction needs. ``length`` is that of vectors, 0 for 128 bits."""
+    """What decides which feature an instruction needs.
+
+    :ivar length: that of vectors, 0 for 128 bits
+    """
 
     encoding: str
     map: int

@@ -60,8 +60,11 @@ _REQUIRED: Final = frozenset(
 class Refusal(Struct, frozen=True, kw_only=True):
     """Why a loader does not take a model.
 
-    ``call`` is what the user calls; ``exception`` and ``message`` are what it raises, exactly unless ``exact`` is
-    false. ``why`` says it in abiscan's words, ``fix`` what to do.
+    :ivar call: what the user calls
+    :ivar exception: what it raises
+    :ivar message: what that says, exactly unless ``exact`` is false
+    :ivar why: the reason, in abiscan's words
+    :ivar fix: what to do
     """
 
     rule: str

@@ -36,7 +36,10 @@ class GlobalName(Struct, frozen=True):
 
 
 class Called(Struct, frozen=True, eq=False):
-    """What a call during unpickling would return. ``state`` is what it is given afterwards."""
+    """What a call during unpickling would return.
+
+    :ivar state: what it is given afterwards
+    """
 
     function: object
     arguments: object
@@ -50,7 +53,11 @@ class Persistent(Struct, frozen=True, eq=False):
 
 
 class Pickle(Struct, frozen=True, kw_only=True):
-    """What a pickle builds: ``globals`` are all names that it imports, in order; ``end`` is where it ends."""
+    """What a pickle builds.
+
+    :ivar globals: all names that it imports, in order
+    :ivar end: where it ends
+    """
 
     value: object
     globals: tuple[str, ...]

@@ -58,7 +58,9 @@ class ClangError(Exception):
 class Include(Struct, frozen=True, kw_only=True):
     """The headers of a torch, as it was compiled.
 
-    ``folder`` is its ``include``, ``further`` are folders of other headers that it needs.
+    :ivar folder: its ``include``
+    :ivar cxx11: whether it has the C++11 ``std::string``
+    :ivar further: folders of other headers that it needs
     """
 
     folder: Path
@@ -175,7 +177,7 @@ def _report_nothing(_: Sequence[str]) -> None:
 class ClangProgram(Struct, frozen=True):
     """A clang++ of this machine.
 
-    ``report`` is called with the headers that do not compile, which are left out.
+    :ivar report: called with the headers that do not compile, which are left out
     """
 
     path: str

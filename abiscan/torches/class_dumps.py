@@ -28,7 +28,12 @@ _DESTRUCTOR: Final = regex(r"^Probe<.*::~Probe\(\)")
 
 
 class ClassRow(NamedTuple):
-    """A class as clang lays it out: ``bases`` are (name, offset), ``fields`` (name, offset, type, size or None)."""
+    """A class as clang lays it out.
+
+    :ivar size: in bytes, as all offsets are
+    :ivar bases: name and offset of each
+    :ivar fields: name, offset and type of each, and its size, None where the dump does not have it
+    """
 
     size: int
     align: int

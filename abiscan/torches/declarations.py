@@ -73,7 +73,10 @@ class HeaderDeclaration(NamedTuple):
 
 
 class _Scope(Struct):
-    """What a brace opened: ``kind`` is ``namespace``, ``class``, ``anonymous`` (a class without a name) or ``enum``."""
+    """What a brace opened.
+
+    :ivar kind: ``namespace``, ``class``, ``anonymous`` (a class without a name) or ``enum``
+    """
 
     kind: str
     name: str

@@ -19,9 +19,10 @@ _WORD: Final = 8
 class LayoutChange(NamedTuple):
     """A class whose memory layout changed.
 
-    ``differences`` describes it field by field, in the order of the new layout. ``moved`` means that a part of the old
-    layout moved, has a different size, or is gone; otherwise, the class only gained members where the old layout has
-    none. ``inherited_from`` is the class in which all of it happens, if that is another class, which this one contains.
+    :ivar differences: what changed, field by field, in the order of the new layout
+    :ivar moved: whether a part of the old layout moved, has a different size, or is gone; otherwise, the class only
+        gained members where the old layout has none
+    :ivar inherited_from: the class in which all of it happens, if that is another class, which this one contains
     """
 
     old: Layout
@@ -42,7 +43,12 @@ class LayoutChange(NamedTuple):
 
 
 class SlotChange(NamedTuple):
-    """A different function in slot ``number`` of a vtable: ``old``, now ``new``; None if there is no such slot."""
+    """A different function in a slot of a vtable.
+
+    :ivar number: that of the slot
+    :ivar old: the function that was there; None if there was no such slot
+    :ivar new: the function that is there now; None if there is no such slot
+    """
 
     number: int
     old: str | None

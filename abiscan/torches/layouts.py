@@ -30,7 +30,11 @@ _BLOCK: Final = 8  # classes
 
 
 class Field(NamedTuple):
-    """A member variable: ``offset`` in bytes; ``size`` is None if its type is not a class."""
+    """A member variable.
+
+    :ivar offset: in bytes
+    :ivar size: in bytes; None if its type is not a class
+    """
 
     name: str
     offset: int
@@ -46,7 +50,11 @@ class Base(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """A class: ``size`` and ``align`` in bytes, direct bases and own fields in memory order."""
+    """A class: direct bases and own fields in memory order.
+
+    :ivar size: in bytes
+    :ivar align: in bytes
+    """
 
     name: str
     size: int

@@ -50,8 +50,10 @@ _LARGEST: Final = 1 << 24  # bytes
 class OwnHeaders(Struct, frozen=True, kw_only=True):
     """What is read from a torch's headers.
 
-    ``digests`` has the hash of each class's declaration, ``declared_in`` the header that defines it; ``assertions`` are
-    the lines of assertions (``c10/core/A.h:12``); ``identity`` tells these headers from others.
+    :ivar digests: the hash of each class's declaration
+    :ivar declared_in: the header that defines each class
+    :ivar assertions: the lines of assertions (``c10/core/A.h:12``)
+    :ivar identity: tells these headers from others
     """
 
     digests: Mapping[str, str]

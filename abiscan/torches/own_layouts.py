@@ -34,7 +34,10 @@ _HOW: Final = "pip install 'abiscan[layouts]' reads them from its headers"
 
 
 class OwnLayouts(Struct, frozen=True, kw_only=True, eq=False):
-    """The layouts and virtual functions of some classes, by name; ``gap`` says why there are none."""
+    """The layouts and virtual functions of some classes, by name.
+
+    :ivar gap: why there are none
+    """
 
     records: Mapping[str, Layout] = field(default_factory=dict)
     vtables: Mapping[str, VTable] = field(default_factory=dict)

@@ -120,7 +120,8 @@ class LinuxTorch(Torch, Protocol):
 class EmbeddedTorch(Struct, frozen=True, kw_only=True):
     """An embedded release, on no particular system.
 
-    ``build`` is the number that the user wrote; its libraries are put into ``files``.
+    :ivar build: the number that the user wrote
+    :ivar files: where its libraries are put
     """
 
     build: str

@@ -34,9 +34,10 @@ VERSION: Final = regex(r"^\s*__version__\s*=\s*['\"]([^'\"]+)", re.MULTILINE)
 
 
 class TorchImages(Struct, frozen=True, kw_only=True):
-    """A build of torch for one system and machine. ``exports`` says of each library whether it exports a name.
+    """A build of torch for one system and machine.
 
-    ``ordinals`` tells whether it also knows the numbers of exports (``#5``), which are not embedded.
+    :ivar exports: for each library, whether it exports a name
+    :ivar ordinals: whether the numbers of exports are known, too (``#5``), which are not embedded
     """
 
     build: str | None
@@ -131,9 +132,11 @@ def find_images(path: Path) -> TorchImageFiles | None:
 
 
 class TorchImageFiles(Struct, frozen=True, kw_only=True, dict=True):
-    """A torch for Windows or macOS in files: its ``package`` as the user named it, and its libraries.
+    """A torch for Windows or macOS in files.
 
-    ``python`` is the Python that its module is for, None if that is unknown.
+    :ivar package: as the user named it
+    :ivar python: the Python that its module is for, None if that is unknown
+    :ivar sources: its libraries
     """
 
     package: str

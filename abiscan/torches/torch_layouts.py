@@ -31,12 +31,13 @@ def _no_layouts(_name: str) -> OwnLayouts:
 class TorchLayouts(Struct, frozen=True, kw_only=True, eq=False):
     """Where the layouts of a torch are from.
 
-    ``release`` is the number of the release that has all of them; None for a torch that is not embedded, which may
-    still declare some classes in its headers as a release does: ``by_class`` has the number of that release. The
-    classes ``in_question`` are declared like in no release: ``lay_out`` reads one of them with a compiler, and what it
-    consists of.
-    ``basis`` says how this is known of a torch that is not embedded itself; ``assertions`` are the lines of assertions
-    in the headers of such a torch, ``cxx11`` is whether it has the C++11 ``std::string``.
+    :ivar release: the number of the release that has all of them; None for a torch that is not embedded
+    :ivar by_class: the number of a release that declares a class as the headers of such a torch do
+    :ivar in_question: the classes that are declared like in no release
+    :ivar lay_out: reads one of these with a compiler, and what it consists of
+    :ivar basis: how this is known of a torch that is not embedded itself
+    :ivar assertions: the lines of assertions in the headers of such a torch
+    :ivar cxx11: whether it has the C++11 ``std::string``
     """
 
     machine: Machine
