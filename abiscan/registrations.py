@@ -42,6 +42,7 @@ _THROWING: Final = ("c10::Dispatcher::findSchemaOrThrow", *_STABLE_CALLS)
 def version_of(number: int) -> str | None:
     """Return the release in a ``TORCH_ABI_VERSION``: ``2.10.0`` for 0x020A000000000000; None if it is none."""
     major, minor, patch = number >> 56, number >> 48 & 0xFF, number >> 40 & 0xFF
+    # torch/headeronly/version.h: a byte each for major, minor and patch at the top, and zeros below.
     return f"{major}.{minor}.{patch}" if major == _MAJOR and not number & 0xFF_FFFF_FFFF else None
 
 
@@ -187,6 +188,8 @@ class RegisteredOperator(_InLibrary, frozen=True, kw_only=True):
 
         Torch refuses a name with a kernel without a C++ type, for there is no schema.
         """
+        # Without a schema of its own, an operator takes that of a kernel with a C++ type; a boxed one or a fallthrough
+        # has none.
         if self.schema is not None:
             return False
         return not self.inferred or any(not (kernel.boxed or kernel.fallthrough) for kernel in self.kernels)
@@ -389,6 +392,7 @@ class Registrations(Struct, frozen=True, kw_only=True, dict=True):
     def dispatched_in(self, phase: Phase) -> Iterator[Registration]:
         """Yield what comes to the dispatcher in a phase, in order, as far as it could be read."""
         for record in self.in_order:
+            # What could not be read is a gap already; to guess at it would decide about all that comes behind.
             unseen = isinstance(record, RegisteredOperator) and (record.jit_only or record.is_unread)
             if record.phase is phase and not unseen:
                 yield record

@@ -289,6 +289,7 @@ def find_record(text: str, machine: Machine) -> dict[str, Any]:
 
 def _nearest_releases(version: TorchVersion, machine: Machine) -> list[str]:
     """Return the releases before and after one that is not embedded."""
+    # The neighbours on both sides, since users may want an older one or a newer one.
     known_value = versions(machine)
     place = bisect.bisect(known_value, version)
     return list(map(str, known_value[max(place - 2, 0) : place + 2]))

@@ -169,6 +169,7 @@ def _list_differences(old: dict[str, Field], new: dict[str, Field]) -> Iterator[
             yield from _compare_fields(old[name], field)
         elif name not in renamed.values():
             yield f"{name} ({field.type}) is new at {field.offset}", False
+    # A member that is gone where another one stays was in a union with it.
     kept_offsets = {field.offset for name, field in new.items() if old.get(name) == field}
     counts = {field.offset for name, field in new.items() if name not in old and _COUNT.match(field.type)}
     for name, field in old.items():

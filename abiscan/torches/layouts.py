@@ -206,6 +206,7 @@ def pack(
     :param builds: version and machine of each bit, from the lowest
     :param variants: class → (layout → builds, slots → builds), builds as a bit set
     """
+    # Sorted, so that a look-up finds its block by the first name of each, and the same input gives the same bytes.
     names = sorted(variants)
     blocks, index = [], []
     for start in range(0, len(names), _BLOCK):

@@ -43,6 +43,7 @@ def name_changes(old: str, new: str, used: Collection[str] | None = None) -> Nam
     before, after = embedded_names.names(old), embedded_names.names(new)
     if before is None or after is None:
         return None
+    # ``torch.a.b`` uses ``torch.a`` as well: a change of any prefix breaks it.
     prefixes = None if used is None else {use[: end or None] for use in used for end in _list_ends(use)}
 
     def is_meant(name: str) -> bool:

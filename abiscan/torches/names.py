@@ -73,6 +73,7 @@ class NameTable:
     def starting_with(self, prefix: str) -> Iterator[tuple[str, int]]:
         """Yield the names that begin with ``prefix``, in order, each with its columns."""
         first, _ = self._block_index
+        # The first name with the prefix may be in the middle of the block before the first block that begins with it.
         for number in range(max(bisect.bisect_right(first, prefix) - 1, 0), len(first)):
             names = self._read_block(number)
             for position in range(bisect.bisect_left(names, prefix), len(names)):

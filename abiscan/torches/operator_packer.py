@@ -141,6 +141,8 @@ class _Packer:
             place_number, line = place(operator.name, "", operator.file, operator.line)
             schema = operator.schema
             if schema is not None:
+                # A schema begins with the name of its operator, which the row has already; without it, many schemas are
+                # the same text.
                 has_name = schema.startswith(f"{operator.name}(")
                 schema = schema.removeprefix(operator.name) if has_name else WHOLE + schema
             self._rows[operator.name].add_definition(

@@ -89,6 +89,7 @@ def headers_of(release: TorchRelease, files: Files, session: Session) -> OwnHead
     """Return what the headers of an installed torch declare, from the cache of an earlier run; None if it has no
     headers.
     """
+    # The versions of all headers are part of the key, though only some are read: to list them takes no reading.
     folder = posixpath.join(release.package, INCLUDE)
     paths = _list_paths(folder, files)
     if not paths:

@@ -106,6 +106,8 @@ def pack(releases: Sequence[str], modules: Mapping[str, Marks]) -> bytes:
     sets = sorted(frequent, key=lambda bits: (-frequent[bits], bits))
     numbers = {bits: _to_base36(number) for number, bits in enumerate(sets)}
     blocks: list[tuple[str, bytes]] = []
+    # Modules next to each other share words, so blocks of neighbours compress well, and a look-up needs just one of
+    # them.
     for texts in _list_blocks(_format_module(module, modules[module], numbers) for module in sorted(modules)):
         text = "\n\n".join(texts).encode()
         blocks.append((texts[0].partition("\n")[0], zlib.compress(text, 9)))

@@ -409,6 +409,7 @@ def torch_choices(spec: str) -> tuple[TorchChoice, ...]:
 
     :raises InputError: it is a specifier that admits no release; it is nothing that stands for a torch
     """
+    # A number is read as that release alone: ``2.6`` is no specifier, while ``>=2.6`` can be nothing else.
     if spec and not exists(Path(spec)) and not embedded.is_version(_find_number(spec)):
         versions = embedded.admitted_releases(_OF_TORCH.sub("", spec))
         if versions:
@@ -448,6 +449,7 @@ def _find_number(spec: str) -> str:
     """Return the release number in SPEC: ``2.6.0`` in ``2.6`` or ``torch==2.6.0``, the newest one in ``latest``."""
     if spec == NEWEST:
         return str(embedded.versions()[-1])
+    # As people copy it from a list of requirements.
     number = _EXACTLY.sub("", _OF_TORCH.sub("", spec))
     version = TorchVersion.parse(number)
     return next((str(release) for release in embedded.versions() if release == version), number)
