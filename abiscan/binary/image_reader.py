@@ -139,7 +139,7 @@ def _universal_images(content: bytes, subject: str, *, exports_only: bool) -> It
 
 
 def _require_bindings(subject: str, binary: Any) -> None:
-    """Reject a file whose table of symbols has more imports than lief finds bindings for, of those that matter here.
+    """Reject a file whose symbols have more imports of interest than lief finds bindings for.
 
     lief ends at the first binding that it does not understand.
     """

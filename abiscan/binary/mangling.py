@@ -42,7 +42,7 @@ _NESTED: Final = regex(r"_ZN[rVK]*[RO]?")
 
 @functools.cache
 def _load_demangler() -> Callable[[str], str | None]:
-    """Return the function that returns the C++ name of a mangled name, or None if it is not mangled.
+    """Return the function that demangles a name; its result is None for a name that is not mangled.
 
     cxxfilt uses the C++ runtime of this machine; lief is linked with one.
     """
@@ -154,7 +154,7 @@ class Signature(Struct, frozen=True, kw_only=True):
         )
 
     def mark_against(self, reference: Signature) -> str:
-        """Return this signature with «» around each parameter that ``other`` does not have in that position."""
+        """Return this signature with «» around each parameter that ``reference`` does not have in that position."""
         if self.parameters is None or reference.parameters is None:
             return str(self)
         import difflib
@@ -168,7 +168,7 @@ class Signature(Struct, frozen=True, kw_only=True):
         return f"{self.name}({', '.join(marked)}){suffix}"
 
     def similarity_to(self, reference: Signature) -> float:
-        """Return how similar the parameters are to those of ``other``, from 0 to 1; both kinds of string count as
+        """Return how similar the parameters are to those of ``reference``, from 0 to 1; both kinds of string count as
         equal.
         """
         import difflib

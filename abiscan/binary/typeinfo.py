@@ -164,7 +164,7 @@ class _Reader:
         return _Target(None, addend)
 
     def _read_symbol(self, index: int) -> tuple[str, int]:
-        """Name and address of a symbol, 0 if the object does not define it."""
+        """Return the name and the address of a symbol; 0 if the object does not define it."""
         if index not in self.names:
             name_at, _, _, section, value, _ = _SYMBOL.unpack(self.file.bytes_at(self.symbols_at + 24 * index, 24))
             end = self.strings.find(b"\0", name_at)

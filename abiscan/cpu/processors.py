@@ -146,7 +146,7 @@ def capability(cpu: Cpu) -> str | None:
 
 
 def feature_of_flag(machine: Machine, flag: str) -> str:
-    """Return the feature that Linux calls by a name."""
+    """Return the feature behind a flag of Linux."""
     if machine is Machine.X86_64 and flag.startswith("avx512"):
         return flag.replace("_", "")
     return _AMX.sub(r"amx-\1", _LINUX[machine].get(flag, flag))
@@ -162,7 +162,7 @@ def level_of(features: Iterable[str]) -> tuple[str, tuple[str, ...]]:
 
 
 def features_with(machine: Machine, flag: str) -> frozenset[str] | None:
-    """Return what all known processors have that have what Linux calls by a name; None if there are none of them."""
+    """Return what all known processors with a flag of Linux have; None if there are none."""
     if flag in _BASELINE_FLAGS[machine].split():
         return frozenset()
     feature = feature_of_flag(machine, flag)

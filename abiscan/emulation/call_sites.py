@@ -63,7 +63,7 @@ def code_in(image: Image) -> Iterator[tuple[memoryview, int]]:
 
 
 def let_code_go(image: Image) -> None:
-    """Let go of the pages of the file that have code: all of it was read, and none is needed soon."""
+    """Give back the memory that the code of a file takes: all of it was read, and none is needed soon."""
     for segment in image.file.segments:
         if segment.flags & _PF_X:
             image.file.let_go(segment.offset, segment.offset + segment.file_size)
@@ -110,14 +110,14 @@ def callers_of(image: Image, machine: Machine, functions: Functions, targets: Co
 
 
 class Instruction(NamedTuple):
-    """An instruction of an object. A branch is one after which another one may come than the next; calls count."""
+    """An instruction of an object. A branch may be followed by another instruction than the next one; calls count."""
 
     address: int
     is_branch: bool
 
 
 def instructions_before(image: Image, machine: Machine, address: int, start: int) -> list[Instruction]:
-    """Return the instructions that end at ``address`` and lie behind each other, in order.
+    """Return consecutive instructions, the last of which ends at ``address``.
 
     :param start: where a function begins, and so an instruction does; those that are far from ``address`` are left out
     """

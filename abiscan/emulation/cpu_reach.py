@@ -152,8 +152,8 @@ class _Object:
         return callers_of(self.image, self._machine, self._functions, {*targets, *stubs})
 
     def _find_datum(self, place: int) -> int | None:
-        """Return the datum itself where a word of the global offset table leads to it; None for another word of
-        that.
+        """Return the datum at a place, or the one that a word of the global offset table leads to; None for other such
+        words.
         """
         if place in self._pointers:
             return self._pointers[place]
@@ -370,9 +370,7 @@ _Swept = tuple[list[int], list[int], list[tuple[int, int]], list[tuple[int, int]
 
 
 def _swept(code: bytes, address: int) -> _Swept:
-    """Return where instructions are that not every processor has, or that ask it; calls, data, and how much was
-    read.
-    """
+    """Return where instructions need an extension or ask for one, the calls, the data, and how much was read."""
     if native.is_available():
         from abiscan.emulation.native._core import sweep
 

@@ -168,7 +168,7 @@ class Emulator:
                 self.vm.add_breakpoint(address - len(before) + offset)
 
     def _edge(self, address: int) -> bytes:
-        """Return the bytes at the edge of a page that decide with those beyond it; none if the page is not mapped."""
+        """Return the bytes at the edge of a page that form instructions with its neighbour; none if it is not mapped."""
         if not is_mapped(self.vm, address):
             return b""
         return bytes(self.vm.mem_read(address, _SUSPECT_HEAD))
@@ -218,12 +218,13 @@ class Emulator:
                 raise Stop(f"access to unmapped memory at {max(address, page):#x}", self.vm.pc)
 
     def clear(self, address: int, size: int) -> None:
-        """Make a part of the heap as it was at first. Both numbers are multiples of ``PAGE_SIZE``."""
+        """Clear a part of the heap. Both numbers are multiples of ``PAGE_SIZE``."""
         self.vm.mem_unmap(address, size)
         self.vm.mem_map(address, size, READ | WRITE)
 
     def forget_code(self, heap_top: int, imports_top: int) -> None:
-        """Let icicle forget what it made of code that ran, between functions: that takes more memory than all else.
+        """Let icicle forget what it made of code that ran, which takes more memory than all else; only between
+        functions.
 
         It forgets everything at once, so memory and registers are put back as they were.
         """
@@ -299,22 +300,22 @@ class Emulator:
         return self.vm.icount - self.vm.faults
 
     def watch(self, address: int) -> None:
-        """Have ``address`` entered into ``reached`` when the code there is executed."""
+        """Add ``address`` to ``reached`` once the code there is executed."""
         self._watched.add(address)
         self.vm.add_breakpoint(address)
 
     def divert(self, address: int, slot: int) -> None:
-        """Have the function at ``address`` answered as if its caller had called the import slot ``slot``."""
+        """Treat a call of the function at ``address`` as one of the import slot ``slot``."""
         self._diverted[address] = slot
         self.vm.add_breakpoint(address)
 
     def observe(self, address: int, observer: Callable[[], None]) -> None:
-        """Have ``observer`` called whenever the function at ``address`` is entered, which then goes on as it is."""
+        """Call ``observer`` whenever the function at ``address`` is entered, which then runs as it is."""
         self._observed[address] = observer
         self.vm.add_breakpoint(address)
 
     def start(self, address: int, arguments: tuple[int, ...], instructions: int) -> int:
-        """Run the function at ``address`` from a fresh stack, and give its result.
+        """Run the function at ``address`` from a fresh stack, and return its result.
 
         :param instructions: how many instructions it may execute
         :raises Stop: it cannot be run to its end
@@ -349,7 +350,7 @@ class Emulator:
         )
 
     def forget(self, unknown: Unknown) -> None:
-        """Undo all that code left in registers and in the stack, as far as what is started can know of it."""
+        """Undo what code left in registers and in the stack, as far as a function that is started can see it."""
         for register, value in unknown.registers.items():
             self.vm.reg_write(register, value)
         for number in range(_VECTORS):
@@ -367,7 +368,7 @@ class Emulator:
         return self._boundaries[depth] if depth >= 0 else None
 
     def answer_call(self, value: int) -> None:
-        """Put what a function returns where its caller looks for it: for code that is started behind a call."""
+        """Set the result of a function: for code behind a call that is started by itself."""
         self.vm.reg_write(self.arch.result, value)
 
     def call(self, address: int, *arguments: int, is_thread: bool = False) -> int:
@@ -445,7 +446,7 @@ class Emulator:
         return False
 
     def _follow(self) -> bool:
-        """Execute one instruction of the object that is looked at; False if the machine is to go on by itself."""
+        """Execute and follow one instruction; False if the machine is to go on by itself."""
         pc = self.vm.pc
         if IMPORT_BASE <= pc < IMPORT_BASE + _IMPORT_SIZE or not is_mapped(self.vm, pc):
             return False
@@ -466,7 +467,9 @@ class Emulator:
         return taint.is_used
 
     def unknown_answer(self, name: str, address: int, registers: Sequence[str]) -> int:
-        """Return what an instruction puts into registers that tells what machine this is: nobody knows."""
+        """Return what an instruction that asks about the machine puts into registers, and follow it: nobody knows the
+        answer.
+        """
         self.taint.answer_in(name, address, [part for register in registers for part in self.arch.parts_of(register)])
         return self.answer
 

@@ -126,13 +126,13 @@ class Exceptions:
         return self._process.machine.word(self.object_of(exception) - UNWIND_HEADER + _TYPE)
 
     def adjusted(self, exception: int) -> int:
-        """Return what the handler that was found sees."""
+        """Return the address that the handler is given, which may be that of a base."""
         return self._process.machine.word(exception + _ADJUSTED)
 
     # Throwing
 
     def throw(self, call: _Call, exception: int) -> None:
-        """Find the handler, and be on the way to it.
+        """Find the handler of an exception, and go there.
 
         :raises Unwinding: there is one
         :raises ProcessTermination: there is none
@@ -147,7 +147,7 @@ class Exceptions:
         raise Unwinding(exception)
 
     def is_caught(self, call: _Call, type_: int) -> bool:
-        """Whether something catches an exception of a type that is thrown by the function called."""
+        """Whether an exception of a type would be caught if the called function threw it."""
         exception = self.begin(self.new(64), type_, 0)
         try:
             with self._process.machine.taint.unseen():

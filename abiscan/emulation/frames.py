@@ -75,7 +75,7 @@ class _Reader:
                 return value, bits
 
     def encoded(self, encoding: int, content: int = 0) -> int:
-        """Return a pointer; zero stays zero."""
+        """Return a pointer (DW_EH_PE_*); zero stays zero."""
         at = self.at
         form = encoding & 0x0F
         value = self.unsigned() if form == _ULEB else self.signed() if form == _SLEB else self.take(_FORMS[form])
@@ -425,9 +425,7 @@ class Frames:
     # Handlers
 
     def landing(self, function: FrameEntry, pc: int) -> Landing | None:
-        """Return what the function does with an exception that comes out of the call that returns to ``pc``; None:
-        nothing.
-        """
+        """Return what the function does with an exception out of the call that returns to ``pc``; None for nothing."""
         place = function.data, pc
         if place not in self._landings:
             self._landings[place] = self._read_landing(function, pc)
@@ -479,7 +477,7 @@ class Frames:
             at = here + following
 
     def _type(self, types: int, encoding: int, number: int) -> int:
-        """Return a caught type, 0 for every one."""
+        """Return the type that a handler catches; 0 for all."""
         # Type 1 is the entry right before the end of the table, type 2 the one before that.
         size = 8 if encoding & 0x0F in (0x00, 0x04, 0x0C) else 2 if encoding & 0x0F in (0x02, 0x0A) else 4
         return _Reader(self._memory, types - number * size).encoded(encoding, self._header)

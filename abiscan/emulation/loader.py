@@ -184,8 +184,8 @@ class Image:
         return by_page
 
     def _read_relative(self) -> dict[int, list[int]]:
-        """Return addresses to which only the base is added: DT_RELR, an address and bitmaps for the words after it
-        (gABI).
+        """Return the addresses to which only the base is added (gABI, DT_RELR: an address, then bitmaps for the words
+        after it).
         """
         table = self.file.table(Tag.RELR, Tag.RELRSZ)
         by_page: dict[int, list[int]] = defaultdict(list)
@@ -233,7 +233,7 @@ class Image:
         return 0 if not symbol.name or symbol.name in _NEVER_DEFINED else self._bind(symbol.name)
 
     def mentions(self, name: bytes) -> bool:
-        """Whether the dynamic symbols, defined or not, have a name with this part; without decoding any."""
+        """Whether any dynamic symbol, defined or not, has a name with this part; no name is decoded."""
         return re.search(re.escape(name), self._names) is not None
 
     @property
@@ -469,7 +469,7 @@ class Image:
         return None
 
     def definitions(self, pattern: re.Pattern[bytes]) -> list[Symbol]:
-        """Return the symbols that the object defines whose names match ``pattern`` from their beginning to their end.
+        """Return the symbols that the object defines whose whole names match ``pattern``.
 
         The pattern is searched for in the string table, for that is many times faster than to look at each name.
         """

@@ -130,7 +130,7 @@ class LookupReader:
     def _constants_at(
         self, heads: Sequence[int], start: int, site: CallSite
     ) -> Iterator[tuple[int, Mapping[Location, int]]]:
-        """Yield the heads, the last one first, and the constants that are there and at every head behind it."""
+        """Yield the heads, the last one first, with the constants that hold there and at every head behind it."""
         # The run goes through all heads behind its own: a constant must hold at each of them, since nothing sets it
         # again.
         agreed: frozenset[tuple[Location, int]] | None = None

@@ -134,7 +134,7 @@ class _Caller:
                 self._recovery.emulate(address)
 
     def _unless_unknown(self, result: _Result, caller_name: str) -> _Result | NotRun:
-        """Return the result, if nothing that was called makes it another one on another machine."""
+        """Return the result, unless something that was called may give another one on another machine."""
         unknown = sorted(name for name in self._process.called if name not in self._answers and not _is_faithful(name))
         return NotRun(reason=f"{caller_name} calls {unknown[0]}") if unknown else result
 

@@ -211,7 +211,7 @@ class EmulatedProcess:
         self.machine.set_word(_HEAP_TOP, start)
 
     def forget_code(self) -> None:
-        """Give back the memory that code takes which ran: see ``Emulator.forget_code``."""
+        """Give back the memory that executed code takes: see ``Emulator.forget_code``."""
         self.machine.forget_code(self.heap_top(), IMPORT_BASE + IMPORT_SLOT * len(self._names))
 
     def size_of(self, address: int) -> int:
@@ -266,7 +266,7 @@ class EmulatedProcess:
         self._set_up_variables()
 
     def _set_up_variables(self) -> None:
-        """Fill the thread-local variables with what they are at first."""
+        """Set the thread-local variables to their initial values."""
         for image in self.images:
             if image.tls is not None and image.tls_end < _MOST_TLS:
                 initial = bytes(image.file.data[image.tls.offset : image.tls.offset + image.tls.file_size])
@@ -319,12 +319,12 @@ class EmulatedProcess:
         return None
 
     def import_at(self, address: int) -> str | None:
-        """Return the imported function whose slot, or whose code here, ``address`` lies in."""
+        """Return the imported function to whose slot or code ``address`` belongs."""
         place = address // _CODE_SLOT * _CODE_SLOT
         return self.name_at(address) or next((name for name, at in self._native.items() if at == place), None)
 
     def caller(self) -> int | None:
-        """Return where the function returns to that was entered last; None if the stack does not tell."""
+        """Return where the innermost function returns to; None if the stack does not tell."""
         try:
             return self.arch.return_address(self.machine.vm)
         except (AccessError, OverflowError):
@@ -345,7 +345,7 @@ class EmulatedProcess:
             image.patches[address] = self.arch.return_zero
 
     def observe(self, address: int, name: str) -> None:
-        """Have the double of ``name`` see each call of the function at ``address``, which does its work itself."""
+        """Let the double of ``name`` see each call of the function at ``address``, which does its work itself."""
         double = self._find_double(name)
         if double is None:
             return
@@ -357,13 +357,11 @@ class EmulatedProcess:
         self.machine.observe(address, see)
 
     def call_it(self, address: int, name: str) -> None:
-        """Let ``name_at`` know the function or datum at ``address``, which an object defines itself."""
+        """Give the function or datum at ``address``, which an object defines itself, a name for ``name_at``."""
         self._own_names[address] = name
 
     def _find_definition(self, name: str) -> int | None:
-        """Return the address of ``name`` in the object that defines it, where that is not for a double to stand in
-        for.
-        """
+        """Return where an object defines ``name``; None if none does, or if a double stands in for it."""
         # A double comes first even where a sibling has the function: what it does would be lost in emulated code.
         if len(self.images) == 1 or not name or self._find_double(name) is not None:
             return None
@@ -376,11 +374,11 @@ class EmulatedProcess:
     # Imports
 
     def _may_lack(self, name: str) -> bool:
-        """Whether nobody knows if a function is there that need not be."""
+        """Whether a function that need not be there may be missing: nobody knows."""
         return not (_OF_EVERY_PROCESS.match(name) or self.has_double(name) or self._find_definition(name))
 
     def ask_double(self, name: str) -> None:
-        """Call the double of a function of which the code alone would do, since what it is given is recorded."""
+        """Call the double of a function although code would do for it, since its arguments are of interest."""
         self._native.pop(name, None)
 
     def has_double(self, name: str) -> bool:
@@ -416,7 +414,7 @@ class EmulatedProcess:
         return self.bind(f"ifunc:{address:x}")
 
     def _fill(self, name: str, slot: int) -> None:
-        """Give a datum the content that inlined code relies on (Itanium C++ ABI, 2.9.5 and 2.5)."""
+        """Fill a datum with what inlined code relies on (Itanium C++ ABI, 2.9.5 and 2.5)."""
         # The order matters: the general cases of ``_ZTV`` and ``_ZTI`` are behind the classes that inlined code looks
         # into.
         if name.startswith("_ZTT"):  # a table of virtual tables: all lead to the virtual table of the class
@@ -674,7 +672,7 @@ class Call:
         self.machine.vm.reg_write(self.process.arch.second_result, value)
 
     def repeated(self, character: int, count: int) -> bytes:
-        """Return the character in one argument, as often as another one says.
+        """Return a character from one argument, repeated as another argument says.
 
         :raises Stop: more than any initialiser needs
         """

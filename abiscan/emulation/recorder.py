@@ -67,7 +67,7 @@ class Recorder:
         """The next ``order``. What is recorded from now on has this one or a later one."""
 
     def registered(self, since: int = 0) -> Registrations:
-        """Return what has been recorded since the ``count`` was this, with a view for each kind."""
+        """Return what has been recorded since ``count`` was ``since``, with a view for each kind."""
         return Registrations(in_order=tuple(self.in_order[self._index_of(since) :]))
 
     def library(
@@ -140,7 +140,7 @@ class Recorder:
         return name in self._names
 
     def opened(self, order: int) -> Library | None:
-        """Return the library with this place among all records, None if it does not live any more."""
+        """Return the library with this order; None if it is closed."""
         at = self._index_of(order)
         record = self.in_order[at] if at < len(self.in_order) else None
         return record if isinstance(record, Library) and record.order == order else None
@@ -221,7 +221,7 @@ class Recorder:
         self.in_order.append(Registry(what=subject, key=key, priority=priority, phase=self.phase, order=order))
 
     def close(self, library: int) -> None:
-        """Record that a library does not live any more, by its order: what it registered is not registered.
+        """Record that a library is destroyed, by its order: nothing of it stays registered.
 
         What a called function registers counts as long as it lives.
         """
@@ -235,12 +235,12 @@ class Recorder:
         self.in_order.append(ProcessEnd(cause=cause, text=text, symbol=symbol, phase=self.phase, order=self._next()))
 
     def drop(self, count: int) -> None:
-        """Forget what has been recorded since the ``count`` was this."""
+        """Forget what has been recorded since ``count`` had this value."""
         self._keep(self.in_order[: self._index_of(count)])
 
     def since(self, count: int) -> Iterator[Registration]:
-        """Yield what has been registered since the ``count`` was this, kernels behind the definitions that they come
-        with.
+        """Yield what has been registered since ``count`` had this value, each kernel behind the definition that it
+        comes with.
         """
         for record in self.in_order[self._index_of(count) :]:
             if isinstance(record, RegisteredOperator):
@@ -250,7 +250,7 @@ class Recorder:
                 yield record
 
     def places_since(self, count: int) -> Iterator[str]:
-        """Yield where the source of what has been recorded since is: ``ops.cpp:12``."""
+        """Yield the source lines of what has been recorded since ``count`` had this value: ``ops.cpp:12``."""
         for record in self.since(count):
             library = record if isinstance(record, Library) else getattr(record, "library", None)
             if library and library.file:

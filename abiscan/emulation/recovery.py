@@ -152,8 +152,8 @@ def _cpu_gaps(
     initialisers: Container[int],
     used: AbstractSet[str],
 ) -> tuple[CpuGap, ...]:
-    """Return where code stopped that may use more: what an initialiser leads to, or anything if a module's code
-    stopped.
+    """Return where code stopped, and what the rest may use: what the initialiser leads to, or anything in a module's
+    code.
     """
     if not gaps:
         return ()
@@ -192,7 +192,7 @@ def _in_words(gap: RegistrationGap) -> str:
 def _registered_otherwise(
     file: ElfFile, facts: SharedObject, argument_tail: int | None
 ) -> Iterator[tuple[object, ...]]:
-    """Yield what the static initialisers of an object register where what is not known has other answers."""
+    """Yield what the static initialisers register when unknown answers have other values."""
     for answer in _OTHER_ANSWERS:
         with contextlib.closing(Recovery(file, facts, argument_tail)) as recovery:
             recovery.process.machine.answer = answer
@@ -203,7 +203,7 @@ def _registered_otherwise(
 
 
 def _without_order(record: Registration) -> Registration:
-    """Return a registration apart from its place among all others."""
+    """Return a registration without its place among the others."""
     library: Library | None = getattr(record, "library", None)
     return replace(record, order=0, **({"library": replace(library, order=0)} if library else {}))
 
@@ -436,9 +436,7 @@ class Recovery:
         return False
 
     def readable(self, operator: str, schema: str | None) -> str | None:
-        """Return a schema that is no text in the object, or None, and a gap, for one with a part which is not known
-        here.
-        """
+        """Return a schema; None, with a gap, if it was put together in memory and has a part that is not known."""
         if schema is None or not _UNKNOWN_TYPE.search(_TEXT.sub("", schema)):
             return schema
         reason = f"the schema that torch infers for {operator} has an unknown type"
@@ -451,7 +449,7 @@ class Recovery:
     # Roots
 
     def run_part(self, part: Part, start: int | None) -> None:
-        """Run a part, and keep in mind what unknown answers decided in it."""
+        """Run a part, and remember what unknown answers decided in it."""
         process, recorder = self.process, self.recorder
         before, decided, gaps = recorder.count, len(process.decisions), len(self.gaps)
         part(self)
@@ -468,7 +466,7 @@ class Recovery:
             self.asked.append(Asked(start=start, registered=registered, decisions=decisions))
 
     def mark_written(self, start: int, decisions: Sequence[AnswerDecision]) -> None:
-        """Follow what a part may have written had it taken another way: the data that its functions use."""
+        """Follow what a part might have written on another way: the data that its functions use."""
         process, image = self.process, self.process.image
         # Had the branch gone the other way, data might be different that no instruction of this run has touched. All
         # that the functions of the part name is marked, and whoever reads it later is as doubtful as the answer.
@@ -487,7 +485,7 @@ class Recovery:
                     taint.mark(place, length if place == address else _DATUM_SIZE, label)
 
     def datum_at(self, address: int) -> int | None:
-        """Return the datum that an address in code is that of, or leads to; None for what code cannot change."""
+        """Return the datum at an address in code, or the one that it leads to; None for what code cannot change."""
         image = self.process.image
         if not image.contains(address):
             return None
@@ -496,13 +494,13 @@ class Recovery:
         return address if image.contains(address) and image.is_writable(address) else None
 
     def decisions(self) -> Iterator[AnswerDecision]:
-        """Yield what unknown answers decided in parts that register something, or would if they took another way."""
+        """Yield what unknown answers decided in parts that register something, or would on another way."""
         for asked in self.asked:
             if self.may_register(asked):
                 yield from asked.decisions
 
     def may_register(self, asked: Asked) -> bool:
-        """Whether a part registers something, or would if it took another way."""
+        """Whether a part registers something, or would on another way."""
         if asked.registered or not self.not_executed:
             return asked.registered
         reached = self.functions_reached(asked.start)
@@ -523,11 +521,11 @@ class Recovery:
         return result
 
     def is_as_in_torch(self) -> bool:
-        """Whether all that a static initialiser has asked torch was answered as torch does."""
+        """Whether all answers that a static initialiser got from torch are those of a real one."""
         return self.recorder.phase is Phase.STATIC_INIT and all(map(is_as_in_torch, self.process.called))
 
     def is_everywhere_so(self) -> bool:
-        """Whether what an initialiser comes to is what it comes to on every machine."""
+        """Whether an initialiser does the same on every machine."""
         return not (self.gaps or self.process.decisions or any(map(asks_machine, self.process.called)))
 
     @traced
@@ -628,7 +626,7 @@ class Recovery:
 
     @contextlib.contextmanager
     def reported(self) -> Iterator[None]:
-        """Provide a gap for what ends the recovery itself, outside of the functions that it runs."""
+        """Turn what ends the recovery itself, outside of the functions that it runs, into a gap."""
         try:
             yield
         except DAMAGE as error:
@@ -642,7 +640,7 @@ class Recovery:
         self.gaps.append(RegistrationGap(stage=_STAGE, reason=reason, address=address, symbol=symbol))
 
     def placed(self, stop: Stop) -> Stop:
-        """Return a stop as told from within the object: what lies elsewhere was called from there."""
+        """Move a stop to the place in the object that led to it."""
         process = self.process
         # A stop in an import slot or on the heap means nothing to users: the caller in the object does.
         if self.own(stop.address) is not None:
@@ -653,7 +651,7 @@ class Recovery:
         return stop
 
     def report_stop(self, stop: Stop, started: int, *, ends: bool = False) -> None:
-        """Report that a function that was started at ``started`` did not get to its end."""
+        """Report that a function did not get to its end."""
         address = self.own(stop.address) or self.own(started)
         self.gaps.append(
             RegistrationGap(
@@ -681,8 +679,7 @@ class Recovery:
         return any(self.function_of(site) in reached for site in registering)
 
     def lost(self, gap: RegistrationGap, started: int) -> tuple[tuple[str, int], ...]:
-        """Return the calls that register in the functions which the one that stopped leads to, and that nothing
-        executed.
+        """Return the calls that register, that nothing executed, and that the stopped function leads to.
 
         What was called where it stopped did not do its work.
         """
@@ -700,7 +697,7 @@ class Recovery:
         return tuple(Counter(within).items())
 
     def functions_reached(self, start: int) -> set[int]:
-        """Return the functions of the object that one of them leads to, and this one."""
+        """Return the function at ``start``, and those of the object that it leads to."""
         return {function for _, function in self._calls.reached([start])}
 
     def function_of(self, site: CallSite) -> int | None:

@@ -132,9 +132,7 @@ class SchemaObjects:
         return self.assumed_tail if self.known_tail is None else self.known_tail
 
     def _make_arguments(self, types: tuple[str, ...]) -> tuple[int, int]:
-        """Return the bounds of an array of ``c10::Argument``: a name, a type, from 1.12 on a second type, the rest
-        zero.
-        """
+        """Make an array of ``c10::Argument``, and return its bounds: name, type, from 1.12 on a second type, zeros."""
         size = self._strings.size + self._argument_tail
         begin = self._process.allocate(size * len(types))
         for number, text in enumerate(types):
@@ -165,7 +163,7 @@ class SchemaObjects:
         return f"{name}.{overload}" if overload else name
 
     def read(self, address: int) -> Schema | None:
-        """Return the schema at ``address``; one that was copied, and lost its mark, is known by its name, or read."""
+        """Return the schema at ``address``; a copy that lost its mark is known by its name, or read."""
         result = self._schemas.get(self._process.machine.word(address + 2 * self._strings.size))
         if result is not None:
             return result
@@ -192,7 +190,7 @@ class SchemaObjects:
         return Schema(name, text, types, results, built=True)
 
     def marked(self, address: int) -> Schema | None:
-        """Return the schema at ``address`` if one was made there or moved there, whatever else may lie there."""
+        """Return the schema that was made at ``address``, or moved there; None for anything else."""
         try:
             return self._schemas.get(self._process.machine.word(address + 2 * self._strings.size))
         except Stop:

@@ -122,7 +122,7 @@ class Taint:
         return (1 << number) & ~self._done
 
     def answer_again(self, source: Source) -> int:
-        """Return the label of what else a source may decide that has decided something."""
+        """Return a label for what a source may decide besides, which has decided something already."""
         if self.is_off or source not in self._sources:
             return 0
         self._done &= ~(1 << self._sources[source])
@@ -211,14 +211,14 @@ class Taint:
         self._machine.guard(address, guarded=False)
 
     def label_of(self, address: int, size: int) -> int:
-        """Return what answers bytes come from."""
+        """Return the label of some bytes: from which answers they come."""
         label = 0
         for at in self._marked(address, size):
             label |= self.memory[at]
         return label & ~self._done
 
     def label_in(self, parts: Iterable[str]) -> int:
-        """Return what answers parts of registers come from."""
+        """Return the label of some parts of registers: from which answers they come."""
         label = 0
         for part in parts:
             label |= self.registers.get(part, 0)
@@ -239,7 +239,7 @@ class Taint:
             self._clear(at)
 
     def give_up(self) -> bool:
-        """Let everything decide that is in memory; False if nothing is."""
+        """Let everything in memory decide; False if nothing is there."""
         label = 0
         for item in self.memory.values():
             label |= item
@@ -295,9 +295,7 @@ class Taint:
         return self._steps >= 0
 
     def _label_read(self, instruction: DataFlow, places: list[tuple[int, Access]], pc: int) -> int:
-        """Return what the values that an instruction reads come from; what decides is told, and does not count any
-        more.
-        """
+        """Return the label of the values that an instruction reads, after deciding what it decides."""
         label = self.label_in(instruction.reads)
         for place, access in places:
             if access.reads and self.memory:
@@ -342,9 +340,7 @@ class Taint:
         return True
 
     def land(self) -> None:
-        """Note that an exception has brought the code into a landing pad: the registers are those that its function
-        has kept.
-        """
+        """Note that an exception has entered a landing pad: only the registers that its function keeps are as before."""
         stack = int(self._machine.vm.sp)
         self.registers = {}
         while self._suspended and self._suspended[-1].stack <= stack:

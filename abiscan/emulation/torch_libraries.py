@@ -230,9 +230,7 @@ class _TorchProcess:
         return names
 
     def aliases(self, keys: Mapping[int, str]) -> dict[int, frozenset[int]]:
-        """Return the alias keys and the keys that each includes: ``c10::isIncludedInAlias``. They are the last of all
-        keys.
-        """
+        """Return the keys that each alias key includes (``c10::isIncludedInAlias``). Alias keys are the last of all."""
         aliases: dict[int, frozenset[int]] = {}
         for address in self._defined(_IS_INCLUDED):
             for alias in sorted(keys, reverse=True):

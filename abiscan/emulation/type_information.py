@@ -91,9 +91,7 @@ class TypeInformation:
         return name in BASES or name in _WITHOUT_BASE or len(name) == 1
 
     def kind(self, type_: int) -> str:
-        """Return the class of the ``type_info`` itself, ``__si_class_type_info``; empty if it is of none of those
-        known.
-        """
+        """Return the class of a ``type_info`` object, such as ``__si_class_type_info``; empty if it is another one."""
         vtable = self._process.machine.word(type_)
         name = self._process.name_at(vtable) or ""
         # The virtual pointer of a ``type_info`` tells its class: imported from libsupc++, or of a copy in the object.
@@ -175,9 +173,7 @@ class TypeInformation:
         return places.pop() if len(places) == 1 else None
 
     def dynamic_type(self, address: int) -> Subobject | None:
-        """Return the whole object that the object with virtual functions at ``address`` is a part of; None if
-        unknown.
-        """
+        """Return the whole object that contains the polymorphic object at ``address``; None if unknown."""
         machine = self._process.machine
         table = machine.word(address)
         # The two words before the functions: offset to top, type information (Itanium C++ ABI, 2.5.2).

@@ -60,7 +60,7 @@ class Values:
         machine.write(address, head + struct.pack("<5Q", *elements, *element))
 
     def element_type(self, address: int) -> int:
-        """Return the address of the type of the elements of the list that is the value at ``address``."""
+        """Return the address of the element type of the list at ``address``."""
         machine = self._process.machine
         return machine.word(machine.word(address) + self._head.size + _VECTOR)
 

@@ -41,12 +41,12 @@ def fits_schema(call: OperatorCall, text: str | None) -> bool:
 
 
 def may_be_of_script(operator: str) -> bool:
-    """Whether TorchScript has an operator on releases whose dispatcher has it not: ``aten::dim``."""
+    """Whether TorchScript has an operator that the dispatcher of some releases lacks: ``aten::dim``."""
     return operator in _of_script()
 
 
 def has_script_overloads(operator: str) -> bool:
-    """Whether TorchScript has overloads of an operator that the dispatcher of some release has not."""
+    """Whether TorchScript has overloads of an operator that the dispatcher of some release lacks."""
     return any(name.startswith(f"{operator}.") for name in _of_script())
 
 

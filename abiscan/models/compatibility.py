@@ -89,7 +89,7 @@ def load_call(model: SavedModel, loaders: Loaders | None) -> str:
 
 
 def find_refusals(model: SavedModel, loaders: Loaders, release: str) -> Iterator[Refusal]:
-    """Yield why the loader of a release does not take a model, the first reason first.
+    """Yield why the loader of a release refuses a model, the first reason first.
 
     :param release: for messages: ``torch 2.7.1``
     """

@@ -127,7 +127,7 @@ def _read_global(name: str, argument: Any, stack: list[Any], names: dict[str, No
 
 
 def _pop_marked(stack: list[Any]) -> list[Any]:
-    """Return what is on the stack above the last mark, which is taken off with it."""
+    """Pop what is on the stack above the last mark, and the mark; return it."""
     # The topmost mark: opcodes that take a variable number of items end with the nearest one.
     position = len(stack) - 1
     while stack[position] is not _MARK:

@@ -83,7 +83,7 @@ def _find_root(names: Sequence[str]) -> str:
 
 
 def _read_number(archive: ModelArchive, inside: dict[str, str], *names: str) -> int | None:
-    """Return the number in the first of some members that there is."""
+    """Return the number in the first of some members that exists."""
     for name in names:
         if name in inside:
             text = archive.head(inside[name], 16).decode("ascii", "replace").strip()

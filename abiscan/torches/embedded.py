@@ -82,9 +82,7 @@ def further_builds(machine: Machine) -> tuple[str, ...]:
 
 
 def default_builds(text: str) -> frozenset[tuple[Machine, str]]:
-    """Return the build that a release number or a full version stands for on each machine, as far as it is embedded
-    there.
-    """
+    """Return the embedded build that a release number or a full version stands for on each machine."""
     return frozenset((machine, build(text, machine)) for machine in Machine if builds_meant(text, machine))
 
 
@@ -194,8 +192,7 @@ def release(text: str, machine: Machine, files: Files) -> TorchRelease:
 
 
 def release_like(text: str, machine: Machine, files: Files) -> TorchRelease:
-    """Return a build, embedded or not: the embedded build of its release that is most like it, with the CUDA in its
-    tag.
+    """Return a build, embedded or not: the most similar embedded build of its release, with the CUDA in its tag.
 
     :param text: its number: ``2.6.0+cu126``
     :param files: its libraries are put there

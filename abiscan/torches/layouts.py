@@ -138,7 +138,7 @@ def list_classes(version: str, machine: Machine) -> Iterator[Layout]:
 
 
 def as_layout(name: str, row: Sequence[Any]) -> Layout:
-    """Return a class, as ``pack`` takes it."""
+    """Return a class from a row, as ``pack`` takes it."""
     size, align, bases, fields = row
     return Layout(name, size, align, tuple(Base(*base) for base in bases), tuple(Field(*field) for field in fields))
 

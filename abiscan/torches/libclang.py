@@ -130,7 +130,7 @@ def _find_slots(cursor: Cursor) -> _Slots | None:
 
 
 def _find_definition(declared: Cursor) -> Cursor:
-    """Return a class with its members: for one that is made from a template, the template."""
+    """Return the definition of a class: for one that is made from a template, that of the template."""
     template: Cursor | None = conf.lib.clang_getSpecializedCursorTemplate(declared)
     return (template.get_definition() or template) if template is not None else declared
 

@@ -62,7 +62,7 @@ def history(name: str) -> NameHistory:
 
 
 def was_there(name: str) -> bool:
-    """Whether some embedded release certainly has a name; quicker than its history."""
+    """Whether some embedded release certainly has a name; faster than its history."""
     table = embedded_names.table()
     # Most questions are about names that some release certainly has: that takes one look-up.
     owner, _, last = name.rpartition(".")

@@ -82,7 +82,8 @@ class NameTable:
                 yield names[position], self.columns(names[position])
 
     def by_columns(self, requested: Callable[[int], object] = bool) -> Mapping[int, Sequence[str]]:
-        """Return the names by the bit set of columns that export them, in order: all, or those of the wanted bit sets.
+        """Return the names by the bit set of columns that export them, in order: all, or those of the requested bit
+        sets.
 
         This takes as long as all of their blocks take, and needs no hash.
         """

@@ -123,7 +123,7 @@ def _list_paths(folder: str, files: Files) -> list[str]:
 
 
 def _list_versions(paths: Iterable[str], files: Files) -> Iterable[str]:
-    """Yield the headers as far as they can be told apart without reading them: an edit may leave the size as it was."""
+    """Yield a text for each header that changes with it, without reading it: an edit may leave the size as it was."""
     for path in paths:
         status = disk.file(path)
         if status is not None:  # thousands of files: nothing else is asked of each

@@ -123,7 +123,7 @@ def _source_paths(base: Path) -> tuple[Path, Path]:
 
 
 def _read_all(folder: Path, suffix: str) -> Iterator[bytes]:
-    """Yield the bytes of the files below a folder whose names end so."""
+    """Yield the contents of the files below a folder whose names have a suffix."""
     for place, _, files in disk.walk(folder):
         yield from (disk.read(Path(place, file)) for file in files if file.endswith(suffix))
 

@@ -75,7 +75,7 @@ class PythonTable:
         return bool(self._marks(module).get(mark, 0) >> self.releases.index(release) & 1)
 
     def modules(self) -> Iterator[tuple[str, Marks]]:
-        """Go through everything that the file holds."""
+        """Yield everything that the file holds."""
         for number in range(len(self._firsts)):
             for module in self._block(number):
                 yield module, self.releases_of(module)

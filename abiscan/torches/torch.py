@@ -254,7 +254,7 @@ class InstalledTorch(Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def _layouts(self) -> TorchLayouts:
-        """They are read once for all extensions: there are thousands of headers."""
+        """The layouts, which are read once for all extensions: there are thousands of headers."""
         return torch_layouts.of_installed(self.release, self.files, self.session)
 
     def has_images(self, system: ImageSystem, machine: Machine) -> bool:  # noqa: ARG002 - it is for Linux alone
@@ -386,7 +386,7 @@ def match_embedded(release: TorchRelease, files: Files) -> TorchRelease:
 
 
 def torch_choice(spec: str) -> TorchChoice:
-    """Return the torch that SPEC stands for: a path if it exists, else a release number, or ``latest``.
+    """Return the torch that SPEC stands for: a path if it exists, otherwise a release number, or ``latest``.
 
     :raises InputError: it is nothing of that kind, or no path can have that name
     """
@@ -429,9 +429,7 @@ def each_build(choices: Iterable[TorchChoice]) -> Iterator[TorchChoice]:
 
 
 def drop_duplicates(choices: Iterable[TorchChoice]) -> list[TorchChoice]:
-    """Return the choices without those that are the same build as another one: ``2.13.0+cpu`` if ``2.13.0`` stands for
-    it.
-    """
+    """Return the choices without those that mean the same build as another one: ``2.13.0+cpu`` if ``2.13.0`` does."""
     choices = list(choices)
     meant: dict[TorchChoice, frozenset[object]] = {
         choice: embedded.default_builds(choice.number) for choice in choices if isinstance(choice, ReleaseNumber)

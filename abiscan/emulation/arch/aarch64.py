@@ -119,7 +119,7 @@ class Aarch64:
         return (register,)
 
     def suspects(self, code: bytes) -> list[int]:
-        """Return the instructions that the emulator does wrongly: see ``_WRONG``."""
+        """Find the instructions that icicle does wrongly: see ``_WRONG``."""
         return [
             4 * number
             for number, top in enumerate(code[3::4])

@@ -37,7 +37,7 @@ class Constants:
         self._function = functools.lru_cache(maxsize=4)(self._decode)
 
     def at(self, address: int, start: int, code: range) -> Mapping[Location, int]:
-        """Return what holds which constant where the instruction at ``address`` of the function at ``start`` begins.
+        """Return which registers and words hold which constants before the instruction at ``address`` of a function.
 
         :param code: where the instructions are that it is for
         """
@@ -170,9 +170,7 @@ class _Function:
 
 @functools.lru_cache(maxsize=1 << 15)
 def _changes_of(code: bytes) -> tuple[Mapping[Location, _Change], Mapping[Location, int]]:
-    """Return what the instruction with these bytes changes; in the second part to constants, by their distance from
-    it.
-    """
+    """Return what an instruction changes; in the second part, constants by their distance from it."""
     changes = dict(change for instruction in _decoder().disasm(code, 0, 1) for change in _list_changes(instruction))
     relative = {location: change.offset for location, change in changes.items() if isinstance(change, _Relative)}
     return {place: change for place, change in changes.items() if not isinstance(change, _Relative)}, relative
@@ -213,7 +211,7 @@ def _moved(instruction: Any, source: Any) -> _Effect:
 
 
 def _in_frame(instruction: Any, operand: Any) -> int | None:
-    """Return the distance from the frame pointer of what an operand in memory is, None if it is elsewhere."""
+    """Return the distance of an operand in memory from the frame pointer; None if it is elsewhere."""
     if operand.type != _MEMORY:
         return None
     memory = operand.mem

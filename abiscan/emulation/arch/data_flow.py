@@ -67,7 +67,7 @@ _VECTOR: Final = regex(r"[xyz]mm(\d+)$")
 
 @functools.cache
 def _parts_x86_64(name: str) -> tuple[str, ...]:
-    """Return the parts that a name of capstone's stands for; none for what no answer gets into."""
+    """Return the parts of the register that capstone calls by a name; none for one that no answer gets into."""
     if match := _VECTOR.match(name):
         return (f"XMM{match[1]}",)
     if match := _NUMBERED.match(name):
@@ -236,7 +236,7 @@ def _part_aarch64(name: str) -> tuple[str, ...]:
 
 
 def decode_aarch64(address: int, code: bytes) -> DataFlow | None:
-    """Do the same for AArch64."""
+    """Return what the first instruction of ``code`` does, which is at ``address``; None if it is none."""
     instruction = next(_decoder("aarch64").disasm(code, address, 1), None)
     if instruction is None:
         return None

@@ -211,7 +211,7 @@ def _scalar_pair(code: str, function: Callable[[float, float], float]) -> Operat
 
 
 def _least(a: float, b: float) -> float:
-    """Return the second one, if they are equal."""
+    """Return the lesser one; the second one, if they are equal."""
     return min(b, a)
 
 
@@ -265,7 +265,7 @@ def _round_one(code: str) -> Operation:
 
 
 def _dot_product(code: str) -> Operation:
-    """Return the products that the upper bits of a number choose, in the order in which the processor adds them."""
+    """Multiply the lanes that the upper bits of a number choose, and add them in the order of the processor."""
     count = XMM_BYTES // struct.calcsize(code)
 
     def single(number: float) -> float:
@@ -290,7 +290,7 @@ def _insert_single(sources: Bytes, immediate: int) -> bytes:
 
 
 def _duplicate(first: int) -> Operation:
-    """Return each pair of lanes becomes twice the ``first`` of the two, or the second."""
+    """Replace each pair of lanes by twice its first one, or its second one."""
     return lambda sources, _: pack([lane for lane in lanes_of(sources[0], 4)[first::2] for _ in range(2)], 4)
 
 
@@ -327,7 +327,7 @@ def _fused(code: str, a: float, b: float, c: float) -> float:
 
 
 def _fma(code: str, order: str, signs: tuple[int, int], *, scalar: bool, alternates: int = 0) -> Operation:
-    """Return ``vfmadd213ps`` and its like: which of the three are multiplied, and the signs of the product and of the
+    """Make ``vfmadd213ps`` and its like: which of the three are multiplied, and the signs of the product and of the
     rest.
 
     ``alternates`` is the sign of the rest in even lanes, if it alternates.
@@ -393,7 +393,7 @@ class _Aes:
 
     @classmethod
     def box(cls) -> bytes:
-        """Return how the bytes are replaced."""
+        """Return the substitution table of bytes (S-box)."""
         cls._box = cls._box or _make_box()
         return cls._box
 

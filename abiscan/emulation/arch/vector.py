@@ -437,7 +437,7 @@ class VectorUnit:
         self._write(vm, memory, instruction, target, value)
 
     def _compute(self, vm: Processor, memory: Memory, instruction: capstone.CsInsn) -> None:
-        """Compute with general registers."""
+        """Execute an instruction on general registers."""
         target, *remainder = instruction.operands
         sources = [
             operand.imm & 0xFF
@@ -622,7 +622,7 @@ def _masked_lane(name: str) -> int:
 
 
 def _value(name: str, target: x86.X86Op, sources: Sequence[bytes], immediate: int) -> bytes:
-    """Return the value that an instruction writes to its target."""
+    """Compute the value that an instruction writes to its target."""
     if name in _SIGNS:
         width = _SIGNS[name]
         signs = (lane >> (8 * width - 1) for lane in lanes_of(sources[0], width))

@@ -142,9 +142,7 @@ class X8664:
         return register, f"{register}.low", f"{register}.high"
 
     def suspects(self, code: bytes) -> list[int]:
-        """Return those for vectors and of the x87 that icicle gets wrong; ``cpuid``, which it answers as some
-        machine.
-        """
+        """Find what icicle gets wrong, of vectors and of the x87, and ``cpuid``, which it answers as some machine."""
         return [*suspects(code), *(match.start() for match in _CPUID_CODE.finditer(code))]
 
     def extensions(self, code: bytes) -> list[int]:

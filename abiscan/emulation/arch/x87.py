@@ -232,7 +232,7 @@ _OPERATIONS: Final[dict[int, Callable[[Number, Number], Number]]] = {
 
 
 def _value(kind: int, first: Number, second: Number) -> Number:
-    """Return what an operation makes of the top of the stack and another number."""
+    """Compute an operation on the top of the stack and another number."""
     if isinstance(first, Fraction) and isinstance(second, Fraction):
         divisor = {6: second, 7: first}.get(kind)
         if divisor == 0:

@@ -43,9 +43,7 @@ def _spellings(member: str, *, const: bool) -> tuple[str, str, str]:
 
 
 def _widened(member: str) -> str:
-    """Return the mangled rest of the name of a member, with ``wchar_t`` for ``char``, except in the text of an
-    error.
-    """
+    """Return the rest of the mangled name of a member with ``wchar_t`` for ``char``, except in the text of an error."""
     name, separator, signature = member.replace("listIc", "listIw").rpartition("E")
     return f"{name}{separator}{signature if '_M_check' in name else signature.replace('c', 'w')}"
 
@@ -475,7 +473,7 @@ _FIND: Final = ("EPKcmm", "EPKcm", "ERKSsm", "Ecm")
 
 
 def _emulate_wanted(call: Call) -> str:
-    """Return what is looked for: a string, characters up to a zero or with their number, or one character."""
+    """Return the text to find: a string, characters up to a zero or with their number, or one character."""
     signature = call.name.rpartition("E")[2]
     if signature in ("cm", "wm"):
         return _emulate_unit(call, 1)

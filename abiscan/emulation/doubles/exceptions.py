@@ -50,7 +50,7 @@ _WORDS: Final = {
 
 
 def _nested(type_name: str) -> str:
-    """Return the name of a class as it is in the names of its members: without what encloses a nested name."""
+    """Return the name of a class as the names of its members have it: without what encloses a nested name."""
     return type_name[1:-1] if type_name.startswith("N") else type_name
 
 

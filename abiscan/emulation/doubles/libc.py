@@ -495,9 +495,7 @@ def _emulate_once(call: Call) -> int:
 
 @LIBC.named("__once_proxy")
 def _call_once(call: Call) -> int:
-    """Return what ``std::call_once`` hands to ``pthread_once``: calls the function that it left in a thread-local
-    variable.
-    """
+    """Do what ``std::call_once`` hands to ``pthread_once``: call the function that it left in a thread-local variable."""
     # libstdc++ leaves the callable in thread-local variables (``<mutex>``: ``__once_callable``, ``__once_call``).
     call.machine.call(call.machine.word(call.process.imported_thread_variable("_ZSt11__once_call")))
     return 0
@@ -505,7 +503,7 @@ def _call_once(call: Call) -> int:
 
 @LIBC.named("pthread_key_create", "__pthread_key_create")
 def _create_key(call: Call) -> int:
-    """Return each call makes another key."""
+    """Make a key for thread-specific data: another one at each call."""
     call.machine.write(call.argument(0), struct.pack("<I", zlib.crc32(b"%d" % call.return_address)))
     return 0
 
@@ -535,7 +533,7 @@ def _system_value(call: Call) -> int:
 
 @LIBC.named("getauxval", "__getauxval")
 def _auxiliary_value(call: Call) -> int:
-    """Return the size of a page, and a processor without optional features."""
+    """Return the size of a page; the processor has no optional features."""
     number = call.argument(0)
     if number != _AT_PAGESZ and call.process.arch.hidden_result is None:
         call.answer_is_unknown()
@@ -712,7 +710,7 @@ _SCANNED_NUMBERS: Final = {
 
 @LIBC.named("sscanf", "__isoc99_sscanf", "__isoc23_sscanf")
 def _emulate_scan(call: Call) -> int:
-    """Return what ``scanf`` reads (C11, 7.21.6.2)."""
+    """Read what ``scanf`` reads (C11, 7.21.6.2)."""
     text, form = call.machine.text(call.argument(0)), call.machine.text(call.argument(1))
     call.decide_by_what_was_read()
     at, count, targets = 0, 0, itertools.count(2)
@@ -788,7 +786,7 @@ def _store_scanned(call: Call, target: int, part: bytes, kind: bytes, length: by
 
 
 def _order_of(call: Call, compare: int) -> Callable[[bytes, bytes], int]:
-    """Return the order that a function of the code tells, of two places that it is given."""
+    """Return the order of two elements that a function of the object defines."""
     places: list[int] = []
 
     def order(first: bytes, second: bytes) -> int:

@@ -65,7 +65,7 @@ def _remove_node(call: Call) -> int:
 
 
 def _link(machine: Emulator, parent: int, side: int, child: int) -> None:
-    """Attach a node, or none for 0, below another."""
+    """Attach a node, or none for 0, below ``parent``."""
     machine.set_word(parent + side, child)
     if child:
         machine.set_word(child + _PARENT, parent)
@@ -85,7 +85,7 @@ def _end_of(machine: Emulator, node: int, side: int) -> int:
 
 
 def _emulate_step(call: Call, near: int, far: int) -> int:
-    """Return the neighbour of a node in order: ``near`` is the side stepped to.
+    """Return the neighbour of a node in order, on the side ``near``.
 
     :raises Stop: the tree has a cycle
     """
@@ -117,9 +117,7 @@ def _previous_node(call: Call) -> int:
 
 
 def _next_bucket_count_of(call: Call, policy: int, requested: int) -> int:
-    """Return the number of buckets for at least so many, which the policy keeps in mind
-    (src/c++11/hashtable_c++0x.cc).
-    """
+    """Return the number of buckets for at least so many, and note it in the policy (src/c++11/hashtable_c++0x.cc)."""
     if not requested:
         return 1
     count = buckets_for(requested)

@@ -141,7 +141,7 @@ def _of_two(call: Call) -> None:
 
 @NUMBERS.named(*(name + "l" for name in _ONE), *(name + "l" for name in _TWO if not name.startswith("ca")))
 def _of_long(call: Call) -> None:
-    """Return the functions of ``long double``, on x86-64."""
+    """Compute the functions of ``long double``, on x86-64."""
     name = call.name.removesuffix("l")
     if call.process.arch.hidden_result is not None:
         call.answer_is_unknown()

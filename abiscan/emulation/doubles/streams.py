@@ -773,7 +773,7 @@ class _Input:
         return taken
 
     def go_to(self, position: int) -> bool:
-        """Read on at a position, if there is one."""
+        """Go on reading at a position, if there is one."""
         if not 0 <= position <= self.position + len(self.text):
             return False
         self._move(self._begin + position)
@@ -784,13 +784,13 @@ class _Input:
         self._call.machine.set_word(self._buffer + _GET_AREA + 8, address)
 
     def width(self) -> int:
-        """Return how many characters to read at most, which is so once; 0 for any number."""
+        """Return how many characters to read at most, and forget it; 0 for any number."""
         width = self._call.machine.word(self._ios + _WIDTH)
         self._call.machine.set_word(self._ios + _WIDTH, 0)
         return width
 
     def base(self) -> int:
-        """Return that of the integers that are read; 0 where each tells its own."""
+        """Return the base of the integers that are read; 0 where each tells its own."""
         flags = _emulate_flags(self._call, self._ios) & (_HEX | _OCT | _DEC)
         return {_HEX: 16, _OCT: 8, 0: 0}.get(flags, 10)
 
@@ -800,7 +800,7 @@ class _Input:
         self.become(0)
 
     def become(self, state: int) -> None:
-        """Set bits of the state, and throw where the code wants that."""
+        """Set bits of the state, and throw if the code has asked for that."""
         self.state |= state
         _emulate_set(self._call, self._ios, self.state)
 

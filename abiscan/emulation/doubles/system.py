@@ -197,7 +197,7 @@ def _which_library(call: Call) -> int:
 
 @SYSTEM.named("uname")
 def _emulate_system(call: Call) -> int:
-    """Names of 65 bytes each: the system and the machine are known, the rest is not."""
+    """Fill in ``struct utsname``: names of 65 bytes each; system and machine are known, the rest is not."""
     at = call.argument(0)
     machine = b"x86_64" if call.process.arch.hidden_result is None else b"aarch64"
     for number in range(_UNAME_FIELDS):

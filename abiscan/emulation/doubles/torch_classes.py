@@ -66,7 +66,7 @@ class Classes:
         self.state.process.machine.write(self.map(), content)
 
     def method_name(self, function: int) -> tuple[str, str]:
-        """Take (class, method) of a ``jit::Function``: virtual pointer, then its qualified name."""
+        """Return the class and the name of a ``jit::Function``: virtual pointer, then its qualified name."""
         class_name, _, method = self.state.string(function + 8 + 24).rpartition(".")
         return class_name.removeprefix(_CLASS_PREFIX), method
 

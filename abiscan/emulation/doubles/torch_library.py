@@ -81,13 +81,13 @@ def _emulate_hold(state: TorchState, call: Call, this_address: int, library: Lib
 
 
 def _handles_at(state: TorchState) -> int:
-    """Return where they are: behind kind, namespace, key, optional pair of texts, file, line (``torch/library.h``)."""
+    """Return the offset of the handles: behind kind, namespace, key, a pair of texts, file, line (``torch/library.h``)."""
     return 8 + state.strings.size + 8 + 8 + 3 * 8 + 2 * 8
 
 
 @TORCH_LIBRARY.named(_HANDLE_END)
 def _end_of_library(state: TorchState, call: Call) -> None:
-    """Take (the contents of the function): the library is destroyed or reset, and nothing of it stays registered."""
+    """End a library, by the contents of its handle: it is destroyed or reset, and nothing of it stays registered."""
     order, mark = call.machine.words(call.argument(0), 2)
     if mark == _HANDLE_MARK:
         state.recorder.close(order)

@@ -157,7 +157,7 @@ def _emulate_note(state: TorchState, call: Call, name: str, abi_version: int | N
 
 
 def _note_pair(state: TorchState, call: Call, first: int, abi_version: int | None = None) -> bool:
-    """Return a name and an overload, as texts."""
+    """Note a name and an overload, which are texts; False if they are not."""
     name, overload = _emulate_text(call, call.argument(first)), _emulate_text(call, call.argument(first + 1))
     if not name or "::" not in name or overload is None:
         return False

@@ -55,7 +55,7 @@ class FilledRegistries:
         state.recorder.settle = self.collect
 
     def table(self, name: str) -> int:
-        """Return the address of a registry, which is empty."""
+        """Return the address of a registry, which code finds empty."""
         # Whatever was entered before this call gets its place before what the caller registers next.
         self.collect()
         if name not in self._tables:

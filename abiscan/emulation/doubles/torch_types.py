@@ -61,7 +61,7 @@ class Types:
         self._result_buffer = 0
 
     def text_of_argument(self, call: Call, index: int) -> str:
-        """Return how the type prints that an argument is: a ``TypePtr`` by value, the address of its two words."""
+        """Return how a type prints that is an argument: a ``TypePtr`` by value, the address of its two words."""
         return self.state.types.text(call.machine.word(call.argument(index)))
 
     def give(self, call: Call, text: str, *, reference: bool = False) -> int | None:
@@ -119,7 +119,7 @@ class Types:
         return tuple(map(self._type_from, functions))
 
     def _ask(self, function: int) -> str:
-        """Return how the type prints that a function of the object gives."""
+        """Return how the type prints that a function of the object returns."""
         process, machine = self.state.process, self.state.process.machine
         # A buffer in the heap, so that the stack tells who passes a buffer of his own (see above).
         buffer = process.allocate(16)
@@ -241,7 +241,7 @@ def _custom_class(types: Types, call: Call) -> None:
 
 @TORCH_TYPES.matching(r"virtual function of _ZTVN3c10\d+\w*TypeE")
 def _emulate_virtual(types: Types, call: Call) -> int | None:
-    """Return a virtual function of a type, told by its shape: a text in memory, a comparison with another type, a yes.
+    """Answer a virtual function of a type, told by its shape: a text in memory, a comparison with another type, a yes.
 
     The order of the virtual functions differs between releases; inlined code asks for ``str``, for ``equals``,
     ``isSubtypeOf`` and ``symmetric``.

@@ -25,7 +25,7 @@ TORCH_VALUES: Final = SharedDoubles[TorchState]()
 
 @TORCH_VALUES.matching(r"_ZN3c106ivalue14ConstantString6createE")
 def _create_string(state: TorchState, call: Call) -> None:
-    """Create it of a ``std::string``, of a ``std::string_view``, whose length comes first, or of a ``const char*``."""
+    """Create a string of a ``std::string``, a ``std::string_view``, whose length comes first, or a ``const char*``."""
     result = call.result
     if "basic_string_view" in call.name:
         text = call.machine.read(call.argument(1), call.argument(0))
