@@ -265,7 +265,7 @@ def _round_one(code: str) -> Operation:
 
 
 def _dot_product(code: str) -> Operation:
-    """Multiply the lanes that the upper bits of a number choose, and add them in the order of the processor."""
+    """Return the sum of the products that the upper bits of a number choose, in the order of the processor."""
     count = XMM_BYTES // struct.calcsize(code)
 
     def single(number: float) -> float:
