@@ -168,7 +168,7 @@ class Emulator:
                 self.vm.add_breakpoint(address - len(before) + offset)
 
     def _edge(self, address: int) -> bytes:
-        """Return the bytes at the edge of a page that form instructions with its neighbour; none if it is not mapped."""
+        """Return the bytes at the edge of a page that may begin or end an instruction; none if it is not mapped."""
         if not is_mapped(self.vm, address):
             return b""
         return bytes(self.vm.mem_read(address, _SUSPECT_HEAD))

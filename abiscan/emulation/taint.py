@@ -340,7 +340,7 @@ class Taint:
         return True
 
     def land(self) -> None:
-        """Note that an exception has entered a landing pad: only the registers that its function keeps are as before."""
+        """Note that an exception has entered a landing pad: the registers are those that its function keeps."""
         stack = int(self._machine.vm.sp)
         self.registers = {}
         while self._suspended and self._suspended[-1].stack <= stack:

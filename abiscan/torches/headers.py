@@ -67,7 +67,7 @@ def _list_paths(file: str) -> Iterator[str]:
 
 
 def lines_of(place: SourceLine) -> Iterator[str]:
-    """Return what a line of a header may be called, by paths below ``torch/include``: ``c10/core/TensorImpl.h:1733``."""
+    """Return what a line of a header may be called, below ``torch/include``: ``c10/core/TensorImpl.h:1733``."""
     return (f"{path}:{place.line}" for path in _list_paths(place.file))
 
 

@@ -495,7 +495,7 @@ def _emulate_once(call: Call) -> int:
 
 @LIBC.named("__once_proxy")
 def _call_once(call: Call) -> int:
-    """Do what ``std::call_once`` hands to ``pthread_once``: call the function that it left in a thread-local variable."""
+    """Call the function that ``std::call_once`` has left in a thread-local variable, as ``pthread_once`` is to do."""
     # libstdc++ leaves the callable in thread-local variables (``<mutex>``: ``__once_callable``, ``__once_call``).
     call.machine.call(call.machine.word(call.process.imported_thread_variable("_ZSt11__once_call")))
     return 0

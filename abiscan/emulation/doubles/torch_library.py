@@ -81,7 +81,7 @@ def _emulate_hold(state: TorchState, call: Call, this_address: int, library: Lib
 
 
 def _handles_at(state: TorchState) -> int:
-    """Return the offset of the handles: behind kind, namespace, key, a pair of texts, file, line (``torch/library.h``)."""
+    """Return the offset of the handles: behind kind, namespace, key, two texts, file, line (``torch/library.h``)."""
     return 8 + state.strings.size + 8 + 8 + 3 * 8 + 2 * 8
 
 
