@@ -148,7 +148,7 @@ def _bernstein_hash(name: bytes) -> int:
     """Return Bernstein's hash: ``value * 33 + byte`` for each byte, modulo 2**32."""
     value = 5381
     for start in range(0, len(name), _HASHED_AT_ONCE):
-        # The hash is a polynomial in 33: a sum of products in C is several times faster than a loop over the bytes.
+        # The hash is a polynomial in 33: a sum of products in C is faster than a loop over the bytes.
         part = name[start : start + _HASHED_AT_ONCE]
         added: int = sum(map(operator.mul, part, _POWERS[-len(part) :]))
         value = (value * 33 ** len(part) + added) & 0xFFFF_FFFF

@@ -226,7 +226,7 @@ def _cuda_major(record: Mapping[str, Any]) -> str | None:
 
 def _with_cuda(record: Mapping[str, Any], major: str) -> dict[str, Any]:
     """Return a build whose libraries need those of another CUDA, as the newest build with that one does."""
-    # The names of CUDA's libraries change with its major version only: what another release needs of it serves as well.
+    # Names such as ``libcublas.so.12`` follow the version of CUDA: take those that the newest build with it needs.
     remaining = (item for item in reversed(_list_records(Machine(record["machine"]))) if _cuda_major(item) == major)
     names = {}
     for item in itertools.islice(remaining, 1):

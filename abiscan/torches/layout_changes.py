@@ -116,7 +116,7 @@ def method_name(slot: str | None) -> str | None:
 
 def _find_change(name: str, old: LayoutSource, new: LayoutSource, depth: int) -> LayoutChange | None:
     before, after = old.layout(name), new.layout(name)
-    # Classes contain each other by value only so deep; templates of templates end here.
+    # The search ends at a depth: what lies deeper is not told.
     if before is None or after is None or not depth:
         return None
     old_fields, new_fields = _flatten_members(before, old), _flatten_members(after, new)

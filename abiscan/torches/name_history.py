@@ -64,7 +64,7 @@ def history(name: str) -> NameHistory:
 def was_there(name: str) -> bool:
     """Whether some embedded release certainly has a name; faster than its history."""
     table = embedded_names.table()
-    # Most questions are about names that some release certainly has: that takes one look-up.
+    # One look-up for a name that some release certainly has.
     owner, _, last = name.rpartition(".")
     marks = table.releases_of(owner)
     if last in marks or table.releases_of(name):

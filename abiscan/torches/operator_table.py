@@ -178,7 +178,7 @@ class _Build:
     def kernels_of(self, row: OperatorRow) -> Iterator[Kernel]:
         """Yield the kernels of an operator, in the order of their registration."""
         operator, types, kernels = row.name, row.types, row.kernels
-        # Flat in the file: a list for each kernel would take longer to decode than all the rest.
+        # Flat in the file, which decodes faster than a list for each kernel.
         for key, type_, fallthrough, place, builds in zip(*[iter(kernels)] * KERNEL_VALUES, strict=True):
             if self._has[builds]:
                 signature, schema = types[type_]
