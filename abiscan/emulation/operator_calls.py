@@ -98,6 +98,7 @@ class _Caller:
         self._recovery = recovery
         self._process = recovery.process
         self._answers = {} if abi_version is None else {_ABI_VERSION: abi_version}
+        # What the torch in question answers is known, so it counts neither as unknown nor as an answer of the machine.
         find = recovery.find
         recovery.find = lambda name: (lambda _: self._answers[name]) if name in self._answers else find(name)
 
@@ -142,6 +143,7 @@ class _Caller:
         """Call ``void f(StableIValue* stack, uint64_t, uint64_t)``:
         ``torch/csrc/stable/stableivalue_conversions.h``.
         """
+        # A stack of one ``StableIValue``: without arguments, it is only for the result.
         stack = self._process.allocate(8)
         self._run(function, stack, 0, 1 if returns != "()" else 0)
         value = self._process.machine.word(stack)

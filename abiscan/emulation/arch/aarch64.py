@@ -154,6 +154,7 @@ def _load_literal(vm: Processor, memory: Memory, word: int) -> None:
     offset = (word >> 5 & 0x7FFFF) << 2
     address = vm.pc + offset - (offset >> 20 << 21)
     kind, number = word & _LITERAL_KIND, word & 31
+    # A hint, or a load whose result is dropped.
     if kind not in _LITERAL_SIZES or (number == _ZERO_REGISTER and not kind & _VECTOR):
         return
     value = int.from_bytes(memory.read(address, _LITERAL_SIZES[kind]), "little", signed=kind == _SIGNED)

@@ -367,6 +367,8 @@ class VectorUnit:
         :returns: None, or the text of an instruction that is not done here
         Whatever ``memory`` raises passes through; nothing has changed then.
         """
+        # All sources are read before anything is written: where memory is missing, the instruction can be executed
+        # again.
         instruction = next(self._decoder.disasm(code, vm.pc, 1), None)
         if instruction is None:
             return f"undecodable bytes {code.hex()}"
@@ -396,6 +398,7 @@ class VectorUnit:
 
     @staticmethod
     def _clear(vm: Processor, memory: Memory, *, low_halves: bool) -> None:
+        # Registers 16 to 31, which only AVX-512 has, stay as they are (SDM 2C, VZEROALL and VZEROUPPER).
         for number in range(_WITH_LOW_HALF):
             memory.vectors[number] = bytes(_ZMM_BYTES)
             for half in "ab" if low_halves else "":
@@ -423,6 +426,7 @@ class VectorUnit:
         """Perform what it does with VEX, but that the target is the first source, and keeps what is above 128 bits."""
         name, (operands, immediate) = f"v{instruction.mnemonic}", _operands(instruction)
         names = [instruction.reg_name(operand.reg) for operand in operands if operand.type == x86.X86_OP_REG]
+        # Those on registers of MMX share names with those of SSE, and do not always do the same.
         if not operands or any(register.startswith("mm") for register in names):
             raise UnsupportedError(name)
         target = operands[0]
@@ -485,6 +489,7 @@ class VectorUnit:
         else:
             raise UnsupportedError(name)
         if target.type == x86.X86_OP_MEM:
+            # Lanes that are masked out are not touched: the memory there need not be mapped.
             address = _address(vm, instruction, target)
             for at in range(target.size // width):
                 if lanes[at]:
@@ -525,6 +530,7 @@ class VectorUnit:
             value = values[0] if match[1] == "mov" else ~values[0]
         else:
             value = _MASK_COMBINATIONS[match[1]](*values)
+        # Bits of a mask above the width of the instruction are cleared.
         value &= all_ones
         if _is_mask(target):
             memory.masks[target.reg - x86.X86_REG_K0] = value
@@ -547,6 +553,7 @@ class VectorUnit:
 
     def _compare(self, vm: Processor, code: str, first: bytes, second: bytes) -> None:
         a, b = struct.unpack_from(code, first)[0], struct.unpack_from(code, second)[0]
+        # Where one of them is no number, all three flags are set (SDM 2A, COMISS).
         unordered = a != a or b != b
         _set_flags(vm, zero=unordered or a == b, carry=unordered or a < b, parity=unordered)
 

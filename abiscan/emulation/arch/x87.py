@@ -62,6 +62,8 @@ class Unit:
         if flow is None:
             return code[:4].hex()
         try:
+            # The second byte is ModRM: operands in memory below C0, in registers from there on (SDM 2D, appendix A,
+            # table A-7 on).
             if second >= 0xC0:
                 done = self._on_registers(vm, first, second)
             else:
@@ -257,6 +259,7 @@ def _shortened(number: Number) -> Number:
 def _exponent(number: Fraction) -> int:
     """Return the exponent of the largest power of two that is no larger than a number."""
     size = abs(number)
+    # The lengths of numerator and denominator tell it but for one.
     guess = size.numerator.bit_length() - size.denominator.bit_length()
     return guess if size >= Fraction(2) ** guess else guess - 1
 
@@ -264,6 +267,7 @@ def _exponent(number: Fraction) -> int:
 def _root(number: Number) -> Number:
     if not isinstance(number, Fraction) or number < 0:
         return number if number == math.inf else math.nan
+    # The root of an integer, scaled by a power of four whose root is a power of two, with more digits than are kept.
     scale = 4 ** max(_DIGITS + 2 - _exponent(number) // 2, 0) if number else 1
     return _shortened(Fraction(math.isqrt(int(number * scale)), math.isqrt(scale)))
 
