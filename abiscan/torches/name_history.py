@@ -33,8 +33,8 @@ class NameHistory(Struct, frozen=True, kw_only=True):
             "not in": self.lacking,
             "deprecated in": self.deprecated,
         }
-        said = (f"{words} {ranges(chosen, self.releases)}" for words, chosen in parts.items() if chosen)
-        return f"{self.name}: {'; '.join(said)}"
+        spans = (f"{words} {ranges(chosen, self.releases)}" for words, chosen in parts.items() if chosen)
+        return f"{self.name}: {'; '.join(spans)}"
 
 
 def history(name: str) -> NameHistory:

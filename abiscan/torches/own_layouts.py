@@ -144,5 +144,5 @@ def _encode_layouts(layouts: OwnLayouts) -> bytes:
 
 
 _KIND: Final = KeptKind(
-    suffix=".layouts", version=2, encode=_encode_layouts, decode=lambda data: _as_layouts(**json.loads(data))
+    suffix=".layouts", version=2, encode=_encode_layouts, decode=lambda content: _as_layouts(**json.loads(content))
 )
