@@ -598,9 +598,9 @@ def _find_environment(python: str | None) -> str | None:
 
 
 def _each_choice(torches: Iterable[TorchLike], python: str | None) -> list[TorchChoice]:
-    from abiscan.torches.torch import distinct, each_build
+    from abiscan.torches.torch import drop_duplicates, each_build
 
-    return distinct(each_build(choice for torch in torches for choice in _list_choices(torch, python)))
+    return drop_duplicates(each_build(choice for torch in torches for choice in _list_choices(torch, python)))
 
 
 def _list_choices(torch: TorchLike | None, python: str | None) -> Sequence[TorchChoice]:

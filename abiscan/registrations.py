@@ -42,6 +42,7 @@ _THROWING: Final = ("c10::Dispatcher::findSchemaOrThrow", *_STABLE_CALLS)
 def version_of(number: int) -> str | None:
     """Return the release in a ``TORCH_ABI_VERSION``: ``2.10.0`` for 0x020A000000000000; None if it is none."""
     major, minor, patch = number >> 56, number >> 48 & 0xFF, number >> 40 & 0xFF
+    # torch/headeronly/version.h: a byte each for major, minor and patch at the top, and zeros below.
     return f"{major}.{minor}.{patch}" if major == _MAJOR and not number & 0xFF_FFFF_FFFF else None
 
 
@@ -69,10 +70,13 @@ class LibraryKind(enum.Enum):
 class Library(Struct, frozen=True, kw_only=True):
     """One ``torch::Library``.
 
-    ``namespace`` is None for the wildcard ``_``. ``dispatch_key`` is the number in the machine code, which means what
-    the torch that the extension was built for means by it, or the name where the code gives a name (stable ABI).
-    ``file`` and ``line`` are those of the source, as the compiler left them. ``stable`` is one of the stable ABI, and
-    ``quotes`` tells that the extension's own error messages there quote torch's, as from the headers of 2.13 on.
+    :ivar namespace: None for the wildcard ``_``
+    :ivar dispatch_key: the number in the machine code, which means what the torch that the extension was built for
+        means by it, or the name where the code gives a name (stable ABI)
+    :ivar file: the source file, as the compiler left it
+    :ivar line: the line in it
+    :ivar stable: whether it is one of the stable ABI
+    :ivar quotes: whether the extension's own error messages there quote torch's, as from the headers of 2.13 on
     """
 
     kind: LibraryKind
@@ -115,14 +119,17 @@ class _InLibrary(Struct, frozen=True, kw_only=True):
 
 
 class RegisteredKernel(_InLibrary, frozen=True, kw_only=True):
-    """One kernel. ``dispatch_key`` as in ``Library``; None is torch's "no key" (CompositeImplicitAutograd from 1.8 on).
+    """One kernel.
 
-    ``signature`` is the C++ function type, mangled (``FN2at6TensorERKS0_E``), None for a kernel given boxed.
-    ``inferred_schema`` is ``(Tensor _0) -> Tensor _0``, None where torch infers none. ``abi_version`` is the version
-    of the torch whose headers a stable-ABI extension was compiled with; ``stable`` marks kernels that take
-    ``StableIValue``s. ``functions`` are where its code begins, in the file's own
-    space: the function that torch calls, and the one that it is made from. ``failure`` is as in ``RegisteredOperator``.
-    ``debug`` is the text that ``CppFunction::debug`` sets instead of the library's.
+    :ivar dispatch_key: as in ``Library``; None is torch's "no key" (CompositeImplicitAutograd from 1.8 on)
+    :ivar signature: the C++ function type, mangled (``FN2at6TensorERKS0_E``), None for a kernel given boxed
+    :ivar inferred_schema: ``(Tensor _0) -> Tensor _0``, None where torch infers none
+    :ivar abi_version: the version of the torch whose headers a stable-ABI extension was compiled with
+    :ivar functions: where its code begins, in the file's own space: the function that torch calls, and the one that it
+        is made from
+    :ivar stable: whether it takes ``StableIValue``s
+    :ivar failure: as in ``RegisteredOperator``
+    :ivar debug: the text that ``CppFunction::debug`` sets instead of the library's
     """
 
     operator: str
@@ -144,17 +151,20 @@ class RegisteredKernel(_InLibrary, frozen=True, kw_only=True):
 
 
 class RegisteredOperator(_InLibrary, frozen=True, kw_only=True):
-    """One definition. ``name`` is ``ns::name`` or ``ns::name.overload``; ``schema`` the whole text, as written.
+    """One definition.
 
-    ``inferred`` tells that torch makes the schema from the C++ function. ``schema`` is None where neither was readable.
-    ``kernels`` are those that the same call passes.
-    ``tags`` are the numbers of ``at::Tag`` of the torch that the extension was built for. ``jit_only`` marks those
-    of TorchScript's own registry (``torch::jit::RegisterOperators``), which the dispatcher does not know.
-    ``alias_analysis`` is the number of ``c10::AliasAnalysisKind`` given with it, None where none is, and in code built
-    on 2.1 or newer, where nothing depends on it. ``typevars`` tells whether ``torch::schema`` allows type variables,
-    None where the overload of ``def()`` decides.
-    ``failure`` is what the code of the stable ABI throws if this call fails, with ``TEXT_OF_TORCH`` where it quotes
-    torch; None if that is not known.
+    :ivar name: ``ns::name`` or ``ns::name.overload``
+    :ivar schema: the whole text, as written; None where neither it nor the type of the C++ function was readable
+    :ivar inferred: whether torch makes the schema from the C++ function
+    :ivar tags: the numbers of ``at::Tag`` of the torch that the extension was built for
+    :ivar jit_only: whether it is in TorchScript's own registry (``torch::jit::RegisterOperators``), which the
+        dispatcher does not know
+    :ivar alias_analysis: the number of ``c10::AliasAnalysisKind`` given with it, None where none is, and in code built
+        on 2.1 or newer, where nothing depends on it
+    :ivar typevars: whether ``torch::schema`` allows type variables, None where the overload of ``def()`` decides
+    :ivar failure: what the code of the stable ABI throws if this call fails, with ``TEXT_OF_TORCH`` where it quotes
+        torch; None if that is not known
+    :ivar kernels: those that the same call passes
     """
 
     name: str
@@ -178,6 +188,8 @@ class RegisteredOperator(_InLibrary, frozen=True, kw_only=True):
 
         Torch refuses a name with a kernel without a C++ type, for there is no schema.
         """
+        # Without a schema of its own, an operator takes that of a kernel with a C++ type; a boxed one or a fallthrough
+        # has none.
         if self.schema is not None:
             return False
         return not self.inferred or any(not (kernel.boxed or kernel.fallthrough) for kernel in self.kernels)
@@ -189,7 +201,10 @@ def _as_written(text: str, library: Library | None) -> str:
 
 
 class RegisteredFallback(_InLibrary, frozen=True, kw_only=True):
-    """A kernel for every operator that has none of its own for its key; ``debug`` is as in ``RegisteredKernel``."""
+    """A kernel for every operator that has none of its own for its key.
+
+    :ivar debug: as in ``RegisteredKernel``
+    """
 
     dispatch_key: int | str | None
     fallthrough: bool = False
@@ -197,7 +212,11 @@ class RegisteredFallback(_InLibrary, frozen=True, kw_only=True):
 
 
 class CustomClass(Struct, frozen=True, kw_only=True):
-    """A ``torch::class_``: ``name`` is ``ns.Name``; ``methods`` in the order of their definition."""
+    """A ``torch::class_``.
+
+    :ivar name: ``ns.Name``
+    :ivar methods: in the order of their definition
+    """
 
     name: str
     methods: tuple[str, ...]
@@ -206,9 +225,11 @@ class CustomClass(Struct, frozen=True, kw_only=True):
 
 
 class Registry(Struct, frozen=True, kw_only=True):
-    """An entry of another of torch's registries: ``what`` names it, ``key`` is the number or name entered.
+    """An entry of another of torch's registries.
 
-    ``priority`` is that of allocators and of every ``c10::Registry``, None for the others.
+    :ivar what: which registry it is
+    :ivar key: the number or name that is entered
+    :ivar priority: that of allocators and of every ``c10::Registry``, None for the others
     """
 
     what: str
@@ -231,8 +252,9 @@ class Registry(Struct, frozen=True, kw_only=True):
 class ProcessEnd(Struct, frozen=True, kw_only=True):
     """A static initialiser ends the process, on every machine and every torch.
 
-    ``cause`` says how: "throws std::runtime_error, which nothing catches"; ``text`` is what ``what()`` says, or else
-    what is printed. ``symbol`` is the function where it happens, as far as it has a name.
+    :ivar cause: how: "throws std::runtime_error, which nothing catches"
+    :ivar text: what ``what()`` says, or else what is printed
+    :ivar symbol: the function where it happens, as far as it has a name
     """
 
     cause: str
@@ -249,11 +271,12 @@ _Kind = TypeVar("_Kind")
 
 
 class Lookup(Struct, frozen=True, kw_only=True):
-    """An operator that the code fetches by name when it runs, with torch's ``function``.
+    """An operator that the code fetches by name when it runs.
 
-    ``address`` is where that call returns to (where it lies, if it is a jump), in the file's own space; None for
-    ``at::_ops``, where the object imports a function of the operator's own. ``abi_version`` is the version of the torch
-    whose headers the call was compiled with, where the call passes it.
+    :ivar function: the function of torch that it fetches it with
+    :ivar address: where that call returns to (where it lies, if it is a jump), in the file's own space; None for
+        ``at::_ops``, where the object imports a function of the operator's own
+    :ivar abi_version: the version of the torch whose headers the call was compiled with, where the call passes it
     """
 
     operator: str
@@ -273,13 +296,17 @@ class Lookup(Struct, frozen=True, kw_only=True):
 
 
 class RegistrationGap(Struct, frozen=True, kw_only=True):
-    """Something that could not be read: where (``address`` in the file's own space, nearest symbol) and why.
+    """Something that could not be read: where, and why.
 
-    Of a function that was ``started`` and did not get to its end, ``address`` is the program counter, or, where it
-    stopped in an imported function, where that would have returned to. ``called`` is that function, or the one called
-    last, if that has no double and so just returned zero. ``lost`` counts the calls that register and that it did not
-    get to, by what they register. ``ends`` tells that the process may end there, while the object is loaded, or behind
-    that place, in what would have been registered.
+    :ivar address: in the file's own space. Of a function that was started and did not get to its end, it is the program
+        counter, or, where it stopped in an imported function, where that would have returned to
+    :ivar symbol: the nearest symbol
+    :ivar started: the function that was started and did not get to its end
+    :ivar called: the imported function in which it stopped, or the one called last, if that has no double and so just
+        returned zero
+    :ivar lost: how many calls that register it did not get to, by what they register
+    :ivar ends: whether the process may end there, while the object is loaded, or behind that place, in what would have
+        been registered
     """
 
     stage: str
@@ -304,15 +331,14 @@ class GpuKernel(Struct, frozen=True, kw_only=True):
 
 
 class Registrations(Struct, frozen=True, kw_only=True, dict=True):
-    """Everything recovered from one object. ``in_order`` are the registrations, in the order of the calls.
+    """Everything recovered from one object.
 
-    ``cpu`` has the features of the processor that code uses while the object is loaded, without asking for them.
-
-    ``doubtful_from`` is the first ``order`` that may be another one in a real process, since something was decided
-    before it that is not known here; None where all is certain.
-
-    ``debug_at`` is the offset of the last member, ``debug_``, in the ``torch::CppFunction`` objects that the code
-    makes, which tells releases apart; None where it makes none of which this shows.
+    :ivar in_order: the registrations, in the order of the calls
+    :ivar cpu: the features of the processor that code uses while the object is loaded, without asking for them
+    :ivar debug_at: the offset of the last member, ``debug_``, in the ``torch::CppFunction`` objects that the code
+        makes, which tells releases apart; None where it makes none of which this shows
+    :ivar doubtful_from: the first ``order`` that may be another one in a real process, since something was decided
+        before it that is not known here; None where all is certain
     """
 
     in_order: tuple[Registration, ...] = ()
@@ -366,6 +392,7 @@ class Registrations(Struct, frozen=True, kw_only=True, dict=True):
     def dispatched_in(self, phase: Phase) -> Iterator[Registration]:
         """Yield what comes to the dispatcher in a phase, in order, as far as it could be read."""
         for record in self.in_order:
+            # What could not be read is a gap already; to guess at it would decide about all that comes behind.
             unseen = isinstance(record, RegisteredOperator) and (record.jit_only or record.is_unread)
             if record.phase is phase and not unseen:
                 yield record
@@ -381,10 +408,12 @@ class NotRun(Struct, frozen=True, kw_only=True):
 
 
 class TorchRegistrations(Struct, frozen=True, kw_only=True):
-    """What the libraries of a torch register, by library, and what its dispatch keys are called, by number.
+    """What the libraries of a torch register.
 
-    ``aliases`` are the keys that stand for several others: those that each includes. ``registries`` is what is in each
-    ``c10::Registry``, and the keys of allocator settings.
+    :ivar libraries: by name
+    :ivar keys: what its dispatch keys are called, by number
+    :ivar aliases: the keys that stand for several others: those that each includes
+    :ivar registries: what is in each ``c10::Registry``, and the keys of allocator settings
     """
 
     libraries: Mapping[str, Registrations]

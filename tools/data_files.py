@@ -219,7 +219,7 @@ def _releases(table: NameTable, added: Iterable[str], without: Iterable[str]) ->
 
 
 def _is_laid_out(name: str, release: str) -> bool:
-    return any(layouts.layout(name, release, machine) for machine in Machine)
+    return any(layouts.find_layout(name, release, machine) for machine in Machine)
 
 
 def _differs(name: str, releases: Sequence[str]) -> bool:

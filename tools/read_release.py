@@ -19,7 +19,7 @@ from abiscan.inputs.files import Files
 from abiscan.inputs.libraries import Libraries
 from abiscan.torches import architectures, embedded, from_libs
 from abiscan.torches.clang import ClangProgram, Include
-from abiscan.torches.headers import assertions
+from abiscan.torches.headers import assertion_lines
 from abiscan.torches.own_headers import read_headers
 from abiscan.torches.string_abi import uses_cxx11_strings
 from tools.data_files import Build, ClassLayouts, Headers
@@ -68,8 +68,8 @@ def read_build(package: Path) -> Build:
         assert isinstance(facts.symbols, SymbolTable)
         exported[name] = sorted(facts.symbols)
     return Build(
-        description=embedded.describe(release, libraries),
-        identities=from_libs.identities(release, files),
+        description=embedded.make_record(release, libraries),
+        identities=from_libs.identify_libraries(release, files),
         exports=exported,
         operators=from_libs.read_operators(release, files),
         architectures=architectures.architectures(msgspec.structs.replace(release, build=None), files) or (),
@@ -85,7 +85,7 @@ def read_include(package: Path) -> Headers:
         if path.is_file()
     }
     return Headers(
-        assertions=sorted(f"{path}:{line}" for path, text in texts.items() for line in assertions(text)),
+        assertions=sorted(f"{path}:{line}" for path, text in texts.items() for line in assertion_lines(text)),
         digests=read_headers(texts).digests,
         tags=next((found.names for path in tags.HEADERS if (found := tags.tags_in(texts.get(path, "")))), ()),
         operators=sorted({name for path, text in texts.items() for name in _operators(path, text)}),

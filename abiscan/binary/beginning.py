@@ -44,8 +44,9 @@ _CHECKED: Final = 16
 class DynamicNames(Struct, frozen=True, kw_only=True):
     """The names that an object looks up and defines.
 
-    ``undefined`` are those that the loader has to find, as far as they are known; ``defined`` are all that it defines.
-    ``strings`` contains the names of the libraries that it needs, among others.
+    :ivar undefined: those that the loader has to find, as far as they are known
+    :ivar defined: all that it defines
+    :ivar strings: has the names of the libraries that it needs, among others
     """
 
     machine: Machine
@@ -79,6 +80,7 @@ def names_at_beginning(head: Callable[[int], bytes]) -> DynamicNames | None:
         return None
     end = _end_of_tables(first_bytes)
     names = None
+    # With the code in a segment of its own, the first segment ends with the tables, and nothing beyond it is needed.
     for size in [end] if end < _SIZES[-1] else _SIZES:
         first_bytes = head(size)
         names = _read_names(first_bytes, machine)
@@ -104,6 +106,8 @@ def _read_names(first_bytes: bytes, machine: Machine) -> DynamicNames | None:
     """Return the names, if the symbols and all of their names are in ``data``."""
     start = first_bytes.find(_NO_SYMBOL, _HEADER)
     while start >= 0:
+        # The table is aligned, and begins with an entry of zeros; but so does much else, and only what fits is
+        # believed.
         start += -start % 8
         if first_bytes[start : start + _SYMBOL.size] == _NO_SYMBOL and (symbols := _read_symbols(first_bytes, start)):
             names_start = start + _SYMBOL.size * (len(symbols) + 1)
@@ -122,6 +126,8 @@ def _read_symbols(first_bytes: bytes, start: int) -> list[tuple[int, ...]]:
     while position + _SYMBOL.size <= len(first_bytes) and len(symbols) < _MOST_SYMBOLS:
         symbol = _SYMBOL.unpack_from(first_bytes, position)
         name, info, visibility, *_ = symbol
+        # Only a local section has no name. Of the bits of ``st_other`` beside visibility, 0x80 marks functions of
+        # AArch64 with another calling convention.
         if (
             name >= len(first_bytes)
             or (name == 0) is not (info == _SECTION)
@@ -146,6 +152,7 @@ def _check_hashes(
     defined = [index for index, symbol in enumerate(symbols) if symbol[3] and symbol[1] >> 4 != _LOCAL]
     if not defined or not _ends_with_hashes(first_bytes, start, [texts[index] for index in defined[-_CHECKED:]]):
         return None
+    # A reference counts if some word behind the names is the ``r_info`` of a relocation of it: symbol, type.
     first = names.end() + -names.end() % 8
     words = set(memoryview(first_bytes)[first : len(first_bytes) & ~7].cast("Q")) if first < len(first_bytes) else set()
     undefined = [
@@ -167,6 +174,7 @@ def _ends_with_hashes(first_bytes: bytes, end: int, names: list[bytes]) -> bool:
     """Whether the GNU hash table that ends there has the hashes of these names last, in order."""
     if end < 4 * (len(names) + 1):
         return False
+    # The table of symbols is aligned to eight bytes, the chains before it to four.
     for padding in (0, 4):
         chain = struct.unpack_from(f"<{len(names)}I", first_bytes, end - padding - 4 * len(names))
         if all(word | 1 == _gnu_hash(name) | 1 for word, name in zip(chain, names, strict=True)):

@@ -44,6 +44,7 @@ def known_end(stream_end: bytes) -> bytes:
 def _streams_at_blocks(stream_end: bytes) -> Iterator[memoryview]:
     """Yield the rest of the stream from each place that may be the header of a block, about the first one first."""
     whole = int.from_bytes(stream_end, "little")
+    # Blocks begin at any bit (RFC 1951, 3.2.3): eight copies, in one of which each block begins with a byte.
     shifted = [(whole >> bit).to_bytes(len(stream_end), "little") for bit in range(8)]
     lengths = (whole ^ whole >> 16).to_bytes(
         len(stream_end), "little"
@@ -68,6 +69,7 @@ def _inflate_known(stream: memoryview) -> bytes | None:
     """Return what is known of the rest of a stream; None if it does not end where the data do, nothing if it is too
     large.
     """
+    # Twice, with windows of zeros and of ones: where both agree, nothing was copied from what is not known.
     texts: list[bytes] = []
     for before in (_ONE, _OTHER):
         inflater = zlib.decompressobj(-zlib.MAX_WBITS, before)
@@ -85,6 +87,7 @@ def _inflate_known(stream: memoryview) -> bytes | None:
 
 def _last_difference(first: bytes, second: bytes) -> int:
     """Return where the part begins in which two texts of the same length agree to the end."""
+    # Whole windows are compared first, which is fast; only the one that differs is looked at byte by byte.
     end = len(first)
     while end > 0 and first[max(0, end - _WINDOW) : end] == second[max(0, end - _WINDOW) : end]:
         end -= _WINDOW

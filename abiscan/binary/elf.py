@@ -146,7 +146,13 @@ class SourceLine(NamedTuple):
 
 
 class Segment(Struct, frozen=True, kw_only=True):
-    """A PT_LOAD segment: ``file_size`` bytes at ``offset`` in the file map to ``address``, then zeroes to ``size``."""
+    """A PT_LOAD segment.
+
+    :ivar address: where it lies in memory
+    :ivar size: the bytes that it has there: those of the file, then zeros
+    :ivar offset: where it begins in the file
+    :ivar file_size: the bytes that it has there
+    """
 
     address: int
     size: int
@@ -158,14 +164,15 @@ class Segment(Struct, frozen=True, kw_only=True):
 class SharedObject(Struct, frozen=True, kw_only=True):
     """What the loader, and abiscan, need to know about one ELF object.
 
-    ``executable`` distinguishes a program, position-independent or not, from a library.
-    ``references`` are in the order in which ``ld.so`` processes them: ``.rela.dyn``, then ``.rela.plt``; each once.
-    ``imports`` are all undefined names of the dynamic symbol table, even if no relocation uses them.
-    ``version_definitions`` is None if the object has no DT_VERDEF, which differs from an empty one for ``ld.so``.
-    ``has_relr`` tells that relative relocations are packed (DT_RELR). ``eager`` is how many of the references, the
-    first ones, a program binds at its start; None for all of them (BIND_NOW). ``copies`` has the data of libraries that
-    a program copies into itself as it starts, by name, with the size that they had when it was linked; the program
-    defines them, too.
+    :ivar executable: whether it is a program, position-independent or not, and no library
+    :ivar version_definitions: None if the object has no DT_VERDEF, which differs from an empty one for ``ld.so``
+    :ivar references: in the order in which ``ld.so`` processes them: ``.rela.dyn``, then ``.rela.plt``; each once
+    :ivar imports: all undefined names of the dynamic symbol table, even if no relocation uses them
+    :ivar has_relr: whether relative relocations are packed (DT_RELR)
+    :ivar eager: how many of the references, the first ones, a program binds at its start; None for all of them
+        (BIND_NOW)
+    :ivar copies: the data of libraries that a program copies into itself as it starts, by name, with the size that they
+        had when it was linked; the program defines them, too
     """
 
     machine: Machine
@@ -246,6 +253,7 @@ class ElfFile:
         self.is_fixed = file_type == _ET_EXEC
         if count > _MOST_SEGMENTS or program_headers + count * _PHDR.size > len(self.data):
             raise NotElfError(subject, "truncated inside the program headers", "download it again")
+        # Only what ld.so looks at: segments. Section headers may be stripped, or lie.
         headers = list(_PHDR.iter_unpack(self.data[program_headers : program_headers + count * _PHDR.size]))
         self.segments = tuple(
             Segment(address=address, size=size, offset=offset, file_size=file_size, flags=flags)
@@ -254,6 +262,7 @@ class ElfFile:
         )
         if any(segment.offset + segment.file_size > len(self.data) for segment in self.segments):
             raise NotElfError(subject, "truncated: a segment extends past the end of the file", "download it again")
+        # Linkers may split the notes into several segments, one for each alignment.
         self.notes = tuple(self.data[h[2] : h[2] + h[5]] for h in headers if h[0] == _PT_NOTE)
         self._exceptions = next(
             ((h[3], self.data[h[2] : h[2] + h[5]]) for h in headers if h[0] == _PT_GNU_EH_FRAME), None
@@ -311,6 +320,7 @@ class ElfFile:
         """
         for segment in self.segments:
             start = address - segment.address
+            # The part of a segment behind its bytes in the file is zero in memory: no table of the file can be there.
             if start >= 0 and start + size <= segment.file_size:
                 return self.data[segment.offset + start : segment.offset + start + size]
         raise NotElfError(
@@ -330,6 +340,8 @@ class ElfFile:
         if isinstance(self._bytes, memoryview):
             yield from (match.start() for match in self.search_data(re.compile(re.escape(text))))
             return
+        # An mmap is searched by itself, without a copy; what was searched is given back, for a CUDA library has
+        # gigabytes.
         for start, end in self._data_parts():
             position = self._bytes.find(text, start, end)
             self.let_go(start, end)
@@ -353,6 +365,8 @@ class ElfFile:
             for segment in segments:
                 yield from self._read_parts(segment.offset, segment.offset + segment.file_size)
             return
+        # Without a segment for constants (ld before 2.31, or -z noseparate-code), they share one with the code: what
+        # lies in front of the first function and behind the start of the last one.
         starts = self.function_starts
         for segment in self.segments:
             start, end = segment.offset, segment.offset + segment.file_size
@@ -428,6 +442,7 @@ def functions_in(address: int, table: memoryview) -> list[int]:
     if len(table) < 12:
         return []
     version, pointer, count_encoding, table_encoding = table[:4]
+    # Entries of other forms have no fixed size, and no linker writes them. Count: udata4; pointer: four bytes as well.
     if version != 1 or table_encoding != _TABLE_ENCODING or pointer & 0xF not in (0xB, 0x3) or count_encoding != 3:
         return []
     count = min(int.from_bytes(table[8:12], "little"), (len(table) - 12) // 8)
@@ -456,6 +471,7 @@ class _Reader:
 
     def __init__(self, file: ElfFile) -> None:
         self.file = file
+        # The order matters: versions and symbols have names, and the number of symbols may depend on the relocations.
         self.strings = bytes(file.table(Tag.STRTAB, Tag.STRSZ))
         self.version_definitions = self._version_definitions()
         self.version_needs = self._version_needs()
@@ -465,11 +481,13 @@ class _Reader:
 
     def read(self) -> SharedObject:
         table = self._symbol_table()
+        # The first of the six words of each symbol is the offset of its name.
         names = memoryview(table).cast("I")[::6]
         if names:
             self._read_name(max(names))  # after this every name is known to have an end
         versions = self._symbol_versions(len(names))
         imports = frozenset(self._undefined_names(table))
+        # The searches below read all data of the file.
         uses_python = any(name.startswith(("Py", "_Py")) for name in imports)
         references, at_start = self._read_references(table, versions)
         copied = {name: size for index in self.copied for name, size in [self._name_and_size(table, index)]}
@@ -530,6 +548,8 @@ class _Reader:
 
     def _symbol_count(self) -> int:
         """Return the number of symbols, which the dynamic section does not have."""
+        # DT_HASH says it ("nchain", gABI chapter 5). DT_GNU_HASH only covers the symbols that can be looked up, which
+        # are the last ones; without any, only relocations tell how many there are.
         if address := self.file.dynamic.get(Tag.HASH):
             return struct.unpack("<4xI", self.file.bytes_at(address, 8))[0]  # type: ignore[no-any-return]
         first, end = (self.hash_table.first, self.hash_table.end) if self.hash_table else (0, None)
@@ -540,6 +560,8 @@ class _Reader:
 
         The number is that of the first ones, which have relocations outside the linkage table.
         """
+        # The order decides which missing symbol ld.so reports; a library has hundreds of thousands of relocations, so
+        # the column of symbols is taken out at once: the upper half of ``r_info``.
         relative = self.file.dynamic.get(Tag.RELACOUNT, 0)  # so many at the beginning have no symbol
         indexes: dict[int, None] = {0: None}
         counts: list[int] = []
@@ -575,6 +597,7 @@ class _Reader:
     def _version_definitions(self) -> dict[int, str]:
         return {
             index: self._read_name(_VERDAUX.unpack_from(table, position + aux)[0])
+            # The base definition is the name of the file, and no version of a symbol (VER_FLG_BASE).
             for table, position, (_, flags, index, count, _, aux, _) in self._follow_chain(Tag.VERDEF, _VERDEF)
             if count and not flags & _VER_FLG_BASE
         }
@@ -591,6 +614,7 @@ class _Reader:
                     raise NotElfError(self.file.subject, "damaged: version needs overlap", "download it again")
                 _, flags, version_index, name, following = _VERNAUX.unpack_from(table, position)
                 version = SymbolVersion(self._read_name(file), self._read_name(name), bool(flags & _VER_FLG_WEAK))
+                # The index is that in DT_VERSYM, whose highest bit says that the version is hidden (LSB 5.0, 10.7).
                 needs[version_index & ~HIDDEN_VERSION] = version
                 if not following:
                     break
@@ -613,6 +637,7 @@ class _Reader:
             position += fields[-1]
 
     def _symbol_versions(self, count: int) -> Sequence[int]:
+        # An object without versions reads like one in which every symbol has index 0.
         address = self.file.dynamic.get(Tag.VERSYM)
         return memoryview(bytes(self.file.bytes_at(address, 2 * count)) if address else bytes(2 * count)).cast("H")
 
@@ -624,6 +649,7 @@ class _Reader:
         if max(self.relocated, default=0) >= len(sections):
             raise NotElfError(self.file.subject, "damaged: a relocation refers to no symbol", "download it again")
         for number, index in enumerate(self.relocated):
+            # What the object defines itself need not be found elsewhere, except for the data that a program copies.
             if sections[index] != UNDEFINED and index not in self.copied:
                 continue
             name_at, info, _, _, _, _ = SYMBOL.unpack_from(table, index * SYMBOL.size)
@@ -632,6 +658,7 @@ class _Reader:
                 continue
             name = self._read_name(name_at)
             version = self.version_needs.get(versions[index] & ~HIDDEN_VERSION)
+            # Each once, at the place of its first relocation: that is where a load fails.
             references.setdefault((name, version), Reference(name, version, binding == _STB_WEAK))
             if number < self.outside_table:
                 at_start = len(references)

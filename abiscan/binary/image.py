@@ -40,7 +40,7 @@ class ImageSystem(enum.Enum):
 class NeededImage(Struct, frozen=True, kw_only=True):
     """A library that an image names: ``torch_cpu.dll``, ``@rpath/libc10.dylib``.
 
-    ``optional`` means that the load does not fail without it: it is delay-loaded, or weakly linked.
+    :ivar optional: whether the load does not fail without it: it is delay-loaded, or weakly linked
     """
 
     name: str
@@ -48,9 +48,10 @@ class NeededImage(Struct, frozen=True, kw_only=True):
 
 
 class ImportedName(Struct, frozen=True, kw_only=True):
-    """A name that an image takes from a library, as the file spells it; ``#5`` for the ordinal 5.
+    """A name that an image takes from a library.
 
-    ``library`` is None if every image in the process is searched (flat lookup).
+    :ivar name: as the file spells it; ``#5`` for the ordinal 5
+    :ivar library: None if every image in the process is searched (flat lookup)
     """
 
     name: str
@@ -60,9 +61,11 @@ class ImportedName(Struct, frozen=True, kw_only=True):
 class LibraryImage(Struct, frozen=True, kw_only=True):
     """One library: of a universal file, the part for one machine.
 
-    ``name`` is what it calls itself: its DLL name, its install name. ``imports`` are the names without which it does
-    not load. ``reexports`` are libraries whose names count as its own, ``rpaths`` the folders for ``@rpath``, and
-    ``minimum_os`` the first version of macOS that loads it.
+    :ivar name: what it calls itself: its DLL name, its install name
+    :ivar imports: the names without which it does not load
+    :ivar reexports: the libraries whose names count as its own
+    :ivar rpaths: the folders for ``@rpath``
+    :ivar minimum_os: the first version of macOS that loads it
     """
 
     system: ImageSystem

@@ -43,6 +43,7 @@ def read_images(content: bytes, subject: str, *, exports_only: bool = False) -> 
 
 def _portable_executable(content: bytes, subject: str, *, exports_only: bool) -> Iterator[LibraryImage]:
     lief = lief_module()
+    # What is not asked for is not parsed.
     config = lief.PE.ParserConfig()
     config.parse_signature = config.parse_rsrc = config.parse_reloc = config.parse_exceptions = False
     config.parse_imports = not exports_only
@@ -54,6 +55,7 @@ def _portable_executable(content: bytes, subject: str, *, exports_only: bool) ->
     if len(binary.sections) != binary.header.numberof_sections:
         raise InputError(subject, "is damaged: not all of its sections can be read", _DAMAGED)
     _require_tables(subject, lief, binary, exports_only=exports_only)
+    # A parser that leaves out what it cannot read must not make a file look as if it needed less.
     if any(len(library.entries) != _count_thunks(content, binary, library) for library in binary.imports):
         raise InputError(subject, "is damaged: not all of its imports can be read", _DAMAGED)
     machines = {lief.PE.Header.MACHINE_TYPES.AMD64: Machine.X86_64, lief.PE.Header.MACHINE_TYPES.ARM64: Machine.AARCH64}
@@ -124,6 +126,7 @@ def _universal_images(content: bytes, subject: str, *, exports_only: bool) -> It
     if file.size != len(parts):
         raise InputError(subject, f"is damaged: of {plural(len(parts), 'part')}, {file.size} can be read", _DAMAGED)
     for binary in file:
+        # The header says how many commands there are, and how long they are together (mach-o/loader.h).
         sizes = sum(command.size for command in binary.commands)
         if len(binary.commands) != binary.header.nb_cmds or sizes != binary.header.sizeof_cmds:
             raise InputError(subject, "is damaged: not all of its load commands can be read", _DAMAGED)
@@ -136,7 +139,7 @@ def _universal_images(content: bytes, subject: str, *, exports_only: bool) -> It
 
 
 def _require_bindings(subject: str, binary: Any) -> None:
-    """Reject a file whose table of symbols has more imports than lief finds bindings for, of those that matter here.
+    """Reject a file whose symbols have more imports of interest than lief finds bindings for.
 
     lief ends at the first binding that it does not understand.
     """

@@ -42,7 +42,7 @@ _NESTED: Final = regex(r"_ZN[rVK]*[RO]?")
 
 @functools.cache
 def _load_demangler() -> Callable[[str], str | None]:
-    """Return the function that returns the C++ name of a mangled name, or None if it is not mangled.
+    """Return the function that demangles a name; its result is None for a name that is not mangled.
 
     cxxfilt uses the C++ runtime of this machine; lief is linked with one.
     """
@@ -124,7 +124,10 @@ def demangle_type(name: str) -> str:
 
 
 class Signature(Struct, frozen=True, kw_only=True):
-    """A demangled function: ``name(parameters)suffix``. ``parameters`` is None for a name that is not a function."""
+    """A demangled function: ``name(parameters)suffix``.
+
+    :ivar parameters: None for a name that is not a function
+    """
 
     name: str
     parameters: tuple[str, ...] | None = None
@@ -136,6 +139,7 @@ class Signature(Struct, frozen=True, kw_only=True):
         end = demangled.rfind(")")
         if end < 0:
             return cls(name=demangled)
+        # From the end: a template argument or a result may have parentheses of its own, in front of the parameters.
         depth = 0
         for start in range(end, -1, -1):
             depth += (demangled[start] == ")") - (demangled[start] == "(")
@@ -150,7 +154,7 @@ class Signature(Struct, frozen=True, kw_only=True):
         )
 
     def mark_against(self, reference: Signature) -> str:
-        """This signature with «» around each parameter that ``other`` does not have in that position."""
+        """Return this signature with «» around each parameter that ``reference`` does not have in that position."""
         if self.parameters is None or reference.parameters is None:
             return str(self)
         import difflib
@@ -164,7 +168,7 @@ class Signature(Struct, frozen=True, kw_only=True):
         return f"{self.name}({', '.join(marked)}){suffix}"
 
     def similarity_to(self, reference: Signature) -> float:
-        """Return how similar the parameters are to those of ``other``, from 0 to 1; both kinds of string count as
+        """Return how similar the parameters are to those of ``reference``, from 0 to 1; both kinds of string count as
         equal.
         """
         import difflib
@@ -208,6 +212,7 @@ def same_name_prefixes(name: str) -> tuple[str, ...]:
     if nested is None:
         return ()
     position = nested.end()
+    # ``<length><name>`` each (Itanium C++ ABI, 5.1); anything else ends the part that all overloads share.
     while (number := _SOURCE_NAME.match(name, position)) is not None:
         end = number.end() + int(number.group())
         if end > len(name):

@@ -29,9 +29,12 @@ _SYMBOLS_PER_LOOKUP: Final = 4  # as long as one lookup takes, which is mostly t
 class Definition(NamedTuple):
     """One definition of a symbol that other objects can bind to.
 
-    ``version`` is None if the object has no versions, or the symbol belongs to the base version. ``hidden`` marks a
-    version that only a reference to exactly that version reaches (``name@VERSION`` rather than ``name@@VERSION``).
-    ``version_index`` is the symbol's index into the version tables, without the hidden bit.
+    :ivar version: None if the object has no versions, or the symbol belongs to the base version
+    :ivar hidden: whether only a reference to exactly that version reaches it (``name@VERSION`` rather than
+        ``name@@VERSION``)
+    :ivar version_index: the symbol's index into the version tables, without the hidden bit
+    :ivar type: ``STT_…``
+    :ivar size: in bytes
     """
 
     version: str | None
@@ -97,6 +100,7 @@ class HashTable:
     def __init__(self, table: memoryview) -> None:
         buckets, self.first, bloom_words, self._shift = _HASH_HEADER.unpack_from(table)
         words = table[_HASH_HEADER.size : len(table) & ~3]
+        # Bloom filter, buckets, chains; only the end of the last chain says how long the table is.
         chains_at = 8 * bloom_words + 4 * buckets
         if chains_at > len(words):
             raise struct.error("the hash table is truncated")
@@ -106,6 +110,7 @@ class HashTable:
         self.end = self._find_end()
 
     def _find_end(self) -> int | None:
+        # The bucket with the highest first symbol has the last chain, and that ends with the last symbol.
         last = max(self._buckets, default=0)
         if last < self.first:
             return None
@@ -119,6 +124,7 @@ class HashTable:
         if not self._bloom or not self._buckets:  # on which ld.so divides by zero
             return
         value = _bernstein_hash(name)
+        # Most names that are looked up are not there: two bits of the filter say so for nearly all of them.
         word = self._bloom[value >> 6 & len(self._bloom) - 1]  # the number of words is a power of two
         if not word >> (value & 63) & word >> (value >> self._shift & 63) & 1:
             return
@@ -142,6 +148,7 @@ def _bernstein_hash(name: bytes) -> int:
     """Return Bernstein's hash: ``value * 33 + byte`` for each byte, modulo 2**32."""
     value = 5381
     for start in range(0, len(name), _HASHED_AT_ONCE):
+        # The hash is a polynomial in 33: a sum of products in C is faster than a loop over the bytes.
         part = name[start : start + _HASHED_AT_ONCE]
         added: int = sum(map(operator.mul, part, _POWERS[-len(part) :]))
         value = (value * 33 ** len(part) + added) & 0xFFFF_FFFF
@@ -175,6 +182,7 @@ class ElfSymbols(SymbolTable):
     def __getattr__(self, name: str) -> Mapping[str, tuple[Definition, ...]]:
         if name != "_definitions":
             raise AttributeError(name)
+        # Found missing as an attribute, so that those who look names up by hash never pay for all of them.
         self._definitions = self._decode_all()
         self._hash_table, self._table, self._versions = None, b"", ()
         return self._definitions
@@ -186,6 +194,7 @@ class ElfSymbols(SymbolTable):
             return super().find(name)
         self._lookups_left -= 1
         encoded = name.encode("utf-8", "surrogatepass") + b"\0"
+        # Equal hashes do not mean equal names, and a name may have several versions: look at the whole chain.
         definitions: list[Definition] = []
         for index in self._hash_table.symbols(encoded[:-1]):
             self._lookups_left -= 1  # the chains of a hostile table are long

@@ -27,17 +27,21 @@ _NAME: Final = regex(rb"\*?([\x21-\x7e]{1,8192})\0")
 
 
 class Slot(NamedTuple):
-    """An entry of a virtual table: the function's symbol, None if it has none; ``own`` if the object defines it."""
+    """An entry of a virtual table.
+
+    :ivar symbol: the function's, None if it has none
+    :ivar own: whether the object defines it
+    """
 
     symbol: str | None
     own: bool
 
 
 class CxxClass(NamedTuple):
-    """A class whose type information is in the object, and its bases.
+    """A class whose type information is in the object. Names are mangled type names (``N2at6TensorE``).
 
-    Names are mangled type names (``N2at6TensorE``). ``bases`` are direct bases, the first of them at offset 0 unless it
-    is empty or not polymorphic. ``slots`` is the primary virtual table, empty if it is not in the object.
+    :ivar bases: the direct bases, the first of them at offset 0 unless it is empty or not polymorphic
+    :ivar slots: the primary virtual table, empty if it is not in the object
     """
 
     name: str
@@ -76,6 +80,8 @@ class _Reader:
         }
 
     def read(self) -> tuple[CxxClass, ...]:
+        # A type information is a word that is relocated to a virtual table of libsupc++, with a name behind it: that is
+        # all that is left of it in a stripped object.
         kinds = {address: kind for address, kind in self._type_infos() if self._type_name(address) is not None}
         tables = self._primary_tables(set(kinds))
         cxx_classes = []
@@ -99,6 +105,7 @@ class _Reader:
         if kind == "single":
             yield type_info + 16
         elif kind == "several":
+            # Flags, number of bases, then two words for each: type, offset with flags (Itanium C++ ABI, 2.9.5).
             _, count = struct.unpack("<II", self.file.bytes_at(type_info + 16, 8))
             yield from (type_info + 24 + 16 * number for number in range(min(count, _MOST_BASES)))
 
@@ -108,6 +115,7 @@ class _Reader:
         for word in self.relocations:
             owner = self._find_target(word).address
             # In type information, the word before a reference to another class is the name, which is also relocated.
+            # A virtual table: offset to top, type information, functions. An offset of zero is that of the primary one.
             if owner in type_infos and word - 8 not in self.relocations and self._is_zero(word - 8):
                 slots = tuple(self._read_slots(word + 8))
                 if slots and owner is not None:
@@ -119,6 +127,8 @@ class _Reader:
             if place not in self.relocations:
                 return
             symbol, address = self._find_target(place)
+            # The table ends at the first word that is no function. One that is imported has no address here, only a
+            # name.
             if symbol is None or address is not None:
                 if address is None or not self._is_code(address):
                     return
@@ -154,7 +164,7 @@ class _Reader:
         return _Target(None, addend)
 
     def _read_symbol(self, index: int) -> tuple[str, int]:
-        """Name and address of a symbol, 0 if the object does not define it."""
+        """Return the name and the address of a symbol; 0 if the object does not define it."""
         if index not in self.names:
             name_at, _, _, section, value, _ = _SYMBOL.unpack(self.file.bytes_at(self.symbols_at + 24 * index, 24))
             end = self.strings.find(b"\0", name_at)

@@ -28,6 +28,6 @@ def releases() -> None:
             by_machine.setdefault(machine.value, []).append(full)
         words = (f"{machine} {', '.join(full)}" for machine, full in sorted(by_machine.items(), reverse=True))
         click.echo(f"{version!s:8}{'; '.join(words)}")
-    sizes = embedded.sizes()
+    sizes = embedded.data_sizes()
     contents = ", ".join(f"{name} {size / 1e6:.1f} MB" for name, size in sizes.items())
     say(f"{len(builds)} builds in {sum(sizes.values()) / 1e6:.1f} MB: {contents}")

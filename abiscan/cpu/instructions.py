@@ -47,7 +47,10 @@ AARCH64_TOPS: Final = frozenset(
 
 
 class _Parts(NamedTuple):
-    """What decides which feature an instruction needs. ``length`` is that of vectors, 0 for 128 bits."""
+    """What decides which feature an instruction needs.
+
+    :ivar length: that of vectors, 0 for 128 bits
+    """
 
     encoding: str
     map: int
@@ -104,15 +107,18 @@ def features_of(machine: Machine, code: bytes) -> tuple[str, ...]:
 
 def _find_parts(code: bytes) -> _Parts | None:
     """Split an instruction (SDM 2A, 2.1 to 2.7); None for one of the maps in which everything is baseline."""
+    # Of several prefixes the last one of its group counts; 66 is only mandatory without F2 and F3 (SDM 2A, 2.1).
     at, prefix = 0, None
     while code[at] in _LEGACY_PREFIXES:
         if code[at] not in _LOCK_AND_SEGMENTS:
             prefix = code[at] if code[at] != 0x66 or prefix is None else prefix  # F2 and F3 go before 66
         at += 1
     first = code[at]
+    # The short VEX form has map 1 and no W; its second byte has the length and the mandatory prefix (SDM 2A, 2.3.5).
     if first == 0xC5:
         second = code[at + 1]
         return _Parts("vex", 1, _OF_VEX[second & 3], code[at + 2], second >> 2 & 1, code[at + 3])
+    # 8F is POP as long as the map is below 8: those of XOP begin there (AMD64 APM, volume 3).
     if first == 0xC4 or (first == 0x8F and code[at + 1] & 0x1F > 7):
         second, third = code[at + 1], code[at + 2]
         encoding = "vex" if first == 0xC4 else "xop"
@@ -121,6 +127,8 @@ def _find_parts(code: bytes) -> _Parts | None:
         )
     if first == 0x62:
         second, third, fourth, opcode, modrm = code[at + 1 : at + 6]
+        # EVEX.b on registers means rounding, and then the length bits choose how: the operation has 512 bits (SDM 2A,
+        # 2.7).
         length, rounds = fourth >> 5 & 3, bool(fourth & 0x10)
         return _Parts("evex", second & 7, _OF_VEX[third & 3], opcode, length, modrm, third >= 0x80, rounds)
     is_wide = False
@@ -141,6 +149,7 @@ def _x86_64(parts: _Parts) -> tuple[str, ...]:
         return ()
     if parts.encoding != "evex":
         return line.features
+    # Shorter vectors with EVEX need AVX512VL besides; scalars ignore the length.
     is_full = parts.length >= _FULL or (parts.rounds and parts.modrm >= 0xC0)
     also = () if line.is_scalar or is_full else ("avx512vl",)
     return tuple(dict.fromkeys(("avx512f", *line.features, *also)))

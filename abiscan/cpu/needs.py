@@ -13,10 +13,14 @@ from abiscan.cpu.processors import Cpu, level_of
 class CpuUse(Struct, frozen=True, kw_only=True):
     """The first place where code that runs at load uses a feature without asking whether the processor has it.
 
-    Addresses are in the file's own space: ``address`` is that of the instruction, in the function ``symbol``, and
-    ``initialiser`` that of the function which the loader, or the import of the module, called. ``source`` is the file
-    and line that the initialiser names. ``in_module`` is true of what only the import of a Python module runs.
-    ``library`` is the name of the library that has the instruction, where that is not the file itself.
+    Addresses are in the file's own space.
+
+    :ivar address: that of the instruction
+    :ivar symbol: the function that it is in
+    :ivar initialiser: the address of the function which the loader, or the import of the module, called
+    :ivar source: the file and line that the initialiser names
+    :ivar in_module: whether only the import of a Python module runs it
+    :ivar library: the name of the library that has the instruction, where that is not the file itself
     """
 
     feature: str
@@ -40,9 +44,11 @@ class CpuUse(Struct, frozen=True, kw_only=True):
 
 
 class CpuReach(Struct, frozen=True, kw_only=True):
-    """What some code may use of the processor: ``uses`` without a question, ``behind`` only after one.
+    """What some code may use of the processor.
 
-    ``is_whole`` tells that all of it was read.
+    :ivar uses: what it uses without a question
+    :ivar behind: what it uses only after one
+    :ivar is_whole: whether all of the code was read
     """
 
     uses: tuple[CpuUse, ...]
@@ -58,16 +64,20 @@ class CpuGap(Struct, frozen=True, kw_only=True):
 
 
 class CpuAtLoad(Struct, frozen=True, kw_only=True):
-    """The features that one file uses while it is loaded. ``unread`` says where code stopped that may use more."""
+    """The features that one file uses while it is loaded.
+
+    :ivar unread: where code stopped that may use more
+    """
 
     uses: tuple[CpuUse, ...] = ()
     unread: tuple[CpuGap, ...] = ()
 
 
 class CpuNeeds(Struct, frozen=True, kw_only=True):
-    """What a load needs of the processor: by the base name of each file, in the order in which they are initialised.
+    """What a load needs of the processor.
 
-    ``operators`` has what each operator may use when it is called; None if that was not read.
+    :ivar files: by the base name of each file, in the order in which they are initialised
+    :ivar operators: what each operator may use when it is called; None if that was not read
     """
 
     machine: Machine

@@ -99,6 +99,7 @@ def native_cpu() -> Cpu | None:
             text = stream.read(_FIRST_PROCESSOR)
     except OSError:
         return None
+    # x86 and Arm kernels have different words for it; all processors of a machine have the same features.
     flags = re.search(r"^(?:flags|Features)\s*:(.*)$", text, re.MULTILINE)
     if machine is None or flags is None or os.name != "posix":
         return None
@@ -145,7 +146,7 @@ def capability(cpu: Cpu) -> str | None:
 
 
 def feature_of_flag(machine: Machine, flag: str) -> str:
-    """Return the feature that Linux calls by a name."""
+    """Return the feature behind a flag of Linux."""
     if machine is Machine.X86_64 and flag.startswith("avx512"):
         return flag.replace("_", "")
     return _AMX.sub(r"amx-\1", _LINUX[machine].get(flag, flag))
@@ -154,13 +155,14 @@ def feature_of_flag(machine: Machine, flag: str) -> str:
 def level_of(features: Iterable[str]) -> tuple[str, tuple[str, ...]]:
     """Return the lowest level of the x86-64 psABI that has most of some features, and those that no level has."""
     requested, (_, known_items) = frozenset(features), _list_models()[0]
+    # Levels contain each other (x86-64 psABI, 3.1.1), so the first that has the rest is the lowest.
     beyond = requested - known_items[_LEVELS[-1]]
     level = next(level for level in _LEVELS if requested - beyond <= known_items[level])
     return level, tuple(sorted(beyond))
 
 
 def features_with(machine: Machine, flag: str) -> frozenset[str] | None:
-    """Return what all known processors have that have what Linux calls by a name; None if there are none of them."""
+    """Return what all known processors with a flag of Linux have; None if there are none."""
     if flag in _BASELINE_FLAGS[machine].split():
         return frozenset()
     feature = feature_of_flag(machine, flag)

@@ -31,6 +31,7 @@ def admitted_cpu(variant: WheelVariant, machine: Machine) -> Cpu | None:
     of_machine = (property_ for property_ in variant.properties if property_.namespace == machine.value)
     for _, values in itertools.groupby(of_machine, lambda property_: property_.feature):
         # One value of a feature is enough for a system, so the least of them counts.
+        # Values whose meaning is not known are left out: a system that has one of the others takes the wheel as well.
         known_items = [
             (admitted, property_)
             for property_ in values
@@ -59,6 +60,7 @@ def properties_of_needs(machine: Machine, features: frozenset[str]) -> tuple[Var
     levels = [
         (value, known_items) for value, name in _VALUES[machine].items() if (known_items := cpu(name)) is not None
     ]
+    # What no level has is stated feature by feature; the level is the lowest with all the others.
     beyond = features - levels[-1][1].features
     level, least = next(pair for pair in levels if features - beyond <= pair[1].features)
     single = (flag_of_feature(machine, feature) for feature in sorted(features - least.features))

@@ -47,7 +47,9 @@ def recover(
 
 
 def prepare(machine: Machine) -> None:
-    """Do ahead what takes as long as recovering from a small object: processes forked after this need not."""
+    """Do ahead of time what takes as long as recovering from a small object, so that processes forked afterwards need
+    not.
+    """
     from abiscan.emulation import processors, recovery  # noqa: F401 - imports what recovering needs
     from abiscan.emulation.arch import ARCHITECTURES
 
@@ -64,7 +66,7 @@ def call_operator(
     siblings: Sequence[ElfFile] = (),
     abi_version: int | None = None,
 ) -> int | bool | str | NotRun | None:
-    """Return what an operator without arguments returns whose kernel an object registers while it is loaded.
+    """Return the result of an operator without arguments whose kernel an object registers while it is loaded.
 
     :param operator: ``ns::name``
     :param schema: ``ns::name() -> int``, as it is registered
@@ -79,7 +81,7 @@ def call_operator(
 
 
 def called_at_start(file: ElfFile, facts: SharedObject) -> tuple[str, ...]:
-    """Find the imported functions that the static initialisers of an object call, whatever is not known, in order.
+    """Find the imported functions that the static initialisers of an object surely call, in order.
 
     :param facts: what was read of it
     """
@@ -99,7 +101,7 @@ def cpu_at_load(file: ElfFile, facts: SharedObject) -> CpuAtLoad:
 
 
 def call_function(file: ElfFile, facts: SharedObject, name: str) -> int | bool | NotRun | None:
-    """Return what a function without arguments returns that a module made with pybind11 has by a name.
+    """Return the result of a function without arguments of a module made with pybind11, by its name.
 
     :returns: the result, or why there is none: nothing in the file raises
     """

@@ -29,7 +29,7 @@ _MANY: Final = tuple(map(int, _NUMBERS.split()))[6:]
 
 
 def buckets_for(requested: int) -> int | None:
-    """Return the number of buckets of a table that is to have at least so many; None for more than are listed."""
+    """Return how many buckets libstdc++ gives a table for at least so many; None for more than are listed."""
     if requested < len(_FEW):
         return _FEW[requested]
     at = bisect.bisect_left(_MANY, requested)

@@ -192,11 +192,11 @@ class IcicleProcessor:
         self._extensions[address] = None
 
     def extensions(self, first: int) -> list[int]:
-        """Return the places that were noted, from the n-th on."""
+        """Return the places that were noted, without the first so many."""
         return list(itertools.islice(self._extensions, first, None))
 
     def forget_code(self) -> None:
-        """Forget all but its settings: memory, registers and code."""
+        """Forget memory, registers and code; the settings stay."""
         self._vm.reset()
         self._vm.mem_capacity = max(self._vm.mem_capacity, self._most_pages)
 
@@ -228,7 +228,7 @@ def _take(architecture: str) -> Icicle:
 
 @contextlib.contextmanager
 def _without_backtraces() -> Iterator[None]:
-    """If RUST_BACKTRACE is set, icicle takes a backtrace for each construct that it cannot compile: twice as slow."""
+    """Hide RUST_BACKTRACE: with it, icicle takes a backtrace for each construct that it cannot compile."""
     before = os.environ.get(_BACKTRACES)
     os.environ[_BACKTRACES] = "0"
     try:

@@ -53,6 +53,7 @@ class CalledFunctions:
     def __init__(self, image: Image, machine: Machine, most_code: int = sys.maxsize) -> None:
         self._image = image
         self._unread = most_code
+        # Addresses are in the file's own space throughout: nothing is loaded, so nothing is placed.
         self._functions = Functions(image)
         self._known = frozenset(self._functions.starts)
         code = CODE[machine]
@@ -79,8 +80,10 @@ class CalledFunctions:
     def led_to(self, start: int) -> Leads:
         """Return what the function at ``start`` leads to."""
         if start not in self._next:
+            # A linkage table leads to every import, and so would whoever calls one stub of it.
             is_code = start in self._known and start not in self._linkage
             code = self._functions.code_of(start) if is_code else b""
+            # With no budget left, functions lead nowhere: the answer is then a lower bound.
             self._unread -= len(code)
             functions, symbols = self._links.of(code if self._unread >= 0 else b"", start)
             names = (self._image.symbol(number).name for number in symbols)
@@ -154,6 +157,7 @@ class _LinksInPython:
         functions = (target for kind, addresses in links for target in self._list_targets(kind, addresses))
         symbols = (
             symbol
+            # A load may be of a slot of the global offset table, and a call of a stub that jumps through one.
             for kind, addresses in links
             for symbol in _chosen(self._imports if kind == "word" else self._foreign_stubs, addresses)
         )
@@ -164,6 +168,7 @@ class _LinksInPython:
         """Yield the functions behind addresses that are jumped to, those of one word or several, or that are handed
         on.
         """
+        # A word that points to no function may be that of a virtual table, whose functions begin behind its header.
         if kind == "word":
             for target in _chosen(self._pointers, addresses):
                 if target in self._known:
@@ -171,6 +176,7 @@ class _LinksInPython:
                 else:
                     yield from self._table(target + _VTABLE_HEADER)
             return
+        # Several words that are loaded are a table of pointers, and no code.
         if kind != "words":
             yield from self._known & addresses
             yield from _chosen(self._own_stubs, addresses)
@@ -182,6 +188,7 @@ class _LinksInPython:
         """Yield the functions in a table of pointers, up to the first word that is no function."""
         for at in range(address, address + _LONGEST_TABLE * _WORD, _WORD):
             target = self._pointers.get(at)
+            # The table ends where the next word is something else: its length is written nowhere.
             if target is None or target not in self._known:
                 return
             yield target
@@ -213,6 +220,7 @@ class CallGraph:
             seen.add(place)
             if place not in stop_at:
                 number, function = place
+                # An import is defined by the first object that has it, as ld.so searches.
                 functions, imports = self._objects[number].led_to(function)
                 waiting += ((number, target) for target in functions)
                 waiting += filter(None, map(self._find_definition, sorted(imports)))
@@ -231,11 +239,11 @@ def reached_functions(
     roots: Iterable[Iterable[int]],
     requested: Container[tuple[int, int]],
 ) -> list[frozenset[tuple[int, int]]]:
-    """For each group of functions, the wanted ones that it leads to; empty if an object is damaged.
+    """Return, for each group of functions, the requested ones that it leads to; empty if an object is damaged.
 
     :param files: the object, and the libraries that define what it imports, in the order in which they are searched
     :param roots: where the functions of each group start, in the object's own space
-    :param wanted: functions, each as the number of its object and where it starts
+    :param requested: functions, each as the number of its object and where it starts
     """
     groups = list(roots)
     try:

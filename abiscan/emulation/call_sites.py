@@ -26,10 +26,11 @@ _LONGEST_FUNCTION: Final = 1 << 20
 
 
 class CallSite(NamedTuple):
-    """A call of the function ``target``.
+    """A call of a function.
 
-    ``address`` is where the call returns to, or, if it is the last thing that a function does (``is_jump``), where the
-    jump itself lies.
+    :ivar address: where the call returns to, or, if it is a jump, where the jump itself lies
+    :ivar target: the function that is called
+    :ivar is_jump: whether it is the last thing that its function does
     """
 
     address: int
@@ -44,6 +45,7 @@ def find_call_sites(image: Image, machine: Machine, slots: Slots) -> list[CallSi
     """
     if not slots.by_stub and not slots.others:
         return []
+    # With -fno-plt code calls through the slot itself, otherwise a stub that jumps through it: an object may have both.
     stubs = _list_stubs(image, CODE[machine], slots)
     sites = {CallSite(place, stubs[target], is_jump) for place, target, is_jump in _calls_of(image, machine, stubs)}
     for content, address in code_in(image) if slots.others else ():
@@ -61,7 +63,7 @@ def code_in(image: Image) -> Iterator[tuple[memoryview, int]]:
 
 
 def let_code_go(image: Image) -> None:
-    """Let go of the pages of the file that have code: all of it was read, and none is needed soon."""
+    """Give back the memory that the code of a file takes: all of it was read, and none is needed soon."""
     for segment in image.file.segments:
         if segment.flags & _PF_X:
             image.file.let_go(segment.offset, segment.offset + segment.file_size)
@@ -73,6 +75,8 @@ def _list_stubs(image: Image, code: Code, slots: Slots) -> dict[int, str]:
     known_value, missing = slots.by_stub | slots.others, set(slots.by_stub)
     jumps = itertools.starmap(code.jumps_through_slots, code_in(image))
     for start, slot in itertools.chain.from_iterable(jumps):
+        # A stub may begin with ``endbr64`` or ``bti``, and calls lead there: all beginnings are entered, since none of
+        # the others is the target of a call.
         if slot in known_value:
             stubs.update({start - before: known_value[slot] for before in code.STUB_ENTRIES})
             missing.discard(slot)
@@ -91,6 +95,7 @@ def _calls_of(image: Image, machine: Machine, targets: Collection[int]) -> Itera
         from abiscan.emulation.native._core import calls
 
         requested = array("Q", sorted(target for target in targets if target >= 0)).tobytes()
+        # Windows keep the copy small: the code of a library may have hundreds of megabytes.
         for at in range(0, len(content), _WINDOW):
             window = bytes(content[at : at + _WINDOW + _OVERLAP])
             for place in calls(window, address + at, requested):
@@ -105,14 +110,14 @@ def callers_of(image: Image, machine: Machine, functions: Functions, targets: Co
 
 
 class Instruction(NamedTuple):
-    """An instruction of an object. A branch is one after which another one may come than the next; calls count."""
+    """An instruction of an object. A branch may be followed by another instruction than the next one; calls count."""
 
     address: int
     is_branch: bool
 
 
 def instructions_before(image: Image, machine: Machine, address: int, start: int) -> list[Instruction]:
-    """Return the instructions that end at ``address`` and lie behind each other, in order.
+    """Return consecutive instructions, the last of which ends at ``address``.
 
     :param start: where a function begins, and so an instruction does; those that are far from ``address`` are left out
     """
@@ -121,6 +126,8 @@ def instructions_before(image: Image, machine: Machine, address: int, start: int
     if segment is None:
         return []
     offset = segment.offset - segment.address
+    # x86-64 cannot be decoded backwards. Of the ways to decode forwards, the first that ends exactly at the call is
+    # taken.
     for first in CODE[machine].beginnings(near, address):
         result = _decoded(bytes(image.file.data[offset + first : offset + address]), first, machine)
         if result:
@@ -161,6 +168,7 @@ class Functions:
         segment = next((s for s in self._image.file.segments if 0 <= start - s.address < s.file_size), None)
         if segment is None:
             return b""
+        # What follows the last function of a segment up to the next one is not code.
         end = min(self.end_of(start), start + _LONGEST_FUNCTION, segment.address + segment.file_size)
         offset = segment.offset - segment.address
         return bytes(self._image.file.data[start + offset : end + offset])

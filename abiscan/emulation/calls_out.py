@@ -121,7 +121,7 @@ PARTLY_UNKNOWN: Final[Mapping[str, str]] = {
 
 
 def kind_of(double: Callable[..., object] | None) -> CallKind:
-    """Return the kind of a function, by its double; None is a function without one."""
+    """Return the kind of a function, by its double; None stands for a function without one."""
     if double is None:
         return CallKind.UNKNOWN
     return CallKind.HARMLESS if place_of(double) in HARMLESS else CallKind.MODELLED

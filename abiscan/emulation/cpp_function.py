@@ -28,10 +28,11 @@ _WORDS_WITH_STRING: Final = 14  # of the last one of these, the pointer, the len
 
 
 class Function(NamedTuple):
-    """A kernel. ``addresses`` are where its code begins, in the file's own space.
+    """A kernel.
 
-    ``unboxed`` is its functor and the function that takes that, then a set of dispatch keys, then the arguments as they
-    are in C++; None if it has none. Both are addresses of the emulated process.
+    :ivar addresses: where its code begins, in the file's own space
+    :ivar unboxed: its functor and the function that takes that, then a set of dispatch keys, then the arguments as they
+        are in C++, as addresses of the emulated process; None if it has none
     """
 
     key: int | None

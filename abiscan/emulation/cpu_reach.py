@@ -50,7 +50,10 @@ Place = tuple[int, int]
 
 
 class _Code(NamedTuple):
-    """What the code of a function tells, each thing with its offset; ``is_whole`` if it was read to its end."""
+    """What the code of a function tells, each thing with its offset.
+
+    :ivar is_whole: whether it was read to its end
+    """
 
     size: int
     features: tuple[tuple[str, int], ...]
@@ -121,9 +124,11 @@ class _Object:
         are pointers to the former.
         """
         asking = self._asking()
+        # A library asks once and keeps the answer in data; the functions that do so are the only ones that write it.
         writers = set(asking)
         if asking and len(self._known) < _MOST_FUNCTIONS:
             writers |= {start for start in self._list_callers(asking) if self.code(start).size <= _WRITER}
+        # Read-only data, such as tables that the function uses, is dropped: an answer must be writable.
         kept = {datum for start in writers for _, place in self.code(start).data if (datum := self._find_datum(place))}
         pointers = {at for at, target in self._pointers.items() if target in asking} if asking else set[int]()
         return frozenset({*filter(self._can_change, kept), *pointers})
@@ -132,6 +137,7 @@ class _Object:
         results: set[int] = set()
         for view, address in code_in(self.image):
             content = bytes(view)
+            # Two bytes that may be part of another instruction: decoding the function, in ``code``, tells.
             at = content.find(_CPUID)
             while at >= 0:
                 start = self._functions.containing(address + at)
@@ -146,8 +152,8 @@ class _Object:
         return callers_of(self.image, self._machine, self._functions, {*targets, *stubs})
 
     def _find_datum(self, place: int) -> int | None:
-        """Return the datum itself where a word of the global offset table leads to it; None for another word of
-        that.
+        """Return the datum at a place, or the one that a word of the global offset table leads to; None for other such
+        words.
         """
         if place in self._pointers:
             return self._pointers[place]
@@ -161,6 +167,7 @@ class _Object:
         at = self._find_datum(place)
         if at is None or place in self.answers:
             return at is not None
+        # Code may read a member of the structure whose beginning was written.
         after = bisect.bisect_right(self._in_order, at)
         return after > 0 and at - self._in_order[after - 1] < _STRUCTURE
 
@@ -195,6 +202,8 @@ class Reach:
 
     def of(self, roots: Iterable[int]) -> CpuReach:
         """Return what some functions of the first object reach."""
+        # Two passes: first what is reached without a question, then what lies behind one. A function that is reached
+        # both ways counts as reached without, so the order matters.
         unasked: dict[str, CpuUse] = {}
         behind: set[str] = set()
         seen, guarded = set[Place](), set[Place]()
@@ -210,12 +219,14 @@ class Reach:
             left -= code.size
             is_whole &= code.is_whole
             for feature, offset in code.features:
+                # What lies before the first question runs without an answer, the first time at least.
                 if question is None or offset < question:
                     if feature not in unasked:
                         unasked[feature] = self._use(feature, place, offset, first)
                 else:
                     behind.add(feature)
             (waiting if question is None else after).extend(self._next(place))
+            # What is called before the question runs unasked; everything else that the function leads to is behind it.
             if question is not None:
                 called = (self._find_callee(place[0], target) for at, target in code.calls if at < question)
                 waiting.extend(filter(None, called))
@@ -289,6 +300,7 @@ class Reach:
         result = [*code.questions, *(at for at, datum in code.data if of.reads_answer(datum))]
         calls = [at for at, target in code.calls if self._is_told(number, target, depth)]
         imports = of.calls.led_to(start).imports
+        # A function-local static is read on a fast path in front of ``__cxa_guard_acquire`` (Itanium C++ ABI, 3.3.3).
         if calls and _GUARD in imports:  # an answer that is kept in a variable, which comes before the call
             calls += [at for at, datum in code.data if of.is_writable(datum)]
         if not result and not calls and any(map(_TELLS.search, imports)):
@@ -305,6 +317,7 @@ class Reach:
             return False
         key = place, depth
         if key not in self._tells:
+            # The depth is a part of the key: an answer for a shallow search does not hold for a deeper one.
             self._tells[key] = False  # of one that leads to itself
             self._tells[key] = self._only_tells(place, depth - 1)
         return self._tells[key]
@@ -317,6 +330,7 @@ class Reach:
 
     def _only_tells(self, place: Place, depth: int) -> bool:
         code = self._make_code(place)
+        # A large function does more than tell, and what else it does may be what the question guards.
         if code.size > _SMALL and not code.questions:
             return False
         if code.features or not self._asks(place, depth):
@@ -327,7 +341,7 @@ class Reach:
 def reached_features(
     files: Sequence[ElfFile], machine: Machine, roots: Iterable[Iterable[int]]
 ) -> list[CpuReach | None]:
-    """For each group of functions, what it may use of the processor; None if that is not known.
+    """Return, for each group of functions, what it may use of the processor; None if that is not known.
 
     :param files: the object, and the libraries that define what it imports, in the order in which they are searched
     :param roots: where the functions of each group start, in the object's own space
@@ -356,9 +370,7 @@ _Swept = tuple[list[int], list[int], list[tuple[int, int]], list[tuple[int, int]
 
 
 def _swept(code: bytes, address: int) -> _Swept:
-    """Return where instructions are that not every processor has, or that ask it; calls, data, and how much was
-    read.
-    """
+    """Return where instructions need an extension or ask for one, the calls, the data, and how much was read."""
     if native.is_available():
         from abiscan.emulation.native._core import sweep
 

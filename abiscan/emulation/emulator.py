@@ -157,6 +157,8 @@ class Emulator:
         self.vm.mem_write(address, content)
         self._pages[address] = permissions
         self.code_pages += executable
+        # Breakpoints, and not a decoder: a byte that only looks like such an instruction costs one stop and is then let
+        # go.
         if executable and self.vm.misreads_vectors:
             # An instruction may begin in one page and go on in the next, whichever of the two is mapped first. Those of
             # AArch64 begin at multiples of the size of these edges.
@@ -166,7 +168,7 @@ class Emulator:
                 self.vm.add_breakpoint(address - len(before) + offset)
 
     def _edge(self, address: int) -> bytes:
-        """Return the bytes at the edge of a page that decide with those beyond it; none if the page is not mapped."""
+        """Return the bytes at the edge of a page that may begin or end an instruction; none if it is not mapped."""
         if not is_mapped(self.vm, address):
             return b""
         return bytes(self.vm.mem_read(address, _SUSPECT_HEAD))
@@ -178,10 +180,13 @@ class Emulator:
         """
         if not 0 <= size <= HEAP_SIZE:
             raise Stop(f"read of {size} bytes at {address:#x}", self.vm.pc)
+        # A double reads as an instruction does: what it reads may come from an answer, and it says so in
+        # ``taint.read``.
         if self.taint.memory:
             self.taint.read |= self.taint.label_of(address, size)
         try:
             return bytes(self.vm.mem_read(address, size))
+        # The access may straddle pages of which only some are there: map all of them, then try once more.
         except (AccessError, OverflowError):
             self._page_in(address, size)
         try:
@@ -190,7 +195,7 @@ class Emulator:
             raise Stop(f"read of {size} bytes at {address:#x}", self.vm.pc) from error
 
     def write(self, address: int, content: bytes) -> None:
-        """Store ``data`` at ``address``.
+        """Store ``content`` at ``address``.
 
         :raises Stop: nothing is there
         """
@@ -213,12 +218,13 @@ class Emulator:
                 raise Stop(f"access to unmapped memory at {max(address, page):#x}", self.vm.pc)
 
     def clear(self, address: int, size: int) -> None:
-        """Make a part of the heap as it was at first. Both numbers are multiples of ``PAGE_SIZE``."""
+        """Clear a part of the heap. Both numbers are multiples of ``PAGE_SIZE``."""
         self.vm.mem_unmap(address, size)
         self.vm.mem_map(address, size, READ | WRITE)
 
     def forget_code(self, heap_top: int, imports_top: int) -> None:
-        """Let icicle forget what it made of code that ran, between functions: that takes more memory than all else.
+        """Let icicle forget what it made of code that ran, which takes more memory than all else; only between
+        functions.
 
         It forgets everything at once, so memory and registers are put back as they were.
         """
@@ -226,12 +232,14 @@ class Emulator:
         self.code_pages = 0
         if not vm.remembers_code:
             return
+        # Breakpoints stay in icicle: only memory, registers and the count of instructions are lost.
         names = (*self.arch.registers, *self.arch.vectors, self.arch.thread_pointer)
         registers, executed = {name: vm.reg_read(name) for name in names}, vm.icount
         pages = {address: bytes(vm.mem_read(address, PAGE_SIZE)) for address in self._pages}
         for base, top in ((HEAP_BASE, heap_top), (IMPORT_BASE, imports_top), (STACK_TOP - _STACK_SIZE, STACK_TOP)):
             for address in range(base, top, PAGE_SIZE):
                 content = bytes(vm.mem_read(address, PAGE_SIZE))
+                # The regions are gigabytes of zeros, mapped anew as such; only what was written has to be put back.
                 if content != _BLANK_PAGE:
                     pages[address] = content
         vm.forget_code()
@@ -292,22 +300,22 @@ class Emulator:
         return self.vm.icount - self.vm.faults
 
     def watch(self, address: int) -> None:
-        """Have ``address`` entered into ``reached`` when the code there is executed."""
+        """Add ``address`` to ``reached`` once the code there is executed."""
         self._watched.add(address)
         self.vm.add_breakpoint(address)
 
     def divert(self, address: int, slot: int) -> None:
-        """Have the function at ``address`` answered as if its caller had called the import slot ``slot``."""
+        """Treat a call of the function at ``address`` as one of the import slot ``slot``."""
         self._diverted[address] = slot
         self.vm.add_breakpoint(address)
 
     def observe(self, address: int, observer: Callable[[], None]) -> None:
-        """Have ``observer`` called whenever the function at ``address`` is entered, which then goes on as it is."""
+        """Call ``observer`` whenever the function at ``address`` is entered, which then runs as it is."""
         self._observed[address] = observer
         self.vm.add_breakpoint(address)
 
     def start(self, address: int, arguments: tuple[int, ...], instructions: int) -> int:
-        """Run the function at ``address`` from a fresh stack, and give its result.
+        """Run the function at ``address`` from a fresh stack, and return its result.
 
         :param instructions: how many instructions it may execute
         :raises Stop: it cannot be run to its end
@@ -316,6 +324,7 @@ class Emulator:
         self.taint.start(range(STACK_TOP - _STACK_SIZE, STACK_TOP))
         self.vm.sp = STACK_TOP - _STACK_ABOVE
         self._last_instruction = self.vm.icount + instructions
+        # The budget is cut into slices, so that Python gets a turn: a signal is only seen between two of them.
         self.vm.icount_limit = min(self.vm.icount + _SLICE, self._last_instruction)
         return self.call(address, *arguments)
 
@@ -341,7 +350,7 @@ class Emulator:
         )
 
     def forget(self, unknown: Unknown) -> None:
-        """Undo all that code left in registers and in the stack, as far as what is started can know of it."""
+        """Undo what code left in registers and in the stack, as far as a function that is started can see it."""
         for register, value in unknown.registers.items():
             self.vm.reg_write(register, value)
         for number in range(_VECTORS):
@@ -359,7 +368,7 @@ class Emulator:
         return self._boundaries[depth] if depth >= 0 else None
 
     def answer_call(self, value: int) -> None:
-        """Put what a function returns where its caller looks for it: for code that is started behind a call."""
+        """Set the result of a function: for code behind a call that is started by itself."""
         self.vm.reg_write(self.arch.result, value)
 
     def call(self, address: int, *arguments: int, is_thread: bool = False) -> int:
@@ -370,6 +379,7 @@ class Emulator:
         if self.depth >= _MAX_DEPTH:
             raise Stop("calls nested too deeply", address)
         vm, arch = self.vm, self.arch
+        # Start below the red zone, which a function may use without moving the stack pointer (SysV psABI, 3.2.2).
         pc, stack, link = vm.pc, vm.sp, arch.return_address(vm) if self.depth else 0
         boundary = Boundary(link, arch.stack_after_return(vm)) if self.depth and not is_thread else None
         vm.sp = stack - _RED_ZONE
@@ -386,6 +396,7 @@ class Emulator:
             self.taint.leave(before)
         result = int(vm.reg_read(arch.result))
         vm.pc, vm.sp = pc, stack
+        # On AArch64 the return address of the double itself is in the link register, which the call has overwritten.
         if self.depth and arch.hidden_result is not None:
             vm.reg_write("x30", link)
         return result
@@ -400,16 +411,19 @@ class Emulator:
     def _run(self) -> None:
         taint = self.taint
         while True:
+            # While an answer is in a register, instructions run one by one; otherwise the machine runs until something
+            # stops it.
             if taint.registers and self._follow():
                 continue
             if self._is_end(self.vm.run()):
                 return
 
     def _is_end(self, stopped: int) -> bool:
-        """Deal with what stopped the processor; whether that is the end of the function that was called."""
+        """Handle what stopped the processor; tell whether that is the end of the function that was called."""
         vm = self.vm
         if stopped == Stopped.NOT_CODE:
             pc = vm.pc
+            # ``RETURN`` is in the import slots, which hold no code: so a return is an event like a call of an import.
             if pc == RETURN:
                 return True
             if IMPORT_BASE <= pc < IMPORT_BASE + _IMPORT_SIZE:
@@ -418,6 +432,7 @@ class Emulator:
                 self._fetch(pc)
         elif stopped in ACCESSES:
             self._access(vm.address)
+        # A guarded byte and a page without permission look alike: first see whether it was guarded.
         elif stopped in FORBIDDEN and self._go_on_at_guard():
             pass
         elif stopped == Stopped.BREAKPOINT:
@@ -431,7 +446,7 @@ class Emulator:
         return False
 
     def _follow(self) -> bool:
-        """Execute one instruction of the object that is looked at; False if the machine is to go on by itself."""
+        """Execute and follow one instruction; False if the machine is to go on by itself."""
         pc = self.vm.pc
         if IMPORT_BASE <= pc < IMPORT_BASE + _IMPORT_SIZE or not is_mapped(self.vm, pc):
             return False
@@ -440,11 +455,12 @@ class Emulator:
         return self.taint.step()
 
     def _go_on_at_guard(self) -> bool:
-        """At an access to a byte that was guarded: False if it was not, or if that is the way of the code itself."""
+        """Go on at an access to a guarded byte; False if it is not one, or if the code itself stops there."""
         # Each attempt is counted by the processor: without its faults, the count of a second one is that of the first.
         taint, here = self.taint, (self.vm.pc, self.executed)
         if taint.step():
             return True
+        # The same place, and no instruction executed since: following cannot get past it, so what is guarded decides.
         if here == self._last_guard:  # an instruction that touches more than is known of it
             self._last_guard = None
             return taint.give_up()
@@ -452,13 +468,16 @@ class Emulator:
         return taint.is_used
 
     def unknown_answer(self, name: str, address: int, registers: Sequence[str]) -> int:
-        """Return what an instruction puts into registers that tells what machine this is: nobody knows."""
+        """Return what an instruction that asks about the machine puts into registers, and follow it: nobody knows the
+        answer.
+        """
         self.taint.answer_in(name, address, [part for register in registers for part in self.arch.parts_of(register)])
         return self.answer
 
     def step_one(self) -> bool:
         """Execute one instruction; False if it was not, and the machine has to see why."""
         pc = self.vm.pc
+        # At such an address the machine has to stop by itself: see ``_break``.
         if pc in self._diverted or pc in self._observed:
             return False
         if pc in self._watched:
@@ -525,8 +544,10 @@ class Emulator:
         return self.vm.step() == Stopped.NOT and self.vm.pc != pc
 
     def _break(self) -> None:
-        """At a breakpoint: something diverted, observed or watched, or an instruction not left to the emulator."""
+        """Handle a breakpoint: something diverted, observed or watched, or an instruction not left to the emulator."""
         pc = self.vm.pc
+        # Several breakpoints may share an address. Those that only look let the instruction run by single steps, since
+        # a run would stop at the same breakpoint again.
         if pc in self._returns and not self._returned(pc):
             while self.vm.pc == pc and (stopped := self.vm.step()):
                 self._is_end(stopped)
@@ -543,6 +564,8 @@ class Emulator:
             self.reached.add(pc)
         self.vm.note_extension(pc)
         if not self.vm.misreads_vectors or 0 not in self.arch.suspects(self._code_at(pc)[:_SUSPECT_HEAD]):
+            # Nothing is to be done here ever again: a byte that looked like a suspect, or a watched call that was
+            # reached.
             self.vm.remove_breakpoint(pc)
             return
         self._step_over(pc)

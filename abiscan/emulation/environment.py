@@ -57,7 +57,7 @@ _FAITHFUL: Final = regex(
 
 
 def may_exist(path: bytes) -> bool:
-    """Whether nobody knows if there is a file at ``path``: it is in a folder that every system has, or is one."""
+    """Whether there may be a file at ``path`` on some machine: it is, or is in, a folder that every system has."""
     return _FOLDERS.fullmatch(path) is not None
 
 

@@ -107,6 +107,7 @@ class Exceptions:
     def begin(self, thrown: int, type_: int, destructor: int) -> int:
         """Fill in the header of an exception object; return its ``_Unwind_Exception``."""
         machine, exception = self._process.machine, thrown - UNWIND_HEADER
+        # The other members of ``__cxa_exception`` stay zero: nothing here calls the handlers that it keeps.
         machine.set_word(exception + _TYPE, type_)
         machine.set_word(exception + _DESTRUCTOR, destructor)
         machine.set_word(exception, _CLASS)
@@ -125,17 +126,18 @@ class Exceptions:
         return self._process.machine.word(self.object_of(exception) - UNWIND_HEADER + _TYPE)
 
     def adjusted(self, exception: int) -> int:
-        """Return what the handler that was found sees."""
+        """Return the address that the handler is given, which may be that of a base."""
         return self._process.machine.word(exception + _ADJUSTED)
 
     # Throwing
 
     def throw(self, call: _Call, exception: int) -> None:
-        """Find the handler, and be on the way to it.
+        """Find the handler of an exception, and go there.
 
         :raises Unwinding: there is one
         :raises ProcessTermination: there is none
         """
+        # Phase 1 changes no frame, so a throw that nothing catches is reported where it happened.
         with self._process.machine.taint.unseen():
             handler = self._find(exception, self.state_of(call))
         if handler is None:
@@ -145,7 +147,7 @@ class Exceptions:
         raise Unwinding(exception)
 
     def is_caught(self, call: _Call, type_: int) -> bool:
-        """Whether something catches an exception of a type that is thrown by the function called."""
+        """Whether an exception of a type would be caught if the called function threw it."""
         exception = self.begin(self.new(64), type_, 0)
         try:
             with self._process.machine.taint.unseen():
@@ -158,6 +160,7 @@ class Exceptions:
 
         :raises Unwinding: it goes on further out
         """
+        # Between the two lie frames of Python: each double on the way ends by the same exception, the innermost first.
         if unwinding.depth < self._process.machine.depth:
             raise unwinding
         self._go_on(unwinding.exception, unwinding.state or self.state_of(call))
@@ -171,6 +174,8 @@ class Exceptions:
         if handler is None:
             raise Stop("an exception goes on that was not thrown here", state.pc)
         depth = self._process.machine.depth
+        # Phase 2. Frames are told apart by their depth and their canonical frame address: one function may be on the
+        # stack many times, by recursion.
         for frame in self._walk(state):  # nothing that a double has read is on this way
             if frame.depth < depth:
                 raise Unwinding(exception, frame.state, frame.depth)
@@ -179,6 +184,7 @@ class Exceptions:
             is_handler = (frame.depth, frame.frames.cfa(frame.function, frame.state)) == handler[:2]
             if is_handler and frame.landing.terminates:
                 raise self.end_of(frame.state.pc, exception)
+            # A cleanup is entered with selector 0, and resumes here by ``_Unwind_Resume``.
             if is_handler or 0 in frame.landing.filters:
                 self._enter(frame, exception, handler.filter if is_handler else 0)
                 if is_handler:
@@ -188,6 +194,8 @@ class Exceptions:
 
     def _enter(self, frame: _Frame, exception: int, selector: int) -> None:
         vm, arch = self._process.machine.vm, self._process.arch
+        # Only the registers that a function keeps for its caller are defined in a landing pad, and the two with
+        # arguments.
         for number, name in enumerate(arch.dwarf):
             if name in arch.kept:
                 vm.reg_write(name, frame.state.registers[number])
@@ -199,13 +207,14 @@ class Exceptions:
         self._process.machine.taint.land()
 
     def _find(self, exception: int, state: FrameState) -> _Handler | None:
-        """Phase 1: the first frame that catches the exception, or lets none pass."""
+        """Search for the first frame that catches the exception, or lets none pass: phase 1."""
         machine = self._process.machine
         for frame in self._walk(state):
             landing = frame.landing
             if landing is None:
                 continue
             place = frame.depth, frame.frames.cfa(frame.function, frame.state)
+            # A frame that lets nothing pass ends the search: what is further out is never asked (``noexcept``).
             if landing.terminates:
                 return None
             for number in landing.filters:
@@ -219,11 +228,13 @@ class Exceptions:
     def _matches(self, landing: Landing, number: int, exception: int) -> int | None:
         """Return what a handler sees of the exception, None if the action is not a handler for it."""
         types, thrown, place = self._process.types, self.type_of(exception), self.object_of(exception)
+        # Positive filters are indexes of caught types, negative ones of exception specifications, 0 is a cleanup.
         if number > 0:
             requested = landing.types(number)
             if not requested:
                 return self._process.machine.word(place) if types.kind(thrown) == "__pointer_type_info" else place
             seen = types.caught(requested, thrown, place)
+            # A class of another library may have bases that no file here tells: a guess would end the process, or not.
             if seen is None and not types.is_known(thrown) and not types.is_same(requested, thrown):
                 raise Stop(f"whether {types.name(requested)} catches {types.name(thrown)} is not known", 0)
             return seen
@@ -240,6 +251,7 @@ class Exceptions:
         machine = self._process.machine
         depth = machine.depth
         for _ in range(_MAX_FRAMES):
+            # A return to Python: the walk goes on in the code that called the double, with the registers that it kept.
             while state.pc == RETURN:
                 depth -= 1
                 boundary = machine.boundary(depth)
@@ -249,6 +261,8 @@ class Exceptions:
                 state = FrameState(registers, boundary.pc)
             image = self._process.image_at(state.pc)
             frames = self._frames_of(image) if image is not None else None
+            # The return address lies behind the call, which may be the last instruction of its function: one byte back
+            # is in it.
             function = frames.function_at(state.pc - 1) if frames is not None else None
             if frames is None or function is None:
                 return
@@ -265,6 +279,7 @@ class Exceptions:
                 continue
             saved = [place for place in frame.frames.saved(frame.function, frame.state) if place >= address]
             end = min(address + most, cfa, *saved)
+            # The stack protector lies between local variables and saved registers: nothing behind it is a local.
             for at in range(address, end - 7, 8):
                 if self._process.machine.word(at) == CANARY:
                     end = at
@@ -297,7 +312,9 @@ class Exceptions:
     # Handlers
 
     def begin_catch(self, exception: int) -> int:
-        """Return ``__cxa_begin_catch``."""
+        """Do what ``__cxa_begin_catch`` does; return what the handler sees."""
+        # An exception that is thrown again and caught further out has a handler once more, and is not destroyed in
+        # between.
         if exception in self._rethrown:
             self._rethrown.discard(exception)
         self.in_flight = max(self.in_flight - 1, 0)
@@ -305,10 +322,11 @@ class Exceptions:
         return self.adjusted(exception)
 
     def end_catch(self) -> int | None:
-        """Return ``__cxa_end_catch``; the exception if it is not needed any more."""
+        """Do what ``__cxa_end_catch`` does; return the exception if it is not needed any more."""
         if not self.caught:
             return None
         exception = self.caught.pop()
+        # libstdc++ counts handlers and references; here it is enough to know that nobody is left.
         needed = exception in self.caught or exception in self._rethrown or exception in self.kept
         return None if needed else exception
 
@@ -327,7 +345,7 @@ class Exceptions:
     # The end
 
     def end_of(self, address: int, exception: int | None) -> ProcessTermination:
-        """Return ``std::terminate`` (libsupc++, ``vterminate.cc``: what it prints)."""
+        """Return how ``std::terminate`` ends the process (libsupc++, ``vterminate.cc``: what it prints)."""
         if exception is None:
             return ProcessTermination("the code calls std::terminate", address, _WITHOUT_EXCEPTION)
         name = self._process.types.name(self.type_of(exception))

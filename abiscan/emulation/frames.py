@@ -75,7 +75,7 @@ class _Reader:
                 return value, bits
 
     def encoded(self, encoding: int, content: int = 0) -> int:
-        """Return a pointer; zero stays zero."""
+        """Return a pointer (DW_EH_PE_*); zero stays zero."""
         at = self.at
         form = encoding & 0x0F
         value = self.unsigned() if form == _ULEB else self.signed() if form == _SLEB else self.take(_FORMS[form])
@@ -87,7 +87,11 @@ class _Reader:
 
 
 class _RegisterRule(NamedTuple):
-    """Where a register of the caller is: ``kind`` says what ``value`` means."""
+    """Where a register of the caller is.
+
+    :ivar kind: what the value means: offset (from the CFA), is (the CFA and an offset), register, expression, is
+        expression
+    """
 
     kind: str  # offset (from the CFA), is (the CFA and an offset), register, expression, is expression
     value: int
@@ -117,7 +121,10 @@ class _Common(NamedTuple):
 
 
 class FrameEntry(NamedTuple):
-    """A function with call frame information; addresses of the emulated process. ``data`` is 0 without any."""
+    """A function with call frame information; addresses of the emulated process.
+
+    :ivar data: its language-specific data, 0 without any
+    """
 
     start: int
     size: int
@@ -137,8 +144,8 @@ class FrameState(Struct, frozen=True):
 class Landing(NamedTuple):
     """What a function does with an exception at some call: a landing pad, and what it is for.
 
-    ``filters`` are the numbers of the actions in order: 0 a cleanup, positive a handler, negative a specification.
-    ``terminates`` where no exception may leave the call.
+    :ivar filters: the numbers of the actions in order: 0 a cleanup, positive a handler, negative a specification
+    :ivar terminates: whether no exception may leave the call
     """
 
     pad: int
@@ -165,6 +172,8 @@ class Frames:
         self._rows: dict[tuple[int, int], _Row] = {}
         self._landings: dict[tuple[int, int], Landing | None] = {}
         reader = _Reader(memory, header)
+        # Version, then the encodings of the pointer to .eh_frame, of the number of entries, and of the table (LSB,
+        # 10.6.2).
         _, self._frame_encoding, count_encoding, self._table_encoding = (reader.byte() for _ in range(4))
         self._frames = reader.encoded(self._frame_encoding, header)
         self._count = reader.encoded(count_encoding, header)
@@ -177,6 +186,8 @@ class Frames:
         return self._functions[address]
 
     def _find(self, address: int) -> FrameEntry | None:
+        # The search needs entries of one size in order: pairs of 32 bits relative to the header, as all linkers write
+        # them.
         if self._table_encoding != _DATA_RELATIVE | 0x0B:
             return None
         low, high = 0, self._count
@@ -200,6 +211,8 @@ class Frames:
         length = reader.take("<I")
         end = reader.at + length
         here = reader.at
+        # In .eh_frame the pointer to the common entry counts backwards from itself, and 0 marks such an entry (LSB,
+        # 10.6.1.1).
         offset = reader.take("<I")
         if not offset or length > _MOST_BYTES:
             return None
@@ -207,8 +220,10 @@ class Frames:
             self._commons[here - offset] = self._read_common(here - offset)
         common = self._commons[here - offset]
         start = reader.encoded(common.pointers, self._header)
+        # The length has the form of the pointer, without what it is relative to.
         size = reader.encoded(common.pointers & 0x0F)
         content = 0
+        # The length of the augmentation is given, so unknown parts of it are skipped.
         if common.has_augmentation:
             after = reader.unsigned() + reader.at
             if common.data != _ABSENT:
@@ -225,6 +240,8 @@ class Frames:
         letters = b""
         while (letter := reader.byte()) != 0:
             letters += bytes((letter,))
+        # Factors of the code and data offsets, and the register of the return address. In version 1 the last one is a
+        # byte, which reads the same as long as it is below 128.
         code, content, column = reader.unsigned(), reader.signed(), reader.unsigned()
         pointers, specific = 0, _ABSENT
         if letters.startswith(b"z"):
@@ -251,6 +268,7 @@ class Frames:
     def caller(self, function: FrameEntry, state: FrameState) -> FrameState:
         """Return the registers where the function, stopped in ``state``, returns to."""
         row = self._make_row(function, state.pc)
+        # All rules are read against the registers of the callee: none sees what another one has just restored.
         cfa = self._cfa(row, state)
         registers = dict(state.registers)
         for number, rule in row.registers.items():
@@ -290,6 +308,7 @@ class Frames:
         common = function.common
         row = _Row()
         self._run(common, _Reader(self._memory, common.start), common.end, row, None, 0, None)
+        # DW_CFA_restore means the rules that the common entry left, not those of the caller.
         initial = row.copy()
         self._run(common, _Reader(self._memory, function.instructions), function.end, row, initial, function.start, pc)
         return row
@@ -307,6 +326,7 @@ class Frames:
                 else:
                     step = low if high else reader.take({0x02: "<B", 0x03: "<H", 0x04: "<I"}[code])
                     at += step * common.code_factor
+                # ``pc`` is a return address: a row that begins there is already behind the call.
                 if pc is not None and at >= pc:
                     return
             elif high == 0x80:  # offset
@@ -326,6 +346,7 @@ class Frames:
             elif code == 0x09:  # register
                 number = reader.unsigned()
                 row.registers[number] = _RegisterRule("register", reader.unsigned())
+            # The rule for the CFA is a part of the row, and comes back with it.
             elif code == 0x0A:  # remember_state
                 saved.append(row.copy())
             elif code == 0x0B:  # restore_state
@@ -356,6 +377,7 @@ class Frames:
                 row.registers[number] = _RegisterRule("is", offset * common.data_factor)
             elif code == 0x2E:  # GNU_args_size
                 reader.unsigned()
+            # An instruction of unknown length cannot be skipped.
             elif code not in (0x00, 0x2D):  # nop; AARCH64_negate_ra_state: nothing signs here
                 raise ValueError(f"call frame instruction {code:#x}")
 
@@ -369,6 +391,8 @@ class Frames:
         end = self._behind_block(at)
         reader = _Reader(self._memory, at)
         reader.unsigned()
+        # A rule for a register starts with the CFA on the stack, the rule for the CFA itself with nothing (DWARF 5,
+        # 6.4.2.3).
         stack = [] if cfa is None else [cfa]
         while reader.at < end:
             code = reader.byte()
@@ -401,9 +425,7 @@ class Frames:
     # Handlers
 
     def landing(self, function: FrameEntry, pc: int) -> Landing | None:
-        """Return what the function does with an exception that comes out of the call that returns to ``pc``; None:
-        nothing.
-        """
+        """Return what the function does with an exception out of the call that returns to ``pc``; None for nothing."""
         place = function.data, pc
         if place not in self._landings:
             self._landings[place] = self._read_landing(function, pc)
@@ -412,6 +434,7 @@ class Frames:
     def _read_landing(self, function: FrameEntry, pc: int) -> Landing | None:
         if not function.data:
             return None
+        # Header, call sites, actions, and behind them the types, which are counted backwards from their end.
         reader = _Reader(self._memory, function.data)
         encoding = reader.byte()
         base = function.start if encoding == _ABSENT else reader.encoded(encoding, self._header)
@@ -423,6 +446,8 @@ class Frames:
         call_encoding = reader.byte()
         actions = reader.unsigned()
         actions += reader.at
+        # Call sites are sorted, so the first one behind the call ends the search. Without an entry, ``std::terminate``
+        # is called (libsupc++, eh_personality.cc): that is how compilers write ``noexcept``.
         while reader.at < actions:
             start, size, pad = (reader.encoded(call_encoding & 0x0F) for _ in range(3))
             action = reader.unsigned()
@@ -444,6 +469,7 @@ class Frames:
         for _ in range(_MOST_ACTIONS):
             reader = _Reader(self._memory, at)
             yield reader.signed()
+            # The displacement counts from its own field.
             here = reader.at
             following = reader.signed()
             if not following:
@@ -451,7 +477,8 @@ class Frames:
             at = here + following
 
     def _type(self, types: int, encoding: int, number: int) -> int:
-        """Return a caught type, 0 for every one."""
+        """Return the type that a handler catches; 0 for all."""
+        # Type 1 is the entry right before the end of the table, type 2 the one before that.
         size = 8 if encoding & 0x0F in (0x00, 0x04, 0x0C) else 2 if encoding & 0x0F in (0x02, 0x0A) else 4
         return _Reader(self._memory, types - number * size).encoded(encoding, self._header)
 

@@ -52,10 +52,11 @@ _NEVER_DEFINED: Final = frozenset(
 
 
 class Symbol(NamedTuple):
-    """An entry of the dynamic symbol table. ``value`` is an address in the file's own space.
+    """An entry of the dynamic symbol table.
 
-    ``unique`` tells that the process has one definition at most (``STB_GNU_UNIQUE``), ``weak`` that it need not have
-    one.
+    :ivar value: an address in the file's own space
+    :ivar unique: whether the process has one definition at most (``STB_GNU_UNIQUE``)
+    :ivar weak: whether it need not have one
     """
 
     name: str
@@ -70,8 +71,8 @@ class Symbol(NamedTuple):
 class Slots(NamedTuple):
     """The words that lead to imported functions: addresses, in the file's own space, with the function of each.
 
-    Those of ``by_stub`` are there for the stub of the function in the procedure linkage table, which alone jumps
-    through them; through the others code may call, too.
+    :ivar by_stub: those for the stub of the function in the procedure linkage table, which alone jumps through them
+    :ivar others: those through which code may call, too
     """
 
     by_stub: dict[int, str]
@@ -116,6 +117,7 @@ class Image:
         tls_taken: int = 0,
     ) -> None:
         self.file = file
+        # An executable of the kind ET_EXEC has its addresses in its code; all else lies where it is put.
         self.base = 0 if file.is_fixed else BASE + number * SPACING
         self.module = OWN_MODULE if not number else OTHER_MODULE + number
         self._tls_taken = tls_taken
@@ -132,6 +134,7 @@ class Image:
         self._strings = file.tail_at(file.dynamic[Tag.STRTAB]) if Tag.STRTAB in file.dynamic else memoryview(b"")
         table = file.tail_at(file.dynamic[Tag.GNU_HASH]) if Tag.GNU_HASH in file.dynamic else memoryview(b"")
         self._hashes = table[: len(table) & ~3].cast("I")
+        # Of the table only what follows is cast to words: a damaged size leaves up to three bytes behind.
         self.size = max((segment.address + segment.size for segment in file.segments), default=0)
         self._code = [
             range(self.base + segment.address, self.base + segment.address + segment.size)
@@ -161,6 +164,8 @@ class Image:
     def _read_relocations(self) -> dict[int, list[int]]:
         file = self.file
         self._tables: list[memoryview] = []
+        # A library has hundreds of thousands of relocations, and a run touches few of its pages: here they are only
+        # sorted, by the page of their place, and read when that page is asked for. Indexes count through both tables.
         by_page: dict[int, list[int]] = defaultdict(list)
         start = 0
         for address_tag, size_tag in ((Tag.RELA, Tag.RELASZ), (Tag.JMPREL, Tag.PLTRELSZ)):
@@ -179,13 +184,15 @@ class Image:
         return by_page
 
     def _read_relative(self) -> dict[int, list[int]]:
-        """Return addresses to which only the base is added: DT_RELR, an address and bitmaps for the words after it
-        (gABI).
+        """Return the addresses to which only the base is added (gABI, DT_RELR: an address, then bitmaps for the words
+        after it).
         """
         table = self.file.table(Tag.RELR, Tag.RELRSZ)
         by_page: dict[int, list[int]] = defaultdict(list)
         following = 0
         for word in table[: len(table) // 8 * 8].cast("Q").tolist():
+            # An even entry is an address itself; an odd one is a bitmap for the 63 words behind those before (gABI,
+            # DT_RELR).
             if word & 1 == 0:
                 by_page[word >> 12].append(word)
                 following = word + 8
@@ -226,7 +233,7 @@ class Image:
         return 0 if not symbol.name or symbol.name in _NEVER_DEFINED else self._bind(symbol.name)
 
     def mentions(self, name: bytes) -> bool:
-        """Whether the dynamic symbols, defined or not, have a name with this part; without decoding any."""
+        """Whether any dynamic symbol, defined or not, has a name with this part; no name is decoded."""
         return re.search(re.escape(name), self._names) is not None
 
     @property
@@ -263,12 +270,14 @@ class Image:
         return any(address in code for code in self._code)
 
     def page(self, address: int) -> tuple[bytes, bool, bool] | None:
-        """Take (content, writable, executable) of the page at ``address``, relocated; None if it is not in the
-        object.
+        """Return the relocated content of the page at ``address``, and whether it is writable, and executable.
+
+        None if it is not in the object.
         """
         start = address - self.base
         content, flags = bytearray(PAGE_SIZE), None
         for segment in self.file.segments:
+            # Two segments may share a page; the part of it behind the file's bytes is zero (gABI, "Program Loading").
             low, high = max(segment.address, start), min(segment.address + segment.size, start + PAGE_SIZE)
             if low >= high:
                 continue
@@ -278,6 +287,8 @@ class Image:
             content[low - start : high - start] = self.file.data[at : at + high - low]
         if flags is None:
             return None
+        # Words of DT_RELR have their addend where they lie, so they come first: the other tables bring theirs along
+        # (RELA).
         for offset in self._extra.get(start >> 12, ()):
             self._patch(content, offset - start, self._word(content, offset - start) + self.base)
         self._relocate_page(content, start)
@@ -302,6 +313,7 @@ class Image:
 
     def _relocate_page(self, content: bytearray, start: int) -> None:
         arch, (first, second) = self._arch, self._tables
+        # Nearly all relocations are relative or name a symbol, and there may be many: their common case is inlined.
         base, relative, by_symbol, known_value = self.base, arch.relative, (arch.absolute, *arch.slots), self._addresses
         store, last, second_from = _ADDRESS.pack_into, PAGE_SIZE - _ADDRESS.size, len(first) // 3
         for index in self._relocations.get(start >> 12, ()):  # as little as possible for each
@@ -322,6 +334,7 @@ class Image:
                 store(content, place, value & _WORD)
             else:
                 self._patch(content, place, value)
+            # A zero here says that nothing defines the function, which nobody knows: whoever tests the word asks that.
             if number in self._lacking:
                 self.unknown_words.append((base + words[at], self._lacking[number]))
 
@@ -345,6 +358,7 @@ class Image:
         if kind == arch.irelative:
             self._patch(content, at, self._resolver((self.base + addend) & _WORD))
         elif kind == arch.tls_module:
+            # Without a symbol, the module is the object itself: a local-dynamic access ("ELF Handling For TLS", 4.3).
             is_own = not symbol_index or self.symbol(symbol_index).defined
             self._patch(content, at, self.module if is_own else OTHER_MODULE)
         elif kind == arch.tls_offset:
@@ -367,6 +381,7 @@ class Image:
     @property
     def tls_start(self) -> int:
         """The offset from the thread pointer of the object's own thread-local variables."""
+        # The two variants of "ELF Handling For Thread-Local Storage", chapter 3: x86-64 has II, AArch64 has I.
         if self._arch.thread_pointer_offset:  # variant I: above the thread pointer
             return self._arch.thread_pointer_offset + self._tls_taken
         return -self.tls_end
@@ -393,6 +408,7 @@ class Image:
     def _make_slots(self, is_wanted: Callable[[int], bool]) -> SymbolSlots:
         slots = SymbolSlots({}, {})
         for table in self._tables:
+            # The columns are cut out of the table as a whole: to unpack each entry takes much longer.
             halves = table.cast("B").cast("I")  # a relocation: offset, type, symbol, addend, in six of them
             symbols = halves[3::6].tolist()
             requested = set(filter(is_wanted, set(symbols)))
@@ -442,6 +458,7 @@ class Image:
         index = self._hashes[buckets + requested % count] if count else 0
         while index >= max(first, 1):  # an empty bucket is zero
             stored_hash = self._hashes[buckets + count + index - first]
+            # The lowest bit of a stored hash ends the chain, so it is no part of the comparison.
             if stored_hash | 1 == requested | 1:
                 symbol = self.symbol(index)
                 if symbol.name == name:
@@ -452,7 +469,7 @@ class Image:
         return None
 
     def definitions(self, pattern: re.Pattern[bytes]) -> list[Symbol]:
-        """Return the symbols that the object defines whose names match ``pattern`` from their beginning to their end.
+        """Return the symbols that the object defines whose whole names match ``pattern``.
 
         The pattern is searched for in the string table, for that is many times faster than to look at each name.
         """
@@ -521,11 +538,13 @@ class Image:
         return min(most, len(range(dynamic[Tag.SYMTAB], dynamic[Tag.STRTAB], _SYMBOL.size)))
 
     def initialisers(self) -> list[int]:
-        """DT_INIT and the entries of DT_INIT_ARRAY, as emulated addresses, in the order of their execution."""
+        """Return DT_INIT and the entries of DT_INIT_ARRAY, as emulated addresses, in the order of their execution."""
         dynamic = self.file.dynamic
         functions = [self.base + dynamic[Tag.INIT]] if dynamic.get(Tag.INIT) else []
         address, size = dynamic.get(Tag.INIT_ARRAY, 0), min(dynamic.get(Tag.INIT_ARRAYSZ, 0), _LONGEST_ARRAY)
         pages: dict[int, bytes] = {}
+        # The file has zeros here, or addends: the addresses are those that relocations put there, so the pages are
+        # read.
         for at in range(address, address + size // 8 * 8, 8):
             page = (self.base + at) & -PAGE_SIZE
             if page not in pages:
@@ -535,4 +554,5 @@ class Image:
                 pages[page] = loaded[0]
             start = self.base + at - page
             functions.append(int.from_bytes(pages[page][start : start + 8], "little"))
+        # 0 and -1 mark the ends of a table of constructors (``__CTOR_LIST__``), and are no functions.
         return [entry for entry in functions if entry not in (0, _WORD)]

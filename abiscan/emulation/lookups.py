@@ -83,6 +83,7 @@ class LookupReader:
         """Yield the operators that these calls look up, and a gap for each call where the operator is unknown."""
         self._process.unknown_text = _UNKNOWN_TEXT
         executed: dict[int | None, set[_Called]] = {}
+        # Calls that were executed anyway say what they look up, with all that led to it: no other run is more certain.
         for lookup in self._recorder.lookups:
             executed.setdefault(lookup.address, set()).add((lookup.operator, lookup.abi_version))
         for site in sites:
@@ -103,18 +104,21 @@ class LookupReader:
         if start is None:
             return set()
         before = instructions_before(self._process.image, self._machine, site.address, start)
+        # Only for instructions that end right at the next one: ``before`` was decoded as one piece.
         following = {instruction.address: after.address for instruction, after in itertools.pairwise(before)}
         heads = [
             instruction.address
             for number, instruction in enumerate(before)
             if not number or before[number - 1].is_branch
         ]
+        # The shortest piece first: the less code runs, the less of it needs what is unknown.
         for head in (*reversed(heads), start):
             first: int | None = head
             while first is not None:
                 names = self._names_from(first, site)
                 if names:
                     return names
+                # Skip the instruction that failed. An address before ``first`` would lead round in circles.
                 stopped = self._process.machine.vm.pc - self._process.image.base
                 first = following.get(stopped) if stopped >= first else None
         for head, constants in self._constants_at(heads, start, site):
@@ -126,7 +130,9 @@ class LookupReader:
     def _constants_at(
         self, heads: Sequence[int], start: int, site: CallSite
     ) -> Iterator[tuple[int, Mapping[Location, int]]]:
-        """Yield the heads, the last one first, and the constants that are there and at every head behind it."""
+        """Yield the heads, the last one first, with the constants that hold there and at every head behind it."""
+        # The run goes through all heads behind its own: a constant must hold at each of them, since nothing sets it
+        # again.
         agreed: frozenset[tuple[Location, int]] | None = None
         for head in reversed(heads):
             constants = frozenset(self._constants.at(head, start, range(heads[0], site.address)).items())
@@ -139,6 +145,7 @@ class LookupReader:
 
         :param constants: what is known of registers and frame there
         """
+        # Each run starts from the same unknown state: nothing that an earlier one left may look like a text.
         self._process.machine.forget(self._unknown)
         if constants:
             self._put(constants)
@@ -148,6 +155,7 @@ class LookupReader:
         return {
             (lookup.operator, lookup.abi_version)
             for lookup in self._recorder.lookups[seen:]
+            # A jump returns to the caller of its function, which is outside of the object in such a run.
             if lookup.address == base + site.address or (site.is_jump and not self._is_own(lookup.address))
         }
 

@@ -98,6 +98,7 @@ class _Caller:
         self._recovery = recovery
         self._process = recovery.process
         self._answers = {} if abi_version is None else {_ABI_VERSION: abi_version}
+        # What the torch in question answers is known, so it counts neither as unknown nor as an answer of the machine.
         find = recovery.find
         recovery.find = lambda name: (lambda _: self._answers[name]) if name in self._answers else find(name)
 
@@ -134,14 +135,15 @@ class _Caller:
                 self._recovery.emulate(address)
 
     def _unless_unknown(self, result: _Result, caller_name: str) -> _Result | NotRun:
-        """Return the result, if nothing that was called makes it another one on another machine."""
+        """Return the result, unless something that was called may give another one on another machine."""
         unknown = sorted(name for name in self._process.called if name not in self._answers and not _is_faithful(name))
         return NotRun(reason=f"{caller_name} calls {unknown[0]}") if unknown else result
 
     def _stable(self, function: int, returns: str) -> int | bool | NotRun | None:
-        """Return ``void f(StableIValue* stack, uint64_t, uint64_t)``:
+        """Call ``void f(StableIValue* stack, uint64_t, uint64_t)``:
         ``torch/csrc/stable/stableivalue_conversions.h``.
         """
+        # A stack of one ``StableIValue``: without arguments, it is only for the result.
         stack = self._process.allocate(8)
         self._run(function, stack, 0, 1 if returns != "()" else 0)
         value = self._process.machine.word(stack)
@@ -152,7 +154,7 @@ class _Caller:
         return _of_type(value, returns)
 
     def _unboxed(self, unboxed: tuple[int, int], kernel: RegisteredKernel) -> int | bool | str | NotRun | None:
-        """Return the type of the C++ function says where its result is (Itanium C++ ABI, 5.1.5)."""
+        """Call the unboxed function, whose type says where its result is (Itanium C++ ABI, 5.1.5)."""
         functor, function = unboxed
         machine, arch = self._process.machine, self._process.arch
         match (kernel.signature or "").removeprefix("Do"):

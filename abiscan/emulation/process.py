@@ -137,7 +137,10 @@ class EmulatedProcess:
         self.arch = ARCHITECTURES[machine]
         self.types = TypeInformation(self)
         self.exceptions = Exceptions(self)
+        # The order matters: binding a symbol fills its slot, which takes memory, so the machine is there before the
+        # images.
         self.machine = Emulator(self.arch, self._page_in, self._call_out, self._decide)
+        # The object itself is the first: what it defines wins over what its siblings define, as ld.so searches.
         self.images: list[Image] = []
         for number, item in enumerate((file, *siblings)):
             taken = self.images[-1].tls_end if self.images else 0
@@ -147,6 +150,7 @@ class EmulatedProcess:
         for image in self.images:
             image.may_lack = self._may_lack
         self._native = self._set_up_code()
+        # Code of their own answers 0 and remembers nothing; ``trylock`` has to know who holds a mutex.
         if any(image.mentions(b"pthread_mutex_trylock") for image in self.images):
             for name in ("pthread_mutex_lock", "pthread_mutex_unlock"):
                 self.ask_double(name)  # who has a mutex is then of interest
@@ -168,7 +172,11 @@ class EmulatedProcess:
         if size > _MAX_ALLOCATION:
             raise Stop(f"allocation of {size} bytes", self.machine.vm.pc)
         with self.machine.taint.unseen():
+            # The native allocator moves the same word, so that both always agree on the first free
+            # byte.
             address = -(-self.machine.word(_HEAP_TOP) // alignment) * alignment
+            # The gap behind each allocation holds the size of the next one: ``realloc`` and ``malloc_usable_size`` ask
+            # for it.
             top = address + (max(size, 1) + 15 & ~15) + _BETWEEN
             if top > self.heap_limit:
                 raise Stop("memory budget exhausted", self.machine.vm.pc)
@@ -180,7 +188,7 @@ class EmulatedProcess:
     def budget(self, heap: int, calls: int) -> Iterator[None]:
         """Bound the bytes and the calls of imported functions that a function may take.
 
-        What one that took more was given is free again; so is what one was given that changed the end of the heap.
+        If a function takes more, or changes the end of the heap, all memory that it was given is free again.
         """
         top = self.heap_top()
         self.heap_limit, self.call_limit = top + heap, self.calls + calls
@@ -197,12 +205,13 @@ class EmulatedProcess:
 
     def release(self, top: int) -> None:
         """Give back everything that was allocated since ``heap_top`` was ``top``."""
+        # From the next page on: in the page of ``top`` lies what is still in use.
         start = -(-top // PAGE_SIZE) * PAGE_SIZE
         self.machine.clear(start, _HEAP_END - start)
         self.machine.set_word(_HEAP_TOP, start)
 
     def forget_code(self) -> None:
-        """Give back the memory that code takes which ran: see ``Emulator.forget_code``."""
+        """Give back the memory that executed code takes: see ``Emulator.forget_code``."""
         self.machine.forget_code(self.heap_top(), IMPORT_BASE + IMPORT_SLOT * len(self._names))
 
     def size_of(self, address: int) -> int:
@@ -210,7 +219,7 @@ class EmulatedProcess:
         return self.machine.word(address - 8) if self.machine.is_heap(address) else 0
 
     def store(self, content: bytes) -> int:
-        """Return the address of a fresh copy of ``data``."""
+        """Return the address of a fresh copy of ``content``."""
         address = self.allocate(len(content))
         self.machine.write(address, content)
         return address
@@ -222,6 +231,7 @@ class EmulatedProcess:
             return False
         content, writable, executable = loaded
         self.machine.map_page(address, content, writable=writable, executable=executable)
+        # The words can be guarded only now that their page is mapped.
         if image is not None and image.unknown_words:
             taint = self.machine.taint
             for at, name in image.unknown_words:
@@ -231,7 +241,7 @@ class EmulatedProcess:
         return True
 
     def _set_up_code(self) -> dict[str, int]:
-        """Code for the functions that initialisers call most, and for those that have nothing to do."""
+        """Map code for the functions that initialisers call most, and for those that have nothing to do."""
         self.machine.set_word(_HEAP_TOP, _HEAP_START)
 
         def double_of(name: str) -> int:
@@ -250,12 +260,13 @@ class EmulatedProcess:
     def _set_up_thread(self) -> None:
         machine = self.machine
         machine.vm.reg_write(self.arch.thread_pointer, _THREAD_POINTER)
+        # At 0x28 is what the stack protector of x86-64 compares (glibc, sysdeps/x86_64/nptl/tls.h: ``stack_guard``).
         machine.set_word(_THREAD_POINTER, _THREAD_POINTER)  # %fs:0 holds the thread pointer itself
         machine.set_word(_THREAD_POINTER + 0x28, CANARY)
         self._set_up_variables()
 
     def _set_up_variables(self) -> None:
-        """Thread-local variables as they are at first."""
+        """Set the thread-local variables to their initial values."""
         for image in self.images:
             if image.tls is not None and image.tls_end < _MOST_TLS:
                 initial = bytes(image.file.data[image.tls.offset : image.tls.offset + image.tls.file_size])
@@ -283,9 +294,12 @@ class EmulatedProcess:
             for image in self.images
             if image.tls is not None and image.tls_end < _MOST_TLS
         ]
+        # There is one block of thread-local variables: those of the thread that waits are put aside, and come back.
         with machine.taint.unseen():
             saved = [machine.read(at, size) for at, size, _ in places]
             self._set_up_variables()
+        # It runs to its end at once. No two threads run at the same time, so a lock is never found taken by another one
+        # that could give it back.
         self.thread = number
         try:
             self.thread_results[number] = machine.call(function, argument, is_thread=True)
@@ -305,12 +319,12 @@ class EmulatedProcess:
         return None
 
     def import_at(self, address: int) -> str | None:
-        """Return the imported function whose slot, or whose code here, ``address`` lies in."""
+        """Return the imported function to whose slot or code ``address`` belongs."""
         place = address // _CODE_SLOT * _CODE_SLOT
         return self.name_at(address) or next((name for name, at in self._native.items() if at == place), None)
 
     def caller(self) -> int | None:
-        """Return where the function returns to that was entered last; None if the stack does not tell."""
+        """Return where the innermost function returns to; None if the stack does not tell."""
         try:
             return self.arch.return_address(self.machine.vm)
         except (AccessError, OverflowError):
@@ -331,7 +345,7 @@ class EmulatedProcess:
             image.patches[address] = self.arch.return_zero
 
     def observe(self, address: int, name: str) -> None:
-        """Have the double of ``name`` see each call of the function at ``address``, which does its work itself."""
+        """Let the double of ``name`` see each call of the function at ``address``, which does its work itself."""
         double = self._find_double(name)
         if double is None:
             return
@@ -343,13 +357,12 @@ class EmulatedProcess:
         self.machine.observe(address, see)
 
     def call_it(self, address: int, name: str) -> None:
-        """Let ``name_at`` know the function or datum at ``address``, which an object defines itself."""
+        """Give the function or datum at ``address``, which an object defines itself, a name for ``name_at``."""
         self._own_names[address] = name
 
     def _find_definition(self, name: str) -> int | None:
-        """Return the address of ``name`` in the object that defines it, where that is not for a double to stand in
-        for.
-        """
+        """Return where an object defines ``name``; None if none does, or if a double stands in for it."""
+        # A double comes first even where a sibling has the function: what it does would be lost in emulated code.
         if len(self.images) == 1 or not name or self._find_double(name) is not None:
             return None
         for image in self.images:
@@ -361,11 +374,11 @@ class EmulatedProcess:
     # Imports
 
     def _may_lack(self, name: str) -> bool:
-        """Whether nobody knows if a function is there that need not be."""
+        """Whether a function that need not be there may be missing: nobody knows."""
         return not (_OF_EVERY_PROCESS.match(name) or self.has_double(name) or self._find_definition(name))
 
     def ask_double(self, name: str) -> None:
-        """Call the double of a function of which the code alone would do, since what it is given is recorded."""
+        """Call the double of a function although code would do for it, since its arguments are of interest."""
         self._native.pop(name, None)
 
     def has_double(self, name: str) -> bool:
@@ -374,6 +387,8 @@ class EmulatedProcess:
 
     def bind(self, name: str) -> int:
         """Return the address of the import slot for ``name``."""
+        # A symbol has one address in a process, whoever refers to it: code compares addresses of functions and of
+        # types.
         slot = self._slots.get(name) or self._native.get(name)
         if slot is None:
             defined = self._find_definition(name)
@@ -399,7 +414,9 @@ class EmulatedProcess:
         return self.bind(f"ifunc:{address:x}")
 
     def _fill(self, name: str, slot: int) -> None:
-        """Give a datum the content that inlined code relies on (Itanium C++ ABI, 2.9.5 and 2.5)."""
+        """Fill a datum with what inlined code relies on (Itanium C++ ABI, 2.9.5 and 2.5)."""
+        # The order matters: the general cases of ``_ZTV`` and ``_ZTI`` are behind the classes that inlined code looks
+        # into.
         if name.startswith("_ZTT"):  # a table of virtual tables: all lead to the virtual table of the class
             table = self.bind("_ZTV" + name[4:]) + _STREAM_TABLE
             self.machine.write(slot, table.to_bytes(8, "little") * (IMPORT_SLOT // 8))
@@ -407,6 +424,7 @@ class EmulatedProcess:
             functions = [self.bind("virtual function of " + name)] * 2
             words = [word for offset, top in layout for word in (offset, top, self.bind("_ZTI" + name[4:]), *functions)]
             self.machine.write(slot, struct.pack(f"<{len(words)}q", *words))
+        # Both destructors and ``what()`` are what a handler calls on an exception that the library made.
         elif name.startswith("_ZTV") and name[4:] in (*BASES, ROOT):
             inner = name[5:-1] if name[4] == "N" else name[4:]
             members: tuple[str, ...] = (
@@ -422,6 +440,7 @@ class EmulatedProcess:
         elif name.startswith("_ZTVNSt3pmr"):  # two destructors, then these
             of_resources = (f"pmr {subject}" for subject in ("destroy", "delete", "allocate", "deallocate", "is equal"))
             self.machine.write(slot, struct.pack("<7Q", 0, self.bind("_ZTI" + name[4:]), *map(self.bind, of_resources)))
+        # Offset to top, type information, then functions (Itanium C++ ABI, 2.5.2): whichever is called, it has a name.
         elif name.startswith("_ZTV"):
             functions = [0, self.bind("_ZTI" + name[4:])]
             functions += [self.bind("virtual function of " + name)] * _VTABLE_FUNCTIONS
@@ -438,6 +457,8 @@ class EmulatedProcess:
         elif name.startswith("_ZTI"):
             text = self.store(name[4:].encode() + b"\0")
             base = BASES.get(name[4:])
+            # Only single public bases are known of imported classes, which is what the exceptions of the libraries
+            # have.
             kind = "__class_type_info" if base is None else "__si_class_type_info"
             parts = (self.bind(VTABLES[kind]) + 16, text, self.bind("_ZTI" + base) if base else 0)
             self.machine.write(slot, struct.pack("<3Q", *parts))
@@ -445,8 +466,11 @@ class EmulatedProcess:
             self._fill_datum(self, name, slot)
 
     def _call_out(self, address: int) -> None:
+        # Slots are found by their address: most calls are of few functions, and looking a double up takes patterns.
         outcome_ = self._doubles.get(address)
         if outcome_ is None:
+            # Only the first byte of a slot is a function; the others are members of a datum whose content nobody filled
+            # in.
             if address % IMPORT_SLOT:
                 name = self.name_at(address)
                 raise Stop(f"jump into data: {name}", self.arch.return_address(self.machine.vm), name)
@@ -466,8 +490,11 @@ class EmulatedProcess:
         if self.calls > self.call_limit:
             raise Stop("call budget exhausted", call.return_address, name)
         taint = self.machine.taint
+        # From here on, what the double reads counts for what it returns: a double is one instruction to whoever follows
+        # answers.
         outer, taint.read = taint.read, 0
         try:
+            # Zero is null, false or success. It is a guess, so what becomes of it is followed.
             if double is None:
                 label = self._answer(call)
                 call.finish(self.machine.answer)
@@ -483,6 +510,7 @@ class EmulatedProcess:
             self.exceptions.unwind(call, unwinding)
         except Stop as stop:
             # What it was called for inside the object, through a pointer, may have stopped at a place of its own.
+            # Report the innermost place in the object: users can look at that, and not at a double.
             if self.image_at(stop.address) is None or stop.address == call.return_address:
                 stop.address, stop.called = call.return_address, stop.called or name
             raise
@@ -490,6 +518,7 @@ class EmulatedProcess:
             taint.read = outer
 
     def _decide(self, decision: AnswerDecision) -> None:
+        # From the first decision on, the run may differ from a real one: what was called before is certain.
         if self.decided_at is None:
             self.decided_at = self.count()
             self._called_before = tuple(self.called)
@@ -511,6 +540,8 @@ class EmulatedProcess:
 
     def _jump_to_chosen(self, resolver: int) -> None:
         """Go on in the function that an indirect function's resolver chooses, with the registers as they are."""
+        # ld.so runs a resolver while it relocates the object. Here a page is relocated at any time, also in the middle
+        # of other code, so the resolver waits for a call.
         vm, arch = self.machine.vm, self.arch
         saved = [vm.reg_read(name) for name in arch.arguments]
         stack, link = vm.sp, arch.return_address(vm)
@@ -541,22 +572,22 @@ class Call:
         self._shift = 0
 
     def answer_is_unknown(self) -> None:
-        """What is returned is not known, after all."""
+        """Note that what is returned is not known, after all."""
         self.machine.taint.read |= self.machine.taint.answer(self.name, self.return_address)
 
     def outcome_is_unknown(self, how: str) -> None:
-        """Something is decided here and now by what is not known."""
+        """Note that something is decided here and now by what is not known."""
         taint = self.machine.taint
         taint.decide(taint.answer(self.name, self.return_address), self.return_address, how)
 
     def decide_by_what_was_read(self) -> None:
-        """What has been read decides what is done, which need not show in what is written."""
+        """Note that what has been read decides what is done, which need not show in what is written."""
         taint = self.machine.taint
         taint.decide(taint.read, self.return_address, "what is read")
         taint.read = 0
 
     def store_unknown(self, content: bytes) -> int:
-        """Return the address of a fresh copy of ``data``, which is known to be there, while its content is not."""
+        """Return the address of a fresh copy of ``content``, which is known to be there, while its content is not."""
         address = self.process.store(content)
         self.machine.taint.mark(address, len(content), self.machine.taint.answer(self.name, self.return_address))
         return address
@@ -575,6 +606,7 @@ class Call:
     def argument(self, index: int) -> int:
         """Return an integer or pointer argument, counted from 0, ``this`` and pointers to by-value objects included."""
         index += self._shift
+        # Integers and pointers take registers in order, then words of the stack (SysV psABI 3.2.3, AAPCS64 6.8.2).
         names, vm = self.process.arch.arguments, self.machine.vm
         registers = len(names)
         if index < registers:
@@ -640,7 +672,7 @@ class Call:
         self.machine.vm.reg_write(self.process.arch.second_result, value)
 
     def repeated(self, character: int, count: int) -> bytes:
-        """Return the character in one argument, as often as another one says.
+        """Return a character from one argument, repeated as another argument says.
 
         :raises Stop: more than any initialiser needs
         """

@@ -109,10 +109,12 @@ class Processor(Protocol):
         """Remember such a place, for ``extensions``: those that do not see it themselves are told."""
 
     def extensions(self, first: int, /) -> list[int]:
-        """Return where instructions were executed that not every processor has, each place once, from the n-th on."""
+        """Return where instructions were executed that not every processor has, each place once, without the first so
+        many.
+        """
 
     def forget_code(self) -> None:
-        """Forget all but its settings: memory, registers and code."""
+        """Forget memory, registers and code; the settings stay."""
 
     def close(self) -> None:
         """Leave it to the next that needs one: it cannot be used any more."""

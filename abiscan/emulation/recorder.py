@@ -53,6 +53,7 @@ class Recorder:
     def __init__(self) -> None:
         self.phase = Phase.STATIC_INIT
         self.in_order: list[Registration] = []
+        # ``in_order`` is sorted by ``order`` at any time: records are appended in order, and only replaced or dropped.
         self._names: set[str] = set()  # of the operators that the dispatcher knows
         self._classes: dict[str, int] = {}  # the order of the last class of each name
         self.lookups: list[Lookup] = []  # by emulated addresses, at first
@@ -66,7 +67,7 @@ class Recorder:
         """The next ``order``. What is recorded from now on has this one or a later one."""
 
     def registered(self, since: int = 0) -> Registrations:
-        """Return what has been recorded since the ``count`` was this, with a view for each kind."""
+        """Return what has been recorded since ``count`` was ``since``, with a view for each kind."""
         return Registrations(in_order=tuple(self.in_order[self._index_of(since) :]))
 
     def library(
@@ -112,6 +113,7 @@ class Recorder:
         full = _qualified(library, name)
         has_arguments = "(" in text
         schema = full + text[text.index("(") :] if has_arguments else None
+        # A name without parentheses takes the schema of its kernel, as ``Library::def(const char*, F)`` does.
         if not has_arguments and inferred is not None:
             schema = full + inferred
         defined = RegisteredOperator(
@@ -138,7 +140,7 @@ class Recorder:
         return name in self._names
 
     def opened(self, order: int) -> Library | None:
-        """Return the library with this place among all records, None if it does not live any more."""
+        """Return the library with this order; None if it is closed."""
         at = self._index_of(order)
         record = self.in_order[at] if at < len(self.in_order) else None
         return record if isinstance(record, Library) and record.order == order else None
@@ -161,6 +163,7 @@ class Recorder:
         """Record a kernel for an operator, registered separately or with the ``definition``, the last record."""
         kernel = RegisteredKernel(
             operator=_qualified(library, name_as_read(name).removesuffix(".")),
+            # Number 0 is ``Undefined``, which ``CatchAll`` is another name of: no key (c10/core/DispatchKey.h).
             dispatch_key=key or (library.dispatch_key if library else None),
             signature=signature,
             inferred_schema=inferred,
@@ -168,6 +171,7 @@ class Recorder:
             fallthrough=fallthrough,
             abi_version=abi_version,
             phase=self.phase,
+            # A kernel that comes with a definition is part of that call, and has no place of its own.
             order=self._next() if definition is None else definition.order,
             library=library,
             functions=functions,
@@ -217,10 +221,11 @@ class Recorder:
         self.in_order.append(Registry(what=subject, key=key, priority=priority, phase=self.phase, order=order))
 
     def close(self, library: int) -> None:
-        """Record that a library does not live any more, by its order: what it registered is not registered.
+        """Record that a library is destroyed, by its order: nothing of it stays registered.
 
         What a called function registers counts as long as it lives.
         """
+        # Where torch refuses something for certain, the process ends there, and no library before it does.
         if self.phase is Phase.ON_CALL or self.ends_at_torch:
             return
         self._keep([record for record in self.in_order if library not in (record.order, _library_of(record))])
@@ -230,12 +235,12 @@ class Recorder:
         self.in_order.append(ProcessEnd(cause=cause, text=text, symbol=symbol, phase=self.phase, order=self._next()))
 
     def drop(self, count: int) -> None:
-        """Forget what has been recorded since the ``count`` was this."""
+        """Forget what has been recorded since ``count`` had this value."""
         self._keep(self.in_order[: self._index_of(count)])
 
     def since(self, count: int) -> Iterator[Registration]:
-        """Yield what has been registered since the ``count`` was this, kernels behind the definitions that they come
-        with.
+        """Yield what has been registered since ``count`` had this value, each kernel behind the definition that it
+        comes with.
         """
         for record in self.in_order[self._index_of(count) :]:
             if isinstance(record, RegisteredOperator):
@@ -245,7 +250,7 @@ class Recorder:
                 yield record
 
     def places_since(self, count: int) -> Iterator[str]:
-        """Yield where the source of what has been recorded since is: ``ops.cpp:12``."""
+        """Yield the source lines of what has been recorded since ``count`` had this value: ``ops.cpp:12``."""
         for record in self.since(count):
             library = record if isinstance(record, Library) else getattr(record, "library", None)
             if library and library.file:

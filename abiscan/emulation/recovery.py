@@ -74,7 +74,7 @@ _INSTRUCTIONS_OF_FAILURE: Final = 50_000  # until the text is made and thrown
 _INSTRUCTIONS_PER_OBJECT: Final = 120_000_000
 _CALLS_PER_FUNCTION: Final = 300_000
 _HEAP_PER_FUNCTION: Final = 0x400_0000
-# True and a success that is no zero; -1, which is negative as any signed type, and much as any unsigned one; much as an
+# True, and a success that is no zero; -1, which is negative if signed and huge if unsigned; a huge
 # ``int``.
 _OTHER_ANSWERS: Final = (1, 0xFFFF_FFFF_FFFF_FFFF, 0x7FFF_FFFF)
 _HEAP_OF_LIBRARIES: Final = 0x3000_0000  # OpenBLAS takes a buffer for each processor, and uses none of them
@@ -117,6 +117,8 @@ def recover(
     elsewhere = [decision for asked in recovery.asked for decision in asked.decisions if decision not in decisions]
     # What is decided where nothing is registered may be kept, and decide elsewhere: then other answers show it.
     # For x86-64, they are followed into what they may have written (``mark_written``).
+    # On AArch64 an address takes two instructions, so ``data_of`` finds nothing to follow: there the object is run
+    # again with other answers, and what it registers is compared.
     is_followed = facts.machine is Machine.X86_64
     remaining = () if is_followed or not elsewhere else _registered_otherwise(file, facts, argument_tail)
     if any(recovery.in_static != item for item in remaining):
@@ -131,6 +133,7 @@ def cpu_at_load(file: ElfFile, facts: SharedObject) -> CpuAtLoad:
         recovery = Recovery(file, facts, None)
     except DAMAGE as error:
         return CpuAtLoad(unread=(CpuGap(place=f"damaged: {error}"),))
+    # These are the libraries that a package brings along, not only extensions.
     recovery.most_memory = _HEAP_OF_LIBRARIES
     with contextlib.closing(recovery):
         with recovery.reported():
@@ -149,8 +152,8 @@ def _cpu_gaps(
     initialisers: Container[int],
     used: AbstractSet[str],
 ) -> tuple[CpuGap, ...]:
-    """Return where code stopped that may use more: what an initialiser leads to, or anything if a module's code
-    stopped.
+    """Return where code stopped, and what the rest may use: what the initialiser leads to, or anything in a module's
+    code.
     """
     if not gaps:
         return ()
@@ -158,6 +161,7 @@ def _cpu_gaps(
 
     all_of_them = features_in(file, facts.machine)
     by_name: dict[CpuGap, None] = {}
+    # What was used already is reported with its place: a gap is about what may be used besides.
     for gap in gaps:
         features = all_of_them
         if gap.started is not None and gap.started in initialisers and (all_of_them is None or all_of_them - used):
@@ -188,7 +192,7 @@ def _in_words(gap: RegistrationGap) -> str:
 def _registered_otherwise(
     file: ElfFile, facts: SharedObject, argument_tail: int | None
 ) -> Iterator[tuple[object, ...]]:
-    """Yield what the static initialisers of an object register where what is not known has other answers."""
+    """Yield what the static initialisers register when unknown answers have other values."""
     for answer in _OTHER_ANSWERS:
         with contextlib.closing(Recovery(file, facts, argument_tail)) as recovery:
             recovery.process.machine.answer = answer
@@ -199,7 +203,7 @@ def _registered_otherwise(
 
 
 def _without_order(record: Registration) -> Registration:
-    """Return a registration apart from its place among all others."""
+    """Return a registration without its place among the others."""
     library: Library | None = getattr(record, "library", None)
     return replace(record, order=0, **({"library": replace(library, order=0)} if library else {}))
 
@@ -233,7 +237,10 @@ Part: TypeAlias = Callable[["Recovery"], object]
 
 
 class Asked(Struct, frozen=True, kw_only=True):
-    """A part of a run in which unknown answers decided; ``start`` is its first function, in the file's own space."""
+    """A part of a run in which unknown answers decided.
+
+    :ivar start: its first function, in the file's own space
+    """
 
     start: int
     registered: bool
@@ -261,11 +268,14 @@ class Recovery:
         self.most_memory = _HEAP_PER_FUNCTION
         self.sites: list[CallSite] = []
         self.lookups: list[Lookup] = []
+        # The process binds symbols while it is made, before there are doubles: those of torch need the process
+        # themselves.
         self.find: Callable[[str], Double | None] = lambda _: None
         self.process = EmulatedProcess(file, facts.machine, self._find_double, _fill, siblings)
         self.state = state = TorchState(self.process, facts.imports, self.recorder)
         state.schemas.known_tail = argument_tail
         self.process.count = lambda: self.recorder.count
+        # Which table inlined code fills with custom classes depends on the release: 1.7 and newer have that of c10.
         state.has_flat_class_map |= any(map(self.process.image.mentions, (_FLAT_MAP, _CLASS_BASE)))
         self.cpu = CpuUses(self.process, facts.machine)
         self.registries = FilledRegistries(state)
@@ -303,6 +313,7 @@ class Recovery:
         looking: list[CallSite] = []
         with self.reported():
             looking = self.recover()
+        # What is recorded up to here is all that counts: what follows runs code out of its order.
         registrations = self.result()
         with self.reported():
             self.look_up(looking)  # runs parts of functions: what they register then means nothing
@@ -328,6 +339,7 @@ class Recovery:
         texts: dict[str, str] = {}
         # The code behind a call may make the first call of another function, which nothing has registered with.
         for function, address in tuple(self.state.stable_returns.items()):
+            # The checks of the stable ABI throw on any code but 0; the text is put together behind the call.
             process.machine.answer_call(1)
             ended = self.attempt(address, (1,), _INSTRUCTIONS_OF_FAILURE)
             if isinstance(ended, ProcessTermination) and ended.text:
@@ -341,10 +353,13 @@ class Recovery:
         self.sites = sites = find_call_sites(image, self.facts.machine, slots)
         registering = [site for site in sites if api.is_registration(site.target)]
         for site in registering:
+            # A call that is the last thing a function does pushes no return address: its own place is watched instead.
             if site.is_jump:
                 self.process.machine.watch(self.process.image.base + site.address)
 
         self.initialise()
+        # Importing a module runs much code that registers nothing, so it is run only where static initialisers left
+        # something.
         if self.missing(registering):
             self.initialise_modules()
         self.process.machine.taint.is_off = True  # from here on arguments mean nothing
@@ -363,6 +378,7 @@ class Recovery:
         for address in self.process.image.initialisers():
             self.in_load.add(self.own(address))
             self.run_part(functools.partial(Recovery.emulate, address=address), self.own(address))
+        # The order of a record says only what else was recorded, which may differ where other answers are tried.
         self.in_static = tuple(map(_without_order, self.recorder.since(0)))
 
     def initialise_modules(self) -> None:
@@ -420,9 +436,7 @@ class Recovery:
         return False
 
     def readable(self, operator: str, schema: str | None) -> str | None:
-        """Return a schema that is no text in the object, or None, and a gap, for one with a part which is not known
-        here.
-        """
+        """Return a schema; None, with a gap, if it was put together in memory and has a part that is not known."""
         if schema is None or not _UNKNOWN_TYPE.search(_TEXT.sub("", schema)):
             return schema
         reason = f"the schema that torch infers for {operator} has an unknown type"
@@ -435,7 +449,7 @@ class Recovery:
     # Roots
 
     def run_part(self, part: Part, start: int | None) -> None:
-        """Run a part, and keep in mind what unknown answers decided in it."""
+        """Run a part, and remember what unknown answers decided in it."""
         process, recorder = self.process, self.recorder
         before, decided, gaps = recorder.count, len(process.decisions), len(self.gaps)
         part(self)
@@ -444,6 +458,7 @@ class Recovery:
         decisions = tuple(process.decisions[decided:])
         if decisions and self.doubtful_from is None:
             self.doubtful_from = process.decided_at
+        # A part that stopped has a gap of its own already, which says more than what decided in it.
         if decisions and start is not None and len(self.gaps) == gaps:
             registered = any(True for _ in recorder.since(before))
             if not registered:
@@ -451,8 +466,10 @@ class Recovery:
             self.asked.append(Asked(start=start, registered=registered, decisions=decisions))
 
     def mark_written(self, start: int, decisions: Sequence[AnswerDecision]) -> None:
-        """Follow what a part may have written had it taken another way: the data that its functions use."""
+        """Follow what a part might have written on another way: the data that its functions use."""
         process, image = self.process, self.process.image
+        # Had the branch gone the other way, data might be different that no instruction of this run has touched. All
+        # that the functions of the part name is marked, and whoever reads it later is as doubtful as the answer.
         taint = process.machine.taint
         labels = [taint.answer_again(decision.source) for decision in decisions]
         label = functools.reduce(operator.or_, labels, 0)
@@ -468,7 +485,7 @@ class Recovery:
                     taint.mark(place, length if place == address else _DATUM_SIZE, label)
 
     def datum_at(self, address: int) -> int | None:
-        """Return the datum that an address in code is that of, or leads to; None for what code cannot change."""
+        """Return the datum at an address in code, or the one that it leads to; None for what code cannot change."""
         image = self.process.image
         if not image.contains(address):
             return None
@@ -477,13 +494,13 @@ class Recovery:
         return address if image.contains(address) and image.is_writable(address) else None
 
     def decisions(self) -> Iterator[AnswerDecision]:
-        """Yield what unknown answers decided in parts that register something, or would if they took another way."""
+        """Yield what unknown answers decided in parts that register something, or would on another way."""
         for asked in self.asked:
             if self.may_register(asked):
                 yield from asked.decisions
 
     def may_register(self, asked: Asked) -> bool:
-        """Whether a part registers something, or would if it took another way."""
+        """Whether a part registers something, or would on another way."""
         if asked.registered or not self.not_executed:
             return asked.registered
         reached = self.functions_reached(asked.start)
@@ -494,6 +511,7 @@ class Recovery:
         result = self.attempt(address, arguments, self.most_instructions)
         if isinstance(result, Stop):
             ends = isinstance(result, ProcessTermination) and self.recorder.phase is Phase.STATIC_INIT
+            # Only an end that depends on nothing but the code is one that users will see; any other one stays a gap.
             if isinstance(result, ProcessTermination) and self.is_as_in_torch() and self.is_everywhere_so():
                 ends = False
                 symbol = None if (at := self.own(result.address)) is None else self.process.image.nearest_symbol(at)
@@ -503,17 +521,18 @@ class Recovery:
         return result
 
     def is_as_in_torch(self) -> bool:
-        """Whether all that a static initialiser has asked torch was answered as torch does."""
+        """Whether all answers that a static initialiser got from torch are those of a real one."""
         return self.recorder.phase is Phase.STATIC_INIT and all(map(is_as_in_torch, self.process.called))
 
     def is_everywhere_so(self) -> bool:
-        """Whether what an initialiser comes to is what it comes to on every machine."""
+        """Whether an initialiser does the same on every machine."""
         return not (self.gaps or self.process.decisions or any(map(asks_machine, self.process.called)))
 
     @traced
     def attempt(self, address: int, arguments: Sequence[int], instructions: int) -> int | Stop:
         """Run one function without recording a gap. Each function has its own budgets, and there is a total one."""
         process, machine = self.process, self.process.machine
+        # An object with many slow functions must not take minutes: what is left of the total bounds each of them.
         left = _INSTRUCTIONS_PER_OBJECT - machine.vm.icount
         process.answered_with_zero = None
         if left <= 0:
@@ -521,6 +540,7 @@ class Recovery:
         with process.budget(self.most_memory, _CALLS_PER_FUNCTION):
             try:
                 return machine.start(address, tuple(arguments), min(left, instructions))
+            # A double that reads nonsense fails in Python: that is the fault of the function, whose run ends here.
             except DAMAGE as error:
                 return self.placed(Stop(f"{type(error).__name__}: {error}", machine.vm.pc))
             except Stop as stop:
@@ -549,6 +569,7 @@ class Recovery:
         # branches on a small number.
         blank = tuple(self.process.allocate(_ARGUMENT_SIZE) for _ in range(_ARGUMENTS))
         base = self.process.image.base
+        # The initialisers have run, and would register everything twice.
         tried = {address - base for address in self.process.image.initialisers()}
         limit = len(tried) + _MAX_ON_CALL
         # A function that opens a library calls the small ones that need an open library and fail on their own.
@@ -566,6 +587,7 @@ class Recovery:
         """Run a function with arguments that mean nothing, and drop what it registers if that means nothing either."""
         recorder = self.recorder
         before = recorder.count
+        # A namespace has one ``TORCH_LIBRARY`` in a process, so a function that opens it again would end it.
         at_load = (record for record in recorder.in_order if record.phase is not Phase.ON_CALL)
         opened = {record.namespace for record in at_load if _claims(record)}
         self.attempt(self.process.image.base + start, arguments, budget)
@@ -582,6 +604,7 @@ class Recovery:
 
     def is_executed(self, site: CallSite) -> bool:
         """Whether the call was reached."""
+        # Calls are known by where they return to, jumps by where they lie: both are file addresses of the site.
         reached = self.process.machine.reached if site.is_jump else self.process.call_sites
         return site.address + self.process.image.base in reached
 
@@ -590,20 +613,20 @@ class Recovery:
         return not all(self.is_executed(site) for site in sites)
 
     def report_missing(self, sites: list[CallSite]) -> None:
-        """A gap for each call that was not reached."""
+        """Report a gap for each call that was not reached."""
         for site in sites:
             if not self.is_executed(site):
                 self.report(f"a call to {site.target} was not reached", site.address)
 
     def report_unknown(self) -> None:
-        """A gap for each part of torch's registration API that has no double."""
+        """Report a gap for each part of torch's registration API that has no double."""
         for name in sorted(api.unknown_names(self.facts.imports)):
             reason = f"{name} is an unknown part of torch's registration API: what it registers was not recovered"
             self.gaps.append(RegistrationGap(stage=_STAGE, reason=reason, address=None, symbol=name))
 
     @contextlib.contextmanager
     def reported(self) -> Iterator[None]:
-        """Provide a gap for what ends the recovery itself, outside of the functions that it runs."""
+        """Turn what ends the recovery itself, outside of the functions that it runs, into a gap."""
         try:
             yield
         except DAMAGE as error:
@@ -612,13 +635,14 @@ class Recovery:
             self.report(stop.reason, None)
 
     def report(self, reason: str, address: int | None) -> None:
-        """A gap."""
+        """Add a gap."""
         symbol = None if address is None else self.process.image.nearest_symbol(address)
         self.gaps.append(RegistrationGap(stage=_STAGE, reason=reason, address=address, symbol=symbol))
 
     def placed(self, stop: Stop) -> Stop:
-        """The same, told from within the object: what lies elsewhere was called from there."""
+        """Move a stop to the place in the object that led to it."""
         process = self.process
+        # A stop in an import slot or on the heap means nothing to users: the caller in the object does.
         if self.own(stop.address) is not None:
             stop.called = stop.called or process.answered_with_zero
         else:
@@ -627,7 +651,7 @@ class Recovery:
         return stop
 
     def report_stop(self, stop: Stop, started: int, *, ends: bool = False) -> None:
-        """A function that was started at ``started`` did not get to its end."""
+        """Report that a function did not get to its end."""
         address = self.own(stop.address) or self.own(started)
         self.gaps.append(
             RegistrationGap(
@@ -642,7 +666,7 @@ class Recovery:
         )
 
     def with_lost(self, gap: RegistrationGap, started: int) -> RegistrationGap:
-        """A gap with what was lost; behind it, a static initialiser that registers may end the process."""
+        """Return a gap with what was lost; behind it, a static initialiser that registers may end the process."""
         ends = gap.ends or (started in self.in_load and self.registers(started))
         return replace(gap, lost=self.lost(gap, started), ends=ends)
 
@@ -655,14 +679,14 @@ class Recovery:
         return any(self.function_of(site) in reached for site in registering)
 
     def lost(self, gap: RegistrationGap, started: int) -> tuple[tuple[str, int], ...]:
-        """Return the calls that register in the functions which the one that stopped leads to, and that nothing
-        executed.
+        """Return the calls that register, that nothing executed, and that the stopped function leads to.
 
         What was called where it stopped did not do its work.
         """
         lost = [
             (site, subject)
             for site in self.sites
+            # The call at which the function stopped was reached, and has not done its work either.
             if (subject := api.registered_by(site.target))
             and (site.address == gap.address or not self.is_executed(site))
         ]
@@ -673,7 +697,7 @@ class Recovery:
         return tuple(Counter(within).items())
 
     def functions_reached(self, start: int) -> set[int]:
-        """Return the functions of the object that one of them leads to, and this one."""
+        """Return the function at ``start``, and those of the object that it leads to."""
         return {function for _, function in self._calls.reached([start])}
 
     def function_of(self, site: CallSite) -> int | None:

@@ -24,11 +24,14 @@ _AND_MORE: Final = "..."
 
 
 class Schema(Struct, frozen=True):
-    """A ``FunctionSchema`` that was handed out: its text from the opening parenthesis on, and its name in full.
+    """A ``FunctionSchema`` that was handed out.
 
-    ``given`` and ``returned`` are the types of a schema that was inferred, as they print; None for one that was parsed.
-    ``built`` tells that it was read from arguments that the code itself put together, ``typevars`` what
-    ``parseSchema(text, allow_typevars)`` was given, None where nothing was.
+    :ivar name: in full
+    :ivar arguments: its text from the opening parenthesis on
+    :ivar given: the types of the arguments of a schema that was inferred, as they print; None for one that was parsed
+    :ivar returned: the same of its results
+    :ivar built: whether it was read from arguments that the code itself put together
+    :ivar typevars: what ``parseSchema(text, allow_typevars)`` was given, None where nothing was
     """
 
     name: str
@@ -49,14 +52,14 @@ def _numbered(types: tuple[str, ...]) -> list[str]:
 
 
 def _printed(arguments: list[str], results: list[str]) -> str:
-    """One result stands without parentheses, unless it begins with one (``operator<<`` of function_schema_inl.h)."""
+    """Format results, a single one bare unless it begins with a parenthesis (``operator<<``, function_schema_inl.h)."""
     bare = len(results) == 1 and not results[0].startswith("(")
     returned = ", ".join(results)
     return f"({', '.join(arguments)}) -> " + (returned if bare else f"({returned})")
 
 
 def _with_keywords(arguments: list[BuiltArgument]) -> list[str]:
-    """Arguments as a schema lists them: those that can be given by name only behind a star."""
+    """List arguments as a schema does: those that can be given by name only behind a star."""
     first = next((index for index, argument in enumerate(arguments) if argument.keyword_only), len(arguments))
     texts = [argument.text for argument in arguments]
     return [*texts[:first], *["*"][: len(texts) - first], *texts[first:]]
@@ -129,9 +132,7 @@ class SchemaObjects:
         return self.assumed_tail if self.known_tail is None else self.known_tail
 
     def _make_arguments(self, types: tuple[str, ...]) -> tuple[int, int]:
-        """Return the bounds of an array of ``c10::Argument``: a name, a type, from 1.12 on a second type, the rest
-        zero.
-        """
+        """Make an array of ``c10::Argument``, and return its bounds: name, type, from 1.12 on a second type, zeros."""
         size = self._strings.size + self._argument_tail
         begin = self._process.allocate(size * len(types))
         for number, text in enumerate(types):
@@ -162,7 +163,7 @@ class SchemaObjects:
         return f"{name}.{overload}" if overload else name
 
     def read(self, address: int) -> Schema | None:
-        """Return the schema at ``address``; one that was copied, and lost its mark, is known by its name, or read."""
+        """Return the schema at ``address``; a copy that lost its mark is known by its name, or read."""
         result = self._schemas.get(self._process.machine.word(address + 2 * self._strings.size))
         if result is not None:
             return result
@@ -189,7 +190,7 @@ class SchemaObjects:
         return Schema(name, text, types, results, built=True)
 
     def marked(self, address: int) -> Schema | None:
-        """Return the schema at ``address`` if one was made there or moved there, whatever else may lie there."""
+        """Return the schema that was made at ``address``, or moved there; None for anything else."""
         try:
             return self._schemas.get(self._process.machine.word(address + 2 * self._strings.size))
         except Stop:

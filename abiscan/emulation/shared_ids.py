@@ -51,7 +51,7 @@ NUMBERS: Final = {symbol: number for number, symbol in enumerate(_in_order(), 1)
 
 
 def shared_ids(image: Image) -> Iterator[tuple[int, int]]:
-    """Yield the data of an object that have a value before it is initialised: the address of each, and that value."""
+    """Yield the data of an object that are set before it is initialised: address and value."""
     first = image.find(_FIRST)
     if first is None or not first.unique:
         return

@@ -11,8 +11,8 @@ from abiscan.emulation.strings import StringAbi
 class StandardTypes(Struct, frozen=True, kw_only=True):
     """How the code of a process lays out what every class of torch is made of.
 
-    ``flag_first`` means that an ``optional`` keeps its flag before the value, as in ``c10::optional``; the flag of
-    ``std::optional`` follows the value.
+    :ivar flag_first: whether an ``optional`` keeps its flag before the value, as in ``c10::optional``; the flag of
+        ``std::optional`` follows the value
     """
 
     process: EmulatedProcess

@@ -21,7 +21,10 @@ EMPTY_REP: Final = "_ZNSs4_Rep20_S_empty_rep_storageE"
 
 
 class StringAbi(Protocol):
-    """The memory layout of a ``std::string``. ``size`` is its ``sizeof``."""
+    """The memory layout of a ``std::string``.
+
+    :ivar size: its ``sizeof``
+    """
 
     size: int
 

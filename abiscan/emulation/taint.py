@@ -64,9 +64,11 @@ class AnswerDecision(NamedTuple):
 
 
 class _Suspended(NamedTuple):
-    """A called function runs at full speed up to ``address``, where the stack pointer is ``stack``.
+    """A called function runs at full speed.
 
-    ``registers`` are those that it keeps for its caller.
+    :ivar address: up to where
+    :ivar stack: the stack pointer there
+    :ivar registers: those that it keeps for its caller
     """
 
     address: int
@@ -110,6 +112,8 @@ class Taint:
         """Return the label of what a function without a double returns; 0 if that has decided already."""
         if self.is_off:
             return 0
+        # One source for all calls from one place: a loop over an unknown answer would otherwise need a bit for each
+        # turn.
         source = Source(function, address)
         number = self._sources.setdefault(source, len(self._sources))
         self._calls[source] = self._calls.get(source, 0) + 1
@@ -118,7 +122,7 @@ class Taint:
         return (1 << number) & ~self._done
 
     def answer_again(self, source: Source) -> int:
-        """Return the label of what else a source may decide that has decided something."""
+        """Return a label for what a source may decide besides, which has decided something already."""
         if self.is_off or source not in self._sources:
             return 0
         self._done &= ~(1 << self._sources[source])
@@ -132,6 +136,8 @@ class Taint:
 
     def returned(self, label: int) -> None:
         """Note that a called function has returned: of the registers that it need not keep, only its result counts."""
+        # A callee may leave anything in the other registers (SysV psABI 3.2.1, AAPCS64 6.1): their labels mean nothing
+        # now.
         kept = self._arch.kept_parts
         self.registers = {part: old for part, old in self.registers.items() if part in kept}
         if label := label & ~self._done:
@@ -147,7 +153,7 @@ class Taint:
                 self._clear(address)
 
     def enter(self) -> dict[str, int]:
-        """Return a double calls a function of the object, with arguments made of what it has read."""
+        """Note that a double calls a function of the object, with arguments made of what it has read."""
         before = self.registers
         self.registers = dict.fromkeys(self._arch.argument_parts, self.read) if self.read else {}
         return before
@@ -159,9 +165,7 @@ class Taint:
 
     @contextlib.contextmanager
     def unseen(self) -> Iterator[None]:
-        """Provide what a double reads and writes here is no part of what it does: memory management, the way through
-        frames.
-        """
+        """Leave out what a double reads and writes here: it only manages memory, or finds its way through frames."""
         read, self.read = self.read, 0
         try:
             yield
@@ -173,6 +177,7 @@ class Taint:
         label &= ~self._done
         if not label and not self.memory:
             return
+        # To give up is to decide: an answer is never forgotten in silence.
         if label and len(self.memory) + size > _MOST_BYTES:
             self.decide(label, int(self._machine.vm.pc), "more memory comes from it than can be followed")
             return
@@ -182,6 +187,7 @@ class Taint:
             return
         for at in range(address, address + size):
             if at not in self.memory:
+                # The guard makes the machine stop at whoever touches the byte while it runs at full speed.
                 self._machine.guard(at, guarded=True)
                 self._pages[at >> _PAGE_SHIFT] = self._pages.get(at >> _PAGE_SHIFT, 0) + 1
             self.memory[at] = label
@@ -189,6 +195,7 @@ class Taint:
     def _marked(self, address: int, size: int) -> list[int]:
         """Return the bytes of a part of memory that come from answers."""
         first, last = address >> _PAGE_SHIFT, address + size - 1 >> _PAGE_SHIFT
+        # Asked at every access of a double: in nearly all pages nothing is marked.
         if first not in self._pages and (first == last or self._pages.keys().isdisjoint(range(first, last + 1))):
             return []
         if size < len(self.memory):
@@ -204,24 +211,25 @@ class Taint:
         self._machine.guard(address, guarded=False)
 
     def label_of(self, address: int, size: int) -> int:
-        """Return what answers bytes come from."""
+        """Return the label of some bytes: from which answers they come."""
         label = 0
         for at in self._marked(address, size):
             label |= self.memory[at]
         return label & ~self._done
 
     def label_in(self, parts: Iterable[str]) -> int:
-        """Return what answers parts of registers come from."""
+        """Return the label of some parts of registers: from which answers they come."""
         label = 0
         for part in parts:
             label |= self.registers.get(part, 0)
         return label & ~self._done
 
     def decide(self, label: int, address: int, how: str) -> None:
-        """Answers decide."""
+        """Note that answers decide, and let go of them: there is nothing more to learn of their sources."""
         label &= ~self._done
         if not label:
             return
+        # Each source decides once: one gap tells users what there is to know, and following it further costs time.
         for source, number in self._sources.items():
             if label >> number & 1:
                 self._decided(AnswerDecision(source, address, how))
@@ -231,7 +239,7 @@ class Taint:
             self._clear(at)
 
     def give_up(self) -> bool:
-        """Let everything decide that is in memory; False if nothing is."""
+        """Let everything in memory decide; False if nothing is there."""
         label = 0
         for item in self.memory.values():
             label |= item
@@ -253,9 +261,11 @@ class Taint:
             return False
         if instruction.is_call and self._suspend(instruction):
             return False
+        # Addresses are computed before the instruction runs: it may change the registers that make them.
         places = [(self._address(access), access) for access in instruction.accesses]
         label = self._label_read(instruction, places, pc)
         touched = [at for place, access in places for at in range(place, place + access.size) if at in self.memory]
+        # The machine itself must get past its guards while the instruction runs.
         for at in touched:
             self._machine.guard(at, guarded=False)
         self._answered = False
@@ -263,6 +273,7 @@ class Taint:
         for at in touched:
             if at in self.memory:
                 self._machine.guard(at, guarded=True)
+        # An instruction that answers by itself, such as ``cpuid``, has labelled its results already.
         if executed and not self._answered:
             for part in instruction.writes:
                 if label:
@@ -284,9 +295,7 @@ class Taint:
         return self._steps >= 0
 
     def _label_read(self, instruction: DataFlow, places: list[tuple[int, Access]], pc: int) -> int:
-        """Return what the values that an instruction reads come from; what decides is told, and does not count any
-        more.
-        """
+        """Return the label of the values that an instruction reads, after deciding what it decides."""
         label = self.label_in(instruction.reads)
         for place, access in places:
             if access.reads and self.memory:
@@ -294,6 +303,7 @@ class Taint:
         if instruction.jumps:
             self.decide(label, pc, "a branch")
         self.decide(self.label_in(instruction.decides), pc, "a branch")
+        # An unknown address may be that of anything, so what is read or written there cannot be followed.
         self.decide(self.label_in(instruction.addresses), pc, "an address")
         return label & ~self._done
 
@@ -304,11 +314,13 @@ class Taint:
         return address & _WORD
 
     def _suspend(self, instruction: DataFlow) -> bool:
-        """At a call: whether the called function can look at nothing that comes from an answer, except in memory."""
+        """Let a called function run by itself if only memory leads it to what comes from an answer; tell whether."""
         if not self.registers or any(part not in self._arch.kept_parts for part in self.registers):
             return False
         if self.label_in(instruction.reads | instruction.addresses | instruction.decides):
             return False
+        # By the ABI the callee may only save and restore these registers, so no value of theirs takes part in what it
+        # does.
         self._suspended.append(_Suspended(instruction.after, int(self._machine.vm.sp), self.registers))
         self.registers = {}
         self._machine.stop_at(instruction.after)
@@ -317,6 +329,7 @@ class Taint:
     def resume(self, address: int) -> bool:
         """Whether the function that ran at full speed has returned to ``address``: then it is over."""
         stack = int(self._machine.vm.sp)
+        # Stacks grow downwards: a frame below the stack pointer is gone, whichever way it ended.
         while self._suspended and self._suspended[-1].stack < stack:  # ended by an exception
             self._suspended.pop()
         if not self._suspended or self._suspended[-1][:2] != (address, stack):
@@ -327,9 +340,7 @@ class Taint:
         return True
 
     def land(self) -> None:
-        """Note that an exception has brought the code into a landing pad: the registers are those that its function
-        has kept.
-        """
+        """Note that an exception has entered a landing pad: the registers are those that its function keeps."""
         stack = int(self._machine.vm.sp)
         self.registers = {}
         while self._suspended and self._suspended[-1].stack <= stack:

@@ -115,6 +115,8 @@ class _TorchProcess:
         self.recorder = Recorder()
         self.gaps: list[RegistrationGap] = []
         self._find: dict[str, Double | None] = {}
+        # One process for all: what one library defines another one imports, and statics of inlined functions are
+        # shared.
         first, *remaining = files.values()
         self._lookup = finder((EXCEPTIONS, LIBC, NUMBERS, STREAMS, CXX_STRINGS, LIBSTDCXX, PATHS, SYSTEM, CPYTHON))
         self.process = EmulatedProcess(first, machine, self._find_double, fill_datum, remaining)
@@ -185,6 +187,7 @@ class _TorchProcess:
             before, gaps = self.recorder.count, len(self.gaps)
             for address in image.initialisers():
                 self.emulate(image, address)
+                # Between two functions, since what is forgotten must not be running.
                 if self.process.machine.code_pages > _MOST_CODE_PAGES:
                     self.process.forget_code()
             recorded = self.recorder.registered(before)
@@ -221,6 +224,7 @@ class _TorchProcess:
         """Return the names of the dispatch keys by number, from ``c10::toString``."""
         names = {}
         for address in self._defined(_KEY_NAME):
+            # torch itself is asked: numbers differ from release to release, and no header comes with the library.
             for number in range(_MAX_KEYS):
                 text = self.ask(address, number)
                 name = self.process.machine.text(text).decode() if text else _UNKNOWN_KEY
@@ -230,9 +234,7 @@ class _TorchProcess:
         return names
 
     def aliases(self, keys: Mapping[int, str]) -> dict[int, frozenset[int]]:
-        """Return the alias keys and the keys that each includes: ``c10::isIncludedInAlias``. They are the last of all
-        keys.
-        """
+        """Return the keys that each alias key includes (``c10::isIncludedInAlias``). Alias keys are the last of all."""
         aliases: dict[int, frozenset[int]] = {}
         for address in self._defined(_IS_INCLUDED):
             for alias in sorted(keys, reverse=True):

@@ -109,7 +109,7 @@ class TorchState:
     # Interned names
 
     def symbol(self, text: str) -> int:
-        """Return the number of a ``c10::Symbol``, counted as the names appear."""
+        """Return the number of a ``c10::Symbol``, in the order of their first use."""
         if text not in self._symbols:
             self._symbols.append(text)
         return self._symbols.index(text) + _FIRST_SYMBOL

@@ -84,17 +84,17 @@ class TypeInformation:
     def is_known(self, type_: int) -> bool:
         """Whether the bases of a type are known: they are in the file, or in the table."""
         imported = self._process.name_at(type_)
+        # A type of the object has its bases beside it; an imported one leads out of all files that are there.
         if imported is None:
             return all(map(self.is_known, (base for base, _ in self._list_bases(type_))))
         name = imported.removeprefix("_ZTI")
         return name in BASES or name in _WITHOUT_BASE or len(name) == 1
 
     def kind(self, type_: int) -> str:
-        """Return the class of the ``type_info`` itself, ``__si_class_type_info``; empty if it is of none of those
-        known.
-        """
+        """Return the class of a ``type_info`` object, such as ``__si_class_type_info``; empty if it is another one."""
         vtable = self._process.machine.word(type_)
         name = self._process.name_at(vtable) or ""
+        # The virtual pointer of a ``type_info`` tells its class: imported from libsupc++, or of a copy in the object.
         for kind in _KINDS:
             if name == VTABLES[kind] or vtable - 16 in self._own_vtables(kind):
                 return kind
@@ -122,6 +122,7 @@ class TypeInformation:
         machine, kind = self._process.machine, self.kind(type_)
         if kind == _SINGLE:
             yield machine.word(type_ + 16), _PUBLIC
+        # Flags and number of bases share a word, then two words for each base (Itanium C++ ABI, 2.9.5).
         elif kind == _MULTIPLE:
             count = min(machine.word(type_ + 16) >> 32, _MAX_BASES)
             for number in range(count):
@@ -135,20 +136,23 @@ class TypeInformation:
             if not flags & _PUBLIC and not private:
                 continue
             offset = flags >> 8
+            # The offset is the upper 56 bits, with a sign.
             offset -= (offset >> 55) << 56
+            # For a virtual base, it is where the virtual table has the offset to the base.
             if flags & _VIRTUAL and address:
                 offset = machine.word(machine.word(address) + offset)
             place = (address + offset) & 0xFFFF_FFFF_FFFF_FFFF if address else 0  # a null pointer has null parts
             yield from self.within(base, place, private=private)
 
     def caught(self, requested: int, thrown: int, address: int) -> int | None:
-        """Return where a handler of type ``wanted`` sees what was thrown; None if it does not catch it."""
+        """Return where a handler of type ``requested`` sees what was thrown; None if it does not catch it."""
         if self.is_same(requested, thrown):
             return self._process.machine.word(address) if self.kind(thrown) == _POINTER else address
         if self.kind(requested) == _POINTER and self.kind(thrown) == _POINTER:
             return self._caught_pointer(requested, thrown, self._process.machine.word(address))
         if self.kind(requested) == _POINTER and self.name(thrown) == "Dn":
             return 0
+        # A base that is there twice is ambiguous, and does not catch (C++17, [except.handle]).
         places = {
             base.address for base in self.within(thrown, address, private=False) if self.is_same(base.type, requested)
         }
@@ -169,11 +173,10 @@ class TypeInformation:
         return places.pop() if len(places) == 1 else None
 
     def dynamic_type(self, address: int) -> Subobject | None:
-        """Return the whole object that the object with virtual functions at ``address`` is a part of; None if
-        unknown.
-        """
+        """Return the whole object that contains the polymorphic object at ``address``; None if unknown."""
         machine = self._process.machine
         table = machine.word(address)
+        # The two words before the functions: offset to top, type information (Itanium C++ ABI, 2.5.2).
         to_top, type_ = machine.words(table - 16, 2)
         if not type_:
             return None
@@ -186,6 +189,8 @@ class TypeInformation:
         whole = self.dynamic_type(address) if address else None
         if whole is None:
             return None
+        # A ``dynamic_cast`` down from the object that is passed comes first, then across to the only public base of
+        # that type (C++17, [expr.dynamic.cast]).
         result = {part.address for part in self.within(*whole, private=False) if self.is_same(part.type, target)}
         around = {
             place

@@ -103,9 +103,7 @@ class TypeObjects:
             strings.create(process, name + _VECTOR + index * strings.size, part.encode())
 
     def adopt(self, address: int) -> str:
-        """Return how the type at ``address`` prints; if it is a whole one, not of a double, it is handed out from now
-        on.
-        """
+        """Return how the type at ``address`` prints; a complete one that code made is handed out from now on."""
         text = self.text(address)
         if address not in self._texts and self._type_vtable(address) is not None:
             self._objects.setdefault(text, address)

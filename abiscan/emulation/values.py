@@ -60,7 +60,7 @@ class Values:
         machine.write(address, head + struct.pack("<5Q", *elements, *element))
 
     def element_type(self, address: int) -> int:
-        """Return the address of the type of the elements of the list that is the value at ``address``."""
+        """Return the address of the element type of the list at ``address``."""
         machine = self._process.machine
         return machine.word(machine.word(address) + self._head.size + _VECTOR)
 
@@ -88,7 +88,7 @@ class Values:
         return str(bool(payload[0])) if type_ == "bool" else UNKNOWN_VALUE
 
     def _list(self, vector: int, element: str) -> str:
-        """Other lists torch's own parser does not take as a default, so no schema spells one."""
+        """Format a list; others are not taken as a default by torch's own parser, so no schema spells one."""
         if element not in ("int", "float"):
             return UNKNOWN_VALUE
         begin, end = self._process.machine.words(vector, 2)
@@ -102,5 +102,5 @@ class Values:
 
 
 def _quoted(text: str) -> str:
-    """As torch's lexer reads it."""
+    """Quote a text as torch's lexer reads it."""
     return json.dumps(text, ensure_ascii=False)

@@ -22,7 +22,7 @@ def features_in(file: ElfFile) -> dict[str, int]:
 
 
 def _list_instructions(file: ElfFile) -> Iterator[tuple[int, bytes]]:
-    """Yield the instructions of all executable segments, one after the other; what is none is skipped."""
+    """Yield the instructions of all executable segments; bytes that are none are skipped."""
     for segment in file.segments:
         if not segment.flags & _EXECUTABLE:
             continue

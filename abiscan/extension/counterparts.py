@@ -111,7 +111,7 @@ def _counterpart_of_operator(symbol: str, operator: str, machine: Machine) -> Co
     ) -> Counterpart:
         return Counterpart(symbol=symbol, group=group, means=means, what=subject, since=since)
 
-    if wrapper := shims.wrapper(operator):
+    if wrapper := shims.find_wrapper(operator):
         return Counterpart(
             symbol=symbol,
             group=_OPERATORS,

@@ -23,7 +23,7 @@ from abiscan.inputs.sources import Extension
 from abiscan.inputs.version import TorchVersion
 from abiscan.registrations import RegistrationGap, Registrations
 from abiscan.torches import embedded
-from abiscan.torches.layouts import layout
+from abiscan.torches.layouts import find_layout
 
 _log = logging.getLogger("abiscan.extension")
 
@@ -141,7 +141,7 @@ def argument_tail(built_for: Sequence[TorchVersion], machine: Machine) -> int | 
 
     The result is None unless it is the same in all releases.
     """
-    layouts = {layout("c10::Argument", str(version), machine) for version in built_for}
+    layouts = {find_layout("c10::Argument", str(version), machine) for version in built_for}
     tails = {argument.size - argument.fields[1].offset if argument else None for argument in layouts}
     return tails.pop() if len(tails) == 1 else None
 

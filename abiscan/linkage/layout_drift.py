@@ -21,7 +21,7 @@ from abiscan.linkage.model import LoadError
 from abiscan.linkage.shared_types import Touch, TypeUse, find_touches
 from abiscan.regex import regex
 from abiscan.torches import embedded, layouts, string_abi
-from abiscan.torches.layout_changes import LayoutChange, SlotChange, change_between, method, slots_between
+from abiscan.torches.layout_changes import LayoutChange, SlotChange, change_between, method_name, slots_between
 from abiscan.torches.layouts import ReleaseLayouts
 from abiscan.torches.torch_layouts import TorchLayouts
 
@@ -227,7 +227,7 @@ def _classes_compared(shared: SharedClasses, built_for: str, target: TorchLayout
     """Yield the classes whose layout in ``target`` is known from a release, with that release."""
     for name in sorted(shared.touches):
         release = target.release_of(name)
-        if release is not None and layouts.layout(name, built_for, shared.machine) is not None:
+        if release is not None and layouts.find_layout(name, built_for, shared.machine) is not None:
             yield name, release
 
 
@@ -237,7 +237,7 @@ def _classes_compiled(shared: SharedClasses, built_for: str, target: TorchLayout
         if (
             target.release_of(name) is None
             and target.source_of(name)
-            and layouts.layout(name, built_for, shared.machine) is not None
+            and layouts.find_layout(name, built_for, shared.machine) is not None
         ):
             yield name
 
@@ -245,7 +245,7 @@ def _classes_compiled(shared: SharedClasses, built_for: str, target: TorchLayout
 def _classes_unknown(shared: SharedClasses, built_for: str, target: TorchLayouts) -> Iterator[str]:
     """Yield the shared classes, bases of the object's own among them, whose layout in ``target`` is unknown."""
     for name in sorted(shared.touches):
-        if target.source_of(name) is None and layouts.layout(name, built_for, shared.machine) is not None:
+        if target.source_of(name) is None and layouts.find_layout(name, built_for, shared.machine) is not None:
             yield name
 
 
@@ -262,7 +262,7 @@ def _classes_uncompared(shared: SharedClasses, candidates: Sequence[str], target
 
 def _holds_string(name: str, release: str, machine: Machine, seen: frozenset[str] = frozenset()) -> bool:
     """Tell whether an object of a class has a ``std::string`` inside, and not behind a pointer."""
-    layout = layouts.layout(name, release, machine) if name not in seen else None
+    layout = layouts.find_layout(name, release, machine) if name not in seen else None
     if layout is None:
         return False
     types = [base.name for base in layout.bases] + [field.type for field in layout.fields]
@@ -304,7 +304,7 @@ def _matching_releases(shared: SharedClasses, candidates: Sequence[str]) -> list
 
 def _debug_at(release: str, machine: Machine) -> int | None:
     """Return the offset of ``torch::CppFunction::debug_`` in a release, in bytes; None if that is unknown."""
-    function = layouts.layout("torch::CppFunction", release, machine)
+    function = layouts.find_layout("torch::CppFunction", release, machine)
     return next((field.offset for field in function.fields if field.name == "debug_"), None) if function else None
 
 
@@ -312,11 +312,11 @@ def _matches_vtable(cxx_class: CxxClass, release: str, machine: Machine) -> bool
     """Tell whether a class of the object has torch's functions in the slots that a release has them in."""
     # Only of its primary base are there functions in the primary table, and which base that is depends on the others.
     for name in map(demangle_type, (cxx_class.name, *cxx_class.bases)):
-        expected = layouts.vtable(name, release, machine)
+        expected = layouts.find_vtable(name, release, machine)
         for slot, function in zip(cxx_class.slots, expected.slots if expected else (), strict=False):
             # If a slot is not overridden, its symbol is the function of the base class.
             function_name = _method_of(slot.symbol, name)
-            if function_name is not None and function_name != method(function):
+            if function_name is not None and function_name != method_name(function):
                 return False
     return True
 
@@ -393,7 +393,7 @@ def _drifts_of_tables(shared: SharedClasses, candidates: Sequence[str], target: 
     derived: dict[str, list[CxxClass]] = defaultdict(list)
     for cxx_class in shared.classes:
         # A torch class that is defined in a header is not the extension's own, even if its table is in the extension.
-        if cxx_class.slots and layouts.layout(demangle_type(cxx_class.name), candidates[-1], machine) is None:
+        if cxx_class.slots and layouts.find_layout(demangle_type(cxx_class.name), candidates[-1], machine) is None:
             # Itanium C++ ABI, 2.5 ("Virtual Table Layout"): the primary vtable of a class starts with the slots of its
             # primary base, here taken to be its first.
             for base in cxx_class.bases[:1]:

@@ -16,11 +16,12 @@ UPGRADED: Final = frozenset(
 """The operators that torch replaces in older archives (``torch/csrc/jit/operator_upgraders/version_map.h``)."""
 
 
-def fits(call: OperatorCall, text: str | None) -> bool:
+def fits_schema(call: OperatorCall, text: str | None) -> bool:
     """Whether a schema takes a call: its arguments by position and by name, and all others have defaults.
 
     What is not known counts as fitting.
     """
+    # A false alarm is worse here than silence: torch itself matches the call as it loads the model.
     if text is None or call.positional is None:
         return True
     try:
@@ -30,6 +31,7 @@ def fits(call: OperatorCall, text: str | None) -> bool:
     if schema.is_vararg:
         return True
     by_place = [argument for argument in schema.arguments if not argument.kwarg_only]
+    # Keyword-only arguments cannot be given by position.
     if call.positional > len(by_place):
         return False
     passed = {argument.name for argument in by_place[: call.positional]} | set(call.names)
@@ -39,12 +41,12 @@ def fits(call: OperatorCall, text: str | None) -> bool:
 
 
 def may_be_of_script(operator: str) -> bool:
-    """Whether TorchScript has an operator on releases whose dispatcher has it not: ``aten::dim``."""
+    """Whether TorchScript has an operator that the dispatcher of some releases lacks: ``aten::dim``."""
     return operator in _of_script()
 
 
 def has_script_overloads(operator: str) -> bool:
-    """Whether TorchScript has overloads of an operator that the dispatcher of some release has not."""
+    """Whether TorchScript has overloads of an operator that the dispatcher of some release lacks."""
     return any(name.startswith(f"{operator}.") for name in _of_script())
 
 

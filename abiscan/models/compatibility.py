@@ -60,8 +60,11 @@ _REQUIRED: Final = frozenset(
 class Refusal(Struct, frozen=True, kw_only=True):
     """Why a loader does not take a model.
 
-    ``call`` is what the user calls; ``exception`` and ``message`` are what it raises, exactly unless ``exact`` is
-    false. ``why`` says it in abiscan's words, ``fix`` what to do.
+    :ivar call: what the user calls
+    :ivar exception: what it raises
+    :ivar message: what that says, exactly unless ``exact`` is false
+    :ivar why: the reason, in abiscan's words
+    :ivar fix: what to do
     """
 
     rule: str
@@ -85,18 +88,18 @@ def load_call(model: SavedModel, loaders: Loaders | None) -> str:
     return {ModelFormat.EXPORT: LOAD_EXPORTED, ModelFormat.TORCHSCRIPT: LOAD_SCRIPT}.get(model.format, LOAD_PICKLE)
 
 
-def refusals(model: SavedModel, loaders: Loaders, release: str) -> Iterator[Refusal]:
-    """Yield why the loader of a release does not take a model, the first reason first.
+def find_refusals(model: SavedModel, loaders: Loaders, release: str) -> Iterator[Refusal]:
+    """Yield why the loader of a release refuses a model, the first reason first.
 
     :param release: for messages: ``torch 2.7.1``
     """
-    yield from _file_version(model, loaders, release)
+    yield from _refuse_file_version(model, loaders, release)
     if model.format is ModelFormat.EXPORT:
-        yield from _exported(model, loaders, release)
+        yield from _refuse_exported(model, loaders, release)
     elif model.format is ModelFormat.AOTI and model.layout is not ModelLayout.LIBRARY:
-        yield from _aoti(model, loaders, release)
+        yield from _refuse_aoti(model, loaders, release)
     elif model.layout is ModelLayout.MOBILE:
-        yield from _mobile(model, loaders, release)
+        yield from _refuse_mobile(model, loaders, release)
 
 
 def _make_refusal(call: str, exception: str, message: str, why: str, fix: str, *, exact: bool = True) -> Refusal:
@@ -105,8 +108,9 @@ def _make_refusal(call: str, exception: str, message: str, why: str, fix: str, *
     )
 
 
-def _file_version(model: SavedModel, loaders: Loaders, release: str) -> Iterator[Refusal]:
-    """PyTorch's archives have a version (``caffe2/serialize/inline_container.cc``)."""
+def _refuse_file_version(model: SavedModel, loaders: Loaders, release: str) -> Iterator[Refusal]:
+    """Compare the version that PyTorch's archives have (``caffe2/serialize/inline_container.cc``)."""
+    # Only what goes through ``PyTorchStreamReader`` is checked; exported programs have versions of their own.
     through_reader = model.format is ModelFormat.TORCHSCRIPT or model.layout is ModelLayout.ZIP
     if not through_reader or model.file_version is None or loaders.file_format is None:
         return
@@ -135,19 +139,20 @@ def _file_version(model: SavedModel, loaders: Loaders, release: str) -> Iterator
 _SAVE_AGAIN: Final = "save the model with the torch that will load it, or load it with the one that saved it"
 
 
-def _exported(model: SavedModel, loaders: Loaders, release: str) -> Iterator[Refusal]:
-    """Return ``torch/export/__init__.py``, and before 2.5 ``torch/_export/__init__.py``."""
+def _refuse_exported(model: SavedModel, loaders: Loaders, release: str) -> Iterator[Refusal]:
+    """Yield what ``torch.export.load`` raises (``torch/export/__init__.py``; ``torch/_export`` before 2.5)."""
+    # In the order in which the loader itself asks: the first refusal is what users see.
     if not loaders.layouts:
         message = "module 'torch' has no attribute 'export'"
         why = f"{release} has no torch.export.load, which is there from 2.1 on"
         yield _make_refusal(LOAD_EXPORTED, "AttributeError", message, why, "use a newer torch")
     elif model.layout is ModelLayout.ROOTED:
-        yield from _rooted(model, loaders, release)
+        yield from _refuse_rooted(model, loaders, release)
     else:
-        yield from _flat(model, loaders, release)
+        yield from _refuse_flat(model, loaders, release)
 
 
-def _rooted(model: SavedModel, loaders: Loaders, release: str) -> Iterator[Refusal]:
+def _refuse_rooted(model: SavedModel, loaders: Loaders, release: str) -> Iterator[Refusal]:
     if "pt2" not in loaders.layouts:
         yield _make_refusal(
             LOAD_EXPORTED,
@@ -169,17 +174,19 @@ def _rooted(model: SavedModel, loaders: Loaders, release: str) -> Iterator[Refus
         yield _schema_refusal(model.schema, loaders.schema, release, "SerializeError", exact=False)
 
 
-def _flat(model: SavedModel, loaders: Loaders, release: str) -> Iterator[Refusal]:
+def _refuse_flat(model: SavedModel, loaders: Loaders, release: str) -> Iterator[Refusal]:
     ours, saved = loaders.schema, model.schema
     if ours is None or saved is None:
         return
+    # A release whose own version is one number reads the text with ``int()``.
     if len(ours) == 1 and len(saved) > 1:
         text = ".".join(map(str, saved)).encode()
         message = f"invalid literal for int() with base 10: {text!r}"
-        why = f"the program has schema version {_dotted(saved)}, {release} reads {_dotted(ours)}"
+        why = f"the program has schema version {_format_version(saved)}, {release} reads {_format_version(ours)}"
         yield _make_refusal(LOAD_EXPORTED, "ValueError", message, why, _SAVE_AGAIN)
+    # The exact words differ by release; where they are not certain, the message is left empty.
     elif len(ours) != len(saved):
-        why = f"the program has schema version {_dotted(saved)}, {release} reads {_dotted(ours)}"
+        why = f"the program has schema version {_format_version(saved)}, {release} reads {_format_version(ours)}"
         message = (
             "Version in the saved file has incorrect length, double check if the file is generated by "
             "torch.export.save()"
@@ -190,6 +197,7 @@ def _flat(model: SavedModel, loaders: Loaders, release: str) -> Iterator[Refusal
     elif ours[0] != saved[0]:
         yield _schema_refusal(saved, ours, release, "RuntimeError", exact=True)
     else:
+        # Parts are named without their endings, which have changed (``.json``, ``.pt``).
         members = {name.rpartition(".")[0] for name in model.members}
         missing = [part for part in loaders.parts if part not in members]
         if missing:
@@ -207,18 +215,18 @@ def _schema_refusal(
         LOAD_EXPORTED,
         exception,
         f"Serialized version {of_file} does not match our current schema version {of_torch}.",
-        f"the program has schema version {_dotted(saved)}, {release} reads {_dotted(ours)}",
+        f"the program has schema version {_format_version(saved)}, {release} reads {_format_version(ours)}",
         _SAVE_AGAIN,
         exact=exact,
     )
 
 
-def _dotted(version: Sequence[int]) -> str:
+def _format_version(version: Sequence[int]) -> str:
     return ".".join(map(str, version))
 
 
-def _aoti(model: SavedModel, loaders: Loaders, release: str) -> Iterator[Refusal]:
-    """Return ``torch/_inductor/package/package.py``, ``torch/csrc/inductor/aoti_package/model_package_loader.cpp``."""
+def _refuse_aoti(model: SavedModel, loaders: Loaders, release: str) -> Iterator[Refusal]:
+    """Yield what ``torch/_inductor/package/package.py`` and ``aoti_package/model_package_loader.cpp`` raise."""
     fix = "compile the model again with the torch that will load it"
     if loaders.aoti is None:
         why = f"{release} reads no packages of AOTInductor, which are there from 2.5 on"
@@ -234,6 +242,7 @@ def _aoti(model: SavedModel, loaders: Loaders, release: str) -> Iterator[Refusal
             else "Unable to find file with suffix .cpp"
         )
         yield _make_refusal(loaders.aoti, "RuntimeError", message, why, fix)
+    # The first releases with packages compile the C++ code themselves, as they load it.
     elif loaders.aoti != LOAD_AOTI:
         for suffix in (".cpp", ".o"):
             if not any(name.endswith(suffix) for name in model.members):
@@ -241,8 +250,8 @@ def _aoti(model: SavedModel, loaders: Loaders, release: str) -> Iterator[Refusal
                 yield _make_refusal(loaders.aoti, "RuntimeError", f"Unable to find file with suffix {suffix}", why, fix)
 
 
-def _mobile(model: SavedModel, loaders: Loaders, release: str) -> Iterator[Refusal]:
-    """Return ``torch/csrc/jit/mobile/import.cpp``."""
+def _refuse_mobile(model: SavedModel, loaders: Loaders, release: str) -> Iterator[Refusal]:
+    """Yield what ``torch/csrc/jit/mobile/import.cpp`` raises."""
     if model.bytecode_version is None or loaders.bytecode is None:
         return
     oldest, newest = loaders.bytecode
@@ -284,6 +293,8 @@ def _is_allowed(name: str, allowed: Collection[str]) -> bool:
     if name in allowed:
         return True
     module, _, last = name.rpartition(".")
+    # torch/_weights_only_unpickler.py, ``_get_allowed_globals``: storage classes, types and the functions that rebuild
+    # tensors; those are listed for each release, classes and types are told by their names.
     is_storage = last.endswith(("Storage", "Tensor")) and f"{module}." in _STORAGES
     return is_storage or (module == "torch" and (last in _TYPES or last.startswith(("per_", "uint", "int", "float"))))
 
@@ -315,6 +326,7 @@ _BLOCKED: Final = (
 
 def refused_pickle(model: SavedModel, loaders: Loaders, release: str) -> Refusal | None:
     """Return why ``torch.load`` refuses a pickle by default; None if it does not."""
+    # Only the first one is in torch's message, since it stops there; the others would follow.
     refused = refused_globals(model, loaders) if loaders.weights_only else []
     if not refused:
         return None
@@ -337,6 +349,7 @@ def missing_functions(exports: Collection[str], loaders: Loaders, version: Torch
 
     :param exports: the names that the library exports
     """
+    # torch/csrc/inductor/aoti_runner/model_container_runner.cpp loads each function by its name.
     absent = [name for name in loaders.symbols if name not in exports]
     required = [name for name in absent if name in _REQUIRED or version < OPTIONAL_FROM]
     return required, [name for name in absent if name not in required]

@@ -52,9 +52,10 @@ def read_graph(content: bytes, subject: str, member: str) -> Graph:
     devices: dict[str, None] = {}
     classes: dict[str, None] = {}
     higher: dict[str, None] = {}
+    # Any object with a target is a node: where the graph is in the document differs from version to version.
     for node in _list_objects(document):
         if isinstance(target := node.get("target"), str) and target.startswith("torch.ops."):
-            call = _call(node, target, member)
+            call = _read_call(node, target, member)
             if call:
                 operators.append(call)
             elif target.startswith(f"torch.ops.{_HIGHER_ORDER}."):
@@ -67,7 +68,7 @@ def read_graph(content: bytes, subject: str, member: str) -> Graph:
     version = document.get("torch_version")
     return Graph(
         operators=tuple(operators),
-        schema=_schema(document.get("schema_version")),
+        schema=_read_schema_version(document.get("schema_version")),
         devices=tuple(devices),
         classes=tuple(classes),
         torch_version=version if isinstance(version, str) and version.partition("+")[0][:1].isdigit() else None,
@@ -77,6 +78,7 @@ def read_graph(content: bytes, subject: str, member: str) -> Graph:
 
 def _list_objects(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield all objects in it, in the order of the file."""
+    # A stack, not recursion: the depth of the document is the author's choice. Reversed, so that the first comes first.
     waiting: list[Any] = [document]
     while waiting:
         item = waiting.pop()
@@ -87,10 +89,11 @@ def _list_objects(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
             waiting += reversed(item)
 
 
-def _call(node: dict[str, Any], target: str, member: str) -> OperatorCall | None:
+def _read_call(node: dict[str, Any], target: str, member: str) -> OperatorCall | None:
     match = _TARGET.fullmatch(target)
     if match is None or match["namespace"] == _HIGHER_ORDER:
         return None
+    # Inputs have the names of arguments from the schema; where some lack one, their number is not told by position.
     inputs = node.get("inputs")
     inputs = [value for value in inputs if isinstance(value, dict)] if isinstance(inputs, list) else []
     names = [value["name"] for value in inputs if isinstance(value.get("name"), str)]
@@ -105,7 +108,7 @@ def _call(node: dict[str, Any], target: str, member: str) -> OperatorCall | None
     )
 
 
-def _schema(value: object) -> tuple[int, ...] | None:
+def _read_schema_version(value: object) -> tuple[int, ...] | None:
     if isinstance(value, int):
         return (value,)
     if isinstance(value, dict) and isinstance(value.get("major"), int) and isinstance(value.get("minor"), int):

@@ -17,13 +17,18 @@ PATH: Final = Path(__file__).with_name("data") / "loaders.json"
 class Loaders(Struct, frozen=True, kw_only=True):
     """What one release reads.
 
-    ``file_format`` and ``bytecode`` are the oldest and the newest version that it reads of PyTorch's archives and of
-    the bytecode of mobile models. ``schema`` is its version of exported programs, ``layouts`` those that
-    ``torch.export.load`` looks for, ``parts`` the members of the flat one that it requires; ``names_layout`` says that
-    it has words of its own for an archive of none of them. ``archive_version`` is that of pt2 archives. ``aoti`` is the
-    call that loads a package of AOTInductor, None if there is none; ``symbols`` are the functions that it asks a
-    model's library for. ``weights_only`` is what ``torch.load`` does by default, ``allowed`` are the Python names that
-    it accepts then.
+    :ivar file_format: the oldest and the newest version of PyTorch's archives
+    :ivar bytecode: the oldest and the newest version of the bytecode of mobile models
+    :ivar schema: its version of exported programs
+    :ivar layouts: the layouts of exported programs that ``torch.export.load`` looks for
+    :ivar names_layout: whether it has words of its own for an archive of none of them
+    :ivar parts: the members of the flat layout that it requires
+    :ivar archive_version: that of pt2 archives
+    :ivar aoti: the call that loads a package of AOTInductor, None if there is none
+    :ivar aoti_layouts: the layouts of packages that it looks for
+    :ivar symbols: the functions that it asks a model's library for
+    :ivar weights_only: what ``torch.load`` does by default
+    :ivar allowed: the Python names that it accepts then
     """
 
     file_format: tuple[int, int] | None = None
@@ -48,17 +53,17 @@ def loaders_of(version: str | None) -> Loaders | None:
     if version is None:
         return None
     release = str(TorchVersion(version).of_release)
-    return _converted(release) if release in _table() else None
+    return _make_loaders(release) if release in _read_table() else None
 
 
 @functools.cache
-def _converted(release: str) -> Loaders:
+def _make_loaders(release: str) -> Loaders:
     import msgspec
 
-    return msgspec.convert(_table()[release], Loaders)
+    return msgspec.convert(_read_table()[release], Loaders)
 
 
 @functools.cache
-def _table() -> dict[str, Any]:
+def _read_table() -> dict[str, Any]:
     table: dict[str, Any] = json.loads(PATH.read_text("utf-8"))
     return table

@@ -60,8 +60,10 @@ class ModelLayout(enum.Enum):
 class OperatorCall(Struct, frozen=True, kw_only=True):
     """A call of an operator.
 
-    ``operator`` has no overload where the file names none. ``positional`` is the number of arguments without names,
-    None if it is not known; ``names`` are those with names. ``at`` is the place in the file.
+    :ivar operator: has no overload where the file names none
+    :ivar positional: the number of arguments without names, None if it is not known
+    :ivar names: the arguments with names
+    :ivar at: the place in the file
     """
 
     operator: str
@@ -79,12 +81,19 @@ class OperatorCall(Struct, frozen=True, kw_only=True):
 class SavedModel(Struct, frozen=True, kw_only=True):
     """A model's file, read.
 
-    ``file_version`` is that of PyTorch's archives (``.data/version`` or ``version``), ``schema`` that of the exported
-    program, ``archive_version`` that of a pt2 archive. ``members`` are the names of all members, in the order of the
-    directory; ``root`` is the folder that they are below, empty for none. ``models`` are the names of the models in it.
-    ``classes`` are the custom classes that it needs (``torchvision.Video``), ``globals`` the Python names that its
-    pickles import. ``metadata`` is that of AOTInductor, ``devices`` the devices that it names. ``gaps`` say what could
-    not be read of it.
+    :ivar file_version: that of PyTorch's archives (``.data/version`` or ``version``)
+    :ivar bytecode_version: that of a mobile model
+    :ivar schema: the version of the exported program
+    :ivar archive_version: that of a pt2 archive
+    :ivar members: the names of all members, in the order of the directory
+    :ivar root: the folder that they are below, empty for none
+    :ivar models: the names of the models in it
+    :ivar classes: the custom classes that it needs (``torchvision.Video``)
+    :ivar globals: the Python names that its pickles import
+    :ivar metadata: that of AOTInductor
+    :ivar devices: the devices that it names
+    :ivar saved_by: the torch that saved it, if the file says so
+    :ivar gaps: what could not be read of it
     """
 
     format: ModelFormat

@@ -36,7 +36,10 @@ class GlobalName(Struct, frozen=True):
 
 
 class Called(Struct, frozen=True, eq=False):
-    """What a call during unpickling would return. ``state`` is what it is given afterwards."""
+    """What a call during unpickling would return.
+
+    :ivar state: what it is given afterwards
+    """
 
     function: object
     arguments: object
@@ -50,7 +53,11 @@ class Persistent(Struct, frozen=True, eq=False):
 
 
 class Pickle(Struct, frozen=True, kw_only=True):
-    """What a pickle builds: ``globals`` are all names that it imports, in order; ``end`` is where it ends."""
+    """What a pickle builds.
+
+    :ivar globals: all names that it imports, in order
+    :ivar end: where it ends
+    """
 
     value: object
     globals: tuple[str, ...]
@@ -70,21 +77,25 @@ def read_pickle(content: bytes, subject: str, start: int = 0) -> Pickle:
     stream = io.BytesIO(content)
     stream.seek(start)
     try:
+        # pickletools only splits the bytes into opcodes; nothing that the pickle says is done.
         for number, (opcode, argument, _) in enumerate(pickletools.genops(stream)):
             if number > _MAX_OPCODES or len(stack) > _MAX_DEPTH:
                 raise InputError(subject, "is a pickle of more instructions than any model's", _FIX)
             if opcode.name == "STOP":
+                # The mark is an object on the stack here, and must not be taken for a value.
                 if stack[-1] is _MARK:
                     raise ValueError("it ends inside of a value")  # noqa: TRY301
+                # Several pickles may follow each other in one file, so it matters where this one ends.
                 return Pickle(value=stack[-1], globals=tuple(names), end=stream.tell())
-            _step(opcode.name, argument, stack, memo, names)
+            _apply_opcode(opcode.name, argument, stack, memo, names)
     except (ValueError, IndexError, KeyError, TypeError, AttributeError, RecursionError, MemoryError) as error:
         raise InputError(subject, f"is a damaged pickle: {error}", _FIX) from error
     raise InputError(subject, "is a pickle that ends early", _FIX)
 
 
-def _step(name: str, argument: Any, stack: list[Any], memo: dict[int, object], names: dict[str, None]) -> None:
+def _apply_opcode(name: str, argument: Any, stack: list[Any], memo: dict[int, object], names: dict[str, None]) -> None:
     """Do what one instruction does to the stack."""
+    # The names and effects of opcodes are those of ``pickletools.opcodes``, up to protocol 5.
     if name in _WITH_VALUE:
         stack.append(argument)
     elif name in _CONSTANTS:
@@ -94,7 +105,7 @@ def _step(name: str, argument: Any, stack: list[Any], memo: dict[int, object], n
     elif name in ("GET", "BINGET", "LONG_BINGET"):
         stack.append(memo[int(argument)])
     elif name in ("GLOBAL", "STACK_GLOBAL", "EXT1", "EXT2", "EXT4"):
-        stack.append(_global(name, argument, stack, names))
+        stack.append(_read_global(name, argument, stack, names))
     elif name in ("PROTO", "FRAME", "READONLY_BUFFER"):
         return
     else:
@@ -104,7 +115,8 @@ def _step(name: str, argument: Any, stack: list[Any], memo: dict[int, object], n
 _TO_MEMO: Final = frozenset(("PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE"))
 
 
-def _global(name: str, argument: Any, stack: list[Any], names: dict[str, None]) -> GlobalName:
+def _read_global(name: str, argument: Any, stack: list[Any], names: dict[str, None]) -> GlobalName:
+    # Protocol 4 takes module and name from the stack, older ones have them in the opcode, with a space between.
     if name == "STACK_GLOBAL":
         attribute, module = stack.pop(), stack.pop()
         text = f"{module}.{attribute}"
@@ -114,8 +126,9 @@ def _global(name: str, argument: Any, stack: list[Any], names: dict[str, None]) 
     return GlobalName(text)
 
 
-def _marked(stack: list[Any]) -> list[Any]:
-    """Return what is on the stack above the last mark, which is taken off with it."""
+def _pop_marked(stack: list[Any]) -> list[Any]:
+    """Pop what is on the stack above the last mark, and the mark; return it."""
+    # The topmost mark: opcodes that take a variable number of items end with the nearest one.
     position = len(stack) - 1
     while stack[position] is not _MARK:
         position -= 1
@@ -126,26 +139,27 @@ def _marked(stack: list[Any]) -> list[Any]:
     return items
 
 
-def _tuple(size: int) -> Any:
-    def build(stack: list[Any]) -> None:
+def _make_tuple_builder(size: int) -> Any:
+    def build_tuple(stack: list[Any]) -> None:
         items = tuple(stack[len(stack) - size :])
         if len(items) != size:
             raise ValueError("the stack is too short")
         del stack[len(stack) - size :]
         stack.append(items)
 
-    return build
+    return build_tuple
 
 
-def _appends(stack: list[Any]) -> None:
-    items = _marked(stack)
+def _append_items(stack: list[Any]) -> None:
+    # A subclass of ``list`` is built by a call, and filled afterwards: then the items are part of its state.
+    items = _pop_marked(stack)
     if isinstance(stack[-1], list):
         stack[-1] += items
     elif isinstance(stack[-1], Called):
         stack[-1].state.append(items)
 
 
-def _append(stack: list[Any]) -> None:
+def _append_item(stack: list[Any]) -> None:
     item = stack.pop()
     if isinstance(stack[-1], list):
         stack[-1].append(item)
@@ -161,7 +175,7 @@ def _list_pairs(items: Sequence[object]) -> Iterator[tuple[object, object]]:
     return zip(items[::2], items[1::2], strict=True)
 
 
-def _put(target: object, pairs: list[tuple[object, object]]) -> None:
+def _add_pairs(target: object, pairs: list[tuple[object, object]]) -> None:
     if isinstance(target, Pairs):
         target += pairs
     elif isinstance(target, Called):
@@ -169,16 +183,16 @@ def _put(target: object, pairs: list[tuple[object, object]]) -> None:
 
 
 def _set_items(stack: list[Any]) -> None:
-    items = _marked(stack)
-    _put(stack[-1], list(_list_pairs(items)))
+    items = _pop_marked(stack)
+    _add_pairs(stack[-1], list(_list_pairs(items)))
 
 
 def _set_item(stack: list[Any]) -> None:
     value, key = stack.pop(), stack.pop()
-    _put(stack[-1], [(key, value)])
+    _add_pairs(stack[-1], [(key, value)])
 
 
-def _call(stack: list[Any]) -> None:
+def _call_function(stack: list[Any]) -> None:
     arguments, function = stack.pop(), stack.pop()
     stack.append(Called(function, arguments, []))
 
@@ -188,48 +202,48 @@ def _call_with_names(stack: list[Any]) -> None:
     stack.append(Called(function, (arguments, names), []))
 
 
-def _instance(stack: list[Any]) -> None:
-    items = _marked(stack)
+def _make_instance(stack: list[Any]) -> None:
+    items = _pop_marked(stack)
     stack.append(Called(items[0] if items else None, tuple(items[1:]), []))
 
 
-def _build(stack: list[Any]) -> None:
+def _set_state(stack: list[Any]) -> None:
     state = stack.pop()
     if isinstance(stack[-1], Called):
         stack[-1].state.append(state)
 
 
-def _persistent(stack: list[Any]) -> None:
+def _push_persistent(stack: list[Any]) -> None:
     stack.append(Persistent(stack.pop()))
 
 
 _ON_STACK: Final = {
     "MARK": lambda stack: stack.append(_MARK),
     "POP": list.pop,
-    "POP_MARK": _marked,
+    "POP_MARK": _pop_marked,
     "DUP": lambda stack: stack.append(stack[-1]),
     "EMPTY_TUPLE": lambda stack: stack.append(()),
-    "TUPLE": lambda stack: stack.append(tuple(_marked(stack))),
-    "TUPLE1": _tuple(1),
-    "TUPLE2": _tuple(2),
-    "TUPLE3": _tuple(3),
+    "TUPLE": lambda stack: stack.append(tuple(_pop_marked(stack))),
+    "TUPLE1": _make_tuple_builder(1),
+    "TUPLE2": _make_tuple_builder(2),
+    "TUPLE3": _make_tuple_builder(3),
     "EMPTY_LIST": lambda stack: stack.append([]),
-    "LIST": lambda stack: stack.append(_marked(stack)),
-    "APPEND": _append,
-    "APPENDS": _appends,
+    "LIST": lambda stack: stack.append(_pop_marked(stack)),
+    "APPEND": _append_item,
+    "APPENDS": _append_items,
     "EMPTY_DICT": lambda stack: stack.append(Pairs()),
-    "DICT": lambda stack: stack.append(Pairs(_list_pairs(_marked(stack)))),
+    "DICT": lambda stack: stack.append(Pairs(_list_pairs(_pop_marked(stack)))),
     "SETITEM": _set_item,
     "SETITEMS": _set_items,
     "EMPTY_SET": lambda stack: stack.append([]),
-    "ADDITEMS": _appends,
-    "FROZENSET": lambda stack: stack.append(tuple(_marked(stack))),
-    "REDUCE": _call,
-    "NEWOBJ": _call,
+    "ADDITEMS": _append_items,
+    "FROZENSET": lambda stack: stack.append(tuple(_pop_marked(stack))),
+    "REDUCE": _call_function,
+    "NEWOBJ": _call_function,
     "NEWOBJ_EX": _call_with_names,
-    "INST": _instance,
-    "OBJ": _instance,
-    "BUILD": _build,
-    "BINPERSID": _persistent,
+    "INST": _make_instance,
+    "OBJ": _make_instance,
+    "BUILD": _set_state,
+    "BINPERSID": _push_persistent,
     "NEXT_BUFFER": lambda stack: stack.append(b""),
 }

@@ -40,7 +40,7 @@ def read_model(path: Path) -> SavedModel:
         with disk.opened(path) as stream:
             head = stream.read(len(PICKLE_MAGIC))
             if head == PICKLE_MAGIC:
-                return _legacy(head + stream.read(_LEGACY_READ), str(path))
+                return _read_legacy(head + stream.read(_LEGACY_READ), str(path))
     except OSError as error:
         raise unreadable(path, error) from error
     return read_archive(ModelArchive(path))
@@ -51,18 +51,21 @@ def read_archive(archive: ModelArchive) -> SavedModel:
 
     :raises InputError: as for ``read_model``
     """
+    # The members decide what it is: the ending of its name says little (``.pt``, ``.pt2``).
     names = tuple(archive.sizes)
-    root = _root(names)
+    root = _find_root(names)
     inside = {name.removeprefix(root): name for name in names if name.startswith(root)}
     rooted = bool(root)
+    # From the most to the least special: a package of AOTInductor has an archive format, a TorchScript archive a
+    # pickle.
     if any(name.startswith(_AOTI) for name in inside):
-        model = _aoti(archive, inside, ModelLayout.ROOTED if rooted else ModelLayout.FLAT)
+        model = _read_aoti(archive, inside, ModelLayout.ROOTED if rooted else ModelLayout.FLAT)
     elif "archive_format" in inside or "serialized_exported_program.json" in inside:
-        model = _exported(archive, inside)
+        model = _read_exported(archive, inside)
     elif any(name.startswith("code/") for name in inside) and "constants.pkl" in inside:
-        model = _torchscript(archive, inside)
+        model = _read_torchscript(archive, inside)
     elif "data.pkl" in inside and "version" in inside:
-        model = _saved(archive, inside)
+        model = _read_pickle_archive(archive, inside)
     else:
         raise InputError(str(archive.path), "is a zip archive, and not one of a model that torch saves", _FIX)
     from msgspec.structs import replace
@@ -70,15 +73,17 @@ def read_archive(archive: ModelArchive) -> SavedModel:
     return replace(model, members=names, root=root.rstrip("/") if rooted else "")
 
 
-def _root(names: Sequence[str]) -> str:
+def _find_root(names: Sequence[str]) -> str:
     """Return the folder that all members are below, as PyTorch's archives have one; empty if there is none."""
+    # ``torch.save`` and ``torch.jit.save`` name the folder after the file, as it was called then. A flat archive may by
+    # chance have one folder only, which is then a part of it.
     first = {name.partition("/")[0] for name in names}
     root = f"{next(iter(first))}/" if len(first) == 1 and all("/" in name for name in names) else ""
     return "" if root in ("data/", "code/") else root
 
 
-def _number(archive: ModelArchive, inside: dict[str, str], *names: str) -> int | None:
-    """Return the number in the first of some members that there is."""
+def _read_number(archive: ModelArchive, inside: dict[str, str], *names: str) -> int | None:
+    """Return the number in the first of some members that exists."""
     for name in names:
         if name in inside:
             text = archive.head(inside[name], 16).decode("ascii", "replace").strip()
@@ -88,7 +93,9 @@ def _number(archive: ModelArchive, inside: dict[str, str], *names: str) -> int |
     return None
 
 
-def _aoti(archive: ModelArchive, inside: dict[str, str], layout: ModelLayout) -> SavedModel:
+def _read_aoti(archive: ModelArchive, inside: dict[str, str], layout: ModelLayout) -> SavedModel:
+    # ``data/aotinductor/NAME/`` for each model: a library, or C++ code to make one of, with the nodes of its graph
+    # beside it.
     own = [name for name in inside if name.startswith(_AOTI)]
     models = tuple(dict.fromkeys(name.removeprefix(_AOTI).partition("/")[0] for name in own))
     metadata: dict[str, str] = {}
@@ -96,7 +103,7 @@ def _aoti(archive: ModelArchive, inside: dict[str, str], layout: ModelLayout) ->
     gaps: list[str] = []
     for name in own:
         if name.endswith("_metadata.json"):
-            metadata = {**_metadata(archive, inside[name]), **metadata}
+            metadata = {**_read_metadata(archive, inside[name]), **metadata}
     for model in models:
         files = [name for name in own if name.startswith(f"{_AOTI}{model}/")]
         libraries = [name for name in files if name.endswith(".so")]
@@ -109,7 +116,7 @@ def _aoti(archive: ModelArchive, inside: dict[str, str], layout: ModelLayout) ->
     return SavedModel(
         format=ModelFormat.AOTI,
         layout=layout,
-        file_version=_number(archive, inside, ".data/version"),
+        file_version=_read_number(archive, inside, ".data/version"),
         archive_version=_find_text(archive, inside, "archive_version"),
         models=models,
         operators=tuple(operators),
@@ -123,7 +130,7 @@ def _find_text(archive: ModelArchive, inside: dict[str, str], name: str) -> str 
     return archive.head(inside[name], 64).decode("utf-8", "replace").strip() if name in inside else None
 
 
-def _metadata(archive: ModelArchive, name: str) -> dict[str, str]:
+def _read_metadata(archive: ModelArchive, name: str) -> dict[str, str]:
     subject = f"{archive.path}!{name}"
     try:
         document = json.loads(archive.head(name, _MAX_METADATA))
@@ -142,6 +149,7 @@ def _external_calls(archive: ModelArchive, name: str) -> Iterator[OperatorCall]:
         target = inner.get("target") if isinstance(inner, dict) else None
         if isinstance(target, str):
             operator, _, overload = target.removeprefix("torch.ops.").partition(".")
+            # Nodes are named as Python does or as the dispatcher does, depending on the release.
             if "::" not in operator and overload:  # torch.ops.aten.name.overload
                 operator, _, overload = f"{operator}::{overload}".partition(".")
             yield OperatorCall(
@@ -149,14 +157,15 @@ def _external_calls(archive: ModelArchive, name: str) -> Iterator[OperatorCall]:
             )
 
 
-def _exported(archive: ModelArchive, inside: dict[str, str]) -> SavedModel:
+def _read_exported(archive: ModelArchive, inside: dict[str, str]) -> SavedModel:
+    # Up to 2.7 there is one program in the archive, with its version beside it; from 2.8 on, models with theirs inside.
     flat = "archive_format" not in inside
     graphs = [name for name in inside if _is_graph(name, flat=flat)]
     if not graphs:
         raise InputError(str(archive.path), "has no graph: models/NAME.json is missing", _DAMAGED)
     read = [exported.read_graph(archive.content(inside[name]), f"{archive.path}!{name}", name) for name in graphs]
     if flat:
-        _require(archive, inside, ("version",))
+        _require_members(archive, inside, ("version",))
         schema = exported.schema_version(archive.head(inside["version"], 64))
     else:
         schema = read[0].schema
@@ -165,7 +174,7 @@ def _exported(archive: ModelArchive, inside: dict[str, str]) -> SavedModel:
     return SavedModel(
         format=ModelFormat.EXPORT,
         layout=ModelLayout.FLAT if flat else ModelLayout.ROOTED,
-        file_version=None if flat else _number(archive, inside, ".data/version"),
+        file_version=None if flat else _read_number(archive, inside, ".data/version"),
         schema=schema,
         archive_version=_find_text(archive, inside, "archive_version"),
         models=tuple(posixpath.basename(name).removesuffix(".json") for name in graphs) if not flat else ("model",),
@@ -183,7 +192,7 @@ def _is_graph(name: str, *, flat: bool) -> bool:
     return name.startswith("models/") and name.endswith(".json") and name.count("/") == 1
 
 
-def _require(archive: ModelArchive, inside: dict[str, str], names: Sequence[str]) -> None:
+def _require_members(archive: ModelArchive, inside: dict[str, str], names: Sequence[str]) -> None:
     for name in names:
         if name not in inside:
             raise InputError(f"{archive.path}!{name}", "is missing", _DAMAGED)
@@ -194,17 +203,18 @@ def _check_weights(archive: ModelArchive, inside: dict[str, str]) -> None:
 
     :raises InputError: one is missing
     """
+    # The model lists its members itself: without one of them, a load fails only deep inside.
     for name, folder in tuple((name, posixpath.dirname(name)) for name in inside if name.endswith("s_config.json")):
         if folder not in ("data/weights", "data/constants"):
             continue
-        document = _config(archive, inside[name])
+        document = _read_config(archive, inside[name])
         for entry in document.values():
             file = entry.get("path_name") if isinstance(entry, dict) else None
             if isinstance(file, str) and f"{folder}/{file}" not in inside:
                 raise InputError(f"{archive.path}!{folder}/{file}", "is missing, and listed by the model", _DAMAGED)
 
 
-def _config(archive: ModelArchive, name: str) -> dict[str, object]:
+def _read_config(archive: ModelArchive, name: str) -> dict[str, object]:
     try:
         document = json.loads(archive.content(name))
     except (ValueError, RecursionError) as error:
@@ -213,11 +223,13 @@ def _config(archive: ModelArchive, name: str) -> dict[str, object]:
     return config if isinstance(config, dict) else {}
 
 
-def _torchscript(archive: ModelArchive, inside: dict[str, str]) -> SavedModel:
-    _require(archive, inside, ("data.pkl",))
+def _read_torchscript(archive: ModelArchive, inside: dict[str, str]) -> SavedModel:
+    _require_members(archive, inside, ("data.pkl",))
     calls: list[OperatorCall] = []
     classes: dict[str, None] = {}
     gaps: list[str] = []
+    # Code and pickles name what the model needs: the code its operators and classes, the pickles the classes of its
+    # objects.
     for name, member in inside.items():
         if name.startswith("code/") and name.endswith(".py"):
             source = archive.content(member).decode("utf-8", "replace")
@@ -231,6 +243,7 @@ def _torchscript(archive: ModelArchive, inside: dict[str, str]) -> SavedModel:
         _check_storages(archive, inside, pickle)
     names = tuple(dict.fromkeys(name for pickle in pickles for name in pickle.globals))
     bytecode = None
+    # The lite interpreter runs the bytecode alone, and needs the operators that this names.
     if "bytecode.pkl" in inside:
         built = _make_pickle(archive, inside["bytecode.pkl"]).value
         if isinstance(built, tuple) and built and isinstance(built[0], int):
@@ -239,7 +252,7 @@ def _torchscript(archive: ModelArchive, inside: dict[str, str]) -> SavedModel:
     return SavedModel(
         format=ModelFormat.TORCHSCRIPT,
         layout=ModelLayout.MOBILE if "bytecode.pkl" in inside else ModelLayout.TORCHSCRIPT,
-        file_version=_number(archive, inside, ".data/version", "version"),
+        file_version=_read_number(archive, inside, ".data/version", "version"),
         bytecode_version=bytecode,
         operators=tuple(calls),
         classes=tuple(classes),
@@ -255,10 +268,13 @@ def _make_pickle(archive: ModelArchive, name: str) -> Pickle:
 
 def _list_storages(pickle: Pickle) -> Iterator[tuple[object, ...]]:
     """Yield the descriptions of the storages in a pickle: ``("storage", class, key, device, size)``."""
+    # A stack, not recursion: hostile pickles nest deeply. A value may be in several places, or even in itself, by the
+    # memo.
     waiting, seen = [pickle.value], set[int]()
     while waiting:
         item = waiting.pop()
         if isinstance(item, Persistent):
+            # torch/serialization.py, ``persistent_id``: ("storage", class, key, location, number of elements).
             if isinstance(item.description, tuple) and len(item.description) >= 5 and item.description[0] == "storage":
                 yield item.description
         elif isinstance(item, Called | tuple | list) and id(item) not in seen:
@@ -277,30 +293,34 @@ def _check_storages(archive: ModelArchive, inside: dict[str, str], pickle: Pickl
     :raises InputError: one is missing, or too short
     """
     for _, kind, key, _, size, *_ in _list_storages(pickle):
+        # ``torch.save`` has storages in ``data``, TorchScript those of its attributes there, too, and constants in a
+        # folder of their own (torch/csrc/jit/serialization/import.cpp).
         places = (f"data/{key}", f"tensors/{key}", f"constants/{key}", str(key))
         place = next((place for place in places if place in inside), None)
         if place is None:
             raise InputError(f"{archive.path}!data/{key}", "is missing, and the model has a tensor in it", _DAMAGED)
+        # A longer member is in order: an untyped storage may be larger than what one tensor sees of it.
         element = _SIZES.get(kind.name.rpartition(".")[2]) if isinstance(kind, GlobalName) else None
         if element and isinstance(size, int) and archive.sizes[inside[place]] < size * element:
             problem = f"has {archive.sizes[inside[place]]} bytes, and the model has {size * element} in it"
             raise InputError(f"{archive.path}!{inside[place]}", problem, _DAMAGED)
 
 
-def _saved(archive: ModelArchive, inside: dict[str, str]) -> SavedModel:
+def _read_pickle_archive(archive: ModelArchive, inside: dict[str, str]) -> SavedModel:
     pickle = _make_pickle(archive, inside["data.pkl"])
     _check_storages(archive, inside, pickle)
     return SavedModel(
         format=ModelFormat.PICKLE,
         layout=ModelLayout.ZIP,
-        file_version=_number(archive, inside, ".data/version", "version"),
+        file_version=_read_number(archive, inside, ".data/version", "version"),
         globals=pickle.globals,
         devices=_list_devices([pickle]),
     )
 
 
-def _legacy(content: bytes, subject: str) -> SavedModel:
+def _read_legacy(content: bytes, subject: str) -> SavedModel:
     """Read the pickles one after the other: a magic number, a version, the system, the object, the storages' keys."""
+    # torch/serialization.py, ``_legacy_save``: the storages themselves follow these five pickles, and are not read.
     position, names = 0, dict[str, None]()
     pickles: list[Pickle] = []
     for _ in range(5):

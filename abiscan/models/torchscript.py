@@ -27,10 +27,11 @@ def calls_in(source: str, path: str) -> tuple[list[OperatorCall], bool]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about escapes in strings
+            # Where TorchScript's syntax is not Python's, the file is searched as text instead.
             tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return list(_searched(source, path)), False
-    return [call for node in ast.walk(tree) if isinstance(node, ast.Call) and (call := _call(node, path))], True
+        return list(_search_calls(source, path)), False
+    return [call for node in ast.walk(tree) if isinstance(node, ast.Call) and (call := _read_call(node, path))], True
 
 
 def classes_in(source: str) -> Iterator[str]:
@@ -38,10 +39,11 @@ def classes_in(source: str) -> Iterator[str]:
     return (f"{match[1]}.{match[2]}" for match in _CLASS.finditer(_STRING.sub('""', source)))
 
 
-def _call(node: ast.Call, path: str) -> OperatorCall | None:
+def _read_call(node: ast.Call, path: str) -> OperatorCall | None:
     operator = _find_operator(node.func)
     if operator is None:
         return None
+    # The length of what a star unpacks is only known when the code runs.
     starred = any(isinstance(argument, ast.Starred) for argument in node.args)
     return OperatorCall(
         operator=operator,
@@ -62,13 +64,14 @@ def _find_operator(node: ast.expr) -> str | None:
     return None
 
 
-def _searched(source: str, path: str) -> Iterator[OperatorCall]:
+def _search_calls(source: str, path: str) -> Iterator[OperatorCall]:
+    # A string may say anything, also what looks like a call.
     text = _STRING.sub('""', source)
     for match in _CALL.finditer(text):
-        yield OperatorCall(operator=_name(match), overload=None, positional=None, at=path)
+        yield OperatorCall(operator=_name_operator(match), overload=None, positional=None, at=path)
 
 
-def _name(match: re.Match[str]) -> str:
+def _name_operator(match: re.Match[str]) -> str:
     return f"aten::{match['aten']}" if match["aten"] else f"{match['namespace']}::{match['name']}"
 
 
@@ -80,6 +83,7 @@ def mobile_calls(value: object, path: str) -> Iterator[OperatorCall]:
     waiting = [value]
     while waiting:
         item = waiting.pop()
+        # The tables of a function are pairs of a name and a tuple (torch/csrc/jit/serialization/export_module.cpp).
         if isinstance(item, tuple) and len(item) == 2 and item[0] == _MOBILE_OPERATORS and isinstance(item[1], tuple):
             for entry in item[1]:
                 if isinstance(entry, tuple) and len(entry) in (2, 3) and all(isinstance(x, str) for x in entry[:2]):

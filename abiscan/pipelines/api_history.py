@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from abiscan.dispatch.operators import Operators
 from abiscan.results.api_history import ApiHistory, Change, ReleaseApi
-from abiscan.torches.api_version import ApiVersion, api_versions, fingerprint
+from abiscan.torches.api_version import ApiVersion, api_versions, combine_versions
 
 
 def history(target: str, used: Iterable[str], torches: Mapping[str, Operators]) -> ApiHistory:
@@ -21,7 +21,7 @@ def history(target: str, used: Iterable[str], torches: Mapping[str, Operators]) 
     for torch, now in versions.items():
         changes = () if before is None else tuple(_list_changes(before, now))
         gaps = len(torches[torch].gaps)
-        releases.append(ReleaseApi(torch=torch, version=fingerprint(now), changes=changes, gaps=gaps))
+        releases.append(ReleaseApi(torch=torch, version=combine_versions(now), changes=changes, gaps=gaps))
         before = now
     operator_names = sorted({name for api in versions.values() for name in api})
     return ApiHistory(target=target, operators=tuple(operator_names), releases=tuple(releases))

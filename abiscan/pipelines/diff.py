@@ -18,7 +18,7 @@ from abiscan.linkage.shared_types import find_touches
 from abiscan.pipelines.use import Use, use_of
 from abiscan.results.diff import Comparison, DispatchChange, KeyChange, SchemaChange, SymbolChange
 from abiscan.torches import embedded, embedded_names
-from abiscan.torches.api_version import api_versions, fingerprint, has_cuda, kernels_of, strategy
+from abiscan.torches.api_version import api_versions, combine_versions, dispatch_strategy, has_cuda, kernels_of
 from abiscan.torches.layout_changes import LayoutChange, layout_changes
 from abiscan.torches.layouts import is_known
 from abiscan.torches.name_changes import name_changes
@@ -101,8 +101,8 @@ def compare(old: Side, new: Side, use: Use | None = None) -> Comparison:
     return Comparison(
         old=old.name,
         new=new.name,
-        old_api=fingerprint(was),
-        new_api=fingerprint(now),
+        old_api=combine_versions(was),
+        new_api=combine_versions(now),
         symbols=_list_symbols(old.exports, new.exports, use),
         keys=_list_keys(before.keys, after.keys),
         operators_added=tuple(sorted(now.keys() - was.keys())),
@@ -179,7 +179,7 @@ def _dispatch(old: Operators, new: Operators, names: Iterable[str], *, with_cuda
     before, after = kernels_of(old), kernels_of(new)
     changes = []
     for name in names:
-        was, now = (set(strategy(kernels.get(name, ()), with_cuda=with_cuda)) for kernels in (before, after))
+        was, now = (set(dispatch_strategy(kernels.get(name, ()), with_cuda=with_cuda)) for kernels in (before, after))
         if was != now:
             change = DispatchChange(operator=name, added=tuple(sorted(now - was)), removed=tuple(sorted(was - now)))
             changes.append(change)

@@ -24,7 +24,7 @@ from abiscan.results.survey import SurveyResult
 from abiscan.results.survey_file import SurveyFile
 from abiscan.results.unchecked import Unchecked
 from abiscan.rules import RULES
-from abiscan.torches.torch import TorchChoice, TorchOf, distinct, torch_choices
+from abiscan.torches.torch import TorchChoice, TorchOf, drop_duplicates, torch_choices
 from abiscan.verdict.bench import TorchSet
 
 _ATTEMPTS: Final = 2
@@ -43,7 +43,7 @@ class SurveyTorches(Struct, frozen=True, kw_only=True):
         """
         if not self.specs:
             return [TorchOf(self.python)]
-        return distinct(choice for spec in self.specs for choice in torch_choices(spec))
+        return drop_duplicates(choice for spec in self.specs for choice in torch_choices(spec))
 
     def names(self) -> tuple[str, ...]:
         """Return how the results name them.

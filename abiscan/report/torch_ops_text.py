@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TextIO
 
 from abiscan.results.torch_operators import TorchApiVersions, TorchOperators
-from abiscan.torches.api_version import printed
+from abiscan.torches.api_version import format_schema
 from abiscan.words import clean, plural
 
 
@@ -20,7 +20,9 @@ def render(result: TorchOperators, stream: TextIO) -> None:
         plural(len(registered.gaps), "gap"),
     )
     lines = [f"{result.release}: {', '.join(counts)}"]
-    lines += [f"operator {printed(operator.schema) or operator.name}" for operator in registered.operators.values()]
+    lines += [
+        f"operator {format_schema(operator.schema) or operator.name}" for operator in registered.operators.values()
+    ]
     lines += [f"kernel {kernel.operator} {kernel.key or '(catch all)'}" for kernel in registered.kernels]
     lines += [f"fallback {fallback.key}" for fallback in registered.fallbacks]
     lines += [f"gap {gap}" for gap in registered.gaps]

@@ -13,7 +13,7 @@ from abiscan.registrations import Phase
 from abiscan.results.document import Document, shaped
 from abiscan.results.operators import gap_of
 from abiscan.results.selection import Selection
-from abiscan.torches.api_version import printed
+from abiscan.torches.api_version import format_schema
 from abiscan.torches.model import TorchRelease
 
 
@@ -54,7 +54,7 @@ def _in_static_init(_: Any) -> str:
 
 shaped(
     "name schema inferred jit_only tags file line phase",
-    schema=lambda operator: printed(operator.schema),
+    schema=lambda operator: format_schema(operator.schema),
     inferred=lambda _: False,
     jit_only=lambda _: False,
     phase=_in_static_init,

@@ -28,7 +28,7 @@ from abiscan.linkage.lacks import TorchData
 from abiscan.linkage.layout_drift import LayoutDrift, TableDrift
 from abiscan.linkage.linkage import Linkage
 from abiscan.rules.advice import other_build
-from abiscan.torches.layout_changes import method
+from abiscan.torches.layout_changes import method_name
 from abiscan.words import listed, plural
 
 
@@ -55,9 +55,9 @@ def _make_finding(linkage: Linkage, drift: LayoutDrift, table: TableDrift) -> Fi
         evidence=tuple(
             Evidence(
                 subject=f"{table.base} slot {change.number}",
-                readable=f"slot {change.number}: {method(change.old) or '(none)'}",
+                readable=f"slot {change.number}: {method_name(change.old) or '(none)'}",
                 object=drift.name,
-                instead=method(change.new) or "(none)",
+                instead=method_name(change.new) or "(none)",
             )
             for change in (*table.misplaced, *table.missing)
         ),

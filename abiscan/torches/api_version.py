@@ -58,15 +58,18 @@ def api_versions(result: Operators, names: Collection[str] | None = None) -> dic
     """
     kernels = kernels_of(result)
     return {
-        name: ApiVersion(_digest(printed(operator.schema) or ""), _digest("\n".join(strategy(kernels.get(name, ())))))
+        name: ApiVersion(
+            _hash_text(format_schema(operator.schema) or ""),
+            _hash_text("\n".join(dispatch_strategy(kernels.get(name, ())))),
+        )
         for name, operator in result.operators.items()
         if names is None or name in names
     }
 
 
-def fingerprint(versions: Mapping[str, ApiVersion]) -> str:
+def combine_versions(versions: Mapping[str, ApiVersion]) -> str:
     """Return one version for several operators together."""
-    return _digest("\n".join(f"{name} {version}" for name, version in sorted(versions.items())))
+    return _hash_text("\n".join(f"{name} {version}" for name, version in sorted(versions.items())))
 
 
 def kernels_of(results: Operators) -> Mapping[str, list[Kernel]]:
@@ -83,7 +86,7 @@ def has_cuda(result: Operators) -> bool:
     return any(kernel.key in _CUDA and kernel.operator.startswith("aten::") for kernel in result.kernels)
 
 
-def strategy(kernels: Iterable[Kernel], *, with_cuda: bool = False) -> list[str]:
+def dispatch_strategy(kernels: Iterable[Kernel], *, with_cuda: bool = False) -> list[str]:
     """Return how an operator with these kernels is dispatched: a word for each key, sorted.
 
     :param with_cuda: include kernels for CUDA devices, which only some builds have
@@ -96,7 +99,7 @@ def strategy(kernels: Iterable[Kernel], *, with_cuda: bool = False) -> list[str]
     )
 
 
-def printed(schema: str | None) -> str | None:
+def format_schema(schema: str | None) -> str | None:
     """Return a schema as torch prints it; the text itself if torch would reject it."""
     if schema is None or _AS_PRINTED.fullmatch(schema):
         return schema
@@ -106,5 +109,5 @@ def printed(schema: str | None) -> str | None:
         return schema
 
 
-def _digest(text: str) -> str:
+def _hash_text(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]

@@ -25,13 +25,15 @@ _TARGET: Final = regex(r"(sm|compute)_([0-9]+)([af]?)")
 
 def architectures(release: TorchRelease, files: Files) -> tuple[str, ...] | None:
     """Return the targets (``sm_90``, ``compute_90``) that a torch has code for; None if they are not known."""
-    known_value = _embedded().get((release.build or "", release.machine.value))
+    known_value = _read_embedded().get((release.build or "", release.machine.value))
     if known_value is not None:
         return known_value
     source = files.source(release.own_libraries.get("libtorch_python.so", ""))
     if source is None:
         return None
     try:
+        # ``torch.cuda.get_arch_list()`` returns a text that the build puts into the library
+        # (torch/csrc/cuda/Module.cpp).
         match = LIST.search(source.open().data)
     except AbiscanError:
         return None
@@ -40,6 +42,7 @@ def architectures(release: TorchRelease, files: Files) -> tuple[str, ...] | None
 
 def has_code_for(gpu: Gpu, targets: tuple[str, ...], build: str | None) -> bool:
     """Whether a GPU runs code for one of the targets of a build of torch."""
+    # A tag of three digits: the last one is the minor version, ``cu126`` is 12.6.
     version = _CUDA.search(build or "")
     toolkit = (int(version[1]), int(version[2])) if version else None
     kinds = {"sm": CodeKind.CUBIN, "compute": CodeKind.PTX}
@@ -49,6 +52,6 @@ def has_code_for(gpu: Gpu, targets: tuple[str, ...], build: str | None) -> bool:
 
 
 @functools.cache
-def _embedded() -> dict[tuple[str, str], tuple[str, ...]]:
+def _read_embedded() -> dict[tuple[str, str], tuple[str, ...]]:
     text = resources.files("abiscan.torches").joinpath("data/architectures.txt").read_text("utf-8")
     return {(words[0], words[1]): tuple(words[2:]) for words in map(str.split, text.splitlines())}

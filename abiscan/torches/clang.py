@@ -58,7 +58,9 @@ class ClangError(Exception):
 class Include(Struct, frozen=True, kw_only=True):
     """The headers of a torch, as it was compiled.
 
-    ``folder`` is its ``include``, ``further`` are folders of other headers that it needs.
+    :ivar folder: its ``include``
+    :ivar cxx11: whether it has the C++11 ``std::string``
+    :ivar further: folders of other headers that it needs
     """
 
     folder: Path
@@ -83,6 +85,7 @@ class Include(Struct, frozen=True, kw_only=True):
     @property
     def _standard(self) -> str:
         """The C++ that a release asks for; the oldest say nothing, and are of the time of C++14."""
+        # ATen.h refuses an older standard with a message that names the one it needs.
         match = re.search(r"C\+\+(\d\d) or later", (self.folder / "ATen/ATen.h").read_text("utf-8", "replace"))
         return f"gnu++{match[1] if match else 14}"
 
@@ -115,28 +118,29 @@ class Clang(Protocol):
     def classes(self, include: Include, headers: Sequence[str], requested: Collection[str]) -> ClangOutput:
         """Return the classes that some headers define.
 
-        :param wanted: those that are needed; others may be there as well
+        :param requested: those that are needed; others may be there as well
         :raises ClangError: the headers do not compile
         """
 
 
-def find() -> Clang | None:
+def find_clang() -> Clang | None:
     """Return the clang of ``abiscan[layouts]``, or else the newest one of this machine; None if there is none."""
     try:
         library = importlib.util.find_spec("clang.cindex")
     except ImportError:
         library = None
+    # ``abiscan[layouts]`` comes first: whoever installs it asks for it.
     if library is not None:
         return ClangLibrary()
     for name in (*(f"clang++-{number}" for number in range(NEWEST, OLDEST - 1, -1)), "clang++"):
         program = disk.which(name)
-        if program is not None and _version(program) >= OLDEST:
+        if program is not None and _ask_version(program) >= OLDEST:
             return ClangProgram(program)
     return None
 
 
 @functools.cache
-def _version(program: str) -> int:
+def _ask_version(program: str) -> int:
     try:
         notice = programs.run([program, "--version"], capture_output=True, timeout=60, check=True).stdout
     except (OSError, subprocess.SubprocessError, ValueError):
@@ -152,9 +156,10 @@ class ClangLibrary:
 
     def classes(self, include: Include, headers: Sequence[str], requested: Collection[str]) -> ClangOutput:
         """Return the wanted classes, and what they consist of."""
+        # A process of its own, so that headers which crash the compiler, or never end, do not take this one along.
         asked = {"flags": include.flags, "headers": list(headers), "classes": sorted(requested)}
         with tempfile.TemporaryDirectory(prefix="abiscan-") as scratch:
-            done = _run(
+            done = _run_limited(
                 programs.python(sys.executable, "-m", "abiscan.torches.libclang"),
                 Path(scratch),
                 input=json.dumps(asked),
@@ -165,18 +170,18 @@ class ClangLibrary:
         return ClangOutput(parse_records(done.stdout)[0], {name: tuple(functions) for name, functions in slots.items()})
 
 
-def _silent(_: Sequence[str]) -> None:
+def _report_nothing(_: Sequence[str]) -> None:
     """Report nothing."""
 
 
 class ClangProgram(Struct, frozen=True):
     """A clang++ of this machine.
 
-    ``report`` is called with the headers that do not compile, which are left out.
+    :ivar report: called with the headers that do not compile, which are left out
     """
 
     path: str
-    report: Callable[[Sequence[str]], None] = _silent
+    report: Callable[[Sequence[str]], None] = _report_nothing
 
     @property
     def name(self) -> str:
@@ -187,8 +192,8 @@ class ClangProgram(Struct, frozen=True):
         """Return all classes."""
         with tempfile.TemporaryDirectory(prefix="abiscan-") as scratch:
             run = _Run((self.path, *include.flags), Path(scratch), self.report)
-            records, polymorphic = parse_records(run.records(headers))
-            return ClangOutput(records, parse_vtables(run.vtables(sorted(polymorphic))))
+            records, polymorphic = parse_records(run.dump_records(headers))
+            return ClangOutput(records, parse_vtables(run.dump_vtables(sorted(polymorphic))))
 
 
 class _Run(NamedTuple):
@@ -198,24 +203,27 @@ class _Run(NamedTuple):
     scratch: Path
     report: Callable[[Sequence[str]], None]
 
-    def records(self, headers: Sequence[str]) -> str:
-        """Return clang's dump of every class; keeps the parsed headers for ``vtables``."""
+    def dump_records(self, headers: Sequence[str]) -> str:
+        """Return clang's dump of every class; keeps the parsed headers for ``dump_vtables``."""
         # To find what is not at hand, the preprocessor is enough.
-        while (done := self._run("-M", str(self._write(headers)))).returncode:
-            headers = self._without(headers, done.stderr)
+        while (done := self._run_clang("-M", str(self._write_probe(headers)))).returncode:
+            headers = self._drop_failing(headers, done.stderr)
         flags = ["-x", "c++-header", "-Xclang", "-fdump-record-layouts-complete", "-o", "probe.pch"]
-        while (done := self._run(*flags, str(self._write(headers)))).returncode:
-            headers = self._without(headers, done.stderr)
+        # A precompiled header: the second run, for virtual tables, need not parse everything again.
+        while (done := self._run_clang(*flags, str(self._write_probe(headers)))).returncode:
+            headers = self._drop_failing(headers, done.stderr)
         return done.stdout
 
-    def vtables(self, classes: Iterable[str]) -> list[str]:
-        """Return the lines of clang's dump of the virtual functions of ``classes``; after ``records``."""
+    def dump_vtables(self, classes: Iterable[str]) -> list[str]:
+        """Return the lines of clang's dump of the virtual functions of ``classes``; after ``dump_records``."""
+        # clang only prints a virtual table that it lays out, and it lays out the one of a class whose function is
+        # called.
         calls = [f"void call{number}(Probe<{name}>* it) {{ it->call(); }}" for number, name in enumerate(classes)]
         flags = ["-include-pch", "probe.pch", "-Xclang", "-fdump-vtable-layouts", "-Xclang", "-emit-llvm-only"]
         source = self.scratch / "vtables.cc"
         while True:
             source.write_text(_PROBE + '#line 1 "calls"\n' + "\n".join(calls))
-            done = self._run(*flags, "-c", source.name)
+            done = self._run_clang(*flags, "-c", source.name)
             if done.returncode == 0:
                 return done.stdout.splitlines()
             # A class that cannot be derived from has no virtual functions that an extension overrides.
@@ -225,27 +233,28 @@ class _Run(NamedTuple):
                 raise ClangError(_first_line(done.stderr))
             calls = kept
 
-    def _write(self, headers: Iterable[str]) -> Path:
+    def _write_probe(self, headers: Iterable[str]) -> Path:
         path = self.scratch / "probe.h"
-        path.write_text(including(headers))
+        path.write_text(include_headers(headers))
         return path
 
-    def _without(self, headers: Sequence[str], errors: str) -> list[str]:
+    def _drop_failing(self, headers: Sequence[str], errors: str) -> list[str]:
         """Return the headers less those that clang complains of.
 
         :raises ClangError: it complains of what everything else needs
         """
+        # The probe includes one header in each line, so the number of the line says which header brought an error in.
         bad = {int(line) - 1 for line in re.findall(r"probe\.h:(\d+):", errors)}
         if not bad or any(headers[number] in NEEDED for number in bad):
             raise ClangError(_first_line(errors))
         self.report([headers[number] for number in sorted(bad)])
         return [header for number, header in enumerate(headers) if number not in bad]
 
-    def _run(self, *flags: str) -> subprocess.CompletedProcess[str]:
-        return _run([*self.command, *flags], self.scratch)
+    def _run_clang(self, *flags: str) -> subprocess.CompletedProcess[str]:
+        return _run_limited([*self.command, *flags], self.scratch)
 
 
-def including(headers: Iterable[str]) -> str:
+def include_headers(headers: Iterable[str]) -> str:
     """Return a source file that includes some headers, one a line."""
     return "".join(f"#include <{header}>\n" for header in headers)
 
@@ -256,7 +265,7 @@ def _first_line(errors: str) -> str:
     return result.strip()
 
 
-def _run(command: Sequence[str], folder: Path, **options: Any) -> subprocess.CompletedProcess[str]:
+def _run_limited(command: Sequence[str], folder: Path, **options: Any) -> subprocess.CompletedProcess[str]:
     try:
         return programs.run(
             [*_LIMITED, *command],

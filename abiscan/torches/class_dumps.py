@@ -28,7 +28,12 @@ _DESTRUCTOR: Final = regex(r"^Probe<.*::~Probe\(\)")
 
 
 class ClassRow(NamedTuple):
-    """A class as clang lays it out: ``bases`` are (name, offset), ``fields`` (name, offset, type, size or None)."""
+    """A class as clang lays it out.
+
+    :ivar size: in bytes, as all offsets are
+    :ivar bases: name and offset of each
+    :ivar fields: name, offset and type of each, and its size, None where the dump does not have it
+    """
 
     size: int
     align: int
@@ -38,11 +43,12 @@ class ClassRow(NamedTuple):
 
 def parse_records(dump: str) -> tuple[dict[str, ClassRow], set[str]]:
     """Return the classes in clang's dump of record layouts, and which of them have virtual functions."""
+    # Two passes: the size of a member of class type is only known once all blocks have been seen.
     sizes: dict[str, int] = {}  # of every class, as clang spells it
     requested: dict[str, str] = {}
     for block in dump.split("*** Dumping AST Record Layout\n")[1:]:
         spelled = block[block.index("| ") + 2 : block.index("\n")].removesuffix(" (empty)")
-        name = _plain(spelled) if _OURS.search(spelled) else ""
+        name = _simplify_type(spelled) if _OURS.search(spelled) else ""
         if match := _SIZES.search(block, block.rfind("[sizeof=")):
             sizes[spelled] = int(match[1])
             if name and _OURS.match(name) and len(name) <= _LONGEST and not _UNWANTED.search(name):
@@ -50,7 +56,7 @@ def parse_records(dump: str) -> tuple[dict[str, ClassRow], set[str]]:
     rows: dict[str, ClassRow] = {}
     polymorphic: set[str] = set()
     for name, block in requested.items():
-        row, virtual = _members(block, sizes)
+        row, virtual = _parse_members(block, sizes)
         if row.bases or row.fields or virtual:
             rows[name] = row
         if virtual and "<" not in name:
@@ -58,7 +64,7 @@ def parse_records(dump: str) -> tuple[dict[str, ClassRow], set[str]]:
     return rows, polymorphic
 
 
-def _members(block: str, sizes: dict[str, int]) -> tuple[ClassRow, bool]:
+def _parse_members(block: str, sizes: dict[str, int]) -> tuple[ClassRow, bool]:
     """Return the direct bases and named fields of a class, and whether it is virtual."""
     bases: list[tuple[str, int]] = []
     fields: list[tuple[str, int, str, int | None]] = []
@@ -66,20 +72,21 @@ def _members(block: str, sizes: dict[str, int]) -> tuple[ClassRow, bool]:
     for row in filter(None, map(_ROW.match, block.splitlines()[1:])):
         at, bits, indent, text = int(row[1]), row[2], len(row[3]), row[4].removesuffix(" (empty)")
         virtual = virtual or text.endswith(" vtable pointer)")
+        # What is indented further are members of members, which have a block of their own.
         if indent != _INDENT or text.endswith(" vtable pointer)"):
             continue
         if base := _BASE.match(text):
-            bases.append((_plain(base[1]), at))
+            bases.append((_simplify_type(base[1]), at))
             continue
         type_, _, name = text.rpartition(" ")
         if name:
-            fields.append((name, at, _plain(type_) + (f" : {bits}" if bits else ""), sizes.get(type_)))
+            fields.append((name, at, _simplify_type(type_) + (f" : {bits}" if bits else ""), sizes.get(type_)))
     match = _SIZES.search(block, block.rfind("[sizeof="))
     assert match is not None
     return ClassRow(int(match[1]), int(match[2]), tuple(bases), tuple(fields)), virtual
 
 
-def _plain(type_: str) -> str:
+def _simplify_type(type_: str) -> str:
     """Return a type as people write it, without keywords, places in files and the mark of an empty class."""
     text = _KEYWORDS.sub("", _ANONYMOUS.sub("(anonymous)", type_.removesuffix(" (empty)")))
     return text.replace("_Bool", "bool")
@@ -94,14 +101,15 @@ def parse_vtables(lines: Iterable[str]) -> dict[str, tuple[str, ...]]:
     slots: list[str] = []
     reading = False
     for line in lines:
+        # ``Probe<T>`` derives from ``T`` and adds one virtual function: the slots in front of it are those of ``T``.
         if line.startswith("Vtable for 'Probe'"):
             slots, reading = [], True
         elif reading and (match := _SLOT.match(line)):
             if _NO_SLOT.search(match[1]):
                 continue
             if probe := _PROBED.search(match[1]):
-                tables[_plain(probe[1])] = tuple(slots)
+                tables[_simplify_type(probe[1])] = tuple(slots)
                 reading = False  # what follows are the tables of a second base
             else:
-                slots.append(_DESTRUCTOR.sub("~", _plain(match[1])))
+                slots.append(_DESTRUCTOR.sub("~", _simplify_type(match[1])))
     return tables

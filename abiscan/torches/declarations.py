@@ -73,7 +73,10 @@ class HeaderDeclaration(NamedTuple):
 
 
 class _Scope(Struct):
-    """What a brace opened: ``kind`` is ``namespace``, ``class``, ``anonymous`` (a class without a name) or ``enum``."""
+    """What a brace opened.
+
+    :ivar kind: ``namespace``, ``class``, ``anonymous`` (a class without a name) or ``enum``
+    """
 
     kind: str
     name: str
@@ -92,13 +95,13 @@ class Declarations:
         self._classes: dict[str, str] = {}
         first: dict[HeaderDeclaration, str] = {}
         for path, text in texts.items():
-            for declaration in read(text):
+            for declaration in read_declarations(text):
                 first.setdefault(declaration, path)
         for declaration, path in first.items():
-            self._by_name[_last(declaration.name)].append(declaration)
+            self._by_name[_unqualified_name(declaration.name)].append(declaration)
             if declaration.text.endswith("}"):
                 self._classes.setdefault(declaration.name, path)
-        self._found = functools.cache(self._find)
+        self._found = functools.cache(self._find_meanings)
 
     @property
     def classes(self) -> dict[str, str]:
@@ -108,10 +111,13 @@ class Declarations:
     def digest(self, class_name: str) -> str | None:
         """Return the hash of everything that determines the layout of a class; None if no header defines it."""
         own = [
-            declaration for declaration in self._by_name.get(_last(class_name), ()) if declaration.name == class_name
+            declaration
+            for declaration in self._by_name.get(_unqualified_name(class_name), ())
+            if declaration.name == class_name
         ]
         if not own:
             return None
+        # The closure over everything that the class names by value: a change in any of it may move a member.
         seen, todo = set(own), list(own)
         while todo:
             declaration = todo.pop()
@@ -122,13 +128,16 @@ class Declarations:
         lines = sorted(f"{entry.name} {entry.text}" for entry in seen if not _USING.fullmatch(entry.text))
         return hashlib.blake2b("\n".join(lines).encode(), digest_size=_DIGEST).hexdigest()
 
-    def _find(self, name: str, scope: str) -> tuple[HeaderDeclaration, ...]:
+    def _find_meanings(self, name: str, scope: str) -> tuple[HeaderDeclaration, ...]:
         """Return what a name may mean in a scope: the innermost declaration, or everything that ends in it."""
-        candidates = self._by_name.get(_last(name), ())
+        candidates = self._by_name.get(_unqualified_name(name), ())
         name = name.replace(" ", "")
+        # ``Enum::VALUE`` names a value, which stands in the text of the enumeration and has no declaration of its own.
         if not candidates and "::" in name:
             name = name.rpartition("::")[0] + _VALUES  # an enumerator
             candidates = [item for item in self._by_name.get("{}", ()) if f"::{item.name}".endswith(f"::{name}")]
+        # As name lookup goes: from the innermost scope outwards. What cannot be told apart counts as a whole, since a
+        # hash that is too narrow would call two layouts the same.
         while candidates:
             full = f"{scope}::{name}" if scope else name
             if inner := tuple(declaration for declaration in candidates if declaration.name == full):
@@ -141,14 +150,19 @@ class Declarations:
         return tuple(item for item in candidates if item.name.rpartition("::")[0] not in self._classes)
 
 
-def read(text: str) -> Iterator[HeaderDeclaration]:
+def read_declarations(text: str) -> Iterator[HeaderDeclaration]:
     """Yield the classes, aliases, enumerations and constants that a header defines."""
+    # What follows counts braces and semicolons, so comments and literals go first.
     text = _OPAQUE.sub(lambda result: '""' if result[0][0] in "R\"'" else " ", text)
     for macro in _DIRECTIVE.finditer(text):
         if macro[1] == "define" and (result := _MACRO_DEFINITION.match(macro[2])):
-            body = _plain(result[2].replace("\\\n", " "))
+            body = _collapse_spaces(result[2].replace("\\\n", " "))
             yield HeaderDeclaration(result[1], body, tuple(_ALL_CAPITALS.findall(body)))
+    # A layout may depend on a macro that only the compiler knows: its conditions stay in the text, between ``@``, as a
+    # part of the statement behind them. Both branches are kept.
     text = _DIRECTIVE.sub(_kept_condition, text)
+    # One pass with a stack of scopes. ``head`` is all that stands since the last statement, in front of the next ``;``,
+    # ``{`` or ``}``; a class that ends leaves its name there, for the member that may be declared with it.
     scopes = [_Scope("namespace", "")]
     head, position = "", 0
     while token := _TOKEN.search(text, position):
@@ -156,30 +170,34 @@ def read(text: str) -> Iterator[HeaderDeclaration]:
         position = token.end()
         scope = scopes[-1]
         if token[0] == ";":
-            yield from _statement(scope, head)
+            yield from _read_statement(scope, head)
             head = ""
         elif token[0] == "{":
-            if opened := _opened(head, scope):
+            # The body of a function and an initialiser open no scope: they are skipped as a whole. The former ends its
+            # statement, the latter is part of one.
+            if opened := _open_scope(head, scope):
                 scopes.append(opened)
                 head = ""
             else:
-                end = _closing(text, position)
+                end = _find_closing_brace(text, position)
                 if _ends_at_body(head):
-                    yield from _statement(scope, head)
+                    yield from _read_statement(scope, head)
                     head = ""
                 else:
                     head += text[token.start() : end] if "constexpr" in head or "=" not in head else "{}"
                 position = end
         else:
+            # More closing braces than opening ones: both branches of a condition may close the same one.
             closed = scopes.pop() if len(scopes) > 1 else scope
             if closed.kind == "class":
                 statements = " ; ".join(closed.statements)
+                # Conditions around nothing that counts are dropped, from the innermost outwards.
                 while "@" in statements and (fewer := _IDLE_CONDITION.sub("", statements)) != statements:
                     statements = fewer
                 yield HeaderDeclaration(closed.name, f"{closed.head} {{ {statements} }}", _list_names(closed))
             elif closed.kind == "enum":
                 yield HeaderDeclaration(closed.name, closed.head, ())
-                yield HeaderDeclaration(closed.name + _VALUES, _plain(head), tuple(_enumerated(head)))
+                yield HeaderDeclaration(closed.name + _VALUES, _collapse_spaces(head), tuple(_list_enum_names(head)))
             head = {
                 "class": f" @member@ {closed.name} ",
                 "anonymous": f"{closed.head} {{ {' ; '.join(closed.statements)} }}",
@@ -188,59 +206,63 @@ def read(text: str) -> Iterator[HeaderDeclaration]:
 
 def _kept_condition(match: re.Match[str]) -> str:
     """Return a directive of the preprocessor: its conditions are kept as part of the next statement."""
-    return f" @{match[1]}{_plain(match[2])}@ " if match[1] in _CONDITIONS else " "
+    return f" @{match[1]}{_collapse_spaces(match[2])}@ " if match[1] in _CONDITIONS else " "
 
 
-def _opened(head: str, scope: _Scope) -> _Scope | None:
+def _open_scope(head: str, scope: _Scope) -> _Scope | None:
     """Return the scope that a brace after ``head`` opens; None for the body of a function and for an initialiser."""
-    plain = _plain(_CONDITION.sub(" ", _ATTRIBUTE.sub(" ", _ACCESS.sub(" ", head))))
+    plain = _collapse_spaces(_CONDITION.sub(" ", _ATTRIBUTE.sub(" ", _ACCESS.sub(" ", head))))
     bare = _without_template(plain)
     if match := _NAMESPACE.search(bare):
-        return _Scope("namespace", _inside(scope, _plain(match[1]).replace(" ", "")))
+        return _Scope("namespace", _qualify_name(scope, _collapse_spaces(match[1]).replace(" ", "")))
     if bare in ('extern ""', "extern"):
         return _Scope("namespace", scope.name)
     if match := _ENUM.search(bare):
         name = re.sub(r"(?<!:):(?!:).*", "", match[1]).split()
-        return _Scope("enum", _inside(scope, name[-1] if name else ""), plain)
+        return _Scope("enum", _qualify_name(scope, name[-1] if name else ""), plain)
     if match := _CLASS.search(bare):
         plain = plain[: len(plain) - len(bare)] + match[0]
         words = re.sub(r"<.*>|alignas\s*\([^()]*\)|\w+\([^()]*\)", " ", match[2]).split()
         words = [word for word in words if word != "final"]
         if words:
-            return _Scope("class", _inside(scope, words[-1]), plain)
+            return _Scope("class", _qualify_name(scope, words[-1]), plain)
         return _Scope("anonymous", scope.name, plain)
     return None
 
 
-def _statement(scope: _Scope, text: str) -> Iterator[HeaderDeclaration]:
+def _read_statement(scope: _Scope, text: str) -> Iterator[HeaderDeclaration]:
     """Add a statement to the class that it belongs to; an alias or a constant is a declaration of its own."""
-    text = _plain(_ATTRIBUTE.sub(" ", _ACCESS.sub(" ", text)))
+    text = _collapse_spaces(_ATTRIBUTE.sub(" ", _ACCESS.sub(" ", text)))
     bare = _CONDITION.sub(" ", text).strip()
     if bare.startswith("@member@"):
         bare = bare.removeprefix("@member@")
     conditions = "".join(_CONDITION.findall(text.replace("@member@", "")))
     declared = _without_template(bare)
+    # An alias or a constant is in no object, but its own text decides about whatever names it; functions do not count.
     kept = ""
     if declared.startswith(("friend ", "static_assert", "extern ", "template ")):
         pass
     elif match := _ALIAS.search(declared):
         name = next(filter(None, match.groups()))
         yield HeaderDeclaration(
-            _inside(scope, name), declared, tuple(_NAME.findall(_laid_out(declared.partition("=")[2] or declared)))
+            _qualify_name(scope, name),
+            declared,
+            tuple(_NAME.findall(_laid_out(declared.partition("=")[2] or declared))),
         )
     elif match := _CONSTANT.search(declared):
-        yield HeaderDeclaration(_inside(scope, match[1]), declared, tuple(_NAME.findall(declared)))
+        yield HeaderDeclaration(_qualify_name(scope, match[1]), declared, tuple(_NAME.findall(declared)))
     elif scope.kind == "namespace" or declared.startswith("static ") or declared == scope.name:
         pass
     else:
-        kept = _member(declared)
+        kept = _reduce_member(declared)
     if scope.kind != "namespace" and (kept or conditions):
         scope.statements.append(f"{conditions} {kept}".strip())
 
 
-def _member(declared: str) -> str:
+def _reduce_member(declared: str) -> str:
     """Return what matters of a member: all of a variable, the name of a virtual function."""
     declared = _LEADING_MACRO.sub("", declared)
+    # A function is told by parentheses outside of brackets: ``std::function<void()> f;`` is a variable.
     outside = _IN_BRACKETS.sub("[]", _BRACED.sub("", declared))
     while "<" in outside and (less := _IN_ANGLES.sub(" ", outside)) != outside:
         outside = less
@@ -249,13 +271,13 @@ def _member(declared: str) -> str:
     if function is None or _MACRO.match(outside) or "(*" in outside or 0 <= initialiser < function.start():
         return declared if declared.startswith(("struct {", "union {")) else _INITIALISER.sub("", declared)
     if _VIRTUAL.search(outside):
-        return f"virtual {_plain(function[1])}"
+        return f"virtual {_collapse_spaces(function[1])}"
     return ""
 
 
 def _ends_at_body(head: str) -> bool:
     """Whether a brace after ``head`` is the body of a function, which ends the statement."""
-    bare = _without_template(_plain(_ATTRIBUTE.sub(" ", _CONDITION.sub(" ", _ACCESS.sub(" ", head)))))
+    bare = _without_template(_collapse_spaces(_ATTRIBUTE.sub(" ", _CONDITION.sub(" ", _ACCESS.sub(" ", head)))))
     if "operator" not in bare and "=" in bare and not re.search(r"\([^()]*=", bare):
         return False
     return "(" in bare and not _INITIALISER_LIST.search(bare)
@@ -268,7 +290,7 @@ def _list_names(scope: _Scope) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for text in texts for name in _NAME.findall(_laid_out(text))))
 
 
-def _enumerated(values: str) -> Iterator[str]:
+def _list_enum_names(values: str) -> Iterator[str]:
     """Yield the names that the values of an enumeration depend on: macros, and what other values are computed from."""
     for value in values.split(","):
         yield from _NAME.findall(value.partition("=")[2])
@@ -284,7 +306,7 @@ def _laid_out(text: str) -> str:
     """Return a declaration without the types that are only pointed to."""
     text = _CONDITION.sub(" ", text)
     while match := _HOLDS_POINTER.search(text):
-        end = _closing_angle(text, match.end())
+        end = _find_closing_angle(text, match.end())
         text = text[: match.end() - 1] + " " + text[end:]
     return _POINTER.sub(" ", text)
 
@@ -292,11 +314,11 @@ def _laid_out(text: str) -> str:
 def _without_template(text: str) -> str:
     """Return a declaration without its ``template <…>``."""
     while match := _TEMPLATE.match(text):
-        text = text[_closing_angle(text, match.end()) :]
+        text = text[_find_closing_angle(text, match.end()) :]
     return text.strip()
 
 
-def _closing_angle(text: str, start: int) -> int:
+def _find_closing_angle(text: str, start: int) -> int:
     depth = 1
     for position in range(start, len(text)):
         depth += (text[position] == "<") - (text[position] == ">")
@@ -305,7 +327,7 @@ def _closing_angle(text: str, start: int) -> int:
     return len(text)
 
 
-def _closing(text: str, start: int) -> int:
+def _find_closing_brace(text: str, start: int) -> int:
     """Return the end of a block whose brace was opened before ``start``."""
     depth = 1
     for brace in _BRACE.finditer(text, start):
@@ -315,13 +337,13 @@ def _closing(text: str, start: int) -> int:
     return len(text)
 
 
-def _inside(scope: _Scope, name: str) -> str:
+def _qualify_name(scope: _Scope, name: str) -> str:
     return f"{scope.name}::{name}" if scope.name and name else scope.name or name
 
 
-def _last(name: str) -> str:
-    return _plain(name).replace(" ", "").rpartition("::")[2]
+def _unqualified_name(name: str) -> str:
+    return _collapse_spaces(name).replace(" ", "").rpartition("::")[2]
 
 
-def _plain(text: str) -> str:
+def _collapse_spaces(text: str) -> str:
     return _SPACE.sub(" ", text).strip()

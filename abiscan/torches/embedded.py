@@ -52,10 +52,10 @@ def libraries(text: str, machine: Machine) -> tuple[str, ...]:
 
     :raises InputError: it is not embedded
     """
-    return tuple(description(text, machine)["libraries"])
+    return tuple(find_record(text, machine)["libraries"])
 
 
-def sizes() -> dict[str, int]:
+def data_sizes() -> dict[str, int]:
     """Return the embedded data files: name → size in bytes."""
     folder = resources.files("abiscan.torches").joinpath("data")
     return {file.name: len(file.read_bytes()) for file in sorted(folder.iterdir(), key=lambda file: file.name)}
@@ -68,7 +68,7 @@ def build(text: str, machine: Machine) -> str:
 
     :raises InputError: it is not embedded
     """
-    return str(description(text, machine)["build"])
+    return str(find_record(text, machine)["build"])
 
 
 @functools.cache
@@ -81,10 +81,8 @@ def further_builds(machine: Machine) -> tuple[str, ...]:
     )
 
 
-def meant(text: str) -> frozenset[tuple[Machine, str]]:
-    """Return the build that a release number or a full version stands for on each machine, as far as it is embedded
-    there.
-    """
+def default_builds(text: str) -> frozenset[tuple[Machine, str]]:
+    """Return the embedded build that a release number or a full version stands for on each machine."""
     return frozenset((machine, build(text, machine)) for machine in Machine if builds_meant(text, machine))
 
 
@@ -93,6 +91,7 @@ def builds_meant(text: str, machine: Machine) -> tuple[str, ...]:
     version.
     """
     version = TorchVersion(text)
+    # A number alone means every build of the release; with a local tag it means that build (PEP 440).
     of_machine = ((release, full) for release, build_machine, full in builds() if build_machine is machine)
     candidates = (full for release, full in of_machine if release == version.of_release)
     return tuple(full for full in candidates if version.local in (None, TorchVersion(full).local))
@@ -100,12 +99,13 @@ def builds_meant(text: str, machine: Machine) -> tuple[str, ...]:
 
 def releases_exporting(name: str, machine: Machine) -> frozenset[TorchVersion]:
     """Return the releases that export ``name``; for a CUDA symbol of any release, also those embedded as CPU builds."""
-    return _having(_make_table().columns(name), machine, "cuda" in name.lower())
+    return _find_releases(_make_table().columns(name), machine, "cuda" in name.lower())
 
 
 @functools.lru_cache(maxsize=4096)
 def exported_by_release(name: str, machine: Machine) -> Mapping[TorchVersion, bool]:
     """Tell whether each release exports a name, oldest first; a CUDA symbol counts in builds with CUDA alone."""
+    # A column is one library of one build, so a release has the name if any library of any of its builds does.
     columns = _make_table().columns(name)
     of_cuda = "cuda" in name.lower()
     exported: dict[TorchVersion, bool] = {}
@@ -141,7 +141,7 @@ def cuda_majors(machine: Machine) -> Mapping[TorchVersion, frozenset[str]]:
 
 
 @functools.lru_cache(maxsize=4096)
-def _having(columns: int, machine: Machine, of_cuda: bool) -> frozenset[TorchVersion]:  # noqa: FBT001 - a key of the cache
+def _find_releases(columns: int, machine: Machine, of_cuda: bool) -> frozenset[TorchVersion]:  # noqa: FBT001 - a key of the cache
     if not columns:
         return frozenset()
     return frozenset(
@@ -162,7 +162,7 @@ def is_version(text: str) -> bool:
     return TorchVersion.parse(text) is not None
 
 
-def admitted(text: str) -> tuple[TorchVersion, ...]:
+def admitted_releases(text: str) -> tuple[TorchVersion, ...]:
     """Return the embedded releases that a version specifier admits, oldest first: those of ``>=2.4,<2.7``.
 
     Empty if ``text`` is no specifier.
@@ -188,18 +188,19 @@ def release(text: str, machine: Machine, files: Files) -> TorchRelease:
     :param files: the libraries of the release are put there
     :raises InputError: it is not embedded
     """
-    return _unpack(description(text, machine), files)
+    return _make_release(find_record(text, machine), files)
 
 
 def release_like(text: str, machine: Machine, files: Files) -> TorchRelease:
-    """Return a build, embedded or not: the embedded build of its release that is most like it, with the CUDA in its
-    tag.
+    """Return a build, embedded or not: the most similar embedded build of its release, with the CUDA in its tag.
 
     :param text: its number: ``2.6.0+cu126``
     :param files: its libraries are put there
     :raises InputError: no build of its release is embedded for the machine
     """
     version = TorchVersion(text)
+    # Which libraries there are, and what they need, depends on CUDA: take a build for the same one, or else one that
+    # agrees in having CUDA at all.
     same = [record for record in _list_records(machine) if _version_of(record) == version.of_release]
     if not same or any(version.local in (None, TorchVersion(record["build"]).local) for record in same):
         return release(text, machine, files)
@@ -210,7 +211,7 @@ def release_like(text: str, machine: Machine, files: Files) -> TorchRelease:
     like = record["build"]
     if major is not None and _cuda_major(record) != major:
         record = _with_cuda(record, major)
-    return msgspec.structs.replace(_unpack(record, files), build=text, judged_as=like)
+    return msgspec.structs.replace(_make_release(record, files), build=text, judged_as=like)
 
 
 def cuda_of(build: str) -> str | None:
@@ -225,18 +226,19 @@ def _cuda_major(record: Mapping[str, Any]) -> str | None:
 
 def _with_cuda(record: Mapping[str, Any], major: str) -> dict[str, Any]:
     """Return a build whose libraries need those of another CUDA, as the newest build with that one does."""
+    # Names such as ``libcublas.so.12`` follow the version of CUDA: take those that the newest build with it needs.
     remaining = (item for item in reversed(_list_records(Machine(record["machine"]))) if _cuda_major(item) == major)
     names = {}
     for item in itertools.islice(remaining, 1):
         needed = (name for library in item["libraries"].values() for name in library["needed"])
         names = {known_value.stem: name for name in needed if (known_value := gpu_library(name))}
 
-    def renamed(needed: Iterable[str]) -> list[str]:
+    def rename_needed(needed: Iterable[str]) -> list[str]:
         known_value = ((name, gpu_library(name)) for name in needed)
         return [names[library.stem] if library and library.stem in names else name for name, library in known_value]
 
     libraries = {
-        name: {**library, "needed": renamed(library["needed"])} for name, library in record["libraries"].items()
+        name: {**library, "needed": rename_needed(library["needed"])} for name, library in record["libraries"].items()
     }
     return {**record, "libraries": libraries}
 
@@ -246,7 +248,7 @@ def exports(text: str, machine: Machine) -> dict[str, AbstractSet[str]]:
 
     :raises InputError: it is not embedded
     """
-    libraries = description(text, machine)["libraries"]
+    libraries = find_record(text, machine)["libraries"]
     return {name: ColumnNames(_make_table(), library["column"]) for name, library in libraries.items()}
 
 
@@ -262,8 +264,8 @@ def has_build(text: str, machine: Machine) -> bool:
     return bool(builds_meant(text, machine))
 
 
-def description(text: str, machine: Machine) -> dict[str, Any]:
-    """Return what the data file has for a release: the result of ``describe``.
+def find_record(text: str, machine: Machine) -> dict[str, Any]:
+    """Return what the data file has for a release: the result of ``make_record``.
 
     :raises InputError: it is not embedded
     """
@@ -276,33 +278,35 @@ def description(text: str, machine: Machine) -> dict[str, Any]:
             builds = ", ".join(record["build"] for record in same)
             # Builds of one release can differ in everything that matters, the string ABI included.
             raise InputError(f"torch {text}", problem, f"pass {builds}, or the folder or the wheel of this build")
-        fix = f"the nearest are {', '.join(_nearest(version, machine))}; abiscan releases lists all"
+        fix = f"the nearest are {', '.join(_nearest_releases(version, machine))}; abiscan releases lists all"
         raise InputError(f"torch {text}", problem, fix)
+    # Builds with CUDA come last: a number without a tag means the CPU build.
     return min(candidates, key=lambda record: ("libtorch_cuda.so" in record["libraries"], record["build"]))
 
 
-def _nearest(version: TorchVersion, machine: Machine) -> list[str]:
+def _nearest_releases(version: TorchVersion, machine: Machine) -> list[str]:
     """Return the releases before and after one that is not embedded."""
+    # The neighbours on both sides, since users may want an older one or a newer one.
     known_value = versions(machine)
     place = bisect.bisect(known_value, version)
     return list(map(str, known_value[max(place - 2, 0) : place + 2]))
 
 
-def describe(record: TorchRelease, libraries: Mapping[str, SharedObject]) -> dict[str, Any]:
+def make_record(record: TorchRelease, libraries: Mapping[str, SharedObject]) -> dict[str, Any]:
     """Return what the data file has for a release, besides its names: the inverse of ``release``.
 
     :param libraries: base name → facts; their columns are counted from 0 in this order
     """
 
-    def names(paths: tuple[str, ...]) -> list[str]:
+    def base_names(paths: tuple[str, ...]) -> list[str]:
         # torch/_C is a stub whose only purpose is to load libtorch_python.so.
         return [name if name in libraries else "libtorch_python.so" for name in map(posixpath.basename, paths)]
 
     return {
         "build": record.build,
         "machine": record.machine.value,
-        "global": names(record.global_libraries),
-        "local": names(record.local_libraries),
+        "global": base_names(record.global_libraries),
+        "local": base_names(record.local_libraries),
         "libraries": {
             name: {
                 "soname": facts.soname,
@@ -316,11 +320,11 @@ def describe(record: TorchRelease, libraries: Mapping[str, SharedObject]) -> dic
 
 
 def _version_of(record: Mapping[str, Any]) -> TorchVersion:
-    return _public(record["build"])
+    return _public_version(record["build"])
 
 
 @functools.cache
-def _public(build: str) -> TorchVersion:
+def _public_version(build: str) -> TorchVersion:
     return TorchVersion(build).of_release
 
 
@@ -354,9 +358,11 @@ def _list_libraries(record: dict[str, Any]) -> dict[str, SharedObject]:
     }
 
 
-def _unpack(record: dict[str, Any], files: Files) -> TorchRelease:
+def _make_release(record: dict[str, Any], files: Files) -> TorchRelease:
     package = posixpath.join(SITE, "torch")
     machine = Machine(record["machine"])
+    # The libraries are put where a wheel would have them, so that ``$ORIGIN`` and search paths work as on a real
+    # system.
     paths = {name: posixpath.join(package, "lib", name) for name in record["libraries"]}
     for name, facts in _list_libraries(record).items():
         files.put(paths[name], facts)

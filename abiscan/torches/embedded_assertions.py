@@ -21,11 +21,11 @@ def assertions(build: str, machine: Machine) -> Mapping[str, str]:
 
     :param build: its full version: ``2.13.0+cpu``
     """
-    return _data().get(f"{build} {machine.value}", {})
+    return _read_data().get(f"{build} {machine.value}", {})
 
 
 @functools.cache
-def _data() -> dict[str, dict[str, str]]:
+def _read_data() -> dict[str, dict[str, str]]:
     content: dict[str, dict[str, str]] = json.loads(
         resources.files("abiscan.torches").joinpath(f"data/{NAME}").read_text("utf-8")
     )

@@ -61,6 +61,7 @@ class _Release:
 
     def is_compiled(self, name: str) -> bool:
         """Whether a text in the library, or a stub, ends in it."""
+        # An entry for each two last characters keeps small what is decompressed for one name.
         ending = name[-2:]
         if ending not in self._compiled:
             lines = table().lines_of(f"{COMPILED}{ending}", self._release)
@@ -73,7 +74,7 @@ class _Release:
 
 
 def by_ending(texts: Iterable[str]) -> dict[str, set[str]]:
-    """Return the entries for what compiled code may give as a name: texts by their last two characters.
+    """Group texts by their last two characters, as entries for the names that compiled code may give.
 
     The name may be the end of a text. So that one of a single character need not be looked for in all of them, it is an
     entry of its own.

@@ -28,7 +28,7 @@ def operators(text: str, machine: Machine, names: Collection[str] | None = None)
     :raises InputError: it is not embedded
     """
     build = embedded.build(text, machine)
-    operators = table().operators(_number(build, machine), names)
+    operators = table().operators(_build_number(build, machine), names)
     return msgspec.structs.replace(operators, build=build, assertions=assertions(build, machine))
 
 
@@ -37,7 +37,7 @@ def names(text: str, machine: Machine) -> frozenset[str]:
 
     :raises InputError: it is not embedded
     """
-    return table().names(_number(embedded.build(text, machine), machine))
+    return table().names(_build_number(embedded.build(text, machine), machine))
 
 
 def namespaces(text: str, machine: Machine) -> frozenset[str]:
@@ -45,13 +45,13 @@ def namespaces(text: str, machine: Machine) -> frozenset[str]:
 
     :raises InputError: it is not embedded
     """
-    return table().namespaces(_number(embedded.build(text, machine), machine))
+    return table().namespaces(_build_number(embedded.build(text, machine), machine))
 
 
-def find(libraries: Mapping[str, str], machine: Machine) -> str | None:
+def find_build(libraries: Mapping[str, str], machine: Machine) -> str | None:
     """Return the embedded build whose libraries are exactly these, by its full version; None if there is none.
 
-    :param libraries: the result of ``from_libs.identities`` for a torch
+    :param libraries: the result of ``from_libs.identify_libraries`` for a torch
     """
     for build in table().builds if libraries else ():
         if build["machine"] == machine.value and build["libraries"] == libraries:
@@ -59,7 +59,7 @@ def find(libraries: Mapping[str, str], machine: Machine) -> str | None:
     return None
 
 
-def _number(build: str, machine: Machine) -> int:
+def _build_number(build: str, machine: Machine) -> int:
     return _list_numbers()[build, machine.value]
 
 

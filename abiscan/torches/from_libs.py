@@ -84,12 +84,13 @@ def operator_libraries(release: TorchRelease) -> tuple[str, ...]:
     return tuple(libraries[name] for _, name in sorted(ranked))
 
 
-def identities(release: TorchRelease, files: Files) -> dict[str, str]:
+def identify_libraries(release: TorchRelease, files: Files) -> dict[str, str]:
     """Return size and build id, by base name, of the libraries that take part in registering operators.
 
     For ``libtorch_python.so``, the text is empty: each Python of a release has its own, and they register the same.
     The result is empty if a library cannot be identified.
     """
+    # A build id alone is the same in a library that was stripped afterwards, or patched: the size tells those.
     identified = {}
     for path in operator_libraries(release):
         name, source, facts = without_version(posixpath.basename(path)), files.source(path), files.object_at(path)
@@ -114,18 +115,18 @@ def read_operators(release: TorchRelease, files: Files) -> Operators:
         release.torch_version,
         _find_tags(release, files),
     )
-    operators = _named(recovered, version, own_tags or _tags_of_release(version))
+    operators = _name_keys(recovered, version, own_tags or _tags_of_release(version))
     worded = _make_wordings(version, [library for name, library in libraries.items() if name in _WITH_MESSAGES])
     return msgspec.structs.replace(
         operators,
         assertions=read_assertions(release, files),
         unworded=worded.absent,
         reworded=worded.reworded,
-        assumed=frozenset(_assumed(operators, version, has_tags=own_tags is not None)),
+        assumed=frozenset(_list_assumed(operators, version, has_tags=own_tags is not None)),
     )
 
 
-def _assumed(operators: Operators, version: TorchVersion | None, *, has_tags: bool) -> Iterator[str]:
+def _list_assumed(operators: Operators, version: TorchVersion | None, *, has_tags: bool) -> Iterator[str]:
     if not operators.keys:
         yield KEYS
     if not has_tags and (version is None or version.minor_version > newest_minor()):
@@ -160,22 +161,24 @@ def _tags_of_release(version: TorchVersion | None) -> Tags:
     return tags.tags_of(version) if version is not None else Tags(names=())
 
 
-def _named(recovered: TorchRegistrations, version: TorchVersion | None, known_tags: Tags) -> Operators:
+def _name_keys(recovered: TorchRegistrations, version: TorchVersion | None, known_tags: Tags) -> Operators:
     """Return the registrations, with names of dispatch keys and tags instead of numbers."""
     from abiscan.dispatch.adapters import fallbacks_in, kernels_in, operators_in
     from abiscan.dispatch.agreement import drop_contradictions
     from abiscan.dispatch.registries import entry_key
     from abiscan.registrations import LibraryKind
 
+    # Numbers become names here and nowhere else: all that comes behind compares builds, whose numbers differ.
     libraries = {name: drop_contradictions(library) for name, library in recovered.libraries.items()}
     # For keys that are missing in torch's own table of names: QuantizedCUDA in 1.6, AutocastCPU in 1.10.
     unnamed = keys_of_minor(version.minor_version if version else (0, 0))
     names = set(recovered.keys.values())
     # From 1.8 on, a kernel without a key is registered for this alias (OperatorEntry.cpp, registerKernel).
+    # In 1.8 it is called Math; where there is no DefaultBackend yet, no key is the catch-all.
     no_key = "CompositeImplicitAutograd" if "CompositeImplicitAutograd" in names else None
     no_key = no_key or ("Math" if "DefaultBackend" in names else None)
 
-    def key(number: int | str | None) -> str | None:
+    def key_name(number: int | str | None) -> str | None:
         return no_key if number is None else recovered.keys.get(int(number)) or unnamed.name(int(number))
 
     operators: dict[str, Operator] = {}
@@ -189,8 +192,8 @@ def _named(recovered: TorchRegistrations, version: TorchVersion | None, known_ta
                 namespaces.setdefault(block.namespace, Place(block.file, block.line))
     return Operators(
         operators=operators,
-        kernels=tuple(kernel for library in libraries.values() for kernel in kernels_in(library, key)),
-        fallbacks=tuple(fallback for library in libraries.values() for fallback in fallbacks_in(library, key)),
+        kernels=tuple(kernel for library in libraries.values() for kernel in kernels_in(library, key_name)),
+        fallbacks=tuple(fallback for library in libraries.values() for fallback in fallbacks_in(library, key_name)),
         namespaces=namespaces,
         classes=frozenset(registered.name for library in libraries.values() for registered in library.classes),
         keys=recovered.keys,
@@ -212,9 +215,11 @@ def _named(recovered: TorchRegistrations, version: TorchVersion | None, known_ta
 
 def _from_package(package: str, files: Files, *, named: str, folder: str | None = None) -> TorchRelease:
     folder = folder or posixpath.join(package, "lib")
+    # A wheel has them in ``torch/lib``, a conda environment in its own ``lib``.
     libraries = [path for path in files.list(folder) if _SHARED_OBJECT.search(path)]
     if not any(without_version(posixpath.basename(path)) in _CORE for path in libraries):
-        libraries += _of_prefix(package, files)
+        libraries += _list_prefix_libraries(package, files)
+    # Reversed, so that of several the first one counts: the name without a version.
     by_name = {without_version(posixpath.basename(path)): path for path in reversed(libraries)}
     core = by_name.get("libtorch_cpu.so") or by_name.get("libtorch.so")
     if core is None:
@@ -243,8 +248,8 @@ def _from_package(package: str, files: Files, *, named: str, folder: str | None 
     )
 
 
-def _of_prefix(package: str, files: Files) -> list[str]:
-    """Torch's libraries in the ``lib`` folder of a conda environment, among those of other packages.
+def _list_prefix_libraries(package: str, files: Files) -> list[str]:
+    """List torch's libraries in the ``lib`` folder of a conda environment, among those of other packages.
 
     The package itself is in ``lib/python3.11/site-packages`` there.
     """

@@ -25,8 +25,7 @@ _TOKEN: Final = regex(r'"(?:[^"\\\n]|\\.)*"|[()]')
 
 
 def releases_asserting(place: SourceLine) -> tuple[str, frozenset[TorchVersion]] | None:
-    """Return a line of one of torch's headers, by its path below ``torch/include``, and the releases with an assertion
-    there.
+    """Return the path of a header below ``torch/include`` with a line, and the releases with an assertion there.
 
     :return: None if no release has an assertion there
     """
@@ -41,7 +40,7 @@ def releases() -> tuple[str, ...]:
     return tuple(_make_table().meta["releases"])
 
 
-def assertions(text: str) -> Iterator[int]:
+def assertion_lines(text: str) -> Iterator[int]:
     """Yield the lines of a header that ``__LINE__`` can be for its assertions: where the macro begins, and where it
     ends.
 
@@ -68,7 +67,7 @@ def _list_paths(file: str) -> Iterator[str]:
 
 
 def lines_of(place: SourceLine) -> Iterator[str]:
-    """Return a line of a header, by what may be its path below ``torch/include``: ``c10/core/TensorImpl.h:1733``."""
+    """Return what a line of a header may be called, below ``torch/include``: ``c10/core/TensorImpl.h:1733``."""
     return (f"{path}:{place.line}" for path in _list_paths(place.file))
 
 

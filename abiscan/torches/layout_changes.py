@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from abiscan.binary.elf import Machine
 from abiscan.regex import regex
-from abiscan.torches.layouts import Field, Layout, LayoutSource, ReleaseLayouts, classes
+from abiscan.torches.layouts import Field, Layout, LayoutSource, ReleaseLayouts, list_classes
 
 _DEEPEST: Final = 8  # classes inside of classes
 _HOLDING: Final = regex(r"(?:std::(?:vector|array|deque|list|optional)|c10::(?:optional|SmallVector))<([\w:]+)[,>]")
@@ -19,9 +19,10 @@ _WORD: Final = 8
 class LayoutChange(NamedTuple):
     """A class whose memory layout changed.
 
-    ``differences`` describes it field by field, in the order of the new layout. ``moved`` means that a part of the old
-    layout moved, has a different size, or is gone; otherwise, the class only gained members where the old layout has
-    none. ``inherited_from`` is the class in which all of it happens, if that is another class, which this one contains.
+    :ivar differences: what changed, field by field, in the order of the new layout
+    :ivar moved: whether a part of the old layout moved, has a different size, or is gone; otherwise, the class only
+        gained members where the old layout has none
+    :ivar inherited_from: the class in which all of it happens, if that is another class, which this one contains
     """
 
     old: Layout
@@ -42,7 +43,12 @@ class LayoutChange(NamedTuple):
 
 
 class SlotChange(NamedTuple):
-    """A different function in slot ``number`` of a vtable: ``old``, now ``new``; None if there is no such slot."""
+    """A different function in a slot of a vtable.
+
+    :ivar number: that of the slot
+    :ivar old: the function that was there; None if there was no such slot
+    :ivar new: the function that is there now; None if there is no such slot
+    """
 
     number: int
     old: str | None
@@ -62,13 +68,13 @@ def change_between(name: str, old: LayoutSource, new: LayoutSource) -> LayoutCha
     """Return what changed in a class from one torch to another; None if nothing did, or if one of them has no such
     class.
     """
-    return _change(name, old, new, _DEEPEST)
+    return _find_change(name, old, new, _DEEPEST)
 
 
 @functools.lru_cache(maxsize=256)
 def layout_changes(old: str, new: str, machine: Machine) -> dict[str, LayoutChange]:
     """Return all classes that both releases have and that changed, by name."""
-    changes = (layout_change(old_layout.name, old, new, machine) for old_layout in classes(old, machine))
+    changes = (layout_change(old_layout.name, old, new, machine) for old_layout in list_classes(old, machine))
     return {change.name: change for change in changes if change is not None}
 
 
@@ -88,16 +94,16 @@ def slots_between(name: str, old: LayoutSource, new: LayoutSource) -> tuple[Slot
     if before is None or after is None:
         return ()
     length = max(len(before.slots), len(after.slots))
-    pairs = zip(_filled(before.slots, length), _filled(after.slots, length), strict=True)
+    pairs = zip(_fill_slots(before.slots, length), _fill_slots(after.slots, length), strict=True)
     changes = (SlotChange(number, was, now) for number, (was, now) in enumerate(pairs))
-    return tuple(change for change in changes if method(change.old) != method(change.new))
+    return tuple(change for change in changes if method_name(change.old) != method_name(change.new))
 
 
-def _filled(slots: tuple[str, ...], length: int) -> list[str | None]:
+def _fill_slots(slots: tuple[str, ...], length: int) -> list[str | None]:
     return [*slots, *(None for _ in range(length - len(slots)))]
 
 
-def method(slot: str | None) -> str | None:
+def method_name(slot: str | None) -> str | None:
     """Return the unqualified name of the virtual function in a slot: ``exchangeDevice``; ``~ [deleting]`` for a
     destructor.
 
@@ -108,22 +114,26 @@ def method(slot: str | None) -> str | None:
     return slot.partition("(")[0].rpartition("::")[2]
 
 
-def _change(name: str, old: LayoutSource, new: LayoutSource, depth: int) -> LayoutChange | None:
+def _find_change(name: str, old: LayoutSource, new: LayoutSource, depth: int) -> LayoutChange | None:
     before, after = old.layout(name), new.layout(name)
+    # The search ends at a depth: what lies deeper is not told.
     if before is None or after is None or not depth:
         return None
-    old_fields, new_fields = _flat(before, old), _flat(after, new)
+    old_fields, new_fields = _flatten_members(before, old), _flatten_members(after, new)
     differences = list(_list_differences(old_fields, new_fields)) if old_fields != new_fields else []
+    # A change inside a member shows as the member's, with the name of the class in which it happened. If everything
+    # happened in one class, users need to hear of that class alone.
     own, origins = bool(differences), set[str]()
     for field in old_fields.values():
         element = _HOLDING.match(field.type)
         type_ = element[1] if element else field.type
-        if change := _change(type_, old, new, depth - 1):
+        if change := _find_change(type_, old, new, depth - 1):
             moved = change.moved or (element is not None and change.resized)
             # The first difference, the new size, is already reported for the member itself.
             inner = change.differences[1:] if change.resized and element is None else change.differences
             origins.add(change.inherited_from or change.name)
             differences += ((f"{field.name} ({type_}): {text}", moved) for text in inner)
+    # In front of the members: what holds for the class as a whole.
     if before.align != after.align:
         differences.insert(0, (f"aligned to {before.align} → {after.align} bytes", True))
     if before.size != after.size:
@@ -140,12 +150,12 @@ def _change(name: str, old: LayoutSource, new: LayoutSource, depth: int) -> Layo
     )
 
 
-def _flat(class_layout: Layout, source: LayoutSource, offset: int = 0) -> dict[str, Field]:
+def _flatten_members(class_layout: Layout, source: LayoutSource, offset: int = 0) -> dict[str, Field]:
     """Return the members of a class by name, including those of its bases; an unknown base counts as one member."""
     fields: dict[str, Field] = {}
     for base in class_layout.bases:
         base_layout = source.layout(base.name)
-        inner = _flat(base_layout, source, offset + base.offset) if base_layout else {}
+        inner = _flatten_members(base_layout, source, offset + base.offset) if base_layout else {}
         fields.update(inner or {base.name: Field(base.name, offset + base.offset, base.name, None)})
     fields.update((field.name, field._replace(offset=offset + field.offset)) for field in class_layout.fields)
     return fields
@@ -153,12 +163,13 @@ def _flat(class_layout: Layout, source: LayoutSource, offset: int = 0) -> dict[s
 
 def _list_differences(old: dict[str, Field], new: dict[str, Field]) -> Iterator[tuple[str, bool]]:
     """Yield the differences between the members, and for each one whether something moved."""
-    renamed = _renamed(old, new)
+    renamed = _match_renamed(old, new)
     for name, field in new.items():
         if name in old:
-            yield from _difference(old[name], field)
+            yield from _compare_fields(old[name], field)
         elif name not in renamed.values():
             yield f"{name} ({field.type}) is new at {field.offset}", False
+    # A member that is gone where another one stays was in a union with it.
     kept_offsets = {field.offset for name, field in new.items() if old.get(name) == field}
     counts = {field.offset for name, field in new.items() if name not in old and _COUNT.match(field.type)}
     for name, field in old.items():
@@ -169,7 +180,7 @@ def _list_differences(old: dict[str, Field], new: dict[str, Field]) -> Iterator[
             yield f"{name} ({field.type}) at {field.offset} is gone", not (stays or merged)
 
 
-def _difference(old: Field, new: Field) -> Iterator[tuple[str, bool]]:
+def _compare_fields(old: Field, new: Field) -> Iterator[tuple[str, bool]]:
     if old.size != new.size and old.size is not None and new.size is not None:
         yield f"{new.name} ({new.type}): {old.size} → {new.size} bytes", True
     elif (old.size is None) != (new.size is None):
@@ -185,8 +196,9 @@ def _find_bits(field: Field) -> str | None:
     return field.type.partition(" : ")[2] or None
 
 
-def _renamed(old: dict[str, Field], new: dict[str, Field]) -> dict[str, str]:
+def _match_renamed(old: dict[str, Field], new: dict[str, Field]) -> dict[str, str]:
     """Return members that were only renamed: they have the same type or size, at the same place."""
+    # A new name for the same thing at the same place changes nothing for compiled code.
     places = {(field.offset, _find_bits(field)): field for name, field in new.items() if name not in old}
     renamed = {}
     for name, field in old.items():

@@ -30,7 +30,11 @@ _BLOCK: Final = 8  # classes
 
 
 class Field(NamedTuple):
-    """A member variable: ``offset`` in bytes; ``size`` is None if its type is not a class."""
+    """A member variable.
+
+    :ivar offset: in bytes
+    :ivar size: in bytes; None if its type is not a class
+    """
 
     name: str
     offset: int
@@ -46,7 +50,11 @@ class Base(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """A class: ``size`` and ``align`` in bytes, direct bases and own fields in memory order."""
+    """A class: direct bases and own fields in memory order.
+
+    :ivar size: in bytes
+    :ivar align: in bytes
+    """
 
     name: str
     size: int
@@ -86,30 +94,30 @@ class ReleaseLayouts(NamedTuple):
 
     def layout(self, name: str) -> Layout | None:
         """Return the memory layout of a class; None if the release has no such class, or is not embedded."""
-        return layout(name, self.release, self.machine)
+        return find_layout(name, self.release, self.machine)
 
     def vtable(self, name: str) -> VTable | None:
         """Return the virtual functions of a class; None if it has none, or the release has no such class."""
-        return vtable(name, self.release, self.machine)
+        return find_vtable(name, self.release, self.machine)
 
 
 @functools.lru_cache(maxsize=16_384)
-def layout(name: str, version: str, machine: Machine) -> Layout | None:
+def find_layout(name: str, version: str, machine: Machine) -> Layout | None:
     """Return the memory layout of a class; None if the release has no such class, or is not embedded.
 
     :param name: as in ``c10::FunctionSchema``
     :param version: the number of a release, ``2.6.0``
     """
-    packed = _make_table().find(name, version, machine)
+    packed = _make_table().find_class(name, version, machine)
     row = packed[0] if packed else None
     return as_layout(name, row) if row is not None else None
 
 
-def vtable(name: str, version: str, machine: Machine) -> VTable | None:
+def find_vtable(name: str, version: str, machine: Machine) -> VTable | None:
     """Return the virtual functions of a class; None if it has none, or the release lacks the class or is not
     embedded.
     """
-    packed = _make_table().find(name, version, machine)
+    packed = _make_table().find_class(name, version, machine)
     row = packed[1] if packed else None
     return VTable(name, tuple(row)) if row is not None else None
 
@@ -119,18 +127,18 @@ def is_known(version: str, machine: Machine) -> bool:
     return _make_table().column(version, machine) is not None
 
 
-def classes(version: str, machine: Machine) -> Iterator[Layout]:
+def list_classes(version: str, machine: Machine) -> Iterator[Layout]:
     """Yield all classes of a release, by name."""
     column = _make_table().column(version, machine)
     if column is not None:
         for name, (rows, _) in _make_table().items():
-            row = _at(rows, column)
+            row = _find_variant(rows, column)
             if row is not None:
                 yield as_layout(name, row)
 
 
 def as_layout(name: str, row: Sequence[Any]) -> Layout:
-    """Return a class, as ``pack`` takes it."""
+    """Return a class from a row, as ``pack`` takes it."""
     size, align, bases, fields = row
     return Layout(name, size, align, tuple(Base(*base) for base in bases), tuple(Field(*field) for field in fields))
 
@@ -153,34 +161,35 @@ class _Table:
         self._offsets = [start + size]
         for _, length in header["blocks"]:
             self._offsets.append(self._offsets[-1] + length)
-        self._block = functools.cache(self._unpack)
+        self._block = functools.cache(self._read_block)
         self.column = functools.cache(self._find_column)
         """The number of a build; None if it is not in the table."""
 
     def _find_column(self, version: str, machine: Machine) -> int | None:
         return self._columns.get((TorchVersion(version).of_release, machine.value))
 
-    def find(self, name: str, version: str, machine: Machine) -> tuple[Any, Any] | None:
+    def find_class(self, name: str, version: str, machine: Machine) -> tuple[Any, Any] | None:
         """Return the layout and the virtual table of a class, as packed; None if the table has no such class or
         build.
         """
         column = self.column(version, machine)
+        # The block that would have the name begins with the last first name that is not behind it.
         number = bisect.bisect_right(self._first, name) - 1
         if column is None or number < 0 or (variants := self._block(number).get(name)) is None:
             return None
-        return _at(variants[0], column), _at(variants[1], column)
+        return _find_variant(variants[0], column), _find_variant(variants[1], column)
 
     def items(self) -> Iterator[tuple[str, Any]]:
         """Yield every class with all of its variants."""
         for number in range(len(self._first)):
             yield from self._block(number).items()
 
-    def _unpack(self, number: int) -> dict[str, Any]:
+    def _read_block(self, number: int) -> dict[str, Any]:
         block: dict[str, Any] = decode(zlib.decompress(self._data[self._offsets[number] : self._offsets[number + 1]]))
         return block
 
 
-def _at(variants: Sequence[Sequence[Any]], column: int) -> Any:
+def _find_variant(variants: Sequence[Sequence[Any]], column: int) -> Any:
     return next((value for bits, value in variants if int(bits, 16) >> column & 1), None)
 
 
@@ -197,10 +206,11 @@ def pack(
     :param builds: version and machine of each bit, from the lowest
     :param variants: class → (layout → builds, slots → builds), builds as a bit set
     """
+    # Sorted, so that a look-up finds its block by the first name of each, and the same input gives the same bytes.
     names = sorted(variants)
     blocks, index = [], []
     for start in range(0, len(names), _BLOCK):
-        part = {name: [_sorted(variant) for variant in variants[name]] for name in names[start : start + _BLOCK]}
+        part = {name: [_sort_variants(variant) for variant in variants[name]] for name in names[start : start + _BLOCK]}
         text = json.dumps(part, separators=(",", ":"))
         blocks.append(zlib.compress(text.encode(), 9))
         index.append([names[start], len(blocks[-1])])
@@ -217,13 +227,13 @@ def unpack(content: bytes) -> tuple[list[tuple[str, str]], dict[str, tuple[dict[
 
 
 def _list_variants(packed: Sequence[Sequence[Any]]) -> dict[Any, int]:
-    return {_frozen(value): int(bits, 16) for bits, value in packed}
+    return {_freeze_lists(value): int(bits, 16) for bits, value in packed}
 
 
-def _frozen(value: Any) -> Any:
-    return tuple(map(_frozen, value)) if isinstance(value, list) else value
+def _freeze_lists(value: Any) -> Any:
+    return tuple(map(_freeze_lists, value)) if isinstance(value, list) else value
 
 
-def _sorted(variants: Mapping[Any, int]) -> list[tuple[str, Any]]:
+def _sort_variants(variants: Mapping[Any, int]) -> list[tuple[str, Any]]:
     """Return each variant once, the variants of the oldest builds first (by their lowest bit)."""
     return [(f"{bits:x}", value) for value, bits in sorted(variants.items(), key=lambda item: item[1] & -item[1])]

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from clang.cindex import Cursor, CursorKind, Diagnostic, Index, TranslationUnit, TypeKind, conf
 
-from abiscan.torches.clang import NEEDED, VTABLES, including
+from abiscan.torches.clang import NEEDED, VTABLES, include_headers
 
 _SOURCE: Final = "probe.cc"
 _FLAGS: Final = ("-x", "c++", "-Xclang", "-fdump-record-layouts")
@@ -33,35 +33,39 @@ _Slots = list[tuple[Any, str]]
 def main() -> None:
     """Answer what is asked on the standard input."""
     asked = json.load(sys.stdin)
-    flags = [*asked["flags"], *_FLAGS, *_builtin()]
+    flags = [*asked["flags"], *_FLAGS, *_builtin_flags()]
     headers: list[str] = asked["headers"]
-    unit = _parsed(headers, flags)
+    unit = _parse_headers(headers, flags)
+    # A header that needs what the wheel has not is left out; each turn leaves out at least one, so this ends.
     while errors := [diagnostic for diagnostic in unit.diagnostics if diagnostic.severity >= Diagnostic.Error]:
         bad = set(_to_blame(unit, errors))
         if not bad or any(headers[number] in NEEDED for number in bad):
             raise SystemExit(str(errors[0]))
         headers = [header for number, header in enumerate(headers) if number not in bad]
-        unit = _parsed(headers, flags)
+        unit = _parse_headers(headers, flags)
     requested, tables = set(asked["classes"]), {}
     for name, cursor in _list_classes(unit.cursor):
         if name in requested:
+            # The dump is printed by the compiler as it lays a class out, which it only does when someone asks for its
+            # size.
             cursor.type.get_size()  # lays it out, unless something else did
             if slots := _find_slots(cursor):
                 tables[name] = [text for _, text in slots]
     Path(VTABLES).write_text(json.dumps(tables), "utf-8")
 
 
-def _builtin() -> Iterator[str]:
+def _builtin_flags() -> Iterator[str]:
     folders = Path(_BUILTIN).glob("*/*/include")
     numbered = sorted((int(folder.parent.name), str(folder)) for folder in folders if folder.parent.name.isdecimal())
     for _, folder in numbered[-1:]:
+        # Behind all other folders: only what is found nowhere else is taken from gcc.
         yield f"-idirafter{folder}"
 
 
-def _parsed(headers: Sequence[str], flags: Sequence[str]) -> TranslationUnit:
+def _parse_headers(headers: Sequence[str], flags: Sequence[str]) -> TranslationUnit:
     # Not the bodies of functions: nothing in them is laid out for others.
     options = TranslationUnit.PARSE_SKIP_FUNCTION_BODIES | _KEEP_GOING
-    return Index.create().parse(_SOURCE, flags, [(_SOURCE, including(headers))], options)
+    return Index.create().parse(_SOURCE, flags, [(_SOURCE, include_headers(headers))], options)
 
 
 def _to_blame(unit: TranslationUnit, errors: Sequence[Diagnostic]) -> Iterator[int]:
@@ -75,6 +79,7 @@ def _to_blame(unit: TranslationUnit, errors: Sequence[Diagnostic]) -> Iterator[i
         if place.file is None:  # about the command line, say
             continue
         file, line = place.file.name, place.line
+        # Back over the inclusions to the line of the source that named the header.
         while file in included_by:
             file, line = included_by[file]
         if file == _SOURCE:
@@ -105,32 +110,38 @@ def _find_slots(cursor: Cursor) -> _Slots | None:
     for base in cursor.get_children():
         if base.kind is not CursorKind.CXX_BASE_SPECIFIER:
             continue
-        inherited = _find_slots(_defined(base.type.get_canonical().get_declaration()))
+        inherited = _find_slots(_find_definition(base.type.get_canonical().get_declaration()))
         if inherited is None:
             return None
         virtual_destructor = virtual_destructor or any(key is None for key, _ in inherited)
+        # The primary base is the first one with a virtual table, at offset zero (Itanium C++ ABI, 2.4); the tables of
+        # further bases are not shared with this one.
         slots = slots or inherited
     for function in cursor.get_children():
         if function.kind in _FUNCTIONS and function.is_virtual_method():
             if any(argument.get_canonical().kind is TypeKind.UNEXPOSED for argument in function.type.argument_types()):
                 return None
-            slots = _with(slots, function)
+            slots = _add_slot(slots, function)
+    # A destructor overrides that of any base, and is virtual if that is, whether or not it is declared (C++17,
+    # [class.dtor]).
     if virtual_destructor and not any(key is None for key, _ in slots):
         slots += [(None, text) for text in _DESTRUCTOR]
     return slots
 
 
-def _defined(declared: Cursor) -> Cursor:
-    """Return a class with its members: for one that is made from a template, the template."""
+def _find_definition(declared: Cursor) -> Cursor:
+    """Return the definition of a class: for one that is made from a template, that of the template."""
     template: Cursor | None = conf.lib.clang_getSpecializedCursorTemplate(declared)
     return (template.get_definition() or template) if template is not None else declared
 
 
-def _with(slots: _Slots, function: Cursor) -> _Slots:
+def _add_slot(slots: _Slots, function: Cursor) -> _Slots:
     if function.kind is CursorKind.DESTRUCTOR:
         there = any(key is None for key, _ in slots)
         return slots if there else [*slots, *((None, text) for text in _DESTRUCTOR)]
     type_ = function.type.get_canonical()
+    # What overrides is told by name, parameters, constness and reference qualifier (C++17, [class.virtual]); the result
+    # type does not count.
     key = (
         function.spelling if function.kind is not CursorKind.CONVERSION_FUNCTION else type_.get_result().spelling,
         tuple(argument.spelling for argument in type_.argument_types()),

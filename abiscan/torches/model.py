@@ -15,11 +15,13 @@ from abiscan.inputs.version import TorchVersion, number_of
 class TorchRelease(Struct, frozen=True, kw_only=True):
     """A torch, by its files.
 
-    ``build`` is its full version with the local tag (``2.13.0+cpu``), ``version`` the public part; None if unknown.
-    ``package`` is the folder ``…/torch``; ``libraries`` are its shared objects by path, those of ``lib`` sorted.
-    ``global_libraries`` and ``local_libraries`` are what ``import torch`` loads with and without RTLD_GLOBAL.
-    ``same_as`` is the embedded build whose libraries are the same files; only looked for if ``build`` is not embedded.
-    ``judged_as`` is the embedded build of the same release that stands for a build of which nothing else is known.
+    :ivar build: its full version with the local tag (``2.13.0+cpu``); None if unknown
+    :ivar package: the folder ``…/torch``
+    :ivar libraries: its shared objects by path, those of ``lib`` sorted
+    :ivar global_libraries: what ``import torch`` loads with RTLD_GLOBAL
+    :ivar local_libraries: what it loads without
+    :ivar same_as: the embedded build whose libraries are the same files; only looked for if the build is not embedded
+    :ivar judged_as: the embedded build of the same release that stands for a build of which nothing else is known
     """
 
     build: str | None

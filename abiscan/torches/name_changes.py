@@ -43,6 +43,7 @@ def name_changes(old: str, new: str, used: Collection[str] | None = None) -> Nam
     before, after = embedded_names.names(old), embedded_names.names(new)
     if before is None or after is None:
         return None
+    # ``torch.a.b`` uses ``torch.a`` as well: a change of any prefix breaks it.
     prefixes = None if used is None else {use[: end or None] for use in used for end in _list_ends(use)}
 
     def is_meant(name: str) -> bool:
@@ -76,11 +77,13 @@ def _only_in(names: TorchNames, remaining: TorchNames, release: str, second: str
         if module.startswith(("=", embedded_names.CLASS)) or not marks.get(".", 0) & bit:
             continue
         owner = "torch" if module == FUNCTIONS else module
+        # Nothing is said of the names in a module that is not there at all.
         if not is_core(module) and not marks["."] & other_bit:
             # Of a module that is gone, its folder says it all.
             if module == "torch" or remaining.has_module(module.rpartition(".")[0]):
                 yield from [module] if remaining.has_module(module) is False else ()
             continue
+        # The marks of the table say little of what stars bring in: both sides must be sure before a change is reported.
         for name in (mark for mark, bits in marks.items() if bits & bit and not bits & other_bit):
             if (
                 name.isidentifier()
@@ -97,12 +100,12 @@ def _list_signatures(old: str, new: str) -> Iterator[SignatureChange]:
     bits = [1 << table.releases.index(number) for number in (old, new)]
     for module, marks in table.modules():
         functions = {mark: of_mark for mark, of_mark in marks.items() if "(" in mark}
-        sides = [dict(_parameters(mark) for mark, of_mark in functions.items() if of_mark & bit) for bit in bits]
+        sides = [dict(_split_parameters(mark) for mark, of_mark in functions.items() if of_mark & bit) for bit in bits]
         for name in sorted(sides[0].keys() & sides[1].keys()):
             if sides[0][name] != sides[1][name]:
                 yield SignatureChange(name=f"{module}.{name}", old=sides[0][name], new=sides[1][name])
 
 
-def _parameters(mark: str) -> tuple[str, str]:
+def _split_parameters(mark: str) -> tuple[str, str]:
     name, _, parameters = mark.partition("(")
     return name, parameters

@@ -33,8 +33,8 @@ class NameHistory(Struct, frozen=True, kw_only=True):
             "not in": self.lacking,
             "deprecated in": self.deprecated,
         }
-        said = (f"{words} {ranges(chosen, self.releases)}" for words, chosen in parts.items() if chosen)
-        return f"{self.name}: {'; '.join(said)}"
+        spans = (f"{words} {ranges(chosen, self.releases)}" for words, chosen in parts.items() if chosen)
+        return f"{self.name}: {'; '.join(spans)}"
 
 
 def history(name: str) -> NameHistory:
@@ -45,7 +45,9 @@ def history(name: str) -> NameHistory:
     if not name.startswith("torch.") or not all(part.isidentifier() for part in name.split(".")):
         raise InputError(name, "is no name below torch", "pass one such as torch.amp.custom_bwd")
     releases = tuple(embedded_names.table().releases)
-    answers = {release: _has(attributes, name) for release in releases if (attributes := embedded_names.names(release))}
+    answers = {
+        release: _has_name(attributes, name) for release in releases if (attributes := embedded_names.names(release))
+    }
     module, _, last = name.rpartition(".")
     return NameHistory(
         name=name,
@@ -60,8 +62,9 @@ def history(name: str) -> NameHistory:
 
 
 def was_there(name: str) -> bool:
-    """Whether some embedded release certainly has a name; quicker than its history."""
+    """Whether some embedded release certainly has a name; faster than its history."""
     table = embedded_names.table()
+    # One look-up for a name that some release certainly has.
     owner, _, last = name.rpartition(".")
     marks = table.releases_of(owner)
     if last in marks or table.releases_of(name):
@@ -71,10 +74,10 @@ def was_there(name: str) -> bool:
     return any(was_there(f"{star}.{last}") for star in stars)
 
 
-def _has(names: TorchNames, name: str) -> bool | None:
+def _has_name(names: TorchNames, name: str) -> bool | None:
     if names.source.is_module(name):
         return True
     owner, _, last = name.rpartition(".")
-    if owner == "torch" or (around := _has(names, owner)):
+    if owner == "torch" or (around := _has_name(names, owner)):
         return names.has(owner, last)
     return around

@@ -73,35 +73,41 @@ class NameTable:
     def starting_with(self, prefix: str) -> Iterator[tuple[str, int]]:
         """Yield the names that begin with ``prefix``, in order, each with its columns."""
         first, _ = self._block_index
+        # The first name with the prefix may be in the middle of the block before the first block that begins with it.
         for number in range(max(bisect.bisect_right(first, prefix) - 1, 0), len(first)):
-            names = self._block(number)
+            names = self._read_block(number)
             for position in range(bisect.bisect_left(names, prefix), len(names)):
                 if not names[position].startswith(prefix):
                     return
                 yield names[position], self.columns(names[position])
 
     def by_columns(self, requested: Callable[[int], object] = bool) -> Mapping[int, Sequence[str]]:
-        """Return the names by the bit set of columns that export them, in order: all, or those of the wanted bit sets.
+        """Return the names by the bit set of columns that export them, in order: all, or those of the requested bit
+        sets.
 
         This takes as long as all of their blocks take, and needs no hash.
         """
-        sets = {number: bits for number in range(self._class_count) if requested(bits := self._set(number))}
+        sets = {
+            number: bits for number in range(self._class_count) if requested(bits := self._columns_of_class(number))
+        }
+        # Classes are few, names are many: a block without a name of these classes is not decompressed.
         groups: dict[int, list[str]] = {number: [] for number in sets}
         for number in range(len(self._block_index[0])):
             classes = self._listed[number * _BLOCK : (number + 1) * _BLOCK]
             if not groups.keys().isdisjoint(classes):
-                for of_name, name in zip(classes, self._decoded(number), strict=True):
+                for of_name, name in zip(classes, self._decode_block(number), strict=True):
                     if of_name in groups:
                         groups[of_name].append(name)
         return {bits: groups[number] for number, bits in sets.items()}
 
     def _look_up(self, name: str) -> int:
-        number = self._class(name)
-        return self._set(number) if number >= 0 else 0
+        number = self._find_class(name)
+        return self._columns_of_class(number) if number >= 0 else 0
 
-    def _class(self, name: str) -> int:
+    def _find_class(self, name: str) -> int:
         """Return the class of a name, -1 if it is not in the table."""
-        bucket, low = _hash(name, self._bits)
+        # The bucket is implied by the place, so only the lower bits are stored; to look a name up decompresses none.
+        bucket, low = _hash_name(name, self._bits)
         start, end = self._starts[bucket], self._starts[bucket + 1]
         position = bisect.bisect_left(self._hashes, low, start, end)
         return self._classes[position] if position < end and self._hashes[position] == low else -1
@@ -111,7 +117,7 @@ class NameTable:
         """The class of each name, in the order of the blocks."""
         return _list_numbers("H", zlib.decompress(self._listed_part))
 
-    def _set(self, number: int) -> int:
+    def _columns_of_class(self, number: int) -> int:
         return int.from_bytes(self._columns[number * self._width : (number + 1) * self._width], "little")
 
     @functools.cached_property
@@ -121,10 +127,10 @@ class NameTable:
         return [name for name, _ in index], list(itertools.accumulate((size for _, size in index), initial=0))
 
     @functools.lru_cache(maxsize=64)  # noqa: B019 - a table lives as long as the process; each block takes 50 kB
-    def _block(self, number: int) -> list[str]:
-        return self._decoded(number)
+    def _read_block(self, number: int) -> list[str]:
+        return self._decode_block(number)
 
-    def _decoded(self, number: int) -> list[str]:
+    def _decode_block(self, number: int) -> list[str]:
         _, offsets = self._block_index
         block = zlib.decompress(self._blocks[offsets[number] : offsets[number + 1]])
         # A count of shared characters may itself be a newline, so the search for the end begins after it.
@@ -197,7 +203,9 @@ def pack(columns: Mapping[str, int], meta: Any) -> bytes:
         numbers.setdefault(columns[name], len(numbers))
     width = max((bits.bit_length() + 7) // 8 for bits in numbers) if numbers else 0
     bits = _bucket_bits(len(names))
-    hashed = sorted((*_hash(name, bits), numbers[columns[name]]) for name in names)
+    # A collision among the names of the table shows here, and would be an error of the data; one with a name that is
+    # not in the table cannot be seen (``_HASH_BITS``).
+    hashed = sorted((*_hash_name(name, bits), numbers[columns[name]]) for name in names)
     if len({(bucket, low) for bucket, low, _ in hashed}) < len(names):
         raise ValueError("two names have the same hash: change the hash")
     starts = [bisect.bisect_left(hashed, (bucket,)) for bucket in range((1 << bits) + 1)]
@@ -219,7 +227,7 @@ def pack(columns: Mapping[str, int], meta: Any) -> bytes:
     return _HEAD.pack(MAGIC, len(names), len(numbers), *map(len, parts)) + b"".join(parts)
 
 
-def _hash(name: str, bits: int) -> tuple[int, int]:
+def _hash_name(name: str, bits: int) -> tuple[int, int]:
     """Return the bucket of a name, one of 2 to the power of ``bits``, and the rest of its hash."""
     value = int.from_bytes(hashlib.blake2b(name.encode(), digest_size=_HASH_BITS // 8).digest(), "little")
     return value >> _LOW_BITS & (1 << bits) - 1, value & (1 << _LOW_BITS) - 1
@@ -241,6 +249,7 @@ def _list_numbers(kind: Literal["I", "H"], content: bytes | memoryview) -> Seque
 def _front_coded(names: list[str]) -> bytes:
     lines, before = [], ""
     for name in names:
+        # Sorted names share long beginnings; 255 is the most that one byte can say.
         same = (
             index
             for index, (character, previous) in enumerate(zip(name, before, strict=False))

@@ -50,7 +50,11 @@ CppType: TypeAlias = tuple[str | None, str | None]
 
 
 class OperatorRow(NamedTuple):
-    """An operator in all builds. ``kernels`` has ``KERNEL_VALUES`` values for each kernel; types are numbers."""
+    """An operator in all builds.
+
+    :ivar types: the C++ types that its kernels have, which name them by their numbers
+    :ivar kernels: ``KERNEL_VALUES`` values for each kernel
+    """
 
     name: str
     definitions: list[DefinitionRow]
@@ -59,7 +63,13 @@ class OperatorRow(NamedTuple):
 
 
 class TableHeader(TypedDict):
-    """The part that is read first. ``blocks`` has the first name and the size of each block, the others are sizes."""
+    """The part that is read first.
+
+    :ivar builds: the writer's own data on each
+    :ivar names: the size of the part with the names
+    :ivar shared: the size of the part that the builds share
+    :ivar blocks: the first name and the size of each block
+    """
 
     builds: list[Any]
     names: int
@@ -68,7 +78,10 @@ class TableHeader(TypedDict):
 
 
 class SharedPart(TypedDict):
-    """What the builds share: numbered texts, and data that belong to no operator. ``sets`` are hexadecimal."""
+    """What the builds share: numbered texts, and data that belong to no operator.
+
+    :ivar sets: sets of builds, hexadecimal
+    """
 
     fallbacks: OperatorRow
     namespaces: list[NamespaceRow]
@@ -84,11 +97,11 @@ class SharedPart(TypedDict):
     files: list[str | None]
 
 
-def compressed(content: object) -> bytes:
+def compress_part(content: object) -> bytes:
     """Return the bytes of a part."""
     return zlib.compress(json.dumps(content, separators=(",", ":")).encode(), 9)
 
 
-def decompressed(content: bytes) -> Any:
+def decompress_part(content: bytes) -> Any:
     """Return the content of a part."""
     return decode(zlib.decompress(content))

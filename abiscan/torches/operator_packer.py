@@ -22,7 +22,7 @@ from abiscan.torches.operator_format import (
     OperatorRow,
     SharedPart,
     TableHeader,
-    compressed,
+    compress_part,
 )
 
 _BLOCK: Final = 16  # operators
@@ -40,16 +40,17 @@ def pack(builds: Sequence[tuple[Any, Operators]]) -> bytes:
         packer.add(operators)
     rows, shared = packer.rows(), packer.shared()
     parts = [rows[start : start + _BLOCK] for start in range(0, len(rows), _BLOCK)]
-    blocks = [compressed(part) for part in parts]
+    blocks = [compress_part(part) for part in parts]
     names: list[NameRow] = [(row.name, [builds for *_, builds in row.definitions]) for row in rows]
-    packed_names, packed = compressed(names), compressed(shared)
+    # Names are a part of their own: most questions are only about them.
+    packed_names, packed = compress_part(names), compress_part(shared)
     content: TableHeader = {
         "builds": [description for description, _ in builds],
         "names": len(packed_names),
         "shared": len(packed),
         "blocks": [(part[0].name, len(block)) for part, block in zip(parts, blocks, strict=True)],
     }
-    header = compressed(content)
+    header = compress_part(content)
     return b"".join([MAGIC, struct.pack("<I", len(header)), header, packed_names, packed, *blocks])
 
 
@@ -60,10 +61,10 @@ class _Record:
         self.values = values
         self.lines: dict[int, int | None] = {}
 
-    def written(self, sets: dict[int, int]) -> tuple[Any, ...]:
+    def make_row(self, sets: dict[int, int]) -> tuple[Any, ...]:
         """Return the values, the place with its lines, and the number of the set of builds."""
         *values, place = self.values
-        return (*values, place if isinstance(place, int) else self._list_runs(*place), self._set(sets))
+        return (*values, place if isinstance(place, int) else self._list_runs(*place), self._set_number(sets))
 
     def _list_runs(self, file: int) -> list[int | None]:
         runs: list[int | None] = [file]
@@ -71,7 +72,7 @@ class _Record:
             runs += line, len(list(same))
         return runs
 
-    def _set(self, sets: dict[int, int]) -> int:
+    def _set_number(self, sets: dict[int, int]) -> int:
         return sets.setdefault(sum(1 << build for build in self.lines), len(sets))
 
 
@@ -83,12 +84,14 @@ class _Operator:
         self.types: dict[tuple[str | None, str | None], int] = {}
         self.kernels: list[_Record] = []
 
-    def define(self, build: int, values: tuple[Any, ...], line: int | None) -> None:
+    def add_definition(self, build: int, values: tuple[Any, ...], line: int | None) -> None:
         """Add the definition in a build."""
         self.definitions.setdefault(values, _Record(values)).lines[build] = line
 
-    def implement(self, build: int, kernels: Iterable[tuple[tuple[Any, ...], int | None]]) -> None:
+    def merge_kernels(self, build: int, kernels: Iterable[tuple[tuple[Any, ...], int | None]]) -> None:
         """Merge the kernels of a build into those of the other builds, keeping their order."""
+        # Kernels keep the order of their registration, which decides between two for one key. A build that lacks one of
+        # the others', or has it elsewhere, gets an entry of its own at its place.
         position = 0
         for values, line in kernels:
             later = range(position, len(self.kernels))
@@ -100,10 +103,10 @@ class _Operator:
             self.kernels[position].lines[build] = line
             position += 1
 
-    def written(self, name: str, sets: dict[int, int]) -> OperatorRow:
+    def make_row(self, name: str, sets: dict[int, int]) -> OperatorRow:
         """Return the row as the file has it."""
-        definitions: list[DefinitionRow] = [record.written(sets) for record in self.definitions.values()]
-        kernels = [value for record in self.kernels for value in record.written(sets)]
+        definitions: list[DefinitionRow] = [record.make_row(sets) for record in self.definitions.values()]
+        kernels = [value for record in self.kernels for value in record.make_row(sets)]
         return OperatorRow(name, definitions, list(self.types), kernels)
 
 
@@ -125,23 +128,25 @@ class _Packer:
     def add(self, operators: Operators) -> None:
         """Add the next build."""
         build, self._builds = self._builds, self._builds + 1
-        operators = _ordered(operators)
+        operators = _order_operators(operators)
         registrations = [
             *((operator.name, "", operator.file, operator.line) for operator in operators.operators.values()),
             *((kernel.operator, kernel.key, kernel.file, kernel.line) for kernel in operators.kernels),
             *((FALLBACKS, fallback.key, fallback.file, fallback.line) for fallback in operators.fallbacks),
             *((name, "", *place) for name, place in operators.namespaces.items()),
         ]
-        self._roots.append(_root(file for _, _, file, _ in registrations))
+        self._roots.append(_find_root(file for _, _, file, _ in registrations))
         place = self._make_placing(build, registrations)
         for operator in operators.operators.values():
             place_number, line = place(operator.name, "", operator.file, operator.line)
             schema = operator.schema
             if schema is not None:
+                # A schema begins with the name of its operator, which the row has already; without it, many schemas are
+                # the same text.
                 has_name = schema.startswith(f"{operator.name}(")
                 schema = schema.removeprefix(operator.name) if has_name else WHOLE + schema
-            self._rows[operator.name].define(
-                build, (schema, self._number(self._tags, operator.tags), place_number), line
+            self._rows[operator.name].add_definition(
+                build, (schema, self._number_item(self._tags, operator.tags), place_number), line
             )
         kernels: defaultdict[str, list[Kernel]] = defaultdict(list)
         for kernel in operators.kernels:
@@ -149,11 +154,11 @@ class _Packer:
         for fallback in operators.fallbacks:
             kernels[FALLBACKS].append(Kernel(FALLBACKS, fallback.key, None, None, *fallback[1:]))
         for name, registered in kernels.items():
-            self._implement(build, self._rows[name], registered, place)
+            self._add_kernels(build, self._rows[name], registered, place)
         for name, location in operators.namespaces.items():
             place_number, line = place(name, "", *location)
             self._namespaces.setdefault((name, place_number), _Record((name, place_number))).lines[build] = line
-        numbers = [[number, self._number(self._keys, name)] for number, name in sorted(operators.keys.items())]
+        numbers = [[number, self._number_item(self._keys, name)] for number, name in sorted(operators.keys.items())]
         for kind, values in (
             ("classes", sorted(operators.classes)),
             ("numbers", [numbers]),
@@ -165,18 +170,18 @@ class _Packer:
 
     def rows(self) -> list[OperatorRow]:
         """Return the operators, sorted by name."""
-        return [row.written(name, self._sets) for name, row in sorted(self._rows.items()) if name != FALLBACKS]
+        return [row.make_row(name, self._sets) for name, row in sorted(self._rows.items()) if name != FALLBACKS]
 
     def shared(self) -> SharedPart:
         """Return the shared part; call it after ``rows``, which numbers more sets."""
         return {
-            "fallbacks": self._rows[FALLBACKS].written(FALLBACKS, self._sets),
-            "namespaces": [record.written(self._sets) for _, record in self._namespaces.items()],
-            "classes": self._other("classes"),
-            "numbers": self._other("numbers"),
-            "aliases": self._other("aliases"),
-            "gaps": self._other("gaps"),
-            "places": [record.written(self._sets) for _, record in self._places.values()],
+            "fallbacks": self._rows[FALLBACKS].make_row(FALLBACKS, self._sets),
+            "namespaces": [record.make_row(self._sets) for _, record in self._namespaces.items()],
+            "classes": self._list_items("classes"),
+            "numbers": self._list_items("numbers"),
+            "aliases": self._list_items("aliases"),
+            "gaps": self._list_items("gaps"),
+            "places": [record.make_row(self._sets) for _, record in self._places.values()],
             "sets": [f"{builds:x}" for builds in self._sets],
             "keys": list(self._keys),
             "tags": [list(tags) for tags in self._tags],
@@ -184,22 +189,26 @@ class _Packer:
             "files": list(self._files),
         }
 
-    def _other(self, kind: str) -> list[tuple[Any, int]]:
-        return [(json.loads(text), self._number(self._sets, builds)) for text, builds in self._others[kind].items()]
+    def _list_items(self, kind: str) -> list[tuple[Any, int]]:
+        return [
+            (json.loads(text), self._number_item(self._sets, builds)) for text, builds in self._others[kind].items()
+        ]
 
-    def _implement(self, build: int, row: _Operator, kernels: Iterable[Kernel], place: _Placing) -> None:
+    def _add_kernels(self, build: int, row: _Operator, kernels: Iterable[Kernel], place: _Placing) -> None:
         records = []
         for kernel in kernels:
             place_number, line = place(kernel.operator, kernel.key, kernel.file, kernel.line)
-            type_ = self._number(row.types, (kernel.signature, kernel.schema))
-            records.append(((self._number(self._keys, kernel.key), type_, int(kernel.fallthrough), place_number), line))
-        row.implement(build, records)
+            type_ = self._number_item(row.types, (kernel.signature, kernel.schema))
+            records.append(
+                ((self._number_item(self._keys, kernel.key), type_, int(kernel.fallthrough), place_number), line)
+            )
+        row.merge_kernels(build, records)
 
     def _list_aliases(self, aliases: Mapping[str, Collection[str]]) -> list[Any]:
-        def number(key: str) -> int:
-            return self._number(self._keys, key)
+        def key_number(key: str) -> int:
+            return self._number_item(self._keys, key)
 
-        return [[number(alias), sorted(map(number, members))] for alias, members in sorted(aliases.items())]
+        return [[key_number(alias), sorted(map(key_number, members))] for alias, members in sorted(aliases.items())]
 
     def _make_placing(
         self, build: int, registrations: Iterable[tuple[str, str | None, str | None, int | None]]
@@ -210,11 +219,14 @@ class _Packer:
         each release, so blocks are the same if file, namespace and key are the same; if there are several such blocks,
         they are matched in order.
         """
+        # A macro expands to one line, so all registrations in a block have that of its beginning.
         counts = Counter((file, line) for _, _, file, line in registrations)
         blocks: defaultdict[Hashable, set[int | None]] = defaultdict(set)
         for name, key, file, line in registrations:
             if counts[file, line] >= _BLOCK_OF_CODE:
                 blocks[file, name.partition("::")[0], key].add(line)
+        # The line of a block moves with every release. Told by its turn among the blocks of a file, namespace and key,
+        # it is one item in the table with a line for each release.
         turns = {
             (block, line): turn
             for block, lines in blocks.items()
@@ -226,11 +238,12 @@ class _Packer:
             inside = None
             if file is not None:
                 inside = file.removeprefix(root) if root and file.startswith(root) else WHOLE + file
-            number = self._number(self._files, inside)
+            number = self._number_item(self._files, inside)
             block = file, name.partition("::")[0], key
             turn = turns.get((block, line))
             if turn is None:
                 return (number,), line
+            # ``setdefault`` counts: a place that is new gets the next number.
             fresh = len(self._places), _Record(((number,),))
             place_number, record = self._places.setdefault((number, *block[1:], turn), fresh)
             record.lines[build] = line
@@ -239,7 +252,7 @@ class _Packer:
         return place
 
     @staticmethod
-    def _number(numbers: dict[Any, int], value: Hashable) -> int:
+    def _number_item(numbers: dict[Any, int], value: Hashable) -> int:
         return numbers.setdefault(value, len(numbers))
 
 
@@ -247,7 +260,7 @@ _Placed = tuple[int | tuple[int], int | None]
 _Placing = Callable[[str, str | None, str | None, int | None], _Placed]
 
 
-def _ordered(operators: Operators) -> Operators:
+def _order_operators(operators: Operators) -> Operators:
     """Return what a build has, in the order in which a table returns it; kernels of one operator stay in their order.
 
     Items are numbered as they are met: so a build that was read from libraries, and the same build out of a table, give
@@ -261,7 +274,8 @@ def _ordered(operators: Operators) -> Operators:
     )
 
 
-def _root(files: Iterable[str | None]) -> str:
+def _find_root(files: Iterable[str | None]) -> str:
     """Return the folder in which a torch was built, with a slash at the end; empty if its files do not show it."""
+    # Where a wheel was built shows in its paths only, and differs from build to build: without it the paths are shared.
     roots = Counter(match[1] for file in files if file is not None and (match := _SOURCE.match(file)))
     return min(roots, key=lambda root: (-roots[root], root), default="")

@@ -16,7 +16,7 @@ from abiscan.inputs.files import Files
 from abiscan.inputs.identity import identity_of
 from abiscan.inputs.session import Session
 from abiscan.torches import embedded_operators
-from abiscan.torches.from_libs import identities, operator_libraries, read_operators
+from abiscan.torches.from_libs import identify_libraries, operator_libraries, read_operators
 from abiscan.torches.model import TorchRelease
 
 # The columns of texts, which are stored as numbers: see the types.
@@ -38,35 +38,38 @@ def operators_of(
     :param names: the operators that are needed; others may be left out. Looking up a few in the embedded data is faster
     :raises InputError: a library cannot be read
     """
-    build = identities(release, files)
-    if names is not None and (embedded := embedded_operators.find(build, release.machine)):
+    build = identify_libraries(release, files)
+    # Looking a few operators up in the embedded data is faster than reading the cache.
+    if names is not None and (embedded := embedded_operators.find_build(build, release.machine)):
         return embedded_operators.operators(embedded, release.machine, names)
 
-    def read() -> Operators:
-        if names is None and (embedded := embedded_operators.find(build, release.machine)):
+    def read_libraries() -> Operators:
+        if names is None and (embedded := embedded_operators.find_build(build, release.machine)):
             return embedded_operators.operators(embedded, release.machine, None)
         session.progress(f"reading the operators of {release} from its libraries (only once)")
         return read_operators(release, files)
 
+    # The version is part of the key, since it decides how dispatch keys are called.
     sources = [source for path in operator_libraries(release) if (source := files.source(path)) is not None]
     identity = " ".join((release.version or "", *map(identity_of, sources)))
-    return get_or_compute(session.folder, KIND, identity, read)
+    return get_or_compute(session.folder, KIND, identity, read_libraries)
 
 
 def pack(operators: Operators) -> bytes:
     """Return the bytes of a file."""
+    # Each text once, by its number: the names of operators, files and keys repeat thousands of times.
     texts: dict[str | None, int] = {None: 0}
 
-    def columns(rows: Iterable[Sequence[Any]], text_columns: Collection[int]) -> list[list[Any]]:
+    def make_columns(rows: Iterable[Sequence[Any]], text_columns: Collection[int]) -> list[list[Any]]:
         return [
             [texts.setdefault(value, len(texts)) for value in column] if number in text_columns else list(column)
             for number, column in enumerate(zip(*rows, strict=True))
         ]
 
     content = {
-        "operators": columns(operators.operators.values(), _OPERATOR_TEXTS),
-        "kernels": columns(operators.kernels, _KERNEL_TEXTS),
-        "fallbacks": columns(operators.fallbacks, _FALLBACK_TEXTS),
+        "operators": make_columns(operators.operators.values(), _OPERATOR_TEXTS),
+        "kernels": make_columns(operators.kernels, _KERNEL_TEXTS),
+        "fallbacks": make_columns(operators.fallbacks, _FALLBACK_TEXTS),
         "namespaces": operators.namespaces,
         "classes": sorted(operators.classes),
         "keys": list(operators.keys.items()),
@@ -91,18 +94,18 @@ def unpack(contents: bytes) -> Operators:
     content = json.loads(contents)
     texts: list[Any] = content["texts"]
 
-    def rows(name: str, text_columns: Collection[int]) -> Iterator[tuple[Any, ...]]:
+    def read_rows(name: str, text_columns: Collection[int]) -> Iterator[tuple[Any, ...]]:
         columns = (
             map(texts.__getitem__, column) if number in text_columns else column
             for number, column in enumerate(content[name])
         )
         return zip(*columns, strict=True)
 
-    operators = (Operator(*row)._replace(tags=tuple(row[2])) for row in rows("operators", _OPERATOR_TEXTS))
+    operators = (Operator(*row)._replace(tags=tuple(row[2])) for row in read_rows("operators", _OPERATOR_TEXTS))
     return Operators(
         operators={operator.name: operator for operator in operators},
-        kernels=tuple(map(Kernel._make, rows("kernels", _KERNEL_TEXTS))),
-        fallbacks=tuple(map(Fallback._make, rows("fallbacks", _FALLBACK_TEXTS))),
+        kernels=tuple(map(Kernel._make, read_rows("kernels", _KERNEL_TEXTS))),
+        fallbacks=tuple(map(Fallback._make, read_rows("fallbacks", _FALLBACK_TEXTS))),
         namespaces={name: Place(*place) for name, place in content["namespaces"].items()},
         classes=frozenset(content["classes"]),
         keys=dict(content["keys"]),

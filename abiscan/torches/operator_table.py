@@ -23,7 +23,7 @@ from abiscan.torches.operator_format import (
     SetNumber,
     SharedPart,
     TableHeader,
-    decompressed,
+    decompress_part,
 )
 
 _MOST_CACHED: Final = 512  # blocks
@@ -41,7 +41,7 @@ class OperatorTable:
             raise ValueError("not a table of operators")
         (size,) = struct.unpack_from("<I", content, len(MAGIC))
         start = len(MAGIC) + 4
-        header: TableHeader = decompressed(content[start : start + size])
+        header: TableHeader = decompress_part(content[start : start + size])
         self.builds = header["builds"]
         self._data = content
         self._names_at = start + size
@@ -50,7 +50,7 @@ class OperatorTable:
         self._offsets = [self._shared_at + header["shared"]]
         for _, length in header["blocks"]:
             self._offsets.append(self._offsets[-1] + length)
-        self._block = functools.lru_cache(maxsize=_MOST_CACHED)(self._unpack)
+        self._block = functools.lru_cache(maxsize=_MOST_CACHED)(self._read_block)
         self._view = functools.cache(lambda build: _Build(self._shared, self._sets, build))
 
     def operators(self, build: int, names: Collection[str] | None = None) -> Operators:
@@ -62,8 +62,8 @@ class OperatorTable:
         view = self._view(build)
         rows = list(self._list_rows(names))
         return Operators(
-            operators={operator.name: operator for row in rows for operator in view.definitions(row)},
-            kernels=tuple(kernel for row in rows for kernel in view.kernels(row)),
+            operators={operator.name: operator for row in rows for operator in view.definitions_of(row)},
+            kernels=tuple(kernel for row in rows for kernel in view.kernels_of(row)),
             fallbacks=view.fallbacks,
             namespaces=view.namespaces,
             classes=view.classes,
@@ -105,26 +105,27 @@ class OperatorTable:
     @functools.cached_property
     def _defined(self) -> list[NameRow]:
         """The operators of all builds, each with the sets of builds that define it."""
-        defined: list[NameRow] = decompressed(self._data[self._names_at : self._shared_at])
+        defined: list[NameRow] = decompress_part(self._data[self._names_at : self._shared_at])
         return defined
 
     def _list_rows(self, names: Collection[str] | None) -> Iterator[OperatorRow]:
         if names is None:
             for number in range(len(self._first)):
-                yield from self._unpack(number).values()
+                yield from self._read_block(number).values()
             return
+        # In order, so that names in one block follow each other, and that is decompressed once.
         for name in sorted(set(names)):
             number = bisect.bisect_right(self._first, name) - 1
             if number >= 0 and (row := self._block(number).get(name)):
                 yield row
 
-    def _unpack(self, number: int) -> dict[str, OperatorRow]:
-        rows = decompressed(self._data[self._offsets[number] : self._offsets[number + 1]])
+    def _read_block(self, number: int) -> dict[str, OperatorRow]:
+        rows = decompress_part(self._data[self._offsets[number] : self._offsets[number + 1]])
         return {row.name: row for row in map(OperatorRow._make, rows)}
 
     @functools.cached_property
     def _shared(self) -> SharedPart:
-        shared: SharedPart = decompressed(self._data[self._shared_at : self._offsets[0]])
+        shared: SharedPart = decompress_part(self._data[self._shared_at : self._offsets[0]])
         return shared
 
     @functools.cached_property
@@ -151,50 +152,55 @@ class _Build:
         self._known: dict[int, Place] = {}
         self.fallbacks = tuple(
             Fallback(kernel.key, kernel.fallthrough, kernel.file, kernel.line)
-            for kernel in self.kernels(OperatorRow._make(shared["fallbacks"]))
+            for kernel in self.kernels_of(OperatorRow._make(shared["fallbacks"]))
         )
         self.namespaces = {
-            name: self._place(place, builds) for name, place, builds in shared["namespaces"] if self._has[builds]
+            name: self._find_place(place, builds) for name, place, builds in shared["namespaces"] if self._has[builds]
         }
-        self.classes = frozenset(self._of(shared["classes"]))
-        self.keys = {number: str(self._names[key]) for keys in self._of(shared["numbers"]) for number, key in keys}
+        self.classes = frozenset(self._select_values(shared["classes"]))
+        self.keys = {
+            number: str(self._names[key]) for keys in self._select_values(shared["numbers"]) for number, key in keys
+        }
         self.aliases = {
             str(self._names[alias]): frozenset(str(self._names[key]) for key in members)
-            for aliases in self._of(shared["aliases"])
+            for aliases in self._select_values(shared["aliases"])
             for alias, members in aliases
         }
-        self.gaps = tuple(gap for gaps in self._of(shared["gaps"]) for gap in gaps)
+        self.gaps = tuple(gap for gaps in self._select_values(shared["gaps"]) for gap in gaps)
 
-    def definitions(self, row: OperatorRow) -> Iterator[Operator]:
+    def definitions_of(self, row: OperatorRow) -> Iterator[Operator]:
         """Yield the definition of an operator, if this build has one."""
         for schema, tags, place, builds in row.definitions:
             if self._has[builds]:
                 text = schema and (schema[1:] if schema.startswith(WHOLE) else row.name + schema)
-                yield Operator(row.name, text, tuple(self._tags[tags]), *self._place(place, builds))
+                yield Operator(row.name, text, tuple(self._tags[tags]), *self._find_place(place, builds))
 
-    def kernels(self, row: OperatorRow) -> Iterator[Kernel]:
+    def kernels_of(self, row: OperatorRow) -> Iterator[Kernel]:
         """Yield the kernels of an operator, in the order of their registration."""
         operator, types, kernels = row.name, row.types, row.kernels
+        # Flat in the file, which decodes faster than a list for each kernel.
         for key, type_, fallthrough, place, builds in zip(*[iter(kernels)] * KERNEL_VALUES, strict=True):
             if self._has[builds]:
                 signature, schema = types[type_]
-                file, line = self._place(place, builds)
+                file, line = self._find_place(place, builds)
                 yield Kernel(operator, self._names[key], signature, schema, bool(fallthrough), file, line)
 
-    def _of(self, values: Iterable[tuple[_T, SetNumber]]) -> Iterator[_T]:
+    def _select_values(self, values: Iterable[tuple[_T, SetNumber]]) -> Iterator[_T]:
         return (value for value, builds in values if self._has[builds])
 
-    def _place(self, place: PlaceRow, builds: int) -> Place:
+    def _find_place(self, place: PlaceRow, builds: int) -> Place:
         if not isinstance(place, int):
-            return self._own(place, builds)
+            return self._find_own_place(place, builds)
         if place not in self._known:
-            self._known[place] = self._own(*self._places[place])
+            self._known[place] = self._find_own_place(*self._places[place])
         return self._known[place]
 
-    def _own(self, runs: Runs, builds: int) -> Place:
+    def _find_own_place(self, runs: Runs, builds: int) -> Place:
         file = self._files[runs[0]]
         if file is not None:
             file = file[1:] if file.startswith(WHOLE) else self._root + file
+        # Lines are stored in runs over the builds of the set: how many of these are older says which run this one is
+        # in.
         position = (self._sets[builds] & self._before).bit_count()
         for line, count in zip(runs[1::2], runs[2::2], strict=True):
             if position < count:

@@ -22,7 +22,7 @@ from abiscan.inputs.session import Session
 from abiscan.regex import regex
 from abiscan.torches.declarations import Declarations
 from abiscan.torches.from_libs import operator_libraries
-from abiscan.torches.headers import assertions
+from abiscan.torches.headers import assertion_lines
 from abiscan.torches.model import TorchRelease
 
 INCLUDE: Final = "include"
@@ -50,8 +50,10 @@ _LARGEST: Final = 1 << 24  # bytes
 class OwnHeaders(Struct, frozen=True, kw_only=True):
     """What is read from a torch's headers.
 
-    ``digests`` has the hash of each class's declaration, ``declared_in`` the header that defines it; ``assertions`` are
-    the lines of assertions (``c10/core/A.h:12``); ``identity`` tells these headers from others.
+    :ivar digests: the hash of each class's declaration
+    :ivar declared_in: the header that defines each class
+    :ivar assertions: the lines of assertions (``c10/core/A.h:12``)
+    :ivar identity: tells these headers from others
     """
 
     digests: Mapping[str, str]
@@ -79,7 +81,7 @@ def read_headers(headers: Mapping[str, str]) -> OwnHeaders:
     return OwnHeaders(
         digests={name: digest for name, digest in digests if digest is not None},
         declared_in=classes,
-        assertions=frozenset(f"{path}:{line}" for path, text in headers.items() for line in assertions(text)),
+        assertions=frozenset(f"{path}:{line}" for path, text in headers.items() for line in assertion_lines(text)),
     )
 
 
@@ -87,15 +89,17 @@ def headers_of(release: TorchRelease, files: Files, session: Session) -> OwnHead
     """Return what the headers of an installed torch declare, from the cache of an earlier run; None if it has no
     headers.
     """
+    # The versions of all headers are part of the key, though only some are read: to list them takes no reading.
     folder = posixpath.join(release.package, INCLUDE)
     paths = _list_paths(folder, files)
     if not paths:
         return None
     libraries = [source for path in operator_libraries(release) if (source := files.source(path)) is not None]
+    # The cache must not outlive an edit of a header, or another build of the same version.
     identity = " ".join((release.build or "", *map(identity_of, libraries), *_list_versions(paths, files)))
     identity = hashlib.sha256(identity.encode()).hexdigest()[:40]
 
-    def read() -> OwnHeaders:
+    def read_texts() -> OwnHeaders:
         session.progress(f"reading the headers of {release} (only once)")
         texts = {}
         for path in paths:
@@ -105,7 +109,7 @@ def headers_of(release: TorchRelease, files: Files, session: Session) -> OwnHead
                 texts[name] = source.head(_LARGEST).decode("utf-8", "replace")
         return read_headers(texts)
 
-    return msgspec.structs.replace(get_or_compute(session.folder, _KIND, identity, read), identity=identity)
+    return msgspec.structs.replace(get_or_compute(session.folder, _KIND, identity, read_texts), identity=identity)
 
 
 def _list_paths(folder: str, files: Files) -> list[str]:
@@ -119,7 +123,7 @@ def _list_paths(folder: str, files: Files) -> list[str]:
 
 
 def _list_versions(paths: Iterable[str], files: Files) -> Iterable[str]:
-    """Yield the headers as far as they can be told apart without reading them: an edit may leave the size as it was."""
+    """Yield a text for each header that changes with it, without reading it: an edit may leave the size as it was."""
     for path in paths:
         status = disk.file(path)
         if status is not None:  # thousands of files: nothing else is asked of each
@@ -128,7 +132,7 @@ def _list_versions(paths: Iterable[str], files: Files) -> Iterable[str]:
             yield f"{path} {source.fingerprint()}"
 
 
-def _pack(headers: OwnHeaders) -> bytes:
+def _encode_headers(headers: OwnHeaders) -> bytes:
     content = {
         "digests": headers.digests,
         "declared_in": headers.declared_in,
@@ -137,7 +141,7 @@ def _pack(headers: OwnHeaders) -> bytes:
     return json.dumps(content).encode()
 
 
-def _unpack(contents: bytes) -> OwnHeaders:
+def _decode_headers(contents: bytes) -> OwnHeaders:
     content = json.loads(contents)
     return OwnHeaders(
         digests=dict(content["digests"]),
@@ -146,4 +150,4 @@ def _unpack(contents: bytes) -> OwnHeaders:
     )
 
 
-_KIND: Final = KeptKind(suffix=".headers", version=3, encode=_pack, decode=_unpack)
+_KIND: Final = KeptKind(suffix=".headers", version=3, encode=_encode_headers, decode=_decode_headers)

@@ -34,7 +34,10 @@ _HOW: Final = "pip install 'abiscan[layouts]' reads them from its headers"
 
 
 class OwnLayouts(Struct, frozen=True, kw_only=True, eq=False):
-    """The layouts and virtual functions of some classes, by name; ``gap`` says why there are none."""
+    """The layouts and virtual functions of some classes, by name.
+
+    :ivar gap: why there are none
+    """
 
     records: Mapping[str, Layout] = field(default_factory=dict)
     vtables: Mapping[str, VTable] = field(default_factory=dict)
@@ -66,22 +69,22 @@ def lay_out(
     :param cxx11: which ``std::string`` it was built with
     """
     disk.look_once()  # a compiler reads what it likes
-    compiler = clang.find()
+    compiler = clang.find_clang()
     if compiler is None:
         return OwnLayouts(gap=_HOW)
 
-    def read() -> OwnLayouts:
+    def lay_out_classes() -> OwnLayouts:
         session.progress(f"laying out the classes of {release} with {compiler.name} (only once)")
         included = (*_INCLUDED, further) if further else _INCLUDED
-        return _as_layouts(*_read(release, included, classes, compiler, cxx11=cxx11, files=files))
+        return _as_layouts(*_compile_classes(release, included, classes, compiler, cxx11=cxx11, files=files))
 
     try:
-        return get_or_compute(session.folder, _KIND, f"{headers.identity} {compiler.name} {further}", read)
+        return get_or_compute(session.folder, _KIND, f"{headers.identity} {compiler.name} {further}", lay_out_classes)
     except ClangError as error:
         return OwnLayouts(gap=f"{compiler.name} does not compile its headers: {error}")
 
 
-def _read(
+def _compile_classes(
     release: TorchRelease,
     headers: Sequence[str],
     classes: Collection[str],
@@ -91,10 +94,11 @@ def _read(
     files: Files,
 ) -> clang.ClangOutput:
     with contextlib.ExitStack() as stack:
+        # An installed torch has its headers on disk already.
         folder = _on_disk(release, files)
         if folder is None:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="abiscan-")))
-            _unpack(release, files, folder)
+            _unpack_headers(release, files, folder)
         try:
             include = Include(folder=folder, machine=release.machine, cxx11=cxx11)
             needed = include.headers(name.removeprefix(_FRONT_END) for name in headers)
@@ -109,13 +113,14 @@ def _on_disk(release: TorchRelease, files: Files) -> Path | None:
     return Path(release.package, INCLUDE) if isinstance(source, DiskFile) else None
 
 
-def _unpack(release: TorchRelease, files: Files, folder: Path) -> None:
+def _unpack_headers(release: TorchRelease, files: Files, folder: Path) -> None:
     inside = posixpath.join(release.package, INCLUDE)
     size = 0
     for path in files.below(inside):
         source = files.source(path)
         if source is None:
             continue
+        # Headers in a wheel are written to disk for the compiler: a hostile wheel must not fill it.
         size += source.size
         if size > _LARGEST:
             raise ClangError("they are too large")
@@ -131,11 +136,13 @@ def _as_layouts(records: Mapping[str, Sequence[Any]], vtables: Mapping[str, Sequ
     )
 
 
-def _pack(layouts: OwnLayouts) -> bytes:
+def _encode_layouts(layouts: OwnLayouts) -> bytes:
     records = {name: layout[1:] for name, layout in layouts.records.items()}
     return json.dumps(
         {"records": records, "vtables": {name: subject.slots for name, subject in layouts.vtables.items()}}
     ).encode()
 
 
-_KIND: Final = KeptKind(suffix=".layouts", version=2, encode=_pack, decode=lambda data: _as_layouts(**json.loads(data)))
+_KIND: Final = KeptKind(
+    suffix=".layouts", version=2, encode=_encode_layouts, decode=lambda content: _as_layouts(**json.loads(content))
+)

@@ -38,26 +38,27 @@ class _Folder:
     def module(self, name: str) -> ModuleNames | None:
         """Return what the source of a module says of its names; nothing of a class."""
         if name not in self._modules:
-            self._modules[name] = self._read(name)
+            self._modules[name] = self._read_module(name)
         return self._modules[name]
 
     def is_module(self, name: str) -> bool:
         """Whether it is a file, or a folder."""
-        base = self._place(name)
+        base = self._module_path(name)
         return base is not None and (base == self._folder or is_in(base.parent, base.name, Answer.UNKNOWN))
 
     def is_package(self, name: str) -> bool:
         """Whether it is a folder."""
-        base = self._place(name)
+        base = self._module_path(name)
         return base is not None and disk.is_dir(base)
 
     def mentions(self, owner: str, name: str) -> bool:
         """Whether the name is a word of the source, or declared for what is compiled."""
-        base = self._place(owner)
+        # Names of compiled modules are in no source; what is compiled into the library has them as texts.
+        base = self._module_path(owner)
         if base is None or is_core(owner):
             return self.is_compiled(name)
         if owner not in self._sources:
-            path = next((path for path in _sources(base) if disk.is_file(path)), None)
+            path = next((path for path in _source_paths(base) if disk.is_file(path)), None)
             self._sources[owner] = None if path is None else disk.read(path)
         source = self._sources[owner]
         if source is not None and _has_word(source, name):
@@ -67,6 +68,7 @@ class _Folder:
     def is_patched(self, name: str) -> bool:
         """Whether code of torch may set an attribute of that name on what it imports."""
         word = re.escape(name.encode())
+        # An assignment to an attribute, or a text that ``setattr`` may be given.
         sets = re.compile(rb"\.%b\s*(?::[^=\n]+)?=[^=]|['\"]%b['\"]" % (word, word))
         return any(name.encode() in text and sets.search(text) is not None for text in self._texts)
 
@@ -91,18 +93,18 @@ class _Folder:
         disk.file(self._folder / _LIBRARY)
         return next(library.find_in_data(name.encode() + b"\0"), None) is not None
 
-    def _place(self, name: str) -> Path | None:
+    def _module_path(self, name: str) -> Path | None:
         """Return the path of a module, without its suffix."""
         top, *below = name.split(".")
         return self._folder.joinpath(*below) if top == "torch" and all(map(str.isidentifier, below)) else None
 
-    def _read(self, name: str) -> ModuleNames | None:
-        base = self._place(name)
+    def _read_module(self, name: str) -> ModuleNames | None:
+        base = self._module_path(name)
         if base is None:
             return None
         if is_core(name):
             return self._read_stub(name)
-        for path in _sources(base):
+        for path in _source_paths(base):
             if disk.is_file(path):
                 return names_of(disk.read(path), name, is_package=path.name == "__init__.py")
         return ModuleNames(is_open=True, makes_modules=True) if self.is_module(name) else None
@@ -115,13 +117,13 @@ class _Folder:
         return ModuleNames(there={match.decode() for match in _FUNCTION.findall(disk.read(path))})
 
 
-def _sources(base: Path) -> tuple[Path, Path]:
+def _source_paths(base: Path) -> tuple[Path, Path]:
     """Return the files that a module may be."""
     return base / "__init__.py", base.with_name(f"{base.name}.py")
 
 
 def _read_all(folder: Path, suffix: str) -> Iterator[bytes]:
-    """Yield the bytes of the files below a folder whose names end so."""
+    """Yield the contents of the files below a folder whose names have a suffix."""
     for place, _, files in disk.walk(folder):
         yield from (disk.read(Path(place, file)) for file in files if file.endswith(suffix))
 

@@ -75,7 +75,7 @@ class PythonTable:
         return bool(self._marks(module).get(mark, 0) >> self.releases.index(release) & 1)
 
     def modules(self) -> Iterator[tuple[str, Marks]]:
-        """Go through everything that the file holds."""
+        """Yield everything that the file holds."""
         for number in range(len(self._firsts)):
             for module in self._block(number):
                 yield module, self.releases_of(module)
@@ -102,10 +102,13 @@ def pack(releases: Sequence[str], modules: Mapping[str, Marks]) -> bytes:
     for marks in modules.values():
         for bits in set(marks.values()):
             frequent[bits] = frequent.get(bits, 0) + 1
+    # The most frequent sets get the shortest numbers.
     sets = sorted(frequent, key=lambda bits: (-frequent[bits], bits))
-    numbers = {bits: _base36(number) for number, bits in enumerate(sets)}
+    numbers = {bits: _to_base36(number) for number, bits in enumerate(sets)}
     blocks: list[tuple[str, bytes]] = []
-    for texts in _list_blocks(_paragraph(module, modules[module], numbers) for module in sorted(modules)):
+    # Modules next to each other share words, so blocks of neighbours compress well, and a look-up needs just one of
+    # them.
+    for texts in _list_blocks(_format_module(module, modules[module], numbers) for module in sorted(modules)):
         text = "\n\n".join(texts).encode()
         blocks.append((texts[0].partition("\n")[0], zlib.compress(text, 9)))
     index, offset = [], 0
@@ -117,7 +120,7 @@ def pack(releases: Sequence[str], modules: Mapping[str, Marks]) -> bytes:
     return MAGIC + _SIZE.pack(len(packed)) + packed + b"".join(block for _, block in blocks)
 
 
-def _paragraph(module: str, marks: Marks, numbers: Mapping[int, str]) -> str:
+def _format_module(module: str, marks: Marks, numbers: Mapping[int, str]) -> str:
     grouped: dict[str, list[str]] = {}
     for mark in sorted(marks):
         grouped.setdefault(numbers[marks[mark]], []).append(mark)
@@ -137,7 +140,7 @@ def _list_blocks(texts: Iterable[str]) -> Iterator[list[str]]:
         yield block
 
 
-def _base36(number: int) -> str:
+def _to_base36(number: int) -> str:
     text = ""
     while True:
         number, digit = divmod(number, 36)

@@ -40,6 +40,7 @@ def exported_since(name: str, machine: Machine) -> TorchVersion | None:
     """Return the release from which on every release up to the newest exports a function; None if the newest
     does not.
     """
+    # From the newest backwards: a function that was away for a release is only promised from its return on.
     since = None
     for release, exports in reversed([*embedded.exported_by_release(name, machine).items()]):
         if not exports:
@@ -54,7 +55,7 @@ def last_exported(name: str, machine: Machine) -> TorchVersion | None:
     return max((release for release, exports in exported.items() if exports), default=None)
 
 
-def gate(name: str) -> TorchVersion | None:
+def gate_version(name: str) -> TorchVersion | None:
     """Return the lowest target version with which headers declare a function; None if they always do."""
     return _make_data().gates.get(name)
 
@@ -69,13 +70,13 @@ def is_deprecated(name: str) -> bool:
     return name in _make_data().deprecated
 
 
-def wrapper(operator: str) -> Wrapper | None:
+def find_wrapper(operator: str) -> Wrapper | None:
     """Return the wrapper for an operator such as ``aten::pad``."""
     return _make_data().wrappers.get(operator)
 
 
 def promised_until(since: TorchVersion) -> dt.date | None:
-    """Until when torch promises to keep what was new in a release; None if its date is unknown."""
+    """Return until when torch promises to keep what was new in a release; None if its date is unknown."""
     released = _make_data().released.get(f"{since.major}.{since.minor}")
     return released.replace(year=released.year + _PROMISED_YEARS) if released else None
 

@@ -120,7 +120,8 @@ class LinuxTorch(Torch, Protocol):
 class EmbeddedTorch(Struct, frozen=True, kw_only=True):
     """An embedded release, on no particular system.
 
-    ``build`` is the number that the user wrote; its libraries are put into ``files``.
+    :ivar build: the number that the user wrote
+    :ivar files: where its libraries are put
     """
 
     build: str
@@ -253,11 +254,11 @@ class InstalledTorch(Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def _layouts(self) -> TorchLayouts:
-        """They are read once for all extensions: there are thousands of headers."""
+        """The layouts, which are read once for all extensions: there are thousands of headers."""
         return torch_layouts.of_installed(self.release, self.files, self.session)
 
     def has_images(self, system: ImageSystem, machine: Machine) -> bool:  # noqa: ARG002 - it is for Linux alone
-        """False: it is for Linux."""
+        """Return False: it is for Linux."""
         return False
 
     def images(self, system: ImageSystem, machine: Machine) -> TorchImages:  # noqa: ARG002 - it is for Linux alone
@@ -340,10 +341,11 @@ class TorchAt(Struct, frozen=True):
         """
         from abiscan.torches import from_libs, torch_images
 
-        if contents := torch_images.find(self.path):
+        # For Windows and macOS only the names of exports are read; everything else needs ELF.
+        if contents := torch_images.find_images(self.path):
             tag = contents.python
             return ImageTorch(contents=contents, interpreter=Interpreter(tag=tag) if tag else None)
-        release = recognised(from_libs.from_path(self.path, files), files)
+        release = match_embedded(from_libs.from_path(self.path, files), files)
         interpreter = python.of_torch(Path(release.package), release.python)
         return InstalledTorch(release=release, interpreter=interpreter, files=files, session=session)
 
@@ -366,34 +368,35 @@ class TorchOf(Struct, frozen=True):
             interpreter, package = python.ask(self.executable)
         if package is None:
             raise InputError(str(interpreter.executable), "has no torch", "name one with --torch or --python")
-        if contents := torch_images.find(package):
+        if contents := torch_images.find_images(package):
             return ImageTorch(contents=contents, interpreter=interpreter)
-        release = recognised(from_libs.from_path(package, files), files)
+        release = match_embedded(from_libs.from_path(package, files), files)
         return InstalledTorch(release=release, interpreter=interpreter, files=files, session=session)
 
 
-def recognised(release: TorchRelease, files: Files) -> TorchRelease:
+def match_embedded(release: TorchRelease, files: Files) -> TorchRelease:
     """Return an installed torch; if its version is not embedded, with the embedded build that has the same files."""
     version = release.torch_version
     if version is not None and version.of_release in embedded.versions(release.machine):
         return release
     from abiscan.torches import from_libs
 
-    same = embedded_operators.find(from_libs.identities(release, files), release.machine)
+    same = embedded_operators.find_build(from_libs.identify_libraries(release, files), release.machine)
     return msgspec.structs.replace(release, same_as=same)
 
 
 def torch_choice(spec: str) -> TorchChoice:
-    """Return the torch that SPEC stands for: a path if it exists, else a release number, or ``latest``.
+    """Return the torch that SPEC stands for: a path if it exists, otherwise a release number, or ``latest``.
 
     :raises InputError: it is nothing of that kind, or no path can have that name
     """
     if not spec:
         raise InputError('""', "is no torch", _FIX)
     path = Path(spec)
+    # A path first: a folder may be called ``2.6.0``.
     if exists(path):
         return TorchAt(path)
-    number = _number(spec)
+    number = _find_number(spec)
     if not embedded.is_version(number):
         hint = did_you_mean(spec, (NEWEST, *map(str, embedded.versions())))
         raise InputError(spec, "does not exist, and is not a release number", hint or _FIX)
@@ -406,8 +409,9 @@ def torch_choices(spec: str) -> tuple[TorchChoice, ...]:
 
     :raises InputError: it is a specifier that admits no release; it is nothing that stands for a torch
     """
-    if spec and not exists(Path(spec)) and not embedded.is_version(_number(spec)):
-        versions = embedded.admitted(_OF_TORCH.sub("", spec))
+    # A number is read as that release alone: ``2.6`` is no specifier, while ``>=2.6`` can be nothing else.
+    if spec and not exists(Path(spec)) and not embedded.is_version(_find_number(spec)):
+        versions = embedded.admitted_releases(_OF_TORCH.sub("", spec))
         if versions:
             return tuple(ReleaseNumber(str(version)) for version in versions)
     return (torch_choice(spec),)
@@ -424,25 +428,26 @@ def each_build(choices: Iterable[TorchChoice]) -> Iterator[TorchChoice]:
                 yield from (ReleaseNumber(full) for full in further if TorchVersion(full).of_release == release)
 
 
-def distinct(choices: Iterable[TorchChoice]) -> list[TorchChoice]:
-    """Return the choices without those that are the same build as another one: ``2.13.0+cpu`` if ``2.13.0`` stands for
-    it.
-    """
+def drop_duplicates(choices: Iterable[TorchChoice]) -> list[TorchChoice]:
+    """Return the choices without those that mean the same build as another one: ``2.13.0+cpu`` if ``2.13.0`` does."""
     choices = list(choices)
     meant: dict[TorchChoice, frozenset[object]] = {
-        choice: embedded.meant(choice.number) for choice in choices if isinstance(choice, ReleaseNumber)
+        choice: embedded.default_builds(choice.number) for choice in choices if isinstance(choice, ReleaseNumber)
     }
+    # ``2.13.0`` may mean a build on each machine, ``2.13.0+cpu`` one of them: the wider choice covers the narrower one.
     contained = {choice for choice, builds in meant.items() if builds and any(builds < more for more in meant.values())}
+    # Of two names for the same build the one that was named first stays, as the user wrote it.
     first: dict[object, TorchChoice] = {}
     for choice in choices:
         first.setdefault(meant.get(choice) or choice, choice)
     return [choice for choice in first.values() if choice not in contained]
 
 
-def _number(spec: str) -> str:
+def _find_number(spec: str) -> str:
     """Return the release number in SPEC: ``2.6.0`` in ``2.6`` or ``torch==2.6.0``, the newest one in ``latest``."""
     if spec == NEWEST:
         return str(embedded.versions()[-1])
+    # As people copy it from a list of requirements.
     number = _EXACTLY.sub("", _OF_TORCH.sub("", spec))
     version = TorchVersion.parse(number)
     return next((str(release) for release in embedded.versions() if release == version), number)

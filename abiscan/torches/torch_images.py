@@ -34,9 +34,10 @@ VERSION: Final = regex(r"^\s*__version__\s*=\s*['\"]([^'\"]+)", re.MULTILINE)
 
 
 class TorchImages(Struct, frozen=True, kw_only=True):
-    """A build of torch for one system and machine. ``exports`` says of each library whether it exports a name.
+    """A build of torch for one system and machine.
 
-    ``ordinals`` tells whether it also knows the numbers of exports (``#5``), which are not embedded.
+    :ivar exports: for each library, whether it exports a name
+    :ivar ordinals: whether the numbers of exports are known, too (``#5``), which are not embedded
     """
 
     build: str | None
@@ -74,10 +75,10 @@ def of_release(number: str, system: ImageSystem, machine: Machine) -> TorchImage
         raise InputError(f"torch {number}", problem, fix)
     table = _make_table()
 
-    def exporter(column: int) -> Callable[[str], bool]:
+    def make_lookup(column: int) -> Callable[[str], bool]:
         return lambda name: bool(table.columns(name) >> column & 1)
 
-    exports = {name: exporter(column) for name, column in record["libraries"].items()}
+    exports = {name: make_lookup(column) for name, column in record["libraries"].items()}
     return TorchImages(build=record["build"], system=system, machine=machine, exports=exports, ordinals=False)
 
 
@@ -101,7 +102,7 @@ def builds(system: ImageSystem, machine: Machine) -> tuple[TorchVersion, ...]:
     return tuple(sorted(TorchVersion(record["build"]) for record in _list_records(system, machine)))
 
 
-def find(path: Path) -> TorchImageFiles | None:
+def find_images(path: Path) -> TorchImageFiles | None:
     """Return the torch for Windows or macOS in a folder or a wheel; None if there is no such torch."""
     kind = kind_of(path)
     if kind is TargetKind.FOLDER:
@@ -119,6 +120,7 @@ def find(path: Path) -> TorchImageFiles | None:
         text = wheel.text("torch/version.py") if "torch/version.py" in names else ""
     else:
         return None
+    # Any folder or wheel may be asked about: what is for Linux is read elsewhere.
     images = {name: source for name, source in sources.items() if is_image(source.head(4))}
     if not any("torch_cpu" in name for name in images):
         return None
@@ -130,9 +132,11 @@ def find(path: Path) -> TorchImageFiles | None:
 
 
 class TorchImageFiles(Struct, frozen=True, kw_only=True, dict=True):
-    """A torch for Windows or macOS in files: its ``package`` as the user named it, and its libraries.
+    """A torch for Windows or macOS in files.
 
-    ``python`` is the Python that its module is for, None if that is unknown.
+    :ivar package: as the user named it
+    :ivar python: the Python that its module is for, None if that is unknown
+    :ivar sources: its libraries
     """
 
     package: str

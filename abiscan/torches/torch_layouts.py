@@ -31,12 +31,13 @@ def _no_layouts(_name: str) -> OwnLayouts:
 class TorchLayouts(Struct, frozen=True, kw_only=True, eq=False):
     """Where the layouts of a torch are from.
 
-    ``release`` is the number of the release that has all of them; None for a torch that is not embedded, which may
-    still declare some classes in its headers as a release does: ``by_class`` has the number of that release. The
-    classes ``in_question`` are declared like in no release: ``lay_out`` reads one of them with a compiler, and what it
-    consists of.
-    ``basis`` says how this is known of a torch that is not embedded itself; ``assertions`` are the lines of assertions
-    in the headers of such a torch, ``cxx11`` is whether it has the C++11 ``std::string``.
+    :ivar release: the number of the release that has all of them; None for a torch that is not embedded
+    :ivar by_class: the number of a release that declares a class as the headers of such a torch do
+    :ivar in_question: the classes that are declared like in no release
+    :ivar lay_out: reads one of these with a compiler, and what it consists of
+    :ivar basis: how this is known of a torch that is not embedded itself
+    :ivar assertions: the lines of assertions in the headers of such a torch
+    :ivar cxx11: whether it has the C++11 ``std::string``
     """
 
     machine: Machine
@@ -77,6 +78,7 @@ def of_release(number: str, machine: Machine) -> TorchLayouts:
 
 def of_installed(release: TorchRelease, files: Files, session: Session) -> TorchLayouts:
     """Return the layouts of a torch with files of its own."""
+    # Three sources, from the most certain: the release itself, a release with the same declaration, a compiler.
     number = number_of(release.same_as or release.build or "")
     cxx11 = uses_cxx11_strings(Libraries(release.own_libraries, files))
     if layouts.is_known(number, release.machine) and cxx11 in (
@@ -99,20 +101,22 @@ def of_installed(release: TorchRelease, files: Files, session: Session) -> Torch
     by_class = {}
     for name, digest in headers.digests.items():
         declaring = [number for number in embedded_declarations.releases_declaring(name, digest) if number in alike]
+        # The newest of the releases that declare it alike stands for them: their layouts are the same by construction.
         if declaring:
             by_class[name] = declaring[-1]
     # A compiler has to be told which string it is.
     in_question = frozenset(headers.declared_in.keys() - by_class.keys() if cxx11 is not None else ())
 
     @functools.cache
-    def including(header: str | None) -> OwnLayouts:
+    def lay_out_with(header: str | None) -> OwnLayouts:
         return own_layouts.lay_out(
             release, headers, in_question, header, cxx11=bool(cxx11), files=files, session=session
         )
 
     def lay_out(name: str) -> OwnLayouts:
-        common = including(None)
-        return common if name in common.records or common.gap else including(headers.declared_in[name])
+        # Most classes come with the headers that all extensions include; only for others is another run worth it.
+        common = lay_out_with(None)
+        return common if name in common.records or common.gap else lay_out_with(headers.declared_in[name])
 
     return TorchLayouts(
         machine=release.machine,

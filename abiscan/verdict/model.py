@@ -17,14 +17,14 @@ from abiscan.gpu.compatibility import fits_gpu
 from abiscan.gpu.devices import Hardware
 from abiscan.gpu.model import CodeKind, Entry
 from abiscan.inputs import system
-from abiscan.models.calls import UPGRADED, fits, has_script_overloads, may_be_of_script
+from abiscan.models.calls import UPGRADED, fits_schema, has_script_overloads, may_be_of_script
 from abiscan.models.compatibility import (
     RUN,
     Refusal,
+    find_refusals,
     load_call,
     missing_functions,
     own_globals,
-    refusals,
     refused_pickle,
 )
 from abiscan.models.loaders import Loaders, loaders_of
@@ -158,7 +158,7 @@ class _Judgement:
         if self._loaders is None:
             self._gaps.append(f"which layouts and versions {self._read_name} reads is not recorded")
             return
-        yield from refusals(self._model, self._loaders, self._read_name)
+        yield from find_refusals(self._model, self._loaders, self._read_name)
         if self._model.format is ModelFormat.PICKLE:
             refused = refused_pickle(self._model, self._loaders, self._read_name)
             if refused:
@@ -264,7 +264,9 @@ class _Judgement:
                 script = self._model.format is ModelFormat.TORCHSCRIPT and torchscript.may_have(name)
                 return result(state=OperatorState.OK if script else OperatorState.MISSING)
             misfits = [
-                call for call in calls if not any(fits(call, self._schemas.get(operator)) for operator in overloads)
+                call
+                for call in calls
+                if not any(fits_schema(call, self._schemas.get(operator)) for operator in overloads)
             ]
             return result(state=self._of_misfits(base, misfits))
         namespace = base.partition("::")[0]
@@ -277,7 +279,7 @@ class _Judgement:
             if schemas:
                 if brought.error:
                     return result(state=OperatorState.MISSING, brought_by=brought.package)
-                fitting = all(any(fits(call, schema) for schema in schemas) for call in calls)
+                fitting = all(any(fits_schema(call, schema) for schema in schemas) for call in calls)
                 state = OperatorState.OK if fitting else OperatorState.CHANGED
                 return result(state=state, brought_by=brought.package)
         state = OperatorState.MISSING
@@ -558,6 +560,6 @@ def _fits_elsewhere(base: str, call: OperatorCall, machine: Machine) -> bool:
     names = [name for name in embedded_operators.table().all_names if name.partition(".")[0] == base]
     for version in reversed(embedded.versions(machine)):
         operators = embedded_operators.operators(str(version), machine, names).operators
-        if any(fits(call, operators[name].schema) for name in names if name in operators):
+        if any(fits_schema(call, operators[name].schema) for name in names if name in operators):
             return True
     return False

@@ -114,8 +114,8 @@ def test_virtual_tables_have_the_sizes_of_the_binary(library: str) -> None:
     assert package is not None
     symbols = ElfFile.open(package / "lib" / library).facts().symbols
     compared = 0
-    for known in layouts.classes(TORCH, Machine.X86_64):
-        table = layouts.vtable(known.name, TORCH, Machine.X86_64)
+    for known in layouts.list_classes(TORCH, Machine.X86_64):
+        table = layouts.find_vtable(known.name, TORCH, Machine.X86_64)
         path = "".join(f"{len(part)}{part}" for part in known.name.split("::"))
         found = symbols.find(f"_ZTVN{path}E")
         if table is not None and found:

@@ -48,7 +48,7 @@ def include(package: Path) -> Headers:
 def test_exports(build: Build) -> None:
     known = embedded.exports(FULL, Machine.X86_64)
     assert {library: frozenset(names) for library, names in build.exports.items()} == known
-    described = embedded.description(FULL, Machine.X86_64)
+    described = embedded.find_record(FULL, Machine.X86_64)
     for library, facts in described["libraries"].items():
         known_facts = {name: value for name, value in facts.items() if name != "column"}
         assert known_facts == build.description["libraries"][library]

@@ -24,7 +24,7 @@ from abiscan.binary.elf import Machine
 from abiscan.dispatch.operators import Kernel, Operators, RegistryEntry
 from abiscan.inputs.files import Files
 from abiscan.torches import embedded, embedded_operators
-from abiscan.torches.from_libs import from_path, identities, read_operators
+from abiscan.torches.from_libs import from_path, identify_libraries, read_operators
 from tests import live_torch
 from tests.oracle import dispatcher_digests
 from tests.oracle.dispatcher_digests import kernels_in, operators_in
@@ -203,7 +203,7 @@ def test_the_package_recognises_the_build() -> None:
     assert spec.origin is not None
     files = Files()
     release = from_path(Path(spec.origin).parent, files)
-    assert embedded_operators.find(identities(release, files), release.machine) == release.build
+    assert embedded_operators.find_build(identify_libraries(release, files), release.machine) == release.build
 
 
 @pytest.mark.parametrize("version", ["1.5.0", "2.5.1", "2.8.0", "2.13.0"])

@@ -39,7 +39,7 @@ from abiscan.torches import (
     layouts,
     own_headers,
 )
-from abiscan.torches.api_version import printed
+from abiscan.torches.api_version import format_schema
 from abiscan.torches.clang import Clang
 from abiscan.torches.torch import TorchAt
 from abiscan.verdict.bench import TorchSet
@@ -91,7 +91,7 @@ def make(tmp_path_factory: pytest.TempPathFactory) -> Make:
 @pytest.fixture(autouse=True)
 def _no_clang(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a compiler, except where a test brings one."""
-    monkeypatch.setattr(clang, "find", lambda: None)
+    monkeypatch.setattr(clang, "find_clang", lambda: None)
 
 
 @pytest.fixture(scope="module")
@@ -144,7 +144,7 @@ def test_the_same_files_under_another_version(
 
 
 def hide_identity(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedded_operators, "find", lambda *_: None)
+    monkeypatch.setattr(embedded_operators, "find_build", lambda *_: None)
 
 
 @pytest.mark.parametrize("version", ["2.16.0", "2.13.0a0+nv25.1"])  # reading the operators takes ten seconds each time
@@ -197,7 +197,7 @@ WITHOUT: Final[Mapping[str, Callable[[pytest.MonkeyPatch], object]]] = {
     "acceptance": hide_acceptance,
     "types that cross": hide_crossing,
     "definitions in Python": lambda patch: patch.setattr(embedded_python, "definitions", lambda _: None),
-    "architectures": lambda patch: patch.setattr(architectures, "_embedded", dict),
+    "architectures": lambda patch: patch.setattr(architectures, "_read_embedded", dict),
 }
 # What is read is stored by version: a torch that is read otherwise needs one of its own.
 READ_OTHERWISE: Final = {"keys": "2.16.1", "tags": "2.16.2", "assertions": "2.16.3"}
@@ -233,7 +233,7 @@ def test_schemas_are_printed_as_its_dispatcher_does(make: Make, cache: Path, mon
     read = torch.operators_of(torch.release_for(Machine.X86_64))
     running = from_python.read_operators(sys.executable)
     own = {name: operator.schema for name, operator in running.operators.items()}
-    found = {name: printed(operator.schema) for name, operator in read.operators.items()}
+    found = {name: format_schema(operator.schema) for name, operator in read.operators.items()}
     assert len(found) > 3000
     assert {name: text for name, text in found.items() if name in own and text != own[name]} == {}
     as_written = {name for name, operator in read.operators.items() if name in own and operator.schema != own[name]}
@@ -324,7 +324,7 @@ MEMBER: Final = "  std::string debug_;\n"
 CLANGS: Final = {"libclang": "abiscan[layouts] is not installed", "a program": "there is no clang++ on this machine"}
 
 
-FIND: Final = clang.find
+FIND: Final = clang.find_clang
 
 
 def clang_or_skip(kind: str, monkeypatch: pytest.MonkeyPatch) -> Clang:
@@ -343,10 +343,12 @@ def test_a_changed_declaration_is_laid_out_by_clang(
     kind: str, changed: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = clang_or_skip(kind, monkeypatch)
-    monkeypatch.setattr(clang, "find", lambda: found)
+    monkeypatch.setattr(clang, "find_clang", lambda: found)
     (result,) = results(changed, cache, ("layout_drift/crossing.so",)).values()
     # The 8 bytes come before debug_, so all of the sizes and places follow from those of the release.
-    built_for, release = (layouts.layout("torch::CppFunction", number, Machine.X86_64) for number in (BUILT_FOR, TORCH))
+    built_for, release = (
+        layouts.find_layout("torch::CppFunction", number, Machine.X86_64) for number in (BUILT_FOR, TORCH)
+    )
     assert built_for is not None
     assert release is not None
     (was,) = (field.offset for field in built_for.fields if field.name == "debug_")

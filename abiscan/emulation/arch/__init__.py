@@ -52,13 +52,13 @@ class Arch(Protocol):
     helpers: ClassVar[bytes]  # code that step_over uses
 
     def allocator(self, top: int, otherwise: int) -> bytes:
-        """Code of a function that takes memory from where the word at ``top`` points, and moves it on.
+        """Return the code of a function that takes memory from where the word at ``top`` points, and moves it on.
 
         The word before it tells its size. More than 1 MiB at once is left to the function at ``otherwise``.
         """
 
     def runtime(self, allocate: int, double_of: Callable[[str], int]) -> dict[str, bytes]:
-        """Code of the imported functions that initialisers call most often, by name; position-independent.
+        """Return the code of the imported functions that initialisers call most often, by name; position-independent.
 
         :param allocate: the function that ``allocator`` made
         :param double_of: where the double of a function is, for what is too rare to have code

@@ -53,7 +53,7 @@ class Aarch64:
     return_zero: ClassVar[bytes] = struct.pack("<2I", 0xD2800000, 0xD65F03C0)  # mov x0, #0; ret
 
     def allocator(self, top: int, otherwise: int) -> bytes:
-        """Code of a function that takes memory from where the word at ``top`` points, and moves it on.
+        """Return the code of a function that takes memory from where the word at ``top`` points, and moves it on.
 
         The word before it tells its size. More than 1 MiB at once is left to the function at ``otherwise``.
         """
@@ -96,7 +96,7 @@ class Aarch64:
         return int(vm.sp)
 
     def return_object(self, vm: Processor, address: int) -> None:
-        """Nothing: ``x8`` need not be preserved, and nothing else is returned (AAPCS64, section 6.9)."""
+        """Do nothing: ``x8`` need not be preserved, and nothing else is returned (AAPCS64, section 6.9)."""
 
     def decode(self, address: int, code: bytes) -> DataFlow | None:
         """Return what the first instruction of ``code`` reads and writes, which is at ``address``; None if it
@@ -119,7 +119,7 @@ class Aarch64:
         return (register,)
 
     def suspects(self, code: bytes) -> list[int]:
-        """Return the instructions that the emulator does wrongly: see ``_WRONG``."""
+        """Find the instructions that icicle does wrongly: see ``_WRONG``."""
         return [
             4 * number
             for number, top in enumerate(code[3::4])
@@ -150,10 +150,11 @@ def _is_wrong(word: int) -> bool:
 
 
 def _load_literal(vm: Processor, memory: Memory, word: int) -> None:
-    """LDR (literal): opc 31:30, V 26, imm19 23:5, Rt 4:0."""
+    """Execute LDR (literal): opc 31:30, V 26, imm19 23:5, Rt 4:0."""
     offset = (word >> 5 & 0x7FFFF) << 2
     address = vm.pc + offset - (offset >> 20 << 21)
     kind, number = word & _LITERAL_KIND, word & 31
+    # A hint, or a load whose result is dropped.
     if kind not in _LITERAL_SIZES or (number == _ZERO_REGISTER and not kind & _VECTOR):
         return
     value = int.from_bytes(memory.read(address, _LITERAL_SIZES[kind]), "little", signed=kind == _SIGNED)
@@ -164,7 +165,7 @@ def _load_literal(vm: Processor, memory: Memory, word: int) -> None:
 
 
 def _move_float(vm: Processor, memory: Memory, word: int) -> None:
-    """FMOV (vector, immediate): Q 30, op 29, abc 18:16, defgh 9:5, Rd 4:0; the number as VFPExpandImm says."""
+    """Execute FMOV (vector, immediate): Q 30, op 29, abc 18:16, defgh 9:5, Rd 4:0; the number as VFPExpandImm says."""
     sign, exponent, fraction = word >> 18 & 1, (word >> 16 & 3) << 1 | word >> 9 & 1, word >> 5 & 0xF
     # Three bits of an exponent from -3 to 4, the highest of them inverted.
     value = (-1.0 if sign else 1.0) * (16 + fraction) / 16 * 2.0 ** ((exponent ^ 4) - 3)
@@ -173,18 +174,18 @@ def _move_float(vm: Processor, memory: Memory, word: int) -> None:
 
 
 def _convert(vm: Processor, memory: Memory, word: int) -> None:
-    """UCVTF (vector, integer), of one number: sz 22, Rn 9:5, Rd 4:0."""
+    """Execute UCVTF (vector, integer), of one number: sz 22, Rn 9:5, Rd 4:0."""
     register, code = ("d", "<d") if word >> 22 & 1 else ("s", "<f")
     value = float(vm.reg_read(f"{register}{word >> 5 & 31}"))
     _set_vector(vm, memory, word & 31, int.from_bytes(struct.pack(code, value), "little"))
 
 
 def _do_nothing(vm: Processor, memory: Memory, word: int) -> None:
-    """HINT: there is no other thread and no debugger to wait for."""
+    """Execute HINT: there is no other thread and no debugger to wait for."""
 
 
 def _add_atomically(vm: Processor, memory: Memory, word: int) -> None:
-    """LDADD and the like, SWP, in any ordering: size 31:30, Rs 20:16, o3 and opc 15:12, Rn 9:5, Rt 4:0."""
+    """Execute LDADD and the like, or SWP, in any ordering: size 31:30, Rs 20:16, o3, opc 15:12, Rn 9:5, Rt 4:0."""
     size, address = _accessed(vm, word)
     operand = _low(vm, word >> 16 & 31, size)
     before = int.from_bytes(memory.read(address, size), "little")
@@ -193,7 +194,7 @@ def _add_atomically(vm: Processor, memory: Memory, word: int) -> None:
 
 
 def _swap_atomically(vm: Processor, memory: Memory, word: int) -> None:
-    """CAS: size 31:30, Rs 20:16 (what is expected, then what was there), Rn 9:5, Rt 4:0 (what is stored)."""
+    """Execute CAS: size 31:30, Rs 20:16 (what is expected, then what was there), Rn 9:5, Rt 4:0 (what is stored)."""
     size, address = _accessed(vm, word)
     before = int.from_bytes(memory.read(address, size), "little")
     if before == _low(vm, word >> 16 & 31, size):
@@ -202,13 +203,13 @@ def _swap_atomically(vm: Processor, memory: Memory, word: int) -> None:
 
 
 def _load_in_order(vm: Processor, memory: Memory, word: int) -> None:
-    """LDAR, LDAPR: size 31:30, Rn 9:5, Rt 4:0."""
+    """Execute LDAR or LDAPR: size 31:30, Rn 9:5, Rt 4:0."""
     size, address = _accessed(vm, word)
     _set(vm, word & 31, int.from_bytes(memory.read(address, size), "little"))
 
 
 def _store_in_order(vm: Processor, memory: Memory, word: int) -> None:
-    """STLR: size 31:30, Rn 9:5, Rt 4:0."""
+    """Execute STLR: size 31:30, Rn 9:5, Rt 4:0."""
     size, address = _accessed(vm, word)
     memory.write(address, _pack(_low(vm, word & 31, size), size))
 
@@ -220,7 +221,7 @@ def _accessed(vm: Processor, word: int) -> tuple[int, int]:
 
 
 def _low(vm: Processor, register: int, size: int) -> int:
-    """So many bytes of a register."""
+    """Return so many low bytes of a register."""
     return 0 if register == _ZERO_REGISTER else vm.reg_read(f"x{register}") % (1 << 8 * size)
 
 

@@ -37,7 +37,7 @@ def jumps_through_slots(content: memoryview, address: int) -> Iterator[tuple[int
 
 
 def calls_through_slots(content: memoryview, address: int) -> Iterator[tuple[int, int]]:  # noqa: ARG001 - see Code
-    """None: the address comes from a register."""
+    """Return none: the address comes from a register."""
     return iter(())
 
 

@@ -37,7 +37,7 @@ class Constants:
         self._function = functools.lru_cache(maxsize=4)(self._decode)
 
     def at(self, address: int, start: int, code: range) -> Mapping[Location, int]:
-        """Return what holds which constant where the instruction at ``address`` of the function at ``start`` begins.
+        """Return which registers and words hold which constants before the instruction at ``address`` of a function.
 
         :param code: where the instructions are that it is for
         """
@@ -74,7 +74,7 @@ _UNCHANGED: Final = _Copy("")
 class _Block(NamedTuple):
     """Instructions that are only entered at the first and only left after the last one.
 
-    ``changes`` are those that are still there at its end, with the instruction that made each.
+    :ivar changes: those that are still there at its end, with the instruction that made each
     """
 
     start: int
@@ -90,6 +90,8 @@ class _Function:
         self._before: dict[int, list[int]] = defaultdict(list)
         self._has_frame = False
         ends = {start}  # where what follows is not only got to from the instruction before
+        # The text of an instruction is enough to tell branches; decoding in detail is left to ``_changes_of``, which
+        # keeps it.
         for address, size, mnemonic, operands in _decoder().disasm_lite(code, start) if code else ():
             self._has_frame |= mnemonic == "mov" and operands == "rbp, rsp"
             branches = operands.startswith("0x") and (mnemonic == "call" or mnemonic[0] == "j")
@@ -104,6 +106,8 @@ class _Function:
                 target = int(operands, 16)
                 self._before[target].append(address)
                 ends.update((target, following))
+            # The way to the next instruction. A jump through a register adds no way: what is only reached by one has no
+            # instruction before it, and no constants.
             if mnemonic not in _NO_WAY_ON:
                 self._before[following].append(address)
             else:
@@ -131,6 +135,8 @@ class _Function:
     def constant(self, location: Location, address: int) -> int | None:
         """Return the constant in a place before an instruction, None if it is not known to have one."""
         result, seen = set[int](), set[tuple[int, Location]]()
+        # Backwards from the instruction over all ways: every way has to end in the same constant. A way round a loop
+        # comes back to a place that was seen, and adds nothing.
         places = [(address, location)]
         while places:
             place = address, location = places.pop()
@@ -141,6 +147,8 @@ class _Function:
                 return None
             for before in self._before[address]:
                 block = self._blocks[before]
+                # Within its block an instruction has one before it; from another block, only what that leaves at its
+                # end counts.
                 if address in self._blocks and self._blocks[address] is block and address != block.start:
                     changes = self._changes[before]
                     change, at = changes.get(location, _UNCHANGED), before
@@ -162,9 +170,7 @@ class _Function:
 
 @functools.lru_cache(maxsize=1 << 15)
 def _changes_of(code: bytes) -> tuple[Mapping[Location, _Change], Mapping[Location, int]]:
-    """Return what the instruction with these bytes changes; in the second part to constants, by their distance from
-    it.
-    """
+    """Return what an instruction changes; in the second part, constants by their distance from it."""
     changes = dict(change for instruction in _decoder().disasm(code, 0, 1) for change in _list_changes(instruction))
     relative = {location: change.offset for location, change in changes.items() if isinstance(change, _Relative)}
     return {place: change for place, change in changes.items() if not isinstance(change, _Relative)}, relative
@@ -186,6 +192,7 @@ def _list_changes(instruction: Any) -> Iterator[tuple[Location, _Effect]]:
         target, source = instruction.operands[0], instruction.operands[-1]
         word = _in_frame(instruction, target)
         if word is not None:
+            # A store may touch a part of a word, or several: none of them is known any more.
             for part in range(word // _WORD * _WORD, word + target.size, _WORD):
                 yield part, None
         place = instruction.reg_name(target.reg) if target.type == _REGISTER else word
@@ -204,7 +211,7 @@ def _moved(instruction: Any, source: Any) -> _Effect:
 
 
 def _in_frame(instruction: Any, operand: Any) -> int | None:
-    """Return the distance from the frame pointer of what an operand in memory is, None if it is elsewhere."""
+    """Return the distance of an operand in memory from the frame pointer; None if it is elsewhere."""
     if operand.type != _MEMORY:
         return None
     memory = operand.mem

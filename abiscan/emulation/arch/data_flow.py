@@ -34,10 +34,13 @@ class DataFlow(NamedTuple):
     """What an instruction does to registers and memory.
 
     A register is in parts where code writes less than the whole of it: ``RAX``, ``RAX.low``, ``RAX.high``.
-    ``addresses`` are those that make the addresses of memory, ``decides`` those on which depends where the code goes
-    on; ``jumps`` where that is read from memory. ``after`` is the address of the next instruction. ``data`` are the
-    places, address and size, that are written or whose address is taken relative to the instruction; with the size 0 a
-    word that is read, which may be an address.
+
+    :ivar addresses: the parts that make the addresses of memory
+    :ivar decides: those on which depends where the code goes on
+    :ivar jumps: whether that is read from memory
+    :ivar after: the address of the next instruction
+    :ivar data: the places, address and size, that are written or whose address is taken relative to the instruction;
+        with the size 0 a word that is read, which may be an address
     """
 
     reads: frozenset[str]
@@ -64,7 +67,7 @@ _VECTOR: Final = regex(r"[xyz]mm(\d+)$")
 
 @functools.cache
 def _parts_x86_64(name: str) -> tuple[str, ...]:
-    """Return the parts that a name of capstone's stands for; none for what no answer gets into."""
+    """Return the parts of the register that capstone calls by a name; none for one that no answer gets into."""
     if match := _VECTOR.match(name):
         return (f"XMM{match[1]}",)
     if match := _NUMBERED.match(name):
@@ -128,6 +131,7 @@ def decode_x86_64(address: int, code: bytes) -> DataFlow | None:  # noqa: C901 -
     instruction = next(_decoder("x86_64").disasm(code, address, 1), None)
     if instruction is None:
         return None
+    # Without prefixes such as ``rep`` and ``lock``, which capstone puts before the name.
     mnemonic = instruction.mnemonic.rpartition(" ")[2]
     names = instruction.reg_name
     try:
@@ -165,19 +169,23 @@ def decode_x86_64(address: int, code: bytes) -> DataFlow | None:  # noqa: C901 -
         if operand.type == capstone.x86.X86_OP_REG
         for part in _parts_x86_64(names(operand.reg))
     }
+    # What only makes an address is no value that is read; ``lea`` computes with it, and reads nothing.
     if mnemonic not in _WITHOUT_ACCESS:
         reads -= addresses - content  # an address decides by itself
+    # The old value may stay (``cmov``), so it is among what the new one comes from.
     if mnemonic.startswith(_MERGING) or "fpu" in map(instruction.group_name, instruction.groups):
         reads |= {part for part in writes if part != _FLAGS}
     if "fpu" in map(instruction.group_name, instruction.groups):
         reads.add(_FLOATS)
         writes.add(_FLOATS)
     operands = [names(operand.reg) for operand in instruction.operands if operand.type == capstone.x86.X86_OP_REG]
+    # The result of ``xor eax, eax`` does not depend on what was there: it ends a chain of answers.
     if mnemonic in _ZEROING and len(set(operands[-2:])) == 1 and len(operands) == len(instruction.operands) > 1:
         reads = {_FLAGS} if mnemonic == "sbb" else set()
     groups = {instruction.group_name(group) for group in instruction.groups}
     stack = ("RSP", 1)
     is_call, is_jump = "call" in groups, "jump" in groups
+    # capstone does not list the accesses to the stack that are part of an instruction.
     if mnemonic == "push":
         accesses.append(Access((stack,), -8, 8, reads=False, writes=True))
     elif mnemonic == "pop":
@@ -186,12 +194,14 @@ def decode_x86_64(address: int, code: bytes) -> DataFlow | None:  # noqa: C901 -
         accesses.append(Access((("RBP", 1),), 0, 8, reads=True, writes=False))
         reads -= set(parts("RBP"))
     decides: set[str] = set()
+    # What a jump reads decides where it leads; what it "writes" is the program counter, which is no value.
     if is_call or is_jump:
         decides = {part for part in reads if not part.startswith("RSP")}
         reads, writes = set(decides), set()
     elif mnemonic == "ret":
         accesses.append(Access((stack,), 0, 8, reads=True, writes=False))
         reads = writes = set()
+    # The count decides how often, and the pointers are addresses; neither is what is moved.
     if instruction.mnemonic.startswith("rep"):
         decides |= set(parts("RCX"))
         addresses |= set(parts("RSI", "RDI")) & (reads | writes)
@@ -226,7 +236,7 @@ def _part_aarch64(name: str) -> tuple[str, ...]:
 
 
 def decode_aarch64(address: int, code: bytes) -> DataFlow | None:
-    """The same for AArch64."""
+    """Return what the first instruction of ``code`` does, which is at ``address``; None if it is none."""
     instruction = next(_decoder("aarch64").disasm(code, address, 1), None)
     if instruction is None:
         return None
@@ -238,6 +248,7 @@ def decode_aarch64(address: int, code: bytes) -> DataFlow | None:
     accesses, addresses = [], set[str]()
     registers = [names(operand.reg) for operand in instruction.operands if operand.type == capstone.arm64.ARM64_OP_REG]
     sizes = {"w": 4, "x": 8, "q": 16, "d": 8, "s": 4, "h": 2, "b": 1}
+    # capstone has no size for operands in memory here: the registers have it, two of them for a pair.
     size = sum(sizes.get(name[0], 8) for name in registers) or _LARGEST
     post_indexed = "], #" in instruction.op_str
     for operand in instruction.operands:

@@ -79,7 +79,7 @@ def _zeros(sources: Sources, bits: int, *, leading: bool) -> Computed:
 
 
 def crc32(value: int, content: bytes) -> int:
-    """CRC-32C of some more bytes."""
+    """Update a CRC-32C by some more bytes."""
     for byte in content:
         value ^= byte
         for _ in range(8):

@@ -44,7 +44,7 @@ def lanewise(width: int, function: Callable[[int, int], int], *, signed: bool = 
 
 
 def by_half(function: Operation) -> Operation:
-    """Most shuffles of 256 bits work on each half by itself."""
+    """Apply a shuffle to each half by itself, as most of 256 bits do."""
 
     def apply(sources: Bytes, immediate: int) -> bytes:
         return b"".join(

@@ -11,9 +11,11 @@ from abiscan.emulation.processor import Vectors
 class Memory(Protocol):
     """The memory of the emulated process; a page that is not mapped yet is mapped on access.
 
-    ``vectors`` are the 32 vector registers of x86-64, 64 bytes each (the first 16 of the first 16 are the emulator's,
-    and mean nothing here), ``masks`` its mask registers, ``floats`` the unit for ``long double`` once there is one;
-    ``helpers`` is where the architecture's own code lies.
+    :ivar vectors: the 32 vector registers of x86-64, 64 bytes each (the first 16 of the first 16 are the emulator's,
+        and mean nothing here)
+    :ivar masks: its mask registers
+    :ivar helpers: where the architecture's own code lies
+    :ivar floats: the unit for ``long double`` once there is one
     """
 
     vectors: Vectors

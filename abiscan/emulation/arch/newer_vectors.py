@@ -58,7 +58,7 @@ def _absolute(width: int) -> Operation:
 
 
 def _neighbours(width: int, function: Callable[[int, int], int]) -> Operation:
-    """Of each source, the lanes in pairs."""
+    """Split each source into lanes, and these into pairs."""
 
     def apply(sources: Bytes, _: int) -> bytes:
         numbers = [signed_lanes_of(source, width) for source in sources]
@@ -109,7 +109,7 @@ def _shift_right(width: int) -> Operation:
 
 
 def _shuffle_words(first: int) -> Operation:
-    """Four words of eight, from the ``first`` on."""
+    """Arrange four words of eight, from the ``first`` on."""
 
     def apply(sources: Bytes, immediate: int) -> bytes:
         words = lanes_of(sources[0], 2)
@@ -126,7 +126,7 @@ def _shuffle_doubles(sources: Bytes, immediate: int) -> bytes:
 
 
 def _blend(width: int) -> Operation:
-    """By the bits of a number, which for words are those of each half."""
+    """Select lanes by the bits of a number, which for words are those of each half."""
 
     def apply(sources: Bytes, immediate: int) -> bytes:
         pairs = enumerate(zip(*(lanes_of(source, width) for source in sources), strict=True))
@@ -154,7 +154,7 @@ def _shifted_each(width: int, function: Callable[[int, int], int], *, signed: bo
 
 
 def _permute_in_halves(width: int) -> Operation:
-    """By the low bits of the lanes of the second source, or by a number."""
+    """Arrange lanes by the low bits of those of the second source, or by a number."""
     count = XMM_BYTES // width
     bits = count.bit_length() - 1
 
@@ -211,7 +211,7 @@ def _scalar_pair(code: str, function: Callable[[float, float], float]) -> Operat
 
 
 def _least(a: float, b: float) -> float:
-    """Return the second one, if they are equal."""
+    """Return the lesser one; the second one, if they are equal."""
     return min(b, a)
 
 
@@ -265,7 +265,7 @@ def _round_one(code: str) -> Operation:
 
 
 def _dot_product(code: str) -> Operation:
-    """Return the products that the upper bits of a number choose, in the order in which the processor adds them."""
+    """Return the sum of the products that the upper bits of a number choose, in the order of the processor."""
     count = XMM_BYTES // struct.calcsize(code)
 
     def single(number: float) -> float:
@@ -283,14 +283,14 @@ def _dot_product(code: str) -> Operation:
 
 
 def _insert_single(sources: Bytes, immediate: int) -> bytes:
-    """From memory there is just one number."""
+    """Insert a number; from memory there is just one."""
     values, remaining = lanes_of(sources[0], 4), lanes_of(sources[1], 4)
     values[immediate >> 4 & 3] = remaining[immediate >> 6 if len(remaining) > 1 else 0]
     return pack([0 if immediate >> at & 1 else value for at, value in enumerate(values)], 4)
 
 
 def _duplicate(first: int) -> Operation:
-    """Return each pair of lanes becomes twice the ``first`` of the two, or the second."""
+    """Replace each pair of lanes by twice its first one, or its second one."""
     return lambda sources, _: pack([lane for lane in lanes_of(sources[0], 4)[first::2] for _ in range(2)], 4)
 
 
@@ -327,7 +327,7 @@ def _fused(code: str, a: float, b: float, c: float) -> float:
 
 
 def _fma(code: str, order: str, signs: tuple[int, int], *, scalar: bool, alternates: int = 0) -> Operation:
-    """Return ``vfmadd213ps`` and its like: which of the three are multiplied, and the signs of the product and of the
+    """Make ``vfmadd213ps`` and its like: which of the three are multiplied, and the signs of the product and of the
     rest.
 
     ``alternates`` is the sign of the rest in even lanes, if it alternates.
@@ -393,7 +393,7 @@ class _Aes:
 
     @classmethod
     def box(cls) -> bytes:
-        """Return how the bytes are replaced."""
+        """Return the substitution table of bytes (S-box)."""
         cls._box = cls._box or _make_box()
         return cls._box
 

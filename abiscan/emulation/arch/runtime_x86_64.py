@@ -96,7 +96,7 @@ _REHASH: Final = bytes.fromhex(
     "48897708"  # mov [rdi + 8], rsi
     "31c0 31d2 c3"  # xor eax, eax; xor edx, edx; ret
 )
-_BUCKETS: Final = bytes(buckets_for(wanted) or 0 for wanted in range(128))
+_BUCKETS: Final = bytes(buckets_for(count) or 0 for count in range(128))
 
 # Members of std::string: the pointer is at rdi, the length at rdi + 8; at rdi + 16 there is room for 15 characters, or,
 # if the pointer leads elsewhere, the capacity (bits/basic_string.h).

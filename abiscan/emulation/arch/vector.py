@@ -86,7 +86,7 @@ def _permute_halves(sources: Bytes, immediate: int) -> bytes:
 
 
 def _permute_quads(sources: Bytes, immediate: int) -> bytes:
-    """By a number, in each 256 bits; or by the lanes of the first source."""
+    """Arrange quads by a number, in each 256 bits; or by the lanes of the first source."""
     if len(sources) == 2:
         return _permute(8)(sources, immediate)
     lanes = lanes_of(sources[0], 8)
@@ -102,7 +102,7 @@ def _permute(width: int) -> Operation:
 
 
 def _shuffle_parts(sources: Bytes, immediate: int) -> bytes:
-    """Parts of 128 bits: the lower half of the result comes from the first source, the upper half from the second."""
+    """Combine parts of 128 bits: the lower half comes from the first source, the upper half from the second."""
     first, second = ([source[at : at + XMM_BYTES] for at in range(0, len(source), XMM_BYTES)] for source in sources)
     bits = len(first) // 2
     sides = [first] * bits + [second] * bits
@@ -119,7 +119,7 @@ def _align_lanes(width: int) -> Operation:
 
 
 def _ternary(sources: Bytes, immediate: int) -> bytes:
-    """For each position, the bits of the three sources are the number of a bit of ``immediate``."""
+    """Look each position up: the bits of the three sources are the number of a bit of ``immediate``."""
     first, second, third = (int.from_bytes(source, "little") for source in sources)
     (size,) = {len(source) for source in sources}
     all_ones, result = (1 << 8 * size) - 1, 0
@@ -367,6 +367,8 @@ class VectorUnit:
         :returns: None, or the text of an instruction that is not done here
         Whatever ``memory`` raises passes through; nothing has changed then.
         """
+        # All sources are read before anything is written: where memory is missing, the instruction can be executed
+        # again.
         instruction = next(self._decoder.disasm(code, vm.pc, 1), None)
         if instruction is None:
             return f"undecodable bytes {code.hex()}"
@@ -396,6 +398,7 @@ class VectorUnit:
 
     @staticmethod
     def _clear(vm: Processor, memory: Memory, *, low_halves: bool) -> None:
+        # Registers 16 to 31, which only AVX-512 has, stay as they are (SDM 2C, VZEROALL and VZEROUPPER).
         for number in range(_WITH_LOW_HALF):
             memory.vectors[number] = bytes(_ZMM_BYTES)
             for half in "ab" if low_halves else "":
@@ -420,9 +423,10 @@ class VectorUnit:
                 self._write(vm, memory, instruction, target, _value(name, target, sources, immediate))
 
     def _perform_without_vex(self, vm: Processor, memory: Memory, instruction: capstone.CsInsn) -> None:
-        """The same as with VEX, but that the target is the first source, and keeps what is above 128 bits."""
+        """Perform what it does with VEX, but that the target is the first source, and keeps what is above 128 bits."""
         name, (operands, immediate) = f"v{instruction.mnemonic}", _operands(instruction)
         names = [instruction.reg_name(operand.reg) for operand in operands if operand.type == x86.X86_OP_REG]
+        # Those on registers of MMX share names with those of SSE, and do not always do the same.
         if not operands or any(register.startswith("mm") for register in names):
             raise UnsupportedError(name)
         target = operands[0]
@@ -437,7 +441,7 @@ class VectorUnit:
         self._write(vm, memory, instruction, target, value)
 
     def _compute(self, vm: Processor, memory: Memory, instruction: capstone.CsInsn) -> None:
-        """Compute with general registers."""
+        """Execute an instruction on general registers."""
         target, *remainder = instruction.operands
         sources = [
             operand.imm & 0xFF
@@ -485,6 +489,7 @@ class VectorUnit:
         else:
             raise UnsupportedError(name)
         if target.type == x86.X86_OP_MEM:
+            # Lanes that are masked out are not touched: the memory there need not be mapped.
             address = _address(vm, instruction, target)
             for at in range(target.size // width):
                 if lanes[at]:
@@ -525,6 +530,7 @@ class VectorUnit:
             value = values[0] if match[1] == "mov" else ~values[0]
         else:
             value = _MASK_COMBINATIONS[match[1]](*values)
+        # Bits of a mask above the width of the instruction are cleared.
         value &= all_ones
         if _is_mask(target):
             memory.masks[target.reg - x86.X86_REG_K0] = value
@@ -547,6 +553,7 @@ class VectorUnit:
 
     def _compare(self, vm: Processor, code: str, first: bytes, second: bytes) -> None:
         a, b = struct.unpack_from(code, first)[0], struct.unpack_from(code, second)[0]
+        # Where one of them is no number, all three flags are set (SDM 2A, COMISS).
         unordered = a != a or b != b
         _set_flags(vm, zero=unordered or a == b, carry=unordered or a < b, parity=unordered)
 
@@ -622,7 +629,7 @@ def _masked_lane(name: str) -> int:
 
 
 def _value(name: str, target: x86.X86Op, sources: Sequence[bytes], immediate: int) -> bytes:
-    """Return the value that an instruction writes to its target."""
+    """Compute the value that an instruction writes to its target."""
     if name in _SIGNS:
         width = _SIGNS[name]
         signs = (lane >> (8 * width - 1) for lane in lanes_of(sources[0], width))

@@ -66,7 +66,7 @@ class X8664:
     return_zero: ClassVar[bytes] = b"\x31\xc0\xc3"  # xor eax, eax; ret
 
     def allocator(self, top: int, otherwise: int) -> bytes:
-        """Code of a function that takes memory from where the word at ``top`` points, and moves it on.
+        """Return the code of a function that takes memory from where the word at ``top`` points, and moves it on.
 
         The word before it tells its size. More than 1 MiB at once is left to the function at ``otherwise``.
         """
@@ -87,7 +87,7 @@ class X8664:
         )
 
     def runtime(self, allocate: int, double_of: Callable[[str], int]) -> dict[str, bytes]:
-        """Code of the imported functions that initialisers call most often, by name; position-independent.
+        """Return the code of the imported functions that initialisers call most often, by name; position-independent.
 
         :param allocate: the function that ``allocator`` made
         :param double_of: where the double of a function is, for what is too rare to have code
@@ -112,11 +112,11 @@ class X8664:
         return int.from_bytes(vm.mem_read(vm.sp, 8), "little")
 
     def stack_after_return(self, vm: Processor) -> int:
-        """Above the return address."""
+        """Return the address above the return address."""
         return int(vm.sp) + 8
 
     def return_object(self, vm: Processor, address: int) -> None:
-        """A function that returns an object in memory returns its address in ``rax``."""
+        """Set ``rax`` to the address: so does a function that returns an object in memory (psABI, 3.2.3)."""
         vm.reg_write("RAX", address)
 
     def decode(self, address: int, code: bytes) -> DataFlow | None:
@@ -142,13 +142,11 @@ class X8664:
         return register, f"{register}.low", f"{register}.high"
 
     def suspects(self, code: bytes) -> list[int]:
-        """Return those for vectors and of the x87 that icicle gets wrong; ``cpuid``, which it answers as some
-        machine.
-        """
+        """Find what icicle gets wrong, of vectors and of the x87, and ``cpuid``, which it answers as some machine."""
         return [*suspects(code), *(match.start() for match in _CPUID_CODE.finditer(code))]
 
     def extensions(self, code: bytes) -> list[int]:
-        """SSE3 and newer."""
+        """Find the instructions of SSE3 and newer."""
         return extensions(code)
 
     def step_over(self, vm: Processor, memory: Memory, code: bytes) -> str | None:

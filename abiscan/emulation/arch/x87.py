@@ -62,6 +62,8 @@ class Unit:
         if flow is None:
             return code[:4].hex()
         try:
+            # The second byte is ModRM: operands in memory below C0, in registers from there on (SDM 2D, appendix A,
+            # table A-7 on).
             if second >= 0xC0:
                 done = self._on_registers(vm, first, second)
             else:
@@ -160,7 +162,7 @@ class Unit:
         return True
 
     def _with_flags(self, vm: Processor, first: int, second: int) -> bool:
-        """Return those that set flags or registers of the processor, or read them."""
+        """Execute those that set flags or registers of the processor, or read them."""
         stack, kind, index = self.stack, second >> 3 & 7, -1 - (second & 7)
         if first in (0xDB, 0xDF) and kind in (5, 6):
             order = _order(stack[-1], stack[index])
@@ -232,7 +234,7 @@ _OPERATIONS: Final[dict[int, Callable[[Number, Number], Number]]] = {
 
 
 def _value(kind: int, first: Number, second: Number) -> Number:
-    """Return what an operation makes of the top of the stack and another number."""
+    """Compute an operation on the top of the stack and another number."""
     if isinstance(first, Fraction) and isinstance(second, Fraction):
         divisor = {6: second, 7: first}.get(kind)
         if divisor == 0:
@@ -246,7 +248,7 @@ def _value(kind: int, first: Number, second: Number) -> Number:
 
 
 def _shortened(number: Number) -> Number:
-    """Rounded to 64 digits, to the nearest."""
+    """Round to 64 digits, to the nearest."""
     if not isinstance(number, Fraction) or not number:
         return number
     shift = _DIGITS - _exponent(number) - 1
@@ -255,8 +257,9 @@ def _shortened(number: Number) -> Number:
 
 
 def _exponent(number: Fraction) -> int:
-    """Of the power of two that is the largest up to a number."""
+    """Return the exponent of the largest power of two that is no larger than a number."""
     size = abs(number)
+    # The lengths of numerator and denominator tell it but for one.
     guess = size.numerator.bit_length() - size.denominator.bit_length()
     return guess if size >= Fraction(2) ** guess else guess - 1
 
@@ -264,6 +267,7 @@ def _exponent(number: Fraction) -> int:
 def _root(number: Number) -> Number:
     if not isinstance(number, Fraction) or number < 0:
         return number if number == math.inf else math.nan
+    # The root of an integer, scaled by a power of four whose root is a power of two, with more digits than are kept.
     scale = 4 ** max(_DIGITS + 2 - _exponent(number) // 2, 0) if number else 1
     return _shortened(Fraction(math.isqrt(int(number * scale)), math.isqrt(scale)))
 

@@ -70,7 +70,7 @@ class _Broken(NamedTuple):
         return cls(when.second, when.minute, when.hour, when.day, when.month - 1, when.year - 1900, weekday, yearday)
 
     def seconds(self) -> int:
-        """Since 1970, with members outside of their ranges carried over."""
+        """Count the seconds since 1970, with members outside of their ranges carried over."""
         year, month = self.year + 1900 + self.month // 12, self.month % 12
         days = dt.date(year, month + 1, 1).toordinal() - _EPOCH.toordinal() + self.day - 1
         return ((days * 24 + self.hour) * 60 + self.minute) * 60 + self.second

@@ -98,6 +98,8 @@ def fill_datum(process: EmulatedProcess, name: str, slot: int) -> None:
         process.machine.write(slot, struct.pack("<QQ", _MANY, meta))
         process.machine.set_word(slot + _NAME_OFFSET, process.store(name.encode() + b"\0"))
         process.machine.set_word(slot + _FLAGS_OFFSET, _HEAP_TYPE_FLAGS | _SUBCLASS_FLAGS.get(name, 0))
+        # One block of zeros stands for the tables of numbers, sequences and mappings, in which code looks for
+        # functions.
         methods = process.allocate(_METHODS_SIZE)
         process.machine.write(slot + _METHODS_OFFSET, struct.pack("<QQQ", methods, methods, methods))
         for offset, function in _FUNCTIONS.items():
@@ -195,7 +197,7 @@ def _emulate_module(call: Call) -> int:
 
 @CPYTHON.named("PyModuleDef_Init")
 def _emulate_definition(call: Call) -> int:
-    """Return the module is made by the importer afterwards (PEP 489): see ``module_functions``."""
+    """Return the definition: the importer makes the module of it afterwards (PEP 489), see ``module_functions``."""
     return call.argument(0)
 
 
@@ -269,7 +271,7 @@ def _emulate_default(call: Call) -> int:
 
 @CPYTHON.named("PyObject_SetItem")
 def _set_entry(call: Call) -> int | None:
-    """Return of a dictionary, or of anything else, whose attributes stand for its entries."""
+    """Set an entry of a dictionary, or of anything else, whose attributes stand for its entries."""
     if call.machine.word(call.argument(0) + 8) == call.process.bind("PyDict_Type"):
         return _set_item(call)
     return _set_attribute(call)
@@ -302,7 +304,7 @@ def _get_attribute(call: Call) -> int:
 
 @CPYTHON.named("PyCMethod_New", "PyCFunction_NewEx", "PyCFunction_New", "PyInstanceMethod_New", "PyMethod_New")
 def _emulate_function(call: Call) -> int:
-    """Return the parts of a function follow the head of its object: definition, ``self``, module; function,
+    """Return a function, whose parts follow the head of its object: definition, ``self``, module; function,
     ``self``.
     """
     kind, words = ("PyCFunction_Type", 3) if "PyC" in call.name else (call.name.replace("New", "Type"), 1)
@@ -348,7 +350,7 @@ def _with_bases(machine: Emulator, type_object: int) -> Iterator[int]:
 
 @CPYTHON.named("PyType_Ready")
 def _emulate_inherit(call: Call) -> int:
-    """Return a type inherits from its base what it does not define."""
+    """Let a type inherit from its base what it does not define."""
     machine, type_object = call.machine, call.argument(0)
     base = machine.word(type_object + _BASE_OFFSET) or call.process.bind("PyBaseObject_Type")
     for offset in _FUNCTIONS:
@@ -370,7 +372,7 @@ _ITEMS_AT: Final = 24  # PyListObject.ob_item, and the first item of a PyTupleOb
 
 @CPYTHON.named("PyList_New", "PyTuple_New")
 def _emulate_sequence(call: Call) -> int:
-    """Return a list leads to its items, a tuple has them: code sets them with macros (Include/cpython/listobject.h)."""
+    """Return a list, which leads to its items, or a tuple, which has them: macros set them (``listobject.h``)."""
     process, count = call.process, min(call.argument(0), _MOST_ITEMS)
     instance = new_object(process, process.bind(call.name.removesuffix("_New") + "_Type"))
     call.machine.set_word(instance + _HEAD_SIZE, count)
@@ -407,7 +409,7 @@ def _emulate_item(call: Call) -> int:
 
 @CPYTHON.matching(r"Py(Object|Sequence|List|Tuple|Dict|Mapping)_(Size|Length)$")
 def _emulate_size(call: Call) -> int:
-    """Of a list or tuple, which has it behind its head, or of what a dictionary was given."""
+    """Return the size of a list or tuple, which has it behind its head, or of what a dictionary was given."""
     process, target = call.process, call.argument(0)
     if target in process.items:
         return len(process.items[target])

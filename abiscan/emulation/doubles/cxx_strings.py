@@ -33,6 +33,8 @@ def _spellings(member: str, *, const: bool) -> tuple[str, str, str]:
     """Return the mangled names of a member of ``std::string``, given as the old layout spells it, and of
     ``std::wstring``.
     """
+    # ``Ss`` is the abbreviation for the old string; the new one is spelled out, and its parts are substitutions in what
+    # follows (Itanium C++ ABI, 5.1).
     start = "_ZNK" if const else "_ZN"
     modern = member.replace("RKSaIcE", "RKS3_")
     for qualifier in ("RK", "O", "R"):
@@ -41,9 +43,7 @@ def _spellings(member: str, *, const: bool) -> tuple[str, str, str]:
 
 
 def _widened(member: str) -> str:
-    """Return the mangled rest of the name of a member, with ``wchar_t`` for ``char``, except in the text of an
-    error.
-    """
+    """Return the rest of the mangled name of a member with ``wchar_t`` for ``char``, except in the text of an error."""
     name, separator, signature = member.replace("listIc", "listIw").rpartition("E")
     return f"{name}{separator}{signature if '_M_check' in name else signature.replace('c', 'w')}"
 
@@ -82,7 +82,7 @@ def _read_string(call: Call, address: int) -> str:
 
 
 def _emulate_units(call: Call, address: int, count: int) -> str:
-    """So many units at an address."""
+    """Return so many units at an address."""
     if count > _MOST_UNITS:
         raise Stop(f"string of {count} bytes", call.return_address)
     return decoded(call.machine.read(address, count * _emulate_width(call)), _emulate_width(call)) if count else ""
@@ -126,6 +126,7 @@ def _emulate_create(call: Call, address: int, text: str) -> None:
     content, width = encoded(text, _emulate_width(call)), _emulate_width(call)
     if width == 1:
         (COW if _is_old(call) else CXX11).create(call.process, address, content)
+    # Short texts lie in the object itself, which the pointer shows: inlined code compares the two.
     elif len(content) + width <= _LOCAL_SIZE:
         call.machine.write(address, struct.pack("<QQ", address + 16, len(text)) + content + bytes(width))
     else:
@@ -227,7 +228,7 @@ def _emulate_assign(call: Call) -> int:
 
 @_member("aSEOSs", "6assignEOSs")
 def _emulate_move(call: Call) -> int:
-    """Return the string that was moved is empty, or has the old text where the layout shares texts."""
+    """Move a text: the other string is empty afterwards, or has the old text where the layout shares texts."""
     this_address, source = call.argument(0), call.argument(1)
     text = _emulate_text(call, 1)
     if this_address != source:
@@ -318,6 +319,8 @@ def _emulate_pop(call: Call) -> None:
 @_member("6insertEmPKc", "6insertEmRKSs", "6insertEmPKcm", "6insertEmRKSsmm")
 def _emulate_insert(call: Call) -> int:
     text, at = _emulate_text(call), call.argument(1)
+    # What is inserted is in the mangled parameters; the order of the checks is that of libstdc++, which texts of errors
+    # show.
     signature = call.name.rpartition("insertE")[2]
     if signature.endswith(("PKcm", "PKwm")):
         added = _emulate_range(call, 2, 3)
@@ -398,7 +401,7 @@ def _emulate_resize(call: Call) -> None:
 
 @_member("7reserveEm")
 def _emulate_reserve(call: Call) -> None:
-    """Space for this many characters: inlined code then writes after the end."""
+    """Make room for this many characters: inlined code then writes after the end."""
     text, capacity, width = _emulate_text(call), call.argument(1), _emulate_width(call)
     if capacity > _MOST_RESERVED and call.process.unknown_text is not None:
         return
@@ -430,6 +433,7 @@ def _create_buffer(call: Call) -> int:
 def _emulate_mutate(call: Call) -> None:
     text, at, count, added = _emulate_text(call), call.argument(1), call.argument(2), call.argument(4)
     middle = _emulate_units(call, call.argument(3), added) if call.argument(3) else "\0" * len(call.repeated(0, 4))
+    # ``_M_mutate`` leaves the length to its caller, which sets it afterwards (basic_string.tcc).
     length = call.machine.word(call.argument(0) + 8)
     new = text[:at] + middle + text[at + count :]
     buffer = call.process.allocate((2 * len(new) + 32) * _emulate_width(call))
@@ -469,7 +473,7 @@ _FIND: Final = ("EPKcmm", "EPKcm", "ERKSsm", "Ecm")
 
 
 def _emulate_wanted(call: Call) -> str:
-    """Return what is looked for: a string, characters up to a zero or with their number, or one character."""
+    """Return the text to find: a string, characters up to a zero or with their number, or one character."""
     signature = call.name.rpartition("E")[2]
     if signature in ("cm", "wm"):
         return _emulate_unit(call, 1)
@@ -481,6 +485,7 @@ def _emulate_wanted(call: Call) -> str:
 @_member(*(f"{name}{end}" for name in ("4find", "5rfind") for end in _FIND), const=True)
 def _emulate_find(call: Call) -> int:
     text, start, requested = _emulate_text(call), call.argument(2), _emulate_wanted(call)
+    # ``pos`` is where the match may begin at the latest, not where it ends.
     if "5rfind" in call.name:
         at = text.rfind(requested, 0, min(start, len(text)) + len(requested))
     else:
@@ -565,7 +570,7 @@ def _emulate_end(call: Call) -> int:
 
 @_private("6rbeginEv", "7crbeginEv", "4rendEv", "5crendEv")
 def _emulate_reverse(call: Call) -> None:
-    """An iterator in memory, which leads to the character before it."""
+    """Return an iterator in memory, which leads to the character before it."""
     result = call.result
     begin, size = call.machine.words(call.argument(0), 2)
     call.machine.set_word(result, begin + (size * _emulate_width(call) if "begin" in call.name else 0))
@@ -620,7 +625,7 @@ def _construct_allocator(_: Call) -> None:
 
 @CXX_STRINGS.matching(rf"_ZNK{_PRESENT}13get_allocatorEv", r"_ZNKSs13get_allocatorEv")
 def _own_allocator(call: Call) -> None:
-    """An object of an empty class, in memory."""
+    """Return an object of an empty class, in memory."""
     _ = call.result
 
 
@@ -760,9 +765,10 @@ _REFERENCES: Final = -8  # from the text of a copy-on-write string: their number
 
 @CXX_STRINGS.named("_ZNSs12_M_leak_hardEv", "_ZNSs7_M_leakEv")
 def _emulate_unshare(call: Call) -> None:
-    """A text of its own, marked as not to be shared: code asks twice, for its beginning and for its end."""
+    """Make a text of its own, marked as not to be shared: code asks twice, for its beginning and for its end."""
     text = call.machine.word(call.argument(0))
     count = text + _REFERENCES
+    # The empty text of all strings is never unshared (cow_string.h, ``_M_leak_hard``).
     if text == call.process.bind(EMPTY_REP) + REP_SIZE or int.from_bytes(call.machine.read(count, 4), "little") >> 31:
         return
     _emulate_set(call, _emulate_text(call))

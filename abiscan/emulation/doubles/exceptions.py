@@ -50,7 +50,7 @@ _WORDS: Final = {
 
 
 def _nested(type_name: str) -> str:
-    """Return the name of a class as it is in the names of its members: without what encloses a nested name."""
+    """Return the name of a class as the names of its members have it: without what encloses a nested name."""
     return type_name[1:-1] if type_name.startswith("N") else type_name
 
 
@@ -105,7 +105,7 @@ def _emulate_throw(call: Call) -> None:
 
 @EXCEPTIONS.named("_Unwind_RaiseException")
 def _emulate_raise(call: Call) -> None:
-    """The C++ runtime is in the object itself, and has filled in the header."""
+    """Throw what a C++ runtime in the object itself throws, which has filled in the header."""
     call.process.exceptions.throw(call, call.argument(0))
 
 
@@ -130,6 +130,7 @@ def _emulate_begin(call: Call) -> int:
 @EXCEPTIONS.named("__cxa_end_catch")
 def _emulate_end(call: Call) -> None:
     exceptions = call.process.exceptions
+    # A destructor may be inlined code of the object, and register or throw; those of imported classes only free memory.
     done = exceptions.end_catch()
     if done is not None and call.process.image_at(destructor := exceptions.destructor_of(done)) is not None:
         call.machine.call(destructor, exceptions.object_of(done))
@@ -165,6 +166,7 @@ def _pure_virtual(call: Call) -> None:
 
 @EXCEPTIONS.named("__cxa_bad_cast", "__cxa_bad_typeid", "__cxa_throw_bad_array_new_length")
 def _emulate_bad(call: Call) -> None:
+    # libsupc++ has a function for each, so that code need not know the layout of the class.
     word = call.name.removeprefix("__cxa_").removeprefix("throw_")
     throw(call, _WORDS[word], "")
 
@@ -366,6 +368,8 @@ def _create_torch_error(call: Call, at: int, text: bytes, size: int, type_name: 
 def _check_failed(call: Call) -> None:
     """Take (function, file, line[, condition], message): texts, or for the message a string, or nothing."""
     internal = "Internal" in call.name
+    # The overloads differ in their mangled parameters: a text or a ``std::string`` behind the line
+    # (c10/util/Exception.h).
     texts = [call.machine.text(call.argument(3))] if internal or call.name.endswith("jS2_") else []
     if internal and call.name.endswith("S2_S2_"):
         texts.append(call.machine.text(call.argument(4)))

@@ -104,6 +104,7 @@ def _allocate_array(call: Call) -> int:
 def _emulate_reallocate(call: Call) -> int:
     old, size = call.argument(0), call.argument(1)
     new = call.process.allocate(size)
+    # The old block stays as it is: nobody may look at it any more, and memory is never reused.
     kept = min(call.process.size_of(old), size)
     if kept:
         call.machine.write(new, call.machine.read(old, kept))
@@ -127,7 +128,7 @@ def _allocate_aligned_posix(call: Call) -> int:
 
 @LIBC.named("mmap", "mmap64")
 def _emulate_map(call: Call) -> int:
-    """Memory: before a file is open, nothing else is mapped."""
+    """Return memory: before a file is open, nothing else is mapped."""
     return call.process.allocate(call.argument(1), _PAGE_SIZE)
 
 
@@ -254,11 +255,13 @@ def parse_integer(call: Call, text: bytes, width: int = 1) -> int:
     match = _NUMBER.match(text)
     assert match is not None
     sign, prefix, digits = match.groups()
+    # C11, 7.22.1.4: a prefix chooses the base where none is given, and 16 allows one, too.
     if base == 0:
         base = 16 if prefix else 8 if digits.startswith(b"0") else 10
     start = match.start(3)
     if prefix and (base != 16 or not digits or int(digits[:1], 36) >= base):  # then the x ends the number
         digits, start = b"0", match.start(2)
+    # The digits end at the first that the base does not have; without any, the end is the beginning of the text.
     count = 0
     while count < len(digits) and int(digits[count : count + 1], 36) < base:
         count += 1
@@ -279,10 +282,10 @@ class _Arguments(Protocol):
     """The arguments behind a format."""
 
     def integer(self) -> int:
-        """Do nothing: the next one, an integer or a pointer."""
+        """Return the next one, an integer or a pointer."""
 
     def number(self, *, long: bool) -> float:
-        """Do nothing: the next one, a ``double`` or ``long double``."""
+        """Return the next one, a ``double`` or ``long double``."""
 
 
 def _printed_text(call: Call, address: int, *, wide: bool) -> bytes:
@@ -305,6 +308,7 @@ def format_text(call: Call, form: bytes, arguments: _Arguments) -> bytes:
             flags, width = flags + b"-", width[1:]
         if precision == b"*":
             precision = b"%d" % _signed(arguments.integer(), 32)
+        # C11, 7.21.6.1: a negative width from an argument is a flag and a width, a negative precision is none.
         if precision is not None and precision.startswith(b"-"):
             precision = None  # as if there were none
         if kind in b"eEfFgGaA":
@@ -334,6 +338,7 @@ def real_text(value: float, flags: bytes, width: bytes, precision: bytes | None,
     if kind in b"aA":
         digits = re.sub(r"\.?0*p", "p", value.hex()).encode()
         return _padded(digits.upper() if kind == b"A" else digits, flags, width)
+    # Python pads these with zeros, C with spaces.
     if math.isinf(value) or math.isnan(value):
         flags = flags.replace(b"0", b"")
     return b"%%%b%b%b%b" % (flags, width, point, kind) % value
@@ -435,6 +440,8 @@ class Listed:
     def number(self, *, long: bool) -> float:
         """Return the next one, a number."""
         if long and self._is_x86:
+            # A ``long double`` is in memory, at a multiple of 16 (psABI, 3.5.7: ``va_arg``), whatever registers are
+            # left.
             self._overflow = -(-self._overflow // 16) * 16 + 16
             return _long_double(self._machine.read(self._overflow - 16, _X87_SIZE))
         if self._number_offset < self._number_end:
@@ -488,16 +495,15 @@ def _emulate_once(call: Call) -> int:
 
 @LIBC.named("__once_proxy")
 def _call_once(call: Call) -> int:
-    """Return what ``std::call_once`` hands to ``pthread_once``: calls the function that it left in a thread-local
-    variable.
-    """
+    """Call the function that ``std::call_once`` has left in a thread-local variable, as ``pthread_once`` is to do."""
+    # libstdc++ leaves the callable in thread-local variables (``<mutex>``: ``__once_callable``, ``__once_call``).
     call.machine.call(call.machine.word(call.process.imported_thread_variable("_ZSt11__once_call")))
     return 0
 
 
 @LIBC.named("pthread_key_create", "__pthread_key_create")
 def _create_key(call: Call) -> int:
-    """Return each call makes another key."""
+    """Make a key for thread-specific data: another one at each call."""
     call.machine.write(call.argument(0), struct.pack("<I", zlib.crc32(b"%d" % call.return_address)))
     return 0
 
@@ -527,7 +533,7 @@ def _system_value(call: Call) -> int:
 
 @LIBC.named("getauxval", "__getauxval")
 def _auxiliary_value(call: Call) -> int:
-    """Return the size of a page, and a processor without optional features."""
+    """Return the size of a page; the processor has no optional features."""
     number = call.argument(0)
     if number != _AT_PAGESZ and call.process.arch.hidden_result is None:
         call.answer_is_unknown()
@@ -547,7 +553,7 @@ def _emulate_processors(call: Call) -> int:
 
 @LIBC.named("gettext", "dgettext", "dcgettext")
 def _emulate_translate(call: Call) -> int:
-    """There is no catalogue: the text itself, which follows the domain."""
+    """Return the text itself, which follows the domain: there is no catalogue."""
     return call.argument(int(call.name != "gettext"))
 
 
@@ -592,7 +598,7 @@ def _emulate_end(call: Call) -> int:
 
 @LIBC.named("div", "ldiv", "lldiv")
 def _emulate_divide(call: Call) -> int:
-    """Quotient and remainder: of ``int`` in one register, of others in two."""
+    """Return quotient and remainder: of ``int`` in one register, of others in two."""
     bits = 32 if call.name == "div" else 64
     first, second = _signed(call.argument(0), bits), _signed(call.argument(1), bits)
     if not second:
@@ -620,6 +626,7 @@ def _next_word(call: Call) -> int:
     state = call.process.bind(_STATE_OF_STRTOK) if call.name == "strtok" else call.argument(2)
     start, separators = call.argument(0) or machine.word(state), machine.text(call.argument(1))
     text = machine.text(start) if start else b""
+    # C11, 7.24.5.8: separators in front are skipped, the one behind the word is overwritten.
     word = text.lstrip(separators) if separators else text
     if not word:
         machine.set_word(state, 0)
@@ -703,12 +710,13 @@ _SCANNED_NUMBERS: Final = {
 
 @LIBC.named("sscanf", "__isoc99_sscanf", "__isoc23_sscanf")
 def _emulate_scan(call: Call) -> int:
-    """Return what ``scanf`` reads (C11, 7.21.6.2)."""
+    """Read what ``scanf`` reads (C11, 7.21.6.2)."""
     text, form = call.machine.text(call.argument(0)), call.machine.text(call.argument(1))
     call.decide_by_what_was_read()
     at, count, targets = 0, 0, itertools.count(2)
     for match in _SCANNED.finditer(form):
         kept, width, length, kind = not match[1], match[2], match[3], match[4]
+        # Blanks are skipped before every conversion but these three (C11, 7.21.6.2p8).
         if (kind or match[0].isspace()) and (kind not in (b"c", b"n") and not (kind or b"").startswith(b"[")):
             at += len(text[at:]) - len(text[at:].lstrip())
         if kind is None and match[0].isspace():
@@ -778,7 +786,7 @@ def _store_scanned(call: Call, target: int, part: bytes, kind: bytes, length: by
 
 
 def _order_of(call: Call, compare: int) -> Callable[[bytes, bytes], int]:
-    """Return the order that a function of the code tells, of two places that it is given."""
+    """Return the order of two elements that a function of the object defines."""
     places: list[int] = []
 
     def order(first: bytes, second: bytes) -> int:
@@ -798,6 +806,7 @@ def _emulate_sort(call: Call) -> None:
     content = call.machine.read(start, _emulate_checked(call, count * size)) if count and size else b""
     elements = [content[at : at + size] for at in range(0, len(content), size or 1)]
     key: Callable[[bytes], Any] = functools.cmp_to_key(_order_of(call, compare))
+    # Python's sort calls the function of the object, as ``qsort`` does, though in another order: that is unspecified.
     elements.sort(key=key)
     call.machine.write(start, b"".join(elements))
 

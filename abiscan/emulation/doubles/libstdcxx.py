@@ -30,6 +30,7 @@ _DEEPEST: Final = 100_000  # a tree that is not balanced may be as deep as it ha
 def _insert_node(call: Call) -> None:
     machine = call.machine
     left, node, parent, header = call.argument(0) & 1, call.argument(1), call.argument(2), call.argument(3)
+    # Black: the header alone is red, which is how ``_Rb_tree_decrement`` knows it (tree.cc).
     machine.write(node, struct.pack("<QQQQ", 1, parent, 0, 0))
     machine.set_word(parent + (_LEFT if left else _RIGHT), node)
     if parent == header:  # the first node is root, leftmost and rightmost
@@ -46,6 +47,7 @@ def _remove_node(call: Call) -> int:
     machine, node, header = call.machine, call.argument(0), call.argument(1)
     _, parent, left, right = machine.words(node, 4)
     heir = left or right
+    # As in tree.cc, the node is taken out of its place, not its value: iterators to all other nodes stay valid.
     if left and right:
         heir = _end_of(machine, right, _LEFT)
         if heir != right:
@@ -63,7 +65,7 @@ def _remove_node(call: Call) -> int:
 
 
 def _link(machine: Emulator, parent: int, side: int, child: int) -> None:
-    """Attach a node, or none for 0, below another."""
+    """Attach a node, or none for 0, below ``parent``."""
     machine.set_word(parent + side, child)
     if child:
         machine.set_word(child + _PARENT, parent)
@@ -83,13 +85,14 @@ def _end_of(machine: Emulator, node: int, side: int) -> int:
 
 
 def _emulate_step(call: Call, near: int, far: int) -> int:
-    """Return the neighbour of a node in order: ``near`` is the side stepped to.
+    """Return the neighbour of a node in order, on the side ``near``.
 
     :raises Stop: the tree has a cycle
     """
     machine, node = call.machine, call.argument(0)
     if child := machine.word(node + near):
         return _end_of(machine, child, far)
+    # Up until the way came from the other side. At the root that ends at the header, whose parent is the root.
     parent = machine.word(node + _PARENT)
     for _ in range(_DEEPEST):
         if node != machine.word(parent + near):
@@ -114,9 +117,7 @@ def _previous_node(call: Call) -> int:
 
 
 def _next_bucket_count_of(call: Call, policy: int, requested: int) -> int:
-    """Return the number of buckets for at least so many, which the policy keeps in mind
-    (src/c++11/hashtable_c++0x.cc).
-    """
+    """Return the number of buckets for at least so many, and note it in the policy (src/c++11/hashtable_c++0x.cc)."""
     if not requested:
         return 1
     count = buckets_for(requested)
@@ -134,13 +135,14 @@ def _next_bucket_count(call: Call) -> int:
 
 @LIBSTDCXX.named("_ZNKSt8__detail20_Prime_rehash_policy14_M_need_rehashEmmm")
 def _need_rehash(call: Call) -> int:
-    """``pair<bool, size_t>`` in the two result registers: whether, and to how many buckets."""
+    """Return ``pair<bool, size_t>`` in the two result registers: whether, and to how many buckets."""
     policy, buckets, elements, added = (call.argument(index) for index in range(4))
     until = call.machine.word(policy + 8)
     call.give_second(0)
     if elements + added <= until:
         return 0
     (load,) = struct.unpack("<f", call.machine.read(policy, 4))
+    # The limit is 0 as long as nothing is allocated: the first bucket count is for 11 elements (hashtable_c++0x.cc).
     needed = max(elements + added, 0 if until else FIRST) / (load or 1.0)
     if needed < buckets:
         call.machine.set_word(policy + 8, int(buckets * load))
@@ -151,7 +153,7 @@ def _need_rehash(call: Call) -> int:
 
 @LIBSTDCXX.named("_ZSt11_Hash_bytesPKvmm")
 def _emulate_hash(call: Call) -> int:
-    """MurmurHash2, of 64 bits (libsupc++, hash_bytes.cc)."""
+    """Compute MurmurHash2, of 64 bits (libsupc++, hash_bytes.cc)."""
     content, value = _emulate_hashed(call), call.argument(2)
     value ^= len(content) * _MURMUR & _NPOS
     for (word,) in struct.iter_unpack("<Q", content[: len(content) & ~7]):
@@ -171,7 +173,7 @@ def _mixed(value: int) -> int:
 
 @LIBSTDCXX.named("_ZSt15_Fnv_hash_bytesPKvmm")
 def _fnv_hash(call: Call) -> int:
-    """FNV-1a, of 64 bits (libsupc++, hash_bytes.cc)."""
+    """Compute FNV-1a, of 64 bits (libsupc++, hash_bytes.cc)."""
     value = call.argument(2)
     for (character,) in struct.iter_unpack("<b", _emulate_hashed(call)):  # with its sign
         value = (value ^ character) * _FNV & _NPOS
@@ -213,6 +215,7 @@ def _emulate_transfer(call: Call) -> None:
 @LIBSTDCXX.named("_ZNSt8__detail15_List_node_base4swapERS0_S1_")
 def _swap_lists(call: Call) -> None:
     machine, heads = call.machine, (call.argument(0), call.argument(1))
+    # The head of a list is one of its nodes: those of an empty one lead to itself.
     links = [machine.words(head, 2) for head in heads]
     for head, item, (after, before) in zip(heads, reversed(heads), reversed(links), strict=True):
         if after == item:  # the other list is empty
@@ -286,7 +289,7 @@ def _emulate_collation(call: Call) -> int:
 
 @LIBSTDCXX.matching(r"virtual function of _ZTV(St7collate|NSt7__cxx117collate)IcE")
 def _emulate_transform(call: Call) -> None:
-    """``do_transform``: in the classic locale, texts are ordered by their bytes."""
+    """Emulate ``do_transform``: in the classic locale, texts are ordered by their bytes."""
     result, begin, end = call.result, call.argument(1), call.argument(2)
     text = call.machine.read(begin, end - begin) if end > begin else b""
     (CXX11 if "__cxx11" in call.name else COW).create(call.process, result, text)

@@ -29,13 +29,14 @@ def _exp10(value: float) -> float:
 
 
 def _cbrt(value: float) -> float:
+    # Roots that are whole must come out whole: the power of a rounded third is off by a bit.
     root = math.copysign(abs(value) ** (1 / 3), value)
     nearest = float(round(root))
     return nearest if nearest**3 == value else root
 
 
 def _round(value: float) -> float:
-    """Halves away from zero."""
+    """Round halves away from zero."""
     return math.copysign(math.floor(abs(value) + 0.5), value) if math.isfinite(value) else value
 
 
@@ -140,7 +141,7 @@ def _of_two(call: Call) -> None:
 
 @NUMBERS.named(*(name + "l" for name in _ONE), *(name + "l" for name in _TWO if not name.startswith("ca")))
 def _of_long(call: Call) -> None:
-    """The functions of ``long double``, on x86-64."""
+    """Compute the functions of ``long double``, on x86-64."""
     name = call.name.removesuffix("l")
     if call.process.arch.hidden_result is not None:
         call.answer_is_unknown()
@@ -283,6 +284,8 @@ def _from_characters(call: Call) -> int:
     form &= _HEXADECIMAL | _GENERAL
     if form == _HEXADECIMAL:
         raise Stop("std::from_chars of a hexadecimal number", call.return_address)
+    # The format of ``strtod`` in the C locale, but without a plus sign, blanks in front or a prefix (C++17,
+    # [charconv]).
     match = _PLAIN_NUMBER.match(text)
     if match and match[1] and form == _FIXED:
         match = _PLAIN_NUMBER.match(text[: match.start(1)])
@@ -330,6 +333,7 @@ def _shortest(value: float, form: int, *, is_float: bool) -> str:
         return f"{'-' if math.copysign(1.0, value) < 0 else ''}{'inf' if math.isinf(value) else 'nan'}"
     bits = 32 if is_float else 64
     most = _FLOAT_DIGITS if is_float else _DOUBLE_DIGITS
+    # Fewest digits first: the first text that gives the same bits is the shortest.
     texts = (f"{value:.{digits}e}" for digits in range(most))
     scientific = next(text for text in texts if Call.packed(float(text), bits) == Call.packed(value, bits))
     digits, exponent = scientific.split("e")
@@ -348,6 +352,7 @@ _MODULUS: Final = 2147483647
 
 def _random_numbers(seed: int) -> Iterator[int]:
     """Yield what ``random`` gives after ``srandom(seed)``: an additive feedback generator."""
+    # glibc, stdlib/random_r.c: words by a linear generator, then 310 numbers of the feedback generator are thrown away.
     last = [seed - (seed >> 31 << 32) or 1]  # an int
     while len(last) < _DEGREE:
         last.append(16807 * last[-1] % _MODULUS)

@@ -32,6 +32,7 @@ _TAG: Final = 3
 
 def _list_components(text: bytes) -> list[tuple[bytes, int, int]]:
     """Return the components of a path: text, where it begins, what it is."""
+    # As ``_M_split_cmpts``: a root, then the names; a slash at the end is one more component, which is empty.
     results = []
     if text.startswith(b"/"):
         results.append((b"/", 0, _ROOT))
@@ -56,6 +57,7 @@ def _emulate_create(call: Call, at: int, text: bytes) -> None:
 
 def _emulate_split(call: Call, at: int, text: bytes) -> None:
     parts = _list_components(text)
+    # A single component needs no list: the tag says what the whole path is (fs_path.h, ``_List``).
     if len(parts) <= 1:
         call.machine.set_word(at + _LIST_AT, parts[0][2] if parts else _FILE)
         return
@@ -80,7 +82,7 @@ def _construct_list(call: Call) -> None:
 
 @PATHS.matching(rf"_Z{_PATH}5_ListC[12]ERKS2_", rf"_Z{_PATH}5_ListaSERKS2_")
 def _copy_list(call: Call) -> int:
-    """Components are never changed, so copies can share them."""
+    """Copy a list by sharing its components, which are never changed."""
     call.machine.set_word(call.argument(0), call.machine.word(call.argument(1)))
     return call.argument(0)
 
@@ -110,6 +112,7 @@ def _find_extension(call: Call) -> int:
         call.give_second(0)
         return 0
     name = parts[-1][0]
+    # A dot in front begins no extension (C++17, [fs.path.decompose]).
     at = name.rfind(b".") if name not in (b".", b"..") else -1
     call.give_second(at if at > 0 else 0xFFFF_FFFF_FFFF_FFFF)
     if len(parts) == 1:
@@ -154,7 +157,7 @@ def _emulate_has(call: Call) -> int:
 
 @PATHS.named(f"_Z{_PATH}dVERKS1_")
 def _emulate_append(call: Call) -> int:
-    """``operator/=``."""
+    """Emulate ``operator/=``."""
     this_address, text, second = call.argument(0), _emulate_read(call, 0), _emulate_read(call, 1)
     joined = second if second.startswith(b"/") else text + (b"/" if text and not text.endswith(b"/") else b"") + second
     _emulate_create(call, this_address, joined)
@@ -207,7 +210,7 @@ def _replace_name(call: Call) -> int:
 
 @PATHS.named(f"_Z{_CONST}18lexically_relativeERKS1_", f"_Z{_CONST}19lexically_proximateERKS1_")
 def _relative_to(call: Call) -> None:
-    """C++17, [fs.path.gen]: empty where there is no way, or then the path itself."""
+    """Make a path relative (C++17, [fs.path.gen]): empty where there is no way, or then the path itself."""
     result = call.result
     own, base = _emulate_read(call, 0), _emulate_read(call, 1)
     text = b""
@@ -217,6 +220,7 @@ def _relative_to(call: Call) -> None:
         while same < min(len(first), len(second)) and first[same] == second[same]:
             same += 1
         remainder = second[same:]
+        # How many names of the base have to be left again; a base that goes above itself cannot be left by its name.
         up = sum(1 if part not in (b"", b".", b"..") else -1 if part == b".." else 0 for part in remainder)
         if up == 0 and not [part for part in first[same:] if part]:
             text = b"."
@@ -339,7 +343,7 @@ def _open_directory(call: Call) -> None:
     r"_ZNSt10filesystem12current_pathB5cxx11Ev$", r"_ZNSt10filesystem12current_pathB5cxx11ERSt10error_code$"
 )
 def _working_directory(call: Call) -> None:
-    """Some folder."""
+    """Return some folder."""
     result = call.result
     call.answer_is_unknown()
     _emulate_create(call, result, b"/")

@@ -62,6 +62,7 @@ def _make_layout(name: str) -> StreamLayout:
 
 def _emulate_start(call: Call, stream: int, layout: StreamLayout, *, state: int = 0) -> None:
     ios = stream + layout.ios
+    # ``std::basic_ios::init`` ([basic.ios.cons]): precision 6, ``skipws`` and ``dec``, a blank to fill with.
     head = struct.pack("<QQIIII", 6, 0, _SKIPWS | _DEC, 0, state, 0)
     call.machine.write(ios + _PRECISION, head)
     call.machine.write(ios + _FILL, b" \1")
@@ -75,6 +76,8 @@ def _emulate_point(call: Call, stream: int, layout: StreamLayout) -> None:
     """Set the virtual pointers of a stream."""
     class_name = call.name[len("_ZN") : call.name.rindex("EC")] + "E"
     table = call.process.bind(f"_ZTVN{class_name}E" if "__cxx11" in class_name else f"_ZTV{class_name}")
+    # Each base with virtual functions has a pointer of its own into the table of the class: five words for each part,
+    # with its three offsets in front (Itanium C++ ABI, 2.5.2).
     parts = list(dict.fromkeys((0, layout.output or 0)))
     for number, part in enumerate((*parts, layout.ios)):
         call.machine.set_word(stream + part, table + 40 * number + 24)
@@ -122,7 +125,7 @@ def _emulate_path(call: Call) -> bytes:
 
 
 def _leave_unknown(call: Call, ios: int) -> None:
-    """If there may be a file, whether it was opened is not known."""
+    """Leave open whether a file was opened, if it may be there."""
     if may_exist(_emulate_path(call)):
         taint = call.machine.taint
         taint.mark(ios + _STATE, 4, taint.answer(call.name, call.return_address))
@@ -151,7 +154,7 @@ def _file_buffer(call: Call) -> int:
 
 @STREAMS.matching(r"_ZNK?St1[34]basic_(?:[io]?fstream|filebuf)IcSt11char_traitsIcEE7is_openEv")
 def _is_open(call: Call) -> int:
-    """Return a stream that may have been opened has failed, or has not."""
+    """Return no, as no file is open; a stream that may have been opened has failed, or has not."""
     if "fstream" in call.name:
         call.machine.read(_emulate_ios(call, call.argument(0)) + _STATE, 4)
     return 0
@@ -164,7 +167,7 @@ def _emulate_close(_: Call) -> int:
 
 @STREAMS.matching(rf"_ZNSt9basic_ios{_TRAITS}E4initE")
 def _emulate_attach(call: Call) -> None:
-    """Part of an inlined constructor: (``std::basic_ios``, buffer)."""
+    """Attach a buffer, a part of an inlined constructor: (``std::basic_ios``, buffer)."""
     ios, buffer = call.argument(0), call.argument(1)
     call.machine.write(ios + _PRECISION, struct.pack("<QQIIII", 6, 0, _SKIPWS | _DEC, 0, 0, 0))
     call.machine.write(ios + _FILL, b" \1")
@@ -321,6 +324,7 @@ def _emulate_written(call: Call, buffer: int) -> bytes:
 def _emulate_put(call: Call, text: bytes) -> int:
     """Append a text, padded to the width of the stream."""
     stream = call.argument(0)
+    # Whether the console fails is not known, and what was written to it nobody reads: it is good at all times.
     if _is_console(call, stream):
         return stream
     ios = _emulate_ios(call, stream)
@@ -329,6 +333,7 @@ def _emulate_put(call: Call, text: bytes) -> int:
     width = call.machine.word(ios + _WIDTH)
     if width:
         fill, flags = call.machine.read(ios + _FILL, 1), _emulate_flags(call, ios)
+        # C++17, [ostream.formatted.reqmts]: padded to the width, which is then zero again.
         missing = fill * max(min(width, 1 << 16) - len(text), 0)
         sign = len(text) - len(text.lstrip(b"+-")) if flags & _INTERNAL else 0
         if flags & _INTERNAL and flags & _HEX and text[:2].lower() == b"0x":
@@ -351,10 +356,12 @@ def _emulate_append(call: Call, stream: int, text: bytes) -> None:
 
 
 def _append_to(call: Call, buffer: int, text: bytes) -> None:
+    # A buffer of the object's own class is called as the stream would call it: what it does with the text is its own.
     table = call.machine.word(buffer)
     if call.process.image_at(table) is not None:  # of a class of the object
         call.machine.call(call.machine.word(table + _XSPUTN), buffer, call.process.store(text), len(text))
         return
+    # Texts are replaced as a whole: the areas lead to a new copy, in which positions are as they were.
     old, at = _emulate_content(call, buffer)
     content = old[:at] + text + old[at + len(text) :]
     begin, position, _ = call.machine.words(buffer + _GET_AREA, 3)
@@ -376,7 +383,7 @@ def _put_into(call: Call) -> int:
 
 @STREAMS.matching(r"_ZNSt15basic_streambufIcSt11char_traitsIcEEC[12]Ev")
 def _construct_buffer(call: Call) -> None:
-    """The base of a class of the object, which sets the virtual pointer."""
+    """Construct the base of a class of the object, which sets the virtual pointer."""
     call.machine.write(call.argument(0) + _GET_AREA, bytes(48))
 
 
@@ -421,7 +428,7 @@ def _get_text(call: Call) -> int:
 
 @STREAMS.named(f"{_STREAM_BUFFER}5sgetcEv", f"{_STREAM_BUFFER}6sbumpcEv", f"{_STREAM_BUFFER}6snextcEv")
 def _get_from_area(call: Call) -> int:
-    """Return the character here, and ``sbumpc`` goes on behind it; ``snextc`` goes on first."""
+    """Return the character here; ``sbumpc`` goes on behind it, ``snextc`` goes on first."""
     buffer, machine = call.argument(0), call.machine
 
     def take(*, goes_on: bool) -> int:
@@ -463,6 +470,7 @@ def _emulate_refill(call: Call) -> int:
     """Return the next character, which may have been written since, or EOF; ``uflow`` takes it."""
     buffer = call.argument(0)
     begin, at, _ = call.machine.words(buffer + _GET_AREA, 3)
+    # What was written since the last look is readable now: ``str`` and reading share one text (sstream.tcc).
     end = call.machine.word(buffer + _PUT_AREA + 8)
     if not begin or at >= end:
         return -1
@@ -554,6 +562,7 @@ def _put_integer(call: Call) -> int:
     flags = _DEC if _is_console(call, stream) else _emulate_flags(call, _emulate_ios(call, stream))
     if kind == "b" and flags & _BOOLALPHA:
         return _emulate_put(call, b"true" if value else b"false")
+    # As unsigned in these bases, of the width that the type has (C++17, [facet.num.put.virtuals]).
     if flags & (_HEX | _OCT):
         text = b"%x" % value if flags & _HEX else b"%o" % value
         if flags & _SHOWBASE and value:
@@ -583,7 +592,7 @@ def _put_number(call: Call) -> int:
 
 @STREAMS.matching(r"_ZNSolsEe$", r"_ZNSo9_M_insertIeEERSoT_$", r"_ZNSo9_M_insertIPKvEERSoT_$", r"_ZNSolsEPKv$")
 def _put_other(call: Call) -> int:
-    """Return what is on another machine another text: an address, or a number in the stack."""
+    """Put what is another text on another machine: an address, or a number in the stack."""
     if "PKv" not in call.name or call.argument(1):
         call.answer_is_unknown()
     return _emulate_put(call, b"0")
@@ -594,7 +603,7 @@ _SETTERS: Final = {"St13_Setprecision": _PRECISION, "St5_Setw": _WIDTH}
 
 @STREAMS.matching(r"_ZSt(ls|rs)IcSt11char_traitsIcEERSt13basic_[io]streamIT_T0_ES6_St(13_Setprecision|5_Setw)$")
 def _set_number(call: Call) -> int:
-    """``std::setprecision`` and ``std::setw``: a number, in a register."""
+    """Set what ``std::setprecision`` and ``std::setw`` are given, in a register."""
     at = next(at for name, at in _SETTERS.items() if call.name.endswith(name))
     if not _is_console(call, call.argument(0)):
         call.machine.set_word(_emulate_ios(call, call.argument(0)) + at, call.argument(1) & 0xFFFF_FFFF)
@@ -610,7 +619,7 @@ def _set_fill(call: Call) -> int:
 
 @STREAMS.named("_ZNSolsEPFRSoS_E", "_ZNSirsEPFRSiS_E")
 def _emulate_manipulate(call: Call) -> int:
-    """Return a manipulator of the stream."""
+    """Call a manipulator of the stream."""
     return call.machine.call(call.argument(1), call.argument(0))
 
 
@@ -619,7 +628,7 @@ def _emulate_manipulate(call: Call) -> int:
     *(f"_ZN{kind}EPFRSt9basic_iosIcSt11char_traitsIcEES3_E" for kind in ("Sols", "Sirs")),
 )
 def _manipulate_base(call: Call) -> int:
-    """Return a manipulator of what all streams have."""
+    """Call a manipulator of what all streams have."""
     stream = call.argument(0)
     if not _is_console(call, stream):
         call.machine.call(call.argument(1), _emulate_ios(call, stream))
@@ -764,7 +773,7 @@ class _Input:
         return taken
 
     def go_to(self, position: int) -> bool:
-        """Read on at a position, if there is one."""
+        """Go on reading at a position, if there is one."""
         if not 0 <= position <= self.position + len(self.text):
             return False
         self._move(self._begin + position)
@@ -775,23 +784,23 @@ class _Input:
         self._call.machine.set_word(self._buffer + _GET_AREA + 8, address)
 
     def width(self) -> int:
-        """Return how many characters to read at most, which is so once; 0 for any number."""
+        """Return how many characters to read at most, and forget it; 0 for any number."""
         width = self._call.machine.word(self._ios + _WIDTH)
         self._call.machine.set_word(self._ios + _WIDTH, 0)
         return width
 
     def base(self) -> int:
-        """Return that of the integers that are read; 0 where each tells its own."""
+        """Return the base of the integers that are read; 0 where each tells its own."""
         flags = _emulate_flags(self._call, self._ios) & (_HEX | _OCT | _DEC)
         return {_HEX: 16, _OCT: 8, 0: 0}.get(flags, 10)
 
     def clear_end(self) -> None:
-        """The end is not reached any more."""
+        """Forget that the end was reached."""
         self.state &= ~_EOF
         self.become(0)
 
     def become(self, state: int) -> None:
-        """Set bits of the state, and throw where the code wants that."""
+        """Set bits of the state, and throw if the code has asked for that."""
         self.state |= state
         _emulate_set(self._call, self._ios, self.state)
 

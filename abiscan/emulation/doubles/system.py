@@ -30,7 +30,7 @@ _STATE_OF_NO_FILE: Final = 0xFF | 0xFFFF << 32  # file_status: file_type::not_fo
 
 
 def _emulate_fail(call: Call) -> int:
-    """-1, as no file is there."""
+    """Return -1, as no file is there."""
     call.machine.write(call.process.bind("datum errno"), _NO_FILE.to_bytes(4, "little"))
     return _ALL_ONES
 
@@ -40,7 +40,7 @@ def _emulate_fail(call: Call) -> int:
 
 @SYSTEM.named("getenv", "secure_getenv")
 def _emulate_variable(call: Call) -> int:
-    """That a variable of the machine is set may be known; its value is not."""
+    """Return a variable of the machine: that it is set may be known; its value is not."""
     name = call.machine.text(call.argument(0))
     value = call.process.environment.get(name)
     if value is None:
@@ -197,7 +197,7 @@ def _which_library(call: Call) -> int:
 
 @SYSTEM.named("uname")
 def _emulate_system(call: Call) -> int:
-    """Names of 65 bytes each: the system and the machine are known, the rest is not."""
+    """Fill in ``struct utsname``: names of 65 bytes each; system and machine are known, the rest is not."""
     at = call.argument(0)
     machine = b"x86_64" if call.process.arch.hidden_result is None else b"aarch64"
     for number in range(_UNAME_FIELDS):
@@ -252,7 +252,7 @@ def _own_thread(call: Call) -> int:
 
 @SYSTEM.named("fork", "vfork")
 def _emulate_fork(call: Call) -> int:
-    """In the parent."""
+    """Go on in the parent."""
     call.answer_is_unknown()
     return _CHILD
 

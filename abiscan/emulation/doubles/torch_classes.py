@@ -56,6 +56,9 @@ class Classes:
         An entry that is as far away from where it belongs as can be is always looked at; so is the next. Where a search
         begins its hash tells: with two slots, of which the first one's content is in the second one, too.
         """
+        # ``flat_hash_map::find`` goes on while the distance of an entry is at least that of the search
+        # (flat_hash_map.h): with the greatest distance in every entry it looks at all of them, and at the empty one it
+        # ends.
         entries = [*list(self._holders.items())[:1], *self._holders.items()]
         table = b"".join(_ENTRY.pack(_FARTHEST, key, *self.state.types.shared(value)) for key, value in entries)
         table += _ENTRY.pack(_EMPTY, 0, 0, 0) + _ENTRY.pack(_END, 0, 0, 0)
@@ -63,7 +66,7 @@ class Classes:
         self.state.process.machine.write(self.map(), content)
 
     def method_name(self, function: int) -> tuple[str, str]:
-        """Take (class, method) of a ``jit::Function``: virtual pointer, then its qualified name."""
+        """Return the class and the name of a ``jit::Function``: virtual pointer, then its qualified name."""
         class_name, _, method = self.state.string(function + 8 + 24).rpartition(".")
         return class_name.removeprefix(_CLASS_PREFIX), method
 
@@ -73,7 +76,7 @@ TORCH_CLASSES: Final = SharedDoubles[Classes]()
 
 @TORCH_CLASSES.matching(r"_ZN3c1021getCustomClassTypeMapE")
 def _emulate_map(classes: Classes, _: Call) -> int:
-    """Up to 1.11: the table from ``typeid`` to classes, which inlined code searches, and up to 1.9 also fills."""
+    """Return the table from ``typeid`` to classes, which inlined code searches up to 1.11, and fills up to 1.9."""
     return classes.map()
 
 
@@ -105,7 +108,7 @@ def _with_defaults(classes: Classes, call: Call) -> None:
 
 @TORCH_CLASSES.matching(api.REGISTER_METHOD)
 def _add_method(classes: Classes, call: Call) -> None:
-    """A ``unique_ptr<Function>``, whose object torch keeps: else the caller would destroy it."""
+    """Take a ``unique_ptr<Function>``, whose object torch keeps: else the caller would destroy it."""
     holder = call.argument(0)
     classes.state.recorder.method(*classes.method_name(call.machine.word(holder)))
     call.machine.set_word(holder, 0)
@@ -128,7 +131,7 @@ def _get_method(classes: Classes, call: Call) -> int:
 
 @TORCH_CLASSES.matching(api.REGISTER_CLASS)
 def _register_class(classes: Classes, call: Call) -> None:
-    """Up to 1.7 the constructor of ``class_`` is inlined; the class is made by ``ClassType::create``.
+    """Register the class that ``ClassType::create`` makes: up to 1.7 the constructor of ``class_`` is inlined.
 
     Whoever calls it today gives a class a second name.
     """

@@ -45,6 +45,7 @@ def _emulate_open(state: TorchState, call: Call) -> None:
     if not namespace:
         raise Stop("a torch::Library without a namespace", call.return_address)
     passed = call.argument(3)
+    # Of both forms only the value can be a small number: an address in the stack tells the older one.
     if call.machine.is_stack(passed):
         # Up to 1.6 c10::optional has a copy constructor, so it is passed by invisible reference (Itanium ABI, 3.1.2.3)
         passed = int.from_bytes(call.machine.read(passed, _OPTIONAL_KEY_SIZE), "little")
@@ -54,6 +55,7 @@ def _emulate_open(state: TorchState, call: Call) -> None:
     state.libraries[this_address] = state.recorder.library(_KINDS[kind], namespace, key, file, line)
     # Inlined code reads the kind and the namespace: ``class_`` is a template of this class.
     call.machine.write(this_address, struct.pack("<Q", kind))
+    # ``Library`` begins with its kind and an ``optional`` namespace, whose flag is before the text or behind it.
     at = this_address + 8
     if state.flag_first:
         call.machine.set_word(at, 1)
@@ -79,13 +81,13 @@ def _emulate_hold(state: TorchState, call: Call, this_address: int, library: Lib
 
 
 def _handles_at(state: TorchState) -> int:
-    """Behind kind, namespace and its flag, key, an optional pair of texts, file and line (``torch/library.h``, 2.2)."""
+    """Return the offset of the handles: behind kind, namespace, key, two texts, file, line (``torch/library.h``)."""
     return 8 + state.strings.size + 8 + 8 + 3 * 8 + 2 * 8
 
 
 @TORCH_LIBRARY.named(_HANDLE_END)
 def _end_of_library(state: TorchState, call: Call) -> None:
-    """Take (the contents of the function): the library is destroyed or reset, and nothing of it stays registered."""
+    """End a library, by the contents of its handle: it is destroyed or reset, and nothing of it stays registered."""
     order, mark = call.machine.words(call.argument(0), 2)
     if mark == _HANDLE_MARK:
         state.recorder.close(order)
@@ -113,6 +115,7 @@ def _emulate_opened(state: TorchState, call: Call, this_address: int) -> Library
     try:
         begin, end = call.machine.words(this_address + _handles_at(state), 2)
         if begin and end == begin + _HANDLE_SIZE:
+            # The mark tells a handle of this module from whatever code has put into a library of its own layout.
             order, mark = call.machine.words(begin, 2)
             if mark == _HANDLE_MARK:
                 return state.recorder.opened(order)
@@ -126,6 +129,7 @@ def _parse_schema(state: TorchState, call: Call) -> None:
     result = call.result
     text = state.string(call.argument(0))
     _refuse_text(state, call, text)
+    # The parsed object is never looked into: its text is kept beside it, and found again by the address in its vector.
     head, parenthesis, remainder = text.partition("(")
     typevars = bool(call.argument(1) & 1) if call.name.endswith("b") else None  # (text, allow_typevars), from 2.4 on
     state.schemas.write(result, Schema(head.strip().removesuffix("."), parenthesis + remainder, typevars=typevars))
@@ -145,6 +149,7 @@ def _refuse_text(state: TorchState, call: Call, text: str) -> None:
     if error is None:
         return
     is_caught = call.process.exceptions.is_caught(call, call.process.bind(f"_ZTI{_REPORT}"))
+    # Some torch may read the text, so the run is only right for those that do not throw here.
     if not error:
         if is_caught:
             call.outcome_is_unknown("an exception")
@@ -167,6 +172,8 @@ def _emulate_define(state: TorchState, call: Call) -> int:
     schema = state.schemas.read(call.argument(1))
     if schema is None:
         raise Stop("a definition with an unknown schema", call.return_address)
+    # All overloads of ``def`` are inlined, and end in one of two ``_def``: of a schema, or of a name or schema with a
+    # kernel (``torch/library.h``).
     alias = state.schemas.read_alias_analysis(call.argument(1))
     text = schema.name + (schema.arguments or "")
     library, tags = _library_of(state, call), _read_tags(call)
@@ -201,6 +208,7 @@ def _define_with_kernel(state: TorchState, call: Call) -> int:
 @TORCH_LIBRARY.matching(api.IMPLEMENT)
 def _emulate_implement(state: TorchState, call: Call) -> int:
     library, name = _library_of(state, call), text_argument(call, 1)
+    # A qualified name has to be in the namespace of the library, or the wildcard's (library.cpp, ``_parseNameForLib``).
     namespace, separator, _ = name.rpartition("::")
     if separator and library.namespace not in (None, namespace):
         if call.process.exceptions.is_caught(call, call.process.bind("_ZTIN3c105ErrorE")):
@@ -219,9 +227,10 @@ def _fall_back(state: TorchState, call: Call) -> int:
 
 @TORCH_LIBRARY.matching(r"_ZN5torch11CppFunctionC[12]EN3c1014KernelFunctionE")
 def _construct_function(state: TorchState, call: Call) -> None:
-    """The private constructor, for kernels without a C++ type: only boxed and fallthrough are distinguished."""
+    """Construct a kernel without a C++ type (private constructor): only boxed and fallthrough are distinguished."""
     this_address, kernel = call.argument(0), call.argument(1)
     # A functor that is a shared_ptr belongs to the 32 bytes of 1.6 to 1.8.
+    # From here on the object must be as long as inlined code takes it to be: the members behind it are moved with it.
     shared_functor = boxed_index(state, call.machine.words(kernel, 3)) > 1
     size = 32 if shared_functor else state.kernel_function_size
     call.machine.write(this_address, bytes(8) + call.machine.read(kernel, size) + bytes(24))
@@ -231,7 +240,7 @@ def _construct_function(state: TorchState, call: Call) -> None:
 
 @TORCH_LIBRARY.matching(r"_ZN5torch11CppFunctionD[12]Ev")
 def _destroy_function(state: TorchState, call: Call) -> None:
-    """The object contains nothing that is recorded."""
+    """Do nothing: the object contains nothing that is recorded."""
     state.doubled.discard(call.argument(0))
 
 

@@ -63,7 +63,7 @@ def _emulate_dispatcher(_: TorchState, call: Call) -> int:
 
 @TORCH_LOOKUPS.matching(r"_ZN2at13globalContextEv")
 def _emulate_context(_: TorchState, call: Call) -> int:
-    """``at::Context``: inlined code asks the hooks of the devices."""
+    """Return an ``at::Context``: inlined code asks the hooks of the devices."""
     return call.process.bind("the context of torch")
 
 
@@ -83,6 +83,7 @@ def _no_device(_: TorchState, __: Call) -> int:
 @TORCH_LOOKUPS.matching(r"_ZN3c1010Dispatcher17findSchemaOrThrowE")
 def _find_or_throw(state: TorchState, call: Call) -> int:
     """Take (this, name, overload), after the place of the result where that is an argument."""
+    # A handle that is returned in memory shifts the arguments by one: where both are texts, they are the right ones.
     if not _note_pair(state, call, 1) and not call.process.arch.hidden_result:
         _note_pair(state, call, 2)
     return 0
@@ -101,7 +102,7 @@ def _call_dispatcher(state: TorchState, call: Call) -> int:
 
 @TORCH_LOOKUPS.matching(r"_ZN3c1010Dispatcher(6findOp|10findSchema)ERKNS_12OperatorNameE")
 def _emulate_find(state: TorchState, call: Call) -> None:
-    """``optional<OperatorHandle>``, a handle of two words: of what the code has registered so far, or torch has."""
+    """Return ``optional<OperatorHandle>``, two words, for what the code has registered so far, or torch has."""
     result = call.result
     call.machine.write(result, bytes(_HANDLE_SIZE))
     name = state.schemas.read_operator_name(call.argument(1))
@@ -114,7 +115,7 @@ def _emulate_find(state: TorchState, call: Call) -> None:
 
 @TORCH_LOOKUPS.matching(r"_ZN5torch3jit15findOperatorForE")
 def _find_operator(state: TorchState, call: Call) -> None:
-    """An empty ``shared_ptr``: the JIT knows none."""
+    """Return an empty ``shared_ptr``: the JIT knows none."""
     call.machine.write(call.result, bytes(16))
     _emulate_note(state, call, state.schemas.read_operator_name(call.argument(0)))
 
@@ -156,7 +157,7 @@ def _emulate_note(state: TorchState, call: Call, name: str, abi_version: int | N
 
 
 def _note_pair(state: TorchState, call: Call, first: int, abi_version: int | None = None) -> bool:
-    """Return a name and an overload, as texts."""
+    """Note a name and an overload, which are texts; False if they are not."""
     name, overload = _emulate_text(call, call.argument(first)), _emulate_text(call, call.argument(first + 1))
     if not name or "::" not in name or overload is None:
         return False

@@ -63,6 +63,8 @@ def _list_kernels(state: TorchState, begin: int, end: int, *, flag_first: bool) 
     machine, size = state.process.machine, end - begin
     if not 0 < size <= _MAX_KERNELS_SIZE:
         return []
+    # The size of a config is that of its release, which nothing states. Each config ends with the pointer to its
+    # schema, so the right size is the one at whose multiples such pointers end.
     words = machine.words(begin, size // 8)
     ends = [8 * at + 8 for at, word in enumerate(words) if machine.is_heap(word) and state.schemas.marked(word)]
     fitting = [config_size for config_size in _CONFIG_SIZES if size % config_size == 0]
@@ -74,7 +76,7 @@ def _list_kernels(state: TorchState, begin: int, end: int, *, flag_first: bool) 
 
 @TORCH_OPERATORS.matching(api.REGISTER_JIT_OPERATOR)
 def _register_jit(state: TorchState, call: Call) -> None:
-    """The schema is the first member: an unparsed text, or a ``FunctionSchema``, which begins with its name.
+    """Read the schema, the first member: an unparsed text, or a ``FunctionSchema``, which begins with its name.
 
     Up to 1.4 there are both, a ``shared_ptr<FunctionSchema>``, then an ``optional<string>``; in 1.5 an ``either``
     of the two, which begins with a word or two of its own.

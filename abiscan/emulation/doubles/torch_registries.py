@@ -55,7 +55,8 @@ class FilledRegistries:
         state.recorder.settle = self.collect
 
     def table(self, name: str) -> int:
-        """Return the address of a registry, which is empty."""
+        """Return the address of a registry, which code finds empty."""
+        # Whatever was entered before this call gets its place before what the caller registers next.
         self.collect()
         if name not in self._tables:
             self._tables[name] = self.state.process.bind(f"registry {name}")
@@ -91,6 +92,7 @@ class FilledRegistries:
         """Yield the keys in a table and their addresses."""
         machine = self.state.process.machine
         with contextlib.suppress(Stop):  # a function that came to nothing may have left nonsense
+            # All nodes of a ``std::unordered_map`` are one list, whatever bucket they are in (bits/hashtable.h).
             node = machine.word(table + _FIRST)
             for _ in range(min(machine.word(table + _COUNT), _MAX_ENTRIES)):
                 if not node:
@@ -136,7 +138,7 @@ def _emulate_registry(registries: FilledRegistries, call: Call) -> int:
 
 @TORCH_REGISTRIES.matching(r"_ZN3c108demangleE", r"_ZN3c108demangleB5cxx11E")
 def _emulate_demangle(registries: FilledRegistries, call: Call) -> None:
-    """The help text of an entry is the name of its class: it stays mangled."""
+    """Leave a name mangled: it is the help text of an entry, the name of its class."""
     result = call.result
     registries.state.strings.create(call.process, result, call.machine.text(call.argument(0)))
 

@@ -61,7 +61,7 @@ class Types:
         self._result_buffer = 0
 
     def text_of_argument(self, call: Call, index: int) -> str:
-        """Return how the type prints that an argument is: a ``TypePtr`` by value, the address of its two words."""
+        """Return how a type prints that is an argument: a ``TypePtr`` by value, the address of its two words."""
         return self.state.types.text(call.machine.word(call.argument(index)))
 
     def give(self, call: Call, text: str, *, reference: bool = False) -> int | None:
@@ -70,6 +70,8 @@ class Types:
         :param reference: where it does not go to memory, it is a reference to a ``shared_ptr``, else a plain pointer
         """
         types, address = self.state.types, self.state.types.object_of(text)
+        # Three ways to tell, from the most to the least certain: the release, the imports, the registers at this very
+        # call.
         plain = self.state.has_plain_types
         if plain is None:
             plain = not self._expects_memory(call, address)
@@ -117,7 +119,7 @@ class Types:
         return tuple(map(self._type_from, functions))
 
     def _ask(self, function: int) -> str:
-        """Return how the type prints that a function of the object gives."""
+        """Return how the type prints that a function of the object returns."""
         process, machine = self.state.process, self.state.process.machine
         # A buffer in the heap, so that the stack tells who passes a buffer of his own (see above).
         buffer = process.allocate(16)
@@ -127,7 +129,7 @@ class Types:
         return self.state.types.adopt(machine.word(buffer))
 
     def _argument_stride(self, views: list[tuple[int, int]]) -> int:
-        """``sizeof(ArgumentDef)``: one function pointer up to 1.12, two (the real type's and the shown one's) after.
+        """Return ``sizeof(ArgumentDef)``: one function pointer up to 1.12, two (of the real and the shown type) after.
 
         The imports of the object may tell (``TorchState``). Else the arrays do: they hold as many pointers to code as
         there are arguments, or twice as many, and do not overlap; once they were seen to hold single ones, that holds.
@@ -135,6 +137,8 @@ class Types:
         process, machine = self.state.process, self.state.process.machine
         if self.state.argument_stride is None:
             for (address, number), (second, _) in (views, views[::-1]):
+                # Twice as many words as arguments, all of them code and not in the other array: two functions for each.
+                # Otherwise the second half lies behind the array, or is the other one.
                 words = machine.words(address, 2 * number)
                 if address <= second < address + 16 * number or not all(process.is_code(word) for word in words):
                     self.state.argument_stride = _ONE_FUNCTION
@@ -155,6 +159,7 @@ def _is_given_memory(call: Call) -> bool:
     """Whether the caller wants an object in memory: on AArch64 the register for that may have what was there before."""
     if call.process.arch.hidden_result is None:
         return _returns_in_memory(call)
+    # A compiler sets ``x8`` close to the call that it is for, and no branch lies between the two.
     code = call.machine.read(call.return_address - 4 * (_MOST_BEFORE_CALL + 1), 4 * _MOST_BEFORE_CALL)
     for (instruction,) in reversed(list(struct.iter_unpack("<I", code))):
         if instruction & _BRANCHES == _BRANCH and instruction >> 24 != _SYSTEM:
@@ -182,7 +187,7 @@ def _emulate_get(types: Types, call: Call) -> int | None:
 
 @TORCH_TYPES.matching(r"_ZN3c108ListType\d+of\w+Ev$")
 def _list_of(types: Types, call: Call) -> None:
-    """A ``shared_ptr`` by value, in every release."""
+    """Take a ``shared_ptr`` by value, as in every release."""
     types.write(call.result, _ELEMENTS.get(call.name[call.name.index("of") + 2 : -2], "?") + "[]")
 
 
@@ -193,14 +198,14 @@ def _optional_of(types: Types, call: Call) -> None:
 
 @TORCH_TYPES.matching(r"_ZN3c1012OptionalType(3get|6create)E")
 def _emulate_optional(types: Types, call: Call) -> None:
-    """An optional of an optional is one (``OptionalType`` is a union with None, and unions are flattened)."""
+    """Make an optional; of an optional, it is that: ``OptionalType`` is a union with None, and unions are flattened."""
     result = call.result
     types.write(result, types.text_of_argument(call, 0).removesuffix("?") + "?")
 
 
 @TORCH_TYPES.matching(r"_ZN3c1012OptionalTypeC[12]E")
 def _construct_optional(types: Types, call: Call) -> None:
-    """Up to 1.10 ``create`` is inlined."""
+    """Construct an optional: up to 1.10 ``create`` is inlined."""
     types.state.types.name(call.argument(0), types.text_of_argument(call, 1) + "?")
 
 
@@ -236,7 +241,7 @@ def _custom_class(types: Types, call: Call) -> None:
 
 @TORCH_TYPES.matching(r"virtual function of _ZTVN3c10\d+\w*TypeE")
 def _emulate_virtual(types: Types, call: Call) -> int | None:
-    """Return a virtual function of a type, told by its shape: a text in memory, a comparison with another type, a yes.
+    """Answer a virtual function of a type, told by its shape: a text in memory, a comparison with another type, a yes.
 
     The order of the virtual functions differs between releases; inlined code asks for ``str``, for ``equals``,
     ``isSubtypeOf`` and ``symmetric``.

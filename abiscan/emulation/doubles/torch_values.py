@@ -25,7 +25,7 @@ TORCH_VALUES: Final = SharedDoubles[TorchState]()
 
 @TORCH_VALUES.matching(r"_ZN3c106ivalue14ConstantString6createE")
 def _create_string(state: TorchState, call: Call) -> None:
-    """Of a ``std::string``, of a ``std::string_view``, whose length comes first, or of a ``const char*``."""
+    """Create a string of a ``std::string``, a ``std::string_view``, whose length comes first, or a ``const char*``."""
     result = call.result
     if "basic_string_view" in call.name:
         text = call.machine.read(call.argument(1), call.argument(0))
@@ -50,7 +50,7 @@ def _emulate_release(_: TorchState, __: Call) -> None:
 
 @TORCH_VALUES.matching(_IS_LIST.pattern)
 def _is_list_of(state: TorchState, call: Call) -> int:
-    """Asked of what was just made to be one."""
+    """Return true: it is asked of what was just made to be one."""
     match = _IS_LIST.match(call.name)
     element = state.types.text(state.values.element_type(call.argument(0)))
     return int(match is not None and _ELEMENTS.get(match[1]) == element)

@@ -25,7 +25,7 @@ _ALL_ONES: Final = 0xFFFF_FFFF_FFFF_FFFF
 
 
 def _emulate_units(call: Call, index: int, count: int) -> str:
-    """So many wide characters at an argument."""
+    """Return so many wide characters at an argument."""
     if count > _MOST:
         raise Stop(f"{count} wide characters", call.return_address)
     return decoded(call.machine.read(call.argument(index), count * _WIDE), _WIDE) if count else ""

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from abiscan.inputs.version import TorchVersion
-from abiscan.models.compatibility import missing_functions, own_globals, refusals, refused_globals, refused_pickle
+from abiscan.models.compatibility import find_refusals, missing_functions, own_globals, refused_globals, refused_pickle
 from abiscan.models.loaders import Loaders, loaders_of
 from abiscan.models.model import ModelFormat, ModelLayout, SavedModel
 
@@ -20,7 +20,7 @@ def loaders(version: str) -> Loaders:
 
 def refused(version: str, **fields: Any) -> tuple[str, str] | None:
     """What the first refusal raises: the exception and the text."""
-    first = next(refusals(SavedModel(**fields), loaders(version), f"torch {version}"), None)
+    first = next(find_refusals(SavedModel(**fields), loaders(version), f"torch {version}"), None)
     return (first.exception, first.message) if first else None
 
 

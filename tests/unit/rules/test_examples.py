@@ -9,7 +9,7 @@ from packaging.version import Version
 from abiscan.binary.elf import Machine
 from abiscan.dispatch.keys import keys_of
 from abiscan.rules import dispatch_key_drift, layout_drift
-from abiscan.torches.layouts import layout
+from abiscan.torches.layouts import find_layout
 
 
 def text_of(documentation: str) -> str:
@@ -46,6 +46,6 @@ def test_the_sizes_in_the_example_of_layout_drift_are_those_of_the_releases() ->
     assert match is not None
     name, old_size, old, new_size, new = match.groups()
     for version, size in ((old, old_size), (new, new_size)):
-        known = layout(name, f"{version}.0", Machine.X86_64)
+        known = find_layout(name, f"{version}.0", Machine.X86_64)
         assert known is not None
         assert known.size == int(size)

@@ -6,7 +6,7 @@ from abiscan.binary.elf import Machine
 from abiscan.dispatch.operators import Kernel, Operator, Operators
 from abiscan.dispatch.schema import FunctionSchema
 from abiscan.torches import embedded, embedded_operators
-from abiscan.torches.api_version import api_versions, fingerprint, has_cuda, printed, strategy
+from abiscan.torches.api_version import api_versions, combine_versions, dispatch_strategy, format_schema, has_cuda
 
 NAME = "aten::f"
 
@@ -60,15 +60,15 @@ def test_halves_tell_what_changed() -> None:
 
 
 def test_an_autograd_kernel_for_cuda_counts() -> None:
-    assert strategy([kernel("AutogradCUDA"), kernel("AutocastCUDA"), kernel("CUDA")]) == [
+    assert dispatch_strategy([kernel("AutogradCUDA"), kernel("AutocastCUDA"), kernel("CUDA")]) == [
         "AutocastCUDA",
         "AutogradCUDA",
     ]
 
 
 def test_a_renamed_key_is_the_same_key() -> None:
-    assert strategy([kernel("Math")]) == strategy([kernel("CompositeImplicitAutograd")])
-    assert strategy([kernel("CPUTensorId")]) == strategy([kernel("CPU")])
+    assert dispatch_strategy([kernel("Math")]) == dispatch_strategy([kernel("CompositeImplicitAutograd")])
+    assert dispatch_strategy([kernel("CPUTensorId")]) == dispatch_strategy([kernel("CPU")])
 
 
 @pytest.mark.parametrize(
@@ -87,11 +87,11 @@ def test_a_build_with_cuda_is_told_by_its_kernels(operator: str, key: str | None
 
 
 def test_a_kernel_that_falls_through_is_another_strategy() -> None:
-    assert strategy([kernel("Named", fallthrough=True)]) != strategy([kernel("Named")])
+    assert dispatch_strategy([kernel("Named", fallthrough=True)]) != dispatch_strategy([kernel("Named")])
 
 
 def test_the_kernel_that_is_called_counts() -> None:
-    assert strategy([kernel("CPU", fallthrough=True), kernel("CPU")]) == ["CPU"]
+    assert dispatch_strategy([kernel("CPU", fallthrough=True), kernel("CPU")]) == ["CPU"]
 
 
 def test_a_schema_that_nobody_can_parse_has_a_version() -> None:
@@ -105,10 +105,10 @@ def test_only_the_operators_that_are_asked_for_have_a_version() -> None:
 
 
 def test_operators_together_have_one_version() -> None:
-    assert fingerprint(api_versions(ONE)) == fingerprint(
+    assert combine_versions(api_versions(ONE)) == combine_versions(
         api_versions(torch("aten::f(Tensor x) -> Tensor", *ONE.kernels))
     )
-    assert fingerprint(api_versions(ONE)) != fingerprint({})
+    assert combine_versions(api_versions(ONE)) != combine_versions({})
 
 
 def test_what_is_taken_to_be_as_torch_prints_it_is_so() -> None:
@@ -119,7 +119,7 @@ def test_what_is_taken_to_be_as_torch_prints_it_is_so() -> None:
         for operator in embedded_operators.operators(str(version), Machine.X86_64).operators.values()
         if operator.schema
     }
-    taken = [text for text in texts if printed(text) is text]
+    taken = [text for text in texts if format_schema(text) is text]
     assert len(taken) > 3_000
     assert [text for text in taken if str(FunctionSchema.parse(text)) != text] == []
 
@@ -137,4 +137,4 @@ def test_what_is_taken_to_be_as_torch_prints_it_is_so() -> None:
     ],
 )
 def test_schemas_as_torch_prints_them(text: str | None, expected: str | None) -> None:
-    assert printed(text) == expected
+    assert format_schema(text) == expected

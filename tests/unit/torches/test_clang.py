@@ -155,10 +155,10 @@ def test_the_newest_gcc_lends_its_headers(monkeypatch: pytest.MonkeyPatch, tmp_p
     from abiscan.torches import libclang
 
     monkeypatch.setattr(libclang, "_BUILTIN", str(tmp_path))
-    assert list(libclang._builtin()) == []
+    assert list(libclang._builtin_flags()) == []
     for number in ("9", "12", "10", "11.2"):
         (tmp_path / "x86_64-linux-gnu" / number / "include").mkdir(parents=True)
-    assert list(libclang._builtin()) == [f"-idirafter{tmp_path}/x86_64-linux-gnu/12/include"]
+    assert list(libclang._builtin_flags()) == [f"-idirafter{tmp_path}/x86_64-linux-gnu/12/include"]
 
 
 def test_a_header_that_does_not_compile_is_left_out(
@@ -275,7 +275,7 @@ def test_a_clang_of_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     program.write_text(f"#!/bin/sh\necho 'Debian clang version {number}.1.0 (1)'\n")
     program.chmod(0o755)
     monkeypatch.setattr(clang, "NEWEST", 17)  # none under its number
-    found = clang.find()
+    found = clang.find_clang()
     assert (found is not None) is is_usable
     if found is not None:
         assert found.name == "clang++"
@@ -305,7 +305,7 @@ def test_the_newest_clang_of_the_machine(
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}/bin-without-clang")
     for number in numbers:
         program(tmp_path / f"clang++-{number}", f"echo 'clang version {number}.0.1'")
-    found = clang.find()
+    found = clang.find_clang()
     assert (found.name if found is not None else None) == expected
 
 
@@ -378,6 +378,6 @@ def test_a_program_that_is_no_working_clang(script: str, tmp_path: Path, monkeyp
     program = tmp_path / "clang++"
     program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(0o755)
-    assert clang.find() is None
+    assert clang.find_clang() is None
     program.unlink()
-    assert clang.find() is None
+    assert clang.find_clang() is None

@@ -80,7 +80,7 @@ def test_classes_of_cuda() -> None:
     """A build with CUDA has them, also where one for the CPU is embedded as well."""
     for release, machine, full in embedded.builds():
         if release.minor_version >= (1, 9) and "libtorch_cuda.so" in embedded.libraries(full, machine):
-            assert layouts.layout("c10::cuda::CUDAStream", str(release), machine) is not None, (full, machine)
+            assert layouts.find_layout("c10::cuda::CUDAStream", str(release), machine) is not None, (full, machine)
 
 
 def test_gpus() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from abiscan.torches.declarations import Declarations, read
+from abiscan.torches.declarations import Declarations, read_declarations
 
 HEADER = """
 #pragma once
@@ -110,7 +110,7 @@ def test_values_that_a_macro_lists() -> None:
     ["}}}}", "{{{{", "class X {", 'R"(', "struct A : B {" * 50, "<" * 500 + "{", "#define \\", "[[" * 20_000 + "{"],
 )
 def test_no_header_is_too_broken(text: str) -> None:
-    assert isinstance(list(read(text)), list)
+    assert isinstance(list(read_declarations(text)), list)
 
 
 def digest_of(text: str, name: str) -> str:

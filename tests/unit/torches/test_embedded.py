@@ -96,7 +96,7 @@ def test_a_release_is_described_by_its_libraries() -> None:
         name: SimpleNamespace(soname=name, needed=("libc.so.6",), version_definitions=versions, pybind11_internals=None)
         for name, versions in (("a.so", None), ("b.so", frozenset({"V2", "V1"})))
     }
-    found = embedded.describe(cast("TorchRelease", record), cast("dict[str, SharedObject]", libraries))
+    found = embedded.make_record(cast("TorchRelease", record), cast("dict[str, SharedObject]", libraries))
     assert (found["build"], found["machine"], found["global"]) == ("2.9.1+cpu", "x86_64", ["a.so"])
     assert found["local"] == ["libtorch_python.so"]  # torch/_C is a stub for it
     assert {name: row["versions"] for name, row in found["libraries"].items()} == {"a.so": None, "b.so": ["V1", "V2"]}
@@ -108,7 +108,7 @@ def test_the_names_that_a_release_exports(monkeypatch: pytest.MonkeyPatch) -> No
     columns = {"a": 0b0001, "b": 0b0011, "c": 0b0010, "d": 0b1100, "e": 0b1001}
     monkeypatch.setattr(embedded, "_make_table", lambda: NameTable(pack(columns, {})))
     libraries = {"libc10.so": {"column": 0}, "libtorch.so": {"column": 1}, "libshm.so": {"column": 4}}
-    monkeypatch.setattr(embedded, "description", lambda *_: {"libraries": libraries})
+    monkeypatch.setattr(embedded, "find_record", lambda *_: {"libraries": libraries})
     assert embedded.exports("9.9.0", Machine.X86_64) == {
         "libc10.so": {"a", "b", "e"},
         "libtorch.so": {"b", "c"},
@@ -153,7 +153,7 @@ def test_a_build_for_another_cuda(asked: str, like: str, needed: str, monkeypatc
         return built(like)
 
     monkeypatch.setattr(embedded, "_list_records", lambda _: records)
-    monkeypatch.setattr(embedded, "_unpack", unpack)
+    monkeypatch.setattr(embedded, "_make_release", unpack)
     found = embedded.release_like(asked, Machine.X86_64, Files())
     assert (found.build, found.judged_as) == (asked, like)
     assert unpacked[0]["libraries"]["libtorch_cuda.so"]["needed"] == ["libc10.so", needed]
@@ -168,7 +168,7 @@ def test_a_build_without_cuda_is_like_one_without(
 ) -> None:
     records = [of_cuda("2.6.0+cu124", "libcudart.so.12"), of_cuda("2.6.0+cpu", "libgomp.so.1")]
     monkeypatch.setattr(embedded, "_list_records", lambda _: records)
-    monkeypatch.setattr(embedded, "_unpack", lambda record, _: built(record["build"]))
+    monkeypatch.setattr(embedded, "_make_release", lambda record, _: built(record["build"]))
     found = embedded.release_like(asked, Machine.X86_64, Files())
     assert (found.build, found.judged_as) == (asked, like)
 
@@ -225,11 +225,11 @@ def test_the_releases_that_export_a_name_of_cuda(monkeypatch: pytest.MonkeyPatch
     columns = {"of_Cuda": 0b00010, "of_cpu": 0b00100, "cuda_in_both": 0b10010}
     monkeypatch.setattr(embedded, "_make_table", lambda: NameTable(pack(columns, {})))
     monkeypatch.setattr(embedded, "_list_records", lambda _: records)
-    embedded._having.cache_clear()
+    embedded._find_releases.cache_clear()
     try:
         found = {name: embedded.releases_exporting(name, Machine.X86_64) for name in (*columns, "cuda_nowhere")}
     finally:
-        embedded._having.cache_clear()
+        embedded._find_releases.cache_clear()
     assert {name: sorted(map(str, releases)) for name, releases in found.items()} == {
         "of_Cuda": ["2.0.0", "2.1.0"],
         "of_cpu": ["2.1.0"],
@@ -264,7 +264,7 @@ def test_the_newest_build_tells_what_the_libraries_of_a_cuda_are_called(monkeypa
         return built("2.11.0+cu128")
 
     monkeypatch.setattr(embedded, "_list_records", lambda _: records)
-    monkeypatch.setattr(embedded, "_unpack", unpack)
+    monkeypatch.setattr(embedded, "_make_release", unpack)
     embedded.release_like("2.11.0+cu131", Machine.X86_64, Files())
     embedded.release_like("2.11.0+rocm6.4", Machine.X86_64, Files())
     needed = [record["libraries"]["libtorch_cuda.so"]["needed"][1] for record in unpacked]

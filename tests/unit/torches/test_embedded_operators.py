@@ -70,11 +70,11 @@ def test_libraries_are_recognised_by_all_of_them() -> None:
     table = embedded_operators.table()
     for build in table.builds:
         known = build["build"] if build["libraries"] else None  # some of the oldest have no build ids
-        assert embedded_operators.find(build["libraries"], Machine(build["machine"])) == known
+        assert embedded_operators.find_build(build["libraries"], Machine(build["machine"])) == known
     libraries = next(build["libraries"] for build in table.builds if build["build"] == "2.13.0+cpu")
-    assert embedded_operators.find(libraries, Machine.AARCH64) is None
+    assert embedded_operators.find_build(libraries, Machine.AARCH64) is None
     for name in libraries:
-        assert embedded_operators.find({**libraries, name: "1 00"}, Machine.X86_64) is None
+        assert embedded_operators.find_build({**libraries, name: "1 00"}, Machine.X86_64) is None
         rest = {key: value for key, value in libraries.items() if key != name}
-        assert embedded_operators.find(rest, Machine.X86_64) is None
-    assert embedded_operators.find({}, Machine.X86_64) is None
+        assert embedded_operators.find_build(rest, Machine.X86_64) is None
+    assert embedded_operators.find_build({}, Machine.X86_64) is None

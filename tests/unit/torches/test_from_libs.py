@@ -30,10 +30,10 @@ from abiscan.registrations import (
 )
 from abiscan.torches.from_libs import (
     WHEEL_MOUNT,
-    _named,
+    _name_keys,
     _tags_of_release,
     from_path,
-    identities,
+    identify_libraries,
     operator_libraries,
     read_assertions,
     read_operators,
@@ -255,7 +255,7 @@ def test_libraries_are_identified_by_size_and_build_id(tmp_path: Path) -> None:
         replace(library, build_id=bytes([number]) * 4).write(package / "lib" / name)
     files = Files()
     release = from_path(package, files)
-    found = identities(release, files)
+    found = identify_libraries(release, files)
     sizes = {name: (package / "lib" / name).stat().st_size for name in torch_libraries()}
     assert found["libtorch_python.so"] == ""  # each Python of a release has its own
     assert found["libc10.so"] == f"{sizes['libc10.so']} 01010101"
@@ -263,7 +263,7 @@ def test_libraries_are_identified_by_size_and_build_id(tmp_path: Path) -> None:
     assert [*found] == [Path(path).name for path in operator_libraries(release)]
     torch_libraries()["libc10.so"].write(package / "lib" / "libc10.so")  # without a build id
     files = Files()
-    assert identities(from_path(package, files), files) == {}
+    assert identify_libraries(from_path(package, files), files) == {}
 
 
 def test_the_tags_of_a_release_are_known_by_its_version() -> None:
@@ -285,7 +285,7 @@ def test_what_could_not_be_read_is_told_with_its_library_and_place() -> None:
     recovered = TorchRegistrations(
         libraries={"libtorch_cpu.so": Registrations(gaps=gaps)}, keys={}, aliases={}, registries=()
     )
-    found = _named(recovered, None, Tags(names=()))
+    found = _name_keys(recovered, None, Tags(names=()))
     assert found.gaps == ("libtorch_cpu.so: damaged", "libtorch_cpu.so: stopped (at 0x1234)")
 
 
@@ -378,7 +378,7 @@ def test_a_kernel_without_a_key(keys: dict[int, str], expected: str | None) -> N
         aliases={},
         registries=(),
     )
-    assert [each.key for each in _named(recovered, None, Tags(names=())).kernels] == [expected, "CPU"]
+    assert [each.key for each in _name_keys(recovered, None, Tags(names=())).kernels] == [expected, "CPU"]
 
 
 def with_libraries(**libraries: Registrations) -> TorchRegistrations:
@@ -394,7 +394,7 @@ def defined(name: str, *, jit_only: bool = False) -> RegisteredOperator:
 
 def test_operators_of_torchscript_alone_are_not_the_dispatcher_s() -> None:
     recovered = with_libraries(one=Registrations(in_order=(defined("a::one"), defined("a::jit", jit_only=True))))
-    assert _named(recovered, None, Tags(names=())).operators.keys() == {"a::one"}
+    assert _name_keys(recovered, None, Tags(names=())).operators.keys() == {"a::one"}
 
 
 def test_only_a_whole_library_takes_a_namespace() -> None:
@@ -413,7 +413,7 @@ def test_only_a_whole_library_takes_a_namespace() -> None:
         block(LibraryKind.IMPL, "impl", 5),
         block(LibraryKind.IMPL, None, 6),
     )
-    found = _named(with_libraries(one=Registrations(in_order=blocks)), None, Tags(names=())).namespaces
+    found = _name_keys(with_libraries(one=Registrations(in_order=blocks)), None, Tags(names=())).namespaces
     assert found == {"def": Place("a.cpp", 1)}
 
 
@@ -421,7 +421,7 @@ def test_a_key_that_torch_s_own_table_lacks_has_the_name_of_its_release() -> Non
     """AutocastCPU has a number in DispatchKey.h of 1.10, and no case in toString(DispatchKey)."""
     (number,) = (number for number, name in keys_of_minor((1, 10)).names.items() if name == "AutocastCPU")
     recovered = with_libraries(one=Registrations(in_order=(kernel(number),)))
-    assert [one.key for one in _named(recovered, TorchVersion("1.10.0"), Tags(names=())).kernels] == ["AutocastCPU"]
+    assert [one.key for one in _name_keys(recovered, TorchVersion("1.10.0"), Tags(names=())).kernels] == ["AutocastCPU"]
 
 
 def test_tags_are_those_of_the_torch_s_own_header(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

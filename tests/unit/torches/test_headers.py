@@ -6,7 +6,7 @@ import pytest
 
 from abiscan.binary.elf import SourceLine
 from abiscan.torches import headers
-from abiscan.torches.headers import assertions
+from abiscan.torches.headers import assertion_lines
 from abiscan.torches.names import NameTable, pack
 
 
@@ -31,7 +31,7 @@ from abiscan.torches.names import NameTable, pack
 )
 def test_the_lines_of_assertions(text: str, lines: list[int]) -> None:
     """GCC takes the line where a macro ends for ``__LINE__``, clang that where it begins."""
-    assert list(assertions(text)) == lines
+    assert list(assertion_lines(text)) == lines
 
 
 def test_each_path_that_a_place_may_mean_is_tried() -> None:

@@ -9,11 +9,11 @@ import pytest
 from abiscan.binary.elf import Machine
 from abiscan.torches import layouts
 from abiscan.torches.layout_changes import (
-    _renamed,
+    _match_renamed,
     change_between,
     layout_change,
     layout_changes,
-    method,
+    method_name,
     slot_changes,
     slots_between,
 )
@@ -30,7 +30,7 @@ def cls(size: int, *fields: tuple[str, int, str, int | None], bases: tuple[tuple
 def world(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, str], Layout]:
     """Classes by name and release, in place of the embedded ones."""
     classes: dict[tuple[str, str], Layout] = {}
-    monkeypatch.setattr(layouts, "layout", lambda name, release, _: classes.get((name, release)))
+    monkeypatch.setattr(layouts, "find_layout", lambda name, release, _: classes.get((name, release)))
     change_between.cache_clear()
     return classes
 
@@ -76,7 +76,7 @@ def test_a_member_in_between_moves_the_rest(world: dict[tuple[str, str], Layout]
 def test_what_counts_as_renamed(
     old: tuple[str, int, str, int | None], new: tuple[str, int, str, int | None], renamed: bool
 ) -> None:
-    assert _renamed({"x": Field(*old)}, {"y": Field(*new)}) == ({"x": "y"} if renamed else {})
+    assert _match_renamed({"x": Field(*old)}, {"y": Field(*new)}) == ({"x": "y"} if renamed else {})
 
 
 def test_another_name_at_the_same_place_is_no_change(world: dict[tuple[str, str], Layout]) -> None:
@@ -279,8 +279,10 @@ def test_slots(monkeypatch: pytest.MonkeyPatch) -> None:
         "1": VTable("c10::C", ("~ [complete]", "void c10::C::f(int)", "void c10::C::g() [pure]")),
         "2": VTable("c10::C", ("~ [complete]", "void c10::C::f(long)", "int c10::C::h()", "void c10::C::g()")),
     }
-    monkeypatch.setattr(layouts, "vtable", lambda _name, release, _machine: tables.get(release))
+    monkeypatch.setattr(layouts, "find_vtable", lambda _name, release, _machine: tables.get(release))
     slots_between.cache_clear()
-    found = [(each.number, method(each.old), method(each.new)) for each in slot_changes("c10::C", "1", "2", X86)]
+    found = [
+        (each.number, method_name(each.old), method_name(each.new)) for each in slot_changes("c10::C", "1", "2", X86)
+    ]
     assert found == [(2, "g", "h"), (3, None, "g")]
     assert slot_changes("c10::C", "1", "3", X86) == ()

@@ -35,7 +35,7 @@ SIZES: Final = {
 
 @pytest.mark.parametrize("name", SIZES)
 def test_sizes(name: str) -> None:
-    found = [layouts.layout(name, release, X86) for release in RELEASES]
+    found = [layouts.find_layout(name, release, X86) for release in RELEASES]
     assert tuple(each and each.size for each in found) == SIZES[name]
 
 
@@ -47,34 +47,34 @@ def test_every_embedded_release_has_layouts() -> None:
 
 
 def test_members_of_a_class() -> None:
-    found = layouts.layout("torch::CppFunction", "2.8.0", X86)
+    found = layouts.find_layout("torch::CppFunction", "2.8.0", X86)
     assert found is not None
     assert found.align == 8
     assert Field("func_", 8, "c10::KernelFunction", 32) in found.fields
     assert [field.name for field in found.fields] == ["dispatch_key_", "func_", "cpp_signature_", "schema_", "debug_"]
-    impl = layouts.layout("c10::TensorImpl", "2.8.0", X86)
+    impl = layouts.find_layout("c10::TensorImpl", "2.8.0", X86)
     assert impl is not None
     assert impl.bases == (Base("c10::intrusive_ptr_target", 0),)
 
 
 def test_virtual_functions_of_a_class() -> None:
-    found = layouts.vtable("c10::Allocator", "2.8.0", X86)
+    found = layouts.find_vtable("c10::Allocator", "2.8.0", X86)
     assert found is not None
     assert found.slots[:2] == ("~ [complete]", "~ [deleting]")
     assert found.slots[2] == "DataPtr c10::Allocator::allocate(size_t) [pure]"
-    assert layouts.vtable("c10::IValue", "2.8.0", X86) is None
+    assert layouts.find_vtable("c10::IValue", "2.8.0", X86) is None
 
 
 @pytest.mark.parametrize(
     ("name", "release"), [("c10::Nothing", "2.8.0"), ("", "2.8.0"), ("zzz", "2.8.0"), ("c10::IValue", "99.0")]
 )
 def test_what_is_not_there(name: str, release: str) -> None:
-    assert layouts.layout(name, release, X86) is None
-    assert layouts.vtable(name, release, X86) is None
+    assert layouts.find_layout(name, release, X86) is None
+    assert layouts.find_vtable(name, release, X86) is None
 
 
 def test_a_local_build_is_its_release() -> None:
-    assert layouts.layout("c10::IValue", "2.8.0+cu128", X86) == layouts.layout("c10::IValue", "2.8.0", X86)
+    assert layouts.find_layout("c10::IValue", "2.8.0+cu128", X86) == layouts.find_layout("c10::IValue", "2.8.0", X86)
     assert layouts.is_known("2.8.0+cpu", X86)
     assert not layouts.is_known("99.0", X86)
 
@@ -87,8 +87,8 @@ def test_packing_is_reproducible_and_loses_nothing() -> None:
     assert layouts.unpack(data) == ([("1.0", "x86_64"), ("2.0", "x86_64")], variants)
     table = layouts._Table(data)
     for name in variants:
-        assert table.find(name, "2.0", X86) == ([8, 8, [], []], ["f()"])
-        found = table.find(name, "1.0", X86)
+        assert table.find_class(name, "2.0", X86) == ([8, 8, [], []], ["f()"])
+        found = table.find_class(name, "1.0", X86)
         assert found is not None
         assert layouts.as_layout(name, found[0]) == Layout(
             name, 16, 8, (Base("c10::Base", 0),), (Field("x", 8, "int", None),)
@@ -101,8 +101,8 @@ def test_what_is_no_table_is_refused() -> None:
 
 
 def test_the_classes_of_a_release_that_is_not_embedded() -> None:
-    assert list(layouts.classes("9.9.0", Machine.X86_64)) == []
-    assert layouts.layout("c10::TensorImpl", "9.9.0", Machine.X86_64) is None
+    assert list(layouts.list_classes("9.9.0", Machine.X86_64)) == []
+    assert layouts.find_layout("c10::TensorImpl", "9.9.0", Machine.X86_64) is None
 
 
 def test_variants_are_those_of_their_builds(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,7 +118,7 @@ def test_variants_are_those_of_their_builds(monkeypatch: pytest.MonkeyPatch) -> 
     packed = layouts._Table(data)
     monkeypatch.setattr(layouts, "_make_table", lambda: packed)
     for number in range(20):
-        found = {each.name: each.size for each in layouts.classes(f"1.{number}.0", X86)}
+        found = {each.name: each.size for each in layouts.list_classes(f"1.{number}.0", X86)}
         assert found == {"c10::A": 8 * (number % 5 + 1), **({"c10::Late": 8} if number == 18 else {})}
     oldest_first = [int(bits, 16) for bits, _ in next(iter(packed.items()))[1][0]]
     assert oldest_first == [shares[row] for row in rows]

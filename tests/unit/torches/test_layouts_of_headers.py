@@ -136,7 +136,7 @@ def laid_out(torch: Torch, further: str | None = None) -> OwnLayouts:
 
 def test_classes_are_laid_out_once(torch: Torch, monkeypatch: pytest.MonkeyPatch) -> None:
     compiler = Compiler()
-    monkeypatch.setattr(clang, "find", lambda: compiler)
+    monkeypatch.setattr(clang, "find_clang", lambda: compiler)
     for _ in range(2):
         found = laid_out(torch)
         layout, table = found.layout("c10::Thing"), found.vtable("c10::Thing")
@@ -154,13 +154,13 @@ def test_classes_are_laid_out_once(torch: Torch, monkeypatch: pytest.MonkeyPatch
 
 
 def test_why_there_are_no_layouts(torch: Torch, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clang, "find", lambda: None)
+    monkeypatch.setattr(clang, "find_clang", lambda: None)
     assert laid_out(torch).gap == "pip install 'abiscan[layouts]' reads them from its headers"
-    monkeypatch.setattr(clang, "find", lambda: Compiler("too new"))
+    monkeypatch.setattr(clang, "find_clang", lambda: Compiler("too new"))
     assert laid_out(torch).gap == "clang++-99 does not compile its headers: too new"
     monkeypatch.setattr(own_layouts, "_on_disk", lambda *_: None)  # as in a wheel: they are unpacked
     compiler = Compiler()
-    monkeypatch.setattr(clang, "find", lambda: compiler)
+    monkeypatch.setattr(clang, "find_clang", lambda: compiler)
     (torch.package / "include/A.h").symlink_to("nowhere")  # what cannot be read is left out
     assert laid_out(torch).layout("c10::Thing") is not None
     assert compiler.asked[0][0] != torch.package / "include"

@@ -93,14 +93,14 @@ def test_a_column_is_the_set_of_its_names() -> None:
 def test_the_names_that_another_column_lacks_take_their_blocks_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     columns, table = columns_of(5_000)
     read: list[int] = []
-    decoded = table._decoded
+    decoded = table._decode_block
 
     def reading(number: int) -> list[str]:
         read.append(number)
         return decoded(number)
 
-    monkeypatch.setattr(table, "_decoded", reading)
-    monkeypatch.setattr(names_module, "_hash", None)  # nor is a name looked up
+    monkeypatch.setattr(table, "_decode_block", reading)
+    monkeypatch.setattr(names_module, "_hash_name", None)  # nor is a name looked up
     assert ColumnNames(table, 2) - ColumnNames(table, 1) == {"n01000"}
     assert ColumnNames(table, 1) - ColumnNames(table, 0) == set()
     assert read == [1]

@@ -161,7 +161,7 @@ def looked_up(monkeypatch: pytest.MonkeyPatch) -> list[Collection[str] | None]:
         looked.append(names)
         return OPERATORS
 
-    monkeypatch.setattr(embedded_operators, "find", lambda *_: "2.13.0+cpu")
+    monkeypatch.setattr(embedded_operators, "find_build", lambda *_: "2.13.0+cpu")
     monkeypatch.setattr(embedded_operators, "operators", operators)
     monkeypatch.setattr(operator_store, "read_operators", lambda *_: pytest.fail("its libraries are read"))
     return looked

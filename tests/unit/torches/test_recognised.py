@@ -11,7 +11,7 @@ from abiscan.binary.elf import Machine
 from abiscan.inputs.files import Files
 from abiscan.torches import embedded_operators
 from abiscan.torches.from_libs import from_path
-from abiscan.torches.torch import recognised
+from abiscan.torches.torch import match_embedded
 from tests.fakes import torch_package
 
 
@@ -29,7 +29,7 @@ def test_files_are_compared_unless_the_release_is_known(
     def find(_: Mapping[str, str], machine: Machine) -> str | None:
         return "2.13.0+cpu" if machine is Machine.X86_64 else None
 
-    monkeypatch.setattr(embedded_operators, "find", find)
+    monkeypatch.setattr(embedded_operators, "find_build", find)
     files = Files()
-    found = recognised(from_path(torch_package(tmp_path, build=build), files), files)
+    found = match_embedded(from_path(torch_package(tmp_path, build=build), files), files)
     assert (found.build, found.same_as) == (build, same_as)

@@ -20,7 +20,7 @@ from abiscan.torches import embedded, shims
     ],
 )
 def test_the_target_version_that_declares_a_function(name: str, since: str | None) -> None:
-    assert shims.gate(name) == (TorchVersion(since) if since else None)
+    assert shims.gate_version(name) == (TorchVersion(since) if since else None)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_a_function_that_never_was(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_the_wrapper_for_an_operator(operator: str, name: str, since: str, headers: str) -> None:
-    found = shims.wrapper(operator)
+    found = shims.find_wrapper(operator)
     assert found is not None
     assert (found.name, found.since, found.headers) == (name, TorchVersion(since), TorchVersion(headers))
-    assert shims.wrapper("aten::no_such_operator") is None
+    assert shims.find_wrapper("aten::no_such_operator") is None

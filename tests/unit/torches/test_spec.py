@@ -13,7 +13,7 @@ from abiscan.torches.torch import (
     ReleaseNumber,
     TorchAt,
     TorchChoice,
-    distinct,
+    drop_duplicates,
     each_build,
     torch_choice,
     torch_choices,
@@ -70,7 +70,7 @@ def test_a_build_that_is_named_twice_is_one() -> None:
     """On x86_64, 2.13.0 stands for the CPU build; the CUDA build is another one."""
 
     def numbers(*chosen: str) -> list[TorchChoice]:
-        return distinct(map(ReleaseNumber, chosen))
+        return drop_duplicates(map(ReleaseNumber, chosen))
 
     for first, second in (("2.13.0", "2.13.0+cpu"), ("2.13.0+cpu", "2.13.0")):
         assert numbers(first, second) == [ReleaseNumber("2.13.0")]

@@ -13,7 +13,7 @@ from abiscan.errors import InputError
 from abiscan.inputs.interpreter import PythonTag
 from abiscan.inputs.version import TorchVersion
 from abiscan.torches.names import NameTable
-from abiscan.torches.torch_images import TorchImages, find, has_release, of_release, releases
+from abiscan.torches.torch_images import TorchImages, find_images, has_release, of_release, releases
 from abiscan.torches.torch_images import builds as embedded_builds
 from tests.image_samples import WARN, torch_folder, torch_wheel
 from tools.torch_images import NEWEST, ImageBuild, packed, read_wheel, rewritten
@@ -94,7 +94,7 @@ def test_a_torch_is_found_in_a_wheel_and_in_a_folder(tmp_path: Path, system: str
         archive.extractall(tmp_path / "site")
     package = tmp_path / "site" / "torch"
     for path in (wheel, package, package / "lib"):
-        found = find(path)
+        found = find_images(path)
         assert found is not None
         assert found.build == "9.9.0"
         (system_of,) = [one for one in ImageSystem if any(found.has(one, machine) for machine in Machine)]
@@ -107,19 +107,19 @@ def test_a_torch_is_found_in_a_wheel_and_in_a_folder(tmp_path: Path, system: str
         with pytest.raises(InputError, match="the target for"):
             found.on(other, machine)
     (package / "version.py").unlink()
-    nameless = find(package)
+    nameless = find_images(package)
     assert nameless is not None
     assert nameless.build is None
     for library in (package / "lib").glob("*torch_cpu*"):
         library.unlink()
-    assert find(package) is None
-    assert find(tmp_path / "nothing.whl") is None
+    assert find_images(package) is None
+    assert find_images(tmp_path / "nothing.whl") is None
 
 
 def test_numbers_of_exports_are_known_from_files_alone(tmp_path: Path) -> None:
     """The table of exports has names only: what an import by number means there is unknown, not absent."""
     assert of_release("2.13.0", ImageSystem.WINDOWS, Machine.X86_64).ordinals is False
-    found = find(torch_wheel(tmp_path, "Windows"))
+    found = find_images(torch_wheel(tmp_path, "Windows"))
     assert found is not None
     machine = next(machine for machine in Machine if found.has(ImageSystem.WINDOWS, machine))
     assert found.on(ImageSystem.WINDOWS, machine).ordinals is True
@@ -173,10 +173,10 @@ def test_the_releases_for_a_system_are_those_of_its_builds() -> None:
 def test_a_folder_in_a_torch_that_is_neither_it_nor_its_libraries(inside: str, tmp_path: Path) -> None:
     """``lib`` stands for the package that it is in; another folder, or a ``lib`` with a ``lib`` in it, for itself."""
     package = torch_folder(tmp_path, "Windows")
-    assert find(package / inside) is not None
+    assert find_images(package / inside) is not None
     (package / "bin").mkdir()
-    assert find(package / "bin") is None
-    assert find(package.rename(tmp_path / "lib")) is not None
+    assert find_images(package / "bin") is None
+    assert find_images(package.rename(tmp_path / "lib")) is not None
 
 
 def test_the_python_of_a_torch_is_told_by_its_module(tmp_path: Path) -> None:
@@ -191,6 +191,6 @@ def test_the_python_of_a_torch_is_told_by_its_module(tmp_path: Path) -> None:
             archive.writestr(name, b"")
         archive.extractall(tmp_path / "site")
     for path in (wheel, tmp_path / "site/torch"):
-        found = find(path)
+        found = find_images(path)
         assert found is not None
         assert found.python == PythonTag(major=3, minor=12)
