@@ -484,6 +484,7 @@ class Frames:
 
     def _specification(self, types: int, encoding: int, number: int) -> Iterator[int]:
         """Yield the types of an exception specification."""
-        reader = _Reader(self._memory, types - number - 1)
+        # The lists lie behind the table: action -1 is the one at its end (libsupc++, eh_personality.cc).
+        reader = _Reader(self._memory, types + number)
         while index := reader.unsigned():
             yield self._type(types, encoding, index)

@@ -155,7 +155,9 @@ def _emulate_uncaught(call: Call) -> int:
 @EXCEPTIONS.named("_ZSt9terminatev", "__cxa_call_terminate", "__cxa_call_unexpected", "_ZSt10unexpectedv")
 def _emulate_terminate(call: Call) -> None:
     exceptions = call.process.exceptions
-    raise exceptions.end_of(call.return_address, exceptions.caught[-1] if exceptions.caught else None)
+    # Landing pads hand over the exception on which they end the process: no handler has begun (libsupc++, eh_call.cc).
+    passed = call.argument(0) if call.name.startswith("__cxa_call_") else 0
+    raise exceptions.end_of(call.return_address, passed or (exceptions.caught[-1] if exceptions.caught else None))
 
 
 @EXCEPTIONS.named("__cxa_pure_virtual", "__cxa_deleted_virtual")

@@ -92,9 +92,10 @@ UNCAUGHT = {
 }
 
 
-def _recovered(folder: Path, body: str, level: str) -> Registrations:
+def _recovered(folder: Path, body: str, level: str, *options: str) -> Registrations:
     (folder / "throws.cpp").write_text(HEAD.replace("BODY", body))
-    subprocess.run(["g++", level, "-fPIC", "-shared", "throws.cpp", "-o", "throws.so"], check=True, cwd=folder)
+    command = ["g++", level, *options, "-fPIC", "-shared", "throws.cpp", "-o", "throws.so"]
+    subprocess.run(command, check=True, cwd=folder)
     file = ElfFile.open(folder / "throws.so")
     return recover(file, file.facts())
 
@@ -114,6 +115,27 @@ def test_what_nothing_catches_ends_the_process(tmp_path: Path, body: str, type_:
     (end,) = found.ends
     assert (end.cause, end.text) == (f"throws {type_}, which nothing catches", text)
     assert found.operators == ()
+
+
+# Exception specifications, which C++17 has not any more: see ``throw(…)`` in [except.spec] of C++14.
+SPECIFIED = "struct Specified {{ static void call(int n) throw(int, Other) {{ {body} }} }};"
+
+
+def test_an_exception_that_a_specification_names_passes(tmp_path: Path) -> None:
+    body = SPECIFIED.format(body="if (n == 1) throw n; throw Other();")
+    body += 'try { Specified::call(1); } catch (int) { define("number"); }'
+    body += 'try { Specified::call(2); } catch (Other&) { define("class"); }'
+    found = _recovered(tmp_path, body, "-O1", "-std=c++14")
+    assert [operator.name for operator in found.operators] == ["ns::number", "ns::class", "ns::last"]
+    assert found.gaps == ()
+
+
+def test_an_exception_that_a_specification_does_not_name_ends_the_process(tmp_path: Path) -> None:
+    body = SPECIFIED.format(body='throw std::runtime_error("unexpected");')
+    body += "try { Specified::call(1); } catch (...) {}"
+    found = _recovered(tmp_path, body, "-O1", "-std=c++14")
+    (end,) = found.ends
+    assert (end.cause, end.text) == ("throws std::runtime_error, which nothing catches", "unexpected")
 
 
 def test_an_end_that_depends_on_the_machine_is_none_for_certain(tmp_path: Path) -> None:
