@@ -52,6 +52,7 @@ def left_out(
     begin = first_file(package, module)
     if begin is None:
         return None
+    # Whether it is worth a run at all is a question to the text of one file.
     library = PythonCode(PackageFiles(_Beginning(package, begin)), (module,), world_factory().python, surroundings)
     if not (library.outline(begin).loads and asks_for_torch(library.source(begin))):
         return None
@@ -59,9 +60,11 @@ def left_out(
     all_runs = Runs(library, world_factory, _LIMITS, Done())
 
     def runs(torch: OtherTorch | None) -> Sequence[Run]:
+        # What is installed here goes with this torch, and says nothing about another one.
         library.surroundings = surroundings if torch is None else Surroundings()
         return explore_import(all_runs.of(ALL_LOAD if torch is None else beside_torch(torch)), module).runs
 
+    # No way past what is undecided may load or raise here; on the other torch, every way must load all of them.
     if any(run.trace.attempts or run.raised is not None for run in runs(None)):
         return None
     libraries_left = set(libraries)
