@@ -54,7 +54,7 @@ class Lazy(Modelled):
         return self.source
 
     def close(self, _machine: PythonMachine) -> None:
-        """Nobody iterates over it any more."""
+        """End the iteration: nobody asks for further items."""
 
 
 class GeneratorObject(Lazy):
@@ -103,7 +103,7 @@ class GeneratorObject(Lazy):
         return self.send(machine, None)
 
     def rest(self, machine: PythonMachine) -> Iterator[object]:
-        """Yield what it yields from here on."""
+        """Yield the items from here on."""
         while True:
             try:
                 item = self.send(machine, None)
@@ -122,6 +122,7 @@ class GeneratorObject(Lazy):
 
     def throw(self, machine: PythonMachine, failure: PythonError) -> object:
         """Go on with an exception at the ``yield`` that it is at."""
+        # Without a place to raise it at, the generator is over, and the exception goes to the caller.
         if not self._started:
             self._body.close()
             raise Thrown(failure)
@@ -132,6 +133,7 @@ class GeneratorObject(Lazy):
         if not self._started:
             self._body.close()
             return
+        # As gen_close (Objects/genobject.c): both of these say that the generator has ended.
         try:
             self.throw(machine, PythonError(GeneratorExit))
         except Thrown as error:
@@ -144,6 +146,8 @@ class GeneratorObject(Lazy):
         if len(machine.frames) >= machine.limits.depth:
             machine.gap(f"{self.name} is called too deep to be followed")
             raise thrown(StopIteration)
+        # While the generator is suspended, the stacks of the machine hold nothing of it. What its body has pushed comes
+        # back on top of them before it goes on, and is taken off again when it stops, however it does.
         stacks: tuple[list[Any], ...] = (machine.guards, machine.handling, machine.listeners)
         depths = [len(stack) for stack in stacks]
         for stack, kept in zip(stacks, self._kept, strict=True):
@@ -161,6 +165,7 @@ class GeneratorObject(Lazy):
             error.failure.at = error.failure.at or machine.place()
             if error.failure.cls is not StopIteration:
                 raise
+            # PEP 479: it would be taken for the end of the generator.
             text = "generator raised StopIteration"
             raise Thrown(PythonError(RuntimeError, (text,), cause=error.failure, at=error.failure.at)) from None
         finally:
@@ -177,7 +182,7 @@ class Coroutine(GeneratorObject):
     __slots__ = ()
 
     def wait(self, machine: PythonMachine) -> object:
-        """Run it, and give its result."""
+        """Run it to its end; return its result."""
         try:
             self.send(machine, None)
         except Thrown as error:

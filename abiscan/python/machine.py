@@ -60,7 +60,14 @@ class Frame(Struct, kw_only=True):
 
 
 class Attempt(Struct, kw_only=True):
-    """A load that the code tried."""
+    """A load that the code tried.
+
+    :ivar path: None if it could not be followed
+    :ivar raised: what the load raised; None if it succeeded
+    :ivar told: how users learned of the failure, once an exception that tells of it was caught for good; None before
+    :ivar told_text: the words in which they did, None if those are not known
+    :ivar guarded: whether the code would have survived a failure
+    """
 
     path: str | None
     loader: LoadedBy
@@ -180,6 +187,8 @@ class PythonMachine:
 
     def place(self) -> PythonLine:
         """Return the innermost line of the package."""
+        # Frames without a file are the user's own import, and recipes: the reading's own code for functions of the
+        # standard library.
         for frame in reversed(self.frames):
             if frame.file is not None:
                 return PythonLine(file=frame.file, line=frame.line)
@@ -192,7 +201,7 @@ class PythonMachine:
             self.trace.gaps.append(where)
 
     def tell(self, how: Told, text: str | None) -> None:
-        """Users are told something."""
+        """Note that users are told something."""
         if self.perhaps:
             return
         notice = Said(how=how, at=self.place(), text=None if text is None else strip_folders(text))
@@ -221,6 +230,8 @@ class PythonMachine:
 
         :param about: what it depends on; whatever else depends on the same is decided alike
         """
+        # One question has one answer in a run. Without that, runs would follow ways that no machine goes, with a GPU
+        # here and none there.
         taken = None if about is None else self.taken(about)
         if taken is None:
             taken = self._decide_now(text, why, spot, default=default)
@@ -245,9 +256,11 @@ class PythonMachine:
         self._taken[key] = taken is not negated
 
     def _decide_now(self, text: str, why: Why, spot: tuple[int, int], *, default: bool) -> bool:
+        # What may not run at all is not worth runs of its own.
         if self.perhaps:
             return default
         place = self.place()
+        # By the place, since ``choices`` come from an earlier run, whose values were other objects.
         key = (place.file, *spot)
         taken = self.choices.get(key, default)
         if key not in self.trace.decisions:
