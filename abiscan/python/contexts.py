@@ -110,7 +110,7 @@ class Manager(AroundBody):
         raise thrown(RuntimeError, "generator didn't stop" + (" after throw()" if failure else ""))
 
     def call(self, machine: PythonMachine, args: list[object], kwargs: dict[str, object]) -> object:
-        """Decorate a function: each call of it runs inside of a ``with``."""
+        """Wrap a function that this decorates: each call of it runs inside of a ``with``."""
         # A generator runs once, so each call of the decorated function needs a manager of its own (_recreate_cm in
         # Lib/contextlib.py).
         inner = args[0] if args else NotKnown(self.display_name())

@@ -52,7 +52,7 @@ def path_exists(machine: PythonMachine, path: object, kind: str = "any") -> obje
 
 
 def is_absent_beside(machine: PythonMachine, name: str) -> bool:
-    """Whether there is certainly nothing of that name in the folder that the package and others are installed in."""
+    """Whether the folder that the package is installed in, with others, certainly has nothing of that name."""
     folders = machine.library.surroundings.folders
     return name in _OF_A_CHECKOUT or bool(
         folders and name and not any(disk.exists(folder / name) for folder in folders)

@@ -26,7 +26,11 @@ _LIMITS: Final = Limits(total=400_000)
 
 
 class LeftOut(Struct, frozen=True, kw_only=True):
-    """The libraries of a package are not loaded; ``torch`` is one on which they are, at a line of its code."""
+    """The libraries of a package are not loaded.
+
+    :ivar torch: a torch on which they are
+    :ivar at: the line that loads the first of them there
+    """
 
     torch: OtherTorch
     at: PythonLine
