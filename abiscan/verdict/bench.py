@@ -37,8 +37,6 @@ _log = logging.getLogger("abiscan.verdict")
 class TorchSet:
     """Several torches, each in a layer of its own over the same files.
 
-    ``names`` has the name of each torch, in order: its release, or its build if releases are not unique.
-
     :param choices: the torches; empty for all embedded releases
     :param sources: the targets of the command, which may need libraries of each other
     :param packages: whether the Python code of packages is read, for the verdict on them
@@ -67,6 +65,7 @@ class TorchSet:
         self._jobs = session.jobs
         self._all_embedded = not choices
         choices = choices or list(map(ReleaseNumber, _all_builds()))
+        # A layer for each torch: two of them may have files at the same paths, and a layer hides those of others.
         layers = [self._files.layer() for _ in choices]
         torches = [choice.open(layer, session) for choice, layer in zip(choices, layers, strict=True)]
         resolver = Resolver()
@@ -74,6 +73,7 @@ class TorchSet:
             Judge(torch, layer, resolver, OtherPackages(sources, self._files, torch), session.progress, hardware)
             for torch, layer in zip(torches, layers, strict=True)
         ]
+        # By name, and not by torch: two of them may be the same build, in different folders.
         self._judges = dict(zip(_list_names(torches), judges, strict=True))
         self._layers = dict(zip(self._judges, layers, strict=True))
         self._targets: dict[tuple[Source, str], tuple[ExaminedTarget, Files]] = {}
@@ -101,9 +101,12 @@ class TorchSet:
             self._progress(f"reading {name_of(source)}")
             files = self._files.layer()
             target = read_target(source, files, posixpath.dirname(package), package)
+            # On another torch, the target lies elsewhere, but its bytes are the same: what was found out about them is
+            # shared.
             twin = next((examined for (second, _), (examined, _) in self._targets.items() if second == source), None)
             self._targets[source, package] = ExaminedTarget(target, twin, folder=self._folder), files
         examined, files = self._targets[source, package]
+        # The target that was asked for last lies over the others, which may have the same paths.
         if files is not self._laid_over:
             self._files.overlay(files)
             self._laid_over = files
@@ -124,6 +127,8 @@ class TorchSet:
         Of several torches, those that do not exist for the machine of an extension leave it out.
         """
         target, extensions = self.target(source, name), None
+        # Of several torches, one that does not exist for the machine of any extension gives no results. If none of them
+        # does, all extensions are judged, and say so.
         if self.is_for(source, name):
             extensions = [extension for extension in target.extensions if self._is_for(name, extension.facts.machine)]
         elif any(self.is_for(source, alias) for alias in self.names):
@@ -153,6 +158,7 @@ class TorchSet:
 
             torch = self._judges[name].torch
             return not isinstance(torch, EmbeddedTorch) or exists_for_images(torch, target.target)
+        # A target without extensions is for every machine: its Python code is judged all the same.
         machines = {extension.facts.machine for extension in target.extensions}
         return not machines or any(self._is_for(name, machine) for machine in machines)
 
@@ -214,6 +220,8 @@ class TorchSet:
             return None
         if key not in self._read:
             package = target.target.package
+            # Only the last package is kept: the commands go through the torches of one target before they turn to the
+            # next.
             if package not in self._readings:
                 self._readings = {package: PackageReading(target, package, self._layers[name])}
             self._read = {key: self._readings[package].read(self._judges[name], target, self._layers[name])}
@@ -237,6 +245,7 @@ def _list_names(torches: Sequence[Torch]) -> list[str]:
     """Return the names of torches: their releases, their builds if two have the same release, or else numbered
     builds.
     """
+    # The shortest kind of name that tells all of them apart.
     for name in (_release, _build):
         names = list(map(name, torches))
         if len(set(names)) == len(names):

@@ -54,12 +54,14 @@ def exists_for_images(torch: Torch, target: Target) -> bool:
 
 def machine_of(file: ImageFile, torch: Torch) -> Machine:
     """Return of a universal file, the machine that there is a torch for; the first of them if there is none."""
+    # A universal file has code for several machines, of which macOS loads the one that it runs on.
     machines = (machine for machine in file.images if torch.has_images(file.system, machine))
     return next(machines, next(iter(file.images)))
 
 
 def _make_result(target: Target, file: ImageFile, torch: TorchImages, results: ImageLoad, chosen: set[str]) -> Result:
     findings = [finding for finding in _list_findings(target, file, torch, results) if finding.rule in chosen]
+    # A rule that cannot be checked on images is a gap, and not a rule that found nothing.
     unanswered = tuple(sorted(chosen - _ANSWERED))
     gaps = [Gap(stage=file.system.value, reason=_UNREAD.format(file.system.value), rules=unanswered)]
     if results.undecided:

@@ -71,7 +71,10 @@ class _OnGpus(TypedDict):
 class Setting(Struct, frozen=True, kw_only=True):
     """What the checks of all extensions of a target that are built for one machine share.
 
-    ``process`` is the process after ``import torch``.
+    :ivar libraries: those of torch
+    :ivar siblings: those of the target
+    :ivar loader: finds libraries as ``ld.so`` does, those of other packages as well
+    :ivar process: the process after ``import torch``
     """
 
     torch: LinuxTorch
@@ -140,6 +143,7 @@ class Judge:
             )
         ]
         findings = [_list_findings(linkage, rules) for _, linkage in linkages]
+        # Files that could not be read were noted on the way: each extension may have needed them.
         unread = [Gap(stage="elf", reason=str(error)) for error in self._files.take_unread()]
         if keep:
             self._keep(linkages)
@@ -187,8 +191,10 @@ class Judge:
             native=torch.here,
             own_cuda=target.target.metadata is not None and target.target.metadata.requires_cuda,
         )
+        # ``alone`` knows no other packages. It maps torch, and tells which of their libraries would load.
         alone = Loader(self._files, search, release.machine)
         executable = torch.interpreter.executable if torch.interpreter else None
+        # A program has no interpreter, and torch is not imported before it: only its libraries can be found.
         if target.target.kind is TargetKind.PROGRAM:
             process = alone.for_program((*release.global_libraries, *release.local_libraries))
         else:
@@ -248,6 +254,7 @@ class Judge:
 
         A package loads one of its extensions first, and each is checked by itself.
         """
+        # Only in a process without registrations of others is the outcome the same whenever it is asked for.
         if replayer is not None and replayer.has_any:
             return self._link(examined, setting, replayer, explained=explained)
         key = id(examined), id(setting.process)
@@ -264,6 +271,8 @@ class Judge:
         target = examined.target.name
         self._progress(f"{target if target.endswith(name) else f'{target}: {name}'} on {release}")
         _log.debug("checks %s of %s on %s", name, target, release)
+        # In the order of a load: mapping and binding, then the static initialisers with their registrations. Layouts
+        # are compared only if it gets that far.
         resolution = self._resolve(examined, setting)
         # If the load fails before the registrations, how torch would react to them matters for explanations only.
         replayed = resolution if resolution is None or explained or resolution.error is None else None
@@ -324,6 +333,7 @@ class Judge:
         Unless the user, or the variant of the wheel, names processors, only what was emulated anyway counts: what
         registers something.
         """
+        # What all files of a load need takes long to find: it is looked for only if somebody named a processor.
         named = self._hardware.cpus or promised
         if resolution is None or not (named or registering):
             return None
@@ -347,6 +357,7 @@ class Judge:
             return None
         needs = CpuNeeds(machine=machine, files=self._cpu_of_files(owner, machine, resolution))
         ends = illegal_instructions(needs, self._hardware.cpus)
+        # What only ``PyInit_*`` executes does not run if nobody imports the library.
         return next((end for end in ends if imported or not end.in_module), None)
 
     def _cpu_of_files(self, owner: ExaminedTarget, machine: Machine, resolution: Resolution) -> dict[str, CpuAtLoad]:
@@ -371,6 +382,7 @@ class Judge:
             return {"gpus": (), "gpu_gaps": (), "torch_runs": {}}
         # What could not be read may be code for that GPU.
         gpus = [gpu for gpu in hardware.gpus if code.is_for_maker_of(gpu) and not code.code.gaps]
+        # An extension whose code runs is of no use where torch's own does not.
         own = architectures(release, self._files) if gpus else None
         asked = any(gpu.gfx is None for gpu in gpus) and _OF_CUDA in release.own_libraries
         unknown = (f"the GPUs that {release} itself has code for are not known",) if asked and not own else ()
@@ -432,6 +444,7 @@ def _only_beside(examined: ExaminedExtension, setting: Setting) -> tuple[str, ..
     """Return the libraries next to a file that it needs, and that no search path leads to."""
     if examined.facts.machine is not setting.release.machine:
         return ()
+    # The same load once more, without the help that a package gives by loading its libraries before.
     closure = setting.loader.without_siblings().open(setting.process, examined.extension.location)
     names = (library.name for library in closure.missing if library.absence is Absence.EXTERNAL)
     return tuple(dict.fromkeys(name for name in names if name in setting.siblings))
@@ -487,6 +500,7 @@ def _uses_torch(examined: ExaminedExtension, resolution: Resolution | None) -> b
 
 
 def _make_verdict(error: LoadError | None, findings: Sequence[Finding], gaps: Sequence[Gap]) -> Verdict:
+    # From the worst to the best: what is certain to fail is no longer in doubt.
     if error:
         return Verdict.FAILS
     if any(finding.effect is Effect.CORRUPTS for finding in findings):

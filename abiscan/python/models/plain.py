@@ -82,6 +82,7 @@ class LoadedModules(Modelled):
         there = self._model_has(machine, args, {})
         if not isinstance(there, NotKnown):
             return bool(there)
+        # Most code looks for a module that it can do without: that is worth no runs of its own.
         if not matters:
             return machine.taken(there)
         return machine.decide(there.name, Why.ENVIRONMENT, (machine.place().line, 0), default=True, about=there)
@@ -90,6 +91,7 @@ class LoadedModules(Modelled):
         if args and args[0] == "torch":
             return machine.import_module("torch")
         module = machine.modules.get(str(args[0])) if args else None
+        # Whoever takes a module out of the table may set any name on it.
         if isinstance(module, PythonModule):
             module.open_ = True
         return module or NotKnown(f"sys.modules[{describe_value(args[0]) if args else ''}]")
@@ -121,7 +123,7 @@ class Stream(Modelled):
     """``sys.stderr`` and ``sys.stdout``."""
 
     def get_attribute(self, machine: PythonMachine, name: str) -> object:
-        """Return ``write`` tells users something."""
+        """Return ``write``, which tells users something."""
         return Native(name, _make_telling(Told.PRINT, "s")) if name == "write" else NotKnown(f"stream.{name}")
 
 
@@ -181,6 +183,7 @@ def _make_platform(machine: PythonMachine) -> object:
         return lambda _machine, _args, _kwargs: value
 
     python = machine.world.python
+    # As in ``sys.version_info``, the patch release is not known: the last that there may be.
     version = NotKnown("platform.python_version()") if isinstance(python, Answer) else f"{python[0]}.{python[1]}.99"
     names = native_functions(
         "platform",
@@ -258,6 +261,8 @@ def _model_warn(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     if isinstance(message, PythonError):
         category = message.cls
     failure = message if isinstance(message, PythonError) else PythonError(category, (message,))
+    # The first filter that fits decides whether the warning is raised. One whose action is not known leaves that open,
+    # and the next is asked.
     for action, of in machine.warning_filters:
         if of not in failure.ancestry():
             continue
@@ -292,7 +297,7 @@ class Logger(Modelled):
     """A logger."""
 
     def get_attribute(self, _machine: PythonMachine, name: str) -> object:
-        """Users see warnings, and what is louder."""
+        """Return its methods: users see warnings, and what is louder."""
         model = _make_telling(Told.LOG, "msg") if name == "warning_once" else _LOGGED.get(name)
         return Native(f"logger.{name}", model) if model else NotKnown(f"logger.{name}")
 
@@ -349,6 +354,7 @@ def _lru_cache(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
 def _model_wraps(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     wrapped = args[0] if args else NotKnown("wraps()")
 
+    # As update_wrapper (Lib/functools.py), for the names that code asks for.
     def apply(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
         if args and isinstance(args[0], PythonFunction):
             for name in ("__name__", "__qualname__", "__module__", "__doc__"):
@@ -431,12 +437,14 @@ def _model_cdll(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     name = take_argument(args, kwargs, 0, "name")
     mode = take_argument(args, kwargs, 1, "mode", 0)
     system = machine.files.system
+    # There, CDLL looks for slashes in the name before anything else (Lib/ctypes/__init__.py).
     if name is None and system.is_windows:
         raise thrown(TypeError, "argument of type 'NoneType' is not iterable")
     if name is None:
         return LoadedLibrary("the process")
     if isinstance(name, str) and system.is_system_library(name):
         return LoadedLibrary(name)
+    # With RTLD_NOLOAD, it asks for a library that is in the process already.
     if isinstance(mode, int) and mode & 4 and isinstance(name, str) and not system.is_windows:  # RTLD_NOLOAD
         inside = machine.files.inside(name)
         if not any(item.path == inside and item.raised is None for item in machine.trace.attempts):
@@ -450,6 +458,7 @@ class CdllLoader(Modelled):
 
     def get_attribute(self, machine: PythonMachine, name: str) -> object:
         """Return ``LoadLibrary``."""
+        # ``LibraryLoader.__getattr__`` loads a library of that name: ``ctypes.windll.kernel32``.
         if machine.files.system.is_system_library(name):
             return LoadedLibrary(name)
         is_load = name in {"LoadLibrary", "__getitem__"}
@@ -538,6 +547,7 @@ def _model_namedtuple(machine: PythonMachine, args: Args, kwargs: Kwargs) -> obj
     names = fields if isinstance(fields, str) else machine.items(fields)
     if not isinstance(typename, str) or not is_concrete(names) or len(names) > 100:  # type: ignore[arg-type]
         return NotKnown("namedtuple()")
+    # A real class is made, since only then its objects compare, unpack and print as in the package.
     more = {name: value for name, value in kwargs.items() if name not in {"typename", "field_names"}}
     if not all(name in {"defaults", "rename", "module"} and is_concrete(value) for name, value in more.items()):
         return NotKnown("namedtuple()")

@@ -42,6 +42,7 @@ class TorchVersionText(str):
         try:
             return bool(getattr(Version(str.__str__(self)), method)(self._as_version(operand)))
         except InvalidVersion:
+            # As _cmp_wrapper does for what is no version.
             return bool(getattr(str, method)(self, operand))
 
     def __lt__(self, operand: object) -> bool:
@@ -205,19 +206,21 @@ def _make_torch(machine: PythonMachine) -> object:
     }
     version = TargetExpression("torch.__version__", lambda world: TorchVersionText(world.torch_version))
     module = TorchModule("torch", names, of_target={"__version__": _if_version_is_known(version, "torch.__version__")})
+    # A backend imports torch, which is in ``sys.modules`` by then, complete but for the backends.
     machine.modules["torch"] = module
     _load_backends(machine)
     return module
 
 
 def _load_backends(machine: PythonMachine) -> None:
-    """What ``import torch`` does at its end: it calls the functions that packages name as ``torch.backends``.
+    """Do what ``import torch`` does at its end: call the functions that packages name as ``torch.backends``.
 
     As in torch/__init__.py; of the packages that are installed, the one that is read counts.
     """
     backends = machine.files.entry_points("torch.backends")
     if not backends or not machine.world.tells("it loads backends", lambda world: _loads_backends(world.torch_version)):
         return
+    # _is_device_backend_autoload_enabled: any other value than 1 switches it off.
     environment = machine.get_attribute(machine.import_module("os"), "environ")
     if machine.call(machine.get_attribute(environment, "get"), ["TORCH_DEVICE_BACKEND_AUTOLOAD", "1"], {}) != "1":
         return

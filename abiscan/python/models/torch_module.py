@@ -41,6 +41,8 @@ class TorchModule(Modelled):
 
     def get_attribute(self, machine: PythonMachine, name: str) -> object:
         """Return what is known of it; raises if the torch of the target certainly lacks it."""
+        # A name that is certainly absent raises, even one that is modelled for other releases. Then what is modelled,
+        # what the target decides, and submodules.
         if name not in self._put and surely_lacks(machine, self.name, name):
             raise thrown(AttributeError, f"module '{self.name}' has no attribute '{name}'")
         if name in self.names:
@@ -64,7 +66,7 @@ class TorchModule(Modelled):
         return False if surely_lacks(machine, self.name, name) else (told if told is True else None)
 
     def put(self, name: str, value: object) -> None:
-        """Code sets a name of it."""
+        """Set a name of it; the value counts only for a name that is modelled."""
         self._put.add(name)
         if name in self.names:
             self.names[name] = value
@@ -104,6 +106,7 @@ def knows_names(machine: PythonMachine) -> bool:
 
 def _may_be_added(machine: PythonMachine, name: str) -> bool:
     """Whether other code may have set a name of torch: a package that is not read, or this one, somewhere."""
+    # Any package that is not read and has to do with torch may set names on it.
     remaining = (module for module in machine.modules if "." not in module and module != "torch")
     if any(
         module not in _ADDS_NOTHING
@@ -175,6 +178,7 @@ def rejected_keyword(machine: PythonMachine, function: str, keywords: Iterable[s
     if not isinstance(parameters, str):
         return None
     taken = parameters.split(",")
+    # ``**kwargs`` takes every keyword. A function with positional-only parameters is told of in other words.
     if any(parameter.startswith("**") for parameter in taken) or "/" in taken:
         return None
     unknown = next((word for word in keywords if word not in {parameter.rstrip("=") for parameter in taken}), None)
