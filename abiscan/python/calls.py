@@ -192,7 +192,7 @@ class Calls(ClassMaking):
         return GeneratorObject(f"{function.name}()", frame, body, node)
 
     def _at_once(self, function: PythonFunction, scope: Scope) -> Body:
-        """Yield the body of a coroutine, which nothing suspends."""
+        """Run the body of a coroutine at once: nothing suspends it."""
         assert not isinstance(function.node, ast.Lambda)
         self.execute(function.node.body, scope)
         yield from ()
@@ -288,7 +288,7 @@ class Calls(ClassMaking):
     # ---- functions that look at their caller
 
     def special(self, name: str, args: list[object], scope: Scope) -> object:
-        """Return the built-in functions that look at their caller."""
+        """Call one of the built-in functions that look at their caller."""
         if name == "super":
             return self._make_super(args, scope)
         if name in {"exec", "eval"}:
@@ -303,7 +303,7 @@ class Calls(ClassMaking):
         return scope.module.names if name in {"globals", "vars", "locals"} else NotKnown(f"{name}()")
 
     def _execute_text(self, name: str, args: list[object], scope: Scope) -> object:
-        """Return ``exec`` and ``eval`` of a text, here or with names of its own, as packages read ``version.py``."""
+        """Execute ``exec`` or ``eval`` of a text, here or with a dict of names, as packages read ``version.py``."""
         names = args[1] if len(args) > 1 and isinstance(args[1], dict) else None
         code = args[0] if args else None
         tree = _parse_code(code.lstrip() if isinstance(code, str) and name == "eval" else code)
@@ -376,7 +376,7 @@ _ADDING_HOOKS: Final = frozenset({"addHandler", "addFilter"})
 
 
 def _is_hook(name: str) -> bool:
-    """Whether what is called keeps objects whose methods it calls later."""
+    """Whether a function keeps the objects that it gets, and calls methods of theirs later."""
     return name.startswith(_OF_HOOKS) or name.rpartition(".")[2] in _ADDING_HOOKS
 
 

@@ -111,7 +111,7 @@ class ClassMaking(Statements):
         return next((kind for kind in kinds if all(rival in kind.ancestry() for rival in kinds)), None)
 
     def make_class(self, metaclass: Class | None, args: list[object], kwargs: dict[str, object]) -> object:
-        """Return ``type.__new__``: a class, from its name, bases and names."""
+        """Execute ``type.__new__``: return a class, made of its name, bases and names."""
         names = special.plain_value(args[2]) if len(args) > 2 else None
         if not isinstance(args[0], str) or not isinstance(names, dict):
             return NotKnown("type.__new__()")
@@ -173,7 +173,7 @@ class ClassMaking(Statements):
     # ---- objects
 
     def instantiate(self, cls: Class, args: list[object], kwargs: dict[str, object]) -> object:
-        """Return ``type.__call__``: make an object of a class, and initialise it."""
+        """Execute ``type.__call__``: return an object of a class, made and initialised."""
         # Calling an enumeration looks a member up: its metaclass overrides ``__call__`` (Lib/enum.py).
         member = enum_.by_value(cls, args)
         if member is not None:
@@ -224,7 +224,7 @@ class ClassMaking(Statements):
         return Instance(cls)
 
     def _abstract_methods(self, cls: Class) -> set[str]:
-        """Return the abstract methods that nothing below has defined."""
+        """Return the abstract methods that no derived class has overridden."""
         if not any(
             isinstance(ancestor, Class) and "__abiscan_abstract__" in ancestor.names for ancestor in cls.ancestry()
         ):

@@ -51,7 +51,7 @@ class Suppress(AroundBody):
 
     @property
     def guards(self) -> tuple[object, ...]:
-        """What it was given."""
+        """The classes that it swallows."""
         return self.classes
 
     def leave(self, machine: PythonMachine, failure: PythonError | None) -> object:
@@ -69,12 +69,12 @@ class Manager(AroundBody):
         self.generator: object = None
 
     def display_name(self) -> str:
-        """Return the function."""
+        """Return the call that makes it."""
         return f"{self.function.name}()"
 
     @property
     def guards(self) -> tuple[object, ...]:
-        """What it catches where it yields."""
+        """The exceptions that the generator catches where it is suspended."""
         inside = self.generator.guards if isinstance(self.generator, GeneratorObject) else []
         return tuple(cls for guard in inside for cls in guard)
 

@@ -23,7 +23,11 @@ _TOKEN = regex(
 
 
 class Named(Struct, frozen=True, kw_only=True):
-    """A library's path with the parts that name a target taken out, and those parts."""
+    """A library's path, split into what names a target and the rest.
+
+    :ivar pattern: the path, in which the kind of each part stands for it: ``_C_<CUDA>.so``
+    :ivar parts: the kind and the value of each part: ``("cuda", "11.8")``
+    """
 
     pattern: str
     parts: tuple[tuple[str, str], ...]

@@ -15,9 +15,9 @@ _IMPORTS = frozenset({"import_module", "__import__", "get"})
 
 
 def may_have_others(source: bytes) -> bool:
-    """Whether it may have names that are not words of its source: its body adds some, or ``__getattr__`` makes them.
+    """Whether a module may have names that are not words of its source: added by its body, or made by ``__getattr__``.
 
-    What a function does counts only if the body, or such a function, names it.
+    What a function does counts only if the body names it, or a function that the body names.
     """
     if not _WORDS.search(source):
         return False
@@ -122,7 +122,7 @@ def _own_nodes(body: Iterable[ast.AST], apart: tuple[type[ast.AST], ...] = _FUNC
 
 
 def _adds_names(node: ast.AST) -> bool:
-    """Whether a node takes the names of its module, or the module itself, or puts another one in its place."""
+    """Whether a node gets hold of the module or its namespace, or replaces the module by another object."""
     if isinstance(node, ast.Call):
         name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", None)
         return name in _CALLS or (name in _IMPORTS and any(map(_is_own_name, node.args)))

@@ -79,7 +79,7 @@ class Expressions(PythonMachine):
         return self.settle(value) if kind is TargetExpression else value
 
     def count_size(self, value: Sized) -> None:
-        """Count steps for something large, which whatever is done with it goes through."""
+        """Count steps for a large value: most operations go through all of it."""
         size = len(value)
         if size > _LARGE:
             self.count_steps(size // (_LARGE if isinstance(value, (str, bytes)) else 2))
@@ -167,7 +167,7 @@ class Expressions(PythonMachine):
             yield item
 
     def awaited(self, value: object) -> object:
-        """Return what waiting for a value gives; one that nobody can wait for, itself."""
+        """Return the result of awaiting a value; the value itself if it cannot be awaited."""
         if isinstance(value, Coroutine):
             return value.wait(self)
         method = special.special_method(self, value, "__await__")
@@ -178,7 +178,7 @@ class Expressions(PythonMachine):
         return waiting.result if isinstance(waiting, GeneratorObject) else NotKnown("await")
 
     def _evaluate_unbound(self, name: str, *, inside: bool) -> object:
-        """Return a name of a function that has no value yet."""
+        """Raise what Python raises for a local name without a value, unless it may have one."""
         if self.has_guessed:
             return NotKnown(name)
         if inside:
@@ -213,9 +213,7 @@ class Expressions(PythonMachine):
     def with_target(
         self, description: str, operation: Callable[..., object], *values: object
     ) -> TargetExpression | None:
-        """Return what Python makes of values, one of which follows from the target; None if all of them must be
-        known.
-        """
+        """Return an operation on values that follow from the target as a question to it; None if it cannot be one."""
         remaining = [operand for operand in values if type(operand) is not TargetExpression]
         if len(remaining) == len(values) or not all(
             isinstance(operand, _PLAIN) and is_concrete(operand) for operand in remaining
@@ -633,7 +631,7 @@ _CONVERTERS = (str, int, float)
 
 
 def _only_computes(function: object) -> bool:
-    """Whether a function does nothing but compute with its arguments, and may be given those of the target."""
+    """Whether a function does nothing but compute with its arguments, which may then be questions to the target."""
     return (
         isinstance(function, MethodOfTarget)
         or (isinstance(function, type) and function in _CONVERTERS)

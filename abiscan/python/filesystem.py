@@ -27,7 +27,7 @@ def as_text(path: object) -> str | None:
 
 
 def path_exists(machine: PythonMachine, path: object, kind: str = "any") -> object:
-    """Return ``os.path.exists``, ``isfile``, ``isdir``."""
+    """Tell what ``os.path.exists``, ``isfile`` or ``isdir`` says of a path."""
     # Four kinds of places are known: the package itself, the folder of Python and the installed torch where they are at
     # hand, and the processor as Linux describes it. Everything else is up to the machine.
     text = as_text(path)
@@ -171,7 +171,7 @@ def _list_children(machine: PythonMachine, path: PurePath) -> object:
 
 
 def join_paths(machine: PythonMachine, parts: list[object]) -> object:
-    """Return ``os.path.join``."""
+    """Join parts as ``os.path.join`` does."""
     if not parts or not is_concrete(parts):
         unknown = next((part for part in parts if isinstance(part, NotKnown)), None)
         return NotKnown(

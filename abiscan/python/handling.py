@@ -29,7 +29,7 @@ _LOUDEST = (Told.WARNING, Told.LOG, Told.PRINT)
 
 
 def loudest_of(heard: Iterable[Said]) -> Said | None:
-    """Return what users are most likely to notice; the first of its kind."""
+    """Return the notice that users are most likely to see: the loudest kind, and the first of it."""
     return min(heard, key=lambda notice: _LOUDEST.index(notice.how), default=None)
 
 

@@ -94,13 +94,13 @@ class _Acts(Exception):  # noqa: N818 - it ends a look, it is no error
 
 
 class _Foreign(Struct, frozen=True):
-    """Something of another package, or that it made; its name as far as it is known."""
+    """An object of another package, or one that its code made; its name as far as it is known."""
 
     name: str = ""
 
 
 class _Plain(Struct, frozen=True):
-    """A text, a number or a container of such."""
+    """A text, a number or a container of these."""
 
     kind: str
 
@@ -120,7 +120,7 @@ class _Module(Struct, frozen=True):
 
 
 class _Defined(Struct, frozen=True):
-    """A function or a class of the package; the path to it inside its file."""
+    """A function or a class of the package, with the names that lead to it inside its file."""
 
     file: str
     path: tuple[str, ...]
@@ -128,7 +128,7 @@ class _Defined(Struct, frozen=True):
 
 
 class _Object(Struct, frozen=True):
-    """What code of the package made; of which class, if that is known."""
+    """An object that code of the package made, with its class if that is known."""
 
     cls: _Defined | None = None
 
@@ -140,7 +140,13 @@ _OBJECTS: Final = _Plain("objects")
 
 
 class _Names(Struct, kw_only=True):
-    """What a module binds, by name: an import (module, name), or the node that binds it."""
+    """What a module binds.
+
+    :ivar package: the one that its relative imports start from
+    :ivar imports: the module and the name that an import takes, by the name that it binds; None for a whole module
+    :ivar nodes: the definitions and values, by name
+    :ivar stars: the modules from which it takes all names
+    """
 
     package: str
     imports: dict[str, tuple[str, str | None]] = field(default_factory=dict)
@@ -160,7 +166,7 @@ class BodyJudge:
         self._saw_load = False
 
     def is_harmless(self, file: str) -> bool:
-        """Whether running the body of a module neither loads nor raises anything, nor changes what others do."""
+        """Whether running the body of a module neither loads nor raises anything, nor changes what other modules do."""
         tree = self._code.skeleton(file)
         if tree is None:
             return False
@@ -238,7 +244,7 @@ class BodyJudge:
         return defined
 
     def makes_no_descriptor(self, call: ast.Call, cls: _Defined) -> bool:
-        """Whether what a call in the body of a class gives is surely itself where it is taken from the class."""
+        """Whether a call in the body of a class surely gives no descriptor."""
         names = self.names(cls.file)
         made = None if names is None else self._root_value(call.func, cls.file, names)
         if isinstance(made, _Defined):
@@ -338,7 +344,7 @@ class BodyJudge:
         return made and any(self._acts_in(item, defined, names, False, depth - 1) for item in inside.values())  # noqa: FBT003
 
     def _is_quiet_above(self, called: ast.Attribute, defined: _Defined, names: _Names, depth: int) -> bool:
-        """Whether a method is one of ``super()``, and that does nothing that matters."""
+        """Whether a method is called on ``super()``, and does nothing that matters there."""
         is_super = isinstance(called.value, ast.Call) and getattr(called.value.func, "id", None) == "super"
         cls = self.in_file(defined.file, names, defined.path[0]) if is_super and len(defined.path) == 2 else None
         classes = self.lineage(cls) if isinstance(cls, _Defined) and isinstance(cls.node, ast.ClassDef) else None
@@ -391,7 +397,7 @@ class BodyJudge:
         return classes
 
     def has_foreign_base(self, classes: Iterable[_Defined]) -> bool:
-        """Whether one of some classes derives from one of another package."""
+        """Whether any of some classes derives from a class of another package."""
         return any(isinstance(base, _Foreign) for cls in classes for base in self.bases(cls))
 
     def method(self, classes: Sequence[_Defined], name: str) -> _Defined | None:
@@ -411,7 +417,7 @@ class BodyJudge:
                     yield None if names is None else self._named_value(keyword.value, cls.file, names)
 
     def derives_quietly(self, defined: _Defined) -> bool:
-        """Whether nothing that matters runs as a class is derived from one."""
+        """Whether deriving from a class runs nothing that matters."""
         classes = self.lineage(defined)
         if classes is None:
             return False
@@ -420,7 +426,7 @@ class BodyJudge:
         return quiet and all(hook is None or self.is_quiet(hook) for hook in hooks)
 
     def is_quiet_metaclass(self, value: _Value | None) -> bool:
-        """Whether nothing that matters runs as a class of a metaclass is made."""
+        """Whether making a class of a metaclass runs nothing that matters."""
         classes = self._metaclass_of(value)
         if classes is None:
             return False
@@ -479,14 +485,14 @@ class BodyJudge:
         return not call.args and not call.keywords
 
     def fits(self, defined: _Defined, call: ast.Call, bound: int) -> bool:
-        """Whether the arguments of a call are such as a function takes."""
+        """Whether a function takes the arguments of a call."""
         is_lambda = isinstance(defined.node, ast.Lambda)
         node = defined.node if is_lambda else self._code.function(defined.file, defined.path)
         return _fits_arguments(getattr(node, "args", None), call, bound)
 
 
 class _Body:
-    """One look at the body of a module, in the order of its statements."""
+    """The judgement of one module's body, statement by statement."""
 
     def __init__(self, judge: BodyJudge, file: str) -> None:
         self.judge, self.file = judge, file
@@ -1171,7 +1177,7 @@ def _names_in(tree: ast.Module, package: str) -> _Names:
 
 
 def _bind_alias(names: _Names, new: str, old: str) -> bool:
-    """Bind what a name stands for to another one, too; False if the module has not bound it."""
+    """Bind a new name to what an old one stands for; return False if the module has not bound the old one."""
     if old in names.nodes:
         names.nodes[new] = names.nodes[old]
         names.imports.pop(new, None)
@@ -1194,7 +1200,7 @@ def _bound_targets(node: ast.AST) -> Iterator[str]:
 
 
 def _value_of(node: ast.AST) -> _Value:
-    """Return what another module binds to a name, as far as a look at the expression tells."""
+    """Return what an expression of another module gives, judging by its form alone."""
     if isinstance(node, ast.Constant):
         return _KINDS.get(type(node.value), _Plain("none"))
     kinds: dict[type[ast.AST], str] = {ast.List: "list", ast.Tuple: "tuple", ast.Dict: "dict", ast.Set: "set",
@@ -1204,7 +1210,7 @@ def _value_of(node: ast.AST) -> _Value:
 
 
 def _fits_arguments(args: ast.arguments | None, call: ast.Call, bound: int) -> bool:
-    """Whether the arguments of a call are such as a function takes, ``bound`` of which are given already."""
+    """Whether a function takes the arguments of a call, beside the first ``bound`` ones, which it has already."""
     # ``*args`` may be any number of arguments: they are taken to fit.
     if args is None or any(isinstance(parameter, ast.Starred) for parameter in call.args):
         return args is not None
@@ -1244,7 +1250,7 @@ def _dataclass_fields(node: ast.ClassDef) -> list[ast.AnnAssign]:
 
 
 def _may_be_dataclass(node: ast.ClassDef) -> bool:
-    """Whether a class makes a dataclass for certain: no default that can change, nor one before a field without."""
+    """Whether a class surely makes a dataclass: no mutable default, and no default before a field without one."""
     values = [field.value for field in _dataclass_fields(node)]
     if any(isinstance(value, (ast.List, ast.Dict, ast.Set)) for value in values):
         return False
@@ -1284,7 +1290,7 @@ def _returns_value(body: list[ast.stmt]) -> bool:
 
 
 def _may_be_unbound(function: Any) -> bool:
-    """Whether a function uses one of its variables where it need not be bound yet: further up than it binds it."""
+    """Whether a function may use a variable before it is bound: further up than its first binding."""
     stored: dict[str, tuple[int, int]] = {}
     loaded: dict[str, tuple[int, int]] = {}
     parameters = {parameter.arg for parameter in walk(function.args) if isinstance(parameter, ast.arg)}

@@ -46,7 +46,7 @@ class HostMethod(Modelled):
         return f"{describe_value(self.value)}.{self.name}"
 
     def call(self, machine: PythonMachine, args: list[object], kwargs: dict[str, object]) -> object:
-        """Call it, if all that it needs is known."""
+        """Call the method, if all that it needs is known."""
         # Where it is open whether the code runs at all, a change leaves the items of a container unknown.
         if machine.perhaps and isinstance(self.value, (list, dict, set)) and self.name in _CHANGING:
             note_change(self.value)
@@ -181,7 +181,7 @@ def sort_values(machine: PythonMachine, values: list[object], _args: list[object
 
 
 def _by_comparing(machine: PythonMachine, values: list[object], keys: list[object], *, reverse: bool) -> object:
-    """Return values in the order that the methods of their keys make."""
+    """Return values in the order of their keys, which classes of the package compare."""
     # Insertion sort. A value moves to the left only past those that it is less than, so equal ones keep their order, as
     # in list.sort; and as there, ``reverse`` sorts the reversed list and reverses the result.
     order: list[int] = []
@@ -269,7 +269,7 @@ def _set_add(machine: PythonMachine, value: object, args: list[object], _kwargs:
 
 
 def _model_format(machine: PythonMachine, value: object, args: list[object], kwargs: dict[str, object]) -> object:
-    """Return ``str.format`` with objects of the package, whose methods say how they look."""
+    """Execute ``str.format`` with objects of the package, whose own methods make their texts."""
     if not isinstance(value, str) or not _short_fields(value):
         return NotKnown("str.format()")
     parts: list[object] = []

@@ -51,7 +51,7 @@ class PythonInterpreter(Calls):
     # ---- modules by name
 
     def import_module(self, name: str) -> object:
-        """Import a module, and those that it is in, and give it."""
+        """Import a module, after the packages that it is in; return it."""
         if name in self.whole_names:
             return self.modules[name]
         if len(self.frames) == 1:
@@ -115,7 +115,7 @@ class PythonInterpreter(Calls):
         return self._installed_module(full)
 
     def _folder_on_path(self, place: object) -> str | None:
-        """Return the folder in the package that an entry of ``sys.path`` is, None if it is another one or not known."""
+        """Return the folder of the package that an entry of ``sys.path`` names; None for another, or an unknown one."""
         text = as_text(place)
         return None if text is None else self.files.inside(text)
 
@@ -187,7 +187,7 @@ class PythonInterpreter(Calls):
         module.stage = Stage.DONE
 
     def _raise_syntax_error(self, file: str) -> None:
-        """Raise what Python raises for a file that cannot be parsed, if it is a Python whose syntax we know."""
+        """Raise what Python raises for a file that cannot be parsed, if the target's Python is like this one."""
         text = self.library.syntax_errors.get(file)
         if text is not None and self.world.python == sys.version_info[:2]:
             raise thrown(SyntaxError, text)
@@ -234,7 +234,7 @@ class PythonInterpreter(Calls):
                 self._take_own(base, name)
 
     def _check_defined(self, module: PythonModule, name: str) -> None:
-        """Raise if a module is imported in a circle, and has not come to the name that is wanted of it."""
+        """Raise if a module that is imported in a circle has not yet come to a name that is taken from it."""
         # The module is at the line of the import that led here: only the text before it can have bound the name.
         file = module.file
         line = next((frame.line for frame in reversed(self.frames) if frame.file == file), None)
@@ -294,7 +294,7 @@ class PythonInterpreter(Calls):
     # ---- modules of others
 
     def _foreign_module(self, full: str, parent: object) -> object:
-        """Return a module below one that is not of the package."""
+        """Return a submodule of a module of another package."""
         # What the table of the target's names leaves open, the files of an installed torch may decide.
         if full.startswith("torch.") and torch_module.knows_names(self):
             module = torch_module.import_torch_module(self, full)
@@ -383,7 +383,7 @@ class PythonInterpreter(Calls):
             raise thrown(ImportError, f"cannot import name '{name}' from '{full}' (unknown location)") from None
 
     def _is_made(self, full: str) -> bool:
-        """Whether a modelled module is made by code, as ``torch.ops`` is, and no file."""
+        """Whether a modelled module is made by code, as ``torch.ops`` is, and has no file."""
         return full in MODELS and self.library.installed_has(full, None) is False
 
     def _take_own(self, module: PythonModule, name: str) -> object:
@@ -447,5 +447,5 @@ class PythonInterpreter(Calls):
 
 
 def _absent_module(name: str) -> Thrown:
-    """Return what an import raises of a module that nothing brings."""
+    """Return what the import of a module raises that does not exist."""
     return Thrown(PythonError(ModuleNotFoundError, (f"No module named '{name}'",), {"name": name}))

@@ -72,7 +72,7 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
         )
 
     def is_mere_folder(self, package: str) -> bool:
-        """Whether it is known that nothing installed makes a top-level package more than a folder of modules."""
+        """Whether a top-level package is known to be a mere folder of modules in whatever is installed."""
         if not self.folders or any(disk.is_file(folder) for folder in self.folders):
             return False
         return not any(
@@ -81,7 +81,7 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
         )
 
     def _path_of_module(self, module: str) -> Path | None:
-        """Return the path of a module without its suffix, by that of the package that it is in."""
+        """Return the path of a module without its suffix, as its top-level package tells it."""
         top, *below = parts = module.split(".")
         if not all(map(str.isidentifier, parts)):  # code can ask for modules by any text
             return None
@@ -175,7 +175,7 @@ def _is_extension(suffix: str, python: tuple[int, int] | Answer) -> bool:
 def installed_in(
     folders: tuple[Path, ...], python: tuple[int, int] | Answer = Answer.UNKNOWN
 ) -> Callable[[str], bool | Answer]:
-    """Return what answers whether a top-level module is installed for a version of Python."""
+    """Return a function that answers whether a top-level module is installed for a version of Python."""
 
     def answer(name: str) -> bool | Answer:
         if not name.isidentifier():

@@ -24,7 +24,7 @@ Body = Generator[object, object, object]
 
 
 class Lazy(Modelled):
-    """An iterator: ``source`` computes the items as they are asked for, and raises what Python raises."""
+    """An iterator, whose ``source`` computes the items one by one, and raises what Python raises."""
 
     __slots__ = ("name", "source")
 
@@ -76,12 +76,12 @@ class GeneratorObject(Lazy):
 
     @property
     def line(self) -> int:
-        """Where it is."""
+        """The line that it is at."""
         return self._frame.line
 
     @property
     def guards(self) -> list[tuple[object, ...]]:
-        """What the ``try`` statements catch that it is suspended in."""
+        """The exceptions that the ``try`` statements around its ``yield`` catch."""
         return self._kept[0]
 
     def get_attribute(self, machine: PythonMachine, name: str) -> object:
@@ -114,14 +114,14 @@ class GeneratorObject(Lazy):
             yield item
 
     def send(self, machine: PythonMachine, value: object) -> object:
-        """Go on until the next ``yield``; the one that it is at gives ``value``."""
+        """Run it until its next ``yield``; the one that it is suspended at gives ``value``."""
         if value is not None and not self._started:
             raise thrown(TypeError, "can't send non-None value to a just-started generator")
         self._started = True
         return self._resume(machine, lambda: self._body.send(value))
 
     def throw(self, machine: PythonMachine, failure: PythonError) -> object:
-        """Go on with an exception at the ``yield`` that it is at."""
+        """Raise an exception at the ``yield`` that it is suspended at."""
         # Without a place to raise it at, the generator is over, and the exception goes to the caller.
         if not self._started:
             self._body.close()
@@ -129,7 +129,7 @@ class GeneratorObject(Lazy):
         return self._resume(machine, lambda: self._body.throw(Thrown(failure)))
 
     def close(self, machine: PythonMachine) -> None:
-        """End it where it is."""
+        """End it where it is suspended."""
         if not self._started:
             self._body.close()
             return
@@ -177,7 +177,7 @@ class GeneratorObject(Lazy):
 
 
 class Coroutine(GeneratorObject):
-    """What calling an ``async def`` gives: its body runs once somebody waits for it."""
+    """A call of an ``async def``: its body runs once it is awaited."""
 
     __slots__ = ()
 
@@ -193,7 +193,7 @@ class Coroutine(GeneratorObject):
 
 
 def _failure_to_throw(machine: PythonMachine, args: list[object]) -> PythonError:
-    """Return the exception that ``throw`` is given: an object, or a class and what to make it of."""
+    """Return the exception that ``throw`` gets: an object, or a class with the argument to make one of."""
     value = args[0] if args else NotKnown("throw()")
     made = value if isinstance(value, PythonError) else machine.call(value, args[1:2], {})
     return made if isinstance(made, PythonError) else PythonError(value)
@@ -207,10 +207,10 @@ def take_few(source: Iterator[object], name: str) -> list[object] | NotKnown:
 
 @contextmanager
 def push_item(stack: list[object], item: object) -> Iterator[None]:
-    """Have an item on a stack of the machine.
+    """Push an item on a stack of the machine, and pop it at the end.
 
-    A generator that nobody goes on with is closed by this Python when it is forgotten; its items left the machine when
-    it was suspended.
+    Not for GeneratorExit: Python closes a generator that is no longer used, and the items of that one left the machine
+    when it was suspended.
     """
     stack.append(item)
     try:

@@ -93,14 +93,14 @@ def later_uses(code: PythonCode, names: TorchNames, was_there: Callable[[str], b
 
 
 def _lacking_part(names: TorchNames, use: str) -> str | None:
-    """Return a name up to the first part that is missing, be it a module or not; None if none surely is."""
+    """Return a name up to its first part that is certainly missing, be it a module or not; None if there is none."""
     name = names.first_lacking(use)
     may_be_module = name is not None and not is_core(name) and names.has_module(name) is not False
     return None if may_be_module else name
 
 
 def _is_known(code: PythonCode, name: str) -> bool:
-    """Whether a package sets a name on something, or has it as a text, as ``hasattr`` needs it."""
+    """Whether a package sets a name on something, or has it as a text, which ``hasattr`` takes."""
     quoted = (f'"{name}"'.encode(), f"'{name}'".encode())
     return code.may_set(name) or any(text in code.source(file) for file in code.sources for text in quoted)
 
@@ -364,7 +364,7 @@ def _guards_what_follows(statement: ast.stmt, parameters: Collection[str]) -> bo
 
 
 def _is_guard(test: ast.expr, parameters: Collection[str]) -> bool:
-    """Whether a condition may depend on the version of torch: all may that are not about the values of arguments."""
+    """Whether a condition may depend on the version of torch, as all may but those about the values of arguments."""
     return _are_guarding([test]) or not _is_about_values(test, parameters)
 
 

@@ -132,7 +132,7 @@ class PythonCode(Struct, dict=True):
         return Found(file=None, folders=tuple(spaces)) if spaces else None
 
     def is_own(self, name: str) -> bool:
-        """Whether nobody but the package has a module of a full name, be it there or not."""
+        """Whether a module of a full name can only be one of the package, whether or not it exists."""
         top = self.find(name.partition(".")[0])
         return self.locate(name) is not None or (top is not None and top.file is not None)
 
@@ -298,7 +298,7 @@ class PythonCode(Struct, dict=True):
         return False
 
     def imports(self, file: str, package: str) -> tuple[tuple[Import, ...], tuple[Import, ...]]:
-        """Return the imports of a module, outside of functions; apart, those inside an ``if``, a ``try`` or a class.
+        """Return the imports of a module outside of functions: plain ones, and those in an ``if``, ``try`` or class.
 
         :param package: the one that relative imports start from
         """
@@ -374,7 +374,7 @@ class PythonCode(Struct, dict=True):
         return self._torch_uses[path]
 
     def uses_at_import(self, path: str, name: str) -> bool:
-        """Whether a source uses a dotted name below ``torch`` outside of functions, as far as a look at it tells."""
+        """Whether a source uses a dotted name below ``torch`` outside of functions, judging by its text."""
         # Only the last part of the name is looked for, since what stands before it may go by another name.
         outline = self.outline(path)
         if any(name in {line.module, *(f"{line.module}.{name_}" for name_ in line.names)} for line in outline.imports):
@@ -382,7 +382,7 @@ class PythonCode(Struct, dict=True):
         return outline.mentions([name.rpartition(".")[2].encode()])
 
     def may_set(self, name: str) -> bool:
-        """Whether code of the package may set an attribute of that name on what is not its own."""
+        """Whether code of the package may set an attribute of that name on an object of others."""
         if name not in self._may_set:
             # ``x.name = …``, but for ``self`` and ``cls``, which are mostly objects of its own; ``setattr(x, "name",
             # …)``, and the same by tools that patch.
@@ -464,7 +464,7 @@ class PythonCode(Struct, dict=True):
         return not isinstance(node, apart) and self.is_generator(node)
 
     def locals(self, node: ast.AST) -> frozenset[str]:
-        """Return the names that the body of a function binds, but for those that it says are elsewhere."""
+        """Return the names that the body of a function binds, but for those that it declares elsewhere."""
         if node not in self._locals:
             body = getattr(node, "body", None)
             statements = body if isinstance(body, list) else []

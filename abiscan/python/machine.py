@@ -40,7 +40,7 @@ class Unreadable(Exhausted):
 
 
 class ProcessEnded(Exception):  # noqa: N818 - the end of the process that is read, not of this one
-    """A load ended the process."""
+    """Raised where a load ends the process."""
 
     def __init__(self, raised: Raised) -> None:
         super().__init__(raised.message)
@@ -79,7 +79,7 @@ class Attempt(Struct, kw_only=True):
 
 
 class Decision(Struct, kw_only=True):
-    """Something that is decided one way in this run, and may be the other way."""
+    """A condition that this run decides one way, and that may hold or not."""
 
     spot: Spot
     condition: Condition
@@ -158,7 +158,7 @@ class PythonMachine:
         self.warning_filters: list[tuple[object, object]] = []
         """What is done with warnings, by their classes: the first filter that fits counts."""
         self.perhaps = False
-        """Whether what is being run may not run at all: what it changes is not known then."""
+        """Whether the code that is being run may not run at all, so that what it changes is not known."""
         self.extensions: dict[str, str] = {}
         """The extension modules of the package that are imported, and their files."""
         self.told_of_gaps = False
@@ -210,11 +210,11 @@ class PythonMachine:
                 listener.append(notice)
 
     def catches(self, error: type[BaseException]) -> bool:
-        """Whether an exception would be caught for good."""
+        """Whether the code around would catch an exception, and not raise it again."""
         return any(cls in error.__mro__ for guard in self.guards for cls in guard if isinstance(cls, type))
 
     def is_optional_there(self, error: type[BaseException]) -> bool:
-        """Whether what is not required is there: only if the code does not get along without it.
+        """Whether a package that is not required is there: only if the code cannot do without it.
 
         :param error: what tells the code that it is not
         """
@@ -241,7 +241,7 @@ class PythonMachine:
 
     @property
     def has_guessed(self) -> bool:
-        """Whether what has run may not have: a name that is lacking may be bound all the same."""
+        """Whether the code so far ran on a guess, so that a name which is lacking may be bound all the same."""
         return self.perhaps or bool(self.trace.decisions)
 
     def taken(self, unknown: NotKnown) -> bool | None:
@@ -288,7 +288,7 @@ class PythonMachine:
         raise NotImplementedError
 
     def import_module(self, name: str) -> object:
-        """Return ``importlib.import_module``: the module of that name."""
+        """Execute ``importlib.import_module``: return the module of that name."""
         raise NotImplementedError
 
     def forget_names(self) -> None:
@@ -326,15 +326,15 @@ class PythonMachine:
         raise NotImplementedError
 
     def create(self, cls: Class, args: list[object], kwargs: dict[str, object]) -> object:
-        """Return ``object.__new__``: an object of a class that nothing is initialised of."""
+        """Execute ``object.__new__``: return an object of a class, which is not initialised yet."""
         raise NotImplementedError
 
     def instantiate(self, cls: Class, args: list[object], kwargs: dict[str, object]) -> object:
-        """Return ``type.__call__``: make an object of a class, and initialise it."""
+        """Execute ``type.__call__``: return an object of a class, made and initialised."""
         raise NotImplementedError
 
     def make_class(self, metaclass: Class | None, args: list[object], kwargs: dict[str, object]) -> object:
-        """Return ``type.__new__``: a class, from its name, bases and names."""
+        """Execute ``type.__new__``: return a class, made of its name, bases and names."""
         raise NotImplementedError
 
     def perhaps_calls(self, caller: NotKnown, function: object) -> None:

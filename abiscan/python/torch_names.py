@@ -100,9 +100,7 @@ class TorchNames(Struct):
         return None
 
     def signature(self, module: str, function: str) -> str | None:
-        """Return the parameters of a function, as ``module_names.signature`` writes them; None if they are not
-        known.
-        """
+        """Return the parameters of a function as ``module_names.signature_text`` writes them; None if not known."""
         module_names = self.source.module(module)
         return None if module_names is None else module_names.signatures.get(function)
 

@@ -63,7 +63,7 @@ def unreached_uses(
     uses: Mapping[str, LibraryUse],
     built_for: Callable[[str], Sequence[OtherTorch]],
 ) -> dict[str, LibraryUse]:
-    """Return how the package uses what its import here does not get to.
+    """Return how the package uses the libraries that its import here does not get to.
 
     :param built_for: the torches that a library may have been built for
     """
@@ -113,7 +113,7 @@ def _only_here(here: _Imports, there: _Imports) -> Iterable[Said]:
 
 
 def _after_the_stop(use: LibraryUse, skipped: Skipped | None) -> LibraryUse:
-    """Return what is not known, since the code was followed only as far as the import gets."""
+    """Return a use as unknown that would count as never: the code behind the stop was not followed."""
     if use.how is HowLoaded.NEVER and not use.unimportable:
         return replace(use, how=HowLoaded.UNKNOWN, skipped=skipped)
     return use

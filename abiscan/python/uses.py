@@ -96,7 +96,7 @@ ALL_LOAD: Final = WorldKind(key="willing", world=AllLoadWorld)
 
 
 def beside_torch(torch: OtherTorch) -> WorldKind:
-    """Return a world in which every library loads, and another torch is in place of the target's."""
+    """Return a kind of world in which every library loads, with another torch in place of the target's."""
     return WorldKind(key=torch, world=lambda world: AllLoadWorld(_BesideTorchWorld(world, torch)), torch=torch)
 
 
@@ -113,7 +113,7 @@ class Later(Struct, frozen=True, kw_only=True):
     in_functions: list[Attempt]
 
     def attempts(self) -> Iterable[Attempt]:
-        """Yield all of it."""
+        """Yield all attempts."""
         yield from self.instead
         yield from (attempt for attempts in self.by_module.values() for attempt in attempts)
         yield from self.in_functions
@@ -268,9 +268,7 @@ def classify_libraries(
 
 
 def _use_without_load(runs: tuple[tuple[Run, ...], ...], after: Later) -> tuple[HowLoaded, PythonLine | None]:
-    """Return how libraries are used that no load was seen of: by one whose path could not be followed, if there is
-    any.
-    """
+    """Return how libraries are used that no load was seen of: perhaps by a load whose path could not be followed."""
     at_import = (attempt for group in runs for run in group for attempt in run.trace.attempts)
     if any(attempt.path is None for attempt in (*at_import, *after.instead)):
         return HowLoaded.UNKNOWN, None

@@ -50,7 +50,7 @@ class NotKnown(Opaque, Struct, frozen=True, eq=False):
     name: str
     why: Why = Why.NOT_FOLLOWED
     origin: object = None
-    """What it comes from, and how: the same for two that are the same whatever it is; None if it is like no other."""
+    """What it comes from, and how: equal for two that have one value, whatever it is; None if it is like no other."""
 
     def part(self, suffix: str, *args: object) -> NotKnown:
         """Return what comes out of it by an attribute, a call or an index."""
@@ -61,7 +61,7 @@ class NotKnown(Opaque, Struct, frozen=True, eq=False):
 
     @property
     def key(self) -> object:
-        """The same for two that are the same whatever it is."""
+        """What it depends on: two unknowns with one key have the same value, whatever that is."""
         # The machine answers the same question alike, wherever the code asks it.
         if self.origin is None and self.why is Why.ENVIRONMENT:
             return Why.ENVIRONMENT, self.name
@@ -76,7 +76,7 @@ class NotKnown(Opaque, Struct, frozen=True, eq=False):
 
 
 def _is_small(key: object) -> bool:
-    """Whether a key takes little to compare: one that is used twice in another counts twice."""
+    """Whether comparing a key takes few steps; a part that occurs twice in it counts twice."""
     parts = [key]
     for _ in range(_LARGEST_KEY):
         if not parts:
@@ -88,7 +88,7 @@ def _is_small(key: object) -> bool:
 
 
 def key_of(value: object) -> object:
-    """Return what tells a value from others that an unknown may come from."""
+    """Return a key by which a value, as the origin of an unknown, is told from others."""
     if isinstance(value, NotKnown):
         key = value.key
         return key if _is_small(key) else value  # ``x = x + x`` doubles what it comes from each time
@@ -298,7 +298,10 @@ def _merge_ancestries(lists: list[list[object]], bases: list[object]) -> list[ob
 
 
 class Instance(Opaque, Struct, eq=False):
-    """An object of a class of the package; ``inner`` is its value as one of the built-in type behind the class."""
+    """An object of a class of the package.
+
+    :ivar inner: its value as an object of the built-in type that the class derives from, if any
+    """
 
     cls: Class
     attributes: dict[str, object] = field(default_factory=dict)
@@ -381,7 +384,7 @@ def class_of(value: object) -> Class | None:
 
 
 def is_concrete(value: object, depth: int = 0) -> bool:
-    """Whether nothing in it is unknown, so that Python's own operations on it give what they gave in the package."""
+    """Whether nothing in a value is unknown, so that Python's own operations give what they give in the package."""
     kind = type(value)
     if kind in _EVERYDAY:
         return True
@@ -400,7 +403,7 @@ def is_concrete(value: object, depth: int = 0) -> bool:
 
 
 def further_items(items: list[object] | NotKnown) -> list[object]:
-    """Return items for a list, or what stands there for those of an iterable that is not known."""
+    """Return items for a list; for those of an iterable that is not known, the mark of an unknown number."""
     return [Further(items.name, items.why)] if isinstance(items, NotKnown) else items
 
 

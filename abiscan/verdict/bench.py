@@ -124,7 +124,7 @@ class TorchSet:
     ) -> tuple[Result, ...]:
         """Return the results of ``Judge.judge`` for a target on the named torch.
 
-        Of several torches, those that do not exist for the machine of an extension leave it out.
+        Of several torches, one that does not exist for the machine of an extension leaves that extension out.
         """
         target, extensions = self.target(source, name), None
         # Of several torches, one that does not exist for the machine of any extension gives no results. If none of them
@@ -151,7 +151,7 @@ class TorchSet:
         )
 
     def is_for(self, source: Source, name: str) -> bool:
-        """Whether the named torch exists for a machine that the target has extensions for, or needs not to."""
+        """Whether the named torch exists for a machine of the target's extensions; yes if there are none."""
         target = self.target(source, name)
         if target.target.images:
             from abiscan.verdict.images import exists_for_images

@@ -38,8 +38,7 @@ def hardware_of(gpus: Sequence[str], driver: str | None, cpus: Sequence[str] = (
 
 
 def cpu_question(named: Sequence[str]) -> list[tuple[str, list[str]]]:
-    """Return what an answer depends on that is kept between runs: the processors, by default this one, with their
-    features.
+    """Return the processors with their features, by default this one: what an answer that is kept depends on.
 
     :raises InputError: one of them is not known
     """

@@ -167,8 +167,7 @@ class Judge:
             yield from ((extension, setting) for extension in extensions if extension.facts.machine is machine)
 
     def setting(self, target: ExaminedTarget, machine: Machine) -> Setting:
-        """Return what the checks of the extensions of a target that are built for one machine share; kept for one
-        target.
+        """Return the setting of the extensions of a target for one machine; those of the last target are kept.
 
         :raises InputError: the torch does not exist for that machine
         """
@@ -249,10 +248,10 @@ class Judge:
     def _linked(
         self, examined: ExaminedExtension, setting: Setting, replayer: Replayer | None, *, explained: bool
     ) -> Linkage:
-        """Return what happens to an extension, whatever is declared; kept for one that is loaded first, with nothing
-        before.
+        """Return what happens to an extension, whatever is declared.
 
-        A package loads one of its extensions first, and each is checked by itself.
+        Kept for a process in which nothing is registered yet: each extension is checked by itself, and the package that
+        loads it first asks again.
         """
         # Only in a process without registrations of others is the outcome the same whenever it is asked for.
         if replayer is not None and replayer.has_any:
@@ -348,7 +347,7 @@ class Judge:
     def illegal(
         self, owner: ExaminedTarget, machine: Machine, resolution: Resolution, *, imported: bool
     ) -> IllegalInstruction | None:
-        """Return where the load of a library ends that does not use torch, on the processors that the user names.
+        """Return where the load of a library without torch is ended by an instruction that a named processor lacks.
 
         :param owner: the target that it is from
         :param imported: whether Python imports it
@@ -373,9 +372,7 @@ class Judge:
         return files
 
     def _on_gpus(self, examined: ExaminedExtension, release: TorchRelease) -> _OnGpus:
-        """Return what the GPUs run of an extension that has code for GPUs of their maker, and whether they run torch's
-        own.
-        """
+        """Return which code of an extension the GPUs run, and whether they run torch's own."""
         hardware = self._hardware
         code = examined.gpu if hardware.gpus else None
         if code is None:
@@ -492,7 +489,7 @@ def _make_result(
 
 
 def _uses_torch(examined: ExaminedExtension, resolution: Resolution | None) -> bool:
-    """Whether an extension uses torch, itself or through what it brings along; what is missing might."""
+    """Whether an extension uses torch, itself or through what it brings along; yes if something is missing."""
     if resolution is None or any(library.absence is Absence.EXTERNAL for library in resolution.closure.missing):
         return True
     loaded = (module.facts for module in resolution.closure.new)

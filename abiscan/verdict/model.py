@@ -95,7 +95,7 @@ def model_result(
 
 
 class _Judgement:
-    """A model on a torch."""
+    """The judgement of a model on a torch."""
 
     def __init__(
         self,
@@ -301,9 +301,9 @@ class _Judgement:
         return result(state=state, brought_by=package)
 
     def _of_misfits(self, base: str, misfits: Sequence[OperatorCall]) -> OperatorState:
-        """Return what a call means that no overload of this torch takes.
+        """Return the state of an operator with calls that no overload of this torch takes.
 
-        TorchScript has overloads that no dispatcher knows: only if the call fits on another release, it is a change.
+        TorchScript has overloads that no dispatcher knows. So it has changed only if a call fits on another release.
         """
         if not misfits:
             return OperatorState.OK
@@ -373,9 +373,7 @@ class _Judgement:
         return "import the package that defines it before, and pass it as a further target to check both"
 
     def _missing_message(self, operator: ModelOperator) -> tuple[str, str, bool]:
-        """Return what torch raises for an operator that is not there: the exception, the text, whether that is all of
-        it.
-        """
+        """Return what torch raises for a missing operator: the exception, its text, and whether that is complete."""
         # Each loader says it in words of its own.
         base, _, overload = operator.name.partition(".")
         if self._model.layout is ModelLayout.MOBILE:
@@ -458,7 +456,7 @@ class _Judgement:
         )
 
     def _of_processors(self) -> Iterator[Finding]:
-        """Yield processors that lack what the code of a compiled model uses, whose functions the first run calls."""
+        """Yield the processors that lack what the code of a compiled model uses; its first run calls that code."""
         if self._model.format is not ModelFormat.AOTI or not self._hardware.cpus:
             return
         from abiscan.emulation.whole_code import features_in  # few runs ask for it

@@ -160,7 +160,7 @@ class PackageReading:
 
 
 def _image_worlds(system: ImageSystem) -> tuple[type[ImageWorld], PythonSystem]:
-    """Return what makes the processes of a system other than Linux, and that system as Python code sees it."""
+    """Return the class of the worlds of a system other than Linux, and that system as Python code sees it."""
     from abiscan.verdict.image_world import SYSTEMS, ImageWorld
 
     return ImageWorld, SYSTEMS[system]
@@ -268,7 +268,7 @@ def modules_of(package: str, sources: PackageSources, system: PythonSystem = LIN
 
 
 def _says_nothing(sources: _Sources, reading: Reading) -> bool:
-    """Whether the code has nothing to do with the libraries, as far as can be seen, and all of it can be seen."""
+    """Whether all of the code was followed, and has nothing to do with the libraries."""
     # Only if the whole import was followed, without a load or a gap, is silence about the libraries an answer.
     uses = reading.uses.values()
     followed = all(outcome.raised is None and not outcome.gaps and not outcome.loads for outcome in reading.imports)
@@ -338,8 +338,8 @@ def package_result(read_package: ReadPackage, target: ExaminedTarget, results: S
 def _sure(outcome: ImportOutcome, surroundings: Surroundings) -> ImportOutcome:
     """Return an outcome of Python code alone: an error counts if torch lacks a name, or this environment a package.
 
-    Somebody has imported the package before it was published: another error is one of the reading, or due to what is
-    installed where nobody said what that is.
+    The package was imported before it was published. So any other error is a mistake of the reading, or due to what is
+    installed, where that is not known.
     """
     raised = outcome.raised
     if not isinstance(raised, Raised) or any(_OF_TORCH_NAMES.search(error.message or "") for error in _chain(raised)):
@@ -404,7 +404,7 @@ def _is_doubtful(library: UsedLibrary) -> bool:
 
 
 def _find_failure(outcome: ImportOutcome, world: PackageWorld | ImageWorld) -> ImportFailure | None:
-    """Return what users see; None if the import succeeds, or if nobody knows."""
+    """Return the failure that users see; None if the import succeeds, or if that is unknown."""
     # What ends the process is no exception, and nothing of the package comes after it.
     for load in outcome.loads:
         if isinstance(load.raised, Raised) and load.raised.exception == PROCESS_ENDS:
@@ -437,7 +437,7 @@ def _quotes_loader(message: str, loads: Iterable[Load]) -> bool:
 
 
 def _find_cause(raised: Raised, loads: Iterable[Load]) -> str | None:
-    """Return what is behind an exception: what it was raised from, or else a load that failed before and was caught."""
+    """Return the reason for an exception: what it was raised from, or else a load that failed before and was caught."""
     # What it was raised from goes before a guess: a load that failed earlier, was survived, and says something else.
     first = _origin(raised)
     if first is not raised:
@@ -467,9 +467,7 @@ def _lacking(outcome: ImportOutcome, world: PackageWorld | ImageWorld) -> tuple[
 
 
 def _list_needs(outcome: ImportOutcome, world: PackageWorld | ImageWorld) -> tuple[str, ...]:
-    """Return the libraries without which the import would not end the process: the load would fail before, and be
-    caught.
-    """
+    """Return the libraries without which the import would not end the process: the load would fail, and be caught."""
     # Up to the load that ends the process: only what was there for this one, and for those before, has led to it.
     needs: dict[str, None] = {}
     for load in outcome.loads:
@@ -481,7 +479,7 @@ def _list_needs(outcome: ImportOutcome, world: PackageWorld | ImageWorld) -> tup
 
 
 def _lacking_apart(read_package: ReadPackage, target: ExaminedTarget) -> tuple[str, ...]:
-    """Return what the libraries of a package need that nothing provides, where none of them has to do with torch."""
+    """Return what the libraries of a package lack, where none of them has to do with torch."""
     world = read_package.world.fresh()
     for location in target.target.libraries:
         world.load(_inside(read_package.package, location), LoadedBy.CTYPES)

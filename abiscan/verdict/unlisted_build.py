@@ -20,7 +20,7 @@ _STRING: Final = {True: "the C++11 std::string", False: "the old std::string"}
 
 
 def limited(result: Result, linkage: Linkage) -> Result:
-    """Return a result on a build, limited to what its release and its tag tell if another build stands for it.
+    """Return a result limited to what release and tag tell of a build, if another build stands for it.
 
     Builds of a release with one string ABI differ in what belongs to CUDA, and in nothing else that extensions use.
     With the other string ABI, most symbols have other names.

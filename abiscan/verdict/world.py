@@ -74,12 +74,12 @@ class LoadAttempt(Struct, frozen=True, kw_only=True):
 
     @property
     def is_known(self) -> bool:
-        """Whether it is known what comes of it."""
+        """Whether the outcome is known."""
         return not self.unreadable and (self.words is not None or self.assumed or not self.lacking)
 
     @property
     def problem(self) -> str | None:
-        """What loading it says on this machine."""
+        """What the load says on this machine; None if it succeeds."""
         if self.words is None and self.lacking:
             return f"{self.lacking[0]}: {NO_SUCH_FILE}"
         return self.words
@@ -214,7 +214,7 @@ def raised_by(attempt: LoadAttempt, loader: LoadedBy, *, of_loader: str | None =
 
 
 def _raised_here(attempt: LoadAttempt, loader: LoadedBy) -> Raised | Answer:
-    """Return what a load raises on this machine that may succeed where the libraries are that are lacking here."""
+    """Return what a load raises on this machine; it may succeed on one that has the libraries that are lacking."""
     # What is lacking here may be on the machine of the user: the error holds perhaps.
     if attempt.unreadable:
         return Answer.UNKNOWN
@@ -265,9 +265,7 @@ class _Loads:
         return posixpath.normpath(posixpath.join(self._root, path))
 
     def operators_of(self, path: str) -> tuple[str, ...]:
-        """Return the operators that a library defines, and those that it has kernels for and that torch does not
-        define.
-        """
+        """Return the operators that a library defines, and those of the package that it has kernels for."""
         examined = self._examined.get(self.location(path))
         result = examined.inventory.registrations if examined else None
         if result is None:
@@ -282,7 +280,7 @@ class _Loads:
         return tuple(sorted(defined | own))
 
     def load(self, moment: _ProcessState, path: str, loader: LoadedBy) -> tuple[LoadAttempt, _ProcessState]:
-        """Return what comes of a load, and the process afterwards."""
+        """Return the outcome of a load, and the process afterwards."""
         location = self.location(path)
         if location in moment.loaded:
             return LoadAttempt(path=path, words=None), moment
@@ -360,9 +358,7 @@ class _Loads:
         return self._setting.torch.namespaces(self._setting.release)
 
     def call(self, moment: _ProcessState, operator: str) -> int | bool | str | NoResult | None:
-        """Return what an operator returns that the package has registered by then, or a function of an extension
-        module.
-        """
+        """Return the result of an operator that the package has registered by then, or of a function of a module."""
         if "::" not in operator:
             return self._call_function(*operator.rsplit(":", 1))
         # A registration that was not read may replace the kernel that would be run.
@@ -534,7 +530,7 @@ def _list_registrations(linkage: Linkage) -> Iterator[Registrations]:
 
 
 def _is_unread(registrations: Registrations) -> bool:
-    """Whether there may be more of them."""
+    """Whether there may be further registrations, which could not be read."""
     return any(gap.stage == "emulation" for gap in registrations.gaps)
 
 

@@ -165,7 +165,7 @@ def _model_sorted(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
 
 
 def _iterate_sources(machine: PythonMachine, values: Iterable[object]) -> list[Iterator[object]] | NotKnown:
-    """Return what iterates over each of several values."""
+    """Return an iterator over each of several values."""
     sources = []
     for value in values:
         source = machine.iterate(value)
@@ -302,7 +302,7 @@ def _model_next(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
 
 
 def _make_extreme(name: str, op: ast.cmpop) -> Callable[[PythonMachine, Args, Kwargs], object]:
-    """Return ``min`` and ``max``."""
+    """Return the model of ``min`` or ``max``."""
 
     def call(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
         values = list(args) if len(args) != 1 else machine.items(args[0])
@@ -498,7 +498,7 @@ def _model_open(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
 
 
 def _look_for(machine: PythonMachine, path: object) -> None:
-    """Raise if a file that is not of the package is not there; who expects that leaves it to the machine."""
+    """Raise if a file of others does not exist; where the code expects that, both ways are followed."""
     there = path_exists(machine, path, "file")
     if isinstance(there, NotKnown) and machine.catches(FileNotFoundError):
         spot = (machine.place().line, -1)
@@ -627,11 +627,11 @@ class Builtins(Modelled):
         machine.builtins = self.names = dict(BUILTINS)
 
     def get_attribute(self, machine: PythonMachine, name: str) -> object:
-        """Return one of them."""
+        """Return a built-in function or type."""
         return self.names.get(name) or NotKnown(name)
 
     def put(self, name: str, value: object) -> None:
-        """Set one. Code that is not read, such as the standard library's, then calls a function of the package."""
+        """Set a name. Code that is not read, such as the standard library's, then calls a function of the package."""
         if hasattr(builtins, name) and isinstance(value, (PythonFunction, Bound, Instance)):
             self.machine.gap(f"builtins.{name} is replaced: where other code calls it is not followed")
         self.names[name] = value

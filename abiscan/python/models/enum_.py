@@ -54,7 +54,7 @@ class Member(Modelled):
 
 
 def finish_enumeration(machine: PythonMachine, cls: Class) -> list[Member]:
-    """Make members of the names in a class that derives from ``enum.Enum``, and give them; of other classes nothing."""
+    """Make members of the names in a class that derives from ``enum.Enum``; return them, and none for other classes."""
     base = next((item for item in cls.ancestry() if isinstance(item, EnumBase)), None)
     if base is None:
         return []

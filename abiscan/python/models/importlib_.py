@@ -147,7 +147,7 @@ def _make_module(machine: PythonMachine, spec: Spec) -> object:
 
 
 def _execute_module(machine: PythonMachine, module: object) -> object:
-    """Return ``exec_module``: the body of a module runs, perhaps again; that of an extension ran as it was made."""
+    """Execute ``exec_module``: run the body of a module, perhaps again; that of an extension ran as it was made."""
     if isinstance(module, PythonModule) and module.file is not None:
         machine.run_body(module)
     return module
@@ -282,7 +282,7 @@ def _of_distribution(subject: str) -> Model:
 
 
 def _model_resource(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
-    """Return ``importlib.resources.path``: what its context manager gives."""
+    """Execute ``importlib.resources.path``: return what its context manager gives."""
     folder, name = _model_files(machine, args[:1], kwargs), take_argument(args, kwargs, 1, "resource")
     known_value = isinstance(folder, PurePath) and isinstance(name, str)
     return folder / name if known_value else NotKnown("importlib.resources.path()")  # type: ignore[operator]
@@ -292,7 +292,7 @@ def _model_resource(machine: PythonMachine, args: Args, kwargs: Kwargs) -> objec
 
 
 def _modules_in(machine: PythonMachine, args: Args, kwargs: Kwargs, *, deep: bool) -> object:
-    """Return ``iter_modules`` and ``walk_packages``, which imports each package before it looks into it."""
+    """List modules as ``iter_modules`` does, or as ``walk_packages``, which imports each package on its way."""
     path, prefix = take_argument(args, kwargs, 0, "path"), take_argument(args, kwargs, 1, "prefix", "")
     places = [] if path is None else machine.items(path)
     insides = [machine.files.inside(str(inside)) for inside in places] if isinstance(places, list) else []
@@ -337,7 +337,7 @@ def _pkgutil_path(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> objec
 
 
 def _run_path(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
-    """Return ``runpy.run_path``: run a file of the package under another name."""
+    """Execute ``runpy.run_path``: run a file of the package under another name."""
     place = as_text(special.as_path(machine, take_argument(args, kwargs, 0, "path_name")))
     inside = None if place is None else machine.files.inside(place)
     if inside is None or inside not in machine.files.members or not inside.endswith(".py"):
@@ -347,7 +347,7 @@ def _run_path(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
 
 
 def _run_module(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
-    """Return ``runpy.run_module``: import the package that a module is in, then run its file under another name."""
+    """Execute ``runpy.run_module``: import the package that a module is in, then run its file under another name."""
     name = take_argument(args, kwargs, 0, "mod_name")
     if not isinstance(name, str):
         machine.gap(f"a module is run whose name is not known: {describe_value(name)}")

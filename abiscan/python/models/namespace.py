@@ -75,10 +75,10 @@ def _is_cuda_known(world: World) -> bool:
 def take_argument(
     args: list[object], kwargs: dict[str, object], index: int, name: str, default: object = None
 ) -> object:
-    """Return an argument, by its place or its name."""
+    """Return an argument, by its position or its name."""
     return args[index] if len(args) > index else kwargs.get(name, default)
 
 
 def make_namespace(name: str, **values: object) -> Callable[[PythonMachine], object]:
-    """Return what makes a module of some names."""
+    """Return a function that makes a module of some names."""
     return lambda _machine: Namespace(name, values)

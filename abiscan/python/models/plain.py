@@ -43,7 +43,7 @@ from abiscan.python.values import (
 
 
 class VersionInfo(NamedTuple):
-    """``sys.version_info``; which patch release it is, is not known: the last that there may be."""
+    """``sys.version_info``. The patch release is not known: the last that there may be."""
 
     major: int
     minor: int
@@ -56,7 +56,7 @@ class LoadedModules(Modelled):
     """``sys.modules``."""
 
     def get_attribute(self, machine: PythonMachine, name: str) -> object:
-        """Return its methods; who takes a module out of it may change its names."""
+        """Return its methods."""
         methods: dict[str, Model] = {
             "__getitem__": self._model_item,
             "get": self._model_get,
@@ -78,7 +78,7 @@ class LoadedModules(Modelled):
         return self._loaded_module(machine, args)
 
     def _is_there(self, machine: PythonMachine, args: Args, *, matters: bool) -> bool | None:
-        """Whether it has a module; who else may have imported it is decided only if that matters."""
+        """Whether it has a module; whether other code has imported it is decided only if that matters."""
         there = self._model_has(machine, args, {})
         if not isinstance(there, NotKnown):
             return bool(there)
@@ -215,21 +215,21 @@ def _make_telling(told: Told, name: str = "message") -> Model:
 
 
 class CaughtWarnings(AroundBody):
-    """``warnings.catch_warnings``: what is done with warnings is afterwards what it was."""
+    """``warnings.catch_warnings``: it restores the filters at its end."""
 
     def __init__(self, kwargs: Kwargs) -> None:
         self.kwargs = kwargs
         self.before: list[tuple[object, object]] = []
 
     def enter(self, machine: PythonMachine) -> object:
-        """Remember it, and perhaps set a filter."""
+        """Remember the filters, and perhaps add one."""
         self.before = list(machine.warning_filters)
         if "action" in self.kwargs:
             _simple_filter(machine, [], self.kwargs)
         return NotKnown("catch_warnings()") if self.kwargs.get("record") else None
 
     def leave(self, machine: PythonMachine, failure: PythonError | None) -> object:
-        """Restore it."""
+        """Restore the filters."""
         machine.warning_filters[:] = self.before
         return None
 
@@ -242,7 +242,7 @@ def _simple_filter(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object
 
 
 def _model_filter(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
-    """Return ``filterwarnings``: which warnings a text or a module chooses is not known."""
+    """Execute ``filterwarnings``: which warnings a text or a module selects is not known."""
     chosen = take_argument(args, kwargs, 1, "message", "") or take_argument(args, kwargs, 3, "module", "")
     action = NotKnown("warnings.filterwarnings()") if chosen else take_argument(args, kwargs, 0, "action")
     machine.warning_filters.insert(0, (action, take_argument(args, kwargs, 2, "category", Warning)))
@@ -255,7 +255,7 @@ def _reset_filters(machine: PythonMachine, _args: Args, _kwargs: Kwargs) -> obje
 
 
 def _model_warn(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
-    """Return ``warnings.warn``, which raises where a filter of the package says so."""
+    """Execute ``warnings.warn``, which raises where a filter of the package says so."""
     message = take_argument(args, kwargs, 0, "message")
     category = take_argument(args, kwargs, 1, "category") or UserWarning
     if isinstance(message, PythonError):
@@ -274,12 +274,12 @@ def _model_warn(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
 
 
 def _model_unshown(_machine: PythonMachine, _args: Args, _kwargs: Kwargs) -> object:
-    """Return what is logged below the level of a warning, which no program shows unless it is set up to."""
+    """Ignore what is logged below the level of a warning: no program shows it unless it is set up to."""
     return None
 
 
 def _telling_at_level(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
-    """Return ``log``: the level comes first."""
+    """Execute ``log``, whose first argument is the level."""
     level = take_argument(args, kwargs, 0, "level")
     if isinstance(level, int) and level < logging.WARNING:
         return None
@@ -328,11 +328,11 @@ class Cached(Modelled):
         self.results: dict[str, object] = {}
 
     def get_attribute(self, machine: PythonMachine, name: str) -> object:
-        """Return that of the function."""
+        """Return an attribute of the function."""
         return machine.get_attribute(self.function, name)
 
     def call(self, machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
-        """Return what the first such call gave."""
+        """Return what the first call with these arguments gave."""
         key = repr((args, kwargs)) if is_concrete(args) and is_concrete(kwargs) else None
         if key is None:
             return machine.call(self.function, args, kwargs)
@@ -402,7 +402,7 @@ class LoadedLibrary(Modelled):
 
 
 def _load_library(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
-    """Return ``LoadLibraryExW``: 0 for a library that cannot be loaded."""
+    """Execute ``LoadLibraryExW``: return no handle for a library that cannot be loaded."""
     with _expect_failure(machine, OSError):
         try:
             loading.load_library(machine, args[0] if args else None, LoadedBy.CTYPES)
@@ -413,7 +413,7 @@ def _load_library(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object
 
 @contextmanager
 def _expect_failure(machine: PythonMachine, error: type[BaseException]) -> Iterator[None]:
-    """Handle an exception, as far as those are concerned who ask whether it is handled."""
+    """Have an exception count as handled while the body of the ``with`` runs."""
     machine.guards.append((error,))
     try:
         yield
@@ -504,7 +504,7 @@ class ConfigVariables(Modelled):
     __slots__ = ()
 
     def get_attribute(self, machine: PythonMachine, name: str) -> object:
-        """Return one by its name."""
+        """Return what takes a variable by its name."""
         is_getter = name in {"get", "__getitem__"}
         getter = Native(name, lambda machine, args, _kwargs: _config_variable(machine, args[0] if args else None))
         return getter if is_getter else NotKnown(f"sysconfig.get_config_vars().{name}", Why.ENVIRONMENT)
@@ -525,7 +525,7 @@ def _place_of(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
 
 
 def _make_site(machine: PythonMachine) -> object:
-    """Return what ``site`` says of folders, in a virtual environment: that of the user does not count."""
+    """Return ``site``, as in a virtual environment: the user's own folder does not count."""
     system = machine.files.system
     folders = [system.prefix, system.root] if system.is_windows else [system.root]
     functions = native_functions("site", getsitepackages=lambda _m, _a, _k: list(folders))

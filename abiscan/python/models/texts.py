@@ -137,7 +137,7 @@ def _make_hook(machine: PythonMachine, function: object) -> Callable[[object], o
 
 
 def _substitute(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
-    """Return ``re.sub`` with a function, which is called for each match."""
+    """Execute ``re.sub`` with a function, which is called for each match."""
     pattern, function, text = args[0], args[1], args[2]
     pattern = pattern.text if isinstance(pattern, Pattern) else pattern
     if (

@@ -22,9 +22,9 @@ _HOW_NOT_TO = "You can disable extension auto-loading with TORCH_DEVICE_BACKEND_
 
 
 class TorchVersionText(str):
-    """``torch.__version__``: compares as a version, with versions, texts and tuples; what is no version, as text.
+    """``torch.__version__``: it compares itself as a version with versions, texts and tuples, else as a text.
 
-    As in torch/torch_version.py.
+    See torch/torch_version.py.
     """
 
     __slots__ = ()
@@ -110,7 +110,7 @@ class OperatorNamespace(Modelled):
 
 
 def _make_cuda(_machine: PythonMachine) -> object:
-    """Return ``torch.cuda``: a CPU build has no GPU, any other may have one."""
+    """Return ``torch.cuda``. A build for CPUs has no GPU, any other may have one."""
     names = torch_builds.names_of("torch.cuda")
     for name in ("get_device_capability", "get_device_properties", "get_device_name", "current_device"):
         names[name] = _of_gpu(NotKnown(f"torch.cuda.{name}()", Why.ENVIRONMENT))
@@ -123,7 +123,7 @@ def _of_gpu(answer: NotKnown) -> Native:
 
 
 def _absent_device(name: str, *, on_macos: bool = False) -> Callable[[PythonMachine], object]:
-    """Return a kind of device that builds for CPU or CUDA do not have.
+    """Return what makes the module of a kind of device that builds for CPUs or CUDA do not have.
 
     :param on_macos: whether those for macOS have it
     """
@@ -153,7 +153,7 @@ def _absent_device(name: str, *, on_macos: bool = False) -> Callable[[PythonMach
 
 
 def _cxx11_abi(machine: PythonMachine) -> object:
-    """Return the ``std::string`` that torch was built with, which its libraries tell."""
+    """Return whether torch was built with the C++11 ``std::string``, as its libraries tell."""
     told = machine.world.tells("its std::string ABI", lambda world: world.cxx11_abi)
     return told if isinstance(told, bool) else NotKnown("torch.compiled_with_cxx11_abi()", Why.ENVIRONMENT)
 

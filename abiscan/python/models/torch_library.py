@@ -180,7 +180,7 @@ def _register_kernels(machine: PythonMachine, name: str, keys: list[str]) -> Non
 
 
 def _register_or_decorate(function: object, action: Callable[[], None], result: object = None) -> object:
-    """Register now, if there is a function; else give a decorator that registers."""
+    """Register now if there is a function; else return a decorator that registers."""
 
     def apply(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
         action()
@@ -307,14 +307,12 @@ def _define_on(machine: PythonMachine, library: LibraryValue, schema: object) ->
 
 
 def _infer_schema(_machine: PythonMachine, _args: Args, _kwargs: Kwargs) -> object:
-    """Return a schema without the name: what is in the parentheses does not matter here."""
+    """Execute ``infer_schema``: what is in the parentheses of a schema does not matter here."""
     return "(...) -> ..."
 
 
 def _old_custom_op(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
-    """Return ``torch._custom_ops.custom_op``: it defines, by a schema or by a function that it decorates, and
-    no more.
-    """
+    """Execute ``torch._custom_ops.custom_op``: define an operator, by a schema or by a decorated function; no more."""
     name = _operator_name(machine, take_argument(args, kwargs, 0, "qualname"), "a definition")
     how = take_argument(args, kwargs, 1, "func_or_schema")
     result = _register_or_decorate(

@@ -124,9 +124,7 @@ def _is_foreign(machine: PythonMachine, module: str) -> bool:
 
 
 def import_torch_module(machine: PythonMachine, name: str) -> object:
-    """Return a module of torch; raises what Python raises if the torch of the target certainly has none of that
-    name.
-    """
+    """Return a module of torch; raise what Python raises if the target's torch certainly has no such module."""
     absent = absent_module(machine, name)
     if absent is not None:
         raise absent
@@ -134,7 +132,7 @@ def import_torch_module(machine: PythonMachine, name: str) -> object:
 
 
 def surely_binds(machine: PythonMachine, name: str) -> bool:
-    """Whether the module around a name surely has it: an object may be imported as a module, such as ``torch.ops``."""
+    """Whether a module surely has a name, by its full name: an object such as ``torch.ops`` may be imported, too."""
     owner, _, last = name.rpartition(".")
     return machine.world.tells(f"whether it has {name}", lambda world: _module_has(world, owner, last)) is True
 
@@ -147,9 +145,7 @@ def has_module(machine: PythonMachine, name: str) -> bool | None:
 
 
 def absent_module(machine: PythonMachine, name: str) -> Thrown | None:
-    """Return what the import of a module of torch raises, if the torch of the target certainly has none of that
-    name.
-    """
+    """Return what the import of a module raises that the target's torch certainly does not have; else None."""
     told = machine.world.tells(
         f"whether it lacks the module {name}",
         lambda world: world.torch_names is not None and world.torch_names.has_module(name) is False,
@@ -166,9 +162,7 @@ def absent_module(machine: PythonMachine, name: str) -> Thrown | None:
 
 
 def rejected_keyword(machine: PythonMachine, function: str, keywords: Iterable[str]) -> Thrown | None:
-    """Return what the call of a function of torch raises that does not take a keyword; None if it may take all of
-    them.
-    """
+    """Return what a function of torch raises for a keyword that it does not take; None if it may take all."""
     module, _, name = function.rpartition(".")
     if module.partition(".")[0] != "torch" or not name.isidentifier():
         return None
