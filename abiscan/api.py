@@ -99,6 +99,7 @@ def check(
             )
             return report.filled()
 
+    # Everything that the answer depends on, beside the files that were looked at on the way.
     options = python, each_file, list(gpus), driver, list(cpus), _this_cpu()
     return _answered(session, "check", item, (torch, *_named(rules)), options, find)
 

@@ -817,6 +817,7 @@ class _Body:
             names = {getattr(decorator, "id", None) for decorator in method.node.decorator_list}
             if names <= {"staticmethod", "classmethod"}:
                 return method
+        # What a class body binds is taken as it is, unless it may be a descriptor, which decides itself what it gives.
         for cls in classes:
             for node in cls.node.body:
                 bound = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]

@@ -95,7 +95,7 @@ class Runs:
         """Return what work with a new interpreter results in; ``task`` names it, with all that it depends on.
 
         :param spell_out: puts the target's texts of errors into a result
-        Raises ``Exhausted`` if the reading has taken all of its steps before.
+        :raises Exhausted: the reading has taken all of its steps before
         """
         if self._steps[0] > self._limits.total:
             raise Exhausted(f"after {self._limits.total} steps in all")

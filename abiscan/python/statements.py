@@ -294,7 +294,7 @@ class Statements(Handling):
                 continue
             except BreakSignal:
                 return
-            # The condition yields again before each round.
+            # What the condition yields is yielded again before each round.
             yield from self._lifted([node.test], scope) if self.frames[-1].suspends else ()
         yield from self.flow(node.orelse, scope)
 

@@ -319,6 +319,7 @@ class _Judgement:
         return OperatorState.UNKNOWN
 
     def _of_operators(self, operators: Sequence[ModelOperator], call: str) -> Iterator[Refusal]:
+        # Torch raises for the first operator that is missing; the others are evidence.
         missing = [operator for operator in operators if operator.state is OperatorState.MISSING]
         changed = [operator for operator in operators if operator.state is OperatorState.CHANGED]
         if missing:

@@ -133,6 +133,7 @@ def _absent_device(name: str, *, on_macos: bool = False) -> Callable[[PythonMach
         available = NotKnown(f"{name}.is_available()", Why.ENVIRONMENT)
         count = NotKnown(f"{name}.device_count()", Why.ENVIRONMENT)
 
+        # A build for CPUs or CUDA has no such device; what any other build says is up to the machine.
         def given(function: str, value: object, unknown: NotKnown) -> Native:
             def answer(machine: PythonMachine, _args: Args, _kwargs: Kwargs) -> object:
                 return value if not built and has_cuda(machine) else unknown
