@@ -143,7 +143,8 @@ class ClassMaking(Statements):
         try:
             self.call(hook, [made, name], {})
         except Thrown as error:
-            # Up to 3.11, type_new_set_names wraps the error; since then, it adds a note to it, which no text shows.
+            # Up to 3.11, type_new_set_names wraps the error; since then, it adds a note to it, which is not in its
+            # text.
             if not self.before(3, 12):
                 raise
             text = f"Error calling __set_name__ on '{value.cls.name}' instance '{name}' in '{made.name}'"

@@ -861,8 +861,8 @@ class _Body:
 
     def _hand_over(self, function: _Foreign, values: Iterable[_Value]) -> None:
         """Judge that code of another package gets values: what it calls must not matter."""
-        # A function that loads must not get out of sight at all. Any other matters only to code that is known to call
-        # at once what it gets; whoever keeps it calls it after the import.
+        # A function that loads must not be handed out at all. Any other matters only to code that is known to call at
+        # once what it gets; whoever keeps it calls it after the import.
         calls = function.name.partition(".")[0] in _CALLING
         for value in values:
             if isinstance(value, _Defined):

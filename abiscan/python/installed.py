@@ -110,8 +110,8 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
             return True
         if module == "torch":
             return None  # much of it is compiled
-        # From the cheap look to the dear one: the word in the text, a submodule of that name, what may bind names that
-        # are not in the text, and last the modules that all names are taken from.
+        # The cheapest checks first: the word in the text, a submodule of that name, what may bind names that are not in
+        # the text, and last the modules that all names are taken from.
         text = disk.read(source)
         named = re.search(rb"\b" + re.escape(name.encode()) + rb"\b", text) is not None
         if named and may_bind(text, name):

@@ -66,8 +66,8 @@ def later_uses(code: PythonCode, names: TorchNames, was_there: Callable[[str], b
 
     :param was_there: whether some release certainly has a name; others may be brought by packages, or be misspelt
     """
-    # From the cheap look to the dear one: words in the sources, the tables of names, and only then the syntax trees of
-    # the few files that mention a name which is missing.
+    # The cheapest checks first: words in the sources, the tables of names, and only then the syntax trees of the few
+    # files that mention a name which is missing.
     missing: dict[str, set[str]] = {}
     for file in code.sources:
         uses = code.torch_uses(file)

@@ -240,8 +240,8 @@ class PythonCode(Struct, dict=True):
         return self._eager[path]
 
     def _is_eager(self, path: str) -> bool:
-        # From the cheap look to the dear one. The bodies of top-level modules and packages are always run: what the
-        # package does as a whole is decided there.
+        # The cheapest checks first. The bodies of top-level modules and packages are always run: what the package does
+        # as a whole is decided there.
         outline = self.outline(path)
         if outline.eager or (path.endswith("/__init__.py") and path.count("/") == 1) or "/" not in path:
             return True
