@@ -94,7 +94,6 @@ class TorchNames(Struct):
             if self.lacks(owner, part):
                 return f"{owner}.{part}"
             owner = f"{owner}.{part}"
-            # Attributes of what is no module are not listed.
             if not self.source.is_module(owner) and not is_core(owner):
                 return None
         return None

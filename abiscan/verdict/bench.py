@@ -220,8 +220,6 @@ class TorchSet:
             return None
         if key not in self._read:
             package = target.target.package
-            # Only the last package is kept: the commands go through the torches of one target before they turn to the
-            # next.
             if package not in self._readings:
                 self._readings = {package: PackageReading(target, package, self._layers[name])}
             self._read = {key: self._readings[package].read(self._judges[name], target, self._layers[name])}

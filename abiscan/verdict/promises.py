@@ -44,7 +44,6 @@ def _of_gpus(examined: ExaminedExtension, variant: WheelVariant) -> GpuPromise |
     code = examined.gpu
     if code is not None and code.code.gaps:  # what could not be read may be code for a GPU
         code = None
-    # Without any code for GPUs, the libraries that the extension requires still need a driver.
     driver = first_driver(code, examined.facts.needed)
     has_code = code is not None and any(container.entries for container in code.containers)
     return promise_of_gpus(variant, driver, code.on if code and has_code else None, code.code.entries if code else ())

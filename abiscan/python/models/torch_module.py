@@ -106,7 +106,6 @@ def knows_names(machine: PythonMachine) -> bool:
 
 def _may_be_added(machine: PythonMachine, name: str) -> bool:
     """Whether other code may have set a name of torch: a package that is not read, or this one, somewhere."""
-    # Any package that is not read and has to do with torch may set names on it.
     remaining = (module for module in machine.modules if "." not in module and module != "torch")
     if any(
         module not in _ADDS_NOTHING
