@@ -99,6 +99,7 @@ def check(
             )
             return report.filled()
 
+    # Everything that the answer depends on, beside the files that were looked at on the way.
     options = python, each_file, list(gpus), driver, list(cpus), _this_cpu()
     return _answered(session, "check", item, (torch, *_named(rules)), options, find)
 
@@ -428,6 +429,7 @@ def survey(
     several = [targets] if isinstance(targets, str | os.PathLike) else targets
     names = tuple(target_names([os.fspath(target) for target in several]))
     specs = (torches,) if isinstance(torches, str) else tuple(torches)
+    # The environment is looked up only for what is looked for in it: looking costs a process.
     needs_python = not specs or any(map(is_name, names))
     asked = pipeline.SurveyTorches(specs=specs, python=_find_environment(python) if needs_python else None)
     with SurveyFile.opened(Path(output)) as answers:
@@ -508,6 +510,7 @@ def _answered(
     :param further: the torches and rules; what has no name cannot be asked for again, so the answer is not kept
     :param options: plain values
     """
+    # A target or torch that is an object, not a name, may mean something else in the next run.
     names = [[type(name).__name__, str(name)] for name in (*targets, *further) if isinstance(name, _NAMES)]
     if len(names) != len(targets) + len(further):
         return find()
@@ -552,6 +555,7 @@ def _all_sources(
 
     with tempfile.TemporaryDirectory(prefix="abiscan-") as folder:
         sources: dict[object, Source] = {}
+        # Each once, by its real path: a file may be named itself and by its folder.
         for target in dict.fromkeys(_several(targets)):
             try:
                 result = content_of(_make_source(target, Path(folder), python, session))

@@ -60,6 +60,8 @@ def of_module(machine: PythonMachine, module: PythonModule, name: str) -> object
     """Return an attribute of a module of the package: a name of its body, a submodule, or what its ``__getattr__``
     gives.
     """
+    # In the order of module_getattro (Objects/moduleobject.c): the names that the module has, then its ``__getattr__``,
+    # then the error.
     if name in module.names:
         return machine.settle(module.names[name])
     attributes = {
@@ -78,11 +80,17 @@ def of_module(machine: PythonMachine, module: PythonModule, name: str) -> object
         return module.name if module.folders else module.name.rpartition(".")[0]
     if f"{module.name}.{name}" in machine.modules:
         return machine.modules[f"{module.name}.{name}"]
+    # The body of a deferred module has bound nothing yet. It runs now, which ends this stage: the second look cannot
+    # come here again.
     if module.stage is Stage.DEFERRED:
         machine.catch_up(module)
         return of_module(machine, module, name)
+    # A circle of imports: only the imports of the module are followed, so how much of its body would have run is not
+    # known.
     if module.stage is Stage.SKIMMED:
         return NotKnown(f"{module.name}.{name}")
+    # ``asked`` ends the recursion of a hook that takes the same name of its own module, as a fallback to
+    # ``getattr(sys.modules[__name__], name)`` does: inside of the hook, that name is not known.
     hook = module.names.get("__getattr__")
     if isinstance(hook, PythonFunction) and name not in module.asked:
         module.asked.add(name)
@@ -92,6 +100,8 @@ def of_module(machine: PythonMachine, module: PythonModule, name: str) -> object
             module.asked.discard(name)
     if module.open_ or hook is not None:
         return NotKnown(f"{module.name}.{name}")
+    # From here on the name is certainly absent. The words are those of module_getattro while ``__spec__._initializing``
+    # is set.
     if module.stage is Stage.RUNNING:
         reason = " (most likely due to a circular import)"
         raise thrown(AttributeError, f"partially initialized module '{module.name}' has no attribute '{name}'{reason}")
@@ -102,6 +112,8 @@ def _of_instance(machine: PythonMachine, value: Instance, name: str) -> object:
     hook = value.cls.find("__getattribute__")
     if hook is None:
         return found_in(machine, value, name)
+    # As slot_tp_getattr_hook (Objects/typeobject.c): ``__getattr__`` is asked after any AttributeError, whether
+    # ``__getattribute__`` raises it itself or code that it calls does.
     try:
         return machine.call(machine.bound(hook, value, value.cls), [name], {})
     except Thrown as error:
@@ -111,13 +123,14 @@ def _of_instance(machine: PythonMachine, value: Instance, name: str) -> object:
 
 
 def found_in(machine: PythonMachine, value: Instance, name: str) -> object:
-    """Return ``object.__getattribute__``, and ``__getattr__`` where that finds nothing."""
+    """Return what ``object.__getattribute__`` finds; if that is nothing, what ``__getattr__`` gives."""
     hook = value.cls.find("__getattr__")
     try:
         member = _own_attribute(machine, value, name)
     except Thrown as error:
         if hook is None or AttributeError not in error.failure.ancestry():
             raise
+        # Python cannot tell this error of a property from an absent attribute, so ``__getattr__`` hides it.
         member = ABSENT
     if member is not ABSENT:
         return member
@@ -128,9 +141,13 @@ def found_in(machine: PythonMachine, value: Instance, name: str) -> object:
 
 def _own_attribute(machine: PythonMachine, value: Instance, name: str) -> object:
     """Return an attribute that an object or its class has, ABSENT if there is none."""
+    # In the order of _PyObject_GenericGetAttrWithDict (Objects/object.c): a data descriptor of the class, the object's
+    # own dictionary, anything else of the class.
     member = machine.settle(value.cls.find(name, ABSENT))
     if member is not ABSENT and is_data_descriptor(member):
         return machine.bound(member, value, value.cls)
+    # It has no ``__set__`` (Lib/functools.py): its first value goes into the object's dictionary, and hides it from
+    # then on.
     if isinstance(member, Wrapped) and member.kind == "cached_property" and name not in value.attributes:
         value.attributes[name] = machine.call(member.function, [value], {})
     if name in value.attributes:
@@ -149,6 +166,8 @@ def _attribute_beyond_package(machine: PythonMachine, value: object, cls: Class,
     method = default_method(name, value)
     if method is not None:
         return method
+    # An AttributeError ends most imports, so it is raised only if nothing unseen can have the name: no base outside of
+    # the package, no slot, and no statement that may not have run.
     if (
         cls.is_open()
         or name.startswith("__")
@@ -161,13 +180,15 @@ def _attribute_beyond_package(machine: PythonMachine, value: object, cls: Class,
 
 
 def is_data_descriptor(value: object) -> bool:
-    """Whether what is found in a class goes before what is found in the object."""
+    """Whether a member of the class hides an attribute of the same name in the object itself."""
     if isinstance(value, Wrapped):
         return value.kind == "property"
     return isinstance(value, Instance) and any(value.cls.find(name) is not None for name in ("__set__", "__delete__"))
 
 
 def _of_class(machine: PythonMachine, cls: Class, name: str) -> object:
+    # In the order of type_getattro (Objects/typeobject.c): a data descriptor of the metaclass, the class with its
+    # bases, anything else of the metaclass.
     meta = ABSENT if cls.metaclass is None else machine.settle(cls.metaclass.find(name, ABSENT))
     if meta is not ABSENT and is_data_descriptor(meta):
         return machine.bound(meta, cls, cls.metaclass)
@@ -191,6 +212,7 @@ def _of_class(machine: PythonMachine, cls: Class, name: str) -> object:
         return attributes[name]
     if name == "__mro__":
         return (*cls.ancestry(), object)
+    # The ``__getattr__`` of the class itself is for its objects, and says nothing about the class.
     hook = None if cls.metaclass is None else cls.metaclass.find("__getattr__")
     if hook is not None:
         return machine.call(machine.bound(hook, cls, cls.metaclass), [name], {})
@@ -210,6 +232,8 @@ def bind(machine: PythonMachine, member: object, receiver: object, cls: Class | 
     receiver).
     """
     member = machine.settle(member)
+    # What ``__get__`` of each kind returns: cm_descr_get and sm_descr_get in Objects/funcobject.c, property_descr_get
+    # in Objects/descrobject.c. Taken from a class, a property is itself.
     if isinstance(member, Wrapped):
         if member.kind == "staticmethod":
             return member.function
@@ -325,6 +349,8 @@ def _model_new(machine: PythonMachine, args: list[object], kwargs: dict[str, obj
 def _model_initialise(machine: PythonMachine, args: list[object], kwargs: dict[str, object]) -> object:
     if args and isinstance(args[0], PythonError):
         args[0].args = tuple(args[1:])
+    # ``list.__init__(self, items)`` of a class that derives from ``list``: it is the ``inner`` value that gets the
+    # items.
     if args and isinstance(args[0], Instance) and isinstance(args[0].inner, (list, dict, set)) and len(args) > 1:
         method = "extend" if isinstance(args[0].inner, list) else "update"
         machine.call(_of_host(args[0].inner, method), args[1:], kwargs)
@@ -348,6 +374,8 @@ def _model_get(machine: PythonMachine, args: list[object], _kwargs: dict[str, ob
         return NotKnown("__getattribute__()")
     if not isinstance(args[0], Instance):
         return machine.get_attribute(args[0], args[1])
+    # ``object.__getattribute__`` does not ask ``__getattr__``, which the same lookup would do here: a copy of the
+    # class, in which that name is None, hides those of the class and of its bases.
     cls = args[0].cls
     apart = Class(cls.name, tuple(cls.bases), {**cls.names, "__getattr__": None})
     return found_in(machine, Instance(apart, args[0].attributes, args[0].inner), args[1])
@@ -379,6 +407,8 @@ _DEFAULTS = {
 def _of_built_in_type(value: type, name: str) -> object:
     if name in {"__name__", "__qualname__"}:
         return value.__name__
+    # ``object.__new__(cls)`` and ``Exception.__init__(self, …)`` get objects of the package, which the real methods
+    # would refuse.
     if name == "__new__" or value in (object, type, BaseException, Exception):
         method = default_method(name)
         if method is not None:
@@ -442,6 +472,8 @@ def set_plainly(machine: PythonMachine, value: object, name: str, new: object, *
 
     :param plainly: whether what a frozen dataclass forbids is done all the same
     """
+    # A data descriptor of the class goes before the object's own dictionary: _PyObject_GenericSetAttrWithDict in
+    # Objects/object.c.
     if isinstance(value, (Instance, Class, PythonError)):
         cls = class_of(value)
         member = ABSENT if cls is None else cls.find(name, ABSENT)
@@ -453,6 +485,8 @@ def set_plainly(machine: PythonMachine, value: object, name: str, new: object, *
         if isinstance(member, Instance) and (setter := member.cls.find("__set__")) is not None:
             machine.call(machine.bound(setter, member, member.cls), [value, new], {})
             return
+        # A frozen dataclass forbids it by a ``__setattr__`` of its own (_frozen_get_del_attr in Lib/dataclasses.py),
+        # which ``object.__setattr__(self, …)`` bypasses, as ``__post_init__`` often does.
         if cls is not None and cls.is_frozen and not plainly:
             from dataclasses import FrozenInstanceError  # its import takes long, and few packages need it
 
@@ -471,7 +505,7 @@ def set_plainly(machine: PythonMachine, value: object, name: str, new: object, *
 
 
 def _change_class(machine: PythonMachine, module: PythonModule, cls: object) -> None:
-    """A module whose class is one of the package: what its names give is not followed."""
+    """Note that the class of a module becomes one of the package: what its names then give is not followed."""
     module.open_ = True
     functions = (
         [function for function in cls.names.values() if isinstance(function, (PythonFunction, Wrapped))]
@@ -485,6 +519,7 @@ def _change_class(machine: PythonMachine, module: PythonModule, cls: object) -> 
 
 def _has_only_slots(machine: PythonMachine, cls: Class, name: str) -> bool:
     """Whether every class behind an object says which attributes it may have, and none has this one."""
+    # One class without ``__slots__`` among the ancestors gives every object a dictionary (language reference, 3.3.2.4).
     if cls.is_open() or "__slots__" not in cls.names:
         return False
     for ancestor in cls.ancestry():

@@ -15,6 +15,8 @@ class Binding(Expressions):
 
     def bind(self, name: str, value: object, scope: Scope) -> None:
         """Bind a name."""
+        # What may not have run can still be seen by the code after it in the same scope, which forgets it at the end
+        # (see ``forget_bindings``). A name of another scope outlives that: it is unknown at once.
         home = scope.outer_names.get(name, scope)
         home.names[name] = NotKnown(name) if self.perhaps and home is not scope else value
 
@@ -34,11 +36,13 @@ class Binding(Expressions):
     def _unpack(self, targets: Sequence[ast.expr], value: object, scope: Scope) -> None:
         values = self.items(value)
         starred = next((index for index, element in enumerate(targets) if isinstance(element, ast.Starred)), None)
+        # It is not known how many items there are, so neither which target gets which, nor whether there are enough.
         if isinstance(values, list) and known_length(values) is None:
             values = NotKnown("a list")
         if isinstance(values, NotKnown):
             values = [values.part(f"[{index}]") for index in range(len(targets))]
         elif starred is not None:
+            # The targets after the starred one take their items from the end, it takes those that are left.
             end = len(values) - (len(targets) - starred - 1)
             values = [*values[:starred], values[starred:end], *values[end:]]
         if len(values) != len(targets):

@@ -46,6 +46,8 @@ class Super(Modelled):
 
     def _find_ancestry(self) -> tuple[list[object], Class | None]:
         """Return the ancestors to look through, and the class that attributes are then taken from."""
+        # In the order of supercheck (Objects/typeobject.c): a receiver that is itself a class below the owner, as in a
+        # class method or in ``__new__``, then an object of such a class.
         receiver = self.receiver
         if isinstance(receiver, Class) and self.owner in receiver.ancestry():
             return receiver.ancestry(), receiver
@@ -57,13 +59,20 @@ class Super(Modelled):
         ancestry, cls = self._find_ancestry()
         after = ancestry[ancestry.index(self.owner) + 1 :] if self.owner in ancestry else []
         receiver = None if cls is self.receiver else self.receiver
+        # The search goes on after the owner in the ancestry of the receiver, not of the owner (super_getattro in
+        # Objects/typeobject.c). A base outside of the package may have the name: the search ends there without an
+        # answer.
         for base in after:
             if isinstance(base, Class) and name in base.names:
                 return machine.bound(base.names[name], receiver, cls)  # type: ignore[attr-defined]
             if not isinstance(base, (Class, type)):
                 return NotKnown(f"super().{name}")
+        # ``object`` has none, unlike most names that start so; code asks for it to pass on what it does not know
+        # itself.
         if name == "__getattr__":
             raise thrown(AttributeError, "'super' object has no attribute '__getattr__'")
+        # A built-in base comes after all classes of the package. What initialises or sets is modelled, since it gets
+        # objects of the package.
         inner = self.receiver.inner if isinstance(self.receiver, Instance) else None
         if inner is not None and name not in {"__init__", "__new__", "__setattr__", "__getattribute__", "__delattr__"}:
             return HostMethod(inner, name)
@@ -71,7 +80,7 @@ class Super(Modelled):
         return NotKnown(f"super().{name}") if method is None else method
 
     def put(self, name: str, value: object) -> None:
-        """Execute ``super().name = value`` sets nothing that is remembered."""
+        """Execute ``super().name = value``: nothing of it is remembered."""
 
 
 class Calls(ClassMaking):
@@ -90,6 +99,8 @@ class Calls(ClassMaking):
             return self.call(function.function, [function.receiver, *args], kwargs)
         if isinstance(function, Wrapped):
             return self._call_wrapped(function, args, kwargs)
+        # Looked up on the type, never on the object; so that of a metaclass goes before making an object, which is only
+        # what ``type.__call__`` does (slot_tp_call and type_call in Objects/typeobject.c).
         method = special.special_method(self, function, "__call__")
         if method is not None:
             return self.call(method, args, kwargs)
@@ -103,11 +114,14 @@ class Calls(ClassMaking):
 
     def _call_unknown(self, function: NotKnown, args: list[object], kwargs: dict[str, object]) -> object:
         self.perhaps_uses(function, [*args, *kwargs.values()])
+        # A function of an extension module that is loaded: what it returns may be known from its machine code.
         module, _, name = function.name.rpartition(".")
         if module in self.extensions and not args and not kwargs:
             result = self.call_operator(f"{self.extensions[module]}:{name}")
             if not isinstance(result, NoResult):
                 return result
+        # All others are taken to return the same for the same arguments, so that two conditions on such calls are
+        # decided alike.
         if function.name.partition(".")[0] in _CHANGING:
             return NotKnown(f"{function.name}()", function.why)
         return function.part("()", *args, *kwargs.values())
@@ -143,6 +157,8 @@ class Calls(ClassMaking):
             return
         if not self.library.acts(inner.node):
             return
+        # By default it is not called; another run follows the call (see ``explore``). The negative line of the function
+        # takes the place of the column, which tells two functions that are passed in one line apart.
         line = inner.node.lineno
         text = f"{caller.name} calls {inner.name} ({inner.scope.module.file}:{line})"
         if self.decide(text, Why.CALLBACK, (self.frames[-1].line, -line), default=False):
@@ -164,6 +180,7 @@ class Calls(ClassMaking):
         scope = Scope(
             self._bind_arguments(function, args, kwargs), function.scope.module, function.scope, function=function
         )
+        # Nothing of a generator or a coroutine runs yet, but its arguments are bound, and refused, at the call.
         is_generator = self.library.is_generator(node)
         if not is_generator and not isinstance(node, ast.AsyncFunctionDef):
             return self._run_function(function, scope)
@@ -175,7 +192,7 @@ class Calls(ClassMaking):
         return GeneratorObject(f"{function.name}()", frame, body, node)
 
     def _at_once(self, function: PythonFunction, scope: Scope) -> Body:
-        """Yield the body of a coroutine, which nothing suspends."""
+        """Run the body of a coroutine at once: nothing suspends it."""
         assert not isinstance(function.node, ast.Lambda)
         self.execute(function.node.body, scope)
         yield from ()
@@ -212,9 +229,13 @@ class Calls(ClassMaking):
         self, function: PythonFunction, args: list[object], kwargs: dict[str, object]
     ) -> dict[str, object]:
         """Return the parameters by name; raises where Python certainly would."""
+        # As initialize_locals (Python/ceval.c): by position first, then by name. Parameters that are positional only
+        # leave their names free for ``**kwargs``.
         parameters = function.node.args
         names: dict[str, object] = {}
         positional = [parameter.arg for parameter in (*parameters.posonlyargs, *parameters.args)]
+        # An unknown number of arguments may fill any parameter: those before it have their place, and no call is
+        # refused.
         unclear = any(isinstance(parameter, Further) for parameter in args) or self.perhaps
         if unclear and any(isinstance(parameter, Further) for parameter in args):
             first_unknown = next(index for index, parameter in enumerate(args) if isinstance(parameter, Further))
@@ -267,7 +288,7 @@ class Calls(ClassMaking):
     # ---- functions that look at their caller
 
     def special(self, name: str, args: list[object], scope: Scope) -> object:
-        """Return the built-in functions that look at their caller."""
+        """Call one of the built-in functions that look at their caller."""
         if name == "super":
             return self._make_super(args, scope)
         if name in {"exec", "eval"}:
@@ -277,21 +298,24 @@ class Calls(ClassMaking):
             return NotKnown("dir()") if method is None else self.call(method, [], {})
         if name in {"vars", "locals"} and (args or scope.around is not None):
             return self.get_attribute(args[0], "__dict__") if args else NotKnown(f"{name}()")
+        # Whoever has the dictionary of a module may bind any name in it.
         scope.module.open_ = True
         return scope.module.names if name in {"globals", "vars", "locals"} else NotKnown(f"{name}()")
 
     def _execute_text(self, name: str, args: list[object], scope: Scope) -> object:
-        """Return ``exec`` and ``eval`` of a text, here or with names of its own, as packages read ``version.py``."""
+        """Execute ``exec`` or ``eval`` of a text, here or with a dict of names, as packages read ``version.py``."""
         names = args[1] if len(args) > 1 and isinstance(args[1], dict) else None
         code = args[0] if args else None
         tree = _parse_code(code.lstrip() if isinstance(code, str) and name == "eval" else code)
         if isinstance(tree, SyntaxError):
             raise thrown(SyntaxError, tree.msg)
+        # The text is not known: it may bind any name, in the dict that it was given and in the module.
         if tree is None:
             if names is not None:
                 names[NotKnown(f"{name}()")] = NotKnown(f"{name}()")  # it may have any name now
             scope.module.open_ = True
             return NotKnown(f"{name}()")
+        # With a dict of its own, the text runs like the body of a module: there is no scope around it.
         inner = scope
         bound: dict[str, object] = {}
         if names is not None:
@@ -309,6 +333,9 @@ class Calls(ClassMaking):
         return result
 
     def _make_super(self, args: list[object], scope: Scope) -> object:
+        # Without arguments, super_init (Objects/typeobject.c) takes the class from the cell ``__class__`` and the
+        # object from the first argument of the frame. Here the function knows its class. The first parameter is looked
+        # for in the scopes around, too, since a comprehension inside of a method has a scope of its own.
         function = self.frames[-1].function
         owner = args[0] if args else function.owner if function is not None else None
         parameters = function.node.args if function is not None else None
@@ -349,7 +376,7 @@ _ADDING_HOOKS: Final = frozenset({"addHandler", "addFilter"})
 
 
 def _is_hook(name: str) -> bool:
-    """Whether what is called keeps objects whose methods it calls later."""
+    """Whether a function keeps the objects that it gets, and calls methods of theirs later."""
     return name.startswith(_OF_HOOKS) or name.rpartition(".")[2] in _ADDING_HOOKS
 
 

@@ -53,6 +53,8 @@ class ClassMaking(Statements):
             keyword.arg: self.evaluate(keyword.value, scope) for keyword in node.keywords if keyword.arg is not None
         }
         metaclass = self._choose_metaclass(passed.pop("metaclass", None), bases)
+        # ``names`` is what the body binds. A metaclass may prepare some of them, or watch what is bound; its mapping is
+        # copied, so it sees the names only once the body has run.
         names: dict[str, object] = {"__doc__": attributes.docstring_of(node), "__module__": scope.module.name}
         prepare = None if metaclass is None else metaclass.find("__prepare__")
         if prepare is not None:
@@ -68,6 +70,8 @@ class ClassMaking(Statements):
             for keyword in node.body
             if isinstance(keyword, ast.AnnAssign) and isinstance(keyword.target, ast.Name)
         ]
+        # Only the text of an annotation counts: whether it is ClassVar, InitVar or KW_ONLY. Those that act are
+        # evaluated where the statement is.
         if annotated:
             names["__annotations__"] = {
                 keyword.target.id: NotKnown(self.source_of(keyword.annotation))
@@ -87,6 +91,8 @@ class ClassMaking(Statements):
                 results.extend([more] if isinstance(more, NotKnown) else more)
                 continue
             value = self.evaluate(base, scope)
+            # An object among the bases names classes in its place (PEP 560). Python passes it all bases; here it gets
+            # none.
             entries = special.special_method(self, value, "__mro_entries__") if isinstance(value, Instance) else None
             if entries is not None and not isinstance(entries, NotKnown):
                 more = self.items(self.call(entries, [()], {}))
@@ -99,11 +105,13 @@ class ClassMaking(Statements):
         """Return the metaclass of a class of the package, None for ``type`` and for one that is not known."""
         if isinstance(named, Class):
             return named
+        # Of the metaclasses of the bases, the one that derives from all others (_PyType_CalculateMetaclass in
+        # Objects/typeobject.c). If there is none, Python raises TypeError; here the class then has no metaclass.
         kinds = [base.metaclass for base in bases if isinstance(base, Class) and base.metaclass is not None]
         return next((kind for kind in kinds if all(rival in kind.ancestry() for rival in kinds)), None)
 
     def make_class(self, metaclass: Class | None, args: list[object], kwargs: dict[str, object]) -> object:
-        """Return ``type.__new__``: a class, from its name, bases and names."""
+        """Execute ``type.__new__``: return a class, made of its name, bases and names."""
         names = special.plain_value(args[2]) if len(args) > 2 else None
         if not isinstance(args[0], str) or not isinstance(names, dict):
             return NotKnown("type.__new__()")
@@ -117,8 +125,12 @@ class ClassMaking(Statements):
         for base in bases:
             if isinstance(base, Class):
                 base.subclasses.append(made)
+        # As type_new (Objects/typeobject.c): ``__set_name__`` of each member first, then ``__init_subclass__`` of the
+        # base.
         for name, value in list(own.items()):
             inner = getattr(value, "function", value)
+            # The class whose body has defined the function is what ``super()`` starts from, even if another class takes
+            # the function over later.
             if isinstance(inner, PythonFunction) and inner.owner is None:
                 inner.owner = made
             if isinstance(value, Instance) and (hook := value.cls.find("__set_name__")) is not None:
@@ -131,6 +143,8 @@ class ClassMaking(Statements):
         try:
             self.call(hook, [made, name], {})
         except Thrown as error:
+            # Up to 3.11, type_new_set_names wraps the error; since then, it adds a note to it, which is not in its
+            # text.
             if not self.before(3, 12):
                 raise
             text = f"Error calling __set_name__ on '{value.cls.name}' instance '{name}' in '{made.name}'"
@@ -153,13 +167,15 @@ class ClassMaking(Statements):
             if hook is not None:
                 self.call(Bound(getattr(hook, "function", hook), made), [], kwargs)
                 return
+            # A base that is not known may have the method, and would be asked before those after it.
             if not isinstance(base, (Class, type)):
                 return
 
     # ---- objects
 
     def instantiate(self, cls: Class, args: list[object], kwargs: dict[str, object]) -> object:
-        """Return ``type.__call__``: make an object of a class, and initialise it."""
+        """Execute ``type.__call__``: return an object of a class, made and initialised."""
+        # Calling an enumeration looks a member up: its metaclass overrides ``__call__`` (Lib/enum.py).
         member = enum_.by_value(cls, args)
         if member is not None:
             missing = cls.find("_missing_") if isinstance(member, NotKnown) and len(args) == 1 else None
@@ -171,6 +187,8 @@ class ClassMaking(Statements):
             made = self.create(cls, args, kwargs)
         else:
             made = self.call(getattr(new, "function", new), [cls, *args], kwargs)
+        # What ``__new__`` returns is initialised only if it is an object of the class: type_call in
+        # Objects/typeobject.c.
         kind = class_of(made)
         if kind is None or cls not in kind.ancestry():
             return made
@@ -189,11 +207,13 @@ class ClassMaking(Statements):
         return self.call(getattr(new, "function", new), [cls, *args], kwargs)
 
     def create(self, cls: Class, args: list[object], kwargs: dict[str, object]) -> object:
-        """Return ``object.__new__``: an object of a class that nothing is initialised of."""
+        """Execute ``object.__new__``: return an object of a class, which is not initialised yet."""
         host = cls.host()
         if host is not None and issubclass(host, BaseException):
             return PythonError(cls, tuple(args))
         if host in _PLAIN:
+            # ``list``, ``dict`` and ``set`` are filled by ``__init__``: one of the package decides what goes in. The
+            # immutable types get their value in ``__new__``.
             own = cls.find("__init__", ABSENT) is not ABSENT
             passed = [] if own and host in {list, dict, set} else args
             return Instance(cls, inner=construct_built_in(self, host, passed, {} if own else kwargs))
@@ -205,7 +225,7 @@ class ClassMaking(Statements):
         return Instance(cls)
 
     def _abstract_methods(self, cls: Class) -> set[str]:
-        """Return the abstract methods that nothing below has defined."""
+        """Return the abstract methods that no derived class has overridden."""
         if not any(
             isinstance(ancestor, Class) and "__abiscan_abstract__" in ancestor.names for ancestor in cls.ancestry()
         ):
@@ -220,9 +240,11 @@ class ClassMaking(Statements):
         }
 
     def _fill_in(self, made: Instance, args: list[object], kwargs: dict[str, object], *, takes_none: bool) -> None:
-        """What the ``__init__`` of a dataclass or a named tuple does, or of a class that has none."""
+        """Do what the ``__init__`` of a dataclass or a named tuple does, or that of a class that has none."""
         cls = made.cls
         if not cls.is_dataclass and not cls.is_open():
+            # object_new (Objects/typeobject.c) refuses arguments only if the class overrides neither ``__new__`` nor
+            # ``__init__``.
             if takes_none and (args or kwargs) and cls.host() is None and not self.perhaps:
                 raise thrown(TypeError, f"{cls.name}() takes no arguments")
             return
@@ -231,6 +253,8 @@ class ClassMaking(Statements):
         fields = [name for name in cls.fields() if _is_field(cls, name)]
         made.attributes.update(zip((name for name in fields if _is_given(cls, name)), args, strict=False))
         made.attributes.update(kwargs)
+        # As _init_fn (Lib/dataclasses.py): what was not passed comes from the class, or from a factory, which is called
+        # each time. A field without either is lacking.
         lacking = []
         for name in fields:
             if name in made.attributes:
@@ -244,6 +268,7 @@ class ClassMaking(Statements):
                 lacking.append(name)
         if cls.is_dataclass and not cls.is_open() and not self.perhaps:
             _check_fields(cls, fields, lacking, args, kwargs)
+        # It gets the fields that are InitVar, in their order, and no others.
         finish = cls.find("__post_init__")
         if isinstance(finish, PythonFunction):
             only_given = [made.attributes.get(name) for name in fields if _is_annotated(cls, name, "InitVar")]

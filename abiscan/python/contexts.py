@@ -21,11 +21,11 @@ class AroundBody(Modelled):
         return ()
 
     def enter(self, machine: PythonMachine) -> object:
-        """Return ``__enter__``."""
+        """Execute ``__enter__``."""
         return None
 
     def leave(self, machine: PythonMachine, failure: PythonError | None) -> object:
-        """Return ``__exit__``, with the exception that the body raised."""
+        """Execute ``__exit__``, with the exception that the body raised."""
         return None
 
     def get_attribute(self, machine: PythonMachine, name: str) -> object:
@@ -51,7 +51,7 @@ class Suppress(AroundBody):
 
     @property
     def guards(self) -> tuple[object, ...]:
-        """What it was given."""
+        """The classes that it swallows."""
         return self.classes
 
     def leave(self, machine: PythonMachine, failure: PythonError | None) -> object:
@@ -69,12 +69,12 @@ class Manager(AroundBody):
         self.generator: object = None
 
     def display_name(self) -> str:
-        """Return the function."""
+        """Return the call that makes it."""
         return f"{self.function.name}()"
 
     @property
     def guards(self) -> tuple[object, ...]:
-        """What it catches where it yields."""
+        """The exceptions that the generator catches where it is suspended."""
         inside = self.generator.guards if isinstance(self.generator, GeneratorObject) else []
         return tuple(cls for guard in inside for cls in guard)
 
@@ -91,9 +91,11 @@ class Manager(AroundBody):
             raise thrown(RuntimeError, "generator didn't yield") from None
 
     def leave(self, machine: PythonMachine, failure: PythonError | None) -> object:
-        """Go on to its end; whether it swallows the exception."""
+        """Run the generator to its end; return whether it swallows the exception."""
         if not isinstance(self.generator, GeneratorObject):
             return None
+        # As _GeneratorContextManager.__exit__ (Lib/contextlib.py): a generator that ends has swallowed the exception,
+        # one that raises the same has not, and one that yields again is at fault.
         try:
             if failure is None:
                 self.generator.advance(machine)
@@ -108,7 +110,9 @@ class Manager(AroundBody):
         raise thrown(RuntimeError, "generator didn't stop" + (" after throw()" if failure else ""))
 
     def call(self, machine: PythonMachine, args: list[object], kwargs: dict[str, object]) -> object:
-        """As a decorator: the function that it is given, inside of a ``with``."""
+        """Wrap a function that this decorates: each call of it runs inside of a ``with``."""
+        # A generator runs once, so each call of the decorated function needs a manager of its own (_recreate_cm in
+        # Lib/contextlib.py).
         inner = args[0] if args else NotKnown(self.display_name())
         again: Callable[[], Manager] = lambda: Manager(self.function, self.args, self.kwargs)  # noqa: E731
         return Native(

@@ -11,6 +11,8 @@ from abiscan.python.model import Answer, World
 from abiscan.python.questions import AskedWorld
 from abiscan.regex import regex
 
+# ``torch2.1`` and ``torch21``, ``cu118`` and ``cuda-11.8``, ``py3.10`` and ``cp310``; a word such as ``cpu`` only where
+# no letter or digit touches it.
 _TOKEN = regex(
     r"torch[-_]?v?(?P<torch>\d[._]?\d{1,2})(?!\d)"
     r"|(?:cuda|cu)[-_]?(?P<cuda>\d+\.\d+|\d{2,3})(?!\d)"
@@ -21,7 +23,11 @@ _TOKEN = regex(
 
 
 class Named(Struct, frozen=True, kw_only=True):
-    """A library's path with the parts that name a target taken out, and those parts."""
+    """A library's path, split into what names a target and the rest.
+
+    :ivar pattern: the path, in which the kind of each part stands for it: ``_C_<CUDA>.so``
+    :ivar parts: the kind and the value of each part: ``("cuda", "11.8")``
+    """
 
     pattern: str
     parts: tuple[tuple[str, str], ...]
@@ -35,8 +41,11 @@ def parts_named_by(path: str) -> Named:
         kind = match.lastgroup or ""
         digits = re.sub(r"\D", "", match[kind])
         value = match[kind].lower() if kind == "build" else digits
+        # Without a point, the minor version of CUDA is the last digit (118 is 11.8), and the major version of the
+        # others is the first one (310 is 3.10).
         split = len(value) - 1 if kind == "cuda" else 1
         parts.append((kind, value if kind == "build" else f"{value[:split]}.{value[split:]}"))
+        # The kind of a build and its CUDA take the same place: ``_C_cpu.so`` is an alternative to ``_C_cu118.so``.
         return "<CUDA>" if kind in {"cuda", "build"} else f"<{kind}>"
 
     return Named(pattern=_TOKEN.sub(take, path), parts=tuple(parts))

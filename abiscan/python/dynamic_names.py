@@ -15,9 +15,9 @@ _IMPORTS = frozenset({"import_module", "__import__", "get"})
 
 
 def may_have_others(source: bytes) -> bool:
-    """Whether it may have names that are not words of its source: its body adds some, or ``__getattr__`` makes them.
+    """Whether a module may have names that are not words of its source: added by its body, or made by ``__getattr__``.
 
-    What a function does counts only if the body, or such a function, names it.
+    What a function does counts only if the body names it, or a function that the body names.
     """
     if not _WORDS.search(source):
         return False
@@ -25,6 +25,8 @@ def may_have_others(source: bytes) -> bool:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return True
+    # A function counts as called wherever its bare name stands in code that runs at import. Which object the name
+    # belongs to, and whether it is called at all, is not asked: the answer may only err towards yes.
     functions = _function_bodies(tree)
     if "__getattr__" in functions and any(getattr(item, "name", None) == "__getattr__" for item in tree.body):
         return True
@@ -48,12 +50,14 @@ def may_bind(source: bytes, name: str) -> bool:
     A text with that word may be what something makes names from.
     """
     word = re.escape(name.encode())
+    # Most names are bound by a statement at the left margin, which needs no parsing.
     if re.search(rb"(?m)^(?:(?:async )?def |class |import |from .* import .*\b)?" + word + rb"\b", source):
         return True
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return True
+    # What a function binds is a name of the module only if ``global`` says so; what a class binds, never.
     own = set(map(id, _own_nodes(tree.body, (*_FUNCTIONS, ast.ClassDef))))
     return any(_node_binds(node, name, is_own=id(node) in own) for node in ast.walk(tree))
 
@@ -87,6 +91,8 @@ def absolute_name(package: str, name: str) -> str:
     level = len(name) - len(name.lstrip("."))
     if level == 0:
         return name
+    # As _resolve_name (Lib/importlib/_bootstrap.py): one dot is the package itself, each further one the package around
+    # it.
     steps = package.split(".")
     return ".".join([*steps[: max(len(steps) - level + 1, 0)], *filter(None, [name[level:]])])
 
@@ -116,7 +122,7 @@ def _own_nodes(body: Iterable[ast.AST], apart: tuple[type[ast.AST], ...] = _FUNC
 
 
 def _adds_names(node: ast.AST) -> bool:
-    """Whether a node takes the names of its module, or the module itself, or puts another one in its place."""
+    """Whether a node gets hold of the module or its namespace, or replaces the module by another object."""
     if isinstance(node, ast.Call):
         name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", None)
         return name in _CALLS or (name in _IMPORTS and any(map(_is_own_name, node.args)))

@@ -24,9 +24,12 @@ class Explored(Struct, frozen=True, kw_only=True):
 def explore_import(runs: Runs, module: str) -> Explored:
     """Import a module in each way that matters."""
     runs_made = [runs.run(module)]
-    # Those of the target first: none of them must go unnoticed if there are too many.
-    decisions = sorted(runs_made[0].trace.decisions.values(), key=lambda run: run.why is not Why.TARGET)
-    waiting = [{run.spot: not run.condition.taken} for run in decisions]
+    # Each way is a run with some decisions flipped, of those that an earlier run has met. All ways would be two to the
+    # power of the decisions, so the queue begins with the ways that flip a single one: they show everything that
+    # depends on one condition alone. Only what such a way newly meets is combined with it. Those of the target come
+    # first: none of them must go unnoticed if there are too many.
+    decisions = sorted(runs_made[0].trace.decisions.values(), key=lambda decision: decision.why is not Why.TARGET)
+    waiting = [{decision.spot: not decision.condition.taken} for decision in decisions]
     seen = [dict[Spot, bool]()]
     while waiting and len(runs_made) < MOST_RUNS:
         choices = waiting.pop(0)
@@ -37,6 +40,8 @@ def explore_import(runs: Runs, module: str) -> Explored:
         runs_made.append(run)
         new = (spot for spot in run.trace.decisions if spot not in choices and spot not in runs_made[0].trace.decisions)
         waiting.extend({**choices, spot: not run.trace.decisions[spot].condition.taken} for spot in new)
+    # So far, nothing was there that is not required and that the code can do without. One more run has all of it, for
+    # what users who installed it load and register; it does not count for how the import ends.
     if runs_made[0].trace.optional and _more_at_stake(runs.library, runs_made[0]):
         runs_made.append(runs.run(module, with_optional=True))
     outcome = _summarise(module, runs_made)
@@ -55,33 +60,34 @@ def _more_at_stake(library: PythonCode, first: Run) -> bool:
 
 def _summarise(module: str, runs: list[Run]) -> ImportOutcome:
     first = runs[0]
-    usual = [decision for decision in runs if not decision.optional]
+    usual = [run for run in runs if not run.optional]
     loads = tuple(
         Load(
-            path=decision.path,
-            loader=decision.loader,
-            at=decision.at,
-            raised=decision.raised,
-            guarded=decision.guarded,
-            told=decision.told,
-            told_text=decision.told_text,
+            path=attempt.path,
+            loader=attempt.loader,
+            at=attempt.at,
+            raised=attempt.raised,
+            guarded=attempt.guarded,
+            told=attempt.told,
+            told_text=attempt.told_text,
         )
-        for decision in first.trace.attempts
+        for attempt in first.trace.attempts
     )
-    everywhere = set(first.trace.registrations).intersection(*(decision.trace.registrations for decision in usual))
+    # Certain is what every run registers; what a single one registers is listed, too, as a possibility.
+    everywhere = set(first.trace.registrations).intersection(*(run.trace.registrations for run in usual))
     registrations = dict.fromkeys(
         replace(registration, perhaps=registration not in everywhere)
-        for decision in runs
-        for registration in decision.trace.registrations
+        for run in runs
+        for registration in run.trace.registrations
     )
-    gaps = dict.fromkeys(gap for decision in usual for gap in decision.trace.gaps)
+    gaps = dict.fromkeys(gap for run in usual for gap in run.trace.gaps)
     deciding = _deciding_runs(usual)
     for decision in deciding:
         if decision.why is Why.CALLBACK:
             gaps.setdefault(f"{decision.condition.at}: whether {decision.condition.text} is not known")
     return ImportOutcome(
         module=module,
-        raised=first.raised if all(decision.raised == first.raised for decision in usual) else Answer.UNKNOWN,
+        raised=first.raised if all(run.raised == first.raised for run in usual) else Answer.UNKNOWN,
         loads=loads,
         registrations=tuple(registrations),
         conditions=tuple(decision.condition for decision in deciding if decision.why is not Why.CALLBACK),

@@ -75,10 +75,11 @@ class Expressions(PythonMachine):
         kind = type(value)
         if kind in _SIZED:
             self.count_size(value)  # type: ignore[arg-type]
+        # Only those who ask by ``evaluate_unsettled`` can go on with a question to the target in place of its answer.
         return self.settle(value) if kind is TargetExpression else value
 
     def count_size(self, value: Sized) -> None:
-        """Count steps for something large, which whatever is done with it goes through."""
+        """Count steps for a large value: most operations go through all of it."""
         size = len(value)
         if size > _LARGE:
             self.count_steps(size // (_LARGE if isinstance(value, (str, bytes)) else 2))
@@ -111,6 +112,8 @@ class Expressions(PythonMachine):
 
     def look_up(self, name: str, scope: Scope) -> object:
         """Return what a name stands for."""
+        # From the inside out (language reference, 4.2.2). The names of a class body are seen by its own statements
+        # alone, not by the functions and comprehensions in it: hence ``enclosing is scope``.
         enclosing: Scope | None = scope
         while enclosing is not None:
             if enclosing.outer_names:
@@ -118,6 +121,8 @@ class Expressions(PythonMachine):
             if name in enclosing.names and (enclosing is scope or not enclosing.is_class):
                 value = enclosing.names[name]
                 return self.settle(value) if type(value) is Deferred else value
+            # The compiler makes a name local to the whole function if any statement of it binds the name: before that,
+            # it is unbound, and nothing further out is asked.
             if enclosing.function is not None and name in self.library.locals(enclosing.function.node):
                 return self._evaluate_unbound(name, inside=enclosing is scope)
             enclosing = enclosing.around
@@ -127,6 +132,7 @@ class Expressions(PythonMachine):
             return attributes.of_module(self, scope.module, name)
         if name in self.builtins:
             return self.builtins[name]
+        # A NameError ends most imports: it is raised only if nothing unseen can have bound the name.
         if scope.module.open_ or hasattr(builtins, name) or self.has_guessed:
             return NotKnown(name)
         raise thrown(NameError, f"name '{name}' is not defined")
@@ -161,7 +167,7 @@ class Expressions(PythonMachine):
             yield item
 
     def awaited(self, value: object) -> object:
-        """Return what waiting for a value gives; one that nobody can wait for, itself."""
+        """Return the result of awaiting a value; the value itself if it cannot be awaited."""
         if isinstance(value, Coroutine):
             return value.wait(self)
         method = special.special_method(self, value, "__await__")
@@ -172,7 +178,7 @@ class Expressions(PythonMachine):
         return waiting.result if isinstance(waiting, GeneratorObject) else NotKnown("await")
 
     def _evaluate_unbound(self, name: str, *, inside: bool) -> object:
-        """Return a name of a function that has no value yet."""
+        """Raise what Python raises for a local name without a value, unless it may have one."""
         if self.has_guessed:
             return NotKnown(name)
         if inside:
@@ -207,9 +213,7 @@ class Expressions(PythonMachine):
     def with_target(
         self, description: str, operation: Callable[..., object], *values: object
     ) -> TargetExpression | None:
-        """Return what Python makes of values, one of which follows from the target; None if all of them must be
-        known.
-        """
+        """Return an operation on values that follow from the target as a question to it; None if it cannot be one."""
         remaining = [operand for operand in values if type(operand) is not TargetExpression]
         if len(remaining) == len(values) or not all(
             isinstance(operand, _PLAIN) and is_concrete(operand) for operand in remaining
@@ -221,6 +225,8 @@ class Expressions(PythonMachine):
                 *[operand.of(world) if isinstance(operand, TargetExpression) else operand for operand in values]
             )
 
+        # It is tried without asking, to see whether it can be computed. What is asked in the end is what the code makes
+        # of it, such as ``2.13 >= 2.5``: targets with different versions answer that alike.
         try:
             value = self.world.foresee(of)
         except Exception:  # noqa: BLE001 - it is raised again where the values are known
@@ -236,6 +242,7 @@ class Expressions(PythonMachine):
 
     def _evaluate_call(self, node: ast.Call, scope: Scope) -> object:
         function = self.evaluate(node.func, scope)
+        # A function that only computes gets questions to the target as they are, and makes one question of them.
         computes = _only_computes(function) and not node.keywords
         args: list[object] = []
         for arg in node.args:
@@ -255,20 +262,27 @@ class Expressions(PythonMachine):
                     text = f"{describe_value(function)}() got multiple values for keyword argument '{twice[0]}'"
                     raise thrown(TypeError, text)
                 kwargs.update({str(key): item for key, item in keywords.items() if isinstance(key, str)})
+                # Keys that are not known may fill any parameter, as an unknown number of arguments may.
                 if special.truth_of(self, keywords) is None or any(isinstance(item, NotKnown) for item in keywords):
                     args.append(Further("**"))
             else:
                 args.append(Further(value.name, value.why))
+        # These look at the scope of the call, which no function value has. A module that binds the name itself means
+        # its own.
         if (
             isinstance(node.func, ast.Name)
             and node.func.id in _LOOKING_AROUND
             and node.func.id not in scope.module.names
         ):
             return self.special(node.func.id, args, scope)
+        # A traceback shows the line where the name of the method ends (Python/compile.c); the arguments may have moved
+        # the line on.
         self.frames[-1].line = (
             node.func.end_lineno or node.lineno if isinstance(node.func, ast.Attribute) else node.lineno
         )
         result = self._evaluate_computed(function, args) if computes else self.call(function, args, kwargs)
+        # What code that is not read makes of the version of torch is decided by the target, although its result is not
+        # known.
         if isinstance(result, NotKnown) and result.why is Why.NOT_FOLLOWED and self._asks_for_target(node, args):
             return NotKnown(result.name, Why.TARGET)
         return result
@@ -296,10 +310,12 @@ class Expressions(PythonMachine):
         return self.library.asking[node]
 
     def special(self, name: str, args: list[object], scope: Scope) -> object:
-        """Return the built-in functions that look at their caller."""
+        """Call one of the built-in functions that look at their caller."""
         raise NotImplementedError
 
     def _bool_op(self, node: ast.BoolOp, scope: Scope) -> object:
+        # ``decisive`` ends the evaluation: true for ``or``, false for ``and``. At the head of the loop, each item so
+        # far was the opposite, or is not known; ``unknown`` is one of the latter that no decision was made about.
         decisive = isinstance(node.op, ast.Or)
         unknown: NotKnown | None = None
         keys: list[object] = []
@@ -319,6 +335,7 @@ class Expressions(PythonMachine):
             is_true = special.truth_of(self, value)
             if is_true is decisive and unknown is None:
                 return value
+            # Which of the two values it is, is not known; their truth is.
             if is_true is decisive:
                 return decisive
             if is_true is None:
@@ -327,6 +344,7 @@ class Expressions(PythonMachine):
                 unknown = value if isinstance(value, NotKnown) else NotKnown(describe_value(value))
         if unknown is None:
             return value
+        # A single unknown keeps its key, so that ``x or False`` is decided as ``x`` is.
         return NotKnown(
             self.source_of(node), unknown.why, (type(node.op).__name__, *keys) if len(keys) > 1 else unknown.key
         )
@@ -347,6 +365,7 @@ class Expressions(PythonMachine):
             return self._evaluate_compared(
                 op, self.evaluate_unsettled(node.left, scope), self.evaluate_unsettled(comparator, scope)
             )
+        # In a chain, one comparison that is false makes all of it false, whatever an unknown one before it would give.
         left = self.evaluate(node.left, scope)
         unknown: NotKnown | None = None
         result: object = True
@@ -386,6 +405,8 @@ class Expressions(PythonMachine):
         test = self.evaluate(node.test, scope)
         is_true = special.truth_of(self, test)
         unknown = test if isinstance(test, NotKnown) else NotKnown(self.source_of(node.test))
+        # Each decision may double the runs. So one that was made before counts, and without one, both sides are
+        # evaluated unless one of them acts.
         if is_true is None:
             is_true = self.taken(unknown)
         if is_true is None and (self.library.acts(node.body) or self.library.acts(node.orelse)):
@@ -486,6 +507,7 @@ class Expressions(PythonMachine):
 
     def _evaluate_named(self, node: ast.NamedExpr, scope: Scope) -> object:
         value = self.evaluate(node.value, scope)
+        # PEP 572: the name is bound in the scope that the comprehensions around it are in.
         home = scope
         while home.is_comprehension and home.around is not None:
             home = home.around
@@ -493,6 +515,7 @@ class Expressions(PythonMachine):
         return value
 
     def _evaluate_comprehension(self, node: ast.ListComp | ast.SetComp | ast.DictComp, scope: Scope) -> object:
+        # The first iterable belongs to the scope around (language reference, 6.2.4), everything else to one of its own.
         inner = Scope({}, scope.module, scope, is_comprehension=True)
         results: list[object] = []
         element = ast.Tuple([node.key, node.value], ast.Load()) if isinstance(node, ast.DictComp) else node.elt
@@ -537,6 +560,8 @@ class Expressions(PythonMachine):
         """Return what a ``for`` of a comprehension goes through."""
         value = self.evaluate(part.iter, scope)
         source = self.iterate_async(value) if part.is_async else self.iterate(value)
+        # Elements that act make it matter whether there are any: one run has none, another a single unknown item for
+        # all.
         if isinstance(source, NotKnown) and self.library.acts(node):
             text, spot = f"{self.source_of(part.iter)} is empty", (part.iter.lineno, part.iter.col_offset)
             empty = self.decide(text, source.why, spot, default=True)
@@ -548,6 +573,7 @@ class Expressions(PythonMachine):
     ) -> Iterator[None]:
         if isinstance(source, NotKnown):
             raise _NotFollowed(source)
+        # It yields once for each element, when the names of all its ``for`` parts are bound.
         part = node.generators[depth]
         for value in source:
             self.count_steps()
@@ -605,7 +631,7 @@ _CONVERTERS = (str, int, float)
 
 
 def _only_computes(function: object) -> bool:
-    """Whether a function does nothing but compute with its arguments, and may be given those of the target."""
+    """Whether a function does nothing but compute with its arguments, which may then be questions to the target."""
     return (
         isinstance(function, MethodOfTarget)
         or (isinstance(function, type) and function in _CONVERTERS)
@@ -614,7 +640,7 @@ def _only_computes(function: object) -> bool:
 
 
 def _computation_of(function: object) -> Callable[..., object]:
-    """The same as a function of Python."""
+    """Return what a function computes, as one that takes plain values."""
     if isinstance(function, MethodOfTarget):
         name = function.name
         return lambda text, *args: getattr(text, name)(*args)

@@ -27,7 +27,9 @@ def as_text(path: object) -> str | None:
 
 
 def path_exists(machine: PythonMachine, path: object, kind: str = "any") -> object:
-    """Return ``os.path.exists``, ``isfile``, ``isdir``."""
+    """Tell what ``os.path.exists``, ``isfile`` or ``isdir`` says of a path."""
+    # Four kinds of places are known: the package itself, the folder of Python and the installed torch where they are at
+    # hand, and the processor as Linux describes it. Everything else is up to the machine.
     text = as_text(path)
     inside = None if text is None else machine.files.inside(text)
     on_disk = {"any": disk.exists, "file": disk.is_file, "folder": disk.is_dir}[kind]
@@ -42,13 +44,15 @@ def path_exists(machine: PythonMachine, path: object, kind: str = "any") -> obje
         return NotKnown(f"{describe_value(path)} exists", Why.ENVIRONMENT)
     is_file, is_folder = inside in machine.files.members, inside in machine.files.folders
     answers = {"any": is_file or is_folder, "file": is_file, "folder": is_folder}[kind]
+    # Next to the package (a path of one part), other distributions may have put something. Inside of it, its own files
+    # are all there is.
     if answers or "/" in inside or is_absent_beside(machine, inside):
         return answers
     return NotKnown(f"{describe_value(path)} exists", Why.ENVIRONMENT)
 
 
 def is_absent_beside(machine: PythonMachine, name: str) -> bool:
-    """Whether there is certainly nothing of that name in the folder that the package and others are installed in."""
+    """Whether the folder that the package is installed in, with others, certainly has nothing of that name."""
     folders = machine.library.surroundings.folders
     return name in _OF_A_CHECKOUT or bool(
         folders and name and not any(disk.exists(folder / name) for folder in folders)
@@ -87,6 +91,7 @@ def glob_paths(machine: PythonMachine, folder: str, pattern: str) -> list[str] |
     inside = machine.files.inside(folder)
     if inside is None:
         return NotKnown(f"the files in {folder}", Why.ENVIRONMENT)
+    # Python gives the paths as the folder was written, so they begin with the text of it, not with what it resolves to.
     paths = machine.files.system.paths
     return [paths.join(folder, *item.split("/")) for item in machine.files.under(inside, pattern)]
 
@@ -166,7 +171,7 @@ def _list_children(machine: PythonMachine, path: PurePath) -> object:
 
 
 def join_paths(machine: PythonMachine, parts: list[object]) -> object:
-    """Return ``os.path.join``."""
+    """Join parts as ``os.path.join`` does."""
     if not parts or not is_concrete(parts):
         unknown = next((part for part in parts if isinstance(part, NotKnown)), None)
         return NotKnown(

@@ -1,4 +1,4 @@
-"""Whether a package leaves its libraries out on a torch, as the file shows that its import begins with.
+"""Whether a package leaves its libraries out on a torch, judging by the first file of its import.
 
 Packages that guard their libraries by the version of torch do that first. The other files are not read, so the answer
 counts only if all of the libraries depend on that guard: whatever is undecided, none of them is loaded on this torch,
@@ -26,7 +26,11 @@ _LIMITS: Final = Limits(total=400_000)
 
 
 class LeftOut(Struct, frozen=True, kw_only=True):
-    """The libraries of a package are not loaded; ``torch`` is one on which they are, at a line of its code."""
+    """The libraries of a package are not loaded.
+
+    :ivar torch: a torch on which they are
+    :ivar at: the line that loads the first of them there
+    """
 
     torch: OtherTorch
     at: PythonLine
@@ -52,6 +56,7 @@ def left_out(
     begin = first_file(package, module)
     if begin is None:
         return None
+    # Whether it is worth a run at all is a question to the text of one file.
     library = PythonCode(PackageFiles(_Beginning(package, begin)), (module,), world_factory().python, surroundings)
     if not (library.outline(begin).loads and asks_for_torch(library.source(begin))):
         return None
@@ -59,9 +64,11 @@ def left_out(
     all_runs = Runs(library, world_factory, _LIMITS, Done())
 
     def runs(torch: OtherTorch | None) -> Sequence[Run]:
+        # What is installed here goes with this torch, and says nothing about another one.
         library.surroundings = surroundings if torch is None else Surroundings()
         return explore_import(all_runs.of(ALL_LOAD if torch is None else beside_torch(torch)), module).runs
 
+    # No way past what is undecided may load or raise here; on the other torch, every way must load all of them.
     if any(run.trace.attempts or run.raised is not None for run in runs(None)):
         return None
     libraries_left = set(libraries)

@@ -29,7 +29,7 @@ _LOUDEST = (Told.WARNING, Told.LOG, Told.PRINT)
 
 
 def loudest_of(heard: Iterable[Said]) -> Said | None:
-    """Return what users are most likely to notice; the first of its kind."""
+    """Return the notice that users are most likely to see: the loudest kind, and the first of it."""
     return min(heard, key=lambda notice: _LOUDEST.index(notice.how), default=None)
 
 
@@ -49,12 +49,15 @@ class Handling(Binding):
         if not items:
             yield from self.flow(node.body, scope)
             return
+        # ``with A, B:`` is ``with A:`` around ``with B:`` (language reference, 8.5): the first item is entered here,
+        # the others inside of its body. Both methods are looked up before one is called.
         first, *remaining = items
         manager = self.evaluate(first.context_expr, scope)
         prefix = "__a" if isinstance(node, ast.AsyncWith) else "__"
         leave = self._manager_method(manager, f"{prefix}exit__")
         enter = self._manager_method(manager, f"{prefix}enter__")
         if leave is None or enter is None:
+            # A manager that is not followed is taken to swallow nothing: the body runs as if it stood alone.
             value = manager.part(".__enter__()") if isinstance(manager, NotKnown) else manager
             if first.optional_vars is not None:
                 self.assign(first.optional_vars, value, scope)
@@ -72,6 +75,7 @@ class Handling(Binding):
             except Thrown as error:
                 failure = error.failure
                 failure.at = failure.at or self.place()
+            # A ``return``, ``break`` or ``continue`` leaves without an exception, and ``__exit__`` cannot keep it.
             except LEAVING:
                 self.awaited(self.call(leave, [None, None, None], {}))
                 raise
@@ -86,6 +90,7 @@ class Handling(Binding):
             try:
                 swallowed = self.awaited(self.call(leave, [failure.cls, failure, NotKnown("traceback")], {}))
             except Thrown as error:
+                # What ``__exit__`` raises in its place tells of the same loads.
                 if error.failure is not failure:
                     error.failure.context = error.failure.context or failure
                     error.failure.loads |= failure.loads
@@ -118,9 +123,10 @@ class Handling(Binding):
         return isinstance(python, tuple) and python < version
 
     def note_survived(self, failure: PythonError, heard: list[Said], *, again: bool = True) -> None:
-        """An exception was caught for good: the loads that it tells of are over, and users were told so much.
+        """Note that an exception was caught for good: how users learn of the failed loads that it tells of.
 
-        :param again: whether what was noted about that before is replaced
+        :param heard: what the code told users while it handled the exception
+        :param again: whether what was noted about these loads before is replaced
         """
         loudest = loudest_of(heard)
         for number in failure.loads:
@@ -133,6 +139,8 @@ class Handling(Binding):
     # ---- try
 
     def _run_try(self, node: ast.Try, scope: Scope) -> Flow:
+        # The ``finally`` part runs on each of three ways out: after an exception, which it may replace by one of its
+        # own or drop by a ``return``; after a jump; and at the end.
         try:
             yield from self._run_handlers(node, scope)
         except Thrown as error:
@@ -150,11 +158,14 @@ class Handling(Binding):
         yield from self._run_finally(node, scope)
 
     def _run_finally(self, node: ast.Try, scope: Scope) -> Flow:
+        # What is on its way goes on from where the body was left.
         line = self.frames[-1].line
         yield from self.flow(node.finalbody, scope)
         self.frames[-1].line = line
 
     def _run_handlers(self, node: ast.Try, scope: Scope) -> Flow:
+        # Python evaluates the classes of a handler only if an exception gets to it. They are needed before, to tell
+        # whether a load in the body is guarded: by a handler that does not always raise again.
         catching = [(handler, self._caught_classes(handler, scope)) for handler in node.handlers]
         swallowing = tuple(cls for handler, classes in catching if not ends_in_raise(handler.body) for cls in classes)
         failure: PythonError | None = None
@@ -166,6 +177,7 @@ class Handling(Binding):
                 failure.at = failure.at or self.place()
         if failure is None:
             yield from self.flow(node.orelse, scope)
+        # ``except*``: ``ast.TryStar``, which Python 3.10 does not have.
         elif type(node) is not ast.Try:
             yield from self._split_group(catching, failure, scope)
         else:
@@ -179,7 +191,10 @@ class Handling(Binding):
     def _split_group(
         self, catching: list[tuple[ast.ExceptHandler, tuple[object, ...]]], failure: PythonError, scope: Scope
     ) -> Flow:
-        """Return ``except*``: each handler gets what it catches of a group, as a group."""
+        """Run the clauses of ``except*``: each gets what it catches of a group, as a group."""
+        # Language reference, 8.4.2: each clause gets the part that it catches of what is left. What none has caught,
+        # and what the clauses raise, is raised together in the end. An exception that is not a group is caught as a
+        # group of one.
         is_group = attributes.is_group(failure)
         left: PythonError | None = failure
         raised: list[object] = []
@@ -237,6 +252,7 @@ class Handling(Binding):
                     error.failure.context = error.failure.context or failure
                     error.failure.loads |= failure.loads
                 raise
+            # Leaving by a jump catches the exception for good, too.
             except LEAVING:
                 self.note_survived(failure, heard)
                 raise
@@ -257,6 +273,7 @@ class Handling(Binding):
         self.frames[-1].line = node.lineno
         failure = value if isinstance(value, PythonError) else self._failure_of(value)
         failure.at = failure.at or self.place()
+        # ``from None``, too, keeps a traceback from showing the context.
         if node.cause is not None:
             failure.cause = cause if isinstance(cause, PythonError) else None
             failure.attributes["__suppress_context__"] = True
@@ -276,6 +293,8 @@ class Handling(Binding):
     def _run_assert(self, node: ast.Assert, scope: Scope) -> None:
         test = self.evaluate(node.test, scope)
         holds = special.truth_of(self, test)
+        # An assertion that is not known is taken to hold, since nearly all do. One about the target may fail on another
+        # one: both ways are followed.
         if holds is None and isinstance(test, NotKnown) and test.why is Why.TARGET:
             spot = (node.lineno, node.col_offset)
             holds = self.decide(self.source_of(node.test), test.why, spot, default=True)
@@ -294,6 +313,7 @@ def _make_group(inside: list[object], like: PythonError | None = None, text: obj
 def caught(failure: PythonError, classes: tuple[object, ...]) -> bool:
     """Whether ``except`` with these classes catches an exception."""
     ancestry = failure.ancestry()
+    # An exception whose classes are all unknown is one that ``except Exception`` catches.
     ancestors = (
         ancestry if any(isinstance(ancestor, type) for ancestor in ancestry) else [*ancestry, Exception, BaseException]
     )

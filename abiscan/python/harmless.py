@@ -90,17 +90,17 @@ class PackageCode(Protocol):
 
 
 class _Acts(Exception):  # noqa: N818 - it ends a look, it is no error
-    """A body has a form that may matter; with an argument, one that nearly always does."""
+    """Raised where a body has a form that may matter; with an argument, one that nearly always does."""
 
 
 class _Foreign(Struct, frozen=True):
-    """Something of another package, or that it made; its name as far as it is known."""
+    """An object of another package, or one that its code made; its name as far as it is known."""
 
     name: str = ""
 
 
 class _Plain(Struct, frozen=True):
-    """A text, a number or a container of such."""
+    """A text, a number or a container of these."""
 
     kind: str
 
@@ -120,7 +120,7 @@ class _Module(Struct, frozen=True):
 
 
 class _Defined(Struct, frozen=True):
-    """A function or a class of the package; the path to it inside its file."""
+    """A function or a class of the package, with the names that lead to it inside its file."""
 
     file: str
     path: tuple[str, ...]
@@ -128,7 +128,7 @@ class _Defined(Struct, frozen=True):
 
 
 class _Object(Struct, frozen=True):
-    """What code of the package made; of which class, if that is known."""
+    """An object that code of the package made, with its class if that is known."""
 
     cls: _Defined | None = None
 
@@ -140,7 +140,13 @@ _OBJECTS: Final = _Plain("objects")
 
 
 class _Names(Struct, kw_only=True):
-    """What a module binds, by name: an import (module, name), or the node that binds it."""
+    """What a module binds.
+
+    :ivar package: the one that its relative imports start from
+    :ivar imports: the module and the name that an import takes, by the name that it binds; None for a whole module
+    :ivar nodes: the definitions and values, by name
+    :ivar stars: the modules from which it takes all names
+    """
 
     package: str
     imports: dict[str, tuple[str, str | None]] = field(default_factory=dict)
@@ -160,7 +166,7 @@ class BodyJudge:
         self._saw_load = False
 
     def is_harmless(self, file: str) -> bool:
-        """Whether running the body of a module neither loads nor raises anything, nor changes what others do."""
+        """Whether running the body of a module neither loads nor raises anything, nor changes what other modules do."""
         tree = self._code.skeleton(file)
         if tree is None:
             return False
@@ -168,6 +174,8 @@ class BodyJudge:
         try:
             _Body(self, file).run(tree.body)
         except _Acts as reason:
+            # Running a body in vain costs only time. So a doubtful one is passed over only if it is large, and if its
+            # form is not one that nearly always matters.
             is_certain = bool(reason.args) or self._saw_load
             return not is_certain and len(self._code.source(file)) > LARGEST_DOUBTFUL
         except RecursionError:
@@ -188,6 +196,8 @@ class BodyJudge:
         file, is_own = self._code.module_file(module)
         if not is_own:
             return _Foreign(f"{module}.{name}")
+        # Python prefers what the body binds. Where there is a submodule of that name, the body nearly always binds just
+        # that.
         if self._code.module_file(f"{module}.{name}")[1]:
             return _Module(f"{module}.{name}")
         if file is None:  # a folder
@@ -200,6 +210,8 @@ class BodyJudge:
         value = self.in_file(file, names, name, depth)
         if value is not None or "__getattr__" in self._code.acting:
             return value
+        # No ``__getattr__`` of the package loads anything here, so what it makes of the name is an object like any
+        # other.
         has_others = "__getattr__" in names.nodes or b"globals()" in self._code.source(file)
         return _Object() if has_others else None
 
@@ -232,7 +244,7 @@ class BodyJudge:
         return defined
 
     def makes_no_descriptor(self, call: ast.Call, cls: _Defined) -> bool:
-        """Whether what a call in the body of a class gives is surely itself where it is taken from the class."""
+        """Whether a call in the body of a class surely gives no descriptor."""
         names = self.names(cls.file)
         made = None if names is None else self._root_value(call.func, cls.file, names)
         if isinstance(made, _Defined):
@@ -276,6 +288,8 @@ class BodyJudge:
 
         :param made: whether what it returns is called, too
         """
+        # A look at a function is kept, and with it whether it has met a load: a later look takes the answer and meets
+        # nothing.
         key = defined.file, defined.path, made
         if key not in self._quiet:
             self._quiet[key] = True  # for those that call each other
@@ -293,6 +307,7 @@ class BodyJudge:
         node = defined.node if is_lambda else self._code.function(defined.file, defined.path)
         if names is None or not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
             return False
+        # Calling it makes a coroutine or a generator, and runs nothing of its body.
         if isinstance(node, ast.AsyncFunctionDef) or _has_yield(node):
             return True
         if self._code.acts(node):  # an import of another module of the package alone is no load
@@ -305,6 +320,8 @@ class BodyJudge:
         body = function.body if isinstance(function.body, list) else [function.body]
         if _may_be_unbound(function) or (getattr(function, "name", "") == "__init__" and _returns_value(body)):
             return True
+        # Of the forms in a function, those count that raise on purpose, enter a context or call something. That an
+        # operator or an attribute raises is not expected of code which its authors have run.
         inside = {node.name: node for node in body if isinstance(node, ast.FunctionDef)}
         for node in _executed_nodes(body):
             if isinstance(node, (ast.Raise, ast.Assert, ast.Await, ast.Delete)):
@@ -327,7 +344,7 @@ class BodyJudge:
         return made and any(self._acts_in(item, defined, names, False, depth - 1) for item in inside.values())  # noqa: FBT003
 
     def _is_quiet_above(self, called: ast.Attribute, defined: _Defined, names: _Names, depth: int) -> bool:
-        """Whether a method is one of ``super()``, and that does nothing that matters."""
+        """Whether a method is called on ``super()``, and does nothing that matters there."""
         is_super = isinstance(called.value, ast.Call) and getattr(called.value.func, "id", None) == "super"
         cls = self.in_file(defined.file, names, defined.path[0]) if is_super and len(defined.path) == 2 else None
         classes = self.lineage(cls) if isinstance(cls, _Defined) and isinstance(cls.node, ast.ClassDef) else None
@@ -380,7 +397,7 @@ class BodyJudge:
         return classes
 
     def has_foreign_base(self, classes: Iterable[_Defined]) -> bool:
-        """Whether one of some classes derives from one of another package."""
+        """Whether any of some classes derives from a class of another package."""
         return any(isinstance(base, _Foreign) for cls in classes for base in self.bases(cls))
 
     def method(self, classes: Sequence[_Defined], name: str) -> _Defined | None:
@@ -400,7 +417,7 @@ class BodyJudge:
                     yield None if names is None else self._named_value(keyword.value, cls.file, names)
 
     def derives_quietly(self, defined: _Defined) -> bool:
-        """Whether nothing that matters runs as a class is derived from one."""
+        """Whether deriving from a class runs nothing that matters."""
         classes = self.lineage(defined)
         if classes is None:
             return False
@@ -409,7 +426,7 @@ class BodyJudge:
         return quiet and all(hook is None or self.is_quiet(hook) for hook in hooks)
 
     def is_quiet_metaclass(self, value: _Value | None) -> bool:
-        """Whether nothing that matters runs as a class of a metaclass is made."""
+        """Whether making a class of a metaclass runs nothing that matters."""
         classes = self._metaclass_of(value)
         if classes is None:
             return False
@@ -447,6 +464,7 @@ class BodyJudge:
         classes = self.lineage(defined)
         if classes is None or depth < 0 or _is_abstract(classes):
             return False
+        # A metaclass of the package may override what calling the class does.
         if any(above is None or above for above in map(self._metaclass_of, self.metaclasses(classes))):
             return False
         methods = [self.method(classes, name) for name in ("__new__", "__init__", "__post_init__")]
@@ -455,6 +473,8 @@ class BodyJudge:
         return all(method is None or self.is_quiet(method, depth=depth - 1) for method in methods)
 
     def _fits_class(self, classes: Sequence[_Defined], methods: list[_Defined | None], call: ast.Call) -> bool:
+        # ``__new__`` and ``__init__`` get the same arguments: type_call in Objects/typeobject.c. Those of ``object``
+        # take none.
         passed = next((method for method in methods[:2] if method is not None), None)
         if passed is not None:
             return self.fits(passed, call, 1)
@@ -465,14 +485,14 @@ class BodyJudge:
         return not call.args and not call.keywords
 
     def fits(self, defined: _Defined, call: ast.Call, bound: int) -> bool:
-        """Whether the arguments of a call are such as a function takes."""
+        """Whether a function takes the arguments of a call."""
         is_lambda = isinstance(defined.node, ast.Lambda)
         node = defined.node if is_lambda else self._code.function(defined.file, defined.path)
         return _fits_arguments(getattr(node, "args", None), call, bound)
 
 
 class _Body:
-    """One look at the body of a module, in the order of its statements."""
+    """The judgement of one module's body, statement by statement."""
 
     def __init__(self, judge: BodyJudge, file: str) -> None:
         self.judge, self.file = judge, file
@@ -493,11 +513,11 @@ class _Body:
             method(self, node)
 
     def bind(self, name: str, value: _Value) -> None:
-        """A name stands for a value from now on."""
+        """Bind a name to a value, in the innermost scope."""
         self.scopes[-1][name] = value
 
     def _judge_nothing(self, node: ast.stmt) -> None:
-        """It does nothing."""
+        """Accept a statement that does nothing."""
 
     def _judge_expression(self, node: ast.Expr) -> None:
         self.value(node.value)
@@ -548,6 +568,7 @@ class _Body:
         value: _Value = defined
         for node in reversed(decorators):
             decorator, made = self._judge_decorator(node)
+            # Whatever is taken from a property, as ``.setter`` is, is one again.
             if decorator == _Builtin("property"):
                 value = _Foreign("property")
                 continue
@@ -581,8 +602,11 @@ class _Body:
             is_class = isinstance(base, _Defined) and isinstance(base.node, ast.ClassDef)
             if not isinstance(base, _Defined) or not is_class or not self.judge.derives_quietly(base):
                 raise _Acts
+        # Two built-in types may have layouts that exclude each other: best_base in Objects/typeobject.c raises
+        # TypeError.
         if sum(isinstance(base, _Builtin) for base in bases) > 1:
             raise _Acts
+        # Keywords go to ``__init_subclass__``, and that of ``object`` takes none.
         for keyword in node.keywords:
             value = self.value(keyword.value)
             if keyword.arg != "metaclass" and not any(isinstance(base, _Foreign) for base in bases):
@@ -595,6 +619,8 @@ class _Body:
             if not all(method is None or self.judge.is_quiet(method) for method in methods):
                 raise _Acts
         self._class_body(node)
+        # Making a dataclass raises for a default that can change, and for a field without a default after one with it
+        # (_get_field and _init_fn in Lib/dataclasses.py).
         if _is_dataclass(defined) and not _may_be_dataclass(node):
             raise _Acts
         self.bind(node.name, self._judge_decorated(node.decorator_list, defined))
@@ -605,6 +631,7 @@ class _Body:
         self.run(node.body)
         names = self.scopes.pop()
         self.path = around
+        # ``type.__new__`` calls ``__set_name__`` of every value that a class body binds.
         for value in names.values():
             if isinstance(value, _Object):
                 classes = None if value.cls is None else self.judge.lineage(value.cls)
@@ -681,6 +708,7 @@ class _Body:
     def _judge_if(self, node: ast.If) -> None:
         if getattr(node.test, "id", getattr(node.test, "attr", None)) != "TYPE_CHECKING":
             self._judge_truth(node.test)
+        # Both branches must be harmless, so that the condition need not be decided.
         self.run(node.body)
         self.run(node.orelse)
 
@@ -688,7 +716,7 @@ class _Body:
         self._judge_decide(self.value(node))
 
     def _judge_decide(self, value: _Value) -> None:
-        """It is asked whether a value is true."""
+        """Judge that a value is asked whether it is true."""
         if isinstance(value, _Object) and (value.cls is not None or self.judge.decisions_act):
             raise _Acts
 
@@ -789,6 +817,7 @@ class _Body:
             names = {getattr(decorator, "id", None) for decorator in method.node.decorator_list}
             if names <= {"staticmethod", "classmethod"}:
                 return method
+        # What a class body binds is taken as it is, unless it may be a descriptor, which decides itself what it gives.
         for cls in classes:
             for node in cls.node.body:
                 bound = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
@@ -820,6 +849,7 @@ class _Body:
             if not self.judge.makes_quietly(function, node):
                 raise _Acts
             return _Object(function)
+        # A method that is taken from its class gets no object, unless it is a class method.
         bound = 0 if len(function.path) == 1 or isinstance(function.node, ast.Lambda) else self._judge_bound(function)
         if not self.judge.is_quiet(function) or not self.judge.fits(function, node, bound):
             raise _Acts
@@ -830,7 +860,9 @@ class _Body:
         return 1 if "classmethod" in names else 0
 
     def _hand_over(self, function: _Foreign, values: Iterable[_Value]) -> None:
-        """Code of another package gets values: what it calls must not matter."""
+        """Judge that code of another package gets values: what it calls must not matter."""
+        # A function that loads must not be handed out at all. Any other matters only to code that is known to call at
+        # once what it gets; whoever keeps it calls it after the import.
         calls = function.name.partition(".")[0] in _CALLING
         for value in values:
             if isinstance(value, _Defined):
@@ -875,6 +907,8 @@ class _Body:
             if isinstance(node.args[0].value, (int, float)) or node.args[0].value in {"inf", "-inf", "nan"}:
                 return _Plain("number")
             raise _Acts
+        # What is left makes plain values of plain values. It raises only if it iterates over, or measures, what is no
+        # container.
         numbers = any(isinstance(value, _Plain) and value.kind in {"number", "none", "any"} for value in values)
         iterates = name not in {"str", "bool", "object", "print", "hasattr", "len", "range"}
         if name not in _MAKE_PLAIN or not is_plain or (iterates and numbers) or (name == "len" and numbers):
@@ -889,7 +923,7 @@ class _Body:
         """Whether no metaclass of the package decides what a class does."""
         classes = self.judge.lineage(value) if isinstance(value.node, ast.ClassDef) else None
         return classes is not None and not any(
-            isinstance(metaclasse, _Defined) for metaclasse in self.judge.metaclasses(classes)
+            isinstance(metaclass, _Defined) for metaclass in self.judge.metaclasses(classes)
         )
 
     def _judge_subscript(self, node: ast.Subscript) -> _Value:
@@ -905,7 +939,7 @@ class _Body:
                 classes is not None
                 and self.judge.has_foreign_base(classes)
                 and self.judge.method(classes, "__class_getitem__") is None
-                and not any(isinstance(metaclasse, _Defined) for metaclasse in self.judge.metaclasses(classes))
+                and not any(isinstance(metaclass, _Defined) for metaclass in self.judge.metaclasses(classes))
             ):
                 return owner
         raise _Acts
@@ -914,6 +948,8 @@ class _Body:
         return self._judge_operated(self.value(node.left), node.op, self.value(node.right), node.right)
 
     def _judge_operated(self, left: _Value, op: ast.operator, right: _Value, node: ast.expr) -> _Value:
+        # Between plain values, the operators count that a kind has with itself; nearly all others raise TypeError. A
+        # number is only divided by, or raised to, a positive constant.
         if isinstance(left, _Plain) and isinstance(right, _Plain):
             if left.kind == right.kind == "number":
                 divides = isinstance(op, (ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.LShift, ast.RShift, ast.MatMult))
@@ -925,6 +961,7 @@ class _Body:
             if left.kind == right.kind and left.kind in {"set", "dict"} and isinstance(op, ast.BitOr):
                 return left
             raise _Acts
+        # Code of other packages may define any operator, and ``X | None`` between classes is a type.
         for value in (left, right):
             is_class = isinstance(value, _Defined) and isinstance(value.node, ast.ClassDef)
             is_type = (isinstance(value, _Builtin) or is_class or value == _Plain("none")) and isinstance(op, ast.BitOr)
@@ -948,6 +985,8 @@ class _Body:
             return _Plain("number")
         if any(isinstance(value, (_Object, _Defined, _Module)) for value in values):
             raise _Acts
+        # ``==`` raises for no plain values, an order may between different kinds, and ``in`` does on what is no
+        # container.
         kinds = {value.kind for value in values if isinstance(value, _Plain)}
         if any(isinstance(op, (ast.Lt, ast.LtE, ast.Gt, ast.GtE)) for op in node.ops) and (
             len(kinds) > 1 or kinds & {"dict", "none", "any", "object"}
@@ -1108,6 +1147,8 @@ def _is_hashable(node: ast.expr) -> bool:
 
 def _names_in(tree: ast.Module, package: str) -> _Names:
     names = _Names(package=package)
+    # In the order of the source, so that the last binding of a name counts. All branches are taken, since none is
+    # decided.
     waiting: list[ast.AST] = list(reversed(tree.body))
     while waiting:
         node = waiting.pop()
@@ -1137,7 +1178,7 @@ def _names_in(tree: ast.Module, package: str) -> _Names:
 
 
 def _bind_alias(names: _Names, new: str, old: str) -> bool:
-    """Bind what a name stands for to another one, too; False if the module has not bound it."""
+    """Bind a new name to what an old one stands for; return False if the module has not bound the old one."""
     if old in names.nodes:
         names.nodes[new] = names.nodes[old]
         names.imports.pop(new, None)
@@ -1160,7 +1201,7 @@ def _bound_targets(node: ast.AST) -> Iterator[str]:
 
 
 def _value_of(node: ast.AST) -> _Value:
-    """Return what another module binds to a name, as far as a look at the expression tells."""
+    """Return what an expression of another module gives, judging by its form alone."""
     if isinstance(node, ast.Constant):
         return _KINDS.get(type(node.value), _Plain("none"))
     kinds: dict[type[ast.AST], str] = {ast.List: "list", ast.Tuple: "tuple", ast.Dict: "dict", ast.Set: "set",
@@ -1170,7 +1211,8 @@ def _value_of(node: ast.AST) -> _Value:
 
 
 def _fits_arguments(args: ast.arguments | None, call: ast.Call, bound: int) -> bool:
-    """Whether the arguments of a call are such as a function takes, ``bound`` of which are given already."""
+    """Whether a function takes the arguments of a call, beside the first ``bound`` ones, which it has already."""
+    # ``*args`` may be any number of arguments: they are taken to fit.
     if args is None or any(isinstance(parameter, ast.Starred) for parameter in call.args):
         return args is not None
     positional = [parameter.arg for parameter in (*args.posonlyargs, *args.args)][bound:]
@@ -1209,7 +1251,7 @@ def _dataclass_fields(node: ast.ClassDef) -> list[ast.AnnAssign]:
 
 
 def _may_be_dataclass(node: ast.ClassDef) -> bool:
-    """Whether a class makes a dataclass for certain: no default that can change, nor one before a field without."""
+    """Whether a class surely makes a dataclass: no mutable default, and no default before a field without one."""
     values = [field.value for field in _dataclass_fields(node)]
     if any(isinstance(value, (ast.List, ast.Dict, ast.Set)) for value in values):
         return False
@@ -1249,10 +1291,12 @@ def _returns_value(body: list[ast.stmt]) -> bool:
 
 
 def _may_be_unbound(function: Any) -> bool:
-    """Whether a function uses one of its variables where it need not be bound yet: further up than it binds it."""
+    """Whether a function may use a variable before it is bound: further up than its first binding."""
     stored: dict[str, tuple[int, int]] = {}
     loaded: dict[str, tuple[int, int]] = {}
     parameters = {parameter.arg for parameter in walk(function.args) if isinstance(parameter, ast.arg)}
+    # By lines, not by the flow of control: a name whose first use stands above its first binding raises
+    # UnboundLocalError, unless a loop comes round to it.
     for node in _executed_nodes(function.body):
         if isinstance(node, (ast.Global, ast.Nonlocal)):
             parameters.update(node.names)
@@ -1268,8 +1312,9 @@ def _has_yield(function: ast.AST) -> bool:
 
 
 def _executed_nodes(body: object) -> Iterator[ast.AST]:
-    """Yield the nodes that run as a function is called: functions inside it apart, and what a double entry is refused
-    by.
+    """Yield the nodes that run when a function is called, but for what functions inside of it do.
+
+    A ``raise`` under a test for membership is left out, too: it is how a registry refuses to enter a name twice.
     """
     waiting: list[ast.AST] = list(body) if isinstance(body, list) else [body] if isinstance(body, ast.AST) else []
     while waiting:

@@ -46,12 +46,15 @@ class HostMethod(Modelled):
         return f"{describe_value(self.value)}.{self.name}"
 
     def call(self, machine: PythonMachine, args: list[object], kwargs: dict[str, object]) -> object:
-        """Call it, if all that it needs is known."""
+        """Call the method, if all that it needs is known."""
+        # Where it is open whether the code runs at all, a change leaves the items of a container unknown.
         if machine.perhaps and isinstance(self.value, (list, dict, set)) and self.name in _CHANGING:
             note_change(self.value)
             return NotKnown(self.display_name() + "()")
         if self.value is dict and self.name == "fromkeys":
             return _dict_from_keys(machine, self.value, args, kwargs)
+        # Containers may hold values that are not known, so their methods are modelled. For all that follows, every part
+        # must be known, and the result must not be huge.
         method = _METHODS.get((type(self.value), self.name))
         if method is not None:
             return method(machine, self.value, args, kwargs)
@@ -61,6 +64,8 @@ class HostMethod(Modelled):
             return NotKnown(self.display_name() + "()")
         if self.name == "join" and isinstance(self.value, (str, bytes)) and len(args) == 1:
             args = [machine.items(args[0])]
+        # A real method cannot look at objects of the package: a format asks their methods here, any other gets the
+        # built-in value behind them and may call what they define.
         if any(map(special.is_own, (*args, *kwargs.values()))):
             if self.name == "format" and isinstance(self.value, str) and "[" not in self.value:
                 return _model_format(machine, self.value, args, kwargs)
@@ -176,7 +181,9 @@ def sort_values(machine: PythonMachine, values: list[object], _args: list[object
 
 
 def _by_comparing(machine: PythonMachine, values: list[object], keys: list[object], *, reverse: bool) -> object:
-    """Return values in the order that the methods of their keys make."""
+    """Return values in the order of their keys, which classes of the package compare."""
+    # Insertion sort. A value moves to the left only past those that it is less than, so equal ones keep their order, as
+    # in list.sort; and as there, ``reverse`` sorts the reversed list and reverses the result.
     order: list[int] = []
     for index in range(len(values) - 1, -1, -1) if reverse else range(len(values)):
         place = len(order)
@@ -262,7 +269,7 @@ def _set_add(machine: PythonMachine, value: object, args: list[object], _kwargs:
 
 
 def _model_format(machine: PythonMachine, value: object, args: list[object], kwargs: dict[str, object]) -> object:
-    """Return ``str.format`` with objects of the package, whose methods say how they look."""
+    """Execute ``str.format`` with objects of the package, whose own methods make their texts."""
     if not isinstance(value, str) or not _short_fields(value):
         return NotKnown("str.format()")
     parts: list[object] = []
@@ -273,6 +280,7 @@ def _model_format(machine: PythonMachine, value: object, args: list[object], kwa
         parts.append(literal)
         if field is None:
             continue
+        # ``{}`` takes the next argument, ``{0.name}`` an attribute of one by its position.
         name, _, trailing = field.partition(".")
         part = next(automatic, None) if not name else args[int(name)] if name.isdigit() else kwargs.get(name)
         for attribute in trailing.split(".") if trailing else ():
@@ -306,7 +314,7 @@ _METHODS: dict[tuple[type, str], Method] = {
     (dict, "setdefault"): _dict_setdefault,
     (dict, "update"): _dict_update,
     (dict, "keys"): lambda _m, value, _a, _k: [key for key, _ in _as_pairs(value)],
-    (dict, "values"): lambda _m, value, _a, _k: [one for _, one in _as_pairs(value)],
+    (dict, "values"): lambda _m, value, _a, _k: [item for _, item in _as_pairs(value)],
     (dict, "items"): lambda _m, value, _a, _k: _as_pairs(value),
     (dict, "copy"): lambda _m, value, _a, _k: dict(value),  # type: ignore[call-overload]
     (dict, "clear"): lambda _m, value, _a, _k: value.clear(),  # type: ignore[attr-defined]
@@ -322,6 +330,8 @@ _METHODS: dict[tuple[type, str], Method] = {
 
 def construct_built_in(machine: PythonMachine, cls: type, args: list[object], kwargs: dict[str, object]) -> object:
     """Call a built-in type."""
+    # First the types that take values which are not known, then objects of the package, whose methods say what number
+    # or path they are. Everything else must be known.
     if issubclass(cls, BaseException):
         return PythonError(cls, tuple(args), dict(kwargs))
     if cls is type and len(args) == 1:
@@ -397,6 +407,7 @@ def _model_dict(machine: PythonMachine, args: list[object], kwargs: dict[str, ob
 
 def fill_dict(machine: PythonMachine, made: dict[object, object], source: object) -> bool:
     """Put the items of a mapping, or pairs, into a dict; False if they are not known."""
+    # As dict_update_arg (Objects/dictobject.c): what has ``keys`` is a mapping, anything else gives pairs.
     source = special.plain_value(source) if isinstance(special.plain_value(source), dict) else source
     if isinstance(source, dict):
         made.update(source)

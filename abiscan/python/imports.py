@@ -51,11 +51,13 @@ class PythonInterpreter(Calls):
     # ---- modules by name
 
     def import_module(self, name: str) -> object:
-        """Import a module, and those that it is in, and give it."""
+        """Import a module, after the packages that it is in; return it."""
         if name in self.whole_names:
             return self.modules[name]
         if len(self.frames) == 1:
             self.asked_for = name
+        # As _find_and_load_unlocked (Lib/importlib/_bootstrap.py): each package before what is in it, and a module
+        # becomes a name of its package only once its body has run.
         parent: object = None
         full = ""
         for part in name.split("."):
@@ -65,6 +67,7 @@ class PythonInterpreter(Calls):
                 if isinstance(parent, PythonModule):
                     parent.names[part] = self.modules[full]
             parent = self.modules[full]
+            # Code forbids an import by ``sys.modules[name] = None``.
             if parent is None:
                 self.whole_names.clear()
                 text = f"import of {full} halted; None in sys.modules"
@@ -73,6 +76,8 @@ class PythonInterpreter(Calls):
         return parent
 
     def _load_module(self, full: str, parent: object) -> object:
+        # A model stands for a module of torch, of Python or of some other package. The latter must be installed, and
+        # one that the package brings itself goes before it.
         top = full.partition(".")[0]
         is_foreign = top != "torch" and full in MODELS and standard.has_module(top, self.world.python) is False
         # The package may bring a module of that name itself.
@@ -80,17 +85,21 @@ class PythonInterpreter(Calls):
             if is_foreign:
                 self._installed_module(top)
             return MODELS[full](self)
+        # Below a package of its own, only that one's folders are searched.
         if isinstance(parent, PythonModule):
             located = self.library.find(full, parent.folders)
             if located is None and not self._is_foreign(top):
                 hint = "" if parent.folders else f"; '{parent.name}' is not a package"
                 raise Thrown(PythonError(ModuleNotFoundError, (f"No module named '{full}'{hint}",), {"name": full}))
             return NotKnown(full) if located is None else self._load_found(full, located)
+        # Below a package of others, this one may bring modules, too, as parts of a namespace package do.
         if isinstance(parent, (Modelled, NotKnown)):
             own = self.library.locate(full)
             if own is not None:
                 return self._load_found(full, own)
             return self._foreign_module(full, parent)
+        # At the top, the folders of ``sys.path`` count that are in the package. One that is not known may have any
+        # module.
         folders = [self._folder_on_path(place) for place in (*self.search_path, self.files.system.root)]
         located = self.library.find(full, [folder for folder in folders if folder is not None])
         if located is not None:
@@ -106,7 +115,7 @@ class PythonInterpreter(Calls):
         return self._installed_module(full)
 
     def _folder_on_path(self, place: object) -> str | None:
-        """Return the folder in the package that an entry of ``sys.path`` is, None if it is another one or not known."""
+        """Return the folder of the package that an entry of ``sys.path`` names; None for another, or an unknown one."""
         text = as_text(place)
         return None if text is None else self.files.inside(text)
 
@@ -122,12 +131,17 @@ class PythonInterpreter(Calls):
             return NotKnown(full)
         module = PythonModule(full, {}, located.file, located.folders)
         if located.file is None:
+            # A namespace package may have modules of other distributions, unless it is known that none is installed.
             module.open_ = "." in full or not self.library.surroundings.is_mere_folder(full)
             return module
+        # As _load_unlocked (Lib/importlib/_bootstrap.py): it is in ``sys.modules`` before its body runs, for imports
+        # that come back to it in a circle, and is taken out if the body raises.
         self.modules[full] = module
         self.trace.imported.append(located.file)
         _log.debug("enters %s, %s", full, located.file)
         try:
+            # The body is run now if it may do something that matters. Of any other, only the imports are followed; it
+            # is run once one of its names is used.
             eager = self.library.eager(located.file) or self._misses_names(located.file)
             if eager or not self._skim_imports(module, located.file):
                 self.run_body(module)
@@ -173,7 +187,7 @@ class PythonInterpreter(Calls):
         module.stage = Stage.DONE
 
     def _raise_syntax_error(self, file: str) -> None:
-        """Raise what Python raises for a file that cannot be parsed, if it is a Python whose syntax we know."""
+        """Raise what Python raises for a file that cannot be parsed, if the target's Python is like this one."""
         text = self.library.syntax_errors.get(file)
         if text is not None and self.world.python == sys.version_info[:2]:
             raise thrown(SyntaxError, text)
@@ -188,6 +202,7 @@ class PythonInterpreter(Calls):
     def _skim_imports(self, module: PythonModule, file: str) -> bool:
         """Follow only the imports of a module; False if that is not enough."""
         lines, nested = self.library.imports(file, self._package_of(module))
+        # Whether an import inside of an ``if`` or a ``try`` runs is up to the body.
         if any(map(self._may_matter, nested)):
             return False
         module.stage = Stage.SKIMMED
@@ -199,6 +214,7 @@ class PythonInterpreter(Calls):
                 try:
                     self._skim_line(line)
                 except Thrown:
+                    # The imports were found by their text: what stands in a docstring raises nothing.
                     if self.library.imports_at(file, line.line):
                         raise
         except Thrown as error:
@@ -218,7 +234,8 @@ class PythonInterpreter(Calls):
                 self._take_own(base, name)
 
     def _check_defined(self, module: PythonModule, name: str) -> None:
-        """Raise if a module is imported in a circle, and has not come to the name that is wanted of it."""
+        """Raise if a module that is imported in a circle has not yet come to a name that is taken from it."""
+        # The module is at the line of the import that led here: only the text before it can have bound the name.
         file = module.file
         line = next((frame.line for frame in reversed(self.frames) if frame.file == file), None)
         if file is None or line is None:
@@ -262,6 +279,7 @@ class PythonInterpreter(Calls):
             try:
                 self.run_body(module)
             except Thrown as error:
+                # Whoever imported it has long gone on, so the exception comes too late to end the import.
                 self.gap(f"{module.name} raises {error.failure.name()} when it is needed")
                 module.stage, module.open_ = Stage.DONE, True
 
@@ -276,7 +294,8 @@ class PythonInterpreter(Calls):
     # ---- modules of others
 
     def _foreign_module(self, full: str, parent: object) -> object:
-        """Return a module below one that is not of the package."""
+        """Return a submodule of a module of another package."""
+        # What the table of the target's names leaves open, the files of an installed torch may decide.
         if full.startswith("torch.") and torch_module.knows_names(self):
             module = torch_module.import_torch_module(self, full)
             if isinstance(module, torch_module.TorchModule) or torch_module.surely_binds(self, full):
@@ -294,6 +313,8 @@ class PythonInterpreter(Calls):
 
     def _installed_module(self, name: str) -> object:
         _log.debug("%s: imports %s, which is no module of the package", self.place(), name)
+        # In this order: what the system lacks, the standard library, what is installed, and what the metadata requires,
+        # which an installer brings. Anything else is optional: there if the code insists on it.
         absent = _absent_module(name)
         lacks = self.files.system.lacks
         if name in lacks:
@@ -342,6 +363,8 @@ class PythonInterpreter(Calls):
     def _take_name(self, module: object, full: str, name: str) -> object:
         if isinstance(module, PythonModule):
             return self._take_own(module, name)
+        # The import is refused only where the name is certainly absent. What is not known to be there, either, may be a
+        # submodule that the package brings.
         knows_names = full.partition(".")[0] == "torch" and torch_module.knows_names(self)
         if knows_names and torch_module.surely_lacks(self, full, name):
             raise torch_module.cannot_import(self, full, name)
@@ -360,10 +383,13 @@ class PythonInterpreter(Calls):
             raise thrown(ImportError, f"cannot import name '{name}' from '{full}' (unknown location)") from None
 
     def _is_made(self, full: str) -> bool:
-        """Whether a modelled module is made by code, as ``torch.ops`` is, and no file."""
+        """Whether a modelled module is made by code, as ``torch.ops`` is, and has no file."""
         return full in MODELS and self.library.installed_has(full, None) is False
 
     def _take_own(self, module: PythonModule, name: str) -> object:
+        # In the order of import_from (Python/ceval.c): a name that the module has bound, its ``__getattr__``, a
+        # submodule. Of a body that has not run yet, the text says whether it may bind the name; that is enough until
+        # the value is used.
         submodule = f"{module.name}.{name}"
         if module.stage is Stage.SKIMMED and name not in module.names:
             if self.library.find(name, module.folders) is not None:
@@ -421,5 +447,5 @@ class PythonInterpreter(Calls):
 
 
 def _absent_module(name: str) -> Thrown:
-    """Return what an import raises of a module that nothing brings."""
+    """Return what the import of a module raises that does not exist."""
     return Thrown(PythonError(ModuleNotFoundError, (f"No module named '{name}'",), {"name": name}))

@@ -30,10 +30,11 @@ def _not_known(_name: str) -> Answer:
 class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
     """What is installed beside the package.
 
-    ``torch_folder`` is the folder of the installed torch (``…/torch``), None where there is only a release number.
-    ``installed`` answers for a top-level module name. ``folders`` are those that Python looks for other modules in,
-    empty if those are not what the package will find. ``python`` is its version. ``system_has`` answers for a library
-    that is loaded by its name alone.
+    :ivar torch_folder: the folder of the installed torch (``…/torch``); None where there is only a release number
+    :ivar installed: answers whether a top-level module is there, by its name
+    :ivar folders: where Python looks for other modules; empty if those are not what the package will find
+    :ivar python: the version of the interpreter
+    :ivar system_has: answers whether the system has a library that is loaded by its name alone
     """
 
     torch_folder: Path | None = None
@@ -71,7 +72,7 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
         )
 
     def is_mere_folder(self, package: str) -> bool:
-        """Whether it is known that nothing installed makes a top-level package more than a folder of modules."""
+        """Whether a top-level package is known to be a mere folder of modules in whatever is installed."""
         if not self.folders or any(disk.is_file(folder) for folder in self.folders):
             return False
         return not any(
@@ -80,7 +81,7 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
         )
 
     def _path_of_module(self, module: str) -> Path | None:
-        """Return the path of a module without its suffix, by that of the package that it is in."""
+        """Return the path of a module without its suffix, as its top-level package tells it."""
         top, *below = parts = module.split(".")
         if not all(map(str.isidentifier, parts)):  # code can ask for modules by any text
             return None
@@ -88,10 +89,13 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
             return self.torch_folder.joinpath(*below) if self.torch_folder else None
         if standard.has_module(top, self.python) is not False:
             return None
+        # The first folder that has the top-level package decides, even if it lacks the module: Python looks no further.
         folder = next((folder for folder in self.folders if is_in(folder, top, self.python)), None)
         return folder.joinpath(top, *below) if folder else None
 
     def _source_has(self, module: str, name: str | None) -> bool | None:
+        # The answer is no only if every file that could provide the name was looked at, and none of them may.
+        # Everything less is None.
         base = self._path_of_module(module)
         if base is None or module.startswith("torch._C"):
             return None
@@ -106,6 +110,8 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
             return True
         if module == "torch":
             return None  # much of it is compiled
+        # The cheapest checks first: the word in the text, a submodule of that name, what may bind names that are not in
+        # the text, and last the modules that all names are taken from.
         text = disk.read(source)
         named = re.search(rb"\b" + re.escape(name.encode()) + rb"\b", text) is not None
         if named and may_bind(text, name):
@@ -138,6 +144,7 @@ class Surroundings(Struct, frozen=True, kw_only=True, dict=True):
 
 def version_in(names: Iterable[str], distribution: str) -> str | None:
     """Return the version of a distribution, by the names in the folder that it is installed in."""
+    # PEP 503: names are compared without case, and with runs of ``-``, ``_`` and ``.`` as one character.
     normalised = re.sub(r"[-_.]+", "_", distribution).lower()
     for name in names:
         stem, _, kind = name.rpartition(".")
@@ -168,7 +175,7 @@ def _is_extension(suffix: str, python: tuple[int, int] | Answer) -> bool:
 def installed_in(
     folders: tuple[Path, ...], python: tuple[int, int] | Answer = Answer.UNKNOWN
 ) -> Callable[[str], bool | Answer]:
-    """Return what answers whether a top-level module is installed for a version of Python."""
+    """Return a function that answers whether a top-level module is installed for a version of Python."""
 
     def answer(name: str) -> bool | Answer:
         if not name.isidentifier():

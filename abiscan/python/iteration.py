@@ -24,7 +24,7 @@ Body = Generator[object, object, object]
 
 
 class Lazy(Modelled):
-    """An iterator: ``source`` computes the items as they are asked for, and raises what Python raises."""
+    """An iterator, whose ``source`` computes the items one by one, and raises what Python raises."""
 
     __slots__ = ("name", "source")
 
@@ -54,7 +54,7 @@ class Lazy(Modelled):
         return self.source
 
     def close(self, _machine: PythonMachine) -> None:
-        """Nobody iterates over it any more."""
+        """End the iteration: nobody asks for further items."""
 
 
 class GeneratorObject(Lazy):
@@ -76,12 +76,12 @@ class GeneratorObject(Lazy):
 
     @property
     def line(self) -> int:
-        """Where it is."""
+        """The line that it is at."""
         return self._frame.line
 
     @property
     def guards(self) -> list[tuple[object, ...]]:
-        """What the ``try`` statements catch that it is suspended in."""
+        """The exceptions that the ``try`` statements around its ``yield`` catch."""
         return self._kept[0]
 
     def get_attribute(self, machine: PythonMachine, name: str) -> object:
@@ -103,7 +103,7 @@ class GeneratorObject(Lazy):
         return self.send(machine, None)
 
     def rest(self, machine: PythonMachine) -> Iterator[object]:
-        """Yield what it yields from here on."""
+        """Yield the items from here on."""
         while True:
             try:
                 item = self.send(machine, None)
@@ -114,24 +114,26 @@ class GeneratorObject(Lazy):
             yield item
 
     def send(self, machine: PythonMachine, value: object) -> object:
-        """Go on until the next ``yield``; the one that it is at gives ``value``."""
+        """Run it until its next ``yield``; the one that it is suspended at gives ``value``."""
         if value is not None and not self._started:
             raise thrown(TypeError, "can't send non-None value to a just-started generator")
         self._started = True
         return self._resume(machine, lambda: self._body.send(value))
 
     def throw(self, machine: PythonMachine, failure: PythonError) -> object:
-        """Go on with an exception at the ``yield`` that it is at."""
+        """Raise an exception at the ``yield`` that it is suspended at."""
+        # Without a place to raise it at, the generator is over, and the exception goes to the caller.
         if not self._started:
             self._body.close()
             raise Thrown(failure)
         return self._resume(machine, lambda: self._body.throw(Thrown(failure)))
 
     def close(self, machine: PythonMachine) -> None:
-        """End it where it is."""
+        """End it where it is suspended."""
         if not self._started:
             self._body.close()
             return
+        # As gen_close (Objects/genobject.c): both of these say that the generator has ended.
         try:
             self.throw(machine, PythonError(GeneratorExit))
         except Thrown as error:
@@ -144,6 +146,8 @@ class GeneratorObject(Lazy):
         if len(machine.frames) >= machine.limits.depth:
             machine.gap(f"{self.name} is called too deep to be followed")
             raise thrown(StopIteration)
+        # While the generator is suspended, the stacks of the machine hold nothing of it. What its body has pushed comes
+        # back on top of them before it goes on, and is taken off again when it stops, however it does.
         stacks: tuple[list[Any], ...] = (machine.guards, machine.handling, machine.listeners)
         depths = [len(stack) for stack in stacks]
         for stack, kept in zip(stacks, self._kept, strict=True):
@@ -161,6 +165,7 @@ class GeneratorObject(Lazy):
             error.failure.at = error.failure.at or machine.place()
             if error.failure.cls is not StopIteration:
                 raise
+            # PEP 479: it would be taken for the end of the generator.
             text = "generator raised StopIteration"
             raise Thrown(PythonError(RuntimeError, (text,), cause=error.failure, at=error.failure.at)) from None
         finally:
@@ -172,12 +177,12 @@ class GeneratorObject(Lazy):
 
 
 class Coroutine(GeneratorObject):
-    """What calling an ``async def`` gives: its body runs once somebody waits for it."""
+    """A call of an ``async def``: its body runs once it is awaited."""
 
     __slots__ = ()
 
     def wait(self, machine: PythonMachine) -> object:
-        """Run it, and give its result."""
+        """Run it to its end; return its result."""
         try:
             self.send(machine, None)
         except Thrown as error:
@@ -188,7 +193,7 @@ class Coroutine(GeneratorObject):
 
 
 def _failure_to_throw(machine: PythonMachine, args: list[object]) -> PythonError:
-    """Return the exception that ``throw`` is given: an object, or a class and what to make it of."""
+    """Return the exception that ``throw`` gets: an object, or a class with the argument to make one of."""
     value = args[0] if args else NotKnown("throw()")
     made = value if isinstance(value, PythonError) else machine.call(value, args[1:2], {})
     return made if isinstance(made, PythonError) else PythonError(value)
@@ -202,10 +207,10 @@ def take_few(source: Iterator[object], name: str) -> list[object] | NotKnown:
 
 @contextmanager
 def push_item(stack: list[object], item: object) -> Iterator[None]:
-    """Have an item on a stack of the machine.
+    """Push an item on a stack of the machine, and pop it at the end.
 
-    A generator that nobody goes on with is closed by this Python when it is forgotten; its items left the machine when
-    it was suspended.
+    Not for GeneratorExit: Python closes a generator that is no longer used, and the items of that one left the machine
+    when it was suspended.
     """
     stack.append(item)
     try:

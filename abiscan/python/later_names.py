@@ -66,6 +66,8 @@ def later_uses(code: PythonCode, names: TorchNames, was_there: Callable[[str], b
 
     :param was_there: whether some release certainly has a name; others may be brought by packages, or be misspelt
     """
+    # The cheapest checks first: words in the sources, the tables of names, and only then the syntax trees of the few
+    # files that mention a name which is missing.
     missing: dict[str, set[str]] = {}
     for file in code.sources:
         uses = code.torch_uses(file)
@@ -80,6 +82,7 @@ def later_uses(code: PythonCode, names: TorchNames, was_there: Callable[[str], b
     if sum(len(code.source(file)) for file in files) > _MOST_PARSED:
         return ()
     mentions = [mention for file in files for mention in _Mentions(code, file, names, requested).all()]
+    # One use that is guarded shows that the authors know that the name may be missing: then none of its uses counts.
     attributes = {mention.use.name for mention in mentions if mention.guarded}
     open_uses = [mention for mention in mentions if not mention.guarded and mention.use.name not in attributes]
     open_uses = [mention for mention in open_uses if not _is_known(code, mention.use.name.rpartition(".")[2])]
@@ -90,14 +93,14 @@ def later_uses(code: PythonCode, names: TorchNames, was_there: Callable[[str], b
 
 
 def _lacking_part(names: TorchNames, use: str) -> str | None:
-    """Return a name up to the first part that is missing, be it a module or not; None if none surely is."""
+    """Return a name up to its first part that is certainly missing, be it a module or not; None if there is none."""
     name = names.first_lacking(use)
     may_be_module = name is not None and not is_core(name) and names.has_module(name) is not False
     return None if may_be_module else name
 
 
 def _is_known(code: PythonCode, name: str) -> bool:
-    """Whether a package sets a name on something, or has it as a text, as ``hasattr`` needs it."""
+    """Whether a package sets a name on something, or has it as a text, which ``hasattr`` takes."""
     quoted = (f'"{name}"'.encode(), f"'{name}'".encode())
     return code.may_set(name) or any(text in code.source(file) for file in code.sources for text in quoted)
 
@@ -156,6 +159,7 @@ class _Mentions:
     def _body(self, statements: Sequence[ast.stmt], scope: _Scope) -> Iterator[_Mention]:
         names = Counter(getattr(statement, "name", None) for statement in statements)
         scope = replace(scope, variants=names)
+        # A guard that leaves guards all that follows it: ``if not available: return``.
         for statement in statements:
             yield from self._node(statement, scope)
             if not scope.guarded and _guards_what_follows(statement, scope.parameters):
@@ -204,11 +208,13 @@ class _Mentions:
             yield from self._node(part, scope)
 
     def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, scope: _Scope) -> Iterator[_Mention]:
+        # Decorators and defaults belong to the scope around.
         decorators = [] if isinstance(node, ast.Lambda) else node.decorator_list
         for expression in (*decorators, *node.args.defaults, *filter(None, node.args.kw_defaults)):
             yield from self._node(expression, scope)
         arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
         parameters = {argument.arg for argument in (*arguments, node.args.vararg, node.args.kwarg) if argument}
+        # A parameter that the body binds again no longer stands for an argument.
         own = _make_origins(node)
         is_variant = scope.variants.get(getattr(node, "name", ""), 0) > 1
         inside = replace(
@@ -266,6 +272,8 @@ class _Mentions:
 
 def _make_origins(body: ast.AST) -> Origins:
     """Return what the names stand for that a module, a class or a function binds itself."""
+    # A name counts only if all that the scope binds it to is one thing. ``import *`` may bind any of them to something
+    # else; only ``torch`` itself is taken to stay.
     by_name: dict[str, set[str | None]] = {}
     waiting = list(getattr(body, "body", ())) if isinstance(getattr(body, "body", None), list) else []
     starred = False
@@ -356,7 +364,7 @@ def _guards_what_follows(statement: ast.stmt, parameters: Collection[str]) -> bo
 
 
 def _is_guard(test: ast.expr, parameters: Collection[str]) -> bool:
-    """Whether a condition may depend on the version of torch: all may that are not about the values of arguments."""
+    """Whether a condition may depend on the version of torch, as all may but those about the values of arguments."""
     return _are_guarding([test]) or not _is_about_values(test, parameters)
 
 
@@ -396,6 +404,8 @@ class _Callers:
         self._users: dict[str, set[str]] = {}
         self._parsed: dict[str, int] = {}
         self._modules = _open_modules(code)
+        # Level by level: who uses the functions, who uses those, and so on. A file is parsed once, for the first name
+        # that it has.
         names = {name for mention in mentions for name in _sought(mention)}
         for _ in range(_MOST_CALLS):
             self._look_for(names)
@@ -426,6 +436,8 @@ class _Callers:
         """Whether the function that mentions a name, or its class or module, is used where a condition decides."""
         if self._is_too_much or mention.use.file not in self._modules[not mention.public]:
             return True
+        # By bare names, as far back as the users were noted: a single use under a condition, of whatever has the name,
+        # is enough.
         names = set(_sought(mention))
         for _ in range(_MOST_CALLS):
             if not self._guarded.isdisjoint(names):
@@ -452,6 +464,8 @@ def _open_modules(code: PythonCode) -> tuple[frozenset[str], frozenset[str]]:
 
     The second set leaves out those, too, that only functions import.
     """
+    # ``plain`` has what a module imports whenever it is imported itself. The two lists have what is imported only under
+    # a condition, and what stands inside of any block.
     plain: dict[str, list[str]] = {}
     conditional: list[str] = []
     in_functions: list[str] = []
@@ -505,6 +519,7 @@ def _package_of(file: str) -> str:
 
 def _guarded_words(body: ast.AST) -> Iterator[tuple[str, bool]]:
     """Yield the names in a part of a source, each with whether it stands where a condition decides."""
+    # Each entry carries its own state, so the order in which they are taken does not matter.
     waiting: list[tuple[ast.AST, bool, frozenset[str]]] = [(body, False, frozenset())]
     while waiting:
         node, guarded, parameters = waiting.pop()
@@ -519,6 +534,8 @@ def _guarded_words(body: ast.AST) -> Iterator[tuple[str, bool]]:
         guarded |= _decides(node, parameters)
         for part in child_nodes(node):
             waiting.append((part, guarded, parameters))
+            # The statements after it in the same block, and after them those of other blocks of this node, which errs
+            # towards a guard.
             if isinstance(part, ast.stmt):
                 guarded |= _guards_what_follows(part, parameters)
 

@@ -113,6 +113,9 @@ class PythonCode(Struct, dict=True):
         return self._found[key]
 
     def _find_module(self, last: str, parents: tuple[str, ...]) -> Found | None:
+        # As FileFinder.find_spec (Lib/importlib/_bootstrap_external.py), folder by folder: a package, an extension
+        # module, a source. Folders that only have the name make a namespace package, if nothing else is found in any of
+        # them.
         spaces = []
         for folder in parents:
             stem = f"{folder}/{last}" if folder else last
@@ -129,7 +132,7 @@ class PythonCode(Struct, dict=True):
         return Found(file=None, folders=tuple(spaces)) if spaces else None
 
     def is_own(self, name: str) -> bool:
-        """Whether nobody but the package has a module of a full name, be it there or not."""
+        """Whether a module of a full name can only be one of the package, whether or not it exists."""
         top = self.find(name.partition(".")[0])
         return self.locate(name) is not None or (top is not None and top.file is not None)
 
@@ -200,6 +203,8 @@ class PythonCode(Struct, dict=True):
     def risky(self) -> frozenset[bytes]:
         """The functions of the package, by bare name, that load or register something when they are called."""
         risky_names = {name for path in self.sources for name in self.outline(path).risky if not name.startswith(b"__")}
+        # Each round goes one call further out. By bare names, the calls of a large package lead nearly everywhere, so
+        # the rounds are few.
         new = set(risky_names)
         for _ in range(_ROUNDS):  # and those that call them
             new = {
@@ -235,6 +240,8 @@ class PythonCode(Struct, dict=True):
         return self._eager[path]
 
     def _is_eager(self, path: str) -> bool:
+        # The cheapest checks first. The bodies of top-level modules and packages are always run: what the package does
+        # as a whole is decided there.
         outline = self.outline(path)
         if outline.eager or (path.endswith("/__init__.py") and path.count("/") == 1) or "/" not in path:
             return True
@@ -291,7 +298,7 @@ class PythonCode(Struct, dict=True):
         return False
 
     def imports(self, file: str, package: str) -> tuple[tuple[Import, ...], tuple[Import, ...]]:
-        """Return the imports of a module, outside of functions; apart, those inside an ``if``, a ``try`` or a class.
+        """Return the imports of a module outside of functions: plain ones, and those in an ``if``, ``try`` or class.
 
         :param package: the one that relative imports start from
         """
@@ -367,15 +374,18 @@ class PythonCode(Struct, dict=True):
         return self._torch_uses[path]
 
     def uses_at_import(self, path: str, name: str) -> bool:
-        """Whether a source uses a dotted name below ``torch`` outside of functions, as far as a look at it tells."""
+        """Whether a source uses a dotted name below ``torch`` outside of functions, judging by its text."""
+        # Only the last part of the name is looked for, since what stands before it may go by another name.
         outline = self.outline(path)
         if any(name in {line.module, *(f"{line.module}.{name_}" for name_ in line.names)} for line in outline.imports):
             return True
         return outline.mentions([name.rpartition(".")[2].encode()])
 
     def may_set(self, name: str) -> bool:
-        """Whether code of the package may set an attribute of that name on what is not its own."""
+        """Whether code of the package may set an attribute of that name on an object of others."""
         if name not in self._may_set:
+            # ``x.name = …``, but for ``self`` and ``cls``, which are mostly objects of its own; ``setattr(x, "name",
+            # …)``, and the same by tools that patch.
             word = re.escape(name.encode())
             stored = rb"(?<!\bself)(?<!\bcls)\.%b\s*(?::[^=\n]+)?=[^=]" % word
             sets = re.compile(stored + rb"|(?:setattr|patch)\((?s:.{0,200}?)['\"]%b['\"]" % word)
@@ -435,6 +445,7 @@ class PythonCode(Struct, dict=True):
         """Whether a function does nothing with one of its names but bind it, and take items of what it stands for."""
         key = function, name
         if key not in self._only_indexed:
+            # Such a list cannot be changed, and no other code gets it.
             nodes = list(walk(function))
             taken = [
                 subscript.value
@@ -453,7 +464,7 @@ class PythonCode(Struct, dict=True):
         return not isinstance(node, apart) and self.is_generator(node)
 
     def locals(self, node: ast.AST) -> frozenset[str]:
-        """Return the names that the body of a function binds, but for those that it says are elsewhere."""
+        """Return the names that the body of a function binds, but for those that it declares elsewhere."""
         if node not in self._locals:
             body = getattr(node, "body", None)
             statements = body if isinstance(body, list) else []
@@ -481,6 +492,7 @@ class PythonCode(Struct, dict=True):
         )
 
     def _acts_itself(self, node: ast.AST) -> bool:
+        # By words: it may be true of what does nothing, and must not be false of what does something.
         if isinstance(node, ast.ImportFrom):
             return node.level > 0 or self.find((node.module or "").split(".")[0]) is not None
         if isinstance(node, ast.Import):

@@ -27,6 +27,8 @@ def load_library(machine: PythonMachine, path: object, loader: LoadedBy) -> None
     spelled = str(path) if isinstance(path, str) or hasattr(path, "as_posix") else None
     if spelled is not None and system.is_windows and "." not in system.file_name(system.with_slashes(spelled)):
         spelled += ".dll"  # as LoadLibrary does
+    # In this order: a path that is not known, a file of the package, one that the package does not have, one elsewhere,
+    # and a name that the system looks up.
     inside = None if spelled is None else machine.files.inside(spelled)
     if isinstance(path, NotKnown) and path.why is Why.ARGUMENT:
         return
@@ -52,7 +54,7 @@ def _unknown_path(machine: PythonMachine, path: object, loader: LoadedBy) -> Non
 
 
 def _load_elsewhere(machine: PythonMachine, path: str, loader: LoadedBy) -> None:
-    """A path outside of the package: what torch brings, it has loaded, and what is required is taken to be there."""
+    """Load a path outside of the package: torch has loaded its libraries, and required ones are taken to exist."""
     system = machine.files.system
     if system.is_empty(path) and place_on_disk(machine, path) is None and path.startswith(system.prefix):
         return
@@ -65,13 +67,15 @@ def _load_elsewhere(machine: PythonMachine, path: str, loader: LoadedBy) -> None
 
 
 def _by_name(machine: PythonMachine, name: str, loader: LoadedBy) -> None:
-    """A name without a folder: the system looks in its own folders, where no library of the package is.
+    """Load a library by a bare name: the system looks in its own folders, where no library of the package is.
 
-    Windows also looks in those that it was told, and for what is in the process already.
+    Windows also looks in the folders that were added for it, and among what is in the process already.
     """
     expected = machine.catches(OSError)
     spot = (machine.place().line, 0)
     system = machine.files.system
+    # A library of the package by that name shows that the name alone does not lead to it. Without one, only a guarded
+    # load is worth a decision: any other is taken to be of something that every machine has.
     own = [file for file in machine.files.libraries if system.file_name(file) == system.file_name(name)]
     for file in own if system.is_windows else ():
         loaded = any(attempt.path == file and attempt.raised is None for attempt in machine.trace.attempts)
@@ -101,12 +105,15 @@ def _load_file(machine: PythonMachine, file: str, loader: LoadedBy) -> None:
     attempt = Attempt(path=file, loader=loader, at=machine.place(), raised=None, guarded=machine.catches(kind))
     machine.trace.attempts.append(attempt)
     number = len(machine.trace.attempts) - 1
+    # What could not be followed may have loaded any library. The world hears of that before the next load, once.
     if machine.trace.gaps and not machine.told_of_gaps:
         machine.told_of_gaps = True
         machine.world.load(None, loader)
     attempt.raised = answer = machine.world.load(file, loader)
     if answer is None:
         return
+    # The outcome is not known, or is known only for this machine. By default the library loads; another run takes the
+    # failure.
     if isinstance(answer, Answer) or answer.perhaps:
         attempt.raised = Answer.UNKNOWN
         lacking = isinstance(answer, Raised)
@@ -120,6 +127,7 @@ def _load_file(machine: PythonMachine, file: str, loader: LoadedBy) -> None:
         failure = PythonError(kind, (NotKnown(f"the error of {file}", Why.ENVIRONMENT),))
     else:
         failure = _as_failure(answer)
+    # By the number, handlers of the exception know which load they have survived, also of what is raised from it.
     failure.loads = {number}
     failure.at = attempt.at
     raise Thrown(_wrap_error(machine, file, loader, failure))
@@ -140,7 +148,7 @@ def _wrap_error(machine: PythonMachine, path: str, loader: LoadedBy, failure: Py
 
 
 def _fail_to_load(machine: PythonMachine, path: str, loader: LoadedBy, failure: PythonError) -> None:
-    """A load of what is not there."""
+    """Note and raise the failure of a load of what is not there."""
     failure.at = machine.place()
     failure.loads = {len(machine.trace.attempts)}
     raised = Raised(exception=failure.name(), message=strip_folders(str(failure.args[0])), at=failure.at)

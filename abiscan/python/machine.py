@@ -40,7 +40,7 @@ class Unreadable(Exhausted):
 
 
 class ProcessEnded(Exception):  # noqa: N818 - the end of the process that is read, not of this one
-    """A load ended the process."""
+    """Raised where a load ends the process."""
 
     def __init__(self, raised: Raised) -> None:
         super().__init__(raised.message)
@@ -60,7 +60,14 @@ class Frame(Struct, kw_only=True):
 
 
 class Attempt(Struct, kw_only=True):
-    """A load that the code tried."""
+    """A load that the code tried.
+
+    :ivar path: None if it could not be followed
+    :ivar raised: what the load raised; None if it succeeded
+    :ivar told: how users learned of the failure, once an exception that tells of it was caught for good; None before
+    :ivar told_text: the words in which they did, None if those are not known
+    :ivar guarded: whether the code would have survived a failure
+    """
 
     path: str | None
     loader: LoadedBy
@@ -72,7 +79,7 @@ class Attempt(Struct, kw_only=True):
 
 
 class Decision(Struct, kw_only=True):
-    """Something that is decided one way in this run, and may be the other way."""
+    """A condition that this run decides one way, and that may hold or not."""
 
     spot: Spot
     condition: Condition
@@ -151,7 +158,7 @@ class PythonMachine:
         self.warning_filters: list[tuple[object, object]] = []
         """What is done with warnings, by their classes: the first filter that fits counts."""
         self.perhaps = False
-        """Whether what is being run may not run at all: what it changes is not known then."""
+        """Whether the code that is being run may not run at all, so that what it changes is not known."""
         self.extensions: dict[str, str] = {}
         """The extension modules of the package that are imported, and their files."""
         self.told_of_gaps = False
@@ -180,6 +187,8 @@ class PythonMachine:
 
     def place(self) -> PythonLine:
         """Return the innermost line of the package."""
+        # Frames without a file are the user's own import, and recipes: the reading's own code for functions of the
+        # standard library.
         for frame in reversed(self.frames):
             if frame.file is not None:
                 return PythonLine(file=frame.file, line=frame.line)
@@ -192,7 +201,7 @@ class PythonMachine:
             self.trace.gaps.append(where)
 
     def tell(self, how: Told, text: str | None) -> None:
-        """Users are told something."""
+        """Note that users are told something."""
         if self.perhaps:
             return
         notice = Said(how=how, at=self.place(), text=None if text is None else strip_folders(text))
@@ -201,11 +210,11 @@ class PythonMachine:
                 listener.append(notice)
 
     def catches(self, error: type[BaseException]) -> bool:
-        """Whether an exception would be caught for good."""
+        """Whether the code around would catch an exception, and not raise it again."""
         return any(cls in error.__mro__ for guard in self.guards for cls in guard if isinstance(cls, type))
 
     def is_optional_there(self, error: type[BaseException]) -> bool:
-        """Whether what is not required is there: only if the code does not get along without it.
+        """Whether a package that is not required is there: only if the code cannot do without it.
 
         :param error: what tells the code that it is not
         """
@@ -221,6 +230,8 @@ class PythonMachine:
 
         :param about: what it depends on; whatever else depends on the same is decided alike
         """
+        # One question has one answer in a run. Without that, runs would follow ways that no machine goes, with a GPU
+        # here and none there.
         taken = None if about is None else self.taken(about)
         if taken is None:
             taken = self._decide_now(text, why, spot, default=default)
@@ -230,7 +241,7 @@ class PythonMachine:
 
     @property
     def has_guessed(self) -> bool:
-        """Whether what has run may not have: a name that is lacking may be bound all the same."""
+        """Whether the code so far ran on a guess, so that a name which is lacking may be bound all the same."""
         return self.perhaps or bool(self.trace.decisions)
 
     def taken(self, unknown: NotKnown) -> bool | None:
@@ -245,9 +256,11 @@ class PythonMachine:
         self._taken[key] = taken is not negated
 
     def _decide_now(self, text: str, why: Why, spot: tuple[int, int], *, default: bool) -> bool:
+        # What may not run at all is not worth runs of its own.
         if self.perhaps:
             return default
         place = self.place()
+        # By the place, since ``choices`` come from an earlier run, whose values were other objects.
         key = (place.file, *spot)
         taken = self.choices.get(key, default)
         if key not in self.trace.decisions:
@@ -275,7 +288,7 @@ class PythonMachine:
         raise NotImplementedError
 
     def import_module(self, name: str) -> object:
-        """Return ``importlib.import_module``: the module of that name."""
+        """Execute ``importlib.import_module``: return the module of that name."""
         raise NotImplementedError
 
     def forget_names(self) -> None:
@@ -313,15 +326,15 @@ class PythonMachine:
         raise NotImplementedError
 
     def create(self, cls: Class, args: list[object], kwargs: dict[str, object]) -> object:
-        """Return ``object.__new__``: an object of a class that nothing is initialised of."""
+        """Execute ``object.__new__``: return an object of a class, which is not initialised yet."""
         raise NotImplementedError
 
     def instantiate(self, cls: Class, args: list[object], kwargs: dict[str, object]) -> object:
-        """Return ``type.__call__``: make an object of a class, and initialise it."""
+        """Execute ``type.__call__``: return an object of a class, made and initialised."""
         raise NotImplementedError
 
     def make_class(self, metaclass: Class | None, args: list[object], kwargs: dict[str, object]) -> object:
-        """Return ``type.__new__``: a class, from its name, bases and names."""
+        """Execute ``type.__new__``: return a class, made of its name, bases and names."""
         raise NotImplementedError
 
     def perhaps_calls(self, caller: NotKnown, function: object) -> None:

@@ -41,11 +41,13 @@ PROCESS_ENDS: Final = "(the process ends)"
 
 
 class Raised(Struct, frozen=True, kw_only=True):
-    """An exception: its type by name, and its text, in which the package's folder is the empty path.
+    """An exception.
 
-    ``message`` is None if the text could not be followed. ``at`` is the innermost line of the package that it passed
-    through, ``cause`` the exception that it was raised from or while handling. ``perhaps`` says that a library is
-    lacking here that may be found elsewhere.
+    :ivar exception: its type, by name
+    :ivar message: its text, in which the package's folder is the empty path; None if it could not be followed
+    :ivar at: the innermost line of the package that it passed through
+    :ivar cause: the exception that it was raised from, or while handling
+    :ivar perhaps: whether it is due to a library that is lacking here and may be found elsewhere
     """
 
     exception: str
@@ -150,7 +152,10 @@ class Told(enum.Enum):
 
 
 class Said(Struct, frozen=True, kw_only=True):
-    """What the code tells users: how, where, and the words; None if those could not be followed."""
+    """What the code tells users.
+
+    :ivar text: the words; None if those could not be followed
+    """
 
     how: Told
     at: PythonLine
@@ -160,9 +165,11 @@ class Said(Struct, frozen=True, kw_only=True):
 class Load(Struct, frozen=True, kw_only=True):
     """One library that the code loaded, or tried to.
 
-    ``path`` is None if it could not be followed. ``raised`` is what the load raised, and ``told`` how users learn of
-    it if the package catches that, ``told_text`` in which words; None if it does not. ``guarded`` says that the package
-    catches what a load raises that fails.
+    :ivar path: None if it could not be followed
+    :ivar raised: what the load raised; None if it succeeded
+    :ivar guarded: whether the package catches what a load raises there
+    :ivar told: how users learn of a failure that the package catches; None if there is none, or it is not caught
+    :ivar told_text: in which words they do; None if those are not known
     """
 
     path: str | None
@@ -189,7 +196,8 @@ class Registers(enum.Enum):
 class PythonRegistration(Struct, frozen=True, kw_only=True):
     """What Python registers with the dispatcher for one operator.
 
-    ``key`` is the dispatch key of a kernel; ``perhaps`` says that it depends on a condition that is not known.
+    :ivar key: the dispatch key of a kernel
+    :ivar perhaps: whether it depends on a condition that is not known
     """
 
     what: Registers
@@ -200,7 +208,11 @@ class PythonRegistration(Struct, frozen=True, kw_only=True):
 
 
 class Condition(Struct, frozen=True, kw_only=True):
-    """A condition that could not be decided, and what the other way leads to."""
+    """A condition that could not be decided, and that matters.
+
+    :ivar text: the condition, as the code has it
+    :ivar taken: whether it was taken to be true
+    """
 
     text: str
     at: PythonLine
@@ -210,9 +222,12 @@ class Condition(Struct, frozen=True, kw_only=True):
 class ImportOutcome(Struct, frozen=True, kw_only=True):
     """What ``import MODULE`` does.
 
-    ``raised`` is None if the import succeeds, unknown if the ways past the undecided ``conditions`` end differently or
-    something could not be followed; ``gaps`` say what that was. ``regardless`` says that it raises the same where every
-    library loads: no load that failed before is behind it.
+    :ivar raised: what the import raises; None if it succeeds, unknown if the ways past the undecided conditions end
+        differently, or something could not be followed
+    :ivar loads: the libraries that it loads on the most likely way
+    :ivar conditions: those that could not be decided, and that matter
+    :ivar gaps: what could not be followed, in words
+    :ivar regardless: whether it raises the same where every library loads: then no failed load is the reason
     """
 
     module: str
@@ -261,11 +276,14 @@ class OtherTorch(Struct, frozen=True, kw_only=True):
 
 
 class LibraryUse(Struct, frozen=True, kw_only=True):
-    """How the package uses one of its libraries on this target: where it is loaded, how, and whether by convention.
+    """How the package uses one of its libraries on this target.
 
-    ``convention`` is the reason, in words, if the Python code tells nothing and a naming convention decides.
-    ``skipped`` says why the import does not get to it here; ``how`` and ``at`` are then those on the torch that it was
-    built for, and ``said`` is how users learn of it. ``unimportable`` says that no Python of the target accepts it.
+    :ivar how: how it is loaded; if the import does not get to it here, how it is on the torch that it was built for
+    :ivar at: the line that loads it, of the same import
+    :ivar convention: the reason, in words, if the Python code tells nothing and a naming convention decides
+    :ivar skipped: why the import does not get to it here
+    :ivar said: how users learn that it is skipped
+    :ivar unimportable: whether no Python of the target accepts it
     """
 
     path: str
@@ -280,8 +298,8 @@ class LibraryUse(Struct, frozen=True, kw_only=True):
 class Reading(Struct, frozen=True, kw_only=True):
     """What the Python code of a package does on one target.
 
-    ``imports`` has the outcome of the import of the package, then of each public submodule with a compiled part of its
-    own; ``uses`` has every library of the package, by path.
+    :ivar imports: the outcome of the import of the package, then of each public submodule with a library of its own
+    :ivar uses: every library of the package, by path
     """
 
     imports: tuple[ImportOutcome, ...]

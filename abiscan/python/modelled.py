@@ -41,7 +41,7 @@ class Native(Modelled, Struct, frozen=True, eq=False):
     """The function for arguments that are known, if it does nothing but compute with them."""
 
     def get_attribute(self, machine: PythonMachine, name: str) -> object:
-        """Return one of the functions that hang on this one, such as ``chain.from_iterable``."""
+        """Return a function that is an attribute of this one, such as ``chain.from_iterable``."""
         return self.attributes.get(name) or NotKnown(f"{self.name}.{name}")
 
     def call(self, machine: PythonMachine, args: list[object], kwargs: dict[str, object]) -> object:

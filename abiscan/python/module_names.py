@@ -21,9 +21,14 @@ _MAKES_MODULES: Final = regex(rb"sys\.modules\[[^\]\n]+\]\s*=[^=]|meta_path|path
 class ModuleNames(Struct, kw_only=True, dict=True):
     """The names of a module, or of a class.
 
-    ``there`` are those that are bound wherever the body ends, ``perhaps`` those that are bound on some ways; one that
-    ends in ``*`` stands for all that begin so. ``stars`` are the modules (the bases of a class) whose names it has,
-    too. ``is_open`` says that it may have any other name. ``loads`` are the modules that are surely imported.
+    :ivar there: the names that are bound wherever the body ends
+    :ivar perhaps: those that are bound on some ways; one that ends in ``*`` stands for all that begin so
+    :ivar stars: the modules (of a class, its bases) whose names it has, too
+    :ivar loads: the modules that are surely imported
+    :ivar is_package: whether other modules are in it
+    :ivar is_open: whether it may have any other name
+    :ivar signatures: the parameters of its functions by name, as ``signature_text`` writes them
+    :ivar deprecated: its functions and classes that warn of their removal
     """
 
     there: set[str] = field(default_factory=set)
@@ -87,6 +92,7 @@ class _Body:
 
     def run(self, body: Sequence[ast.stmt], *, sure: bool = True) -> tuple[set[str], set[str]]:
         """Return the names that some statements surely bind, and all that they may bind."""
+        # ``there`` is a part of ``perhaps`` at every step: ``del`` takes a name out of the former alone.
         there: set[str] = set()
         perhaps: set[str] = set()
         for node in body:
@@ -115,6 +121,7 @@ class _Body:
             return self._names_of_try(node, sure=sure)  # type: ignore[arg-type]
         if isinstance(node, (ast.With, ast.AsyncWith)):
             targets = set(_target_names([item.optional_vars for item in node.items if item.optional_vars is not None]))
+            # ``suppress`` makes the body one of a ``try``: it may end anywhere.
             suppresses = any("suppress" in ast.dump(item.context_expr) for item in node.items)
             there, perhaps = self.run(node.body, sure=sure and not suppresses)
             return (targets, there | perhaps) if suppresses else (targets | there, perhaps)
@@ -141,12 +148,15 @@ class _Body:
     def _names_of_if(self, node: ast.If, *, sure: bool) -> tuple[set[str], set[str]]:
         if _is_type_checking(node.test):
             return self.run(node.orelse, sure=sure)
+        # A branch that always raises does not get to the code after it: then the other one alone counts.
         there, perhaps = self.run(node.body, sure=False)
         otherwise, perhaps_otherwise = self.run(node.orelse, sure=False)
         both = otherwise if _always_raises(node.body) else there if _always_raises(node.orelse) else there & otherwise
         return both, perhaps | perhaps_otherwise | set(_walrus_names([node.test]))
 
     def _names_of_try(self, node: ast.Try, *, sure: bool) -> tuple[set[str], set[str]]:
+        # A handler that goes on may do so after any part of the body. So what the body binds is sure only if the
+        # handler binds it, too.
         swallowing = [handler for handler in node.handlers if not _always_raises(handler.body)]
         there, perhaps = self.run([*node.body, *node.orelse], sure=sure and not swallowing)
         for handler in node.handlers:
@@ -232,6 +242,7 @@ def _look_inside(tree: ast.Module, nodes: Sequence[ast.AST], names: ModuleNames,
         if isinstance(node, (ast.Import, ast.ImportFrom))
         for alias in node.names
     }
+    # What is bound here depends on which code runs, so all of it is bound perhaps.
     own = _aliases_of_itself(nodes)
     for node in nodes:
         if isinstance(node, ast.Global):
@@ -297,6 +308,8 @@ def _note_store(
             _bind_computed(ast.Constant(node.attr), names)
     elif _is_itself(node, frozenset()) or _is_module_table(node.value):
         if _is_itself(node, frozenset()) or list(_identifiers_in(node.slice)) == [module]:
+            # Something else takes the module's place in ``sys.modules``: it may have any names, and may lack those of
+            # the body.
             names.is_open = True
             names.perhaps |= names.there
             names.there = set()

@@ -110,6 +110,8 @@ def attempt_exactly(name: str, function: Callable[..., object], *args: object) -
 
 
 def _may_grow(op: ast.operator, left: object, right: object) -> bool:
+    # It is decided before the operation: the result might not fit into memory. A width of more than three digits counts
+    # as one that makes a text huge.
     if isinstance(op, ast.Mod):
         return isinstance(left, (str, bytes)) and any(
             len(part) > 3 for part in str(left).split("%") if part[:4].isdigit()
@@ -146,6 +148,8 @@ def compare_values(op: ast.cmpop, left: object, right: object) -> object:
     if isinstance(op, (ast.In, ast.NotIn)):
         is_contained = contains_item(right, left)
         return _unknown_result(name, left, right) if is_contained is None else is_contained is isinstance(op, ast.In)
+    # What is known is compared by Python itself. Of what is not, equality is decided only between values that are equal
+    # to nothing but themselves.
     if is_concrete(left) and is_concrete(right):
         return attempt_exactly(name, _COMPARE[type(op)], left, right)
     if isinstance(op, (ast.Eq, ast.NotEq)) and not isinstance(left, NotKnown) and left is right:
@@ -168,6 +172,8 @@ def _are_identical(left: object, right: object) -> bool | None:
         return None
     if left is right:
         return True
+    # Whether equal texts and numbers are one object is up to the interpreter. Code that asks mostly compares constants,
+    # which are.
     plain = (str, int, float, bytes, tuple)
     if isinstance(left, plain) and isinstance(right, plain) and not isinstance(left, bool):
         return left == right if is_concrete(left) and is_concrete(right) else None
@@ -185,6 +191,7 @@ def contains_item(container: object, item: object) -> bool | None:
         return None
     if isinstance(item, NotKnown):
         return None if container else False
+    # Identity goes before equality, as in PyObject_RichCompareBool (Objects/object.c).
     for entry in container:
         if entry is item or (is_concrete(entry) and is_concrete(item) and entry == item):
             return True
@@ -197,10 +204,13 @@ def take_item(value: object, index: object) -> object:
     if isinstance(value, dict):
         if isinstance(index, NotKnown) or not _is_hashable(index):
             return _unknown_result(name, value, index)
+        # The key that is not known may be this one.
         if index not in value and any(isinstance(key, NotKnown) for key in value):
             return _unknown_result(name, value, index)
         return attempt_operation(name, operator.getitem, value, index)
     if isinstance(value, (list, tuple)) and known_length(value) is None:
+        # Items before the first unknown number of items are counted from the front, those after the last one from the
+        # end.
         gaps = [isinstance(item, Further) for item in value]
         before, after = gaps.index(True), gaps[::-1].index(True)
         is_known = isinstance(index, int) and (0 <= index < before or 0 < -index <= after)
@@ -250,6 +260,7 @@ def truth_of(value: object) -> bool | None:
     if isinstance(value, NotKnown):
         return None
     if isinstance(value, (list, tuple, dict, set, frozenset)):
+        # In a list, only ``Further`` stands for items of which there may be none; in a dict or set, any unknown does.
         kind = Further if isinstance(value, (list, tuple)) else NotKnown
         return None if value and all(isinstance(item, kind) for item in value) else bool(value)
     if isinstance(value, (str, bytes, int, float, range, type(None), PurePath)):

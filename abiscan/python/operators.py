@@ -49,12 +49,14 @@ class OperatorValue(Modelled, Struct, frozen=True, eq=False):
         return result
 
     def display_name(self) -> str:
-        """As Python code names it."""
+        """Return the name that Python code uses."""
         return "torch.ops." + self.name.replace("::", ".")
 
 
 def operator_exists(machine: PythonMachine, name: str) -> bool | Answer:
     """Tell whether an operator is there: the code has defined it, torch has it, or a library that has been loaded."""
+    # What the code has defined is there. A no of the world is not certain where code of torch, or of the package,
+    # defines operators by names that are not known here.
     if name in machine.defined:
         return True
     if "." not in name.partition("::")[2] and any(defined.startswith(name + ".") for defined in machine.defined):

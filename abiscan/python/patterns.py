@@ -42,6 +42,7 @@ def _match_singleton(machine: Binding, pattern: ast.MatchSingleton, subject: obj
 
 def _match_as(machine: Binding, pattern: ast.MatchAs, subject: object, scope: Scope) -> bool | None:
     fits = True if pattern.pattern is None else match_pattern(machine, pattern.pattern, subject, scope)
+    # The name is bound in doubt, too: the run that decides for this case needs it.
     if fits is not False and pattern.name:
         machine.bind(pattern.name, subject, scope)
     return fits
@@ -58,6 +59,7 @@ def _match_or(machine: Binding, pattern: ast.MatchOr, subject: object, scope: Sc
 
 
 def _match_sequence(machine: Binding, pattern: ast.MatchSequence, subject: object, scope: Scope) -> bool | None:
+    # Texts and bytes are no sequences here (language reference, 8.6.4.8).
     subject = special.plain_value(subject)
     if isinstance(subject, NotKnown) or (isinstance(subject, Instance) and subject.cls.is_open()):
         return None
@@ -115,6 +117,7 @@ def _match_class(machine: Binding, pattern: ast.MatchClass, subject: object, sco
         names = [*map(str, listed[: len(pattern.patterns)]), *names]
     try:
         values = [machine.get_attribute(subject, name) for name in names]
+    # An attribute that is not there means that the pattern does not match (8.6.4.10).
     except Thrown as error:
         if AttributeError not in error.failure.ancestry():
             raise

@@ -67,6 +67,8 @@ class Answered(Generic[_Result]):
         :param world: the target's, in which nothing is loaded yet
         :param told: what it has told for other tasks
         """
+        # Down the tree: at each fork, the target is asked what the task asked next wherever all answers so far were the
+        # same. The end is a result, or an answer that no target has given before.
         fork, is_traced = self._first, _log.isEnabledFor(logging.DEBUG)
         while isinstance(fork, _Fork):
             question = fork.question
@@ -85,6 +87,8 @@ class Answered(Generic[_Result]):
         """Remember a result by what was asked for it."""
         forks: dict[Hashable, _Fork[_Result] | _Done[_Result]] = {} if self._first is None else {None: self._first}
         first, answer = forks, None
+        # What a task asks next follows from the answers before, so a fork has one question, whichever target came by:
+        # hence the assertions.
         for question, passed in asked:
             fork = forks.setdefault(answer, _Fork(question=question))
             assert isinstance(fork, _Fork), question
@@ -122,7 +126,7 @@ def _comparison_key(answer: object) -> Hashable:
 
 
 class _Quoting:
-    """A world that gives a sign for each text of an error: who does not look at the text need not be run again for it.
+    """A world with a sign for each text of an error: code that does not look at the text need not run again for it.
 
     The same text has the same sign, so that two are equal wherever the texts are.
     """
@@ -227,6 +231,7 @@ class AskedWorld:
 
     def load(self, path: str | None, loader: LoadedBy) -> Raised | Answer | None:
         """Load a library; see ``World.load``."""
+        # A load may bring operators, and change what they return.
         self._since_load.clear()
         return self._ask_now((path, loader), lambda world: world.load(path, loader))  # type: ignore[return-value]
 
@@ -254,7 +259,7 @@ class AskedWorld:
         return self._ask_once(("tells", text), ask, lasts=True)
 
     def tells_now(self, text: str, ask: Ask) -> object:
-        """The same of what changes while the package is read."""
+        """Return the answer to a question like that of ``tells`` about what may change while the package is read."""
         return self._ask_once(("tells", text), ask)
 
     def foresee(self, ask: Ask) -> object:

@@ -106,9 +106,9 @@ def follow_imports(
 
 @contextmanager
 def _without_collector() -> Iterator[None]:
-    """Syntax trees are many objects and no garbage: collecting while they are made takes as long as making them.
+    """Stop the garbage collector for a while: syntax trees are many objects and no garbage.
 
-    Nor are they looked through afterwards, in the first collection: they join the oldest objects.
+    Nor does the first collection afterwards go through them: they join the oldest objects.
     """
     enabled = gc.isenabled()
     gc.disable()
@@ -116,6 +116,8 @@ def _without_collector() -> Iterator[None]:
         yield
     finally:
         if enabled:
+            # Freezing moves all objects into the permanent generation, and unfreezing from there into the oldest one
+            # (gc_freeze and gc_unfreeze in Modules/gcmodule.c). What others have frozen would be unfrozen, too.
             if not _has_frozen_objects():
                 gc.freeze()
                 gc.unfreeze()
@@ -134,7 +136,10 @@ def _read_modules(runs: Runs, built_for: Callable[[str], Sequence[OtherTorch]]) 
     main = [explore_import(runs, name) for name in names]
     if not library.files.libraries:
         return Reading(imports=tuple(explored.outcome for explored in main))
+    # What follows asks how the libraries are meant to be used, so what the package requires is taken to be installed.
+    # The import itself was followed with what is really there.
     library.has_requirements = True
+    # An import that fails here does not get to all of its loads: those are seen where every library loads.
     whole = [
         explore_import(runs.of(ALL_LOAD), explored.outcome.module)
         for explored in main
@@ -145,6 +150,7 @@ def _read_modules(runs: Runs, built_for: Callable[[str], Sequence[OtherTorch]]) 
     uses = classify_libraries(library, runs.world(), groups, after)
     uses |= unreached_uses(runs, names, uses, built_for)
     library.has_requirements = False
+    # Public submodules with a library of their own are imports that users do, too, with what is really there again.
     apart = [explore_import(runs, name) for name in _with_own_libraries(main, after)]
     return Reading(
         imports=tuple(_compare_with_willing(explored.outcome, runs) for explored in (*main, *apart)), uses=uses
@@ -152,11 +158,10 @@ def _read_modules(runs: Runs, built_for: Callable[[str], Sequence[OtherTorch]]) 
 
 
 def _compare_with_willing(outcome: ImportOutcome, runs: Runs) -> ImportOutcome:
-    """Return an outcome, compared with the import where every library loads if one of those that failed may be behind
-    it.
-    """
+    """Return an outcome that says, where loads have failed, if the import raises the same when they succeed."""
     raised = outcome.raised
     failed = any(isinstance(load.raised, Raised) for load in outcome.loads)
+    # An exception with a cause names what it comes from; without one, it may only be the consequence of a failed load.
     if not failed or not isinstance(raised, Raised) or raised.cause is not None:
         return outcome
     return replace(outcome, regardless=runs.of(ALL_LOAD).run(outcome.module).raised == raised)

@@ -38,12 +38,16 @@ class Run(Struct, frozen=True, kw_only=True):
 
 
 class WorldKind(Struct, frozen=True, kw_only=True):
-    """A kind of world to run code in: what it makes of the target's, and what tells it from others."""
+    """A kind of world to run code in.
+
+    :ivar key: what tells it from others
+    :ivar world: what makes such a world of the target's
+    :ivar torch: the torch that it has in place of the target's, if any
+    """
 
     key: Hashable
     world: Callable[[World], AskedWorld]
     torch: Hashable = None
-    """The torch that it has in place of the target's, if any."""
 
 
 AS_IT_IS: Final = WorldKind(key=None, world=AskedWorld)
@@ -72,7 +76,7 @@ class Runs:
         """What the target has told, with its own torch and with another one in place of that."""
 
     def of(self, kind: WorldKind) -> Runs:
-        """Return those in another kind of world, as part of the same reading."""
+        """Return the runs in another kind of world, as part of the same reading."""
         related = Runs(self.library, self._fresh, self._limits, self._done, kind)
         related._steps, related._told = self._steps, self._told
         return related
@@ -91,11 +95,12 @@ class Runs:
         """Return what work with a new interpreter results in; ``task`` names it, with all that it depends on.
 
         :param spell_out: puts the target's texts of errors into a result
-        Raises ``Exhausted`` if the reading has taken all of its steps before.
+        :raises Exhausted: the reading has taken all of its steps before
         """
         if self._steps[0] > self._limits.total:
             raise Exhausted(f"after {self._limits.total} steps in all")
         answered = self._done.tasks.setdefault((task, self._kind.key), Answered())
+        # A world keeps what was loaded in it. The walk through the answers may load, so a run after it needs a new one.
         world = self.world()
         kept = answered.find(world, self._told.setdefault(self._kind.torch, {}))
         _log.debug("%s %s", "runs" if kept is None else "has run, for another target that answers alike:", task)
@@ -123,6 +128,7 @@ class Runs:
             machine.with_optional, machine.as_it_is_here = with_optional, as_it_is_here
             return _import_once(machine, module, choices)
 
+        # Everything that the run depends on, other than by the answers of its target.
         task = ("import", module, tuple(sorted(choices.items(), key=repr)), with_optional, as_it_is_here)
         try:
             return self.do(task, work, choices, _spelled_out)
@@ -165,11 +171,14 @@ def _import_once(machine: PythonInterpreter, module: str, choices: Mapping[Spot,
 
 def as_raised(machine: PythonMachine, failure: PythonError, depth: int = 0) -> Raised:
     """Return an exception as users see it."""
+    # A text of a load that no code has looked at stays a sign: it is put in later, for each target its own.
     try:
         unread = failure.args[0] if len(failure.args) == 1 and not isinstance(failure.cls, Class) else None
         message = sign_of(unread.number) if isinstance(unread, TextOfError) else text(machine, failure)
     except (Thrown, Exhausted, RecursionError):
         message = None
+    # As a traceback shows it (language reference, 7.8): the cause, or else the context, unless ``raise … from``
+    # suppresses it.
     behind = failure.cause
     if behind is None and not failure.attributes.get("__suppress_context__"):
         behind = failure.context

@@ -158,6 +158,8 @@ class Outline:
         return self._blocks[number]
 
     def _headers_between(self, start: int, end: int) -> tuple[list[int], list[tuple[int, int, Header]]]:
+        # The stack of open blocks is kept as links: each header has the number of the one around it, the nearest before
+        # it that is indented less.
         places: list[int] = []
         headers: list[tuple[int, int, Header]] = []
         for match in _LINE.finditer(self.data, start, end):
@@ -178,10 +180,13 @@ class Outline:
         number = bisect_right(places, start) - 1
         results: list[Header] = []
         depth = len(line) - len(line.lstrip(b" \t"))
+        # The line itself opens a block. Only what stands after ``def``, as the body in the same line, is inside of the
+        # function.
         if number >= 0 and places[number] == start:
             if headers[number][2][0] == b"def" and position > start + depth:
                 results.append(headers[number][2])
             number = headers[number][1]
+        # A block before the line that is indented as much, or more, has ended.
         while number >= 0 and headers[number][0] >= depth:
             number = headers[number][1]
         while number >= 0:
@@ -192,6 +197,8 @@ class Outline:
     def outermost(self, position: int) -> Header:
         """Return the last of the blocks around a position; none is around what is at the left margin."""
         number = bisect_right(self._margin, position) - 1
+        # In an indented line, the statement at the left margin before it is the outermost block: no other needs to be
+        # looked for.
         if number >= 0 and self.data[self.data.rfind(b"\n", 0, position) + 1] in b" \t":
             match = _HEADER.match(self.data, self._margin[number])
             return (match[1] or match[3] or b"", match[2] or b"") if match else (b"", b"")
@@ -210,6 +217,7 @@ class Outline:
             return start < position
         if not self.data.startswith(b"class ", start):
             return False
+        # A method, and no line after it that is indented as little as the class body is.
         method = self.data.rfind(b"\n    def ", start, position)
         return method > 0 and not _LEFT_IN_CLASS.search(self.data, method + 1, position + 1)
 
@@ -221,6 +229,8 @@ class Outline:
     @cached_property
     def _called(self) -> frozenset[bytes]:
         """The names before a parenthesis, and those of decorators."""
+        # Everything but names and parentheses becomes a space, so that the word before each parenthesis is split off at
+        # C's speed.
         before = self.data.translate(_WORDS_AND_PARENTHESES).split(b"(")
         names = {part.rpartition(b" ")[2] for part in before}
         for match in _DECORATOR.finditer(self.data):
@@ -312,6 +322,7 @@ def _lines_of_imports(content: bytes) -> Iterator[re.Match[bytes]]:
 def _import_lines(source: Outline) -> Iterator[tuple[bool, ImportLine]]:
     """Yield the imports, and whether they are inside of functions."""
     content = source.data
+    # The lines are counted on from one match to the next.
     line, counted = 1, 0
     for match in _lines_of_imports(content):
         nested = bool(match[1])

@@ -10,6 +10,8 @@ from typing import Final
 
 from abiscan.regex import regex
 
+# Three levels of parentheses inside of the header's own, since a regular expression cannot count. A function whose
+# header has more keeps its body.
 _INSIDE: Final = rb"[^()]*(?:\([^()]*(?:\([^()]*(?:\([^()]*\)[^()]*)*\)[^()]*)*\)[^()]*)*"
 _FUNCTION: Final = regex(
     # from the start of a line to the colon that ends the header, and all lines that are indented deeper
@@ -47,6 +49,7 @@ def function_in(source: bytes, path: Sequence[str]) -> ast.FunctionDef | ast.Asy
         return None
     *classes, name = (re.escape(part.encode()) for part in path)
     indent = b""
+    # From block to block: what is left of the text is the body of the innermost class so far.
     for cls in classes:
         block = _last_block(content, rb"\n([ \t]*)class[ \t]+" + cls + rb"\b")
         if block is None:
@@ -72,6 +75,8 @@ def _last_block(text: bytes, header: bytes) -> tuple[bytes, bytes] | None:
     if not matches:
         return None
     match = min(reversed(matches), key=lambda match_: len(match_[1]))
+    # The lines of a block: those that are indented deeper than its header, empty ones, comments, and closing brackets
+    # at its own indentation.
     inside = rb"%b[ \t]+[^\n]*|[ \t]*(?=\n|\Z)|[ \t]*#[^\n]*|%b[)\]}][^\n]*" % (match[1], match[1])
     block = re.compile(rb"[^\n]*(?:\n(?:" + inside + rb"))*").match(text, match.start() + 1)
     return match[1], b"\n" + (block[0] if block else b"")
@@ -87,6 +92,8 @@ def _without_texts(source: bytes) -> bytes | None:
     for quotes, opposite in ((b'"""', b"'''"), (b"'''", b'"""')):
         if quotes not in source:
             continue
+        # Outside and inside take turns, so that an odd number of parts means that each quote has its counterpart. A
+        # quote in a comment or in another text upsets that; then there is no skeleton.
         parts = source.split(quotes)
         if len(parts) % 2 == 0:
             return None

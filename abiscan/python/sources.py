@@ -50,6 +50,7 @@ class PackageFiles:
         names: dict[str, set[str]] = {"": set()}
         for member in self.members:
             path = member
+            # Up to the first folder that is known: those above it are listed already.
             while path:
                 head, _, name = path.rpartition("/")
                 is_listed = head in names
@@ -80,6 +81,7 @@ class PackageFiles:
         """Return what a glob pattern finds below a folder, relative to it."""
         steps = [step for step in pattern.split("/") if step not in {"", "."}]
         paths = [folder] if steps else []
+        # Step by step, all paths at once. ``**`` stands for no folder, too, hence the folder itself.
         for step in steps:
             if step == "**":
                 paths = list(dict.fromkeys(below for path in paths for below in self._all_below(path)))
@@ -104,6 +106,7 @@ class PackageFiles:
     def extension(self, stem: str, python: tuple[int, int] | Answer) -> str | None:
         """Return the file that Python's import finds for an extension module, by the path without its suffix."""
         candidates = self._by_stem.get(stem, ())
+        # In the order of ``importlib.machinery.EXTENSION_SUFFIXES``: the tag of the Python first.
         for suffix in ("tagged", *self.system.suffixes):
             for candidate in candidates:
                 remainder = candidate[len(stem) :]
@@ -171,6 +174,8 @@ class PackageFiles:
         folder = name.replace(".", "/")
         names = self.folders.get(folder, set())
         modules = {f"__init__{suffix}" for suffix in (".py", *self.system.suffixes)}
+        # A folder without an ``__init__`` is a namespace package: importing it runs nothing, so the packages in it are
+        # imported.
         if not names or modules & names or any(subpackage.endswith(".py") for subpackage in names):
             return [name]
         inside = [
@@ -187,6 +192,7 @@ class PackageFiles:
                 declared = tuple(line.replace("/", ".") for line in lines if self._is_importable(line))
                 if declared:
                     return declared
+        # Without a list of them, all that stands at the top counts, but for what installers put there.
         names = {
             name.removesuffix(".py") for name in self.folders[""] if not name.endswith((".dist-info", ".data", ".libs"))
         }

@@ -71,6 +71,8 @@ def special_method(machine: PythonMachine, value: object, name: str) -> object:
         return None
     method = cls.find(name, ABSENT)
     if method is ABSENT:
+        # A base that is not known may have it. What a built-in base has is not asked here: callers go on with the value
+        # inside.
         beyond = next((ancestor for ancestor in cls.ancestry() if not isinstance(ancestor, (Class, type))), None)
         return None if beyond is None else NotKnown(f"{describe_value(beyond)}.{name}")
     return machine.bound(method, value, cls)
@@ -87,9 +89,7 @@ def plain_value(value: object) -> object:
 
 
 def _call_typed(machine: PythonMachine, name: str, method: object, *args: object) -> object:
-    """Return what a special method gives that has to give an object of one type; raises TypeError if it gives
-    another.
-    """
+    """Call a special method that has to give an object of one type; raise TypeError if it gives another."""
     result = machine.call(method, list(args), {})
     expected = RETURNED[name]
     if isinstance(result, (NotKnown, Instance, Modelled, expected)):
@@ -127,6 +127,7 @@ def truth_of(machine: PythonMachine, value: object) -> bool | None:
     """Return ``bool(value)``, None if that is not known."""
     if class_of(value) is None:
         return operations.truth_of(value)
+    # Language reference, 3.3.1: without ``__bool__``, ``__len__`` is asked; without both, an object is true.
     for name in ("__bool__", "__len__"):
         method = special_method(machine, value, name)
         if isinstance(method, NotKnown):
@@ -177,6 +178,8 @@ def type_name(value: object) -> str:
 
 def iterate_over(machine: PythonMachine, value: object) -> Iterator[object] | NotKnown:
     """Return the items of a value, one after the other, as a loop asks for them."""
+    # In this order: what the package defines, what is not known, iterators, containers, enumerations, what Python
+    # refuses, and models.
     value = machine.settle(value)
     if is_own(value):
         iterator = _iterate_own(machine, value)
@@ -226,6 +229,8 @@ def _iterate_own(machine: PythonMachine, value: object) -> Iterator[object] | No
         return _of_iterator(machine, machine.call(method, [], {}))
     if plain_value(value) is not value or isinstance(value, Class):
         return None
+    # The old protocol: ``__getitem__`` with 0, 1, 2 … until it raises IndexError (PySeqIter_New in
+    # Objects/iterobject.c).
     method = special_method(machine, value, "__getitem__")
     if method is None:
         raise thrown(TypeError, f"'{type_name(value)}' object is not iterable")
@@ -233,6 +238,7 @@ def _iterate_own(machine: PythonMachine, value: object) -> Iterator[object] | No
 
 
 def _as_it_grows(values: list[object]) -> Iterator[object]:
+    # As list iterators do, it asks for the length at each step: a loop sees what its body appends.
     position = 0
     while position < len(values):
         yield values[position]
@@ -240,6 +246,7 @@ def _as_it_grows(values: list[object]) -> Iterator[object]:
 
 
 def _of_keys(values: dict[object, object]) -> Iterator[object]:
+    # Items that are only perhaps there come in by ``note_change``: that is no change which Python would see.
     keys, count = list(values), len(values)
     for key in keys:
         if len(values) != count and not any(type(value) is Perhaps for value in values):
@@ -274,6 +281,7 @@ def _call_until(
     """Yield what a function gives, call after call, until it raises."""
     while True:
         machine.count_steps()
+        # A load inside of ``__next__`` whose error is the end of the iteration is guarded.
         machine.guards.append((end,))
         try:
             item = machine.call(method, args, {})
@@ -391,6 +399,8 @@ def _has_plain(left: object, right: object) -> bool:
 
 def _ask_operands(machine: PythonMachine, left: object, method: str, right: object, reflected: str) -> object:
     """Return what the operands make of an operator; NotImplemented if neither knows it."""
+    # As binary_op1 (Objects/abstract.c) and do_richcompare (Objects/object.c): the left operand, then the right one by
+    # the reflected method. The right one goes first if its class derives from the left one's and says something else.
     asked = [(left, method, right), (right, reflected, left)]
     kinds = class_of(left), class_of(right)
     if kinds[0] is kinds[1] and kinds[0] is not None and method != reflected and not method.startswith(_RICH):
@@ -443,6 +453,7 @@ def compare_values(machine: PythonMachine, op: ast.cmpop, left: object, right: o
         if is_contained is None:
             return operations.compare_values(op, left, NotKnown(describe_value(right)))
         return is_contained if isinstance(is_contained, NotKnown) else is_contained is isinstance(op, ast.In)
+    # Lists and tuples are compared item by item, since the items may have an ``__eq__`` of their own.
     if isinstance(op, (ast.Eq, ast.NotEq)) and _are_sequences(left, right):
         same = _all_equal(machine, left, right)  # type: ignore[arg-type]
         return (
@@ -454,6 +465,7 @@ def compare_values(machine: PythonMachine, op: ast.cmpop, left: object, right: o
         return operations.compare_values(op, left, right)
     method, reflected = COMPARISONS[type(op)]
     result = _ask_operands(machine, left, method, right, reflected)
+    # object_richcompare (Objects/typeobject.c): ``__ne__`` of ``object`` is the opposite of ``__eq__``.
     if result is NotImplemented and isinstance(op, ast.NotEq):
         equal = _ask_operands(machine, left, "__eq__", right, "__eq__")
         if equal is not NotImplemented:
@@ -461,6 +473,8 @@ def compare_values(machine: PythonMachine, op: ast.cmpop, left: object, right: o
             return NotKnown(f"not {describe_value(equal)}") if is_equal is None else not is_equal
     if result is not NotImplemented:
         return result
+    # No class of the package has an answer. Then the built-in values behind them decide. Else equality goes by the
+    # fields of a dataclass or by identity, and an order by the fields of one that is ordered.
     if plain_value(left) is not left or plain_value(right) is not right:
         return operations.compare_values(op, plain_value(left), plain_value(right))
     if isinstance(op, (ast.Eq, ast.NotEq)):
@@ -522,6 +536,7 @@ def equal(machine: PythonMachine, left: object, right: object) -> bool | None:
 
 def contains_item(machine: PythonMachine, container: object, item: object) -> object:
     """Return ``item in container``: a bool, None if it is not known, or what is not known that decides."""
+    # Language reference, 6.10.2: ``__contains__``, else iteration.
     if is_own(container):
         method = special_method(machine, container, "__contains__")
         if isinstance(method, NotKnown):
@@ -574,6 +589,8 @@ def key_in(machine: PythonMachine, container: object, key: object) -> object:
     """Return the key of a dict or set that equals this one, ABSENT if there is none; asks ``__hash__``, then
     ``__eq__``.
     """
+    # The keys of the real dict are found by this Python, by identity for objects. Only keys that a class of the package
+    # compares need its ``__hash__`` and ``__eq__``.
     own = plain_value(key) if plain_value(key) is not key else key
     if not is_own(key) or isinstance(key, Class):
         return own
@@ -601,6 +618,8 @@ def hash_of(machine: PythonMachine, value: object) -> object:
 
 def _forbids_hash(cls: Class) -> bool:
     """Whether the nearest class that says something about equality defines ``__eq__``, and no ``__hash__``."""
+    # A class that defines ``__eq__`` without ``__hash__`` gets ``__hash__ = None`` (PyType_Ready in
+    # Objects/typeobject.c).
     for ancestor in cls.ancestry():
         if isinstance(ancestor, Class) and "__hash__" in ancestor.names:
             return ancestor.names["__hash__"] is None
@@ -645,6 +664,8 @@ def get_item(machine: PythonMachine, value: object, index: object) -> object:
 
 
 def _of_dict(machine: PythonMachine, value: Instance, inner: dict[object, object], index: object) -> object:
+    # Only ``dict.__getitem__`` of a class that derives from ``dict`` asks for it (dict_subscript in
+    # Objects/dictobject.c).
     missing = special_method(machine, value, "__missing__")
     index = hashed_key(machine, inner, index)
     if missing is not None and not isinstance(missing, NotKnown) and operations.contains_item(inner, index) is False:
@@ -704,6 +725,7 @@ def delete_item(machine: PythonMachine, value: object, index: object) -> None:
         value = plain_value(value)
     if isinstance(value, dict):
         key = hashed_key(machine, value, index)
+        # If it is not known whether the key is there, nothing happens.
         if operations.contains_item(value, key):
             del value[key]
         elif operations.contains_item(value, key) is False:
@@ -750,6 +772,7 @@ def repr_of(machine: PythonMachine, value: object, depth: int = 0) -> object:
     value = machine.settle(value)
     if isinstance(value, NotKnown):
         return NotKnown(f"repr({value.name})", value.why)
+    # Without a ``__repr__`` of its own, the text of an object has its address, which nobody knows.
     if is_own(value):
         method = special_method(machine, value, "__repr__")
         if method is not None:
@@ -820,6 +843,7 @@ def text(machine: PythonMachine, value: object) -> object:
 def format_value(machine: PythonMachine, value: object, spec: object) -> object:
     """Return ``format(value, spec)``."""
     value = machine.settle(value)
+    # A width of more than three digits may make a text of any size.
     if not isinstance(spec, str) or any(len(run) > 3 for run in spec.split(".") if run.isdigit()):
         return NotKnown(describe_value(value))
     if is_own(value):

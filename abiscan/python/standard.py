@@ -7,6 +7,7 @@ from typing import Final
 
 from abiscan.python.model import Answer
 
+# Modules of every supported version are in neither table.
 FIRST: Final = {
     "graphlib": (3, 9), "zoneinfo": (3, 9), "tomllib": (3, 11), "annotationlib": (3, 14), "compression": (3, 14),
 }  # fmt: skip

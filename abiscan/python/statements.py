@@ -50,6 +50,8 @@ class Statements(Handling):
             if method is not None:
                 method(self, statement, scope)
             elif kind in COMPOUND:
+                # Statements with others in them are generators everywhere. Outside of a generator of the package, none
+                # of them yields.
                 for _ in COMPOUND[kind](self, statement, scope):
                     raise AssertionError("only a generator yields")
             else:
@@ -61,6 +63,8 @@ class Statements(Handling):
             self.execute(body, scope)
             return
         for statement in body:
+            # Only a statement that yields has to be suspended. Its ``yield`` expressions are run first, and what they
+            # give is kept for its evaluation, which cannot be suspended itself.
             if not self.library.suspends(statement):
                 self.execute((statement,), scope)
                 continue
@@ -99,6 +103,8 @@ class Statements(Handling):
 
     def _run_delegated(self, value: object) -> Body:
         """Return ``yield from``: what is sent and thrown goes to the inner generator."""
+        # PEP 380: a plain iterator gets nothing sent; an inner generator gets all that is sent and thrown, and its
+        # result is that of the expression.
         if not isinstance(value, GeneratorObject):
             source = self.iterate(value)
             if isinstance(source, NotKnown):
@@ -129,6 +135,7 @@ class Statements(Handling):
 
     def _run_assignment(self, node: ast.Assign, scope: Scope) -> None:
         value = self.evaluate_unsettled(node.value, scope)
+        # A name may stand for a question to the target: what is computed with it later makes one question with it.
         if type(value) is TargetExpression and not self.may_wait(node.targets, value, scope):
             value = self.settle(value)
         for target in node.targets:
@@ -138,6 +145,7 @@ class Statements(Handling):
         """Whether a name may stand for what is still to be asked: nothing can change that value."""
         if not all(isinstance(target, ast.Name) for target in targets):
             return False
+        # All such values but lists are immutable. A list may wait if the function only takes items of it.
         if not isinstance(self.world.foresee(value.of), list):
             return True
         function = scope.function
@@ -168,6 +176,7 @@ class Statements(Handling):
         if isinstance(target, ast.Name):
             left = self.look_up(target.id, scope)
             value = special.in_place(self, node.op, left, self.evaluate(node.value, scope))
+            # A container was changed in place, and the name stands for it already.
             if value is not left or not isinstance(value, (list, dict, set)):
                 self.assign(target, value, scope)
         elif isinstance(target, ast.Attribute):
@@ -187,20 +196,24 @@ class Statements(Handling):
                 _log.debug("%s: %s is %s", self.place(), self.source_of(node.test), is_true)
             yield from self.flow(node.body if is_true else node.orelse, scope)
             return
+        # The condition is not known. What it was taken to be before holds here, too.
         unknown = test if isinstance(test, NotKnown) else NotKnown(describe_value(test))
         taken = self.taken(unknown)
         if taken is not None:
             yield from self.flow(node.body if taken else node.orelse, scope)
             return
+        # If one branch raises, the other one is the usual way: packages are released for machines where they work.
         raises = [ends_in_raise(node.body), ends_in_raise(node.orelse)]
         default = likely_value(node.test) if raises[0] is raises[1] else raises[1]
         if any(raises) and unknown.why is Why.NOT_FOLLOWED:  # a check of what is not known here: it is passed
             self.take(unknown, taken=default)
             yield from self.flow(node.body if default else node.orelse, scope)
+        # A decision is worth a run of its own: the other way may raise, load or register, or leave out what does.
         elif any(raises) or unknown.why is Why.TARGET or self.library.acts(node) or self._leaves_what_acts(node):
             text, spot = self.source_of(node.test), (node.lineno, node.col_offset)
             taken = self.decide(text, unknown.why, spot, default=default, about=unknown)
             yield from self.flow(node.body if taken else node.orelse, scope)
+        # Nothing that matters depends on it, but what the function returns does.
         elif self.library.leaves(node):
             raise ReturnSignal(unknown)
         else:
@@ -220,11 +233,13 @@ class Statements(Handling):
                 yield from self._run_perhaps(self._run_loop(node, iter([values.part("[…]")]), scope))
                 self.forget_bindings([node], scope, values)
                 return
+            # How many items there are is not known: by default none, in another run a single one that is not known.
             spot = (node.lineno, node.col_offset)
             text = f"{self.source_of(node.iter)} is empty"
             empty = self.decide(text, values.why, spot, default=True)
             values = iter([] if empty else [values.part("[…]")])
         ended = yield from self._run_loop(node, values, scope)
+        # A generator that nobody has but the loop is closed when it is left by ``break``, which runs its ``finally``.
         if not ended and isinstance(source, Lazy) and not isinstance(node.iter, ast.Name):
             with suppress(Thrown):  # Python only prints what is raised there
                 source.close(self)  # nobody else has it
@@ -248,6 +263,8 @@ class Statements(Handling):
 
     def _run_perhaps(self, flow: Generator[object, object, object]) -> Flow:
         """Run what may run any number of times, or not at all: it raises nothing that is certain."""
+        # ``perhaps`` holds while the statements run, not while a generator of the package that they are in is
+        # suspended.
         before = self.perhaps
         sent: object = None
         try:
@@ -277,6 +294,7 @@ class Statements(Handling):
                 continue
             except BreakSignal:
                 return
+            # What the condition yields is yielded again before each round.
             yield from self._lifted([node.test], scope) if self.frames[-1].suspends else ()
         yield from self.flow(node.orelse, scope)
 
@@ -293,6 +311,8 @@ class Statements(Handling):
         self.forget_bindings([node], scope, NotKnown(self.source_of(node.test)))
 
     def _run_define(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope) -> None:
+        # Language reference, 8.7: decorators and defaults are evaluated before the function is made, and decorators are
+        # called from the innermost to the outermost.
         decorators = [(decorator.lineno, self.evaluate(decorator, scope)) for decorator in node.decorator_list]
         made: object = PythonFunction(node.name, node, with_parameters(node, scope), self.defaults(node.args, scope))
         self._run_annotate(node, scope)
@@ -351,6 +371,7 @@ class Statements(Handling):
             special.delete_item(self, self.evaluate(target.value, scope), self.evaluate(target.slice, scope))
 
     def _run_outer(self, node: ast.Global | ast.Nonlocal, scope: Scope) -> None:
+        # ``global`` goes outwards to the scope of the module, ``nonlocal`` to the nearest one that has the name by now.
         home: Scope | None = scope.around
         for name in node.names:
             enclosing = home
@@ -374,6 +395,8 @@ class Statements(Handling):
             )
             if fits is False or guard is False:
                 continue
+            # As with ``if``: a decision only where it matters which case runs. Without one, the names that all cases
+            # bind are forgotten.
             if fits is None or guard is None:
                 if not self.library.matters(node):
                     self.forget_bindings(
@@ -406,6 +429,7 @@ class Statements(Handling):
 
 def likely_value(test: ast.expr) -> bool:
     """Return what a condition is where nothing unusual is there: no GPU, no option set, no optional package."""
+    # Most conditions that are not known ask for something unusual, so a plain one is false, and so is equality.
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         return not likely_value(test.operand)
     if isinstance(test, ast.Compare) and len(test.ops) == 1:

@@ -29,14 +29,24 @@ _OF_POSIX: Final = dict.fromkeys(
 class PythonSystem(Struct, frozen=True, kw_only=True):
     """A system.
 
-    ``name`` is ``platform.system()``, ``paths`` its ``os.path``, ``root`` the folder that a package is taken to be
-    installed in, which is below ``prefix``, the folder of Python. ``home`` is that of the user. ``libraries`` matches
-    the names of shared libraries. The names of extension modules end in what ``tagged`` matches, which ``tag`` makes
-    for a Python and a machine, or in one of ``suffixes``, for any Python, in the order of the import's search;
-    ``module`` matches all of these. ``lacks`` has the modules of the standard library that do not exist there, and what
-    each of them fails to import if that is another one; ``lacks_os`` and ``lacks_sys`` have the functions.
-    ``no_library`` is the exception for a library that is not there, and its text. ``machines`` has the names of
-    machines that differ from those on Linux.
+    :ivar name: ``platform.system()``
+    :ivar sys_platform: ``sys.platform``
+    :ivar os_name: ``os.name``
+    :ivar paths: its ``os.path``
+    :ivar path_class: its ``pathlib.Path``, without access to files
+    :ivar prefix: the folder of Python
+    :ivar root: the folder that a package is taken to be installed in, below ``prefix``
+    :ivar home: the folder of the user
+    :ivar libraries: matches the names of shared libraries
+    :ivar tagged: matches how the names of extension modules for a single Python end; its groups are the version
+    :ivar suffixes: how those for any Python end, in the order of the import's search
+    :ivar module: matches how any extension module ends
+    :ivar tag: makes what ``tagged`` matches, for a Python and a machine
+    :ivar lacks: the modules of the standard library that do not exist, and what each fails to import if not itself
+    :ivar lacks_os: the names that ``os`` does not have
+    :ivar lacks_sys: the names that ``sys`` does not have
+    :ivar no_library: the exception for a library that is not there, and its text
+    :ivar machines: the names of machines that differ from those on Linux
     """
 
     name: str
@@ -73,6 +83,7 @@ class PythonSystem(Struct, frozen=True, kw_only=True):
 
     def inside(self, place: str) -> str | None:
         """Return the path inside a package, with ``/``; None if it is elsewhere."""
+        # By the text alone: the package lies at a place that does not exist, which nothing else can be below.
         path, root = posixpath.normpath(self.with_slashes(place)), self.with_slashes(self.root)
         if path == root:
             return ""
@@ -119,6 +130,7 @@ class PythonSystem(Struct, frozen=True, kw_only=True):
 
     def accepts_tag(self, suffix: str, python: tuple[int, int] | Answer) -> bool:
         """Whether a Python imports extension modules with this suffix because of its tag: ``.cpython-311-….so``."""
+        # If the Python is not known, any tag may be its own.
         match = self.tagged.match(suffix)
         if match is None:
             return False

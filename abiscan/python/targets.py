@@ -22,6 +22,8 @@ def asks_version(expressions: Sequence[ast.AST], around: Sequence[Bindings]) -> 
     """Whether expressions ask for a version, or for names that the bodies around bind to one."""
     names: set[str] = set()
     waiting = list(expressions)
+    # From the expressions to what their names are bound to, and on from there: each round is one assignment further
+    # back.
     for _ in range(_ROUNDS):
         if any(_is_version(node) for expression in waiting for node in walk(expression)):
             return True
@@ -92,6 +94,7 @@ def bound_names(statement: ast.stmt) -> set[str]:
             continue
         if isinstance(node, ast.Lambda):
             continue
+        # A comprehension binds its names in a scope of its own, but for those of ``:=`` (PEP 572).
         if isinstance(node, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
             names.update(named.target.id for named in walk(node) if isinstance(named, ast.NamedExpr))
             continue

@@ -53,6 +53,7 @@ class TorchNames(Struct):
         """Whether a module is there. One that is may still raise as it is imported."""
         if self.source.is_module(name):
             return True
+        # A no needs that neither a file, nor code of torch, nor compiled code can make a module of this name.
         parent, _, last = name.rpartition(".")
         if is_core(name) or not parent or self.source.is_patched(last) or self.has_module(parent) is None:
             return None
@@ -98,9 +99,7 @@ class TorchNames(Struct):
         return None
 
     def signature(self, module: str, function: str) -> str | None:
-        """Return the parameters of a function, as ``module_names.signature`` writes them; None if they are not
-        known.
-        """
+        """Return the parameters of a function as ``module_names.signature_text`` writes them; None if not known."""
         module_names = self.source.module(module)
         return None if module_names is None else module_names.signatures.get(function)
 
@@ -108,6 +107,7 @@ class TorchNames(Struct):
         owner_names = self.source.module(owner)
         if owner_names is not None and name in owner_names.there:
             return True
+        # Names with underscores on both sides are Python's own.
         if (name.startswith("__") and name.endswith("__")) or COMPUTED.fullmatch(name):
             return None
         if is_core(owner):
@@ -121,6 +121,7 @@ class TorchNames(Struct):
             return None
         if name.startswith(owner_names.prefixes):
             return None
+        # What the body does not bind, a star may bring.
         answers = {self._of_star(star, name) for star in owner_names.stars}
         if True in answers:
             return True
@@ -141,6 +142,8 @@ def is_core(module: str) -> bool:
 
 def marks_of(names: ModuleNames) -> set[str]:
     """Return what is known of a module as texts, for a table of many releases."""
+    # A mark for each fact, so that releases share what they have in common: ``name``, ``name?``, ``*module``,
+    # ``name(…``, ``!name``, and one character for each flag.
     marks = {".", *names.there, *(f"{name}?" for name in names.perhaps), *(f"*{star}" for star in names.stars)}
     marks |= {f"{name}({text}" for name, text in names.signatures.items()} | {f"!{name}" for name in names.deprecated}
     flags = {"?": names.is_open, "+": names.makes_modules, "/": names.is_package}

@@ -66,7 +66,7 @@ def says(id_: str, release: MinorVersion | None = None, **values: object) -> str
 
 
 def release_of(version: object) -> MinorVersion | None:
-    """Return the release that a version of torch, as its Python code tells it, belongs to; None if that is unknown."""
+    """Return the release of a version of torch as its Python code tells it; None if that is unknown."""
     try:
         number = Version(version) if isinstance(version, str) else None
     except InvalidVersion:

@@ -19,6 +19,8 @@ def torch_uses(source: bytes) -> frozenset[str]:
     """Return the dotted names below ``torch`` that a source has: ``torch.nn.Module``."""
     if b"torch" not in source:
         return frozenset()
+    # ``import torch.nn as nn`` makes ``nn.X`` a use of ``torch.nn.X``. A name may stand for something else further
+    # down; then a use is found that is none.
     aliases = {b"torch": b"torch"}
     names: set[bytes] = set()
     for full, alias in _imports_of_torch(source):

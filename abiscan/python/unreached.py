@@ -63,10 +63,12 @@ def unreached_uses(
     uses: Mapping[str, LibraryUse],
     built_for: Callable[[str], Sequence[OtherTorch]],
 ) -> dict[str, LibraryUse]:
-    """Return how the package uses what its import here does not get to.
+    """Return how the package uses the libraries that its import here does not get to.
 
     :param built_for: the torches that a library may have been built for
     """
+    # In question are the libraries that the import does not load, although nothing says what they are for. The reason
+    # can only be a check of the version, or an import that stops.
     left = {path: use for path, use in uses.items() if use.how in _OPEN and use.convention is None}
     if not left:
         return {}
@@ -75,9 +77,11 @@ def unreached_uses(
     uses_found: dict[str, LibraryUse] = {}
     if here.stop or here.asks(library):
         torches = list(dict.fromkeys(torch for path in left for torch in built_for(path)))[:_MOST_TORCHES]
+        # What is installed here goes with the torch of this target, not with another one.
         installed, library.surroundings = library.surroundings, Surroundings()
         for torch in torches:
             there = _Imports(runs=tuple(map(runs.of(beside_torch(torch)).run, names)))
+            # What is loaded with the other torch, and not with this one, even if all libraries load here.
             for path in left.keys() & there.attempts.keys() - here.attempts.keys() - uses_found.keys():
                 uses_found[path] = _use_there(path, here, there)
             if uses_found.keys() == left.keys():
@@ -91,6 +95,7 @@ def unreached_uses(
 
 def _use_there(path: str, here: _Imports, there: _Imports) -> LibraryUse:
     attempt = there.attempts[path]
+    # At the same line, another library is loaded here in its place.
     places = {item.at for item in here.attempts.values() if item.path not in there.attempts}
     if attempt.at in places:
         return LibraryUse(path=path, how=HowLoaded.ALTERNATIVE, at=attempt.at)
@@ -108,7 +113,7 @@ def _only_here(here: _Imports, there: _Imports) -> Iterable[Said]:
 
 
 def _after_the_stop(use: LibraryUse, skipped: Skipped | None) -> LibraryUse:
-    """Return what is not known, since the code was followed only as far as the import gets."""
+    """Return a use as unknown that would count as never: the code behind the stop was not followed."""
     if use.how is HowLoaded.NEVER and not use.unimportable:
         return replace(use, how=HowLoaded.UNKNOWN, skipped=skipped)
     return use

@@ -46,15 +46,15 @@ class _BesideTorchWorld:
         self.cpu = world.cpu
 
     def load(self, path: str | None, loader: LoadedBy) -> Raised | Answer | None:
-        """Nobody asks: see ``AllLoadWorld``."""
+        """Answer a question that nobody asks: see ``AllLoadWorld``."""
         return Answer.UNKNOWN
 
     def operator(self, name: str) -> bool | Answer:
-        """Nobody asks."""
+        """Answer a question that nobody asks."""
         return Answer.UNKNOWN
 
     def call(self, operator: str) -> int | bool | str | NoResult | None:
-        """Nobody asks."""
+        """Answer a question that nobody asks."""
         return NoResult(reason=f"{operator} is not called")
 
 
@@ -64,17 +64,17 @@ class AllLoadWorld(AskedWorld):
     _has_loaded = False
 
     def load(self, path: str | None, loader: LoadedBy) -> Raised | Answer | None:
-        """It loads."""
+        """Let the library load."""
         self._has_loaded = True
         return None
 
     def operator(self, name: str) -> bool | Answer:
-        """It may be there once something is loaded."""
+        """Take an operator to be there, perhaps, once something is loaded."""
         may_be_new = self._has_loaded and not name.startswith("aten::")
         return Answer.UNKNOWN if may_be_new else super().operator(name)
 
     def call(self, operator: str) -> int | bool | str | NoResult | None:
-        """Whatever it returns."""
+        """Leave open what the operator returns."""
         return NoResult(reason=f"{operator} is taken to be there")
 
 
@@ -86,7 +86,7 @@ class RefusingWorld(AllLoadWorld):
         self.refused = refused
 
     def load(self, path: str | None, loader: LoadedBy) -> Raised | Answer | None:
-        """It loads, unless it is one of those."""
+        """Let the library load, unless it is one of those that are refused."""
         self._has_loaded = True
         error = "ImportError" if loader is LoadedBy.IMPORT else "OSError"
         return Raised(exception=error, message=None, at=None) if path in self.refused else None
@@ -96,30 +96,34 @@ ALL_LOAD: Final = WorldKind(key="willing", world=AllLoadWorld)
 
 
 def beside_torch(torch: OtherTorch) -> WorldKind:
-    """Return a world in which every library loads, and another torch is in place of the target's."""
+    """Return a kind of world in which every library loads, with another torch in place of the target's."""
     return WorldKind(key=torch, world=lambda world: AllLoadWorld(_BesideTorchWorld(world, torch)), torch=torch)
 
 
 class Later(Struct, frozen=True, kw_only=True):
-    """What the code may load beyond its usual import: instead of what fails, by module, and in functions."""
+    """What the code may load beyond its usual import.
+
+    :ivar instead: what it loads in place of what fails
+    :ivar by_module: what the import of other modules of the package loads, by their names
+    :ivar in_functions: what functions load that the import does not call
+    """
 
     instead: list[Attempt]
     by_module: dict[str, list[Attempt]]
     in_functions: list[Attempt]
 
     def attempts(self) -> Iterable[Attempt]:
-        """Yield all of it."""
+        """Yield all attempts."""
         yield from self.instead
         yield from (attempt for attempts in self.by_module.values() for attempt in attempts)
         yield from self.in_functions
 
 
 def instead(runs: Runs, modules: Sequence[str]) -> list[Attempt]:
-    """Return what the package tries to load as it is imported if what it can do without does not load, one after the
-    other.
-    """
+    """Return what the package tries to load, one after the other, if all that it can do without does not load."""
     willing = runs.of(ALL_LOAD)
     attempts = [attempt for name in modules for attempt in willing.run(name).trace.attempts]
+    # Each round lets fail what the package has loaded so far and can do without, to see what it tries next.
     tried = list(attempts)
     refused: frozenset[str | None] = frozenset()
     for _ in range(_MOST_CHOICES - 1):
@@ -162,6 +166,7 @@ def load_on_demand(runs: Runs, modules: Sequence[str], imports: Iterable[Run]) -
     in_functions: list[Attempt] = []
     failing: list[Attempt] = []
     with suppress(Exhausted):
+        # All modules in one run, so that what they share is run once.
         tried, in_functions = runs.of(ALL_LOAD).do("all modules", _try_all)
         for name, attempts in tried:
             located = library.locate(name)
@@ -209,6 +214,8 @@ def _call_all(library: PythonCode, machine: PythonInterpreter) -> None:
     for module in list(machine.modules.values()):
         if not isinstance(module, PythonModule) or module.file is None or not library.outline(module.file).loads:
             continue
+        # Every function that may load something and that nothing has called, with arguments that are not known: what it
+        # loads, the package loads on demand.
         for function in list(_functions_of(module)):
             if function.node not in machine.trace.called and library.acts(function.node):
                 try:
@@ -232,6 +239,9 @@ def classify_libraries(
     library: PythonCode, world: AskedWorld, runs: tuple[tuple[Run, ...], ...], after: Later
 ) -> dict[str, LibraryUse]:
     """Return each library of the package, and how it is used."""
+    # From the strongest to the weakest evidence: a load during the import, a load at some other time, the name next to
+    # that of a library that is used, and the needs of such libraries. What remains is never loaded, if no load was seen
+    # whose path is not known.
     at_import: dict[str, LibraryUse] = {}
     for group in reversed(runs):  # the first module that loads one counts
         at_import.update(_at_import(group))
@@ -258,9 +268,7 @@ def classify_libraries(
 
 
 def _use_without_load(runs: tuple[tuple[Run, ...], ...], after: Later) -> tuple[HowLoaded, PythonLine | None]:
-    """Return how libraries are used that no load was seen of: by one whose path could not be followed, if there is
-    any.
-    """
+    """Return how libraries are used that no load was seen of: perhaps by a load whose path could not be followed."""
     at_import = (attempt for group in runs for run in group for attempt in run.trace.attempts)
     if any(attempt.path is None for attempt in (*at_import, *after.instead)):
         return HowLoaded.UNKNOWN, None
@@ -284,6 +292,8 @@ def _at_import(group: Sequence[Run]) -> dict[str, LibraryUse]:
     for path in {path for _, first in runs for path in first}:
         firsts = [(run, first.get(path)) for run, first in runs]
         attempts = [attempt for _, attempt in firsts if attempt is not None]
+        # A library is always loaded if every usual run loads it. Runs with packages that are not required only add
+        # libraries.
         usual = [attempt for run, attempt in firsts if not run.optional]
         how = HowLoaded.IMPORT if all(usual) else HowLoaded.CONDITIONAL
         if how is HowLoaded.IMPORT and any(attempt.guarded or attempt.told is not None for attempt in attempts):
@@ -293,8 +303,10 @@ def _at_import(group: Sequence[Run]) -> dict[str, LibraryUse]:
 
 
 def _mark_alternatives(library: PythonCode, world: AskedWorld, uses: dict[str, LibraryUse]) -> None:
-    """Libraries beside one that is used, for another version of torch, CUDA or Python."""
+    """Mark the libraries next to one that is used which are for another version of torch, CUDA or Python."""
     names = {path: parts_named_by(path) for path in library.files.libraries}
+    # The names of files count only where nothing better is known: in a group of names that differ in nothing but the
+    # target.
     alike = Counter(name.pattern for name in names.values())
     used: dict[str, LibraryUse] = {}
     for use in uses.values():
@@ -316,11 +328,12 @@ def _mark_alternatives(library: PythonCode, world: AskedWorld, uses: dict[str, L
 
 
 def _mark_needed(library: PythonCode, uses: dict[str, LibraryUse]) -> None:
-    """Libraries that others of the package need."""
+    """Mark the libraries that others of the package need."""
     system = library.files.system
     by_name: dict[str, list[str]] = {}
     for path in library.files.libraries:
         by_name.setdefault(system.file_name(path), []).append(path)
+    # To the end of the chain: what a needed library needs is needed, too.
     waiting = [use.path for use in uses.values()]
     while waiting:
         for name in library.files.sources.needed(waiting.pop()):

@@ -50,17 +50,19 @@ class NotKnown(Opaque, Struct, frozen=True, eq=False):
     name: str
     why: Why = Why.NOT_FOLLOWED
     origin: object = None
-    """What it comes from, and how: the same for two that are the same whatever it is; None if it is like no other."""
+    """What it comes from, and how: equal for two that have one value, whatever it is; None if it is like no other."""
 
     def part(self, suffix: str, *args: object) -> NotKnown:
         """Return what comes out of it by an attribute, a call or an index."""
+        # A loop over an unknown value would make its name longer without end.
         if len(self.name) >= 80:
             return self
         return NotKnown(self.name + suffix, self.why, (self.key, suffix, *map(key_of, args)))
 
     @property
     def key(self) -> object:
-        """The same for two that are the same whatever it is."""
+        """What it depends on: two unknowns with one key have the same value, whatever that is."""
+        # The machine answers the same question alike, wherever the code asks it.
         if self.origin is None and self.why is Why.ENVIRONMENT:
             return Why.ENVIRONMENT, self.name
         return self if self.origin is None else self.origin
@@ -74,7 +76,7 @@ class NotKnown(Opaque, Struct, frozen=True, eq=False):
 
 
 def _is_small(key: object) -> bool:
-    """Whether a key takes little to compare: one that is used twice in another counts twice."""
+    """Whether comparing a key takes few steps; a part that occurs twice in it counts twice."""
     parts = [key]
     for _ in range(_LARGEST_KEY):
         if not parts:
@@ -86,7 +88,7 @@ def _is_small(key: object) -> bool:
 
 
 def key_of(value: object) -> object:
-    """Return what tells a value from others that an unknown may come from."""
+    """Return a key by which a value, as the origin of an unknown, is told from others."""
     if isinstance(value, NotKnown):
         key = value.key
         return key if _is_small(key) else value  # ``x = x + x`` doubles what it comes from each time
@@ -100,18 +102,21 @@ def key_of(value: object) -> object:
 
 
 class Further(NotKnown, frozen=True):
-    """Items of a list that are not known, nor how many there are."""
+    """An unknown number of unknown items."""
 
 
 class Perhaps(Further, frozen=True):
-    """Items that code has added which may not have run: whoever goes through the others goes past it."""
+    """What code may have added to a container, if it has run at all: iteration skips it."""
 
 
 class TargetExpression(Opaque, Struct, frozen=True, eq=False):
-    """What follows from the versions of the target: ``of`` computes it, and ``name`` says what it is, and how.
+    """What follows from the versions of the target, and is not asked of it yet.
 
-    What the code makes of it in the end is asked of the target: whether its version is at least another, not which one
-    it is, so that others may answer the same.
+    What the code makes of it in the end is asked: whether the version is at least 2.5, not which one it is. So targets
+    with different versions may answer the same.
+
+    :ivar name: what it is, and how it is computed
+    :ivar of: computes it for a target
     """
 
     name: str
@@ -119,7 +124,7 @@ class TargetExpression(Opaque, Struct, frozen=True, eq=False):
 
 
 class TextOfError(Struct, frozen=True):
-    """The text that a load fails with, as long as nobody looks at it: the target is asked for it then."""
+    """The text that a load fails with. The target is asked for it only when code looks at it."""
 
     number: int
 
@@ -136,17 +141,22 @@ class Stage(enum.Enum):
 
 
 class PythonModule(Opaque, Struct, eq=False):
-    """A module. ``file`` is its path in the package; ``open_`` says that it may have names that are not listed."""
+    """A module.
+
+    :ivar names: what its body has bound
+    :ivar file: its path in the package; None if it has no source
+    :ivar folders: where its submodules are, if it is a package
+    :ivar open_: whether it may have names that are not listed
+    :ivar asked: the names that its ``__getattr__`` is looking for
+    """
 
     name: str
     names: dict[str, object] = field(default_factory=dict)
     file: str | None = None
     folders: tuple[str, ...] = ()
-    """Where its submodules are, if it is a package."""
     stage: Stage = Stage.DONE
     open_: bool = False
     asked: set[str] = field(default_factory=set)
-    """The names that its ``__getattr__`` is looking for."""
 
 
 class Deferred(Opaque, Struct, frozen=True, eq=False):
@@ -194,7 +204,9 @@ class Bound(Opaque, Struct, frozen=True, eq=False):
 class Wrapped(Opaque, Struct, frozen=True, eq=False):
     """What ``property``, ``staticmethod``, ``classmethod`` or ``contextmanager`` made of a function.
 
-    ``setter`` and ``deleter`` are the other functions of a property.
+    :ivar kind: which of them did
+    :ivar setter: the function of a property that sets it
+    :ivar deleter: the function of a property that deletes it
     """
 
     kind: str
@@ -206,9 +218,13 @@ class Wrapped(Opaque, Struct, frozen=True, eq=False):
 class Class(Opaque, Struct, eq=False):
     """A class of the package.
 
-    ``metaclass`` is the class that it is an object of, None for ``type`` and for one that is not known.
-    ``is_ordered`` says that a dataclass compares its objects by their fields, ``is_frozen`` that they keep them.
-    ``annotated`` are the names that its body annotates, in order: the fields of a dataclass or a named tuple.
+    :ivar names: what its body has bound, and what was set on it
+    :ivar module: the name of its module
+    :ivar annotated: the names that its body annotates, in order: the fields of a dataclass or a named tuple
+    :ivar metaclass: the class that it is an object of; None for ``type`` and for one that is not known
+    :ivar is_ordered: whether a dataclass compares its objects by their fields
+    :ivar is_frozen: whether the fields of its objects cannot be set
+    :ivar subclasses: the classes that derive from it directly
     """
 
     name: str
@@ -266,6 +282,9 @@ def _ancestry_of(base: object) -> list[object]:
 
 def _merge_ancestries(lists: list[list[object]], bases: list[object]) -> list[object]:
     """Return the order in which Python looks through the ancestors of several bases (C3)."""
+    # mro_implementation and pmerge in Objects/typeobject.c: the next class is the first head of a list that is in no
+    # tail of another. Where there is none, Python raises TypeError; here the first head is taken. ``object`` is always
+    # last.
     left = [[candidate for candidate in several if candidate is not object] for several in (*lists, bases)]
     merged: list[object] = []
     while left := [several for several in left if several]:
@@ -279,7 +298,10 @@ def _merge_ancestries(lists: list[list[object]], bases: list[object]) -> list[ob
 
 
 class Instance(Opaque, Struct, eq=False):
-    """An object of a class of the package; ``inner`` is its value as one of the built-in type behind the class."""
+    """An object of a class of the package.
+
+    :ivar inner: its value as an object of the built-in type that the class derives from, if any
+    """
 
     cls: Class
     attributes: dict[str, object] = field(default_factory=dict)
@@ -362,10 +384,11 @@ def class_of(value: object) -> Class | None:
 
 
 def is_concrete(value: object, depth: int = 0) -> bool:
-    """Whether nothing in it is unknown, so that Python's own operations on it give what they gave in the package."""
+    """Whether nothing in a value is unknown, so that Python's own operations give what they give in the package."""
     kind = type(value)
     if kind in _EVERYDAY:
         return True
+    # ``Further`` and ``Perhaps`` are kinds of it, which end up at the last line.
     if kind is NotKnown:
         return False
     if isinstance(value, _KNOWN):
@@ -380,7 +403,7 @@ def is_concrete(value: object, depth: int = 0) -> bool:
 
 
 def further_items(items: list[object] | NotKnown) -> list[object]:
-    """Return items for a list, or what stands there for those of an iterable that is not known."""
+    """Return items for a list; for those of an iterable that is not known, the mark of an unknown number."""
     return [Further(items.name, items.why)] if isinstance(items, NotKnown) else items
 
 
@@ -395,6 +418,7 @@ def known_length(value: Sized) -> int | None:
 
 def note_change(value: list[object] | dict[object, object] | set[object]) -> None:
     """Note that code which may not have run changes the items."""
+    # One mark says all: how many items were added is not known, either.
     if any(isinstance(item, Perhaps) for item in value):
         return
     more = Perhaps("what may have been added")

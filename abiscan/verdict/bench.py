@@ -37,8 +37,6 @@ _log = logging.getLogger("abiscan.verdict")
 class TorchSet:
     """Several torches, each in a layer of its own over the same files.
 
-    ``names`` has the name of each torch, in order: its release, or its build if releases are not unique.
-
     :param choices: the torches; empty for all embedded releases
     :param sources: the targets of the command, which may need libraries of each other
     :param packages: whether the Python code of packages is read, for the verdict on them
@@ -67,6 +65,7 @@ class TorchSet:
         self._jobs = session.jobs
         self._all_embedded = not choices
         choices = choices or list(map(ReleaseNumber, _all_builds()))
+        # A layer for each torch: two of them may have files at the same paths, and a layer hides those of others.
         layers = [self._files.layer() for _ in choices]
         torches = [choice.open(layer, session) for choice, layer in zip(choices, layers, strict=True)]
         resolver = Resolver()
@@ -74,6 +73,7 @@ class TorchSet:
             Judge(torch, layer, resolver, OtherPackages(sources, self._files, torch), session.progress, hardware)
             for torch, layer in zip(torches, layers, strict=True)
         ]
+        # By name, and not by torch: two of them may be the same build, in different folders.
         self._judges = dict(zip(_list_names(torches), judges, strict=True))
         self._layers = dict(zip(self._judges, layers, strict=True))
         self._targets: dict[tuple[Source, str], tuple[ExaminedTarget, Files]] = {}
@@ -101,9 +101,12 @@ class TorchSet:
             self._progress(f"reading {name_of(source)}")
             files = self._files.layer()
             target = read_target(source, files, posixpath.dirname(package), package)
+            # On another torch, the target lies elsewhere, but its bytes are the same: what was found out about them is
+            # shared.
             twin = next((examined for (second, _), (examined, _) in self._targets.items() if second == source), None)
             self._targets[source, package] = ExaminedTarget(target, twin, folder=self._folder), files
         examined, files = self._targets[source, package]
+        # The target that was asked for last lies over the others, which may have the same paths.
         if files is not self._laid_over:
             self._files.overlay(files)
             self._laid_over = files
@@ -121,9 +124,11 @@ class TorchSet:
     ) -> tuple[Result, ...]:
         """Return the results of ``Judge.judge`` for a target on the named torch.
 
-        Of several torches, those that do not exist for the machine of an extension leave it out.
+        Of several torches, one that does not exist for the machine of an extension leaves that extension out.
         """
         target, extensions = self.target(source, name), None
+        # Of several torches, one that does not exist for the machine of any extension gives no results. If none of them
+        # does, all extensions are judged, and say so.
         if self.is_for(source, name):
             extensions = [extension for extension in target.extensions if self._is_for(name, extension.facts.machine)]
         elif any(self.is_for(source, alias) for alias in self.names):
@@ -146,13 +151,14 @@ class TorchSet:
         )
 
     def is_for(self, source: Source, name: str) -> bool:
-        """Whether the named torch exists for a machine that the target has extensions for, or needs not to."""
+        """Whether the named torch exists for a machine of the target's extensions; yes if there are none."""
         target = self.target(source, name)
         if target.target.images:
             from abiscan.verdict.images import exists_for_images
 
             torch = self._judges[name].torch
             return not isinstance(torch, EmbeddedTorch) or exists_for_images(torch, target.target)
+        # A target without extensions is for every machine: its Python code is judged all the same.
         machines = {extension.facts.machine for extension in target.extensions}
         return not machines or any(self._is_for(name, machine) for machine in machines)
 
@@ -237,6 +243,7 @@ def _list_names(torches: Sequence[Torch]) -> list[str]:
     """Return the names of torches: their releases, their builds if two have the same release, or else numbered
     builds.
     """
+    # The shortest kind of name that tells all of them apart.
     for name in (_release, _build):
         names = list(map(name, torches))
         if len(set(names)) == len(names):

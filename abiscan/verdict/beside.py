@@ -32,6 +32,7 @@ class OtherPackages:
 
     def find(self, name: str) -> Iterator[str]:
         """Yield the paths of the libraries that go by a name, those of the targets first."""
+        # Targets of the command go first: they are about to be installed, perhaps in place of what is there.
         yield from self._given.get(name, ())
         yield from self._installed.get(name, ())
 
@@ -56,7 +57,7 @@ class OtherPackages:
 
     @functools.cached_property
     def _installed(self) -> dict[str, list[str]]:
-        """Those of the environment, by base name: to read the soname of each would take too long."""
+        """The libraries of the environment, by base name: to read the soname of each would take too long."""
         if not self._torch.here:
             return {}
         site = posixpath.dirname(self._torch.package)

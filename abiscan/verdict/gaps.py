@@ -25,6 +25,7 @@ def gaps_of(linkage: Linkage, rules: Sequence[Rule]) -> Iterator[Gap]:
     """
     if linkage.resolution is None:
         return
+    # Data that are lacking are a gap only for the rules that need them, if any of those was asked for.
     for lack in linkage.lacks:
         if silent := tuple(rule.name for rule in rules if lack.data in rule.needs):
             yield Gap(stage=_STAGES[lack.data], reason=lack.reason, rules=silent, decides=lack.decides)
@@ -38,6 +39,7 @@ def gaps_of(linkage: Linkage, rules: Sequence[Rule]) -> Iterator[Gap]:
     yield from (Gap(stage="gpu", reason=reason) for reason in linkage.gpu_gaps)
     yield from _cpu_gaps(linkage)
     yield from _variant_gaps(linkage)
+    # The symbols that nothing here defines may be those of the Python that is not here, or of a library that is not.
     interpreter, unchecked = linkage.interpreter, linkage.resolution.unchecked
     if interpreter and interpreter.executable is None and any(is_python_symbol(symbol.name) for symbol in unchecked):
         python = f"Python {interpreter.tag}"

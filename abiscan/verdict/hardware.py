@@ -38,8 +38,7 @@ def hardware_of(gpus: Sequence[str], driver: str | None, cpus: Sequence[str] = (
 
 
 def cpu_question(named: Sequence[str]) -> list[tuple[str, list[str]]]:
-    """Return what an answer depends on that is kept between runs: the processors, by default this one, with their
-    features.
+    """Return the processors with their features, by default this one: what an answer that is kept depends on.
 
     :raises InputError: one of them is not known
     """
@@ -50,30 +49,31 @@ def cpu_question(named: Sequence[str]) -> list[tuple[str, list[str]]]:
 
 def native_hardware() -> Hardware:
     """Return the GPUs of this machine, as far as the tools of their drivers list them."""
+    # AMD's tool names no driver, and NVIDIA's driver may be there without the tool that lists GPUs.
     natives = native_gpus()
     driver = next((native.driver for native in natives if native.driver), native_driver())
-    known_value = filter(None, (_named(native.name, native.target) for native in natives))
-    return Hardware(gpus=tuple(dict.fromkeys(known_value)), driver=Driver.parse(driver) if driver else None)
+    gpus = filter(None, (_named(native.name, native.target) for native in natives))
+    return Hardware(gpus=tuple(dict.fromkeys(gpus)), driver=Driver.parse(driver) if driver else None)
 
 
 def _named(name: str, target: str) -> Gpu | None:
-    known_value = find_gpu(target)
-    return Gpu(name=name, capability=known_value.capability, gfx=known_value.gfx) if known_value else None
+    gpu = find_gpu(target)
+    return Gpu(name=name, capability=gpu.capability, gfx=gpu.gfx) if gpu else None
 
 
 def _make_gpu(text: str) -> Gpu:
-    known_value = find_gpu(text)
-    if known_value is None:
+    gpu = find_gpu(text)
+    if gpu is None:
         similar = did_you_mean(text.upper(), NAMES)
         fix = f"{similar} Otherwise pass its compute capability" if similar else "pass its compute capability"
         raise InputError(text or '""', "is not a GPU that abiscan knows", f"{fix}: --gpu 12.0")
-    return known_value
+    return gpu
 
 
 def _make_cpu(text: str) -> Cpu:
-    known_value = native_cpu() if text.lower() == CPU_OF_THIS_MACHINE else cpu(text)
-    if known_value is not None:
-        return known_value
+    processor = native_cpu() if text.lower() == CPU_OF_THIS_MACHINE else cpu(text)
+    if processor is not None:
+        return processor
     if text.lower() == CPU_OF_THIS_MACHINE:
         raise InputError(text, "the features of this processor are not known", "name a level: --cpu x86-64-v3")
     similar = did_you_mean(text.lower(), names())

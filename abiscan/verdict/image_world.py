@@ -49,6 +49,7 @@ class ImageWorld:
 
     def __init__(self, torch: Torch, target: Target, package: Package) -> None:
         self._target = target
+        # All libraries of a wheel are for one system. One that uses torch tells the machine best.
         first = next(iter((*users_of_torch(target.images), *target.images)))
         self._system = SYSTEMS[first.system]
         self._torch = torch.images(first.system, machine_of(first, torch))
@@ -71,7 +72,7 @@ class ImageWorld:
         self._loaded: frozenset[str] = frozenset()
 
     def fresh(self) -> ImageWorld:
-        """The same, with nothing of the package loaded yet."""
+        """Return the same world, with nothing of the package loaded yet."""
         world = copy.copy(self)
         world.attempts, world._loaded = {}, frozenset()
         return world
@@ -97,6 +98,7 @@ class ImageWorld:
             return LoadAttempt(path=path, words=words, exact=False, lacks_library=bool(result.libraries))
         if result.undecided:
             return LoadAttempt(path=path, words=None, unreadable=True)
+        # What a library brings along is in the process, too.
         along = {inside for inside, file in self._files.items() if file.path in result.along}
         self._loaded |= {path} | along
         return LoadAttempt(path=path, words=None)
@@ -106,13 +108,15 @@ class ImageWorld:
         return path in self._loaded
 
     def operators_of(self, path: str) -> tuple[str, ...]:  # noqa: ARG002 - the same for all
-        """None: what a library registers is not read."""
+        """Return none: what a library registers is not read."""
         return ()
 
     def operator(self, name: str) -> bool | Answer:
         """Tell whether an operator is there; see ``World.operator``. Those of torch are taken to be those on Linux."""
         if name in _of_torch(self.release_number):
             return True
+        # Nothing is read of what libraries register, so a no needs evidence: an operator of torch that this release
+        # lacks, or a namespace that only libraries mention which failed to load.
         namespace = name.partition("::")[0]
         if namespace == _ATEN:
             known_value = bool(_of_torch(self.release_number)) and name in operators_of_any_release()
@@ -125,7 +129,7 @@ class ImageWorld:
         return False if any(self._mentions(path, namespace) for path in failed) else Answer.EITHER
 
     def call(self, operator: str) -> int | bool | str | NoResult | None:
-        """Nobody knows what it returns."""
+        """Refuse to say what an operator returns: its code is not read."""
         return NoResult(reason=f"{operator} is not read in files for {self._torch.system.value}")
 
     def _mentions(self, path: str, namespace: str) -> bool:

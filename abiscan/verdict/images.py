@@ -1,4 +1,4 @@
-"""Checks the images of a target, its libraries for Windows or macOS, on one torch: imports against exports."""
+"""Check the images of a target, its libraries for Windows or macOS, on one torch: imports against exports."""
 
 from __future__ import annotations
 
@@ -53,13 +53,15 @@ def exists_for_images(torch: Torch, target: Target) -> bool:
 
 
 def machine_of(file: ImageFile, torch: Torch) -> Machine:
-    """Return of a universal file, the machine that there is a torch for; the first of them if there is none."""
+    """Return the machine of a file for which the torch exists; the first of them if it exists for none."""
+    # A universal file has code for several machines, of which macOS loads the one that it runs on.
     machines = (machine for machine in file.images if torch.has_images(file.system, machine))
     return next(machines, next(iter(file.images)))
 
 
 def _make_result(target: Target, file: ImageFile, torch: TorchImages, results: ImageLoad, chosen: set[str]) -> Result:
     findings = [finding for finding in _list_findings(target, file, torch, results) if finding.rule in chosen]
+    # A rule that cannot be checked on images is a gap, and not a rule that found nothing.
     unanswered = tuple(sorted(chosen - _ANSWERED))
     gaps = [Gap(stage=file.system.value, reason=_UNREAD.format(file.system.value), rules=unanswered)]
     if results.undecided:
@@ -127,7 +129,7 @@ def _list_findings(target: Target, file: ImageFile, torch: TorchImages, result: 
 
 
 def readable(name: str, system: ImageSystem) -> str | None:
-    """Return the C++ name of a mangled one; None if it is none, or cannot be demangled here."""
+    """Return the C++ name behind a mangled name; None if it is not one, or cannot be demangled here."""
     if system is ImageSystem.MACOS:
         return demangle(name.removeprefix("_"))  # every name of C gets an underscore there
     from abiscan.binary.msvc import undecorate

@@ -71,7 +71,10 @@ class _OnGpus(TypedDict):
 class Setting(Struct, frozen=True, kw_only=True):
     """What the checks of all extensions of a target that are built for one machine share.
 
-    ``process`` is the process after ``import torch``.
+    :ivar libraries: those of torch
+    :ivar siblings: those of the target
+    :ivar loader: finds libraries as ``ld.so`` does, those of other packages as well
+    :ivar process: the process after ``import torch``
     """
 
     torch: LinuxTorch
@@ -140,6 +143,7 @@ class Judge:
             )
         ]
         findings = [_list_findings(linkage, rules) for _, linkage in linkages]
+        # Files that could not be read were noted on the way: each extension may have needed them.
         unread = [Gap(stage="elf", reason=str(error)) for error in self._files.take_unread()]
         if keep:
             self._keep(linkages)
@@ -163,8 +167,7 @@ class Judge:
             yield from ((extension, setting) for extension in extensions if extension.facts.machine is machine)
 
     def setting(self, target: ExaminedTarget, machine: Machine) -> Setting:
-        """Return what the checks of the extensions of a target that are built for one machine share; kept for one
-        target.
+        """Return the setting of the extensions of a target for one machine; those of the last target are kept.
 
         :raises InputError: the torch does not exist for that machine
         """
@@ -187,8 +190,10 @@ class Judge:
             native=torch.here,
             own_cuda=target.target.metadata is not None and target.target.metadata.requires_cuda,
         )
+        # ``alone`` knows no other packages. It maps torch, and tells which of their libraries would load.
         alone = Loader(self._files, search, release.machine)
         executable = torch.interpreter.executable if torch.interpreter else None
+        # A program has no interpreter, and torch is not imported before it: only its libraries can be found.
         if target.target.kind is TargetKind.PROGRAM:
             process = alone.for_program((*release.global_libraries, *release.local_libraries))
         else:
@@ -243,11 +248,12 @@ class Judge:
     def _linked(
         self, examined: ExaminedExtension, setting: Setting, replayer: Replayer | None, *, explained: bool
     ) -> Linkage:
-        """Return what happens to an extension, whatever is declared; kept for one that is loaded first, with nothing
-        before.
+        """Return what happens to an extension, whatever is declared.
 
-        A package loads one of its extensions first, and each is checked by itself.
+        Kept for a process in which nothing is registered yet: each extension is checked by itself, and the package that
+        loads it first asks again.
         """
+        # Only in a process without registrations of others is the outcome the same whenever it is asked for.
         if replayer is not None and replayer.has_any:
             return self._link(examined, setting, replayer, explained=explained)
         key = id(examined), id(setting.process)
@@ -264,6 +270,8 @@ class Judge:
         target = examined.target.name
         self._progress(f"{target if target.endswith(name) else f'{target}: {name}'} on {release}")
         _log.debug("checks %s of %s on %s", name, target, release)
+        # In the order of a load: mapping and binding, then the static initialisers with their registrations. Layouts
+        # are compared only if it gets that far.
         resolution = self._resolve(examined, setting)
         # If the load fails before the registrations, how torch would react to them matters for explanations only.
         replayed = resolution if resolution is None or explained or resolution.error is None else None
@@ -324,6 +332,7 @@ class Judge:
         Unless the user, or the variant of the wheel, names processors, only what was emulated anyway counts: what
         registers something.
         """
+        # What all files of a load need takes long to find: it is looked for only if somebody named a processor.
         named = self._hardware.cpus or promised
         if resolution is None or not (named or registering):
             return None
@@ -338,7 +347,7 @@ class Judge:
     def illegal(
         self, owner: ExaminedTarget, machine: Machine, resolution: Resolution, *, imported: bool
     ) -> IllegalInstruction | None:
-        """Return where the load of a library ends that does not use torch, on the processors that the user names.
+        """Return where the load of a library without torch is ended by an instruction that a named processor lacks.
 
         :param owner: the target that it is from
         :param imported: whether Python imports it
@@ -347,6 +356,7 @@ class Judge:
             return None
         needs = CpuNeeds(machine=machine, files=self._cpu_of_files(owner, machine, resolution))
         ends = illegal_instructions(needs, self._hardware.cpus)
+        # What only ``PyInit_*`` executes does not run if nobody imports the library.
         return next((end for end in ends if imported or not end.in_module), None)
 
     def _cpu_of_files(self, owner: ExaminedTarget, machine: Machine, resolution: Resolution) -> dict[str, CpuAtLoad]:
@@ -362,15 +372,14 @@ class Judge:
         return files
 
     def _on_gpus(self, examined: ExaminedExtension, release: TorchRelease) -> _OnGpus:
-        """Return what the GPUs run of an extension that has code for GPUs of their maker, and whether they run torch's
-        own.
-        """
+        """Return which code of an extension the GPUs run, and whether they run torch's own."""
         hardware = self._hardware
         code = examined.gpu if hardware.gpus else None
         if code is None:
             return {"gpus": (), "gpu_gaps": (), "torch_runs": {}}
         # What could not be read may be code for that GPU.
         gpus = [gpu for gpu in hardware.gpus if code.is_for_maker_of(gpu) and not code.code.gaps]
+        # An extension whose code runs is of no use where torch's own does not.
         own = architectures(release, self._files) if gpus else None
         asked = any(gpu.gfx is None for gpu in gpus) and _OF_CUDA in release.own_libraries
         unknown = (f"the GPUs that {release} itself has code for are not known",) if asked and not own else ()
@@ -432,6 +441,7 @@ def _only_beside(examined: ExaminedExtension, setting: Setting) -> tuple[str, ..
     """Return the libraries next to a file that it needs, and that no search path leads to."""
     if examined.facts.machine is not setting.release.machine:
         return ()
+    # The same load once more, without the help that a package gives by loading its libraries before.
     closure = setting.loader.without_siblings().open(setting.process, examined.extension.location)
     names = (library.name for library in closure.missing if library.absence is Absence.EXTERNAL)
     return tuple(dict.fromkeys(name for name in names if name in setting.siblings))
@@ -479,7 +489,7 @@ def _make_result(
 
 
 def _uses_torch(examined: ExaminedExtension, resolution: Resolution | None) -> bool:
-    """Whether an extension uses torch, itself or through what it brings along; what is missing might."""
+    """Whether an extension uses torch, itself or through what it brings along; yes if something is missing."""
     if resolution is None or any(library.absence is Absence.EXTERNAL for library in resolution.closure.missing):
         return True
     loaded = (module.facts for module in resolution.closure.new)
@@ -487,6 +497,7 @@ def _uses_torch(examined: ExaminedExtension, resolution: Resolution | None) -> b
 
 
 def _make_verdict(error: LoadError | None, findings: Sequence[Finding], gaps: Sequence[Gap]) -> Verdict:
+    # From the worst to the best: what is certain to fail is no longer in doubt.
     if error:
         return Verdict.FAILS
     if any(finding.effect is Effect.CORRUPTS for finding in findings):

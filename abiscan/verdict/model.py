@@ -46,9 +46,12 @@ _NEWEST_ARCHIVE: Final = 10  # in which torch replaces no operator by an older o
 
 
 class Brought(Struct, frozen=True, kw_only=True):
-    """What one package brings: schemas of operators by name, custom classes, and why it does not load, if so.
+    """What one package brings.
 
-    Of an operator that Python code defines, the schema is None.
+    :ivar operators: the schemas of operators by name; None for one that Python code defines
+    :ivar classes: the names of custom classes
+    :ivar error: why it does not load; None if it does
+    :ivar gaps: what it may register besides, in words
     """
 
     package: str
@@ -92,7 +95,7 @@ def model_result(
 
 
 class _Judgement:
-    """A model on a torch."""
+    """The judgement of a model on a torch."""
 
     def __init__(
         self,
@@ -117,6 +120,7 @@ class _Judgement:
         """Return the verdict, with everything that is known."""
         model, loaders = self._model, self._loaders
         call = load_call(model, loaders)
+        # In the order of the loader: layouts and versions, operators, classes. The first refusal is what torch says.
         outcome_ = [*self._list_refusals()]
         operators = tuple(self._list_operators())
         outcome_ += [*self._of_operators(operators, call), *self._of_classes(call)]
@@ -252,12 +256,14 @@ class _Judgement:
         """The packages that may bring what torch does not have."""
         namespaces = {call.operator.partition("::")[0] for call in self._model.operators}
         classes = {name.partition(".")[0] for name in self._model.classes}
+        # Only namespaces that torch does not have are asked for: looking for packages reads them.
         own = {name.partition("::")[0] for name in self._bases} | {_PRIM}
         return self._providers(frozenset((namespaces | classes) - own))
 
     def _make_operator(self, name: str, calls: Sequence[OperatorCall]) -> ModelOperator:
         base, at = calls[0].operator, calls[0].at
         result = functools.partial(ModelOperator, name=name, at=at)
+        # An operator of torch. TorchScript has overloads that no dispatcher knows.
         if own := self._bases.get(base):
             overloads = own if calls[0].overload is None else [operator for operator in own if operator == name]
             if not overloads:
@@ -272,6 +278,7 @@ class _Judgement:
         namespace = base.partition("::")[0]
         if namespace == _PRIM or torchscript.may_have(base) or may_be_of_script(base):
             return result(state=OperatorState.OK)
+        # An operator that another package brings: one that does not load brings none.
         for brought in self._brought:
             schemas = [
                 brought.operators[operator] for operator in brought.operators if _is_overload(operator, name, calls[0])
@@ -282,6 +289,8 @@ class _Judgement:
                 fitting = all(any(fits_schema(call, schema) for schema in schemas) for call in calls)
                 state = OperatorState.OK if fitting else OperatorState.CHANGED
                 return result(state=state, brought_by=brought.package)
+        # Nothing has it. That is certain only if all registrations of the packages could be read, and for ``aten`` only
+        # if some release has it in its dispatcher, where it would be seen.
         state = OperatorState.MISSING
         package = PACKAGES.get(namespace)
         doubts = [gap for brought in self._brought for gap in brought.gaps]
@@ -294,12 +303,13 @@ class _Judgement:
         return result(state=state, brought_by=package)
 
     def _of_misfits(self, base: str, misfits: Sequence[OperatorCall]) -> OperatorState:
-        """Return what a call means that no overload of this torch takes.
+        """Return the state of an operator with calls that no overload of this torch takes.
 
-        TorchScript has overloads that no dispatcher knows: only if the call fits on another release, it is a change.
+        TorchScript has overloads that no dispatcher knows. So it has changed only if a call fits on another release.
         """
         if not misfits:
             return OperatorState.OK
+        # Torch replaces calls of old operators in old archives (torch/csrc/jit/operator_upgraders).
         if base in UPGRADED and (self._model.file_version or 0) < _NEWEST_ARCHIVE:
             return OperatorState.OK
         in_script = self._model.format is ModelFormat.TORCHSCRIPT and has_script_overloads(base)
@@ -311,6 +321,7 @@ class _Judgement:
         return OperatorState.UNKNOWN
 
     def _of_operators(self, operators: Sequence[ModelOperator], call: str) -> Iterator[Refusal]:
+        # Torch raises for the first operator that is missing; the others are evidence.
         missing = [operator for operator in operators if operator.state is OperatorState.MISSING]
         changed = [operator for operator in operators if operator.state is OperatorState.CHANGED]
         if missing:
@@ -365,9 +376,8 @@ class _Judgement:
         return "import the package that defines it before, and pass it as a further target to check both"
 
     def _missing_message(self, operator: ModelOperator) -> tuple[str, str, bool]:
-        """Return what torch raises for an operator that is not there: the exception, the text, whether that is all of
-        it.
-        """
+        """Return what torch raises for a missing operator: the exception, its text, and whether that is complete."""
+        # Each loader says it in words of its own.
         base, _, overload = operator.name.partition(".")
         if self._model.layout is ModelLayout.MOBILE:
             return "RuntimeError", f"Following ops cannot be found: ['{operator.name}']?", False
@@ -386,6 +396,7 @@ class _Judgement:
     def _of_classes(self, call: str) -> Iterator[Refusal]:
         if not self._model.classes:
             return
+        # Custom classes are looked up by name alone: whether their methods fit is not asked.
         own = self._torch.operators_of(self._release, ()).classes
         passed = {name for brought in self._brought if not brought.error for name in brought.classes}
         missing = [name for name in self._model.classes if name not in own and name not in passed]
@@ -408,6 +419,7 @@ class _Judgement:
         self, result: Sequence[Refusal], failing: Sequence[Result], call: str
     ) -> tuple[ImportFailure | None, str | None]:
         """Return the first error, and the call that raises it."""
+        # Layouts and pickles are read before the libraries are opened, operators are looked up after.
         layout = [refusal for refusal in result if refusal.rule in ("model-not-readable", "model-pickles-classes")]
         if layout or not failing:
             refusal = next(iter((*layout, *result)), None)
@@ -447,7 +459,7 @@ class _Judgement:
         )
 
     def _of_processors(self) -> Iterator[Finding]:
-        """Yield processors that lack what the code of a compiled model uses, whose functions the first run calls."""
+        """Yield the processors that lack what the code of a compiled model uses; its first run calls that code."""
         if self._model.format is not ModelFormat.AOTI or not self._hardware.cpus:
             return
         from abiscan.emulation.whole_code import features_in  # few runs ask for it
@@ -474,7 +486,7 @@ class _Judgement:
                     )
 
     def _of_gpus(self) -> Iterator[Finding]:
-        """Yield gPUs that do not run the code of a package, which AOTInductor compiles for the GPU at hand."""
+        """Yield the GPUs that do not run the code of a package, which AOTInductor compiles for the GPU at hand."""
         capability = self._model.metadata.get("AOTI_COMPUTE_CAPABILITY", "")
         if not capability.isdecimal() or len(capability) > _DIGITS:
             return
@@ -511,6 +523,7 @@ def _make_failure(exception: str, message: str, cause: str | None, *, exact: boo
 def _make_machine(model: SavedModel, target: ExaminedTarget, torch: Torch) -> Machine:
     """Return the machine that a model is for; for one without machine code, this one."""
     named = model.metadata.get("AOTI_MACHINE")
+    # From the strongest to the weakest evidence; the last always holds.
     candidates = (
         *(extension.facts.machine for extension in target.extensions),
         *(machine for machine in Machine if machine.value == named),

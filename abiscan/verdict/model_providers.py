@@ -46,7 +46,7 @@ class ModelProviders:
         self._torch = torch
 
     def __call__(self, namespaces: frozenset[str]) -> Sequence[Brought]:
-        """The packages that may bring operators of some namespaces: the given ones, then those installed."""
+        """Return the packages that may bring operators of some namespaces: the given ones, then those installed."""
         given = [brought for source in self._sources if (brought := self._find_brought(source)) is not None]
         have = {operator.partition("::")[0] for brought in given for operator in brought.operators}
         absent = {PACKAGES[namespace] for namespace in namespaces - have if namespace in PACKAGES}
@@ -69,6 +69,7 @@ class ModelProviders:
             defined = self._bench.definitions(source, self._name)
         except InputError:
             return None
+        # A library that fails to load registers nothing, so what it leaves open is no doubt.
         loads = {result.path for result in results if result.verdict is not Verdict.FAILS}
         operators: dict[str, str | None] = dict.fromkeys(defined)
         classes: set[str] = set()

@@ -65,12 +65,12 @@ from abiscan.verdict.world import PackageWorld
 if TYPE_CHECKING:
     from abiscan.verdict.image_world import ImageWorld
 
-# The package is imported by then, whether or not one of these loads.
 _OF_TORCH_NAMES: Final = regex(r"'torch[.']|_OpNamespace|The underlying op of ")
 """What the errors have in their texts that Python and torch raise for a name which torch does not have."""
 _ABSENT_PACKAGE: Final = regex(r"No module named '(\w+)'")
 """What Python says of a package that is not installed."""
 _OF_CUDA: Final = ("libc10_cuda.", "libtorch_cuda.", "libcudart.")
+# The package is imported by then, whether or not one of these loads.
 _OPTIONAL = (HowLoaded.GUARDED, HowLoaded.CONDITIONAL, HowLoaded.ON_DEMAND, HowLoaded.UNKNOWN)
 
 
@@ -160,7 +160,7 @@ class PackageReading:
 
 
 def _image_worlds(system: ImageSystem) -> tuple[type[ImageWorld], PythonSystem]:
-    """Return what makes the processes of a system other than Linux, and that system as Python code sees it."""
+    """Return the class of the worlds of a system other than Linux, and that system as Python code sees it."""
     from abiscan.verdict.image_world import SYSTEMS, ImageWorld
 
     return ImageWorld, SYSTEMS[system]
@@ -177,6 +177,7 @@ def surroundings_of(torch: Torch, package: Package) -> Surroundings:
     search_path = _search_path(executable) if executable else ()
     if executable:
         disk.python(str(executable), search_path)  # which was perhaps asked before
+    # A torch that this Python does not import says nothing about what is installed next to it.
     if str(folder.parent) not in search_path:
         return Surroundings(torch_folder=folder)
     installed = package.root in search_path if package.installed is None else package.installed
@@ -245,12 +246,15 @@ def modules_of(package: str, sources: PackageSources, system: PythonSystem = LIN
     """
     files = SourceFiles(sources, system)
     names = files.top_level()
+    # ``own`` go by the name of the package, ``folders`` have libraries in them, and ``holding`` may also be libraries
+    # themselves.
     own = [name for name in names if _normalized(package) in (_normalized(name), _normalized(name.partition(".")[0]))]
     holding = [name for name in names if files.libraries_of(name)]
     folders = [
         name for name in holding if any(library.startswith(f"{name.replace('.', '/')}/") for library in files.libraries)
     ]
     chosen = dict.fromkeys((*own, *folders, *holding)) if own or folders else names
+    # Importing a part of a namespace runs nothing: what is in it is imported.
     for name in chosen:
         folder = name.replace(".", "/")
         below = (path.removeprefix(f"{folder}/") for path in files.members if path.startswith(f"{folder}/"))
@@ -264,7 +268,8 @@ def modules_of(package: str, sources: PackageSources, system: PythonSystem = LIN
 
 
 def _says_nothing(sources: _Sources, reading: Reading) -> bool:
-    """Whether the code has nothing to do with the libraries, as far as can be seen, and all of it can be seen."""
+    """Whether all of the code was followed, and has nothing to do with the libraries."""
+    # Only if the whole import was followed, without a load or a gap, is silence about the libraries an answer.
     uses = reading.uses.values()
     followed = all(outcome.raised is None and not outcome.gaps and not outcome.loads for outcome in reading.imports)
     if not followed or any(use.convention for use in uses):
@@ -300,6 +305,8 @@ def package_result(read_package: ReadPackage, target: ExaminedTarget, results: S
     outcome = main_import(package.name, reading.imports)
     if outcome is not None and target.target.is_python:
         outcome = _sure(outcome, read_package.surroundings)
+    # The reading took place in many worlds. The loads of the outcome are repeated in one, for what it then knows of
+    # them.
     world = read_package.world.fresh()
     if outcome and outcome.gaps:
         world.load(None, LoadedBy.CTYPES)
@@ -331,12 +338,13 @@ def package_result(read_package: ReadPackage, target: ExaminedTarget, results: S
 def _sure(outcome: ImportOutcome, surroundings: Surroundings) -> ImportOutcome:
     """Return an outcome of Python code alone: an error counts if torch lacks a name, or this environment a package.
 
-    Somebody has imported the package before it was published: another error is one of the reading, or due to what is
-    installed where nobody said what that is.
+    The package was imported before it was published. So any other error is a mistake of the reading, or due to what is
+    installed, where that is not known.
     """
     raised = outcome.raised
     if not isinstance(raised, Raised) or any(_OF_TORCH_NAMES.search(error.message or "") for error in _chain(raised)):
         return outcome
+    # That a package is absent counts where the environment is known to lack it.
     absent = _ABSENT_PACKAGE.fullmatch(raised.message or "") if raised.exception == "ModuleNotFoundError" else None
     if absent and surroundings.installed(absent[1]) is False:
         return outcome
@@ -352,6 +360,7 @@ def _chain(raised: Raised | None) -> Iterator[Raised]:
 
 def _built_for(target: ExaminedTarget, libraries: Iterable[UsedLibrary]) -> tuple[str, ...]:
     used = {library.file for library in libraries if library.used}
+    # The releases that all used libraries have in common; one that is not used may be for any torch.
     origins = [extension.origin.releases for extension in target.extensions if extension.path in used]
     common = (
         [release for release in origins[0] if all(release in remaining for remaining in origins)] if origins else []
@@ -376,6 +385,8 @@ def _make_verdict(
         return PackageVerdict.IMPORT_FAILS
     if outcome is not None and outcome.raised is Answer.UNKNOWN:
         return PackageVerdict.UNKNOWN
+    # From the worst to the best. A library whose use is not known counts where memory may be corrupted, which nobody
+    # must miss.
     libraries = tuple(libraries)
     used = [library for library in libraries if library.used is not False]
     if any(library.verdict is Verdict.CORRUPTS for library in used):
@@ -393,7 +404,8 @@ def _is_doubtful(library: UsedLibrary) -> bool:
 
 
 def _find_failure(outcome: ImportOutcome, world: PackageWorld | ImageWorld) -> ImportFailure | None:
-    """Return what users see; None if the import succeeds, or if nobody knows."""
+    """Return the failure that users see; None if the import succeeds, or if that is unknown."""
+    # What ends the process is no exception, and nothing of the package comes after it.
     for load in outcome.loads:
         if isinstance(load.raised, Raised) and load.raised.exception == PROCESS_ENDS:
             return ImportFailure(
@@ -425,7 +437,8 @@ def _quotes_loader(message: str, loads: Iterable[Load]) -> bool:
 
 
 def _find_cause(raised: Raised, loads: Iterable[Load]) -> str | None:
-    """Return what is behind an exception: what it was raised from, or else a load that failed before and was caught."""
+    """Return the reason for an exception: what it was raised from, or else a load that failed before and was caught."""
+    # What it was raised from goes before a guess: a load that failed earlier, was survived, and says something else.
     first = _origin(raised)
     if first is not raised:
         return first.message
@@ -454,9 +467,8 @@ def _lacking(outcome: ImportOutcome, world: PackageWorld | ImageWorld) -> tuple[
 
 
 def _list_needs(outcome: ImportOutcome, world: PackageWorld | ImageWorld) -> tuple[str, ...]:
-    """Return the libraries without which the import would not end the process: the load would fail before, and be
-    caught.
-    """
+    """Return the libraries without which the import would not end the process: the load would fail, and be caught."""
+    # Up to the load that ends the process: only what was there for this one, and for those before, has led to it.
     needs: dict[str, None] = {}
     for load in outcome.loads:
         if load.guarded and load.path and load.path in world.attempts:
@@ -467,7 +479,7 @@ def _list_needs(outcome: ImportOutcome, world: PackageWorld | ImageWorld) -> tup
 
 
 def _lacking_apart(read_package: ReadPackage, target: ExaminedTarget) -> tuple[str, ...]:
-    """Return what the libraries of a package need that nothing provides, where none of them has to do with torch."""
+    """Return what the libraries of a package lack, where none of them has to do with torch."""
     world = read_package.world.fresh()
     for location in target.target.libraries:
         world.load(_inside(read_package.package, location), LoadedBy.CTYPES)
@@ -495,6 +507,7 @@ def _list_libraries(
 ) -> Iterable[UsedLibrary]:
     """Yield the libraries that use torch, or that the code loads."""
     loads = {load.path: load for load in (outcome.loads if outcome else ()) if load.path}
+    # In the order of the reading; a library that neither uses torch nor is loaded says nothing about the package.
     for path in dict.fromkeys((*reading.uses, *results, *loads)):
         use, load, result = reading.uses.get(path), loads.get(path), results.get(path)
         if result is None and load is None:

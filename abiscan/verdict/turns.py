@@ -30,10 +30,11 @@ class TargetQueue:
         self._without_build: dict[tuple[Source, str], list[str]] = {}
 
     def __iter__(self) -> Iterator[Source]:
-        """The targets that nothing is wrong with so far."""
+        """Yield the targets that nothing is wrong with so far."""
         for source in self._targets:
             self._begun += 1
             if source not in self._errors:
+                # A run that was restarted without a target has noted why; its turn ends before it begins.
                 try:
                     isolation.begin(name_of(source))
                 except StoppedError as error:
@@ -52,17 +53,18 @@ class TargetQueue:
 
     @contextlib.contextmanager
     def of(self, source: Source) -> Iterator[None]:
-        """Work on one target: an input error ends this target's turns, and no other's."""
+        """Let an input error end the turns of one target, and of no other."""
         try:
             yield
         except InputError as error:
             self._errors[source] = error
+        # Only this target is given up: what it took is free again for the others.
         except MemoryError:
             disk.look_once()  # another day, there may be more
             self._errors[source] = StoppedError(name_of(source), "it takes more memory than there is")
 
     def without_build(self, source: Source, torch: str, machine: str) -> None:
-        """A target is not checked on one torch of several, which does not exist for its machine.
+        """Note that a target is not checked on one torch of several, which does not exist for its machine.
 
         :param machine: that machine, in words
         """
@@ -75,6 +77,7 @@ class TargetQueue:
         :raises AbiscanError: they are all targets, and not all of them are readable
         """
         unchecked = tuple(_unchecked(source, error) for source, error in self._errors.items())
+        # If nothing could be checked, the run fails; a target that is readable and has no extensions is no error.
         if len(unchecked) == len(self._targets):
             errors = {
                 str(error): error

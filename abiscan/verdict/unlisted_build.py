@@ -20,7 +20,7 @@ _STRING: Final = {True: "the C++11 std::string", False: "the old std::string"}
 
 
 def limited(result: Result, linkage: Linkage) -> Result:
-    """Return a result on a build, limited to what its release and its tag tell if another build stands for it.
+    """Return a result limited to what release and tag tell of a build, if another build stands for it.
 
     Builds of a release with one string ABI differ in what belongs to CUDA, and in nothing else that extensions use.
     With the other string ABI, most symbols have other names.
@@ -38,6 +38,7 @@ def limited(result: Result, linkage: Linkage) -> Result:
         f"{release} is not embedded: it was taken to be like {release.judged_as}, "
         f"known are {', '.join(known_items)}; where its libraries differ was not checked"
     )
+    # What counts against the extension stays only if it holds for every build that this one may be.
     certain = own is not None and _of_every_build(result, release.build)
     return msgspec.structs.replace(
         result,
@@ -53,6 +54,7 @@ def _of_every_build(result: Result, build: str) -> bool:
     """Whether what a result says against an extension holds for all builds of a release for the CPU or a known CUDA."""
     if result.verdict is Verdict.LOADS or not (TorchVersion(build).local or "").startswith(("cpu", "cu")):
         return False
+    # Libraries of CUDA differ from build to build, but for its runtime, which a build for CPUs does not have at all.
     notice = result.predicted_error.message.lower() if result.predicted_error else ""
     return "cuda" not in notice or "libcudart" in notice
 
@@ -63,6 +65,7 @@ def _with_other_strings(result: Result, linkage: Linkage, *, cxx11: bool) -> Res
         f"{release} is not embedded, and {release.judged_as}, which is, has {_STRING[not cxx11]}; "
         f"known of it is that it has {_STRING[cxx11]}; its symbols were not checked"
     )
+    # The names with the other kind of string in them are the ones that this build surely lacks.
     second = [
         name
         for name in sorted(linkage.facts.imports)

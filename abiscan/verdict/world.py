@@ -49,12 +49,17 @@ _TORCHSCRIPT_KNOWN_SINCE: Final = TorchVersion("2.0")
 
 
 class LoadAttempt(Struct, frozen=True, kw_only=True):
-    """A load that was tried: the words of what went wrong, None if nothing did; ``lacking`` are external libraries.
+    """A load that was tried.
 
-    ``exact`` is false if a part of the words is unknown. ``assumed`` says that a package which is required, and not
-    installed, may bring what is lacking. ``unreadable`` says that the file is damaged, or not for ``ld.so``;
-    ``lacks_library`` that a library is not there, and not a symbol. ``needs`` are those that are neither of torch, the
-    package nor the system: where they are taken to be there, what comes of the load holds on that condition.
+    :ivar words: what went wrong; None if nothing did
+    :ivar aborts: whether the load ends the process
+    :ivar exact: whether all of the words are known
+    :ivar lacking: the external libraries that are lacking
+    :ivar assumed: whether a package that is required, and not installed, may bring those
+    :ivar unreadable: whether the file is damaged, or not for ``ld.so``
+    :ivar lacks_library: whether a library is not there, and not a symbol
+    :ivar needs: the libraries that are neither of torch, the package nor the system; where they are taken to be there,
+        what comes of the load holds on that condition
     """
 
     path: str
@@ -69,12 +74,12 @@ class LoadAttempt(Struct, frozen=True, kw_only=True):
 
     @property
     def is_known(self) -> bool:
-        """Whether it is known what comes of it."""
+        """Whether the outcome is known."""
         return not self.unreadable and (self.words is not None or self.assumed or not self.lacking)
 
     @property
     def problem(self) -> str | None:
-        """What loading it says on this machine."""
+        """What the load says on this machine; None if it succeeds."""
         if self.words is None and self.lacking:
             return f"{self.lacking[0]}: {NO_SUCH_FILE}"
         return self.words
@@ -83,11 +88,14 @@ class LoadAttempt(Struct, frozen=True, kw_only=True):
 class _ProcessState(Struct, frozen=True, kw_only=True, eq=False):
     """A process between two loads.
 
-    ``loaded`` are the libraries of the package that are in it, ``replayer`` has what they registered, None if nothing.
-    ``defined`` are the operators that they define, without overloads, ``namespaces`` those of all that was tried;
-    ``is_unread`` says that there may be more. ``registrants`` are the objects that registered them, by path.
-    ``is_followed`` says that no other library of the package can be in the process.
-    ``after`` remembers what came of the loads that were tried next.
+    :ivar loaded: the libraries of the package that are in it
+    :ivar replayer: has what they registered; None if nothing
+    :ivar defined: the operators that they define, without overloads
+    :ivar namespaces: the namespaces of everything that libraries tried to register
+    :ivar is_unread: whether there may be further registrations
+    :ivar is_followed: whether no other library of the package can be in the process
+    :ivar registrants: the objects that registered something, by path
+    :ivar after: what came of the loads that were tried next
     """
 
     process: Process
@@ -146,7 +154,7 @@ class PackageWorld:
         return embedded_names.names(self.release_number) if self.release_number else None
 
     def fresh(self) -> PackageWorld:
-        """The same, with nothing of the package loaded yet; what came of a load is remembered."""
+        """Return the same world, with nothing of the package loaded yet; what came of a load is remembered."""
         world = copy.copy(self)
         world.attempts = {}
         world._moment = self._loads.start
@@ -154,6 +162,7 @@ class PackageWorld:
 
     def load(self, path: str | None, loader: LoadedBy) -> Raised | Answer | None:
         """Return what loading a library of the package raises; see ``World.load``."""
+        # From here on, what is in the process is not known: nothing that was remembered of loads holds.
         if path is None:
             self._moment = msgspec.structs.replace(self._moment, is_followed=False, after={})
             return Answer.UNKNOWN
@@ -167,6 +176,7 @@ class PackageWorld:
 
     def operator(self, name: str) -> bool | Answer:
         """Tell whether torch or a library loaded so far defines an operator; see ``World.operator``."""
+        # Which overloads a library defines is not kept: of an operator that it defines, any may be there.
         base, dot, _ = name.partition(".")
         if dot and base in self._moment.defined:
             return Answer.UNKNOWN
@@ -204,7 +214,8 @@ def raised_by(attempt: LoadAttempt, loader: LoadedBy, *, of_loader: str | None =
 
 
 def _raised_here(attempt: LoadAttempt, loader: LoadedBy) -> Raised | Answer:
-    """Return what a load raises on this machine that may succeed where the libraries are that are lacking here."""
+    """Return what a load raises on this machine; it may succeed on one that has the libraries that are lacking."""
+    # What is lacking here may be on the machine of the user: the error holds perhaps.
     if attempt.unreadable:
         return Answer.UNKNOWN
     here = msgspec.structs.replace(attempt, words=attempt.problem)
@@ -254,9 +265,7 @@ class _Loads:
         return posixpath.normpath(posixpath.join(self._root, path))
 
     def operators_of(self, path: str) -> tuple[str, ...]:
-        """Return the operators that a library defines, and those that it has kernels for and that torch does not
-        define.
-        """
+        """Return the operators that a library defines, and those of the package that it has kernels for."""
         examined = self._examined.get(self.location(path))
         result = examined.inventory.registrations if examined else None
         if result is None:
@@ -271,10 +280,12 @@ class _Loads:
         return tuple(sorted(defined | own))
 
     def load(self, moment: _ProcessState, path: str, loader: LoadedBy) -> tuple[LoadAttempt, _ProcessState]:
-        """Return what comes of a load, and the process afterwards."""
+        """Return the outcome of a load, and the process afterwards."""
         location = self.location(path)
         if location in moment.loaded:
             return LoadAttempt(path=path, words=None), moment
+        # The same load in the same process ends alike. A process is never changed: each load that may matter leads to a
+        # new one, which remembers its own loads.
         if (path, loader) not in moment.after:
             examined = self._examined.get(location)
             if examined is None:
@@ -284,6 +295,7 @@ class _Loads:
             if attempt.words is None and attempt.is_known:
                 entered = self._setting.loader.enter(moment.process, location, visible=loader is LoadedBy.CTYPES)
                 then = msgspec.structs.replace(then, process=entered, loaded=moment.loaded | {location}, after={})
+            # Whether it is in the process now is not known.
             elif attempt.words is None:
                 then = msgspec.structs.replace(then, is_followed=False, after={})
             moment.after[path, loader] = attempt, then
@@ -293,6 +305,8 @@ class _Loads:
         """Tell whether torch defines an operator that no library loaded so far does."""
         if name in self._of_torch or name in self._from_python:
             return True
+        # A no must hold whatever else the process has: no TorchScript, no Python code of torch, and no library that is
+        # not read may define the operator.
         # In a namespace that neither torch nor the package has, another package may define operators.
         namespace = name.partition("::")[0]
         if namespace in _OF_TORCHSCRIPT and name not in operators_of_any_release() and self._may_be_torchscript(name):
@@ -344,11 +358,10 @@ class _Loads:
         return self._setting.torch.namespaces(self._setting.release)
 
     def call(self, moment: _ProcessState, operator: str) -> int | bool | str | NoResult | None:
-        """Return what an operator returns that the package has registered by then, or a function of an extension
-        module.
-        """
+        """Return the result of an operator that the package has registered by then, or of a function of a module."""
         if "::" not in operator:
             return self._call_function(*operator.rsplit(":", 1))
+        # A registration that was not read may replace the kernel that would be run.
         if moment.is_unread:
             return NoResult(reason="not all that the package registers could be read")
         # The emulator takes longer to import than many checks take.
@@ -380,10 +393,12 @@ class _Loads:
     ) -> tuple[LoadAttempt, _ProcessState]:
         """Return the load of a library that uses torch, and the process afterwards."""
         setting = msgspec.structs.replace(self._setting, process=moment.process)
+        # A copy, since a load that fails must leave no registration behind for the loads after it.
         replayer = moment.replayer.copy() if moment.replayer else None
         if replayer is None and self._registers:
             replayer = self._judge.replayer(together=True)
         linkage = self._judge.link(examined, setting, explained=False, replayer=replayer)
+        # The namespaces count even if the load fails: some of its registrations may have taken place by then.
         registrations = list(_list_registrations(linkage))
         namespaces = replayer.namespaces(examined, linkage.resolution) if linkage.resolution and replayer else set()
         then = msgspec.structs.replace(moment, namespaces=moment.namespaces | namespaces, after={})
@@ -415,6 +430,7 @@ class _Loads:
         result = self._found(path, location, linkage.resolution, moment)
         if result.words is not None:
             return result
+        # ``ctypes`` runs the static initialisers alone, an import also ``PyInit_*``.
         error = linkage.error if loader is LoadedBy.IMPORT else _error_of_dlopen(linkage)
         if error is None:
             return result
@@ -443,8 +459,11 @@ class _Loads:
         """
         missing = self._missing(resolution)
         lacking = tuple(dict.fromkeys(item.name for item in missing if item.absence is Absence.EXTERNAL))
+        # Opened as by ``ld.so`` alone: a library of the package that no search path leads to is missing, unless it is
+        # in the process.
         opened = self._alone.open(moment.process, location)
         unreachable = moment.is_followed and any(map(self._is_own, opened.missing))
+        # It loads, if what is external and lacking here is elsewhere; ``needs`` says on which condition.
         if resolution.error is None and not unreachable:
             assumed = bool(lacking and self.missing_requirements)
             external = (item.name for item in resolution.closure.missing if item.absence is Absence.EXTERNAL)
@@ -461,6 +480,8 @@ class _Loads:
 
     def _find_first(self, resolution: Resolution) -> str | None:
         """Return the first problem in the order of ``ld.so``: a library, then a version, then a symbol."""
+        # _dl_map_object_deps, _dl_check_map_versions, then the relocations: dl_open_worker_begin in glibc's
+        # elf/dl-open.c.
         for library in self._missing(resolution):
             return f"{library.name}: {NO_SUCH_FILE}"
         for version in resolution.missing_versions:
@@ -474,6 +495,8 @@ class _Loads:
 
     def _missing(self, resolution: Resolution) -> list[MissingLibrary]:
         """Return the libraries that this process lacks; what torch itself needs was there when torch was imported."""
+        # What torch needs was found when torch was imported, by the same names. On another machine, nothing external is
+        # known to be missing.
         here, of_torch = self._judge.torch.here, self._setting.process.names
         return [
             library
@@ -507,7 +530,7 @@ def _list_registrations(linkage: Linkage) -> Iterator[Registrations]:
 
 
 def _is_unread(registrations: Registrations) -> bool:
-    """Whether there may be more of them."""
+    """Whether there may be further registrations, which could not be read."""
     return any(gap.stage == "emulation" for gap in registrations.gaps)
 
 
@@ -524,6 +547,8 @@ def _defined(registrations: Iterable[Registrations], loader: LoadedBy) -> set[st
 
 def _error_of_dlopen(linkage: Linkage) -> LoadError | None:
     """Return what goes wrong in the initialisers if nothing is imported: the static ones alone run."""
+    # In the order of the load: an instruction that the processor lacks, a crash of code that uses classes, then what
+    # the registrations raise.
     if not linkage.fails_before_registering and (
         end := next((end for end in linkage.illegal if not end.in_module), None)
     ):
@@ -543,6 +568,7 @@ def torch_versions(torch: Torch, build: str | None, files: Files) -> tuple[str |
     """
     if build is None:
         return Answer.UNKNOWN, Answer.UNKNOWN
+    # Its own version.py has the last word, where the files of torch are at hand.
     if stated := build_of(torch.package, files).version:
         return stated, build_of(torch.package, files).cuda
     version = TorchVersion(build)

@@ -51,6 +51,8 @@ def _model_hasattr(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> objec
         if AttributeError not in error.failure.ancestry():
             raise
         return False
+    # The attribute may be there without being known. In this order, it may be a listed name, the names of the target's
+    # torch may tell, and the source of an installed one.
     if not isinstance(attribute, NotKnown) or (isinstance(args[0], Namespace) and args[1] in args[0].names):
         return True
     if isinstance(args[0], TorchModule) and (there := args[0].has(machine, args[1])) is not None:
@@ -94,6 +96,8 @@ def _model_isinstance(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> ob
     if len(args) != 2:
         return NotKnown("isinstance()")
     value, classes = args
+    # As object_recursive_isinstance (Objects/abstract.c): an ``__instancecheck__`` of the package decides, else the
+    # ancestry. No is only what is certain: every class in question must be known.
     requested = _flatten_classes(classes)
     for cls in requested:
         hook = special.special_method(machine, cls, "__instancecheck__") if isinstance(cls, Class) else None
@@ -110,6 +114,7 @@ def _model_isinstance(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> ob
         )
     if isinstance(value, (PythonFunction, Lazy)) and all(isinstance(item, (type, Class)) for item in requested):
         return object in requested
+    # The value is a class itself: an object of its metaclass.
     if isinstance(value, Class) and value.metaclass is not None:
         return type in requested or any(cls in value.metaclass.ancestry() for cls in requested)
     if isinstance(value, Class) and all(isinstance(item, (type, Class)) for item in requested):
@@ -160,7 +165,7 @@ def _model_sorted(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
 
 
 def _iterate_sources(machine: PythonMachine, values: Iterable[object]) -> list[Iterator[object]] | NotKnown:
-    """Return what iterates over each of several values."""
+    """Return an iterator over each of several values."""
     sources = []
     for value in values:
         source = machine.iterate(value)
@@ -183,6 +188,8 @@ def _zip_sources(sources: list[Iterator[object]], *, strict: bool) -> Iterator[o
         for number, source in enumerate(sources):
             item = next(source, ABSENT)
             if item is ABSENT:
+                # The lengths differ if a later source ends first, or if the first one ends and another has more
+                # (zip_next in Python/bltinmodule.c).
                 if strict and (number or any(next(entry, ABSENT) is not ABSENT for entry in sources[1:])):
                     raise thrown(ValueError, "zip() arguments have different lengths")
                 return
@@ -217,6 +224,7 @@ def _call_until(machine: PythonMachine, function: object, end: object) -> Iterat
         machine.count_steps()
         item = machine.call(function, [], {})
         same = special.equal(machine, item, end)
+        # In doubt, this is the end: an item that is never equal would make the iteration endless.
         if same is not False:
             return
         yield item
@@ -261,6 +269,7 @@ def _make_quantifier(*, decisive: bool) -> Callable[[PythonMachine, Args, Kwargs
         source = machine.iterate(args[0]) if args else NotKnown("any()")
         if isinstance(source, NotKnown):
             return NotKnown(f"any({source.name})", source.why)
+        # An item that decides makes up for those that are not known, before it and after it.
         unknown: NotKnown | None = None
         for item in source:
             is_true = special.truth_of(machine, item)
@@ -293,7 +302,7 @@ def _model_next(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
 
 
 def _make_extreme(name: str, op: ast.cmpop) -> Callable[[PythonMachine, Args, Kwargs], object]:
-    """Return ``min`` and ``max``."""
+    """Return the model of ``min`` or ``max``."""
 
     def call(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
         values = list(args) if len(args) != 1 else machine.items(args[0])
@@ -305,6 +314,7 @@ def _make_extreme(name: str, op: ast.cmpop) -> Callable[[PythonMachine, Args, Kw
             raise thrown(ValueError, f"{name}() iterable argument is empty")
         key = kwargs.get("key")
         keys = values if key is None else [machine.call(key, [value], {}) for value in values]
+        # Of equal values, the first is the one: only a better one replaces it.
         best = 0
         for index in range(1, len(values)):
             better = special.truth_of(machine, special.compare_values(machine, op, keys[index], keys[best]))
@@ -477,6 +487,7 @@ def _model_open(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     inside = None if plain_path is None else machine.files.inside(plain_path)
     if mode in {"r", "rt"} and text_of_processor(machine, plain_path) is not None:
         return OpenFile(plain_path)
+    # Only files of the package are read. Of any other it matters whether it is there.
     if plain_path is None or inside is None or mode not in {"r", "rt", "rb"}:
         if isinstance(mode, str) and mode.startswith("r"):
             _look_for(machine, path)
@@ -487,7 +498,7 @@ def _model_open(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
 
 
 def _look_for(machine: PythonMachine, path: object) -> None:
-    """Raise if a file that is not of the package is not there; who expects that leaves it to the machine."""
+    """Raise if a file of others does not exist; where the code expects that, both ways are followed."""
     there = path_exists(machine, path, "file")
     if isinstance(there, NotKnown) and machine.catches(FileNotFoundError):
         spot = (machine.place().line, -1)
@@ -611,15 +622,16 @@ class Builtins(Modelled):
     __slots__ = ("machine", "names")
 
     def __init__(self, machine: PythonMachine) -> None:
+        # The machine looks names up in this very dict from now on, so that it sees what code puts into the module.
         self.machine = machine
         machine.builtins = self.names = dict(BUILTINS)
 
     def get_attribute(self, machine: PythonMachine, name: str) -> object:
-        """Return one of them."""
+        """Return a built-in function or type."""
         return self.names.get(name) or NotKnown(name)
 
     def put(self, name: str, value: object) -> None:
-        """Set one. Code that is not read, such as the standard library's, then calls a function of the package."""
+        """Set a name. Code that is not read, such as the standard library's, then calls a function of the package."""
         if hasattr(builtins, name) and isinstance(value, (PythonFunction, Bound, Instance)):
             self.machine.gap(f"builtins.{name} is replaced: where other code calls it is not followed")
         self.names[name] = value

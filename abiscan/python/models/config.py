@@ -83,6 +83,7 @@ class Parser(Modelled):
             member = attempt_operation(f"ConfigParser.{name}()", getattr(self.parsed, name), *args, **kwargs)
         except configparser.Error as error:
             raise thrown(type(error), *error.args) from None
+        # Without arguments, ``items`` gives proxies of sections, which hold on to the real parser.
         return NotKnown("ConfigParser.items()") if name == "items" and not args else member
 
     def _section_of(self, args: Args) -> object:

@@ -13,7 +13,13 @@ from abiscan.python.values import ABSENT, Class, NotKnown, thrown
 
 
 class DataField(Modelled, Struct, frozen=True, eq=False):
-    """What ``field()`` gives: the default, or the function that makes it; ``in_init`` says that it is an argument."""
+    """What ``field()`` gives.
+
+    :ivar default: ABSENT if there is none
+    :ivar factory: the function that makes the default
+    :ivar in_init: whether ``__init__`` has an argument for it
+    :ivar is_keyword: whether the code says if that is a keyword
+    """
 
     default: object
     factory: object = None
@@ -38,6 +44,7 @@ def _model_dataclass(machine: PythonMachine, args: Args, kwargs: Kwargs) -> obje
         if not machine.perhaps:
             _check_fields(cls, keyword_only=kwargs.get("kw_only") is not None)
         cls.names.setdefault("__match_args__", tuple(cls.fields()))
+        # Code that asks for these looks at objects of ``dataclasses`` that are not modelled.
         for name in ("__dataclass_fields__", "__dataclass_params__"):
             cls.names[name] = NotKnown(f"{cls.name}.{name}")
     return (
@@ -58,6 +65,7 @@ def _check_fields(cls: Class, *, keyword_only: bool) -> None:
         if name in fields and isinstance(default, (list, dict, set)):
             text = f"mutable default {type(default)} for field {name} is not allowed: use default_factory"
             raise thrown(ValueError, text)
+    # Among keywords the order does not matter, and a base that is not known may have fields.
     if keyword_only or cls.is_open() or any("KW_ONLY" in kind for kind in kinds.values()):
         return
     has_default = False

@@ -54,10 +54,11 @@ class Member(Modelled):
 
 
 def finish_enumeration(machine: PythonMachine, cls: Class) -> list[Member]:
-    """Make members of the names in a class that derives from ``enum.Enum``, and give them; of other classes nothing."""
+    """Make members of the names in a class that derives from ``enum.Enum``; return them, and none for other classes."""
     base = next((item for item in cls.ancestry() if isinstance(item, EnumBase)), None)
     if base is None:
         return []
+    # What counts as a member: any public name whose value is no function, and none of a base's members.
     mixed = base.kind or cls.host()
     made = []
     earlier: list[object] = []
@@ -80,6 +81,7 @@ def _generate_value(machine: PythonMachine, cls: Class, base: EnumBase, name: st
         return machine.call(machine.bound(generate, None, cls), [name, 1, len(earlier), list(earlier)], {})
     if base.kind is str:
         return name.lower()
+    # Releases of Python differ in what they make of earlier values that are no positive numbers.
     if not all(type(value) is int and value > 0 for value in earlier):
         return None
     largest = max((value for value in earlier if isinstance(value, int)), default=0)
@@ -90,6 +92,7 @@ def enumeration_members(cls: Class) -> list[object] | None:
     """Return the members of an enumeration, None if the class is none."""
     if not any(isinstance(ancestor, EnumBase) for ancestor in cls.ancestry()):
         return None
+    # A name whose value is not known may be a member, too.
     kinds = (Member, _IntMember, _StrMember)
     members_found: list[object] = [value for value in cls.names.values() if isinstance(value, kinds)]
     return members_found if all(not isinstance(value, NotKnown) for value in cls.names.values()) else None

@@ -58,7 +58,7 @@ class SpecLoader(Modelled):
         self.spec = spec
 
     def get_attribute(self, machine: PythonMachine, name: str) -> object:
-        """Return ``exec_module`` runs the module; that of an extension was run as it was made."""
+        """Return its methods: ``exec_module`` runs the module; that of an extension has run as it was made."""
         methods: dict[str, Model] = {
             "exec_module": lambda machine, args, _kwargs: _execute_module(machine, args[0] if args else None),
             "create_module": lambda machine, _args, _kwargs: _make_module(machine, self.spec),
@@ -84,10 +84,13 @@ def _find_spec(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
         name = absolute_name(package, name)
     if not isinstance(name, str):
         return NotKnown(f"find_spec({describe_value(name)})")
+    # In this order: what is in ``sys.modules`` has to have a spec, a module of the package has one, torch's names are
+    # in its table, and of other packages the environment decides.
     located = machine.library.locate(name)
     if located is None and name in machine.modules:
         _check_spec(machine, name, machine.modules[name])
     if located is not None:
+        # The package around it is imported, as importlib.util.find_spec does.
         if "." in name:
             machine.import_module(name.rpartition(".")[0])
         return Spec(name, machine.files.system.place(located.file) if located.file else None, located.folders)
@@ -132,6 +135,8 @@ def _from_spec(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
 
 def _make_module(machine: PythonMachine, spec: Spec) -> object:
     """Return the module of a spec; that of an extension is loaded as it is made."""
+    # ``create_module`` of an extension loads the library (Lib/importlib/_bootstrap_external.py, ExtensionFileLoader);
+    # ``exec_module`` only runs slots of its initialisation.
     if machine.files.system.libraries.search(spec.origin or ""):
         loading.load_library(machine, spec.origin, LoadedBy.IMPORT)
     inside = machine.files.inside(spec.origin) if spec.origin else None
@@ -142,7 +147,7 @@ def _make_module(machine: PythonMachine, spec: Spec) -> object:
 
 
 def _execute_module(machine: PythonMachine, module: object) -> object:
-    """Return ``exec_module``: the body of a module runs, perhaps again; that of an extension ran as it was made."""
+    """Execute ``exec_module``: run the body of a module, perhaps again; that of an extension ran as it was made."""
     if isinstance(module, PythonModule) and module.file is not None:
         machine.run_body(module)
     return module
@@ -230,6 +235,7 @@ class PathFinder(Modelled):
             located = machine.library.find(name, [inside])
             if located is not None and located.file is not None:
                 return Spec(name, machine.files.system.place(located.file), located.folders)
+        # ``sys.path`` goes on beyond the folders that are known.
         return None if path is not None else NotKnown(f"PathFinder.find_spec({name!r})", Why.ENVIRONMENT)
 
 
@@ -253,6 +259,7 @@ def _of_distribution(subject: str) -> Model:
         name = take_argument(args, kwargs, 0, "distribution_name")
         if not isinstance(name, str):
             return NotKnown(f"importlib.metadata.{subject}()")
+        # The package itself first, then torch, whose version is a question to the target, then what is installed.
         own = version_in(machine.files.folders[""], name)
         if own is not None:
             return own if subject == "version" else NotKnown(f"{subject}({name!r})")
@@ -275,7 +282,7 @@ def _of_distribution(subject: str) -> Model:
 
 
 def _model_resource(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
-    """Return ``importlib.resources.path``: what its context manager gives."""
+    """Execute ``importlib.resources.path``: return what its context manager gives."""
     folder, name = _model_files(machine, args[:1], kwargs), take_argument(args, kwargs, 1, "resource")
     known_value = isinstance(folder, PurePath) and isinstance(name, str)
     return folder / name if known_value else NotKnown("importlib.resources.path()")  # type: ignore[operator]
@@ -285,7 +292,7 @@ def _model_resource(machine: PythonMachine, args: Args, kwargs: Kwargs) -> objec
 
 
 def _modules_in(machine: PythonMachine, args: Args, kwargs: Kwargs, *, deep: bool) -> object:
-    """Return ``iter_modules`` and ``walk_packages``, which imports each package before it looks into it."""
+    """List modules as ``iter_modules`` does, or as ``walk_packages``, which imports each package on its way."""
     path, prefix = take_argument(args, kwargs, 0, "path"), take_argument(args, kwargs, 1, "prefix", "")
     places = [] if path is None else machine.items(path)
     insides = [machine.files.inside(str(inside)) for inside in places] if isinstance(places, list) else []
@@ -330,7 +337,7 @@ def _pkgutil_path(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> objec
 
 
 def _run_path(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
-    """Return ``runpy.run_path``: run a file of the package under another name."""
+    """Execute ``runpy.run_path``: run a file of the package under another name."""
     place = as_text(special.as_path(machine, take_argument(args, kwargs, 0, "path_name")))
     inside = None if place is None else machine.files.inside(place)
     if inside is None or inside not in machine.files.members or not inside.endswith(".py"):
@@ -340,7 +347,7 @@ def _run_path(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
 
 
 def _run_module(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
-    """Return ``runpy.run_module``: import the package that a module is in, then run its file under another name."""
+    """Execute ``runpy.run_module``: import the package that a module is in, then run its file under another name."""
     name = take_argument(args, kwargs, 0, "mod_name")
     if not isinstance(name, str):
         machine.gap(f"a module is run whose name is not known: {describe_value(name)}")

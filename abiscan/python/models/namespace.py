@@ -19,8 +19,9 @@ Model = Callable[[PythonMachine, Args, Kwargs], object]
 class Namespace(Modelled, Struct, frozen=True, eq=False):
     """A module that is modelled.
 
-    ``absent`` are names that others expect and that it does not have; ``of_target`` gives those that the target
-    decides, which is asked when one of them is used.
+    :ivar names: its names, as far as they are known
+    :ivar absent: names that it does not have, although code may expect them
+    :ivar of_target: those that the target decides, which is asked when one of them is used
     """
 
     name: str
@@ -40,7 +41,8 @@ class Namespace(Modelled, Struct, frozen=True, eq=False):
         return machine.import_module(full) if full in machine.models else machine.modules.get(full) or NotKnown(full)
 
     def put(self, name: str, value: object) -> None:
-        """A list in it, such as ``sys.path``, can be another one."""
+        """Replace the items of a list in it, such as ``sys.path``; no other name is set."""
+        # In place, since the machine has the same list: ``sys.path = [...]`` is where it looks for modules.
         present = self.names.get(name)
         if isinstance(present, list) and isinstance(value, list):
             present[:] = value
@@ -73,10 +75,10 @@ def _is_cuda_known(world: World) -> bool:
 def take_argument(
     args: list[object], kwargs: dict[str, object], index: int, name: str, default: object = None
 ) -> object:
-    """Return an argument, by its place or its name."""
+    """Return an argument, by its position or its name."""
     return args[index] if len(args) > index else kwargs.get(name, default)
 
 
 def make_namespace(name: str, **values: object) -> Callable[[PythonMachine], object]:
-    """Return what makes a module of some names."""
+    """Return a function that makes a module of some names."""
     return lambda _machine: Namespace(name, values)

@@ -98,6 +98,7 @@ class Environment(Modelled):
         return self._model_get(machine, args, kwargs)
 
     def _model_pop(self, _machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+        # The code's own value; what is set outside is not known.
         return self.values.pop(str(args[0]), args[1] if len(args) > 1 else NotKnown("os.environ.pop()"))
 
 
@@ -188,6 +189,7 @@ def _model_glob(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     system = machine.files.system
     if pattern is None or not system.paths.isabs(pattern):
         return NotKnown("glob.glob()", Why.ENVIRONMENT)
+    # The folders before the first wildcard are looked up as they are, the rest is matched.
     fixed = []
     steps = system.with_slashes(pattern).split("/")
     while steps and not any(sign in steps[0] for sign in "*?["):
@@ -255,6 +257,7 @@ def _os_path(machine: PythonMachine) -> object:
         isfile=_make_check("file"),
         isdir=_make_check("folder"),
         expanduser=_model_expanded,
+        # Wheels have no links. Where it is not known whether anything is there, neither is that.
         islink=lambda _m, args, _k: (
             False if isinstance(_make_check("any")(_m, args, _k), bool) else NotKnown("islink()", Why.ENVIRONMENT)
         ),
@@ -291,6 +294,7 @@ def _make_os(machine: PythonMachine) -> object:
         "linesep": "\r\n" if system.is_windows else "\n",
     }
     names["PathLike"] = system.path_class
+    # The numbers of glibc (bits/dlfcn.h).
     names["RTLD_GLOBAL"], names["RTLD_NOW"], names["RTLD_LAZY"], names["RTLD_LOCAL"] = 256, 2, 1, 0
     names["RTLD_NODELETE"], names["RTLD_NOLOAD"], names["RTLD_DEEPBIND"] = 4096, 4, 8
     of_windows = frozenset() if system.is_windows else frozenset({"add_dll_directory", "startfile"})

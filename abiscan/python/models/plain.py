@@ -43,7 +43,7 @@ from abiscan.python.values import (
 
 
 class VersionInfo(NamedTuple):
-    """``sys.version_info``; which patch release it is, is not known: the last that there may be."""
+    """``sys.version_info``. The patch release is not known: the last that there may be."""
 
     major: int
     minor: int
@@ -56,7 +56,7 @@ class LoadedModules(Modelled):
     """``sys.modules``."""
 
     def get_attribute(self, machine: PythonMachine, name: str) -> object:
-        """Return its methods; who takes a module out of it may change its names."""
+        """Return its methods."""
         methods: dict[str, Model] = {
             "__getitem__": self._model_item,
             "get": self._model_get,
@@ -78,10 +78,11 @@ class LoadedModules(Modelled):
         return self._loaded_module(machine, args)
 
     def _is_there(self, machine: PythonMachine, args: Args, *, matters: bool) -> bool | None:
-        """Whether it has a module; who else may have imported it is decided only if that matters."""
+        """Whether it has a module; whether other code has imported it is decided only if that matters."""
         there = self._model_has(machine, args, {})
         if not isinstance(there, NotKnown):
             return bool(there)
+        # Most code looks for a module that it can do without: that is worth no runs of its own.
         if not matters:
             return machine.taken(there)
         return machine.decide(there.name, Why.ENVIRONMENT, (machine.place().line, 0), default=True, about=there)
@@ -90,6 +91,7 @@ class LoadedModules(Modelled):
         if args and args[0] == "torch":
             return machine.import_module("torch")
         module = machine.modules.get(str(args[0])) if args else None
+        # Whoever takes a module out of the table may set any name on it.
         if isinstance(module, PythonModule):
             module.open_ = True
         return module or NotKnown(f"sys.modules[{describe_value(args[0]) if args else ''}]")
@@ -121,7 +123,7 @@ class Stream(Modelled):
     """``sys.stderr`` and ``sys.stdout``."""
 
     def get_attribute(self, machine: PythonMachine, name: str) -> object:
-        """Return ``write`` tells users something."""
+        """Return ``write``, which tells users something."""
         return Native(name, _make_telling(Told.PRINT, "s")) if name == "write" else NotKnown(f"stream.{name}")
 
 
@@ -181,6 +183,7 @@ def _make_platform(machine: PythonMachine) -> object:
         return lambda _machine, _args, _kwargs: value
 
     python = machine.world.python
+    # As in ``sys.version_info``, the patch release is not known: the last that there may be.
     version = NotKnown("platform.python_version()") if isinstance(python, Answer) else f"{python[0]}.{python[1]}.99"
     names = native_functions(
         "platform",
@@ -212,21 +215,21 @@ def _make_telling(told: Told, name: str = "message") -> Model:
 
 
 class CaughtWarnings(AroundBody):
-    """``warnings.catch_warnings``: what is done with warnings is afterwards what it was."""
+    """``warnings.catch_warnings``: it restores the filters at its end."""
 
     def __init__(self, kwargs: Kwargs) -> None:
         self.kwargs = kwargs
         self.before: list[tuple[object, object]] = []
 
     def enter(self, machine: PythonMachine) -> object:
-        """Remember it, and perhaps set a filter."""
+        """Remember the filters, and perhaps add one."""
         self.before = list(machine.warning_filters)
         if "action" in self.kwargs:
             _simple_filter(machine, [], self.kwargs)
         return NotKnown("catch_warnings()") if self.kwargs.get("record") else None
 
     def leave(self, machine: PythonMachine, failure: PythonError | None) -> object:
-        """Restore it."""
+        """Restore the filters."""
         machine.warning_filters[:] = self.before
         return None
 
@@ -239,7 +242,7 @@ def _simple_filter(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object
 
 
 def _model_filter(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
-    """Return ``filterwarnings``: which warnings a text or a module chooses is not known."""
+    """Execute ``filterwarnings``: which warnings a text or a module selects is not known."""
     chosen = take_argument(args, kwargs, 1, "message", "") or take_argument(args, kwargs, 3, "module", "")
     action = NotKnown("warnings.filterwarnings()") if chosen else take_argument(args, kwargs, 0, "action")
     machine.warning_filters.insert(0, (action, take_argument(args, kwargs, 2, "category", Warning)))
@@ -252,12 +255,14 @@ def _reset_filters(machine: PythonMachine, _args: Args, _kwargs: Kwargs) -> obje
 
 
 def _model_warn(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
-    """Return ``warnings.warn``, which raises where a filter of the package says so."""
+    """Execute ``warnings.warn``, which raises where a filter of the package says so."""
     message = take_argument(args, kwargs, 0, "message")
     category = take_argument(args, kwargs, 1, "category") or UserWarning
     if isinstance(message, PythonError):
         category = message.cls
     failure = message if isinstance(message, PythonError) else PythonError(category, (message,))
+    # The first filter that fits decides whether the warning is raised. One whose action is not known leaves that open,
+    # and the next is asked.
     for action, of in machine.warning_filters:
         if of not in failure.ancestry():
             continue
@@ -269,12 +274,12 @@ def _model_warn(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
 
 
 def _model_unshown(_machine: PythonMachine, _args: Args, _kwargs: Kwargs) -> object:
-    """Return what is logged below the level of a warning, which no program shows unless it is set up to."""
+    """Ignore what is logged below the level of a warning: no program shows it unless it is set up to."""
     return None
 
 
 def _telling_at_level(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
-    """Return ``log``: the level comes first."""
+    """Execute ``log``, whose first argument is the level."""
     level = take_argument(args, kwargs, 0, "level")
     if isinstance(level, int) and level < logging.WARNING:
         return None
@@ -292,7 +297,7 @@ class Logger(Modelled):
     """A logger."""
 
     def get_attribute(self, _machine: PythonMachine, name: str) -> object:
-        """Users see warnings, and what is louder."""
+        """Return its methods: users see warnings, and what is louder."""
         model = _make_telling(Told.LOG, "msg") if name == "warning_once" else _LOGGED.get(name)
         return Native(f"logger.{name}", model) if model else NotKnown(f"logger.{name}")
 
@@ -323,11 +328,11 @@ class Cached(Modelled):
         self.results: dict[str, object] = {}
 
     def get_attribute(self, machine: PythonMachine, name: str) -> object:
-        """Return that of the function."""
+        """Return an attribute of the function."""
         return machine.get_attribute(self.function, name)
 
     def call(self, machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
-        """Return what the first such call gave."""
+        """Return what the first call with these arguments gave."""
         key = repr((args, kwargs)) if is_concrete(args) and is_concrete(kwargs) else None
         if key is None:
             return machine.call(self.function, args, kwargs)
@@ -349,6 +354,7 @@ def _lru_cache(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
 def _model_wraps(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     wrapped = args[0] if args else NotKnown("wraps()")
 
+    # As update_wrapper (Lib/functools.py), for the names that code asks for.
     def apply(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
         if args and isinstance(args[0], PythonFunction):
             for name in ("__name__", "__qualname__", "__module__", "__doc__"):
@@ -396,7 +402,7 @@ class LoadedLibrary(Modelled):
 
 
 def _load_library(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
-    """Return ``LoadLibraryExW``: 0 for a library that cannot be loaded."""
+    """Execute ``LoadLibraryExW``: return no handle for a library that cannot be loaded."""
     with _expect_failure(machine, OSError):
         try:
             loading.load_library(machine, args[0] if args else None, LoadedBy.CTYPES)
@@ -407,7 +413,7 @@ def _load_library(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object
 
 @contextmanager
 def _expect_failure(machine: PythonMachine, error: type[BaseException]) -> Iterator[None]:
-    """Handle an exception, as far as those are concerned who ask whether it is handled."""
+    """Have an exception count as handled while the body of the ``with`` runs."""
     machine.guards.append((error,))
     try:
         yield
@@ -431,12 +437,14 @@ def _model_cdll(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     name = take_argument(args, kwargs, 0, "name")
     mode = take_argument(args, kwargs, 1, "mode", 0)
     system = machine.files.system
+    # There, CDLL looks for slashes in the name before anything else (Lib/ctypes/__init__.py).
     if name is None and system.is_windows:
         raise thrown(TypeError, "argument of type 'NoneType' is not iterable")
     if name is None:
         return LoadedLibrary("the process")
     if isinstance(name, str) and system.is_system_library(name):
         return LoadedLibrary(name)
+    # With RTLD_NOLOAD, it asks for a library that is in the process already.
     if isinstance(mode, int) and mode & 4 and isinstance(name, str) and not system.is_windows:  # RTLD_NOLOAD
         inside = machine.files.inside(name)
         if not any(item.path == inside and item.raised is None for item in machine.trace.attempts):
@@ -450,6 +458,7 @@ class CdllLoader(Modelled):
 
     def get_attribute(self, machine: PythonMachine, name: str) -> object:
         """Return ``LoadLibrary``."""
+        # ``LibraryLoader.__getattr__`` loads a library of that name: ``ctypes.windll.kernel32``.
         if machine.files.system.is_system_library(name):
             return LoadedLibrary(name)
         is_load = name in {"LoadLibrary", "__getitem__"}
@@ -495,7 +504,7 @@ class ConfigVariables(Modelled):
     __slots__ = ()
 
     def get_attribute(self, machine: PythonMachine, name: str) -> object:
-        """Return one by its name."""
+        """Return what takes a variable by its name."""
         is_getter = name in {"get", "__getitem__"}
         getter = Native(name, lambda machine, args, _kwargs: _config_variable(machine, args[0] if args else None))
         return getter if is_getter else NotKnown(f"sysconfig.get_config_vars().{name}", Why.ENVIRONMENT)
@@ -516,7 +525,7 @@ def _place_of(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
 
 
 def _make_site(machine: PythonMachine) -> object:
-    """Return what ``site`` says of folders, in a virtual environment: that of the user does not count."""
+    """Return ``site``, as in a virtual environment: the user's own folder does not count."""
     system = machine.files.system
     folders = [system.prefix, system.root] if system.is_windows else [system.root]
     functions = native_functions("site", getsitepackages=lambda _m, _a, _k: list(folders))
@@ -538,6 +547,7 @@ def _model_namedtuple(machine: PythonMachine, args: Args, kwargs: Kwargs) -> obj
     names = fields if isinstance(fields, str) else machine.items(fields)
     if not isinstance(typename, str) or not is_concrete(names) or len(names) > 100:  # type: ignore[arg-type]
         return NotKnown("namedtuple()")
+    # A real class is made, since only then its objects compare, unpack and print as in the package.
     more = {name: value for name, value in kwargs.items() if name not in {"typename", "field_names"}}
     if not all(name in {"defaults", "rename", "module"} and is_concrete(value) for name, value in more.items()):
         return NotKnown("namedtuple()")

@@ -68,8 +68,9 @@ class ProcessorInfo(Modelled):
 
 
 def _told(cpu: Cpu, key: str) -> object:
-    """Return what is known of a processor by a key of py-cpuinfo: it joins the names of Linux with those of CPUID."""
+    """Return what py-cpuinfo says of a processor under a key; it has the names of Linux as well as those of CPUID."""
     if key == "flags":
+        # ``cpuinfo`` has ``avx512_bf16`` of Linux and ``avx512bf16`` of CPUID in the same list.
         flags = linux_flags(cpu)
         return tuple(sorted({*flags, *(flag.replace("avx512_", "avx512") for flag in flags)}))
     return {"arch": "X86_64" if cpu.machine is Machine.X86_64 else "ARM_8", "bits": 64}.get(key)

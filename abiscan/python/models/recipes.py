@@ -71,6 +71,7 @@ class Recipe(Modelled):
         python, since = machine.world.python, SINCE.get(f"{self._module.name}.{name}")
         if since is not None and isinstance(python, tuple) and python < since:
             raise thrown(AttributeError, f"module '{self._module.name}' has no attribute '{name}'")
+        # The recipe runs once, when the first of its names is asked for.
         if name in self._names and name not in self._known.names:
             if not self._run:
                 self._run = True
@@ -84,6 +85,7 @@ class Recipe(Modelled):
 
     def _execute_recipe(self, machine: PythonMachine) -> None:
         machine.frames.append(Frame(file=None))
+        # Whether the code that asked runs at all is no question for the definitions of a module.
         perhaps, machine.perhaps = machine.perhaps, False
         try:
             machine.execute(_parse_recipe(self._module.name).body, Scope(self._module.names, self._module))
@@ -95,6 +97,6 @@ class Recipe(Modelled):
 def with_recipes(
     models: Mapping[str, Callable[[PythonMachine], object]],
 ) -> dict[str, Callable[[PythonMachine], object]]:
-    """Models of modules, and those of which there is a recipe."""
+    """Return models of modules, with those of which there is a recipe."""
     made = {name: partial(Recipe, module=name, known=models.get(name)) for name in NAMES}
     return {**models, **made}

@@ -81,6 +81,8 @@ class Pattern(Modelled):
 
 def _is_harmless(machine: PythonMachine, pattern: str, text: str) -> bool:
     """Whether matching takes few steps, which are counted: little text, few repetitions, none of them around others."""
+    # A backtracking search takes, at worst, as many steps as the text is long to the power of the repetitions; a
+    # repetition around another one, exponentially many.
     repeats = len(re.findall(r"[*+?{]", pattern))
     nested = re.search(r"\)[*+{]", pattern) is not None
     most = (len(text) + 1) ** min(repeats, 20)
@@ -95,6 +97,7 @@ def _make_regular(name: str) -> Model:
         if name == "sub" and len(args) > 2 and isinstance(args[1], (PythonFunction, Bound, Native)):
             return _substitute(machine, args, kwargs)
         args = [argument.text if isinstance(argument, Pattern) else argument for argument in args]
+        # The first is the pattern, the last the text that is searched: a template stands between them.
         texts = [argument for argument in args if isinstance(argument, str)]
         if name == "compile" and texts:
             return Pattern(texts[0])
@@ -134,7 +137,7 @@ def _make_hook(machine: PythonMachine, function: object) -> Callable[[object], o
 
 
 def _substitute(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
-    """Return ``re.sub`` with a function, which is called for each match."""
+    """Execute ``re.sub`` with a function, which is called for each match."""
     pattern, function, text = args[0], args[1], args[2]
     pattern = pattern.text if isinstance(pattern, Pattern) else pattern
     if (
@@ -144,6 +147,7 @@ def _substitute(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     ):
         machine.perhaps_calls(NotKnown("re.sub()"), function)
         return NotKnown("re.sub()")
+    # Between the matches, the text stays; each is replaced by what the function of the package gives for it.
     matches = attempt_operation("re.sub()", lambda: list(re.finditer(pattern, text)))
     parts: list[object] = []
     place = 0

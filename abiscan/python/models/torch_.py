@@ -22,9 +22,9 @@ _HOW_NOT_TO = "You can disable extension auto-loading with TORCH_DEVICE_BACKEND_
 
 
 class TorchVersionText(str):
-    """``torch.__version__``: compares as a version, with versions, texts and tuples; what is no version, as text.
+    """``torch.__version__``: it compares itself as a version with versions, texts and tuples, else as a text.
 
-    As in torch/torch_version.py.
+    See torch/torch_version.py.
     """
 
     __slots__ = ()
@@ -42,6 +42,7 @@ class TorchVersionText(str):
         try:
             return bool(getattr(Version(str.__str__(self)), method)(self._as_version(operand)))
         except InvalidVersion:
+            # As _cmp_wrapper does for what is no version.
             return bool(getattr(str, method)(self, operand))
 
     def __lt__(self, operand: object) -> bool:
@@ -109,7 +110,7 @@ class OperatorNamespace(Modelled):
 
 
 def _make_cuda(_machine: PythonMachine) -> object:
-    """Return ``torch.cuda``: a CPU build has no GPU, any other may have one."""
+    """Return ``torch.cuda``. A build for CPUs has no GPU, any other may have one."""
     names = torch_builds.names_of("torch.cuda")
     for name in ("get_device_capability", "get_device_properties", "get_device_name", "current_device"):
         names[name] = _of_gpu(NotKnown(f"torch.cuda.{name}()", Why.ENVIRONMENT))
@@ -122,7 +123,7 @@ def _of_gpu(answer: NotKnown) -> Native:
 
 
 def _absent_device(name: str, *, on_macos: bool = False) -> Callable[[PythonMachine], object]:
-    """Return a kind of device that builds for CPU or CUDA do not have.
+    """Return what makes the module of a kind of device that builds for CPUs or CUDA do not have.
 
     :param on_macos: whether those for macOS have it
     """
@@ -132,6 +133,7 @@ def _absent_device(name: str, *, on_macos: bool = False) -> Callable[[PythonMach
         available = NotKnown(f"{name}.is_available()", Why.ENVIRONMENT)
         count = NotKnown(f"{name}.device_count()", Why.ENVIRONMENT)
 
+        # A build for CPUs or CUDA has no such device; what any other build says is up to the machine.
         def given(function: str, value: object, unknown: NotKnown) -> Native:
             def answer(machine: PythonMachine, _args: Args, _kwargs: Kwargs) -> object:
                 return value if not built and has_cuda(machine) else unknown
@@ -152,7 +154,7 @@ def _absent_device(name: str, *, on_macos: bool = False) -> Callable[[PythonMach
 
 
 def _cxx11_abi(machine: PythonMachine) -> object:
-    """Return the ``std::string`` that torch was built with, which its libraries tell."""
+    """Return whether torch was built with the C++11 ``std::string``, as its libraries tell."""
     told = machine.world.tells("its std::string ABI", lambda world: world.cxx11_abi)
     return told if isinstance(told, bool) else NotKnown("torch.compiled_with_cxx11_abi()", Why.ENVIRONMENT)
 
@@ -205,19 +207,21 @@ def _make_torch(machine: PythonMachine) -> object:
     }
     version = TargetExpression("torch.__version__", lambda world: TorchVersionText(world.torch_version))
     module = TorchModule("torch", names, of_target={"__version__": _if_version_is_known(version, "torch.__version__")})
+    # A backend imports torch, which is in ``sys.modules`` by then, complete but for the backends.
     machine.modules["torch"] = module
     _load_backends(machine)
     return module
 
 
 def _load_backends(machine: PythonMachine) -> None:
-    """What ``import torch`` does at its end: it calls the functions that packages name as ``torch.backends``.
+    """Do what ``import torch`` does at its end: call the functions that packages name as ``torch.backends``.
 
     As in torch/__init__.py; of the packages that are installed, the one that is read counts.
     """
     backends = machine.files.entry_points("torch.backends")
     if not backends or not machine.world.tells("it loads backends", lambda world: _loads_backends(world.torch_version)):
         return
+    # _is_device_backend_autoload_enabled: any other value than 1 switches it off.
     environment = machine.get_attribute(machine.import_module("os"), "environ")
     if machine.call(machine.get_attribute(environment, "get"), ["TORCH_DEVICE_BACKEND_AUTOLOAD", "1"], {}) != "1":
         return

@@ -54,7 +54,7 @@ def of_target(module: str) -> dict[str, Callable[[PythonMachine], object]]:
 
 
 def _answers_of(module: str) -> dict[str, Callable[[PythonMachine], object]]:
-    """Return what gives each value."""
+    """Return, by name, the functions that compute each value."""
     decided = _WHETHER_FOR_CUDA.get(module, frozenset())
     on_cpu = _ON_CPU_BUILDS.get(module, {})
     return {
@@ -92,7 +92,7 @@ def _make_function(module: str, name: str) -> Native:
 
 
 def module(name: str) -> Callable[[PythonMachine], object]:
-    """Return what makes a module of torch of which no more is known."""
+    """Return a function that makes a module of torch of which no more is known."""
     return lambda _machine: TorchModule(name, names_of(name), of_target=of_target(name))
 
 

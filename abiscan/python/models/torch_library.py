@@ -47,6 +47,7 @@ def _operator_name(machine: PythonMachine, value: object, role: str) -> str | No
 
 def _require_attribute(machine: PythonMachine, name: str) -> None:
     """Look an operator up as ``torch.ops.NAMESPACE.NAME`` does."""
+    # The packet is looked up without the overload: _OpNamespace.__getattr__ in torch/_ops.py.
     namespace, _, operator = name.partition("::")
     if operator_exists(machine, name.partition(".")[0] if "." in operator else name) is False:
         raise thrown(AttributeError, says(NO_OPERATOR, namespace=namespace, name=operator.partition(".")[0]))
@@ -73,6 +74,7 @@ def _register_definition(machine: PythonMachine, name: str, schema: str) -> None
 
 def _dispatch_keys(types: object) -> list[str] | None:
     """Return the dispatch keys for device types, or for dispatch keys by name."""
+    # Without device types, a kernel is for every device.
     if types is None:
         return ["CompositeExplicitAutograd"]
     several = list(types) if isinstance(types, (list, tuple, set, frozenset)) else [types]
@@ -178,7 +180,7 @@ def _register_kernels(machine: PythonMachine, name: str, keys: list[str]) -> Non
 
 
 def _register_or_decorate(function: object, action: Callable[[], None], result: object = None) -> object:
-    """Register now, if there is a function; else give a decorator that registers."""
+    """Register now if there is a function; else return a decorator that registers."""
 
     def apply(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
         action()
@@ -204,7 +206,8 @@ def _custom_op(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
 
 
 def _add_custom_op(machine: PythonMachine, name: str, mutates: object, keys: list[str] | None) -> None:
-    """What ``custom_op`` registers by itself: torch/_library/custom_ops.py, ``CustomOpDef``."""
+    """Register what ``custom_op`` does by itself: torch/_library/custom_ops.py, ``CustomOpDef``."""
+    # In the order of _register_to_dispatcher; kernels for devices follow.
     _register_definition(machine, name, f"{name}(...)")
     note_registration(machine, Registers.FAKE, name, "Meta")
     note_registration(machine, Registers.AUTOGRAD, name, "Autograd")
@@ -274,6 +277,7 @@ def _all_kernels(machine: PythonMachine, name: str | None, keys: list[str] | Non
 
 
 def _model_impl(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+    # ``impl(qualname, types, func)`` of today, or ``impl(library, name, dispatch_key)`` of old.
     first = take_argument(args, kwargs, 0, "qualname", kwargs.get("lib"))
     if isinstance(first, LibraryValue):
         name = first.qualify_name(machine, take_argument(args, kwargs, 1, "name"), "a kernel")
@@ -303,14 +307,12 @@ def _define_on(machine: PythonMachine, library: LibraryValue, schema: object) ->
 
 
 def _infer_schema(_machine: PythonMachine, _args: Args, _kwargs: Kwargs) -> object:
-    """Return a schema without the name: what is in the parentheses does not matter here."""
+    """Execute ``infer_schema``: what is in the parentheses of a schema does not matter here."""
     return "(...) -> ..."
 
 
 def _old_custom_op(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
-    """Return ``torch._custom_ops.custom_op``: it defines, by a schema or by a function that it decorates, and
-    no more.
-    """
+    """Execute ``torch._custom_ops.custom_op``: define an operator, by a schema or by a decorated function; no more."""
     name = _operator_name(machine, take_argument(args, kwargs, 0, "qualname"), "a definition")
     how = take_argument(args, kwargs, 1, "func_or_schema")
     result = _register_or_decorate(
@@ -357,6 +359,7 @@ class TorchLibrary(TorchModule):
 
     def get_attribute(self, machine: PythonMachine, name: str) -> object:
         """Return a function of it; one that came with a later release is not there."""
+        # The table of names of the target's torch is better than a release number, where there is one.
         since = LIBRARY_SINCE.get(name)
         if since is not None and not knows_names(machine):
             there = _is_since(machine, since)

@@ -41,6 +41,8 @@ class TorchModule(Modelled):
 
     def get_attribute(self, machine: PythonMachine, name: str) -> object:
         """Return what is known of it; raises if the torch of the target certainly lacks it."""
+        # A name that is certainly absent raises, even one that is modelled for other releases. Then what is modelled,
+        # what the target decides, and submodules.
         if name not in self._put and surely_lacks(machine, self.name, name):
             raise thrown(AttributeError, f"module '{self.name}' has no attribute '{name}'")
         if name in self.names:
@@ -64,7 +66,7 @@ class TorchModule(Modelled):
         return False if surely_lacks(machine, self.name, name) else (told if told is True else None)
 
     def put(self, name: str, value: object) -> None:
-        """Code sets a name of it."""
+        """Set a name of it; the value counts only for a name that is modelled."""
         self._put.add(name)
         if name in self.names:
             self.names[name] = value
@@ -121,9 +123,7 @@ def _is_foreign(machine: PythonMachine, module: str) -> bool:
 
 
 def import_torch_module(machine: PythonMachine, name: str) -> object:
-    """Return a module of torch; raises what Python raises if the torch of the target certainly has none of that
-    name.
-    """
+    """Return a module of torch; raise what Python raises if the target's torch certainly has no such module."""
     absent = absent_module(machine, name)
     if absent is not None:
         raise absent
@@ -131,7 +131,7 @@ def import_torch_module(machine: PythonMachine, name: str) -> object:
 
 
 def surely_binds(machine: PythonMachine, name: str) -> bool:
-    """Whether the module around a name surely has it: an object may be imported as a module, such as ``torch.ops``."""
+    """Whether a module surely has a name, by its full name: an object such as ``torch.ops`` may be imported, too."""
     owner, _, last = name.rpartition(".")
     return machine.world.tells(f"whether it has {name}", lambda world: _module_has(world, owner, last)) is True
 
@@ -144,9 +144,7 @@ def has_module(machine: PythonMachine, name: str) -> bool | None:
 
 
 def absent_module(machine: PythonMachine, name: str) -> Thrown | None:
-    """Return what the import of a module of torch raises, if the torch of the target certainly has none of that
-    name.
-    """
+    """Return what the import of a module raises that the target's torch certainly does not have; else None."""
     told = machine.world.tells(
         f"whether it lacks the module {name}",
         lambda world: world.torch_names is not None and world.torch_names.has_module(name) is False,
@@ -163,9 +161,7 @@ def absent_module(machine: PythonMachine, name: str) -> Thrown | None:
 
 
 def rejected_keyword(machine: PythonMachine, function: str, keywords: Iterable[str]) -> Thrown | None:
-    """Return what the call of a function of torch raises that does not take a keyword; None if it may take all of
-    them.
-    """
+    """Return what a function of torch raises for a keyword that it does not take; None if it may take all."""
     module, _, name = function.rpartition(".")
     if module.partition(".")[0] != "torch" or not name.isidentifier():
         return None
@@ -175,6 +171,7 @@ def rejected_keyword(machine: PythonMachine, function: str, keywords: Iterable[s
     if not isinstance(parameters, str):
         return None
     taken = parameters.split(",")
+    # ``**kwargs`` takes every keyword. A function with positional-only parameters is told of in other words.
     if any(parameter.startswith("**") for parameter in taken) or "/" in taken:
         return None
     unknown = next((word for word in keywords if word not in {parameter.rstrip("=") for parameter in taken}), None)
