@@ -55,6 +55,7 @@ class StableReport(Document, frozen=True, kw_only=True):
     @property
     def minimum(self) -> TorchVersion | None:
         """The first release that all stable extensions work on; None if an extension is tied, or none needs any."""
+        # One extension that is tied ties the whole target: it is installed as one.
         if any(row.stability.state is not Tie.STABLE for row in self.rows):
             return None
         return max((row.stability.minimum for row in self.rows if row.stability.minimum), default=None)
