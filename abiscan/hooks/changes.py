@@ -120,7 +120,7 @@ def _make_system(python: str | None) -> System:
 
 
 def _requiring(packages_of_plan: Sequence[Planned]) -> Mapping[str, tuple[str, ...]]:
-    """For each name, the packages of the plan that require it."""
+    """Return, for each name, the packages of the plan that require it."""
     requiring: dict[str, dict[str, None]] = {}
     for planned in packages_of_plan:
         for requirement in filter(None, map(applying, planned.requires)):

@@ -330,7 +330,7 @@ def _may_have_extensions(plan: Plan, planned: Planned) -> bool:
 
 
 def _below_torch(plan: Plan) -> set[str]:
-    """torch and its dependencies: none of them can depend on torch."""
+    """Return torch and its dependencies: none of them can depend on torch."""
     # Over the metadata of the plan: torch, what it requires, and so on.
     names, below = ["torch"], set[str]()
     while names:

@@ -195,7 +195,7 @@ def fitting(source: Source, session: Session) -> tuple[str, ...]:
 
 
 def _fitting_images(source: Source, target: Target, session: Session) -> tuple[str, ...]:
-    """The same for a package for Windows or macOS, of the releases that are embedded for it."""
+    """Return the same for a package for Windows or macOS, of the releases that are embedded for it."""
     first = users_of_torch(target.images)[0]
     attributes = {release for machine in first.images for release in torch_images.releases(first.system, machine)}
     required = target.metadata.requires_torch if target.metadata else None

@@ -172,7 +172,7 @@ def _document(path: Path, relied: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _list_drifts(path: Path, session: Session) -> dict[str, dict[str, str]]:
-    """By extension and release: which class it cannot share with that torch, even if every symbol is defined.
+    """Return, by extension and release, which class it cannot share with that torch, though every symbol is defined.
 
     A running torch cannot report the layout of its classes, so the embedded releases are used.
     """

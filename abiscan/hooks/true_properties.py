@@ -81,7 +81,7 @@ def _is_working(matrix: Matrix, release: str) -> bool:
 
 
 def _shortened(torches: Iterable[str], releases: Iterable[str]) -> Iterator[str]:
-    """Minor versions all of whose releases are there, and single releases of others."""
+    """Yield minor versions all of whose releases are there, and single releases of others."""
     working = {TorchVersion(release).of_release for release in torches}
     numbers = dict.fromkeys(TorchVersion(release).of_release for release in releases)
     for (major, minor), of_minor in itertools.groupby(numbers, lambda version: version.minor_version):

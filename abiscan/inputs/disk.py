@@ -1,7 +1,7 @@
 """What a run looks at on this machine: files, folders, links, variables. A ``Record`` writes it down.
 
 An answer that is kept from an earlier run holds as long as everything that the run looked at is still as it was. So
-whatever reads this machine asks here first, and looks at nothing behind the back of the record.
+whatever reads this machine asks here first, and never bypasses the record.
 """
 
 from __future__ import annotations

@@ -109,7 +109,7 @@ def _make_declaration(metadata: Metadata, judged: Judged, admitted: set[TorchVer
 
 
 def _list_declarations(metadata: Metadata, judged: Judged, admitted: set[TorchVersion]) -> dict[str, Declaration]:
-    """The same for each extension of a target that is no package."""
+    """Return the same for each extension of a target that is no package."""
     return {
         row.path: Declaration(
             requirement=str(metadata.requires_torch) if metadata.requires_torch else None,
