@@ -115,6 +115,7 @@ def rule(
     name: str, documentation: str | None, check: Callable[[Linkage], Iterator[Finding]], needs: Iterable[TorchData] = ()
 ) -> Rule:
     """Make a rule that is documented by the docstring of its module, whose first line is the summary."""
+    # The docstring is for users as well: ``abiscan explain`` and the pages of the documentation are made of it.
     assert documentation is not None
     text = documentation.strip()
     summary = text.partition("\n")[0]

@@ -34,6 +34,7 @@ class _Commands(click.Group):
         """Run a command, as the process that was started for it if this is one."""
         from abiscan.cli import process
 
+        # Called by a test or from a program, the streams and signals of the process are not the command's to change.
         if process.is_own():
             process.begin()
         return super().main(*args, **extra)
@@ -51,11 +52,14 @@ class _Commands(click.Group):
         What a command creates lives until the process ends, so collecting garbage among a million objects is wasted
         time.
         """
+        # ``gc.freeze`` at the end: the interpreter collects once more as it ends, and would go through all objects.
         gc.set_threshold(_YOUNG_OBJECTS)
         atexit.register(gc.freeze)
         from abiscan.cli.common import environment_named, errors_reported
 
+        # The trace is opened before the process is split: both parts then write into one file.
         with errors_reported(), environment_named(), _traced(ctx.params["trace"]):  # those of importing a command, too
+            # click has split off the name of the command, and has not yet imported the command.
             command = next(iter(ctx._protected_args), "")
             if command not in self.READING | self.READING_ONLINE:
                 return super().invoke(ctx)
@@ -79,6 +83,7 @@ class _Commands(click.Group):
         """Return the command of that name; None if there is none."""
         if cmd_name not in self.NAMES:
             return None
+        # Modules are named like their commands, and so are the functions in them.
         command: click.Command = getattr(importlib.import_module(f"abiscan.cli.{cmd_name}"), cmd_name)
         return command
 
@@ -89,6 +94,7 @@ class _Commands(click.Group):
 
         :raises click.UsageError: there is none
         """
+        # Before click's own error, which suggests nothing.
         if args and args[0] not in self.NAMES and (hint := did_you_mean(args[0], self.NAMES)):
             ctx.fail(f"there is no command {args[0]}; {hint}")
         return super().resolve_command(ctx, args)

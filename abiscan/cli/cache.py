@@ -49,6 +49,7 @@ def cache(*, clear: bool, limit: int | None) -> None:
         count, size = kept.measure_usage(folder)
         if clear:
             kept.delete_all(folder)
+    # Read again: it is the one that counts from now on, whether or not it was just set.
     most = kept.read_limit(folder)
     click.echo(
         f"{'deleted from ' if clear else ''}{folder}: {plural(count, 'file')}, {size / 1e6:.1f} MB"

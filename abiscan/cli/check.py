@@ -163,6 +163,8 @@ def check(
                 cpus=cpus,
                 session=session,
             )
+        # Applied twice, with and without the file: a suppression that changes the exit code is said on stderr, since a
+        # file in the folder is easily forgotten.
         plain = apply(report, (), known_findings)
         report = apply(report, suppressions, known_findings)
     accepted = verdicts_changed(report, file) if file else ""
@@ -198,8 +200,10 @@ def check(
         stream.write(markdown.render(report))
 
     views = {"text": text, "sarif": sarif, "junit": junit, "github": github, "markdown": markdown}
+    # All formats are views of one report: nothing is checked again for a second one.
     for its_form, file in ((form, output), *reports):
         write(report, its_form, file, views)
+    # After the report, so that on a terminal the errors are what one sees last.
     report_unread(report.unchecked)
     if record is not None:
         say(f"abiscan: {_effort(record, time.monotonic() - begin)}")
@@ -220,6 +224,7 @@ def _effort(record: Record, seconds: float) -> str:
     compared then.
     """
     sizes = {Path(name).resolve(): size for name, size in record.sizes.items()}
+    # Sorted by name within a size, so the line is the same each time.
     largest = sorted(sizes, key=lambda path: (-sizes[path], path))[:_FILES_NAMED]
     names = f", above all {', '.join(map(str, largest))}" if sizes else ""
     return f"{seconds:.1f} s; looked at {plural(len(sizes), 'file')}, {sum(sizes.values()) / 1e6:.1f} MB{names}"
@@ -243,6 +248,7 @@ def _list_suppressions(targets: Sequence[str]) -> tuple[Path | None, tuple[Suppr
         return None, ()
     from abiscan.rules import EVERY_RULE
 
+    # In the time zone of the user: a date in the file has none.
     today = dt.datetime.now().astimezone().date()
     suppressions = read_suppressions(file, [rule.name for rule in EVERY_RULE])
     for suppression in suppressions:

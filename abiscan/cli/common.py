@@ -62,15 +62,18 @@ def errors_reported() -> Iterator[None]:
     try:
         yield
     except AbiscanError as error:
+        # Each line gets the prefix, so that it can be found in a log among those of other programs.
         for line in str(error).splitlines():  # one for each of several targets
             say(f"abiscan: {line}")
         sys.exit(error.exit_code)
     except click.ClickException as error:
         error.message = harmless(error.message)  # type: ignore[misc]
         raise  # click says what is wrong
+    # They are how click ends a command, and no errors.
     except (click.exceptions.Exit, click.Abort):
         raise
     except OSError as error:
+        # An error about a file has its name; without one, it is a stream that was open already.
         if error.filename is None and error.errno in _OF_STREAMS:
             _end_unwritten(error)
         _end_of_bug(error)
@@ -80,6 +83,7 @@ def errors_reported() -> Iterator[None]:
 
 def _end_unwritten(error: OSError) -> NoReturn:
     """End after an error of writing to stdout. Nothing is said about a reader who has seen enough."""
+    # Python flushes stdout once more as it ends, which would fail again, with an exit code of its own (120).
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for what is left to write as the interpreter ends
     if error.errno == errno.EPIPE:
         sys.exit(_OF_SIGPIPE)
@@ -104,6 +108,7 @@ def environment_named() -> Iterator[None]:
 
     def hear(environment: PythonEnvironment) -> None:
         line = f"abiscan: environment {environment}"
+        # Several torches may come from one environment; and a process that begins again must not repeat what was said.
         if line not in lines and isolation.is_first() and not click.get_current_context().params.get("quiet"):
             lines.add(line)
             say(line)
@@ -142,11 +147,13 @@ def working(activity: str) -> Iterator[Callable[[str], None]]:
         from rich.text import Text
 
         with lock:
+            # The work may have ended between the timer's firing and here; then nothing would stop the display.
             if not timer.finished.is_set():
                 statuses.append(Console(stderr=True).status(Text(clean(current[0]))))
                 statuses[0].start()
 
     def progress(activity: str) -> None:
+        # A branch is forked with the lock as it was: if the other thread held it, it would never be free.
         if os.getpid() != process:  # where the lock is, and nobody to release it
             return
         with lock:
@@ -156,6 +163,7 @@ def working(activity: str) -> Iterator[Callable[[str], None]]:
 
                 status.update(Text(clean(activity)))
 
+    # rich takes longer to import than most checks take, so it is imported only once there is something to wait for.
     timer = threading.Timer(_PATIENCE_SECONDS, show)
     timer.daemon = True
     timer.start()
@@ -175,6 +183,7 @@ def output_to(path: Path | None, option: str = "--output", form: str = "text") -
     :param option: the option that names the file
     :param form: the format, which says how a character is escaped
     """
+    # All targets were read: what follows is the report alone, with a limit of its own.
     isolation.finish()
     if path is None:
         if isinstance(sys.stdout, io.TextIOWrapper):
@@ -182,6 +191,7 @@ def output_to(path: Path | None, option: str = "--output", form: str = "text") -
         report = _Clean(sys.stdout, form if is_on_github() and form != _OF_COMMANDS else None)
         yield cast("TextIO", report)
         report.finish()
+        # A full disk or a closed pipe shows only when the buffer is written.
         sys.stdout.flush()  # errors belong here, not to the end of the interpreter
         return
     with named(option), destination.written(path) as stream:
@@ -189,6 +199,7 @@ def output_to(path: Path | None, option: str = "--output", form: str = "text") -
         cleaned = _Clean(text, None)
         yield cast("TextIO", cleaned)
         cleaned.finish()
+        # The stream belongs to ``written``, which still needs it: without this, the wrapper would close it.
         text.detach()
 
 
@@ -211,6 +222,7 @@ class _Clean:
         if self._form is None:
             self._stream.write(clean_lines(text, styled=True))
         else:
+            # The runner obeys whole lines, so a line is checked once it is complete, however a view splits it.
             lines, end, self._begun = (self._begun + text).rpartition("\n")
             self._stream.write(self._harmless(lines + end))
         return len(text)
@@ -252,6 +264,7 @@ def console(stream: TextIO) -> Console:
 
     class OutputConsole(Console):
         def on_broken_pipe(self) -> None:
+            # ``errors_reported`` ends such a run as shells expect it.
             raise  # noqa: PLE0704 - what it handles; rich would exit with 1, which means a finding
 
     return OutputConsole(file=stream, highlight=False)
@@ -286,7 +299,10 @@ def install_checked(
         from abiscan.verdict.hardware import cpu_question
 
         with errors_reported():
+            # It may read /proc/cpuinfo or ask the system, and a name that is wrong is reported before anything is
+            # planned.
             cpu_question(cpus)  # this processor can be read only before the check is confined
+    # They may stand anywhere, like the installer's own options.
     own = [word for word in words if word in OWN_OPTIONS]
     if line.command[-1:] == ("install",) and not arguments.has(line.arguments, "-h", "--help", "-V", "--version"):
 
@@ -299,8 +315,10 @@ def install_checked(
             if supervisor.is_possible() and not click.get_current_context().find_root().params["no_isolation"]:
                 supervisor.first(check)
             else:
+                # The folder is gone before the installer takes the place of this process: nobody would remove it later.
                 with process.scratch():
                     check()
+    # Rather refuse than let an installation through unchecked because an option is newer than this version of abiscan.
     elif line.doubt is not None and "install" in line.arguments and FORCE not in own:
         problem = f"abiscan does not know the option {line.doubt}, and cannot tell which command this is"
         say(f"abiscan: {problem} (write it after install, or use {FORCE} to run it without a check)")
@@ -344,6 +362,7 @@ def _check_install(
                 return
         for line in (*filter(None, [outcome.change]), *outcome.plan, *outcome.notes, *outcome.problems):
             say(f"abiscan: {line}")
+        # Problems first: there is no point in asking about a change of torch that would not work.
         if outcome.problems and FORCE not in own:
             say(f"abiscan: nothing was installed; use {FORCE} to install anyway")
             sys.exit(1)
@@ -357,6 +376,7 @@ def _confirm_torch_change(arguments: Sequence[str]) -> None:
 
     if has(arguments, "--dry-run"):
         return
+    # Both ways of pip to say that nobody answers.
     silent = has(arguments, "--no-input") or bool(os.environ.get("PIP_NO_INPUT"))
     if not silent and sys.stdin.isatty() and sys.stderr.isatty():
         if click.confirm("abiscan: you did not name torch; change it?", err=True):

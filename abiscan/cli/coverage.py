@@ -99,6 +99,7 @@ def coverage(
         coverage_text.render(backend_report, console(stream), verbose=verbose)
 
     write(backend_report, form, output, {"text": text})
+    # Text and JSON have the gaps as well; here they are the reason of an exit code.
     if strict:
         explain_strict(backend_report.gaps)
     sys.exit(backend_report.exit_code(Effect(fail_on), strict=strict))

@@ -67,6 +67,7 @@ def doctor(
             with working("looking for extensions of torch") as progress:
                 session = Session.of_user(progress, cpus=cpus)
                 own = frozen.dumps(hardware), processors
+                # Hardware and processors are part of the question: the record of files does not show them.
                 question = ["doctor", chosen.python, str(chosen), python, *own]
                 examine = functools.partial(examine_environment, chosen, python, session, hardware)
                 return answer(session.folder, question, examine, ())
@@ -78,6 +79,8 @@ def doctor(
                 session = Session.of_user(progress, index=index, cpus=cpus)
                 return way_out(examination, chosen.python, python, session)
 
+        # Two processes with different rights: the one that reads strangers' files cannot connect to anything, and the
+        # one that asks the index gets what the first one found as plain data.
         examination = _apart(look, Confinement.OFFLINE)
         match = _apart(search, Confinement.ONLINE) if examination.to_solve else None
         from abiscan.hooks.doctor import WayOut, concluded
@@ -89,6 +92,7 @@ def doctor(
 
         if diagnosis.ailments or not quiet:
             page = console(stream)
+            # rich assumes 80 columns where there is no terminal, and would wrap commands that are to be copied.
             if not page.is_terminal:
                 page.width = _LOG_WIDTH
             doctor_text.render(diagnosis, page)

@@ -144,6 +144,7 @@ def fit(
 
         fit_text.render(result, console(stream), verbose=verbose)
 
+    # Without an answer there is no file of pins: an empty one would install nothing without an error.
     def pins(stream: TextIO) -> None:
         stream.write(result.to_requirements())
 

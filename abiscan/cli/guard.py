@@ -37,6 +37,7 @@ def guard(*, write: str | None) -> None:
     from abiscan.hooks import guard as source
     from abiscan.hooks.stamp import GUARD
 
+    # A trailing slash means a folder even if there is none yet: ``Path`` would drop it.
     path = Path(write) if write is not None else None
     if path is not None and (path.is_dir() or str(write).endswith(("/", os.sep))):
         path /= GUARD

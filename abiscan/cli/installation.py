@@ -20,6 +20,7 @@ def damage(error: Exception) -> str | None:
 
     :param error: what went wrong
     """
+    # Only after an unexplained error: hashing the data files takes a second that no good run should pay.
     damaged = list(dict.fromkeys((*_missing(error), *_changed())))
     if not damaged:
         return None
@@ -45,6 +46,7 @@ def _changed() -> Iterator[str]:
         if file.hash is None or not path.is_relative_to(_PACKAGE):
             continue
         try:
+            # RECORD has urlsafe base64 without padding (packaging specifications, "Recording installed projects").
             digest = hashlib.new(file.hash.mode, path.read_bytes()).digest()
         except (OSError, ValueError) as error:
             yield f"{file}: {getattr(error, 'strerror', None) or error}"

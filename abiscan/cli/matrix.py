@@ -96,6 +96,7 @@ def matrix(
         if len(targets) > 1:
             raise click.UsageError("--versions takes the name of one package")
         _versions(targets[0], versions, torches, python, index, form, output)
+    # ``_versions`` does not return, so from here on it is the table of extensions.
     if form == "markdown":
         raise click.UsageError("--format markdown is for --versions")
     with errors_reported(), working("checking") as progress:
@@ -104,6 +105,7 @@ def matrix(
             targets,
             torches,
             python=python,
+            # Only the HTML page shows evidence; without it, a cell takes a fraction of the time.
             explained=form == "html",
             each_file=each_file,
             gpus=gpus if gpus or shows_gpus else None,

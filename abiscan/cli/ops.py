@@ -98,6 +98,7 @@ def ops(
         if selection:
             raise click.UsageError("--operator and --namespace cannot be combined with TARGET --api-version")
         _history(target, torch, index, form, output, verbose=verbose)
+    # Each of them is a thing to show, and there is one report.
     elif (target is not None) + len(torch) + live != 1:
         raise click.UsageError("pass exactly one of TARGET, --torch SPEC and --live")
     elif target is not None:
@@ -143,6 +144,7 @@ def _is_model(target: str) -> bool:
 
     with errors_reported():
         path = Path(target)
+        # Only what has no other kind by its name can be a model: see ``kind_of``.
         if not disk.is_file(path) or kind_of(path) is not TargetKind.LIBRARY:
             return False
         return begins_like_model(DiskFile(path).head(len(PICKLE_MAGIC)))
@@ -155,6 +157,7 @@ def _of_model(target: str, selection: Selection, form: str, output: Path | None,
     def text(stream: TextIO) -> None:
         from abiscan.report import model_text
 
+        # None lets click decide: colors on a terminal, and none in a file.
         color = False if os.environ.get("NO_COLOR") else None
         click.echo(model_text.render(result, click.style, verbose=verbose), file=stream, nl=False, color=color)
 

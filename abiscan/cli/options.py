@@ -52,6 +52,7 @@ def jobs_option(help_text: str) -> _Option[Any]:
     def counted(_ctx: click.Context, _param: click.Parameter, jobs: int | None) -> int:
         from abiscan.inputs.system import processors
 
+        # Not as the default: importing it is for those who call the command, and not for its help.
         return jobs or processors()
 
     return click.option(
@@ -160,6 +161,7 @@ def index_options(command: _Command) -> _Command:
         ),
         click.option("--no-index", is_flag=True, help="Ask no index, only --find-links."),
     )
+    # A decorator that is applied last stands first in the help.
     for option in reversed(options):
         call = option(call)
     return cast("_Command", call)
@@ -192,6 +194,7 @@ def complete_torch(_ctx: click.Context, _param: click.Parameter, incomplete: str
 
     from abiscan.torches import embedded
 
+    # Newest first, since shells show what they get in this order.
     names = [*map(str, reversed(embedded.versions())), "latest"]
     result = [CompletionItem(name) for name in names if name.startswith(incomplete)]
     return result or [CompletionItem(incomplete, type="file")]

@@ -58,6 +58,7 @@ def pip(*, python: str | None, cpus: tuple[str, ...], words: tuple[str, ...]) ->
     line = read([word for word in words if word not in OWN_OPTIONS], PIP)
     configured = os.environ.pop("PIP_PYTHON", None)  # pip would install for that one, whatever Python runs it
     named = python or next(reversed(arguments.values(line.arguments, "--python")), configured)
+    # From here on, ``chosen`` is the interpreter, whatever way it was named in.
     line = msgspec.structs.replace(line, arguments=tuple(arguments.without(line.arguments, "--python")))
     with errors_reported():
         chosen = environment(named)

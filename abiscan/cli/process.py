@@ -69,6 +69,7 @@ def begin() -> None:
     """
     _open_streams()
     for number in SIGNALS:
+        # POSIX shells ignore SIGINT for background jobs, and nohup SIGHUP; a command must leave it so.
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _ended)
     temporary.adopt(orphans=True)
@@ -99,6 +100,7 @@ def leave(code: object) -> None:
     """
     if not is_own() or threading.active_count() > 1 or not isinstance(code, int | None):
         return
+    # What was registered still has to happen, as logging.shutdown; only taking objects apart is left out.
     atexit._run_exitfuncs()
     try:
         sys.stdout.flush()
@@ -119,6 +121,7 @@ def end(number: int) -> NoReturn:
     """End as a signal wants it: with all processes that were started, and without anything unfinished."""
     for item in SIGNALS:
         signal.signal(item, signal.SIG_IGN)  # an impatient second one must not keep this from being done
+    # Processes first: they may still write into the folders that are removed next.
     temporary.stop()
     temporary.remove()
     if os.isatty(2) and os.environ.get("TERM", "dumb") != "dumb":
@@ -138,6 +141,7 @@ def _open_streams() -> None:
     """
     for number in range(3):
         if not _is_open(number):
+            # POSIX, open(): the lowest descriptor that is free, so in this order each gets the number that is missing.
             os.open(os.devnull, os.O_WRONLY if number == 2 else os.O_RDONLY)  # gets the lowest number that is free
     if sys.stdout is None:
         sys.stdout = sys.__stdout__ = os.fdopen(1, "w", encoding="utf-8", closefd=False)  # type: ignore[misc]

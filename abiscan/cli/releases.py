@@ -22,6 +22,7 @@ def releases() -> None:
       abiscan releases
     """
     builds = embedded.builds()
+    # The builds come sorted by release.
     for version, same in itertools.groupby(builds, key=lambda build: build[0]):
         by_machine: dict[str, list[str]] = {}
         for _, machine, full in same:

@@ -29,7 +29,9 @@ class ReportingCommand(click.Command):
         for at, (option, file) in enumerate(files):
             with named(option):
                 destination.check(file)
+                # The process that reads targets gives up the right to write anywhere else: see ``isolation``.
                 destination.claim(file)
+                # By what they lead to, not by their names: ``./x``, ``x`` and a link to it are one file.
                 for earlier_option, earlier in files[:at]:
                     if destination.same(file, earlier):
                         raise click.UsageError(f"{earlier_option} and {option} name the same file, {file}")

@@ -20,6 +20,7 @@ class _RuleName(click.ParamType):  # type: ignore[type-arg]  # not generic in ol
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Rule:
         """Return the rule of that name."""
+        # click converts a value again that has been converted, such as a default.
         if isinstance(value, Rule):
             return value
         from abiscan.rules import SELECTABLE, by_name
@@ -54,6 +55,8 @@ class _RuleOrName(_RuleName):
             return value
         from abiscan.rules.of_models import MODEL_RULES
 
+        # Rules of models explain errors of torch's loader; they cannot be selected, since they are no checks of their
+        # own.
         of_models = next((rule for rule in MODEL_RULES if rule.name == value), None)
         return of_models or super().convert(value, param, ctx)
 

@@ -60,6 +60,7 @@ def stable(
         raise click.UsageError("pass TARGETs, or --env")
     with errors_reported(), working("looking for symbols of torch") as progress:
         release = _release(against) if against else None
+        # The number was read first: a typing error in it should not cost a search.
         report = abiscan.stable(targets, environment=env, python=python, session=Session.of_user(progress, index=index))
 
     def text(stream: TextIO) -> None:

@@ -57,6 +57,7 @@ def stamp(*, wheels: tuple[Path, ...], torch: str | None, python: str | None, va
     lines, problems = list[str](), list[AbiscanError]()
     with errors_reported():
         with working("stamping") as progress:
+            # All of them before the first is read: after that, no further right can be claimed.
             for wheel in wheels if not variant else ():
                 destination.claim(wheel)
             for wheel in wheels:

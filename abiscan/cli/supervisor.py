@@ -38,6 +38,7 @@ def isolated(run: Callable[[], object], confinement: Confinement) -> object:
 
 def first(run: Callable[[], object]) -> None:
     """Call a function in a process of its own, and go on here if it returns; if it ends, so does this process."""
+    # The check runs the installer itself, which writes and connects, so only time and memory are limited.
     code = _separate(Confinement.NONE)
     if code is None:
         run()
@@ -80,9 +81,11 @@ def _separate(confinement: Confinement) -> int | None:
     """
     stopped: dict[str, str] = {}
     while True:
+        # Through this pipe the child names each target before it reads it: if it dies, the last name is the culprit.
         reading, writing = os.pipe()
         scratch = temporary.new_folder()
         temporary.add(scratch)
+        # Otherwise both processes would print what is in the buffers at the fork.
         sys.stdout.flush()
         sys.stderr.flush()
         gc.freeze()  # or else collecting garbage would copy the memory that the two share
@@ -100,8 +103,10 @@ def _separate(confinement: Confinement) -> int | None:
         if not os.WIFSIGNALED(status):
             return os.waitstatus_to_exitcode(status)
         number = os.WTERMSIG(status)
+        # Somebody stopped the child on purpose, so this is no fault of a target.
         if number in process.SIGNALS:
             process.end(number)
+        # It died outside of any target, or of one that it should not have read: trying again would not end.
         if target is None or target in stopped:
             say(f"abiscan: internal error, please report it: {_format_reason(number)}")
             sys.exit(3)

@@ -98,6 +98,7 @@ def survey(
             result = abiscan.survey(
                 targets, torches, output=output, python=python, jobs=jobs, scheduler=scheduler, progress=progress
             )
+        # Over all answers in the file, those of earlier runs included.
         for form, file in reports:
             _report(result, form, file)
         if not quiet:
@@ -120,6 +121,7 @@ def _progress(*, quiet: bool) -> Iterator[Callable[[int, int], None]]:
     from rich import progress as bars
     from rich.console import Console
 
+    # Targets per second, since a survey takes hours and its answers come in any order.
     columns = (bars.BarColumn(), bars.MofNCompleteColumn(), _rate(), bars.TimeRemainingColumn())
     with bars.Progress(*columns, console=Console(stderr=True)) as item:
         task = item.add_task("")

@@ -48,7 +48,9 @@ def uv(*, cpus: tuple[str, ...], words: tuple[str, ...]) -> None:
 
     line = read([word for word in words if word not in OWN_OPTIONS], UV)
     with errors_reported():
+        # The absolute path: a program of that name in the current folder is never started.
         program = [installer.executable]
+    # They run all the same: to refuse them would break scripts that abiscan has nothing to say about.
     if line.command in _UNCHECKED or line.command[:1] in _UNCHECKED:
         name = " ".join(("uv", *line.command))
         problem = f"{name} is not checked, only uv pip install is; run abiscan doctor afterwards"

@@ -62,6 +62,7 @@ def parsed(words: Iterable[str]) -> Iterator[InstallArgument]:
     """Yield the arguments in a command line."""
     remainder = iter(words)
     for word in remainder:
+        # ``command_line.read`` has made two words of ``--option=value`` already, so an option and its value alternate.
         value = next(remainder, None) if word in _VALUES else None
         yield InstallArgument(words=(word,) if value is None else (word, value))
 
@@ -111,8 +112,10 @@ def resolvable(words: Sequence[str], free: Collection[str], urls: Mapping[str, s
     kept: list[str] = []
     for argument in parsed(words):
         package = argument.package or urls.get(_address(argument.words[0]))
+        # With these, the proposal would not say what goes together: nothing that is installed would count.
         if argument.option in _NO_DEPENDENCIES | _REINSTALL:
             continue
+        # Extras stay: they decide what else the package requires.
         if package in free:
             requirement = argument.requirement
             extras = f"[{','.join(sorted(requirement.extras))}]" if requirement and requirement.extras else ""

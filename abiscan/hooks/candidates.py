@@ -39,6 +39,7 @@ class Candidates:
         machine = system.machine()
         builds: dict[str, list[str]] = {}
         for release, build_machine, build in embedded.builds():
+            # The index may have more releases than are embedded: of others, it is not known what they export.
             if build_machine is machine:
                 builds.setdefault(str(release), []).append(build)
         for text in on_index:
@@ -46,6 +47,7 @@ class Candidates:
             if version is not None and version.number in builds:
                 self._by_number.setdefault(version.number, _planned(text, builds[version.number]))
         if planned is not None and (asked := TorchVersion.parse(planned.version)) is not None:
+            # What the user asked for wins, even a build of another kind than the index has first.
             self._by_number[asked.number] = planned
         for number in self._by_number:
             _write(folder, number)
@@ -81,6 +83,8 @@ def _write(folder: Path, number: str) -> None:
     version = f"{number}+{_LOCAL}"
     info = f"torch-{version}.dist-info"
     with zipfile.ZipFile(folder / f"torch-{version}-py3-none-any.whl", "w") as wheel:
+        # The three files that an installer reads of a wheel (binary distribution format, "The .dist-info directory").
+        # No Requires-Dist: what torch requires is as large as torch, and decides nothing about the extensions.
         wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: torch\nVersion: {version}\n")
         wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
         wheel.writestr(f"{info}/RECORD", "")

@@ -56,6 +56,7 @@ def changes(
         PackageChange(
             name=planned.name,
             before=installed.get(name),
+            # The full version, since what an installer calls 2.9.1 may be 2.9.1+cu128.
             after=torch or planned.version if name == "torch" else planned.version,
             size=described[name][1],
             requested=planned.requested,
@@ -76,6 +77,7 @@ def _described(
     end = time.monotonic() + _SECONDS
     with contextlib.ExitStack() as stack:
         index: Index | None = None
+        # The index is opened for the first package that needs it: a plan of local files asks no server.
         for planned in plan.packages:
             known_items: tuple[Planned, int | None] = planned, None
             if planned.url is not None and planned.url.startswith("file:"):
@@ -83,6 +85,7 @@ def _described(
             elif time.monotonic() < end:
                 if index is None:
                     folder = session.folder / _FOLDER
+                    # The interpreter of the plan, which need not be the one that runs abiscan, decides which files fit.
                     index = Index(settings_of(plan.python, options), _make_system(plan.python), folder)
                     stack.enter_context(contextlib.closing(index))
                 with contextlib.suppress(InputError, InvalidRequirement):
@@ -101,6 +104,7 @@ def _of_index(planned: Planned, index: Index, end: float) -> tuple[Planned, int 
         if candidate.unfit:
             return planned, None
         url, requires = index.origin(candidate)[0], tuple(map(str, index.requirements(candidate)))
+    # At least a tenth of a second, even if the time is over: most of these pages are in the cache by now.
     size = index.web.size(url.partition("#")[0], max(0.1, end - time.monotonic()))
     return msgspec.structs.replace(planned, requires=requires), size
 
@@ -116,7 +120,7 @@ def _make_system(python: str | None) -> System:
 
 
 def _requiring(packages_of_plan: Sequence[Planned]) -> Mapping[str, tuple[str, ...]]:
-    """For each name, the packages of the plan that require it."""
+    """Return, for each name, the packages of the plan that require it."""
     requiring: dict[str, dict[str, None]] = {}
     for planned in packages_of_plan:
         for requirement in filter(None, map(applying, planned.requires)):

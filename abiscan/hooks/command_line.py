@@ -30,6 +30,7 @@ class Syntax(Struct, frozen=True, kw_only=True):
         """
         if not self.abbreviates or option in self.values | self.flags:
             return option
+        # optparse, which pip parses with, takes a prefix that only one option has.
         meant = [name for name in self.values | self.flags if name.startswith(option)]
         return meant[0] if len(meant) == 1 else option
 
@@ -124,11 +125,13 @@ def read(words: Sequence[str], syntax: Syntax) -> CommandLine:
     arguments: list[str] = []
     doubt: str | None = None
     for part in _list_parts(words, syntax):
+        # Options may stand between the words of a command, too: ``uv --quiet pip --offline install``.
         complete = bool(command) and command[-1] not in syntax.groups
         if not is_option(part[0]) and not complete:
             command += part
             continue
         arguments += part
+        # ``--new-option install`` could be an option with the value "install", or a flag before the command.
         if not complete and len(part) == 1 and part[0] not in syntax.flags and "=" not in part[0]:
             doubt = doubt or part[0]
     return CommandLine(command=tuple(command), arguments=tuple(arguments), doubt=doubt)
@@ -148,6 +151,7 @@ def _list_parts(words: Sequence[str], syntax: Syntax) -> Iterator[tuple[str, ...
         elif word.startswith("--"):
             name, equals, value = word.partition("=")
             name = syntax.full(name)
+            # A value that looks like an option stays attached: as a word of its own, it would be taken for one.
             if name not in syntax.values or is_option(value):
                 yield (f"{name}{equals}{value}",)
             else:

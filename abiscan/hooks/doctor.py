@@ -106,6 +106,8 @@ def examine_environment(
     incomplete: list[str] = []
     broken: list[Broken] = []
     installed = list(packages.installed(interpreter.search_path(python)))
+    # The order of the questions: a second libtorch makes every other answer about a package worthless; without an
+    # extension of torch there is nothing to ask; GPUs matter only for what loads.
     for number, distribution in enumerate(installed, 1):
         if distribution.name == "torch":
             continue
@@ -133,6 +135,7 @@ def examine_environment(
         except InputError as error:  # such as that another pip is at work, and removes it
             disk.look_once()
             ailments.append(_unread(str(distribution), error))
+    # What no package is to blame for comes last: the search path, then what torch itself has built.
     ailments += _on_search_path(torch.package)
     tag = torch.interpreter.tag if torch.interpreter else None
     accelerator = build_of(torch.package, files).accelerator
@@ -171,6 +174,8 @@ def way_out(examination: Examination, python: str | None, named: str | None, ses
     try:
         with tempfile.TemporaryDirectory(prefix="abiscan-") as folder:
             inspector = Inspector(Path(folder), (), session)
+            # First all of them together. If that has no solution, those that the index knows at all: a package that was
+            # built by hand would otherwise leave the rest without one.
             solution = _solved(broken, torch, pip, inspector, session)
             if solution is None:
                 on_index = tuple(item for item in broken if pip.versions(item.distribution.name, ()))
@@ -214,6 +219,7 @@ def concluded(examination: Examination, result: WayOut, python: str | None, name
 
 def _judged(distribution: Distribution, choice: TorchOf, session: Session) -> Judgement | None:
     """Return the verdict on a package: that of an earlier run, as long as nothing has changed that it depends on."""
+    # Everything that the verdict depends on and that is not looked at on the way belongs to the question.
     own_value = distribution.name, distribution.version, distribution.site, distribution.objects, distribution.source
     question = ["installed", *own_value, choice.executable, cpu_question(session.cpus)]
     return answer(session.folder, question, lambda: judge(distribution, choice, session), ())
@@ -271,6 +277,8 @@ def _solved(broken: Sequence[Broken], torch: str, pip: Pip, inspector: Inspector
 def _make_ailment(broken: Broken, solution: str | None, pip: Pip) -> Ailment:
     distribution, judgement = broken.distribution, broken.judgement
     finding = worst_finding(judgement.results[0])
+    # The order is that of what users can do: rebuild what is theirs, reinstall what is for another Python, and only
+    # then look for other versions.
     if distribution.source:
         commands = [pip.command(["install", "--no-build-isolation", "-e", distribution.source])]
     elif broken.for_another_python:
@@ -295,6 +303,7 @@ def _gpu_ailment(distribution: Distribution, hardware: Hardware, pip: Pip, sessi
     codes = [extension.gpu for extension in examine(distribution, session).extensions]
     for gpu in hardware.gpus:
         files = [code.on(gpu, hardware.driver).file for code in codes if code and code.is_for_maker_of(gpu)]
+        # A package with kernels for other GPUs in one of its libraries still works with the rest of them.
         if files and not any(choice.fit.runs for choice in files):
             return Ailment(
                 subject=str(distribution),
@@ -341,6 +350,7 @@ def _on_search_path(package: str) -> Iterator[Ailment]:
     folders = system.environment_folders()
     for folder in folders:
         copies = [name for name in disk.names(folder) if _is_libtorch(name)]
+        # LD_LIBRARY_PATH comes before DT_RUNPATH (ld.so(8)), so these would be loaded in place of torch's own.
         if copies and disk.real(folder) != own_folder:
             remainder = ":".join(item for item in folders if item != folder)
             yield Ailment(
@@ -362,6 +372,7 @@ def _built_on_the_fly(python: str, accelerator: str) -> Iterator[Path]:
     chosen = disk.variable("TORCH_EXTENSIONS_DIR")
     root = Path(chosen) if chosen else _cache_of_torch(sys.platform) / f"py{python}_{accelerator}"
     for folder in sorted(root / name for name in disk.names(root)):
+        # A folder without a library is a build that failed, or is still going on.
         if any(map(is_library, disk.names(folder))):
             yield folder
 

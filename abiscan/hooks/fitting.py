@@ -31,6 +31,7 @@ def newest_fitting(
     )
     try:
         result = answer(request, session)
+    # It is an InputError as well, but one about the index, and not about what it lacks.
     except UnreachableError:
         raise
     except InputError:  # an index does not have one of them
@@ -42,6 +43,7 @@ def settings_of(python: str | None, options: Sequence[str]) -> Settings:
     """Return the settings of an interpreter's pip, as these options change them."""
     index_urls = arguments.values(options, "-i", "--index-url", "--pypi-url")
     named = IndexOptions(
+        # As in pip: of an option that replaces, the last one counts; of one that adds, all do.
         index_url=index_urls[-1] if index_urls else None,
         extra_index_urls=tuple(arguments.values(options, "--extra-index-url")),
         find_links=tuple(arguments.values(options, "-f", "--find-links")),

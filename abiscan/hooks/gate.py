@@ -50,6 +50,7 @@ def check(installer: Installer, arguments: Sequence[str], session: Session) -> I
         if inspection.problems:
             lines += _refusal(installer, arguments, plan, inspector, inspection, session)
         change = torch_change(plan, inspection, inspector, arguments, session)
+        # Only for a plan that goes ahead: before a refusal, sizes would be noise, and each takes a request.
         shown: tuple[PackageChange, ...] = ()
         if not lines and not arguments_of.has(arguments, "-q", "--quiet"):
             shown = changes(plan, inspection.torch, installer.index_options(arguments), session)
@@ -71,6 +72,7 @@ def _refusal(
     for problem, main_cause in zip(inspection.problems, causes, strict=True):
         yield _format_line(problem, main_cause, inspection.torch)
     names = listed(dict.fromkeys(problem.name for problem in inspection.problems))
+    # Without a torch there is nothing that other versions could work with.
     if inspection.torch is None:
         return
     task = Task(

@@ -46,6 +46,7 @@ def check(action: str = "raise", only: Iterable[str] = ("*",), stamp: str | None
     if switch == "off":
         return
     try:
+        # The package's own __init__ is running: torch may be missing, and then its own import says so better.
         import torch
 
         path = Path(stamp) if stamp else Path(__file__).with_name(STAMP)
@@ -77,6 +78,7 @@ def _clean(text: str) -> str:
 def _format_line(expected: Any, running: str, switch: str) -> str:
     package, built_for = expected["package"], expected["built_for"]
     wanted_torch, running_torch = built_for.partition("+")[0], running.partition("+")[0]
+    # "built for 2.8.0, does not work with 2.8.0" would help nobody.
     if wanted_torch == running_torch:  # the same release, but a different build, such as CPU and CUDA
         wanted_torch, running_torch = built_for, running
     second = f"install torch=={wanted_torch}, or a {package} built for torch {running_torch}"
@@ -89,10 +91,12 @@ def _list_problems(expected: Any, only: Iterable[str], torch: Any) -> Iterator[s
     for extension in expected["extensions"]:
         if any(fnmatch.fnmatch(extension["path"], pattern) for pattern in only):
             yield from _unresolved(extension, torch)
+            # By release number: all builds of a release have the same layouts, as far as the stamp knows.
             drift = extension.get("layouts", {}).get(torch.__version__.partition("+")[0])
             if drift:
                 yield f"{extension['path']}: {drift}"
     for name, number in expected["keys"].items():
+        # Keys are compiled into extensions as numbers (c10/core/DispatchKey.h), and a release may renumber them.
         key = _find_key(name, torch)
         if key != number:
             yield f"dispatch key {name}: {'removed' if key is None else f'now {key}'}, was {number}"
@@ -100,6 +104,7 @@ def _list_problems(expected: Any, only: Iterable[str], torch: Any) -> Iterator[s
         current = _schema(name, torch)
         if current is None:
             yield f"operator {name}: removed"
+        # As parsed schemas, since spellings of one schema differ between releases.
         elif current != torch._C.parse_schema(schema):
             yield f"operator {name}: now {current}, was {schema}"
 
@@ -133,6 +138,7 @@ def _loaded(name: str, torch: Any) -> ctypes.CDLL | None:
         kernel.GetModuleHandleW.restype = ctypes.c_void_p
         handle = kernel.GetModuleHandleW(name)
         return ctypes.CDLL(name, handle=handle) if handle else None
+    # RTLD_NOLOAD returns a handle only for what is loaded already (dlopen(3)); dyld wants the path for that.
     path = str(Path(torch.__path__[0]) / "lib" / name) if name.endswith(".dylib") else name
     try:
         return ctypes.CDLL(path, mode=os.RTLD_NOLOAD | os.RTLD_LAZY)

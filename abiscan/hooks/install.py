@@ -172,6 +172,7 @@ class Inspector:
         notes = [
             f"{planned} is not checked: it will be built from source" for planned in plan.packages if not planned.wheel
         ]
+        # Only what may be compiled is downloaded: of most plans, that is nothing.
         suspects = [planned for planned in plan.packages if _may_have_extensions(plan, planned)]
         torch = plan.get("torch")
         if not suspects and torch is None and not requested:
@@ -225,6 +226,7 @@ class Inspector:
 
         :raises InputError: it cannot be downloaded
         """
+        # Errors are remembered, too: a solution is searched in several rounds, each of which would try again.
         key = (str(planned), planned.url)
         if key not in self._wheels:
             try:
@@ -273,6 +275,7 @@ class Inspector:
     def _of_wheels(
         self, plan: Plan, suspects: Sequence[Planned], choice: TorchChoice, notes: list[str]
     ) -> Iterator[Problem]:
+        # All are downloaded before any is judged, since each is judged next to the others.
         wheels = {planned: wheel for planned in suspects if (wheel := self._downloaded(plan, planned, notes))}
         for planned, wheel in wheels.items():
             self._session.progress(f"checking {planned}")
@@ -292,6 +295,7 @@ class Inspector:
         self, plan: Plan, choice: TorchChoice, build: str | None, requested: Collection[str], notes: list[str]
     ) -> Iterator[Problem]:
         """Yield packages that stay installed, but would run with a different torch; and those that are to be mended."""
+        # If torch stays, so does what works with it.
         changes = plan.get("torch") is not None
         for distribution in self.installed(plan.python) if changes or requested else ():
             name = canonicalize_name(distribution.name)
@@ -304,6 +308,7 @@ class Inspector:
             problem = Problem(
                 name=distribution.name, version=distribution.version, source=distribution, judgement=judgement
             )
+            # An installation is to blame only for what it breaks.
             if name in requested or self._works_now(plan, distribution):
                 yield problem
             else:
@@ -325,7 +330,8 @@ def _may_have_extensions(plan: Plan, planned: Planned) -> bool:
 
 
 def _below_torch(plan: Plan) -> set[str]:
-    """torch and its dependencies: none of them can depend on torch."""
+    """Return torch and its dependencies: none of them can depend on torch."""
+    # Over the metadata of the plan: torch, what it requires, and so on.
     names, below = ["torch"], set[str]()
     while names:
         name = names.pop()
@@ -359,6 +365,7 @@ def _embedded_build(plan: Plan, torch: Planned) -> str | None:
         return next((build for build in builds if TorchVersion(build) == version), None)
     required = [name for text in torch.requires if (name := _needed(text))]
     along = [canonicalize_name(planned.name) for planned in plan.packages]
+    # Before 2.0, the default wheel for Linux is the one with CUDA, whatever its metadata say.
     cuda = version < _CUDA_BESIDE or any(map(_OF_CUDA.match, required or along))
     return next((build for build in builds if ("+cu" in build) == cuda), None)
 

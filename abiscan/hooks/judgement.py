@@ -57,6 +57,7 @@ class Judgement(Struct, frozen=True, kw_only=True):
             return _FITS.get(self.package.verdict, Fitness.WORKS)
         if self.failing:
             return Fitness.FAILS
+        # A failure outweighs a gap: one extension that does not load is enough to know the answer.
         unread = any(result.verdict is Verdict.UNKNOWN for result in self.results)
         return Fitness.UNKNOWN if unread else Fitness.WORKS
 
@@ -126,6 +127,7 @@ def cause(source: Source, judgement: Judgement, torch: str | None, session: Sess
     :param source: what was judged
     :param torch: the full version of the torch that it was judged on
     """
+    # The package itself may be sound, so which torch it was built for explains nothing.
     if judgement.package is not None and judgement.package.fails_for_another:
         return None
     built_for = _built_for(source, judgement, session)
@@ -144,6 +146,7 @@ def _built_for(source: Source, judgement: Judgement, session: Session) -> Sequen
         return tuple(map(TorchVersion, judgement.package.built_for))
     failing = {result.path for result in judgement.failing}
     origins = (origin.releases for path, origin in examine(source, session).origins.items() if path in failing)
+    # Of several failing extensions, the one whose origin is known best: with the fewest releases.
     return min(filter(None, origins), key=len, default=())
 
 
@@ -180,6 +183,7 @@ def fitting(source: Source, session: Session) -> tuple[str, ...]:
     (machine,) = machines
     candidates = releases_exporting_imports(target.extensions)
     required = target.metadata.requires_torch if target.metadata else None
+    # Metadata may exclude what the code would work with; if nothing is left, they are ignored.
     admitted = [version for version in candidates if required is None or required.admits(version)] or candidates
     tried = sorted(admitted, reverse=True)[:_TRIED]
     builds = [
@@ -191,7 +195,7 @@ def fitting(source: Source, session: Session) -> tuple[str, ...]:
 
 
 def _fitting_images(source: Source, target: Target, session: Session) -> tuple[str, ...]:
-    """The same for a package for Windows or macOS, of the releases that are embedded for it."""
+    """Return the same for a package for Windows or macOS, of the releases that are embedded for it."""
     first = users_of_torch(target.images)[0]
     attributes = {release for machine in first.images for release in torch_images.releases(first.system, machine)}
     required = target.metadata.requires_torch if target.metadata else None

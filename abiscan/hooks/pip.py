@@ -54,6 +54,7 @@ class Pip(Struct, frozen=True):
         """
         with tempfile.TemporaryDirectory(prefix="abiscan-") as folder:
             report = Path(folder, "report.json")
+            # The report is a stable format of pip ("Installation Report", version 1), unlike what it prints.
             command = ("install", "--dry-run", "--report", str(report), "-qq")
             process = programs.run(
                 [*packages.pip(self.python), *command, *arguments_of.without(arguments, "--report")],
@@ -118,9 +119,12 @@ def _impatient() -> dict[str, str]:
 def _planned(entry: Any) -> Planned:
     metadata, origin = entry["metadata"], entry["download_info"]
     url = origin["url"]
+    # Names and versions come from the metadata of a package that nobody has checked yet.
     for value, pattern in ((metadata["name"], _NAME), (metadata["version"], _VERSION)):
         if not pattern.fullmatch(value):
             raise ValueError(repr(value))
+    # Direct URL data structure (packaging specifications): ``archive_info`` for a file, ``dir_info`` or ``vcs_info``
+    # for what has to be built.
     hashes = origin.get("archive_info", {}).get("hashes", {})
     wheel = "archive_info" in origin and urllib.parse.urlsplit(url).path.endswith(".whl")
     return Planned(

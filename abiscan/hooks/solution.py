@@ -134,6 +134,8 @@ class _Search:
         asked = arguments.names(task.words, "torch")
         same_torch = _Mode(any_torch=False, any_version=True)
         same_versions = _Mode(any_torch=True, any_version=False)
+        # From the least change to the greatest, and lazily: whoever takes the first one does not pay for the others.
+        # Each step may cost up to eight plans of the installer and as many checks.
         for words in self._list_variants():
             yield from self._fitted(words)
             yield from self._search(words, same_torch)
@@ -182,6 +184,8 @@ class _Search:
         oldest = TorchVersion.parse(number_of(self._task.torch)) if mode.newer else None
         at_least = [f"torch>={oldest}"] if oldest else []
         torch = at_least if mode.any_torch else [self._same_torch()]
+        # Each round excludes something: the torch gets older, a package gets older, or one more package is free to
+        # change. So no proposal comes twice, and the number of rounds is bounded for the user's sake only.
         for _ in range(_MAX_PROPOSALS):
             if self._inspector.downloaded > _MAX_BYTES:
                 return
@@ -198,14 +202,18 @@ class _Search:
                 return
             older = [self._older_torch(problem, inspection.torch) for problem in inspection.problems if mode.any_torch]
             admitted = [version for version in older if version and (oldest is None or version >= oldest)]
+            # Over all broken packages, the oldest of the bounds: a newer torch would leave one of them broken.
             if admitted:
                 torch = [*at_least, f"torch<={min(admitted)}"]
                 continue
             for problem in inspection.problems:
                 name = canonicalize_name(problem.name)
+                # A package that nobody asked about breaks with this torch: from now on, its version may change as well.
                 if name not in names:
                     names.append(name)
                 elif mode.any_version:
+                    # Below the version that fails, not only without it: versions next to each other mostly fail for one
+                    # reason.
                     excluded[name] = f"{name}<{number_of(problem.version)}"
                 else:
                     return
@@ -236,6 +244,7 @@ class _Search:
             *self._candidates.options,
         ]
         plan = self._planned(question)
+        # Once something was proposed with dependencies, a proposal without them would be another question.
         if plan is None and not self._proposed and arguments.ignores_dependencies(words):
             plan = self._planned([*question, "--no-deps"])  # the index may not have what the user does not want
         self._proposed = self._proposed or plan is not None
@@ -297,12 +306,15 @@ class _Search:
             for planned in proposal.packages
             if canonicalize_name(planned.name) in names
         }
+        # What stays installed is pinned, too, if the user asked for another version of it: the command says what
+        # happens.
         pins |= self._staying(words, [name for name in names if name not in pins])
         torch = proposal.get("torch")
         if torch is not None and torch != self._task.plan.get("torch"):
             pins["torch"] = torch.version
         pinned = arguments.pinned(words, pins, self._task.urls)
         self._session.progress(f"trying {self._installer.command(['install', *pinned])}")
+        # The proposal was made with other arguments. Only what the user will really type proves that it works.
         plan = self._rehearsed(pinned, changes_torch="torch" in pins)
         inspection = self._inspected(plan, names) if plan is not None else None
         if plan is None or inspection is None or inspection.problems:

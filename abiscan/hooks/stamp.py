@@ -78,6 +78,7 @@ def stamp(path: Path, choice: TorchChoice, session: Session) -> Stamp:
         else _relied_on_extensions(path, examined, torch.for_linux(), session)
     )
     document = _document(path, relied)
+    # Sorted, without a date: the same wheel and torch give the same bytes, so a build stays reproducible.
     text = (json.dumps(document, indent=1, sort_keys=True) + "\n").encode()
     _rewrite(path, dict.fromkeys(members, text))
     return Stamp(
@@ -93,6 +94,7 @@ def stamp(path: Path, choice: TorchChoice, session: Session) -> Stamp:
 def _list_places(path: Path) -> tuple[str, ...]:
     """Return where the stamp goes: next to each copy of the guard."""
     wheel = Wheel(path)
+    # A signature is over RECORD (binary distribution format, "Signed wheel files"), which stamping changes.
     if any(name.endswith(_SIGNATURES) for name in wheel.names()):
         raise InputError(str(path), "is signed, and stamping would invalidate the signature", "sign it after stamping")
     places = [posixpath.dirname(name) for name in wheel.names() if posixpath.basename(name) == GUARD]
@@ -107,6 +109,7 @@ def _relied_on_extensions(path: Path, examined: ExaminedTarget, torch: LinuxTorc
     target, inventories = examined.target, [extension.inventory for extension in examined.extensions]
     machine = target.extensions[0].facts.machine
     used = {operator for inventory in inventories for operator in _foreign_operators(inventory)}
+    # Only operators of that torch: one that is not there now was not there at compile time either.
     schemas = _list_schemas(torch, machine, used) if used else {}
     session.progress("looking for releases with different class layouts")
     drifts = _list_drifts(path, session)
@@ -169,7 +172,7 @@ def _document(path: Path, relied: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _list_drifts(path: Path, session: Session) -> dict[str, dict[str, str]]:
-    """By extension and release: which class it cannot share with that torch, even if every symbol is defined.
+    """Return, by extension and release, which class it cannot share with that torch, though every symbol is defined.
 
     A running torch cannot report the layout of its classes, so the embedded releases are used.
     """
@@ -196,6 +199,7 @@ def _relied_on(extension: Extension, target: Target) -> dict[str, Any]:
         for reference in extension.facts.references
         if not reference.weak and is_torch_symbol(reference.name)
     }
+    # What another library of the wheel exports need not be in torch, whoever else has it.
     defined = {name for name in names if any(member.facts.symbols.find(name) for member in target.extensions)}
     # If it reaches torch only through a library of its package, the guard has no torch library to look in.
     return {"path": extension.path, "needed": needed, "symbols": sorted(names - defined) if needed else []}
@@ -243,12 +247,14 @@ def _rewrite(path: Path, additions: Mapping[str, bytes]) -> None:
 def _copy(old: zipfile.ZipFile, new: zipfile.ZipFile, additions: Mapping[str, bytes]) -> None:
     record = next(info for info in old.infolist() if re.fullmatch(r"[^/]+\.dist-info/RECORD", info.filename))
     for info in old.infolist():
+        # Members are copied as they are inflated; an earlier stamp and RECORD are written anew.
         if info.filename in additions or info is record:
             continue
         with old.open(info) as source, new.open(info, "w") as copy:
             shutil.copyfileobj(source, copy, 1 << 20)
     for name, content in additions.items():
         new.writestr(_make_info(name, record), content)
+    # RECORD is CSV: path, hash in urlsafe base64 without padding, size (packaging specifications).
     rows = [row for row in csv.reader(io.StringIO(old.read(record).decode("utf-8"))) if row and row[0] not in additions]
     added = [[name, f"sha256={_digest(content)}", str(len(content))] for name, content in additions.items()]
     lines = io.StringIO()

@@ -60,6 +60,7 @@ def torch_change(
         return None
     if planned is None:
         return TorchChange(before=before, after=None, requested=False)
+    # The build where it is known; an installer may call 2.9.1 what calls itself 2.9.1+cu128, and that is no change.
     after = inspection.torch or planned.version
     if after == before or (inspection.torch is None and installed is not None and after == installed.version):
         return None

@@ -52,9 +52,11 @@ def true_properties(path: Path, session: Session) -> TrueProperties:
         path, rules=(layout_drift.RULE, vtable_drift.RULE), explained=False, each_file=True, session=session
     )
     python = examined.target.metadata.python if examined.target.metadata else None
+    # A release without a wheel for the Python of this wheel cannot be in one environment with it.
     releases = [release for release in matrix.releases if runs_in(TorchVersion(release).of_release, python)]
     torches = [release for release in releases if _is_working(matrix, release)]
     session.progress("collecting what it needs of processors")
+    # What it needs of processors does not depend on torch, so one release that it loads on will do.
     newest = torches[-1] if torches else None
     results = (
         abiscan.check(path, newest, each_file=True, cpus=(_BASELINE[machine],), rules=(), session=session).results
@@ -79,7 +81,7 @@ def _is_working(matrix: Matrix, release: str) -> bool:
 
 
 def _shortened(torches: Iterable[str], releases: Iterable[str]) -> Iterator[str]:
-    """Minor versions all of whose releases are there, and single releases of others."""
+    """Yield minor versions all of whose releases are there, and single releases of others."""
     working = {TorchVersion(release).of_release for release in torches}
     numbers = dict.fromkeys(TorchVersion(release).of_release for release in releases)
     for (major, minor), of_minor in itertools.groupby(numbers, lambda version: version.minor_version):
@@ -120,6 +122,7 @@ def _of_gpus(extensions: Iterable[ExaminedExtension]) -> Iterator[VariantPropert
     """Yield the oldest CUDA of drivers that run all of it, and the architectures on which all operators have code."""
     examined = list(extensions)
     drivers = (first_driver(extension.gpu, extension.facts.needed) for extension in examined)
+    # All of its code has to run, so the newest of the oldest drivers counts.
     driver = max(filter(None, drivers), default=None)
     oldest = cuda_of_driver(driver) if driver else None
     if oldest is None:

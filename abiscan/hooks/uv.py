@@ -97,6 +97,7 @@ class Uv(Struct, frozen=True):
         """
         command = [self.executable, "pip", "install", "--dry-run", "--color", "never"]
         words = arguments_of.without(arguments, *_PRINTING)
+        # clap, which uv parses with, exits with 2 for an option that it does not know.
         process = _run([*command, *_JSON, *words])
         if process.returncode == 2 and _JSON[0] in process.stderr:  # it has no such option
             process = _run([*command, *words])
@@ -109,6 +110,7 @@ class Uv(Struct, frozen=True):
         _must_be_for(python, process.stderr, arguments)
         asked = {canonicalize_name(name) for name in _asked_for(arguments)}
         installed = [change for change in changes if change.sign != "-"]
+        # uv prints a replacement as a removal and an installation: only what does not come back is removed.
         names = {canonicalize_name(change.name) for change in installed}
         return Plan(
             python=python,
@@ -119,6 +121,7 @@ class Uv(Struct, frozen=True):
     def index_options(self, arguments: Sequence[str]) -> list[str]:
         """Return the arguments that say where packages come from, and variables that do, as pip spells them."""
         words = [_INDEX_NAMES.get(word, word) for word in arguments]
+        # An option wins over a variable, as in uv itself.
         replaced = arguments_of.has(words, "--index-url", "-i")
         for variable, option in _INDEX_VARIABLES.items():
             if option == "--index-url" and replaced:
@@ -167,6 +170,8 @@ def _list_changes(text: str) -> Iterator[_Change]:
 
     :raises UnclearPlanError: there is a line that is not understood, or not the number of lines that it announces
     """
+    # The lines are counted against what uv announces, in both directions: a line that was missed would be a package
+    # that nobody checks.
     announced = Counter[str]()
     lines = Counter[str]()
     ended = False
@@ -219,6 +224,7 @@ def _agreeing(changes: Sequence[_Change], text: str) -> tuple[_Change, ...]:
         problem = f"its JSON of what it would do is not understood: {type(error).__name__}: {error}"
         raise UnclearPlanError("uv", problem) from error
     versions_of = {(sign, name): version for sign, name, version in entries}
+    # As multisets: the order differs between the two, and one name may stand in both directions.
     keys = [(change.sign, canonicalize_name(change.name)) for change in changes]
     if Counter(keys) != Counter((sign, name) for sign, name, _ in entries):
         raise UnclearPlanError("uv", "its text and its JSON do not agree on what it would do")

@@ -47,22 +47,28 @@ def in_order(
     :param first_here: whether the first item is one for this process: the others begin with what it read
     """
     remaining, is_open = iter(items), True
+    # A traced run has one order of decisions, and without /proc the child could not open its files anew.
     if jobs < 2 or not isolation.is_apart() or not _DESCRIPTORS.is_dir() or tracing.is_on():
         here = remaining
     else:
         here = itertools.islice(remaining, int(first_here))
     for item in here:
         yield item, functools.partial(find, item)
+    # Results come in the order of the items, work is done in any order: a branch that has finished early waits in this
+    # list for those before it. Its pipe is read meanwhile, or it would block as soon as the pipe is full (64 KiB).
     branches: list[_Branch[_Item, _Found]] = []  # in the order of the items
     with selectors.DefaultSelector() as working:
         try:
             while is_open or branches:
                 while is_open and len(working.get_map()) < jobs:
+                    # The next item is asked for only now: to make it, the iterator may read files, which the child then
+                    # has.
                     following = list(itertools.islice(remaining, 1))
                     is_open = bool(following)
                     for item in following:
                         branches.append(_Branch(item, find, name))
                         working.register(branches[-1].pipe, selectors.EVENT_READ, branches[-1])
+                # Yield before waiting for more: the caller may begin to print.
                 if branches and branches[0].is_done:
                     done = branches.pop(0)
                     yield done.item, done.result
@@ -110,6 +116,7 @@ class _Branch(Generic[_Item, _Found]):
         """Stop it, if it is still at work."""
         if not self.is_done:
             with contextlib.suppress(OSError):
+                # Only a branch whose result nobody wants is still at work here, so it need not clean up.
                 os.kill(self._process, signal.SIGKILL)
                 os.close(self.pipe)
                 os.waitpid(self._process, 0)
@@ -119,6 +126,7 @@ class _Branch(Generic[_Item, _Found]):
 
         :raises InputError: (or MemoryError) what it found is an error
         """
+        # What the branch looked at belongs to the record of this process: the result depends on it here, too.
         is_final, seen, outcome_, error = json.loads(self._received)
         disk.remember(seen)
         if is_final:
@@ -136,6 +144,7 @@ def _work(find: Callable[[], object], pipe: int, parent: int) -> NoReturn:
     """Send what is found, and what was looked at, and end."""
     code = 1
     try:
+        # Nothing of the parent may be touched: not its buffers, its exit handlers, nor the position in its open files.
         isolation.branch(parent)
         _own_offsets()
         result, error = "", None
@@ -160,6 +169,8 @@ def _own_offsets() -> None:
     """Open the files anew that are read: the position in a file is shared with the process that opened it."""
     import fcntl  # which Windows lacks
 
+    # fork(2): a child's descriptors refer to the same open file descriptions. A seek in one branch would move the
+    # position under another one. /proc/self/fd/N opens what N is, even if that file has no name any more.
     for number in map(int, os.listdir(_DESCRIPTORS)):  # noqa: PTH208 - numbers, not paths
         with contextlib.suppress(OSError):
             is_read = fcntl.fcntl(number, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY

@@ -164,6 +164,8 @@ class CondaPackage:
 
     def installed_path(self, name: str, site: str) -> str:
         """Return where conda puts a member, if Python's packages are in the folder ``site``."""
+        # A package that is for any Python (``noarch: python``) has site-packages at its top, others have it at
+        # lib/python3.11/site-packages.
         if inside := _SITE.fullmatch(name):
             return posixpath.normpath(posixpath.join(site, inside[1]))
         # Python's packages are in lib/python3.11/site-packages of the environment.
@@ -204,11 +206,14 @@ class CondaPackage:
                 yield self._tar(bz2.BZ2File(stream))
                 return
             with zipfile.ZipFile(stream) as outer:
+                # The parts are compressed already, so the zip stores them, and each can be read as a stream.
                 for name in sorted(filter(_PARTS.fullmatch, outer.namelist())):
                     with outer.open(name) as part:
                         yield self._tar(zstd.ZstdFile(part))
 
     def _tar(self, packed: io.BufferedIOBase) -> tarfile.TarFile:
+        # Members are read in any order, and neither bz2 nor zstd can seek: so the tar is unpacked as a whole, on disk
+        # if it is large. A bomb is noticed by what comes out, since neither format says beforehand how much that is.
         unpacked = tempfile.SpooledTemporaryFile(_IN_MEMORY, prefix="abiscan-")  # noqa: SIM115
         weakref.finalize(self, unpacked.close)
         while block := packed.read(_BLOCK):
@@ -223,12 +228,14 @@ class CondaPackage:
         """Enter the members of an archive. Those that lie outside of the package do not count."""
         links: dict[str, str] = {}
         for info in archive:
+            # Each member is an object that is kept: without a limit, a small file could fill the memory.
             if len(self._infos) + len(links) == _MOST_MEMBERS:
                 problem = f"has more than {_MOST_MEMBERS:,} members"
                 raise InputError(str(self.path), problem, "the package is damaged or malicious")
             name = posixpath.normpath(info.name)
             if name.startswith(("/", "../")):
                 continue
+            # The target of a symbolic link is relative to the link, that of a hard link to the archive (POSIX, pax).
             if info.isreg():
                 info.name = name
                 self._infos[name] = archive, info
@@ -236,6 +243,7 @@ class CondaPackage:
                 links[name] = posixpath.normpath(posixpath.join(posixpath.dirname(name), info.linkname))
             elif info.islnk():
                 links[name] = posixpath.normpath(info.linkname)
+        # Only now are all members known: a link may stand before what it points to.
         for link in links:
             if (target := _end_of(links, link)) in self._infos:
                 self._links[link] = target
@@ -251,6 +259,7 @@ class CondaPackage:
         except InputError:
             raise
         except OSError as error:
+            # bz2 raises OSError for damaged data, too, but without a number of the system.
             if error.errno is not None:
                 raise unreadable(self.path, error) from error
             raise InputError(str(self.path), f"cannot be unpacked: {error}", _FIX) from error
@@ -272,7 +281,9 @@ def requirement_of(spec: str) -> str | None:
     match = _SPEC.fullmatch(spec.strip())
     if match is None:
         return None
+    # "|" (or) has no counterpart in PEP 440; packaging rejects it below, and the dependency is left out.
     clauses = [clause.strip() for clause in (match["version"] or "").split(",")]
+    # conda calls the package pytorch; libtorch is its C++ part on conda-forge.
     name = {"pytorch": "torch", "libtorch": "torch"}.get(match["name"].lower(), match["name"])
     try:
         return str(Requirement(name + ",".join(filter(None, map(_clause, clauses)))))

@@ -67,6 +67,7 @@ def check(path: Path) -> None:
         if place.status is not None and place.is_file:
             if not os.access(place.path, os.W_OK):
                 raise PermissionError(errno.EACCES, _READ_ONLY)
+            # A command line with the arguments swapped, ``--output my.whl``, must not cost the user a wheel.
             with contextlib.suppress(PermissionError), regular.open_regular(place.path) as stream:
                 if stream.read(4).startswith(_INPUTS):
                     problem = "is a library or an archive, which the output would replace"
@@ -77,6 +78,7 @@ def claim(path: Path) -> None:
     """Keep the right to write to a path, when this process gives up that to write at all."""
     with contextlib.suppress(OSError, InputError):  # which ``written`` raises
         place = _place(path)
+        # A file is replaced by one that is made next to it, so its folder must be writable as well.
         if place.descriptor is None:
             isolation.may_write(place.path)
         if place.is_file:
@@ -107,9 +109,11 @@ def written(path: Path) -> Iterator[IO[bytes]]:
     """
     with _errors_named(path):
         place = _place(path)
+        # The new file is made in the same folder, since a rename is atomic inside of one file system only (rename(2)).
         part = temporary.part_of(place.path)
         with temporary.noted(part):
             beside = _new(part, place) if place.is_file else None
+            # What cannot be replaced is written at the very end, too: an error in the block then leaves it as it was.
             with tempfile.TemporaryFile() if beside is None else os.fdopen(beside, "w+b") as stream:
                 yield stream
                 stream.flush()
@@ -126,10 +130,12 @@ def _new(part: Path, place: _Place) -> int | None:
     try:
         descriptor = os.open(part, _NEW_FILE | _FLAGS, 0o666)  # less the umask, as for any new file
     except OSError as error:
+        # Without a file to write in place, there is no second way: the error says why.
         if place.status is not None and error.errno in _ONLY_IN_PLACE:
             return None
         raise
     if place.status is not None:
+        # chown first: it clears the bits for setuid and setgid (chown(2)), which chmod then restores.
         with contextlib.suppress(OSError, AttributeError):  # only root may, and Windows has no such function
             os.chown(part, place.status.st_uid, place.status.st_gid)
         with contextlib.suppress(OSError):  # some disks keep no permissions
@@ -151,6 +157,7 @@ def _copy(stream: IO[bytes], place: _Place) -> None:
     """Write in place what a file contains."""
     stream.seek(0)
     if place.descriptor is None:
+        # A pipe or a device is not truncated: some devices do not allow it.
         truncating = os.O_TRUNC if place.is_file else 0
         target = os.open(place.path, _IN_PLACE | truncating | _FLAGS)
     else:
@@ -158,6 +165,7 @@ def _copy(stream: IO[bytes], place: _Place) -> None:
     with os.fdopen(target, "wb", buffering=0) as raw:
         while chunk := memoryview(stream.read(1 << 20)):
             while chunk:
+                # A write to a pipe may take a part only.
                 chunk = chunk[raw.write(chunk) or 0 :]
 
 
@@ -169,10 +177,13 @@ def _place(path: Path) -> _Place:
     """
     current = os.fspath(path)
     for _ in range(_MOST_LINKS):
+        # Links are followed one by one, and only the folder by ``realpath``, since /dev/stdout leads to
+        # /proc/self/fd/1, which must be seen: ``realpath`` would go on to the file or pipe that is open there.
         folder, name = os.path.split(current)
         current = os.path.join(os.path.realpath(folder or "."), name)  # noqa: PTH118 - a name may be "..", or none
         match = _DESCRIPTOR.fullmatch(current)
         if match:
+            # The descriptor of another process may be opened with other rights, and written at another position.
             if match[2] not in (None, "self", "thread-self", str(os.getpid())):
                 raise InputError(str(path), "is a descriptor of another process", "name a file")
             number = int(match[1] or match[3])

@@ -1,7 +1,7 @@
 """What a run looks at on this machine: files, folders, links, variables. A ``Record`` writes it down.
 
 An answer that is kept from an earlier run holds as long as everything that the run looked at is still as it was. So
-whatever reads this machine asks here first, and looks at nothing behind the back of the record.
+whatever reads this machine asks here first, and never bypasses the record.
 """
 
 from __future__ import annotations
@@ -58,6 +58,8 @@ class Record:
 
     def holds(self) -> bool:
         """Whether a change from now on would show."""
+        # The last number of a status is the time of its last change. A file that changed as the run began, or later,
+        # may have changed twice within a tick of the clock, after it was read and before: its status would be the same.
         changed = (seen[-1] for seen in self.seen["file"].values() if isinstance(seen, list) and len(seen) > 1)
         return not self.is_final and max(changed, default=0) < self._started - _CLOCK_TICK and stands(self.seen)
 
@@ -75,6 +77,7 @@ def recorded() -> Iterator[Record]:
     finally:
         _record.reset(token)
         if outer is not None:
+            # What an inner answer depends on, the outer one does too: it was made of it.
             outer.is_final |= record.is_final
             remember(record.seen)
 
@@ -83,6 +86,7 @@ def remember(seen: Mapping[str, Mapping[str, Seen]]) -> None:
     """Write down what was seen before, and still stands."""
     if record := _record.get():
         for sense, item in seen.items():
+            # What was seen first counts: if something changed in the meantime, the record must no longer stand.
             record.seen[sense] = {**item, **record.seen[sense]}
 
 
@@ -174,6 +178,7 @@ def names(folder: StrPath) -> list[str]:
 def walk(folder: StrPath) -> Iterator[tuple[str, list[str], list[str]]]:
     """Return ``os.walk``, in the order of names: that of the file system differs between copies of a folder."""
     _look("names", folder)  # it may not be there
+    # Sorted in place, so that a caller can still remove the subfolders that are not to be entered.
     for place, subfolders, files in os.walk(folder):
         _look("names", place)
         subfolders.sort()
@@ -200,6 +205,8 @@ def which(program: str) -> str | None:
 
 def python(executable: str, folders: Iterable[str] = ()) -> None:
     """Look at what an interpreter's answers depend on: itself, its configuration, and its path files in ``folders``."""
+    # All that decides the sys.path of a Python: variables, links to its executable, pyvenv.cfg beside it or one folder
+    # up (PEP 405), and the .pth files that the module site reads.
     for name in _OF_PYTHON:
         _look("variable", name)
     _look("file", executable)
@@ -242,6 +249,7 @@ def _list_names(folder: StrPath) -> list[str]:
 
 def _which(program: str) -> str | None:
     """Return the path of a program, which is not looked for in the current folder, nor in another relative one."""
+    # An empty entry of PATH means the current folder, which may be a stranger's: it is not absolute either.
     folders = filter(os.path.isabs, os.environ.get("PATH", os.defpath).split(os.pathsep))
     path = shutil.which(program, path=os.pathsep.join(folders))
     # Before Python 3.12, Windows looks there all the same.
@@ -254,6 +262,7 @@ def _see_names(folder: str) -> Seen:
 
 def _see_packages(site: str) -> Seen:
     """Return the metadata in a folder: where they change, an installer gives their folder a new one or a new name."""
+    # An installer that replaces a package by the same version writes its RECORD anew.
     folders = (name for name in _list_names(site) if name.endswith((".dist-info", ".egg-info", ".egg-link")))
     return _digest(f"{name} {status_of(os.path.join(site, name, 'RECORD'))}" for name in folders)  # noqa: PTH118
 

@@ -64,7 +64,10 @@ def environment(python: str | None = None) -> PythonEnvironment:
     if python is not None:
         return PythonEnvironment(python=executable_in(python), origin="--python")
     for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
+        # Activating an environment inside of conda's sets both variables; the virtual environment is then the inner
+        # one.
         folder = disk.variable(variable)
+        # The running Python answers without being started again.
         if folder and _same(folder, sys.prefix):
             return PythonEnvironment(python=None, origin=variable)
         if folder and (executable := _python_of(folder)):
@@ -130,6 +133,7 @@ def refuse_tool_environment(chosen: PythonEnvironment) -> None:
 def _is_of_tool(prefix: Path) -> bool:
     if any(disk.exists(prefix / marker) for marker in _TOOL_MARKERS):
         return True
+    # uv's cache is CACHE/archive-v0/NAME. The marker keeps a folder of the user that happens to have such a name out.
     cache = prefix.parent.parent
     return _UV_CACHED.fullmatch(prefix.parent.name) is not None and disk.exists(cache / _CACHE_MARKER)
 
@@ -161,6 +165,7 @@ def _asked(executable: str) -> tuple[str, str] | None:
 
 def _on_search_path() -> PythonEnvironment | None:
     for name in ("python", "python3"):
+        # A shim of pyenv or asdf looks like a Python and is a script, so what is found is asked who it is.
         executable = disk.which(name)
         if executable:
             disk.python(executable)

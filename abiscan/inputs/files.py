@@ -29,6 +29,7 @@ from abiscan.inputs.inflation import inflate
 from abiscan.inputs.trimmed import WORTHWHILE, Trimmed, trimmed
 from abiscan.regex import regex
 
+# Limits of what a hostile wheel can cost. Sizes in the directory are claims: what is read is bounded by them.
 # No library of a wheel is larger: the largest libtorch_cuda.so has 1.6 GB. A member that claims more is a zip bomb.
 _LARGEST_MEMBER: Final = 4 << 30
 UNPACKING: Final = (
@@ -43,6 +44,7 @@ _SMALL_MEMBER: Final = 16 << 20
 _BLOCK: Final = 1 << 20
 _ZEROS: Final = bytes(_BLOCK)
 _KEPT_INFLATED: Final = 1 << 30
+# Bytes that are inflated at a time if only the beginning of a member is wanted: a page.
 _STEP: Final = 4096
 _LOCAL_HEADER: Final = 30
 _LENGTHS: Final = struct.Struct("<26xHH")  # in that header: of the name and of the extra field, which follow it
@@ -143,6 +145,8 @@ _INFLATED: Final[dict[tuple[str, int, int], tuple[ElfFile, str]]] = {}
 
 def _keep(key: tuple[str, int, int], inflated: tuple[ElfFile, str]) -> None:
     """Keep an inflated member as long as there is space for it; the oldest make room."""
+    # A dict keeps the order of insertion, so the first key is the oldest. A file that is in use stays open through its
+    # mapping, even if it is dropped here.
     _INFLATED[key] = inflated
     while sum(size for _, _, size in _INFLATED) > _KEPT_INFLATED:
         del _INFLATED[next(iter(_INFLATED))]
@@ -151,6 +155,8 @@ def _keep(key: tuple[str, int, int], inflated: tuple[ElfFile, str]) -> None:
 def _sparse(parts: Trimmed, size: int, name: str) -> tuple[ElfFile, str]:
     """Return a file with a hole, and a hash of the rest."""
     with tempfile.NamedTemporaryFile(prefix="abiscan-") as copy:
+        # Everything stays at its offset, so the ELF headers hold. The hole reads as zeros, takes no space, and a
+        # search for text finds nothing there: only code for GPUs is left out.
         unread = range(len(parts.beginning), size - len(parts.end))
         copy.write(parts.beginning)
         copy.seek(unread.stop)
@@ -195,6 +201,7 @@ class WheelMember:
 
         What is large and read in place is inflated without its code for GPUs: see ``trimmed``.
         """
+        # Not only by name: a wheel at the same path may be another one by now.
         key = self.name, self._info.CRC, self._info.file_size
         kept = _INFLATED.get(key)
         if kept is None and not self._is_whole:
@@ -206,6 +213,7 @@ class WheelMember:
         if kept is not None:
             file, self._sha256 = kept
             return file
+        # A small one is kept in memory with the member itself, since a file for each would be dearer.
         if self._info.file_size < _SMALL_MEMBER:
             self._kept = self._kept or ElfFile.from_bytes(self._wheel.read(self._info), self.name)
             return self._kept
@@ -229,6 +237,7 @@ def random_access(source: ElfSource) -> Iterator[Callable[[int, int], bytes]]:
     :raises InputError: the file cannot be read
     """
     if not isinstance(source, DiskFile):
+        # A member of an archive has no file of its own that could be read in parts: it is inflated, once.
         content = source.open().data
         yield lambda offset, size: bytes(content[offset : offset + size])
         return
@@ -300,6 +309,8 @@ class Wheel:
             if stream is None:
                 stream = disk.opened(path)
                 weakref.finalize(self, stream.close)
+            # zipfile reads the central directory only, at the end; of a wheel on a server, that is all that is
+            # downloaded here.
             self._archive = zipfile.ZipFile(stream)
         except OSError as error:
             raise unreadable(path, error) from error
@@ -358,6 +369,7 @@ class Wheel:
 
     def _inflated(self, info: zipfile.ZipInfo) -> bytes | None:
         """Return all bytes of a member on disk whose header zipfile has accepted; None if zipfile is to inflate it."""
+        # Only a file on disk: bytes that come from a server are announced and read in steps, see ``expect``.
         stream = self._archive.fp
         is_plain = info.compress_type == zipfile.ZIP_DEFLATED and 0 < info.compress_size <= info.file_size
         if self._stream is not None or stream is None or not is_plain:
@@ -398,6 +410,8 @@ class Wheel:
         with self._member_errors(info), self._archive.open(info) as stream:
             while block := stream.read(len(_ZEROS)):
                 digest.update(block)
+                # lseek(2): what is skipped at the end of a file becomes a hole. ``truncate`` makes one at the very end,
+                # too.
                 if block == _ZEROS:
                     to.seek(len(block), os.SEEK_CUR)
                 else:
@@ -422,6 +436,7 @@ class Wheel:
 def _tail(stream: IO[bytes], info: zipfile.ZipInfo, size: int) -> bytes:
     """Return the last bytes of the contents of a member, as they are in the archive."""
     stream.seek(info.header_offset)
+    # APPNOTE.TXT 4.3.7: the local header has lengths of its own, and its extra field need not be that of the directory.
     name, extra = _LENGTHS.unpack(stream.read(_LOCAL_HEADER))
     stream.seek(info.header_offset + _LOCAL_HEADER + name + extra + info.compress_size - size)
     return stream.read(size)
@@ -444,6 +459,7 @@ class Files:
     def __init__(self, below: Files | None = None) -> None:
         self._below = below
         self._mounted: dict[str, ElfSource] = {}
+        # None is an answer as well: there is no file, or one that ``ld.so`` could not map. It is not looked for again.
         self._objects: dict[str, SharedObject | None] = {}
         self._damaged: dict[str, InputError] = {}
         self._unread: dict[str, InputError] = {}
@@ -457,6 +473,7 @@ class Files:
 
     def overlay(self, layer: Files) -> None:
         """Let what is in a layer of this replace what is here."""
+        # What was read here at such a path is hidden now; what the layer has read of it, if anything, follows below.
         for path in layer._mounted:
             self._objects.pop(path, None)
             self._damaged.pop(path, None)
@@ -493,6 +510,7 @@ class Files:
         :param remember: whether what cannot be read leaves something open, and ``take_unread`` returns it
         """
         path = posixpath.normpath(path)
+        # What no layer changes is read and kept at the bottom: all torches that are compared share it.
         if self._below and path not in self._objects and path not in self._mounted:
             return self._below.object_at(path, remember=remember)
         if path not in self._objects:
@@ -502,6 +520,7 @@ class Files:
             except InputError as error:
                 self._damaged[path] = error
                 self._objects[path] = None
+        # Said once for each call of ``take_unread``: several targets may meet the same damaged file.
         if remember and path in self._damaged:
             self._unread[path] = self._damaged[path]
         return self._objects[path]

@@ -45,9 +45,11 @@ def loads(text: str) -> Any:
     :raises ValueError: (or another built-in error) it is none that ``dumps`` wrote
     """
     classes, nodes, last = json.loads(text)
+    # Each class is checked once, before any value is made.
     builders = [_make_builder(*class_) for class_ in classes]
     results: list[Any] = []
     for kind, *values in nodes:
+        # A part is either plain or a list with the number of an earlier node; a number of a later one is an IndexError.
         results.append(builders[kind]([results[value[0]] if type(value) is list else value for value in values]))
     return results[last[0]] if type(last) is list else last
 
@@ -65,7 +67,10 @@ class _Writer:
         """Return a plain value itself; of anything else, the number of its node, in a list."""
         if value is None or type(value) in (str, int, bool, float):
             return value
+        # By identity, not by equality: 1 == True, and two equal results may have parts of different types.
         if id(value) not in self._places:
+            # Depth first: the parts get their numbers before the whole, so ``loads`` needs one pass and no
+            # placeholders.
             kind, values = _list_parts(value)
             node = [self._kind(kind), *map(self.reference, values)]
             self._places[id(value)] = len(self.nodes), value
@@ -85,6 +90,7 @@ def _list_parts(value: Any) -> tuple[tuple[str, ...], Iterable[Any]]:
     if cls in (tuple, list):
         return (cls.__name__,), value
     if cls in (frozenset, set):
+        # The order of a set depends on the hashes of texts, which differ from process to process.
         return (cls.__name__,), sorted(value, key=repr)
     if isinstance(value, Mapping):
         return ("dict",), [part for item in value.items() for part in item]
@@ -120,10 +126,12 @@ def _make_builder(module: str, name: str = "", *names: str) -> _Builder:
     if not module.startswith(f"{_PACKAGE}.") or module.endswith("__main__") or "." in name:
         raise ValueError(module)
     cls = getattr(importlib.import_module(module), name)
+    # An imported name is an attribute of the module as well: ``abiscan.x:subprocess`` would be a way out.
     if not isinstance(cls, type) or cls.__module__ != module:
         raise ValueError(name)
     if issubclass(cls, enum.Enum):
         return lambda values: cls[values[0]]
+    # An answer of another version of the package, whose class has other fields, is none.
     if _list_fields(cls) != names:
         raise ValueError(names)
     if issubclass(cls, tuple):

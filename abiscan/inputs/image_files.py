@@ -82,11 +82,13 @@ def users_of_torch(files: Iterable[ImageFile]) -> tuple[ImageFile, ...]:
     remainder = list(files)
     users: set[str] = set()
     names: set[str] = set()
+    # A fixed point: a library uses torch if it needs one that does. Chains are short, so starting over is cheap.
     grown = True
     while grown:
         reached = {file.path for file in remainder if any(map(functools.partial(_uses, names), _needed(file.images)))}
         grown = not reached <= users
         users |= reached
+        # By name, in lower case: Windows finds a DLL whatever the case, and looks for it by its base name alone.
         names |= {file.name.lower() for file in remainder if file.path in users}
     return tuple(file for file in remainder if file.path in users)
 

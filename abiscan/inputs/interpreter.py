@@ -83,9 +83,11 @@ def running() -> Interpreter:
 
 def installed_torch() -> Path | None:
     """Return the torch of the interpreter that runs abiscan, found without importing it."""
+    # Each place where a torch could appear later, before the one that is there now, belongs to the record.
     for folder in sys.path:
         disk.file(os.path.join(folder, "torch", "__init__.py"))  # noqa: PTH118
     disk.python(sys.executable, sys.path)
+    # ``find_spec`` of a top-level name imports nothing (importlib.util's documentation).
     spec = importlib.util.find_spec("torch")
     return Path(spec.origin).parent if spec and spec.origin else None
 
@@ -125,6 +127,7 @@ def _answer(executable: str) -> _Answer:
     """Return what a Python answers to the query: it is started once, as long as nothing changes that this
     depends on.
     """
+    # Not the real path: a virtual environment is a link to another Python, whose answers are different.
     name = os.path.abspath(executable) if _has_folder(executable) else executable  # noqa: PTH100
     if name in _ANSWERS:
         seen, answer = _ANSWERS[name]
@@ -137,6 +140,7 @@ def _answer(executable: str) -> _Answer:
         for folder in folders:
             disk.file(os.path.join(folder, "torch", "__init__.py"))  # noqa: PTH118
     answer = version, suffixes, origin, folders
+    # While the answer was awaited, an installer may have changed what it depends on.
     if record.holds():
         _ANSWERS[name] = record.seen, answer
     return answer
@@ -166,6 +170,7 @@ def of_torch(package: Path, tag: PythonTag | None) -> Interpreter | None:
         return current
     executable = _executable_of(package, tag)
     if executable:
+        # Links of an environment may lead to the running Python, of which everything is known already.
         is_current = current.executable is not None and executable.samefile(current.executable)
         return current if is_current else Interpreter(tag=tag, executable=executable)
     return current if current.tag == tag else Interpreter(tag=tag)
@@ -183,6 +188,7 @@ def executables_of(package: PurePath, tag: PythonTag) -> tuple[PurePath, ...]:
     installed = _INSTALLED.search(package.as_posix())
     if installed is None:
         return ()
+    # A Windows path may be looked at on Linux, in a record: the class of the path stays what it was.
     prefix = type(package)(package.as_posix()[: installed.start()] or "/")
     names = (f"bin/python{tag}",) if installed["posix"] else ("Scripts/python.exe", "python.exe")
     return tuple(prefix / name for name in names)

@@ -40,6 +40,7 @@ else:
     _LIMITS.update({resource.RLIMIT_DATA: MEMORY, resource.RLIMIT_FSIZE: 8 << 30, resource.RLIMIT_CORE: 0})
 _SECONDS_TO_REPORT: Final = 600
 
+# The numbers of the calls are the same on all machines (Documentation/userspace-api/landlock.rst).
 # include/uapi/linux/landlock.h: what changes files; making, removing and writing any kind.
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _VERSION: Final = 1
@@ -114,6 +115,7 @@ def die_with(parent: int) -> None:
     """
     if sys.platform == "linux":
         _prctl(_PR_SET_PDEATHSIG, _SIGKILL)
+        # prctl(2), PR_SET_PDEATHSIG: no signal comes for a parent that has ended before.
         if os.getppid() != parent:  # it ended before the system was told
             os.kill(os.getpid(), _SIGKILL)
 
@@ -144,6 +146,7 @@ def die_of(number: int, target: str) -> None:
     if _worker is not None:
         _worker.tell(target)
     with contextlib.suppress(OSError, ValueError):  # some signals cannot be handled in the first place
+        # Python ignores some signals, SIGPIPE for one, and then the process would survive its own.
         signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
 
@@ -158,11 +161,13 @@ def limit_time(seconds: int) -> None:
     """Let the system end this process after some more seconds of processor time."""
     if not _LIMITS:
         return
+    # RLIMIT_CPU counts from the start of the process, so what it has used is added.
     used = resource.getrusage(resource.RUSAGE_SELF)
     _limit(resource.RLIMIT_CPU, int(used.ru_utime + used.ru_stime) + seconds)
 
 
 def _limit(limit: int, most: int) -> None:
+    # An administrator's limit may be lower; nobody but root can raise a hard limit again.
     hard = resource.getrlimit(limit)[1]
     resource.setrlimit(limit, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
 
@@ -195,6 +200,7 @@ def begin(target: str) -> None:
     if target in _worker.stopped:
         disk.look_once()  # it may get further on another day
         raise StoppedError(target, _worker.stopped[target], "run it with abiscan --no-isolation to see where")
+    # Not in ``enter``: imports, the cache folder and downloads come before the first target, and need more.
     if not _worker.confined:
         _worker.confined = True
         confine(_worker.writable, online=_worker.confinement is Confinement.ONLINE)
@@ -229,6 +235,8 @@ def confine(writable: Collection[Path], *, online: bool = False) -> int:
     if version < 1:
         return 0
     changes = _CHANGES | (_REFER if version >= 2 else 0) | (_TRUNCATE if version >= 3 else 0)
+    # Each version of Landlock knows more; what the kernel does not know, it rejects (EINVAL, E2BIG). So the struct is
+    # cut off behind what version 1, 4 or 6 has: files, TCP, then abstract sockets and signals.
     handled = (changes, 0 if online else _TCP, _ABSTRACT_SOCKETS_AND_SIGNALS)[
         : 1 if version < 4 else 2 if version < 6 else 3
     ]
@@ -236,14 +244,17 @@ def confine(writable: Collection[Path], *, online: bool = False) -> int:
     rules = libc.syscall(_CREATE_RULESET, attributes, ctypes.c_size_t(ctypes.sizeof(attributes)), ctypes.c_uint32(0))
     if rules < 0:
         return 0
+    # A rule for a file must not name rights that only folders have (landlock_add_rule(2), EINVAL).
     on_file = _WRITE_FILE | (changes & _TRUNCATE)
     for path in (*writable, Path(os.devnull)):
         allowed = changes if path.is_dir() else on_file
         with contextlib.suppress(OSError):  # what does not exist cannot be written
             descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+            # struct landlock_path_beneath_attr is packed: 8 bytes of rights, 4 of a descriptor.
             beneath = allowed.to_bytes(8, "little") + descriptor.to_bytes(4, "little")
             libc.syscall(_ADD_RULE, ctypes.c_int(rules), ctypes.c_int(_PATH_BENEATH), beneath, ctypes.c_uint32(0))
             os.close(descriptor)
+    # Required of a process without CAP_SYS_ADMIN: or else it could confine a setuid program that it starts.
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
     done = libc.syscall(_RESTRICT_SELF, ctypes.c_int(rules), ctypes.c_uint32(0))
     os.close(rules)

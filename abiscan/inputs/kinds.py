@@ -42,6 +42,7 @@ def kind_of(path: Path) -> TargetKind:
 
     Programs and saved models are libraries until they are read.
     """
+    # First: a folder may be called anything, ``unpacked.whl`` for one.
     if disk.is_dir(path):
         return TargetKind.FOLDER
     if path.suffix == WHEEL_SUFFIX:

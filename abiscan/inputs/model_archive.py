@@ -135,6 +135,7 @@ class ModelArchive:
         :raises InputError: it cannot be unpacked, or all that was read of the archive is too much
         """
         info = self._members[name]
+        # The limit is for all members together: many of moderate size would take as much memory as a large one.
         if info.file_size > self._left:
             raise InputError(f"{self.path}!{name}", _too_much(info.file_size), _DAMAGED)
         data = self._read(info, info.file_size + 1)  # the size in the directory may be wrong
@@ -167,6 +168,7 @@ class ModelArchive:
             if info.file_size > _MAX_LIBRARY:
                 raise InputError(subject, _too_much(info.file_size), _DAMAGED)
             return ElfFile.from_bytes(self._read(info, info.file_size), subject)
+        # The whole file is mapped once: pages are read when something looks at them, and weights never are.
         if self._mapped is None:
             self._mapped = mmap.mmap(self._stream.fileno(), 0, access=mmap.ACCESS_READ)
         start = self._start(info)
@@ -202,6 +204,8 @@ def _weights(content: memoryview) -> range:
     """
     largest = range(0)
     try:
+        # Elf64_Ehdr: e_shoff at 0x28; e_shentsize, e_shnum and e_shstrndx from 0x3A on. Each of the numbers is a claim:
+        # what leads out of the file ends in the except clause.
         (offset,) = _SECTIONS.unpack_from(content, _SECTIONS_AT)
         size, count, strings = _COUNTS.unpack_from(content, _COUNTS_AT)
         rows = [_SECTION.unpack_from(content, offset + number * size) for number in range(count)]
@@ -230,12 +234,14 @@ def _checked(path: Path, infos: list[zipfile.ZipInfo], size: int) -> dict[str, z
     for info in infos:
         name = info.filename
         subject = f"{path}!{name[:_MAX_NAME]}"
+        # Harmless to who reads members; but a tool that unpacks the archive would write to such a path.
         if len(name) > _MAX_NAME or posixpath.isabs(name) or ".." in name.split("/") or "\\" in name:
             raise InputError(subject, "is a member with a name that leads out of the archive", _DAMAGED)
         if stat.S_ISLNK(info.external_attr >> 16):
             raise InputError(subject, "is a symbolic link", _DAMAGED)
         if info.flag_bits & _ENCRYPTED:
             raise InputError(subject, "is encrypted, which torch does not read", "save the model without a password")
+        # torch and zipfile need not choose the same of the two, so what was read would not be what runs.
         if name in members:
             raise InputError(subject, "is there twice, so that readers may differ in what they read", _DAMAGED)
         if info.header_offset + _LOCAL_HEADER + info.compress_size > size:

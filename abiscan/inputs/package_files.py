@@ -77,6 +77,7 @@ class Package:
     @functools.cached_property
     def _requirements(self) -> tuple[Requirement, ...]:
         """What its metadata require here."""
+        # The headers end at the first empty line; the description behind it may quote a ``Requires-Dist``.
         lines = _REQUIRES.findall((self._metadata or "").partition("\n\n")[0])
         return tuple(filter(None, map(_required, lines)))
 
@@ -101,6 +102,7 @@ def of_distribution(distribution: Distribution) -> Package:
     root = distribution.site
     if distribution.source is not None:
         source = Path(distribution.source)
+        # The two layouts of a project: packages in src/, or next to pyproject.toml.
         root = str(source / "src" if disk.is_dir(source / "src") else source)
     return Package(
         name=distribution.name,
@@ -125,6 +127,7 @@ def of_folder(path: Path) -> Package | None:
             read=functools.partial(_bytes, root),
             installed=None,
         )
+    # An unpacked wheel has exactly one .dist-info at its top; a folder with several is a site-packages.
     match = (_INFO.fullmatch(f"{name}/METADATA") for name in disk.names(path))
     infos = [info for info in match if info and disk.is_file(path / info.group())]
     if len(infos) != 1:

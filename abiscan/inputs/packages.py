@@ -99,6 +99,7 @@ def installed(search_path: Sequence[str]) -> Iterator[Distribution]:
 
     for site in search_path:
         disk.metadata(site)
+    # As for an import, the first folder of the path wins (importlib.metadata yields them in that order).
     seen_names: set[str] = set()
     for distribution in importlib.metadata.distributions(path=list(search_path)):
         headers = _headers(distribution)
@@ -133,6 +134,7 @@ def _headers(distribution: importlib.metadata.Distribution) -> Message:
     """Return what the metadata say, without the description behind them: parsed once, not for each field."""
     import email.parser
 
+    # A wheel's, a source distribution's, and the file that an .egg-info without a folder is.
     texts = (distribution.read_text(name) for name in ("METADATA", "PKG-INFO", ""))
     text = next((text for text in texts if text), "")
     return email.parser.HeaderParser().parsestr(text.partition("\n\n")[0])
@@ -141,6 +143,7 @@ def _headers(distribution: importlib.metadata.Distribution) -> Message:
 def _make_distribution(name: str, distribution: importlib.metadata.Distribution, headers: Message) -> Distribution:
     site = Path(str(distribution.locate_file(""))).absolute().as_posix()
     requires = headers.get_all("Requires-Dist")
+    # An egg has requires.txt instead, which importlib.metadata translates.
     if not requires and distribution.read_text("requires.txt"):  # of an egg
         requires = distribution.requires
     libraries = tuple(_list_libraries(distribution, site))
@@ -230,6 +233,7 @@ def fetch(requirement: str, folder: Path, python: str | None, options: Sequence[
     words = ["download", "-qq", "--no-deps", "--only-binary", ":all:", "--dest", str(folder), "--log", str(log)]
     before = set(folder.iterdir())
     try:
+        # ``-qq`` leaves errors only, for ``pip_error``; what a page of the index failed of is in the log alone.
         command = [*pip(python), *words, "--retries", _RETRIES, *options, requirement]
         process = programs.run(command, capture_output=True, timeout=_FETCH_SECONDS)
     except subprocess.TimeoutExpired as error:
@@ -237,6 +241,7 @@ def fetch(requirement: str, folder: Path, python: str | None, options: Sequence[
         raise InputError(requirement, problem, "check the network and the index settings") from error
     fetched = next((path for path in folder.iterdir() if path not in before and path.suffix == ".whl"), None)
     if process.returncode < 0:
+        # subprocess: a negative code is the number of the signal that ended it.
         end = signal.Signals(-process.returncode).name
         memory = ": the system has no more memory for what it reads" if end == "SIGKILL" else ""
         problem = f"could not download a wheel: pip was ended by {end}{memory}"
@@ -265,6 +270,7 @@ def _unfetched(log: Path, stderr: str) -> str | None:
             reason = "the server did not answer in time"
         else:
             reason = cause[1].lower() if (cause := _ERRNO.search(match["why"])) else match["why"]
+        # What is before the "@" is the user's password for the index, which has no place in a report.
         return f"{match['url'].rpartition('@')[2]}: {reason}"
     return "pip ran out of memory as it read the index" if _OUT_OF_MEMORY.search(f"{text}\n{stderr}") else None
 
@@ -293,6 +299,7 @@ def named(
         raise InputError('""', "is no target", "pass a .so, a wheel, a folder, NAME==VERSION or an installed package")
     if word == "-":
         raise InputError(word, "the standard input is no target", "write it to a file, and pass that")
+    # What lies there counts first, so that a file is never taken for a package of the same name.
     path = Path(word)
     if not is_name(word):
         return existing(path)
@@ -302,6 +309,7 @@ def named(
         requirement = Requirement(word)
     except (InvalidRequirement, RecursionError) as error:
         raise _missing(path) from error
+    # ``==2.5.*`` is a range, in which pip would choose: which version was checked would depend on the day.
     pins = [
         specifier
         for specifier in requirement.specifier

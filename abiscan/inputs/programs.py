@@ -86,6 +86,7 @@ def _located(command: Sequence[str]) -> list[str]:
 def _list_variables(variables: Mapping[str, str]) -> dict[str, str]:
     """Return environment variables, but the current folder is not in ``PYTHONPATH``, where an empty entry means it."""
     folders = (variables.get("PYTHONPATH") or os.sep).split(os.pathsep)
+    # An empty variable is no entry at all, while an empty entry is the current folder (Modules/getpath.py).
     if all(map(os.path.isabs, folders)):
         return dict(variables)
     named = [folder for folder in folders if os.path.normpath(folder) != os.curdir]

@@ -108,6 +108,7 @@ def applying(line: str, environment: Mapping[str, str] | None = None) -> Require
 
     :param environment: for the marker; by default this one, without extras
     """
+    # A hostile line must not cost more than a glance: packaging parses by recursion and by regular expressions.
     if len(line) > _LONGEST_REQUIREMENT or _NO_NUMBER.search(line):
         return None
     try:
@@ -189,6 +190,7 @@ def _together(requirements: Sequence[Requirement]) -> TorchRequirement:
     specifier = SpecifierSet()
     texts = []
     for requirement in requirements:
+        # pip requires all lines at once, so the intersection is what is required.
         specifier &= _without_local_tags(requirement)
         texts.append(str(requirement.specifier) or (f" @ {requirement.url}" if requirement.url else ""))
     text = ",".join(dict.fromkeys(filter(None, texts)))
@@ -230,9 +232,11 @@ def simplest(requested: Collection[Version], known_items: Sequence[Version]) -> 
         return None
     if len(inside) == 1:
         return f"torch=={inside[0]}"
+    # From the oldest to the newest one that works, minus the holes: a whole series as ``!=2.6.*``, others one by one.
     first, last = known_items.index(inside[0]), known_items.index(inside[-1])
     parts = [f">={_short(known_items[first], known_items[:first])}"]
     if last + 1 < len(known_items):
+        # An upper bound only if a newer release is known that does not work: of later ones nothing is known.
         parts.append(f"<{_short(known_items[last + 1], known_items[: last + 1])}")
     between = known_items[first : last + 1]
     for minor in dict.fromkeys(_minor(version) for version in between):

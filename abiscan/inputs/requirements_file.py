@@ -38,12 +38,15 @@ def read_requirements(path: Path, *, constraint: bool = False) -> tuple[Line, ..
 
 
 def _list_lines(path: Path, above: tuple[Path, ...], *, constraint: bool) -> Iterator[Line]:
+    # By resolved path: a file may include itself through a link, too.
     if path.resolve() in above:
         raise InputError(str(path), "includes itself")
     try:
         text = disk.read(path).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(str(path), f"cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    # A backslash at the end of a line continues it, before comments are taken off (pip's documentation, "Requirements
+    # File Format"); the number that an error names is then that of the joined line.
     for number, line in enumerate(re.sub(r"\\\r?\n", " ", text).splitlines(), 1):
         content = _COMMENT.sub("", line).strip()
         if nested := _NESTED.fullmatch(content):

@@ -89,6 +89,7 @@ class Target(Struct, frozen=True, kw_only=True):
 
     def linked(self, extension: Extension) -> Iterator[Extension]:
         """Yield the libraries of the package that an extension needs, in the order in which ``ld.so`` searches them."""
+        # Breadth first, as ld.so maps and searches them (ld.so(8)).
         seen, waiting = {extension.location}, deque(extension.facts.needed)
         while waiting:
             library = self.libraries.get(self.siblings.get(waiting.popleft(), ""))
@@ -168,6 +169,7 @@ def read_target(source: Source, files: Files, site: str, torch_package: str) -> 
     if kind is TargetKind.SOURCE:
         fix = f"build a wheel from it and pass that: pip wheel --no-deps {path}"
         raise InputError(str(path), "is an archive of source code, in which nothing is compiled yet", fix)
+    # By its first bytes, since models have any name: .pt, .pt2, .pth, .bin, none.
     head = DiskFile(path).head(len(PICKLE_MAGIC))
     return _read_model(path, files) if begins_like_model(head) else _read_object(path, files)
 
@@ -200,6 +202,7 @@ def content_of(source: Source) -> list[Source]:
     """
     if not isinstance(source, Path) or not disk.is_dir(source):
         return [source]
+    # The folder itself comes first only if it has libraries outside of the packages in it.
     packages = _packages_in(source)
     return [*packages] if packages and next(_walk(source), None) is None else [source, *packages]
 
@@ -293,6 +296,7 @@ def _walk(path: Path) -> Iterator[str]:
     """Yield relative paths of the shared objects below ``path``; a file with several names appears once."""
     seen_files: set[tuple[int, int]] = set()
     for folder, _, names in disk.walk(path):
+        # libfoo.so, libfoo.so.1 and libfoo.so.1.2 are often one file: the shortest name is the one that people know.
         for name in sorted(names, key=lambda name: (len(name), name)):
             file = Path(folder, name)
             if not is_library(name) or not disk.is_file(file):
@@ -312,6 +316,7 @@ def uses_torch(distribution: Distribution, files: Files, *, images: bool = False
         members = (member for member in _files_of(distribution) if is_image(member[2].head(len(MAGIC))))
         result, _ = read_image_files(members)
         return bool(users_of_torch(result))
+    # A search for two names in the file's bytes decides for most libraries, and costs less than reading ELF.
     objects = (files.object_at(path) for path in distribution.objects if _may_need_torch(files.source(path)))
     return any(facts is not None and needs_torch(facts) for facts in objects)
 
@@ -352,6 +357,7 @@ def _read_wheel(
 ) -> Target:
     if _IOS_TAG.search(variants.without_label(path.name)):
         raise InputError(name, "is for iOS", "abiscan checks extensions for Linux, Windows and macOS")
+    # Everything is mounted before anything is judged: a library's neighbours are looked up as if installed.
     wheel = Wheel(path, stream)
     paths = list(wheel.names())
     left_out = {path for path in paths if spare and installed_path(path, "") in spare}
@@ -401,6 +407,7 @@ def _read_members(
     objects: dict[str, Extension] = {}
     unreadable: list[tuple[str, InputError]] = []
     images: list[tuple[str, str, ElfSource]] = []
+    # One damaged member does not hide the others: its error is kept for the report.
     for path, location, source in members:
         try:
             if not (head := source.head(len(MAGIC))).startswith(MAGIC):
@@ -415,11 +422,13 @@ def _read_members(
         files.put(location, objects[location].facts)
     if not objects and images:
         return _of_images(name, kind, root, images, metadata, package)
+    # A wheel's tag names one system, and the images of another one in it are never loaded.
     if metadata is None or metadata.wheel.endswith("-any.whl"):  # others are for one system
         unreadable += _for_other_systems(images)
     if not objects and not unreadable and not _is_python_for_torch(metadata, package):
         refusal = InputError if metadata is None else NoExtensionError  # a package may be pure Python: that is fine
         raise refusal(name, "contains no shared object", "pass the .so, the wheel or the folder of an extension")
+    # By file name and by soname, since ld.so knows a loaded library by both (elf/dl-load.c); the first one counts.
     siblings: dict[str, str] = {}
     for location, member in objects.items():
         siblings.setdefault(posixpath.basename(location), location)
@@ -489,6 +498,7 @@ def _of_images(
 def _users_of_torch(objects: Mapping[str, Extension], siblings: Mapping[str, str]) -> set[str]:
     """Return the objects that are linked with torch or reference it, directly or through a sibling."""
     users = {location for location, member in objects.items() if needs_torch(member.facts)}
+    # A fixed point, as a library may use torch through a second one that comes later in the list.
     grown = True
     while grown:
         reached = {

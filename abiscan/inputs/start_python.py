@@ -18,6 +18,7 @@ def start(option: str, code: str) -> None:
 
         runpy.run_module(code, run_name="__main__", alter_sys=True)
     else:
+        # The names that ``python -c`` gives its code: no __file__, no __spec__.
         exec(compile(code, "<string>", "exec"), {"__name__": "__main__"})  # noqa: S102 - of abiscan itself
 
 

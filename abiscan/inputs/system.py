@@ -58,6 +58,7 @@ def _configured(file: str, depth: int) -> list[str]:
     if depth > 8:  # an include that includes itself
         return folders
     try:
+        # The file itself and not /etc/ld.so.cache: the cache has no public format, and may be older than the file.
         lines = disk.read(file).decode("utf-8", "replace").splitlines()
     except OSError:
         return folders
@@ -66,6 +67,7 @@ def _configured(file: str, depth: int) -> list[str]:
         if words[:1] == ["include"]:
             for pattern in words[1:]:
                 absolute = os.path.join(os.path.dirname(file), pattern)  # noqa: PTH118, PTH120 - a pattern, not a path
+                # A file that is added later and matches the pattern changes the answer.
                 disk.names(os.path.dirname(absolute))  # noqa: PTH120
                 for name in sorted(glob.glob(absolute)):  # noqa: PTH207
                     folders += _configured(name, depth + 1)

@@ -63,6 +63,7 @@ def _in(word: str) -> Iterator[str]:
         yield word
         return
     result = False
+    # os.walk would silently skip a folder that cannot be read, and a survey would miss its wheels.
     for folder, subfolders, names in os.walk(path, onerror=_unreadable):
         subfolders.sort()
         for name in sorted(names):

@@ -46,6 +46,7 @@ def is_part(path: Path) -> bool:
 def noted(path: Path) -> Iterator[None]:
     """Have a file or folder removed at the end of the block, or of this process if it is ended before."""
     _paths.add(path)
+    # The watching process outlives this one even if it gets SIGKILL, and removes what it was told of.
     if is_part(path):  # everything else is in the folder that goes with this process
         isolation.tell_temporary(path)
     try:
@@ -116,6 +117,8 @@ def stop(roots: Collection[int] | None = None) -> None:
         return
     deadline = time.monotonic() + _SECONDS_TO_END
     asked = set[int]()
+    # In rounds: a process may start others until it has ended, and these are found by their parents, not by a group,
+    # which a program can leave.
     while alive := _started(roots):
         is_late = time.monotonic() > deadline
         for pid in alive if is_late else alive - asked:
@@ -141,11 +144,14 @@ def _started(roots: Collection[int] | None) -> set[int]:
     for entry in _PROCESSES.iterdir():
         if entry.name.isdigit():
             with contextlib.suppress(OSError, ValueError, IndexError):
+                # proc_pid_stat(5): the name in brackets may contain spaces and brackets, so fields are counted from the
+                # last ")".
                 state, parent = (entry / "stat").read_bytes().rpartition(b")")[2].split()[:2]
                 if state not in (b"Z", b"X"):
                     parents[int(entry.name)] = int(parent)
     started = set(roots).intersection(parents) if roots is not None else set()
     ancestors = {os.getpid()} if roots is None else set(started)
+    # From generation to generation, until none has further children.
     while following := {pid for pid, parent in parents.items() if parent in ancestors} - started:
         started |= following
         ancestors = following

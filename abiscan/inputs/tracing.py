@@ -73,6 +73,7 @@ def begin(name: str, *, anew: bool = True) -> None:
 
     class Handler(logging.StreamHandler):  # type: ignore[type-arg]
         def handleError(self, record: LogRecord) -> None:  # noqa: ARG002, N802 - the name in logging
+            # A full disk must not end the run, nor print a traceback for each decision (logging.raiseExceptions).
             logger.removeHandler(self)
             print(f"abiscan: {name}: the trace ends here: {sys.exc_info()[1]}", file=sys.stderr)
 
@@ -90,6 +91,7 @@ def begin(name: str, *, anew: bool = True) -> None:
     handler.setFormatter(Formatter())
     logger.addHandler(handler)
     logger.setLevel(logging.DEBUG)
+    # An application's own handlers do not get these lines a second time.
     logger.propagate = False
     _destination = name
 

@@ -49,6 +49,8 @@ def trimmed(size: int, packed: int, head: Callable[[int], bytes], tail: Callable
     table, entry_size, count, names = _HEADER.unpack(header)
     if entry_size != _SECTION.size or not 0 < table < size or table + count * entry_size > size:
         return None
+    # How many inflated bytes the deflated tail yields is known only afterwards. So the tail is read, and if that is not
+    # enough, a longer one: first for the section headers, then for their names, then for all behind the code.
     asked, requested = _END, size - table
     while asked < packed // 2:
         end = known_end(tail(asked))
@@ -61,11 +63,14 @@ def trimmed(size: int, packed: int, head: Callable[[int], bytes], tail: Callable
                 code = next(
                     (section for section in sections if section.holds_gpu_code(end[len(end) - requested :])), None
                 )
+                # The headers may say anything: the code must lie inside the file and before the table.
                 if code is None or not 0 < code.offset < code.stop <= table or code.offset > _LARGEST_BEGINNING:
                     return None
                 requested = size - code.stop
                 if len(end) >= requested:
                     return Trimmed(beginning=head(code.offset), end=end[len(end) - requested :])
+        # Estimated from the ratio so far, with half as much again, and between two and eight times as much: sections
+        # differ in how well they compress.
         asked = max(asked * 2, min(asked * 8, asked * requested * 3 // (2 * max(len(end), 1))))
     return None
 

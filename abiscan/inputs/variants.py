@@ -100,6 +100,7 @@ class VariantList(Struct, frozen=True, kw_only=True):
         The order of features and values is that of their providers, which is not asked: names, and greater versions
         before lower ones.
         """
+        # Of several values of one feature, the best one counts, as the system would choose it.
         best: dict[tuple[int, str], tuple[int, ...]] = {}
         for stated in variant.properties:
             known_value = stated.namespace in self.namespaces

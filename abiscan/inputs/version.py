@@ -48,6 +48,7 @@ class TorchVersion(Version):
 @functools.lru_cache(maxsize=1024)
 def _parsed(text: str) -> TorchVersion | None:
     try:
+        # Kept by text: a run compares the same few versions thousands of times, and parsing is the dear part.
         return TorchVersion(text)
     except ValueError:  # InvalidVersion, or a number of thousands of digits
         return None

@@ -30,6 +30,7 @@ def abi3_python(wheel: str) -> Version | None:
 
 def manylinux(wheel: str) -> Version | None:
     """Return the oldest glibc that a wheel is tagged for; None if it has no manylinux tag."""
+    # A compressed tag set (``manylinux_2_17_x86_64.manylinux2014_x86_64``) promises the oldest of its platforms.
     platforms = wheel.removesuffix(".whl").rpartition("-")[2]
     numbers = [
         _OLD_NAMES[match["old"]] if match["old"] else (int(match["major"]), int(match["minor"]))
@@ -78,6 +79,7 @@ def _list_policies() -> dict[tuple[str, str], Version]:
     policies: dict[tuple[str, str], Version] = {}
     for line in _text("manylinux.txt").splitlines():
         machine, number, family, *versions = line.split()
+        # The file goes from old tags to new ones, so the first one that has a symbol version is the lowest.
         for version in versions:
             policies.setdefault((machine, f"{family}_{version}"), version_of(number))
     return policies

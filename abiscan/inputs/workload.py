@@ -100,9 +100,11 @@ def _archived(path: Path, file: IO[bytes]) -> Iterator[str]:
 
 
 def _in_code(content: bytes) -> Iterator[str]:
+    # Without its string literals, in which text may look like a call.
     text = _STRING.sub('""', content.decode("utf-8", "replace"))
     for match in _CALL.finditer(text):
         yield f"aten::{match['aten']}" if match["aten"] else f"{match['namespace']}::{match['name']}"
+    # ``float(x)`` of a tensor is printed for aten::Float, a scalar conversion that is an operator too.
     for match in _CONVERSION.finditer(text):
         yield f"aten::{match['type'].capitalize()}"
 
@@ -120,5 +122,6 @@ def _in_graph(content: bytes, subject: str) -> Iterator[str]:
             pending += node.values()
             target = node.get("target")
             match = _TARGET.fullmatch(target) if isinstance(target, str) else None
+            # Higher-order operators (cond, while_loop) take graphs and do not go through the dispatcher by name.
             if match is not None and match["namespace"] != _NO_DISPATCH:
                 yield _name(match)

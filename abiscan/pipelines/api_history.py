@@ -21,6 +21,7 @@ def history(target: str, used: Iterable[str], torches: Mapping[str, Operators]) 
     for torch, now in versions.items():
         changes = () if before is None else tuple(_list_changes(before, now))
         gaps = len(torches[torch].gaps)
+        # The fingerprint is over the operators that this release has: one that it lacks changes it as well.
         releases.append(ReleaseApi(torch=torch, version=combine_versions(now), changes=changes, gaps=gaps))
         before = now
     operator_names = sorted({name for api in versions.values() for name in api})
@@ -33,5 +34,6 @@ def _list_changes(before: Mapping[str, ApiVersion], now: Mapping[str, ApiVersion
         if old is None or new is None:
             yield Change(operator=name, what=("added",) if old is None else ("removed",))
         elif old != new:
+            # A changed schema needs a rebuild; a changed dispatch may change what is called without any error.
             halves = (("schema", old.schema != new.schema), ("dispatch", old.dispatch != new.dispatch))
             yield Change(operator=name, what=tuple(half for half, differs in halves if differs))

@@ -37,6 +37,8 @@ def check(
     :param hardware: the GPUs that extensions are also checked on
     :raises AbiscanError: no target, a torch or the interpreter cannot be read
     """
+    # A release number means one build in the report, but all of them in truth: the others are judged as well, and only
+    # a verdict that differs is told.
     further = [
         (number, _other_build)
         for number, choice in enumerate(choices)
@@ -50,6 +52,7 @@ def check(
     remaining: dict[str, list[str]] = {}
     for (number, _), name in zip(further, bench.names[len(names) :], strict=True):
         remaining.setdefault(names[number], []).append(name)
+    # Torch by torch: the files of the targets are laid over those of one torch, and its tables are read once.
     for torch in names:
         for source in turns:
             with turns.of(source):
@@ -61,6 +64,8 @@ def check(
                     where = f"{target.built_on} among the embedded ones" if target.images else target.built_on
                     turns.without_build(source, torch, where)
                     continue
+                # What a target has loaded stays in the process for the targets after it, as if they were imported in
+                # turn.
                 keep = source != targets[-1]
                 of_files = bench.judge(source, torch, rules, keep=keep)
                 package = bench.package(source, torch, of_files, rules)
@@ -68,6 +73,7 @@ def check(
                     of_other = bench.judge(source, _other_build, rules, keep=keep)
                     package = _package_compared(package, bench.package(source, _other_build, of_other))
                     of_files = _compared(of_files, of_other)
+                # A file without torch is rejected only now, since a package may consist of Python code alone.
                 if package is None:
                     bench.target(source, torch).target.require_extensions()
                 results += of_files
@@ -79,6 +85,7 @@ def _other_builds(choice: TorchChoice, choices: Sequence[TorchChoice]) -> Iterat
     """Yield the embedded builds that a release number could mean as well, if they are not chosen themselves."""
     if isinstance(choice, ReleaseNumber) and choice.number == number_of(choice.number):
         further = dict.fromkeys(name for machine in Machine for name in embedded.further_builds(machine))
+        # A build that is named itself has results of its own.
         builds = (ReleaseNumber(name) for name in further if number_of(name) == choice.number)
         yield from (build for build in builds if build not in choices)
 

@@ -39,11 +39,13 @@ def cluster_workers(address: str, torches: SurveyTorches, names: tuple[str, ...]
     try:
         if address.endswith(".json"):  # dask itself would wait for this file, and for good
             address = json.loads(Path(address).read_text("utf-8"))["address"]
+        # ``set_as_default`` would change what dask means by "the client" in the process of a caller of the API.
         client = Client(address, timeout=_TIMEOUT, set_as_default=False)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(address, f"there is no scheduler: {error}", "start one: dask scheduler") from error
     with client:
         _require(client, address, torches, names)
+        # Not pure: dask would give the answer of an earlier task with the same arguments.
         executor = client.get_executor(pure=False)
         yield ClusterWorkers(executor, _AHEAD * len(client.nthreads()), (KilledWorker,))
 
@@ -69,6 +71,7 @@ def _require(client: Client, address: str, torches: SurveyTorches, names: tuple[
     start = f"dask worker {address} --nthreads 1"
     if not client.nthreads():
         raise InputError(address, "the scheduler has no workers", f"start one: {start}")
+    # A task sets limits and forks, both of which concern the process and not a thread.
     for worker, threads in client.nthreads().items():
         if threads > 1:
             raise InputError(worker, f"the worker has {threads} threads", f"start it with one: {start}")

@@ -65,6 +65,7 @@ def backend_report(
     inventories = [extension.inventory for extension in examined.extensions]
     release = torch.release_for(examined.extensions[0].facts.machine)
     operators = torch.operators_of(release)
+    # A torch of an unknown version is judged by the rules of the newest: that is what people build themselves.
     version = release.torch_version or embedded.versions()[-1]
     registered = [inventory.registrations for inventory in inventories]
     table = table_of(version.minor_version, operators, registered)
@@ -73,6 +74,7 @@ def backend_report(
     key = _key(examined.target.name, table, backend, own_name, main_backend)
     _log.debug("the backend of %s is %s: asked for %s, registers for %s", source, key, backend, main_backend)
     core = core_operators(operators) or newest_core(release.machine)
+    # torch.utils.rename_privateuse1_backend changes how messages name the key, and nothing else.
     backend_name = own_name if key == _PRIVATE_USE else None
     return BackendReport(
         target=examined.target.name,
@@ -83,6 +85,7 @@ def backend_report(
         built_for=_built_for(inventories),
         backend=key,
         backend_name=backend_name,
+        # Those of torch come first in the table, those of the extension after them.
         kernels=sum(kernel.key == key for kernel in table.operators.kernels[len(operators.kernels) :]),
         has_fallback=any(fallback.key == key for fallback in table.operators.fallbacks[len(operators.fallbacks) :]),
         workload=str(workload) if workload else None,
@@ -152,6 +155,7 @@ def _built_for(inventories: Sequence[Inventory]) -> tuple[TorchVersion, ...]:
 
 def _own_name(source: Source, registered: Iterable[Registrations]) -> str | None:
     """Return the name that the target gives PrivateUse1: in its code, or in the ``__init__.py`` of a package."""
+    # Two names would mean that the target has two backends, or chooses at run time.
     names = {str(key) for key in keys_in_registry(registered, "privateuse1-backend") if key is not None}
     names |= {match[1] for text in _list_modules(source) for match in _RENAMES.finditer(text)}
     return names.pop() if len(names) == 1 else None
@@ -186,6 +190,7 @@ def _list_notes(
     major, minor = built_keys.minor
     numbers = {number for number, name in built_keys.names.items() if name == built_key}
     used = {kernel.dispatch_key for registrations in registered for kernel in registrations.kernels}
+    # An extension has keys as numbers, compiled in; what a number means is for the running torch to say.
     for number in sorted(numbers & {used_key for used_key in used if isinstance(used_key, int)}):
         current_name = operators.keys.get(number, f"Unknown({number})")
         if key_in([current_name], built_key) is None:

@@ -65,7 +65,9 @@ def _check_declared(
         required = target.metadata.requires_torch or "any torch"
         problem = f"requires {required}, but no embedded release for its Python and machine satisfies that"
         raise InputError(target.name, problem, "correct the requirement, or name the torch")
+    # pip takes the newest version that all requirements admit, and nothing else is required here.
     torch = builds[max(admitted)]
+    # Files without a package are judged one by one, each with the declaration of the whole.
     if judged.package is None:
         declarations = _list_declarations(target.metadata, judged, admitted)
         return bench.judge(source, torch, rules, declarations=declarations), None
@@ -107,7 +109,7 @@ def _make_declaration(metadata: Metadata, judged: Judged, admitted: set[TorchVer
 
 
 def _list_declarations(metadata: Metadata, judged: Judged, admitted: set[TorchVersion]) -> dict[str, Declaration]:
-    """The same for each extension of a target that is no package."""
+    """Return the same for each extension of a target that is no package."""
     return {
         row.path: Declaration(
             requirement=str(metadata.requires_torch) if metadata.requires_torch else None,

@@ -51,6 +51,7 @@ def diff(old: TorchChoice, new: TorchChoice, machine: Machine, used_by: Source |
     :raises InputError: a torch or the extension cannot be read
     """
     before, after = (_make_side(choice, machine, session) for choice in (old, new))
+    # One after the other: if both are numbers, the second is compared with what the first has become.
     before = _alike(old, before, after, session)
     after = _alike(new, after, before, session)
     return compare(before, after, use_of(examine(used_by, session, python=True)) if used_by else None)
@@ -96,6 +97,7 @@ def compare(old: Side, new: Side, use: Use | None = None) -> Comparison:
     """
     before, after = old.operators, new.operators
     was, now = (api_versions(operators, use.operators if use else None) for operators in (before, after))
+    # An operator that only one side has is added or removed, and has no schema to compare.
     both = sorted(was.keys() & now.keys())
     cuda = has_cuda(before) == has_cuda(after)
     return Comparison(
@@ -143,6 +145,7 @@ def _list_symbols(
     old: Mapping[str, AbstractSet[str]], new: Mapping[str, AbstractSet[str]], use: Use | None
 ) -> tuple[SymbolChange, ...]:
     changes = []
+    # By library, since a symbol that moves to another library is a change for what is linked with the first one.
     for library in sorted({*old, *new}):
         before, after = old.get(library, frozenset()), new.get(library, frozenset())
         if use:
@@ -167,6 +170,7 @@ def _list_schemas(old: Operators, new: Operators, names: Iterable[str]) -> tuple
             continue
         difference = None
         with contextlib.suppress(SchemaError):
+            # In the spelling of abiscan's own parser: torch prints one schema differently from release to release.
             parsed_before, parsed_after = FunctionSchema.parse(before), FunctionSchema.parse(after)
             difference = parsed_before.first_difference(parsed_after)
             before, after = str(parsed_before), str(parsed_after)
@@ -179,6 +183,7 @@ def _dispatch(old: Operators, new: Operators, names: Iterable[str], *, with_cuda
     before, after = kernels_of(old), kernels_of(new)
     changes = []
     for name in names:
+        # The set of keys decides which kernel a call gets; the order in which kernels were registered does not.
         was, now = (set(dispatch_strategy(kernels.get(name, ()), with_cuda=with_cuda)) for kernels in (before, after))
         if was != now:
             change = DispatchChange(operator=name, added=tuple(sorted(now - was)), removed=tuple(sorted(was - now)))

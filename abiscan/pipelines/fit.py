@@ -78,6 +78,7 @@ def fit(
     :param variants: whether wheels of variants count
     :raises InputError: the index cannot be read, or does not have a package
     """
+    # torch itself is not searched: it is given by the caller, and its requirement only selects among the choices.
     requested = _combined(requirements, constraints)
     of_torch = requested.pop("torch", None)
     candidates = {name: index.candidates(requirement, variants=variants) for name, requirement in requested.items()}
@@ -90,6 +91,7 @@ def fit(
         result = msgspec.structs.replace(attempt.fit(), installed=installed)
         if result.packages:
             return result
+        # If no torch fits, the answer is about the preferred one: its obstacle is what the user asked about.
         first = first or result
     if first is None:
         asked = f"torch{of_torch.specifier}" if of_torch else "the torch that was asked for"
@@ -141,6 +143,7 @@ def _combined(requirements: Sequence[Requirement], constraints: Sequence[Require
     for requirement in requirements:
         name = canonicalize_name(requirement.name)
         known_value = combined.setdefault(name, Requirement(requirement.name))
+        # The markers of files were evaluated as they were read; extras do not matter for what is compiled.
         known_value.specifier &= requirement.specifier
     for constraint in constraints:
         name = canonicalize_name(constraint.name)
@@ -205,6 +208,7 @@ class _Attempt:
             reason = candidate.unfit or self._opinions[candidate].reason
             if reason:
                 return reason
+        # From the cheapest question to the dearest: tags, variant, metadata, and only then the bytes of the wheel.
         excluded = self._excluded(candidate)
         if excluded:
             return excluded
@@ -247,6 +251,7 @@ class _Attempt:
 
         So no wheel is read if the metadata of another package leave nothing for it to go with.
         """
+        # Called by the search for every pair; metadata of thousands of versions could keep it busy for hours.
         self._compared += 1
         if self._compared > _MOST_COMPARED:
             problem = f"more than {_MOST_COMPARED:,} pairs of versions would have to be compared"
@@ -260,6 +265,7 @@ class _Attempt:
 
     def _find_demand(self, item: Candidate, second: Candidate) -> str | None:
         """Return what a version requires of another package, if that version of it does not satisfy it."""
+        # By the name of the package that is required, since each pair asks for one name out of dozens.
         if item not in self._demands:
             self._demands[item] = {}
             for requirement in self._index.requirements(item):
@@ -276,6 +282,8 @@ class _Attempt:
         """
         system = self._index.system
         wheel = self._index.origin(candidate)
+        # The origin has the hash of the file, if the index has one. The torch is there twice: as it was named, and as
+        # what it turned out to be.
         question: list[object] = ["fit", *wheel, str(self._choice), self.build, system.python, system.platforms]
         if self._session.cpus:
             question.append(cpu_question(self._session.cpus))
@@ -293,6 +301,7 @@ class _Attempt:
         self._session.progress(f"reading {candidate} for torch {self.build} ({read})")
         wheel = self._index.wheel(candidate)
         try:
+            # A wheel that ended an earlier process is judged not to work, and the search goes on with older ones.
             isolation.begin(name_of(wheel))
         except StoppedError as error:
             return Opinion(reason=error.problem)
@@ -303,10 +312,13 @@ class _Attempt:
             return Opinion()
 
     def _opinion_of(self, wheel: RemoteWheel) -> Opinion:
+        # A look at a few kilobytes first: most versions that do not work are excluded by it, without a download.
         seen = self._find_glance(wheel)
         if seen is not None and seen.reason is not None:
             return Opinion(reason=seen.reason)
         package, results = self._judge(msgspec.structs.replace(wheel, spare=seen.spare) if seen else wheel)
+        # The spared libraries were left out of the judgement, so a verdict that involves one of them is not to be
+        # trusted.
         if seen and package and any(library.path in seen.spare for library in package.libraries):
             package, results = self._judge(wheel)  # the import has taken another way than it seemed to
         return opinion(package, results)
@@ -372,6 +384,7 @@ def opinion(package: PackageResult | None, results: Sequence[Result]) -> Opinion
             return Opinion()
         case PackageVerdict.WORKS_WITHOUT if all(_is_absent(item.file, results) for item in package.without):
             return Opinion(note=package.summary)
+        # Something may fail on a machine that nobody knows here; a search that excluded that would exclude too much.
         case PackageVerdict.UNKNOWN if not _certainly_failing(package):
             return Opinion(note=package.summary.removeprefix("unknown - "), proven=False)
         case _:

@@ -71,6 +71,7 @@ def answer(request: Request, session: Session) -> FitReport:
         tag = interpreter.ask(request.python)[0].tag
         version = tag.major, tag.minor
     system = System.of(version, request.platform)
+    # The torch that is installed counts only if nothing that was asked for speaks of another machine or build.
     here = request.torch is None and request.cuda is None and request.platform is None and _has_torch(request.python)
     folder = session.folder / _FOLDER
     with contextlib.closing(Index(settings, system, folder, offline=request.offline)) as index:
@@ -81,6 +82,7 @@ def answer(request: Request, session: Session) -> FitReport:
         if request.other_torches and not result.packages and result.torch is not None:
             remaining = _other_releases(choices, result.torch, index)
             with contextlib.suppress(InputError):  # more than one search reads
+                # The same index, so pages and wheels that were read are not read again.
                 instead = fit(
                     requirements,
                     remaining,
@@ -107,6 +109,7 @@ def _other_releases(tried: Sequence[TorchChoice], build: str, index: Index) -> S
     newest: dict[MinorVersion, TorchChoice] = {}
     for choice in known_value:
         if (version := TorchVersion.parse(choice.number)) and version.number not in numbers:
+            # The list is sorted newest first, so the first of a minor version is its newest patch.
             newest.setdefault(version.minor_version, choice)
     return [*newest.values()][:_MOST_OTHERS]
 
@@ -129,6 +132,7 @@ def _list_choices(request: Request, index: Index) -> Sequence[TorchChoice]:
     elif not isinstance(request.torch, str):
         return [request.torch]
     else:
+        # A specifier yields releases oldest first.
         choices = [*reversed(torch_choices(request.torch))]
         if len(choices) == 1 and ("+" in request.torch or exists(Path(request.torch))):
             return choices

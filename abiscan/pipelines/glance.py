@@ -91,6 +91,7 @@ def glance(
     modules = tuple(modules_of(package.name, sources))
     lacking = _Lacking(members, Libraries(release.own_libraries, files), machine)
     world = _World(torch_version=version, cuda=cuda, python=python, machine=machine.value, lacking=lacking)
+    # Libraries of other projects and of other Pythons say nothing about this torch.
     own = [path for path in members if not _is_vendored(path) and not _is_for_other_python(path, python)]
     if own and modules and release.build is not None:
         remaining = _nearest(_list_torches(machine), TorchVersion(release.build))
@@ -98,6 +99,7 @@ def glance(
         if guard is not None:
             elsewhere = TorchVersion(guard.torch.version).of_release
             return Glance(reason=f"leaves its libraries out, which it loads with torch {elsewhere} ({guard.at})")
+    # The code is announced all at once, so it takes few requests.
     code = set(SourceFiles(sources).importable_sources(modules))
     wheel.expect(name for name in wheel.names() if posixpath.relpath(installed_path(name, site), site) in code)
 
@@ -107,6 +109,8 @@ def glance(
     outcome = imported(world)
     loaded = [load.path for load in outcome.loads if load.path is not None] if outcome else []
     reason = _find_failing(outcome, lacking)
+    # Two runs bound the truth: one in which every other library loads, one in which none does. Only what fails in both
+    # fails for sure.
     if (
         reason is not None
         and _find_failing(imported(msgspec.structs.replace(world, others_load=False)), lacking) is None
@@ -141,6 +145,7 @@ def _list_torches(machine: Machine) -> tuple[OtherTorch, ...]:
         if own_value is machine and (release not in builds or (version.cuda and not builds[release].cuda)):
             builds[release] = version
     # The first one of a minor version is not always embedded, and packages compare with it.
+    # Packages compare versions as texts or tuples, so every torch needs a full version.
     first = {
         f"{item.major}.{item.minor}.0{f'+{item.local}' if item.local else ''}": item.cuda for item in builds.values()
     }
@@ -152,6 +157,7 @@ def _nearest(torches: Sequence[OtherTorch], to: TorchVersion) -> Iterator[OtherT
     """Return torches, newest first, in the order of how near they are to one of them."""
     newer = [torch for torch in torches if TorchVersion(torch.version).of_release > to.of_release]
     older = [torch for torch in torches if TorchVersion(torch.version).of_release < to.of_release]
+    # Outwards from the torch that was asked about: what a package accepts is mostly near to it.
     pairs = itertools.zip_longest(reversed(newer), older)
     return (torch for pair in pairs for torch in pair if torch is not None)
 
@@ -203,10 +209,12 @@ class _Lacking:
     def _is_lacking(self, name: str, path: str) -> bool:
         if not is_torch_symbol(name):
             return False
+        # The library of torch that has the symbol in other releases says where this torch would have to have it.
         exporting = embedded.libraries_exporting(name, self._machine)
         # Whoever needs a library of CUDA on a torch for CPUs fails for that, and not for a symbol.
         if exporting.isdisjoint(self._torch) or any(facts.symbols.find(name) for facts in self._torch.values()):
             return False
+        # Another library of the package may bring it; if its names cannot be had, it counts as if it did.
         return not any(self._may_define(item, name) for item in self._needed(path, set()))
 
     def _needed(self, path: str, results: set[str]) -> set[str]:

@@ -25,6 +25,7 @@ def gpu_rows(target: ExaminedTarget, hardware: Hardware) -> Iterator[GpuRow]:
         if code is None:
             continue
         gpus = _list_columns(code, hardware)
+        # With a driver's version, PTX that is too new for it counts as no code.
         outcomes = [code.on(column, hardware.driver) for column in gpus]
         yield GpuRow(
             target=target.target.name,

@@ -65,6 +65,7 @@ class LocalWorkers:
 
         The process is started here and not where its answer is waited for: it ends with the thread that started it.
         """
+        # PR_SET_PDEATHSIG is sent when the *thread* that forked ends (prctl(2)); those of the pool may end at any time.
         worker = self._workers[slot] = self._workers[slot] or _Worker(self._scratch)
         return self._waiting.submit(worker.judge, task)
 
@@ -91,6 +92,7 @@ class _Worker:
 
     def __init__(self, scratch: Path) -> None:
         words = (str(os.getpid()), str(scratch), tracing.destination() or "", *sys.path)
+        # Ctrl-C goes to the whole process group: a child that is still importing would print a traceback for it.
         with _interrupts_held():
             self._process = programs.start(programs.python(sys.executable, "-c", _BEGIN, *words))
 
@@ -140,6 +142,7 @@ def work(scratch: str, trace: str) -> NoReturn:
     :param scratch: the folder for temporary files
     :param trace: the file for the trace; empty for none
     """
+    # Everything below limits what the process can still open.
     if trace:
         tracing.begin(trace, anew=False)
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
@@ -149,6 +152,7 @@ def work(scratch: str, trace: str) -> NoReturn:
     tempfile.tempdir = os.environ["TMPDIR"] = scratch
     isolation.limit_memory()
     with os.fdopen(os.dup(0), "rb") as tasks, os.fdopen(os.dup(1), "wb") as answers:
+        # The pipes now have numbers of their own; a print in a library must not end up among the answers.
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # programs that it starts get nothing of either
         os.dup2(2, 1)
         with contextlib.suppress(EOFError, OSError):  # nobody is there any more

@@ -61,6 +61,7 @@ class Judged(Struct, frozen=True, kw_only=True):
         Otherwise it is the last build: of a CPU and a CUDA build, that is the latter. A torch without a known version
         is left out, since it cannot be required.
         """
+        # A requirement names releases, not builds, so a release counts by its best build.
         builds: dict[TorchVersion, list[str]] = {}
         results: dict[str, Result | PackageResult] = dict(self.package.results) if self.package else {}
         for name, result in {
@@ -149,6 +150,8 @@ def matrix(
     parts: list[_Part] = []
     jobs = session.jobs if len(targets) > 1 else 1
     # To read the torches takes a process about as long as to judge a target.
+    # Targets share the processes if there are several, or else the torches of a single one do: never both, or there
+    # would be more processes than were asked for.
     for source, branche in branches.in_order(read(), part, name_of, jobs, first_here=len(targets) > 3 * jobs):
         with turns.of(source):
             parts.append(branche())
@@ -205,11 +208,13 @@ def judge_on_all(bench: TorchSet, source: Source, rules: Sequence[Rule], *, expl
     by_torch = dict(zip([first], on([first]), strict=True))
     start = time.process_time()
     by_torch.update(zip(tried, on(tried), strict=True))
+    # The estimate is from every eighth torch, old and new: a new one may take several times as long as an old one.
     if tried and (time.process_time() - start) / len(tried) * len(left) < _WORTH_SHARING:
         jobs = 1
     shares = [left[number::jobs] for number in range(min(jobs, len(left)))]  # old and new torches take turns
     for share, branche in branches.in_order(shares, on, lambda _: name_of(source), jobs):
         by_torch.update(zip(share, branche(), strict=True))
+    # Put together in the order of the torches, whatever the order in which the processes have finished.
     results_by_path: dict[str, dict[str, Result]] = {}
     packages: dict[str, PackageResult] = {}
     for torch in bench.names:

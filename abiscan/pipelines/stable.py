@@ -52,6 +52,7 @@ def stabilities(target: ExaminedTarget) -> list[Stability]:
 
 
 def _make_stability(target: ExaminedTarget, extension: ExaminedExtension) -> Stability:
+    # A symbol that another extension of the target defines does not tie this one to torch.
     siblings = (item.facts for item in target.extensions if item is not extension)
     result = describe_stability(extension.facts, siblings, find_looked_up(extension.extension.source, extension.facts))
     if _log.isEnabledFor(logging.DEBUG):
@@ -76,6 +77,7 @@ def _compiled_with(extension: ExaminedExtension) -> str | None:
     from abiscan.registrations import version_of
 
     registered = extension.inventory.registrations
+    # The newest of all versions that are recorded: what was compiled with it needs at least that.
     recorded = (
         *(kernel.abi_version for kernel in registered.kernels),
         *(lookup.abi_version for lookup in registered.lookups),

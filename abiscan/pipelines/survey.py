@@ -110,6 +110,7 @@ def survey(
     """
     done = itertools.count(1)
 
+    # Lazily: with a hundred thousand targets, the first answer does not wait for the last hash.
     def unanswered() -> Iterator[SurveyTask]:
         for target in targets:
             if task := _unanswered(SurveyTask(target=target, torches=torches, names=names), answers):
@@ -129,6 +130,8 @@ def _unanswered(task: SurveyTask, answers: SurveyFile) -> SurveyTask | None:
     if not attributes:
         return task
     sha256 = _find_sha256(task.target)
+    # An answer holds as long as the file has the hash in it. A target without one, such as an installed package, is
+    # not asked again.
     left = tuple(name for name in task.names if name not in attributes or sha256 not in (None, attributes[name]))
     return msgspec.structs.replace(task, names=left, sha256=sha256) if left else None
 
@@ -150,6 +153,7 @@ def _answered(tasks: Iterable[SurveyTask], workers: Workers) -> Iterator[tuple[s
             begin(_addressed(task, workers), free.pop(), 1)
         if not working:
             return
+        # In the order of completion: the file of answers is put in order at the very end.
         for future in wait(working, return_when=FIRST_COMPLETED).done:
             task, slot, attempt = working.pop(future)
             try:
@@ -160,6 +164,7 @@ def _answered(tasks: Iterable[SurveyTask], workers: Workers) -> Iterator[tuple[s
                     begin(task, slot, attempt + 1)
                     continue
                 surveyed = Surveyed(lines=tuple(_lost(task)))
+            # Only now are the bytes sent, to a worker without the file: most clusters share a file system.
             if surveyed.absent:
                 begin(msgspec.structs.replace(task, content=disk.read(task.target)), slot, attempt)
                 continue
@@ -227,6 +232,7 @@ def _line(task: SurveyTask, bench: TorchSet, source: Source, name: str, sha256: 
         problem = f"internal error, please report it: {type(error).__name__}: {error}"
         return _unchecked(task, name, InputError(task.target, problem), sha256)
     report = Report(
+        # The name as the user wrote it, and not the path of a temporary folder on some worker.
         results=tuple(msgspec.structs.replace(result, target=task.target) for result in results),
         packages=(msgspec.structs.replace(package, target=task.target),) if package else (),
     )

@@ -41,10 +41,13 @@ class Search(Struct, Generic[_Version], frozen=True, kw_only=True):
             if not self._goes_with(version, chosen):
                 continue
             extended = {**chosen, name: version}
+            # Forward checking: a choice that leaves a later package without any version is given up before it is
+            # judged. A judgement costs a download, a comparison of metadata next to nothing.
             if not all(
                 any(self._goes_with(candidate, extended) for candidate in self.candidates[later]) for later in remainder
             ):
                 continue
+            # Asked last, of a version that all that is chosen goes with, and that leaves every other package a version.
             if self.reason(version) is not None:
                 continue
             if (result := self._extend(extended, remainder)) is not None:

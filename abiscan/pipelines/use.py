@@ -24,6 +24,7 @@ class Use(Struct, frozen=True, kw_only=True):
 def use_of(examined: ExaminedTarget) -> Use:
     """Return what the extensions of a target use, together."""
     registered = [extension.inventory.registrations for extension in examined.extensions]
+    # Kernels for operators of others, operators of its own, and those that it looks up: all that depend on a schema.
     operators = {
         name
         for registrations in registered

@@ -54,6 +54,7 @@ def version_table(
         for number, candidate in enumerate(candidates, 1):
             session.progress(f"{candidate} ({number} of {len(candidates)})")
             rows.append((candidate, _judged(candidate, index, choices, session)))
+    # All judged versions have the same columns, in the same order: those of the torches that were asked for.
     releases = next((tuple(release for release, _ in row.releases) for _, row in rows if row.releases), ())
     return VersionTable(
         package=requirement.name,
@@ -96,6 +97,7 @@ def _read(candidate: Candidate, index: Index, choices: Sequence[TorchChoice], se
     wheel = index.wheel(candidate)
     try:
         isolation.begin(name_of(wheel))
+        # Before reading the next version, which needs as much again.
         memory.give_back()
         result = matrix([wheel], choices, RULES, session, explained=False)
     except NoExtensionError:

@@ -20,6 +20,7 @@ def render(history: ApiHistory, console: Console, *, verbose: bool) -> None:
     :param verbose: also list every operator that changed
     """
     for line in _list_lines(history, verbose=verbose):
+        # Soft wrapping leaves a line as it is: ``grep`` finds it whole, also in a narrow terminal.
         console.print(line, soft_wrap=True)
 
 
@@ -29,6 +30,7 @@ def _list_lines(history: ApiHistory, *, verbose: bool) -> Iterator[Text]:
     )
     for number, release in enumerate(history.releases):
         changed = [f"{change.operator} ({', '.join(change.what)})" for change in release.changes]
+        # The first release has nothing before it, so it is neither changed nor unchanged.
         summary = f"changed: {listed(changed, _SHOWN)}" if changed else "unchanged" if number else ""
         if verbose and changed:
             summary = f"changed: {len(changed)}"

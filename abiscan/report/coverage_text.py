@@ -28,11 +28,13 @@ def render(report: BackendReport, console: Console, *, verbose: bool = False) ->
     for line in _head(report):
         console.print(line, soft_wrap=True)
     missing = report.coverage.missing
+    # Sorted by use: what is left out at the end is what models call least.
     shown_kernels = missing if verbose else missing[:_SHOWN]
     if shown_kernels:
         console.print(_make_table(shown_kernels))
     if len(missing) > len(shown_kernels):
         console.print(f"and {len(missing) - len(shown_kernels)} more (use -v to show all)", soft_wrap=True)
+    # One message is enough to recognise the error; all others have the same form.
     for kernel in missing if verbose else missing[:1]:
         console.print(Text.assemble(("torch says: ", "bold"), clean(kernel.message)), soft_wrap=True)
     for text in report.coverage.ambiguous:
@@ -60,6 +62,7 @@ def _grouped(gaps: Iterable[str]) -> Iterator[str]:
     """Yield one gap of those that differ only in the operators they name, and how many more there are."""
     groups: dict[str, list[str]] = {}
     for gap in gaps:
+        # The text without its operators is what the gaps of one cause share.
         groups.setdefault(_OPERATOR.sub("", gap), []).append(gap)
     for first, *remaining in groups.values():
         yield f"{first} (and {len(remaining)} more like it; use -v to show all)" if remaining else first
@@ -74,6 +77,7 @@ def _head(report: BackendReport) -> Iterator[Text]:
     if report.load_error is not None:
         yield Text(f"it does not load: {clean(first_line(report.load_error))}", style="bold red")
     yield from (Text(f"note: {clean(note)}", style="yellow") for note in report.notes)
+    # A fallback runs every operator without a kernel of its own, so it changes what the next line says.
     fallback = " and a fallback" if report.has_fallback else ""
     served = ", ".join(f"{count} by {source.value}" for source, count in coverage.served.items())
     yield Text(f"registers {plural(report.kernels, 'kernel')}{fallback}; operators that run: {served or 'none'}")

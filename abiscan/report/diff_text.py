@@ -44,6 +44,7 @@ def _list_lines(comparison: Comparison, *, verbose: bool) -> Iterator[Text]:
     if renumbered and not verbose:
         told = clean(listed(map(_renumbering, renumbered)))
         yield Text.assemble(("dispatch keys", "cyan"), f" with another number: {told} (use -v to show all)")
+    # The one number that answers whether a rebuild is needed; what follows says why it differs.
     api = "unchanged" if comparison.old_api == comparison.new_api else f"{comparison.old_api} → {comparison.new_api}"
     yield Text.assemble(("operator API version", "cyan"), f": {api}")
     if not comparison.cuda_compared:
@@ -56,6 +57,7 @@ def _list_lines(comparison: Comparison, *, verbose: bool) -> Iterator[Text]:
         yield Text.assemble(("schema", "cyan"), f" {clean(schema.operator)}: {clean(schema.difference or 'changed')}")
         yield Text(f"  - {clean(schema.old)}", style="red")
         yield Text(f"  + {clean(schema.new)}", style="green")
+    # A release that adds a key changes hundreds of operators in one way: they are one line.
     for change, operators in _dispatch(comparison).items():
         if verbose:
             yield from (Text.assemble(("dispatch", "cyan"), f" {clean(name)}: {clean(change)}") for name in operators)
@@ -83,6 +85,7 @@ def _list_names(comparison: Comparison, *, verbose: bool) -> Iterator[Text]:
         return
     for name in names.removed:
         yield Text.assemble(("name", "cyan"), (f" - {name}", "red"))
+    # Names that came break nothing, and a release brings hundreds.
     for name in names.added if verbose else ():
         yield Text.assemble(("name", "cyan"), (f" + {name}", "green"))
     for change in names.signatures:
@@ -124,6 +127,7 @@ def _dispatch(comparison: Comparison) -> Mapping[str, Sequence[str]]:
 
 def _list_actions(comparison: Comparison) -> Iterator[Text]:
     """Yield what changed, grouped by what the author of an extension must do about it."""
+    # From the most work to the least: code to change, code to compile again, tests to run.
     called = [change.operator for change in comparison.schemas if not _still_callable(change)]
     removed = [name for symbols in comparison.symbols for name in symbols.removed if is_torch_symbol(name)]
     compiled = [
@@ -158,6 +162,7 @@ def _folded(layouts: Sequence[LayoutChange], *, verbose: bool) -> Iterator[tuple
     """
     groups: dict[str, list[LayoutChange]] = {}
     for layout in layouts:
+        # A class that changed because a member or base did is told under that one: it is the cause of all the others.
         groups.setdefault(layout.name if verbose else layout.inherited_from or layout.name, []).append(layout)
     for name, group in sorted(groups.items()):
         yield next((layout for layout in group if layout.name == name), group[0]), len(group) - 1

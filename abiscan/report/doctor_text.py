@@ -26,6 +26,7 @@ def render(diagnosis: Diagnosis, console: Console) -> None:
             console.print(Text(f"{everything} {torch}"))
         _render_incomplete(diagnosis, console)
         return
+    # Two columns without lines: what is copied from a terminal or a log has no frame around it.
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_edge=False, show_header=False)
     for _ in range(2):
         table.add_column(overflow="fold")
@@ -35,6 +36,7 @@ def render(diagnosis: Diagnosis, console: Console) -> None:
     console.print()
     console.print(table)
     _render_incomplete(diagnosis, console)
+    # One installation may mend several packages: it is typed once.
     commands = list(dict.fromkeys(command for ailment in diagnosis.ailments for command in ailment.commands))
     if diagnosis.advice is not None:
         console.print(Text(f"\n{clean(diagnosis.advice)}"), soft_wrap=True)
@@ -44,6 +46,7 @@ def render(diagnosis: Diagnosis, console: Console) -> None:
         console.print(Text(f"  {clean(command)}"), soft_wrap=True)  # in one line, to be copied
     for line in change_lines(diagnosis.changes):
         console.print(Text(clean(line)), soft_wrap=True)
+    # What could not be checked has no effect, and nothing was looked for either.
     unsolved = [ailment.subject for ailment in diagnosis.ailments if ailment.effect and not ailment.commands]
     names = ", ".join(map(clean, unsolved))
     if diagnosis.unreachable is not None:

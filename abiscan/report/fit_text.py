@@ -36,6 +36,7 @@ def _comment(package: Fitting) -> str:
     if package.variant:
         parts.append(f"variant {package.variant}, for an installer that knows variants")
     if package.rejected:
+        # Newest first, so the last one is the next newer version: the first that users ask about.
         nearest = package.rejected[-1]
         parts.append(f"{nearest.version} {first_line(nearest.reason)}")
     else:

@@ -33,17 +33,20 @@ class _Annotation(Struct, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         file = f"file={_property(self.target)}," if self.target is not None else ""
+        # ``::error file=…,title=…::text``, in the documentation of GitHub "Workflow commands".
         line = f"{self.command} {file}title={_property(f'abiscan {self.title}')}::{_data(self.text)}"
         return f"::{without_commands(line)}"
 
 
 def render(report: Report) -> str:
     """Return the annotations, the most severe first, then one line per verdict."""
+    # The order matters twice: within a level it is kept, and GitHub drops what comes after the tenth.
     annotations = [*_of_unread(report), *_of_packages(report), *_of_findings(report), *_of_gaps(report)]
     lines = [str(shown) for command in _COMMANDS.values() for shown in _limited(annotations, command)]
     verdicts = [*(headline(package).plain for package in report.packages)]
     verdicts += (verdict(result).plain for result in report.alone)
     verdicts += (clean(str(target)) for target in report.unchecked if target.readable)
+    # Names come from files, and a line that begins with "::" would be a command to the runner.
     lines += map(without_commands, verdicts)
     return "".join(f"{line}\n" for line in lines)
 
@@ -55,6 +58,7 @@ def _limited(annotations: Iterable[_Annotation], command: str) -> list[_Annotati
     requested = [annotation for annotation in annotations if annotation.command == command]
     if len(requested) <= _ANNOTATIONS:
         return requested
+    # One of the ten places goes to the line about the others.
     hidden = requested[_ANNOTATIONS - 1 :]
     targets = listed(dict.fromkeys(annotation.target or "" for annotation in hidden), _SHOWN)
     text = f"{len(hidden)} more, which GitHub would not show: see the log\n{targets}"
@@ -74,6 +78,7 @@ def _of_unread(report: Report) -> Iterator[_Annotation]:
 def _of_packages(report: Report) -> Iterator[_Annotation]:
     """Yield one for each package that does not simply work, with what is behind that."""
     for package in report.packages:
+        # By the default of --fail-on: the level of an annotation does not depend on the exit code that a job asked for.
         fails = report.is_failure(package, Effect.CORRUPTS, strict=False)
         if package.verdict is not PackageVerdict.WORKS or fails:
             result = [cause.finding for cause in causes(report, package) if cause.harmful or not fails]
@@ -124,6 +129,7 @@ def _first(texts: Iterable[str]) -> list[str]:
     return [*different[:_SHOWN], *([f"and {plural(hidden, 'other')}"] if hidden > 0 else [])]
 
 
+# A value ends at a colon or a comma, the text only at the end of the line: so they are escaped differently.
 # The escapes of the runner (actions/toolkit, command.ts).
 
 

@@ -24,9 +24,11 @@ def render(report: Report, fail_on: Effect, *, strict: bool) -> str:
     suites: dict[str, list[_Case]] = {}
     for package in report.packages:
         case = _of_package(report, package, fail_on, strict=strict)
+        # By the build, not the release: a run may check a CPU and a CUDA build of one release.
         suites.setdefault(_suite_name(package.torch_build), []).append(case)
     for result in report.alone:
         suites.setdefault(_suite_name(result.torch_build), []).append(_of_result(result, fail_on, strict=strict))
+    # The schema is a convention of Ant and Jenkins: testsuites, testsuite, testcase with failure, error or skipped.
     root = ET.Element("testsuites", {"name": "abiscan"})
     for name, cases in suites.items():
         _suite(root, name, cases)
@@ -54,6 +56,7 @@ def _suite_name(build: str | None) -> str:
 def _of_package(report: Report, package: PackageResult, fail_on: Effect, *, strict: bool) -> _Case:
     outcome = "error" if package.verdict is PackageVerdict.UNKNOWN else None
     outcome_ = causes(report, package)
+    # A package is one case, whatever the number of its files: servers count cases, and users install packages.
     lines = [*_elsewhere(package), *(_finding(cause.finding, cause.files) for cause in outcome_)]
     lines += [line for _, result in report.files(package) for line in _known(result)]
     lines += [f"gap[python]: {gap}" for gap in package.gaps]
@@ -73,6 +76,7 @@ def _of_result(result: Result, fail_on: Effect, *, strict: bool) -> _Case:
     # A case has one outcome: a certain one takes precedence.
     outcome = "error" if result.verdict is Verdict.UNKNOWN else None
     failing = result.is_failure(fail_on, strict=strict)
+    # Gaps explain an error or a failure; under a case that passes, they would be noise.
     gaps = [f"gap[{gap.stage}]: {gap.reason}" for gap in result.gaps] if failing or outcome else []
     if result.predicted_error:
         message = str(result.predicted_error)
@@ -102,6 +106,7 @@ def _suite(root: ET.Element, name: str, cases: Sequence[_Case]) -> None:
         if case.outcome:
             attributes = {"type": case.kind, "message": _format_text(case.message)}
             ET.SubElement(element, case.outcome, attributes).text = text
+        # A passing case has no message, so notes and suppressed findings go to its output.
         elif text:
             ET.SubElement(element, "system-out").text = text
     counts = {f"{kind}s": str(sum(case.outcome == kind for case in cases)) for kind in ("failure", "error")}
@@ -140,4 +145,5 @@ def _known(result: Result) -> list[str]:
 
 
 def _format_text(text: str) -> str:
+    # XML 1.0 has no way to write most control characters, not even escaped (section 2.2, "Characters").
     return "\n".join(map(clean, text.split("\n")))

@@ -60,6 +60,7 @@ class PlainPage:
     def print(self, *objects: Any, soft_wrap: bool | None = None) -> None:
         """Print a line."""
         lines = [line.plain for line in objects]
+        # rich replaces control characters and counts the width of others, so only it can print such a line as it would.
         if all(line.isprintable() for line in lines):
             self._stream.write(f"{' '.join(lines)}\n")
         else:
@@ -68,4 +69,5 @@ class PlainPage:
 
 def is_plain(stream: TextIO) -> bool:
     """Whether rich would write no styles to a stream."""
+    # The variables are those that rich itself looks at.
     return not stream.isatty() and not any(os.environ.get(name) for name in _STYLING)

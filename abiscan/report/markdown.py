@@ -32,6 +32,7 @@ def render(report: Report) -> str:
 
 
 def _list_lines(report: Report) -> Iterator[str]:
+    # A table and a list, the two forms that comments, summaries and READMEs on all forges render.
     yield f"| {'target' if report.packages else 'extension'} | torch | verdict | first error |"
     yield "|---|---|---|---|"
     for package in report.packages:
@@ -93,6 +94,7 @@ def _suppressed(result: Result) -> Iterator[str]:
 
 def _finding(finding: Finding, files: Sequence[str] = ()) -> Iterator[str]:
     yield f"- **{finding.rule}** ({finding.effect.value}): {plain(finding.message)}"
+    # A comment on GitHub ends at 65,536 characters, and a finding may have thousands of symbols.
     for evidence in finding.evidence[:_EVIDENCE_SHOWN]:
         instead = f", found: {code(evidence.instead)}" if evidence.instead else ""
         yield f"  - {code(evidence.readable or evidence.subject)}{instead}"
@@ -116,6 +118,8 @@ def code(text: str) -> str:
     """Return text as code, also in a table cell, where a bar ends the cell even inside code."""
     if not text:
         return ""
+    # GitHub Flavored Markdown, "Tables (extension)": a bar in a cell is escaped, inside code, too.
     cleaned = clean(text).replace("|", "\\|")
+    # CommonMark, "Code spans": the fence has one backtick more than the longest run inside.
     fence = "`" * (1 + max((len(run) for run in re.findall("`+", cleaned)), default=0))
     return f"{fence} {cleaned} {fence}" if "`" in cleaned else f"`{cleaned}`"

@@ -41,6 +41,7 @@ _WORDS: Final = {"✓": "loads", "◐": "works without a part", "✗": "fails", 
 def render(matrix: Matrix) -> str:
     """Return the page. Its findings should be explained: see ``Judge.judge``."""
     template = resources.files("abiscan.report").joinpath("page.html").read_text("utf-8")
+    # The order of the command line: anchors are numbers, since names may have any character.
     names = list(dict.fromkeys(row.target for row in matrix.rows))
     targets = []
     for number, target in enumerate(names):
@@ -84,12 +85,14 @@ def _target(anchor: str, rows: Sequence[Row], matrix: Matrix) -> Iterator[str]:
     yield f"<p>{_format_text(advice(matrix, target, rows[0].declared))}</p>"
     anchors = [_list_anchors(f"{anchor}f{number}", row) for number, row in enumerate(shown)]
 
+    # Columns are merged only if they link to the same details, not just if their signs are equal.
     def answer(column: Column) -> object:
         return [(cell(row, column), _find_anchor(column, item)) for row, item in zip(shown, anchors, strict=True)]
 
     # What users ask about is the newest release, so that is where they begin to read.
     checked = {name for row in rows for name in row.results}
     columns = [column for column in reversed(matrix.columns) if checked.intersection(column.builds)]
+    # Newest first on the page, but a span reads from old to new.
     spans = {_format_span([column.release for column in run[::-1]]): run[0] for run in runs(columns, answer)}
     yield '<div class="scroll" tabindex="0" role="region" aria-label="files by releases"><table>'
     heads = "".join(f'<th scope="col" class="release"><button>{_format_text(name)}</button></th>' for name in spans)
@@ -117,6 +120,7 @@ def _list_gpus(row: GpuRow) -> Iterator[str]:
     names = (gpu.gfx or f"{gpu.capability // 10}.{gpu.capability % 10}" for gpu in row.gpus)
     heads = "".join(f'<th scope="col" class="release">{_format_text(name)}</th>' for name in names)
     yield f'<thead><tr><th scope="col">operators</th>{heads}</tr></thead><tbody>'
+    # A file whose launches could not be attributed to operators still has a line of its own.
     for marks, operators in row.groups.items() if row.operators else [(row.file, ["the whole file"])]:
         cells = "".join(
             f'<td class="{_GPU_CLASSES[mark]}"><span role="img" aria-label="{mark.value}" title="{mark.value}">'
@@ -143,6 +147,7 @@ def _name(row: Row | PackageRow) -> str:
 def _list_anchors(prefix: str, row: Row | PackageRow) -> dict[str, str]:
     """Return the anchor of each release with a problem; adjacent releases with the same problem share one."""
     anchors: dict[str, str] = {}
+    # Without the version of torch in it, the text of one problem is the same on all releases.
     groups = itertools.groupby(
         row.results, lambda release: (trouble(row.results[release], torch=""), _list_rules(row.results[release]))
     )
@@ -162,6 +167,7 @@ def _find_anchor(column: Column, anchors: dict[str, str]) -> str | None:
 
 def _format_cell(row: Row | PackageRow, column: Column, anchor: str | None, releases: str) -> str:
     text = cell(row, column)
+    # A cell is a sign, and after a space the builds that it is for.
     sign, builds = text[0], text[2:]
     label = f"{_WORDS[sign]} on torch {releases}{f', {builds} build' if builds else ''}"
     shown = (
@@ -185,6 +191,7 @@ def _origin(row: Row) -> str:
 
 def _list_details(row: Row | PackageRow, anchors: dict[str, str]) -> Iterator[str]:
     groups = [(anchor, list(group)) for anchor, group in itertools.groupby(anchors, anchors.__getitem__)]
+    # In the order of the columns: the newest release first.
     for anchor, releases in reversed(groups):
         result = row.results[releases[0]]
         versions = _format_span(releases)
@@ -216,4 +223,5 @@ def _finding(finding: Finding) -> str:
 
 
 def _format_text(text: str) -> str:
+    # Everything that comes from a file goes through here; the template has a Content-Security-Policy besides.
     return html.escape(clean(text))

@@ -62,6 +62,7 @@ def _target(matrix: Matrix, target: str, width: int, *, verbose: bool) -> Iterat
     yield Text(clean(target), style="bold")
     yield from _list_origins(rows, packaged=package is not None, verbose=verbose)
     # What a package does with its files is what counts.
+    # Files of a package are shown only if asked for: most users install packages.
     shown: list[Row | PackageRow] = [*([package] if package else []), *(rows if verbose or not package else [])]
     yield from _list_tables(shown, matrix.columns, width)
     yield Text(f"  {clean(advice(matrix, target, shown[0].declared))}")
@@ -88,6 +89,7 @@ def _together(matrix: Matrix, width: int) -> Iterator[Text | Table]:
         for target, package in zip(targets, packages, strict=True)
         for row in ([package] if package else [row for row in matrix.rows if row.target == target])
     ]
+    # Of rows, since a target that is no package has one for each file.
     somewhere = sum(any(mark(result) in _GOOD for result in row.results.values()) for row in rows)
     yield Text()
     yield Text(f"{plural(len(targets), 'target')}: {somewhere} of {plural(len(rows), 'row')} work on some release")
@@ -149,6 +151,7 @@ def _list_origins(rows: Sequence[Row], *, packaged: bool, verbose: bool) -> Iter
     by_releases: dict[object, list[Row]] = {}
     for row in rows:
         by_releases.setdefault(row.path if verbose else row.built_for.releases, []).append(row)
+    # A package of wheels from several builds: one line would be wrong, and ten would hide the verdict.
     if len(by_releases) > 1 and packaged and not verbose:
         yield Text("  built for different torches, file by file (use -v to show them)")
         return
@@ -169,6 +172,7 @@ def _best(rows: Sequence[Row]) -> list[Clue]:
     """Return of all clues in some files, the one that leaves the fewest releases; clues from other files do not
     count.
     """
+    # What the siblings of a file were built for says something about it, but it is their clue.
     clues = [clue for row in rows for clue in row.built_for.clues if clue.kind is not Kind.SIBLINGS]
     return sorted(clues, key=lambda clue: len(clue.releases))[:1]
 
@@ -180,8 +184,10 @@ def _clue(clue: Clue) -> str:
 
 def _list_tables(rows: Sequence[Row | PackageRow], columns: Sequence[Column], width: int) -> Iterator[Table]:
     """Yield as many tables as fit the width of the terminal, one below the other."""
+    # Columns are merged over all rows: the table stays one table.
     groups = runs(columns, lambda column: [cell(row, column) for row in rows])
     names = [clean(_name(row)) for row in rows]
+    # At least one column, however narrow the terminal is.
     room = max((width - max(map(len, names)) - 4) // _COLUMN, 1)
     for start in range(0, len(groups), room):
         part = groups[start : start + room]
@@ -207,6 +213,7 @@ def _list_causes(row: Row | PackageRow) -> Iterator[Text]:
 
     def cause(release: str, torch: str | None = "") -> tuple[str, tuple[str, ...], str] | None:
         result = row.results.get(release)
+        # Compared without the version of torch, printed with the span of all releases that share it.
         text = trouble(result, torch) if result else None
         return (mark(result), tuple(rules_of(result)[:1]), text) if result and text else None
 

@@ -82,6 +82,8 @@ class _View:
             yield self._format_line(
                 "operator",
                 operator.phase,
+                # As the newest release that it may have been built for prints it: defaults are spelled differently
+                # before.
                 full_schema(operator, inventory.built_for[-1] if inventory.built_for else None) or operator.name,
                 f"[{tags}]" if tags else None,
             )
@@ -98,6 +100,7 @@ class _View:
             yield self._format_line(
                 "registry", registry.phase, registry.what, None if registry.key is None else str(registry.key)
             )
+        # A lookup in a loop or a template stands in the binary many times.
         for name, count in Counter(lookup.operator for lookup in registered.lookups).items():
             line = f"{self._style('lookup', fg='cyan')} {clean(name)}"
             yield line + self._style(f"  ({count} places)", dim=True) if count > 1 else line
@@ -122,6 +125,7 @@ class _View:
         line = f"{self._style(kind, fg='cyan')} {clean(text)}"
         if details:
             line += f" {clean(details)}"
+        # The phase is told where it is unusual: nearly everything is registered by static initialisers.
         if phase is not Phase.STATIC_INIT:
             line += self._style(f"  ({phase.value})", dim=True)
         return line

@@ -59,12 +59,15 @@ def lines(report: Report, package: PackageResult, verbosity: int) -> Iterator[St
         return
     beginning = [headline(package, verbose=verbose), *_behind(package, verbose=verbose)]
     yield from beginning
+    # Sorted by what the import fails with, so that the first one shown is the one that users see.
     outcome_ = causes(report, package, unused=verbose)
     if package.verdict is PackageVerdict.IMPORT_FAILS and not verbose:
         outcome_ = tuple(cause for cause in outcome_ if cause.finding.effect is not Effect.NOTE)
     listed_causes = outcome_ if verbose else outcome_[:_CAUSES_SHOWN]
+    # Of what is shown: a fix that only hidden findings share would stand below nothing.
     shared = shared_fixes(cause.finding for cause in listed_causes if _is_whole(cause, verbose=verbose))
     blocks = [list(_cause(cause, shared, verbose=verbose)) for cause in listed_causes]
+    # A report that scrolls away hides its own headline; whole findings are left out, never half of one.
     shown = blocks if verbose else _on_one_screen(blocks, _rows([*beginning, *fix_lines(shared)]))
     yield from (line for block in shown for line in block)
     yield from fix_lines(shared)
@@ -83,11 +86,13 @@ def lines(report: Report, package: PackageResult, verbosity: int) -> Iterator[St
 def _on_one_screen(blocks: Sequence[Sequence[StyledLine]], used: int) -> Sequence[Sequence[StyledLine]]:
     """Return the first of some blocks of lines, as many as there is room for on a screen; one at least."""
     ends = itertools.accumulate((_rows(block) for block in blocks), initial=used)
+    # ``initial`` adds the beginning itself to the ends, which is no block.
     fitting = sum(end <= _SCREEN_ROWS for end in ends) - 1
     return blocks[: max(fitting, 1)]
 
 
 def _rows(lines: Iterable[StyledLine]) -> int:
+    # A line takes as many rows as a terminal of eighty columns breaks it into.
     return sum(max(1, -(-len(line) // _SCREEN_COLUMNS)) for line in lines)
 
 
@@ -95,6 +100,7 @@ def _behind(package: PackageResult, *, verbose: bool) -> Iterator[StyledLine]:
     """Yield what is behind the verdict, and what importing the package alone does not show."""
     error = package.error
     if error and error.cause and error.cause != error.message:
+        # The loader's text does not always name the library whose load it ends.
         library = next((item for item in package.libraries if item.used and item.error == error.cause), None)
         subject = f"{library.path}: " if library and not error.cause.startswith(library.path) else ""
         where = f" (loaded at {library.loaded_at})" if library and library.loaded_at else ""
@@ -126,6 +132,7 @@ def _missing(package: PackageResult, *, verbose: bool) -> Iterator[StyledLine]:
     yield from (StyledLine(f"  = without {_library(library, verbose=verbose)}") for library in shown)
     if hidden := len(without) - len(shown):
         yield StyledLine(f"    … {hidden} more (use -v to show them)", style="dim")
+    # Ten libraries that are skipped with one warning are told once.
     notice = dict.fromkeys((library.told, library.told_text) for library in without)
     for told, text in notice:
         if told and text:

@@ -30,6 +30,8 @@ def render(report: Report, rules: Sequence[Documented]) -> str:
 
     :param rules: all rules; each is described once, whether or not it found something
     """
+    # ``ruleIndex`` is the place of the rule in the array of the driver ("ruleIndex property"); that of packages comes
+    # last.
     indices = {rule.name: index for index, rule in enumerate(rules)}
     run = {
         "tool": {
@@ -43,6 +45,7 @@ def render(report: Report, rules: Sequence[Documented]) -> str:
         "columnKind": "utf16CodeUnits",
         "invocations": [
             {
+                # False if the run did not do what it was asked for ("executionSuccessful property"): a gap is not that.
                 "executionSuccessful": all(target.readable for target in report.unchecked),
                 "toolExecutionNotifications": [
                     {
@@ -92,6 +95,8 @@ def level(effect: Effect) -> str:
 
 def fingerprint(result: Result, finding: Finding) -> str:
     """Return what stays the same between runs: rule, extension, torch and evidence, but not folders or wording."""
+    # GitHub takes two results with equal partialFingerprints for one alert. So nothing counts that a new release of
+    # abiscan may word differently, nor the place of a build folder.
     return _hash(finding.rule, result.path, result.torch or "", *_list_subjects(finding))
 
 
@@ -100,6 +105,7 @@ def _list_subjects(finding: Finding) -> list[str]:
 
 
 def _hash(*parts: str) -> str:
+    # Paths may have bytes that are no UTF-8.
     return hashlib.sha256("\n".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
 
 
@@ -143,6 +149,7 @@ def _of_package(report: Report, package: PackageResult, indices: dict[str, int])
             "level": level(cause.finding.effect) if cause.harmful else "note",
             "message": {"text": "\n".join(lines)},
             "locations": [*map(_location, of_cause[:1])] or [_place(package.target, package.name)],
+            # GitHub shows a result at its first location only; the other files of a cause are related.
             "relatedLocations": [*map(_location, of_cause[1:])],
             "partialFingerprints": {
                 _FINGERPRINT: _hash(
@@ -172,6 +179,7 @@ def _list_results(result: Result, indices: dict[str, int]) -> list[dict[str, Any
 
 
 def _suppressed(result: Result, suppressed: Suppressed, indices: dict[str, int]) -> dict[str, Any]:
+    # Not ``inSource``: the acceptance stands in pyproject.toml or a baseline ("kind property" of suppression).
     suppression = {"kind": "external", "status": "accepted", "justification": suppressed.reason}
     return {**_entry(result, suppressed.finding, indices), "suppressions": [suppression]}
 
@@ -195,11 +203,13 @@ def _entry(result: Result, finding: Finding, indices: dict[str, int]) -> dict[st
 
 
 def _location(result: Result) -> dict[str, Any]:
+    # A file inside an archive has no URI that a viewer could open, so the archive is the artifact.
     path = posixpath.join(result.target, result.path) if result.kind in _FOLDERS else result.target
     return _place(path, result.path)
 
 
 def _place(path: str, name: str) -> dict[str, Any]:
+    # RFC 3986: a relative reference stays relative, and is resolved against the root of the repository.
     uri = urllib.parse.quote(path, errors="surrogateescape")
     return {
         # Code viewers want a line even for a binary.

@@ -32,6 +32,7 @@ def render(report: StableReport, console: Console, *, verbose: bool = False) -> 
         paragraphs: dict[tuple[str, ...], list[StableRow]] = {}
         for row in rows:
             notice = (_format_words(row), *_list_facts(row, verbose=verbose), *_list_groups(row, verbose=verbose))
+            # Equal texts are the criterion: what would be said twice is said once.
             paragraphs.setdefault((row.stability.state.value, *notice), []).append(row)
         for (state, words, *lines), alike in paragraphs.items():
             paths = listed([clean(row.path) for row in alike], len(alike) if verbose else 2)
@@ -99,6 +100,7 @@ def _list_groups(row: StableRow, *, verbose: bool) -> Iterator[str]:
     groups: dict[tuple[str, Means | None], list[Counterpart]] = {}
     for counterpart in result.counterparts:
         groups.setdefault((counterpart.group, counterpart.means), []).append(counterpart)
+    # The largest group first: it is most of the work of a port.
     for (group, _), of_group in sorted(groups.items(), key=lambda item: -len(item[1])):
         yield f"{_share(of_group, result.counterparts)}  {group}: {_replacement(of_group)}"
         if verbose:
@@ -117,6 +119,7 @@ def _in_all(rows: Sequence[StableRow]) -> Iterator[str]:
     rebuilt = max((row.stability.rebuilt for row in rows if row.stability.rebuilt), default=None)
     if rebuilt and summary.minimum and rebuilt < summary.minimum:
         yield f"compiled with {_target(rebuilt)}: torch {short(rebuilt)} or newer"
+    # By symbol: several extensions of a target use the same ones, and a port solves each once.
     symbols = {counterpart.symbol: counterpart for row in rows for counterpart in row.stability.counterparts}
     if symbols:
         yield _work(list(symbols.values()))
@@ -150,6 +153,7 @@ def _share(part: Sequence[Counterpart], whole: Sequence[Counterpart]) -> str:
 
 def _target(release: TorchVersion) -> str:
     """Return the definition that compiles for a release."""
+    # torch/headeronly/version.h: one byte each for major and minor version, the rest zero.
     return f"-DTORCH_TARGET_VERSION=0x{release.major:02x}{release.minor:02x}000000000000"
 
 

@@ -24,6 +24,7 @@ _CAUSES_SHOWN: Final = 100
 def render(summary: SurveySummary) -> str:
     """Return the page."""
     template = resources.files("abiscan.report").joinpath("page.html").read_text("utf-8")
+    # ``substitute`` does not look at what it has put in, so a "$" in a name means nothing.
     return string.Template(template).substitute(
         title="Which packages work on which torch?",
         answers="\n".join(_list_counts(summary)),
@@ -71,6 +72,7 @@ def _list_causes(summary: SurveySummary) -> Iterator[str]:
     )
     yield f"<thead><tr>{heads}</tr></thead><tbody>"
     for cause in summary.causes[:_CAUSES_SHOWN]:
+        # The name of the example without its folder: the column is narrow, and the page may be published.
         cells = (str(cause.count), cause.rule or "", cause.says, PurePath(cause.example).name)
         yield f"<tr>{''.join(f'<td>{_format_text(cell)}</td>' for cell in cells)}</tr>"
     yield "</tbody></table></div>"

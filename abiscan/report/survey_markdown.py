@@ -22,6 +22,7 @@ def _list_lines(summary: SurveySummary) -> Iterator[str]:
         yield from ("", "| answers | rule | what users see | for example |", "|---:|---|---|---|")
     for cause in summary.causes[:_CAUSES_SHOWN]:
         yield f"| {cause.count} | {cause.rule or ''} | {code(cause.says)} | {code(cause.example)} |"
+    # Causes stand before this table, which may have thousands of rows.
     torches = [plain(torch) for torch in summary.torches]
     yield from ("", f"| target | {' | '.join(torches)} |", f"|---|{':-:|' * len(torches)}")
     for title, row in summary.titled:

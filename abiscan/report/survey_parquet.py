@@ -13,7 +13,7 @@ _ROWS_AT_ONCE: Final = 1_000
 
 
 def write(entries: Iterable[SurveyEntry], file: IO[bytes], name: str) -> None:
-    """Write a row for each entry, as many at once as memory does not notice.
+    """Write a row for each entry, in small batches.
 
     :param name: of the file, for errors
     :raises InputError: pyarrow is not installed
@@ -38,6 +38,7 @@ def write(entries: Iterable[SurveyEntry], file: IO[bytes], name: str) -> None:
         "rules": pa.list_(text),
         "cpu": text,
     }
+    # A fixed schema: inferred from the rows, a column that is empty in this survey would have another type.
     schema = pa.schema(list(columns.items()))
     with parquet.ParquetWriter(file, schema) as table:
         for rows in _list_chunks(entries):

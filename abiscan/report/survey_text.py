@@ -43,6 +43,7 @@ def _list_members(summary: SurveySummary, verdict: str) -> Iterator[str]:
         for title, row in summary.titled
         if (entries := [entry for entry in row.values() if entry.verdict == verdict])
     ]
+    # A torch without a version, such as a folder, sorts before all releases.
     ordered = sorted(summary.torches, key=lambda torch: (TorchVersion.parse(torch) or TorchVersion("0"), torch))
     for title, entries in members[:_MEMBERS_SHOWN]:
         torches = ranges([entry.torch for entry in entries], ordered)

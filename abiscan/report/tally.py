@@ -19,6 +19,7 @@ _MOST_COLUMNS: Final = 100
 
 def lines(report: Report) -> Iterator[StyledLine]:
     """Return one line with counts, then one line for each answer."""
+    # sorted() is stable: within a verdict, the order of the command line stays.
     rows = sorted(_list_rows(report), key=lambda row: list(_SIGNS).index(row[0]))
     counts = Counter(verdict for verdict, _, _ in rows)
     names = [subject for _, subject, _ in rows]
@@ -28,6 +29,7 @@ def lines(report: Report) -> Iterator[StyledLine]:
     for verdict, subject, why in rows:
         sign = _SIGNS[verdict]
         told = f" {subject:{width}}  {why}".rstrip()
+        # So that the table stays one row for each answer.
         room = _MOST_COLUMNS - len("  ") - len(sign)
         yield StyledLine("  ", (sign, STYLES[sign]), told if len(told) <= room else f"{told[: room - 1]}…")
 

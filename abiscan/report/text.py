@@ -41,6 +41,7 @@ def render(report: Report, page: Page, *, verbosity: int = 0, accepted: str = ""
         *(package_text.lines(report, package, verbosity) for package in report.packages),
         *(_result(result, verbosity) for result in report.alone),
     ]
+    # Of several answers, the last lines on the screen are the overview.
     if verbosity >= 0 and len(blocks) > 1:
         from abiscan.report import tally
 
@@ -62,6 +63,7 @@ def _result(result: Result, verbosity: int) -> Iterator[StyledLine]:
     if verbosity < 0:
         return
     shared = shared_fixes(result.findings)
+    # Findings of one load often lead to one symptom.
     shown_symptoms: set[str | None] = {None}
     for finding in result.findings:
         yield from _finding(finding, verbosity, fix=finding.fix not in shared)
@@ -73,6 +75,7 @@ def _result(result: Result, verbosity: int) -> Iterator[StyledLine]:
         yield StyledLine(f"  = reason: {clean(suppressed.reason)}", style="dim")
     if result.cpu is not None and (needed := result.cpu.summary):
         yield StyledLine(f"  = needs {needed} to load")
+    # Gaps explain an unknown verdict; next to a known one, only those matter that kept a rule from an answer.
     shows_all = verbosity > 0 or result.verdict is Verdict.UNKNOWN
     for gap in (gap for gap in result.gaps if shows_all or gap.rules):
         yield StyledLine((f"gap[{gap.stage}]", "yellow"), f": {clean(gap.reason)}")

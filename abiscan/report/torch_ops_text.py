@@ -19,6 +19,7 @@ def render(result: TorchOperators, stream: TextIO) -> None:
         plural(len(registered.fallbacks), "fallback"),
         plural(len(registered.gaps), "gap"),
     )
+    # One thing for each line, its kind first: made for ``grep`` and ``diff``.
     lines = [f"{result.release}: {', '.join(counts)}"]
     lines += [
         f"operator {format_schema(operator.schema) or operator.name}" for operator in registered.operators.values()

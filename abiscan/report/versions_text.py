@@ -38,6 +38,7 @@ def _list_parts(table: VersionTable, name: int, width: int) -> Iterator[list[tup
     used = name
     for number, (span, _) in enumerate(table.columns):
         heading = str(span)
+        # Each part has at least one column, however narrow the terminal is.
         if part and used + _GAP + len(heading) > width:
             yield part
             part, used = [], name
@@ -54,6 +55,7 @@ def _print(rows: list[tuple[str, tuple[str, ...]]], part: list[tuple[int, str]],
         line = Text(f"{name:{width}}")
         for number, heading in part:
             line.append(f"{'':{_GAP}}{marks[number]:^{len(heading)}}", style=STYLES[marks[number]])
+        # A mark in the middle of a wide heading leaves spaces at the end of the line.
         line.rstrip()
         console.print(line, soft_wrap=True)
 

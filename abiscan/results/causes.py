@@ -29,17 +29,21 @@ def causes(report: Report, package: PackageResult, *, unused: bool = False) -> t
     :param unused: include the files that importing the package does not use
     """
     grouped: dict[tuple[object, ...], list[tuple[Finding, Result | None]]] = {}
+    # About the package as a whole, so of no file; equal to nothing that a file has.
     for finding in package.own_findings:
         grouped.setdefault((finding,), []).append((finding, None))
     for library, result in report.files(package):
         if unused or library.used is not False:
             for finding in result.findings:
+                # Not the message, which names the file, nor the evidence: fifty libraries that lack the same symbols
+                # are one cause.
                 key = (finding.rule, finding.effect, finding.says, finding.fix)
                 grouped.setdefault(key, []).append((finding, result))
     fails = report.is_failure(package, Effect.CORRUPTS, strict=False)
     failure = package.error
     error = (failure.cause or failure.message or "") if failure else ""
     outcome_ = [_make_cause(group, error, fails=fails) for group in grouped.values()]
+    # What the error names comes first, even if something worse is wrong, too: it is what users see.
     return tuple(
         sorted(
             outcome_, key=lambda cause: (explains(cause.finding, error), cause.finding.effect.severity), reverse=True
@@ -64,6 +68,7 @@ def _names(error: str, evidence: Evidence) -> bool:
 
 
 def _make_cause(group: list[tuple[Finding, Result | None]], error: str, *, fails: bool) -> Cause:
+    # The finding with the most evidence speaks for all; what only others have is added behind its own.
     largest = max((finding for finding, _ in group), key=lambda finding: len(finding.evidence))
     different: dict[tuple[str, str | None], Evidence] = {}
     for evidence in (*largest.evidence, *(evidence for finding, _ in group for evidence in finding.evidence)):

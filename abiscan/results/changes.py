@@ -40,6 +40,7 @@ def change_lines(changes: Sequence[PackageChange]) -> list[str]:
     names = [f"{change.name} {change.after}" for change in changes if change.after is not None]
     width = max(map(len, names), default=0)
     known_items = [change.size for change in changes if change.size is not None]
+    # A sum over some of the files is a lower bound, and is called one.
     least = "at least " if len(known_items) < len(names) or any(change.alone for change in changes) else ""
     sizes = f", {least}{_megabytes(sum(known_items))}" if known_items else ""
     lines = [f"would change {plural(len(changes), 'package')}{sizes}:"]

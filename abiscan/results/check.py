@@ -18,6 +18,7 @@ from abiscan.results.unchecked import Unchecked, exit_code_of
 from abiscan.results.verdict import How, Verdict
 from abiscan.words import first_line
 
+# The shapes of types that are defined below this room, which know nothing of JSON.
 shaped("subject readable object instead since? until?")(Evidence)
 shaped("rule effect message evidence fix says symptom page", page=lambda finding: page_of(finding.rule))(Finding)
 
@@ -160,6 +161,7 @@ class Report(Document, frozen=True, kw_only=True):
     @property
     def alone(self) -> tuple[Result, ...]:
         """The results of files that belong to none of the packages."""
+        # With the torch: a run on several torches has a package once for each.
         targets = {(package.target, package.torch_build) for package in self.packages}
         return tuple(result for result in self.results if (result.target, result.torch_build) not in targets)
 
@@ -181,17 +183,22 @@ class Report(Document, frozen=True, kw_only=True):
         """
         if strict and (package.gaps or package.verdict is PackageVerdict.UNKNOWN):
             return True
+        # A library whose use depends on something unknown counts as used: silence about it could be a false calm.
         used = [result for library, result in self.files(package) if library.used is not False]
         broken = [result for result in used if result.verdict in (Verdict.FAILS, Verdict.CORRUPTS)]
+        # The package fails because its libraries do. If all findings about those are suppressed, the user has accepted
+        # exactly that, and the package must not fail in their place.
         counts = not broken or any(result.is_broken for result in broken)
         if counts and package.effect and package.effect.severity >= fail_on.severity:
             return True
+        # A library that does not load has been counted above, by what that does to the import.
         return any(finding.effect.severity >= fail_on.severity for finding in package.own_findings) or any(
             result.is_failure(fail_on, strict=strict) for result in used if result.verdict is not Verdict.FAILS
         )
 
     def filled(self) -> Report:
         """Return the report with the findings of the libraries that each package uses among those of the package."""
+        # dict.fromkeys: findings are frozen and hashable, and one that two libraries share is listed once.
         packages = tuple(
             replace(package, findings=tuple(dict.fromkeys((*package.own_findings, *self._of_libraries(package)))))
             for package in self.packages

@@ -54,6 +54,7 @@ class BackendReport(Document, frozen=True, kw_only=True):
         1: it does not load; a kernel is missing and ``fail_on`` is at most as severe; with ``strict``, any gap.
         3: a gap.
         """
+        # Nothing can be called on a backend that does not load, whatever ``fail_on`` says.
         if self.load_error is not None:
             return 1
         fails = bool(self.coverage.missing or self.coverage.ambiguous or any(self.without_code.values()))

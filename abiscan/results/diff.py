@@ -42,6 +42,7 @@ class KeyChange(Struct, frozen=True, kw_only=True):
     new: int | None
 
 
+# Sizes alone: the fields of both layouts would be thousands of lines, and ``differences`` has what matters.
 shaped("class=name old_size=old.size new_size=new.size differences")(LayoutChange)
 
 

@@ -81,6 +81,7 @@ class Diagnosis(Document, frozen=True, kw_only=True):
     @property
     def exit_code(self) -> int:
         """0: no problems; 1: a problem; 3: something could not be checked, but no problem was found."""
+        # Only what could not be checked has no effect.
         if any(ailment.effect for ailment in self.ailments):
             return 1
         return 3 if self.ailments else 0

@@ -37,9 +37,12 @@ def shaped(names: str, **computed: Callable[[Any], Any]) -> Callable[[_Type], _T
 
     def decorate(cls: _Type) -> _Type:
         fields = []
+        # A small language instead of a method for each type: the shape stands next to the fields, in the order of the
+        # document, and can be compared with the schema.
         for word in names.split():
             text, _, attribute = word.partition("=")
             name = text.rstrip("?")
+            # ``attrgetter`` follows dots: ``code.targets`` takes a field of a field.
             value = computed.get(name) or attrgetter(attribute or name.lstrip("*"))
             fields.append((name, value, _default_of(cls, name) if text != name else NODEFAULT))
         SHAPES[cls] = tuple(fields)
@@ -51,6 +54,7 @@ def shaped(names: str, **computed: Callable[[Any], Any]) -> Callable[[_Type], _T
 def plain(value: Any) -> Any:
     """Return a value as JSON has it; versions and dates as texts."""
     cls = type(value)
+    # From the commonest to the rarest: a large report has a hundred thousand values.
     if value is None or cls in _AS_IT_IS:
         return value
     if fields := SHAPES.get(cls):
@@ -58,6 +62,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {plain(key): plain(entry) for key, entry in value.items()}
     if isinstance(value, tuple | list):
+        # Most lists are of names, for which a call each would take as long as all the rest.
         return [entry if type(entry) is str else plain(entry) for entry in value]
     if isinstance(value, enum.Enum):
         return value.value
@@ -75,6 +80,7 @@ def _object(value: Any, fields: tuple[_Field, ...]) -> dict[str, Any]:
         entry = value_of(value)
         if name.startswith("*"):
             document |= plain(entry) or {}
+        # equal.
         elif left_out is NODEFAULT or entry != left_out:
             document[name] = plain(entry)
     return document
@@ -82,6 +88,7 @@ def _object(value: Any, fields: tuple[_Field, ...]) -> dict[str, Any]:
 
 def _default_of(cls: Any, name: str) -> Any:
     names, defaults = cls.__struct_fields__, cls.__struct_defaults__
+    # ``__struct_defaults__`` is aligned with the last of the fields.
     default = defaults[names.index(name) - len(names)]
     return default.factory() if hasattr(default, "factory") else default
 
@@ -102,6 +109,8 @@ def json_text(result: Any, *, indent: int) -> str:
     document = {"version": 1, "tool": {"name": "abiscan", "version": abiscan.__version__}, **plain(result)}
     with contextlib.suppress(UnicodeEncodeError):  # of a surrogate: a byte in a path
         text = msgspec.json.encode(document)  # ten times as fast as ``json``, but escapes only what it must
+        # ``json`` escapes everything that is not ASCII, msgspec only what JSON requires: with anything else, the slower
+        # one decides, so that all documents look alike. A terminal that obeys control characters gets none.
         if text.isascii() and b"\x7f" not in text:
             return (msgspec.json.format(text, indent=indent) if indent else text).decode() + "\n"
     return json.dumps(document, indent=indent or None, separators=None if indent else (",", ":")) + "\n"

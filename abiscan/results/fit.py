@@ -56,6 +56,7 @@ class FitReport(Document, frozen=True, kw_only=True):
         """The packages as requirements; with torch, unless it is already there."""
         if not self.packages:
             return ()
+        # The local tag names a build, and no index of packages by that name has it: pip would find nothing.
         torch = () if self.installed or self.torch is None else (f"torch=={self.torch.partition('+')[0]}",)
         return (*torch, *(f"{package.name}=={package.version}" for package in self.packages))
 

@@ -36,6 +36,7 @@ LEGEND: Final = "✓ has code  P has PTX, which the driver translates  ◐ some 
 def mark_of(choices: Sequence[Choice]) -> GpuMark:
     """Return the mark for kernels, or containers."""
     fits = {choice.fit for choice in choices}
+    # From the worst to the best; translated code counts as code, but the first call takes longer.
     if not any(fit.runs for fit in fits):
         return GpuMark.NONE
     if not all(fit.runs for fit in fits):

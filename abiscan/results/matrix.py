@@ -96,6 +96,8 @@ class Matrix(Document, frozen=True, kw_only=True):
             for number, names in builds.items()
             for column in (
                 [Column(release=number, builds=tuple(names))]
+                # Builds share a column if their kinds tell them apart: CPU and CUDA do, two folders with one release do
+                # not.
                 if len({kind_of(name) for name in names}) == len(names)
                 else [Column(release=name, builds=(name,)) for name in names]  # several torches on disk
             )
@@ -118,6 +120,7 @@ class Matrix(Document, frozen=True, kw_only=True):
         """Return the worst of all targets and releases, as ``Report.exit_code``. Of a release, its best build
         counts.
         """
+        # The files of a package count through the package: it may work without some of them.
         alone = [row for row in self.rows if self.package(row.target) is None]
         results = [result for row in alone for result in row.results.values()]
         bests = [
@@ -190,7 +193,9 @@ def cell(row: Row | PackageRow, column: Column) -> str:
     CUDA``.
     """
     marks = {name: mark(row.results[name]) for name in column.builds if name in row.results}
+    # The best build counts, since users can choose it; unknown is better than a certain failure.
     best = next((sign for sign in "✓◐?✗" if sign in marks.values()), "·")
+    # Named only if another build has another answer.
     kinds = [kind_of(name) for name, sign in marks.items() if sign == best]
     return best if len(kinds) == len(marks) else f"{best} {', '.join(kinds)}"
 
@@ -207,6 +212,7 @@ _KINDS: Final = {"cu": "CUDA", "rocm": "ROCm", "xpu": "XPU"}
 def cuda_versions(matrix: Matrix, target: str) -> dict[str, list[str]]:
     """Return the releases by the version of CUDA that they were built for, if that is why a target fails on some."""
     results = [(name, result) for row in matrix.rows if row.target == target for name, result in row.results.items()]
+    # Elsewhere, the CUDA of a torch explains nothing, and a list of versions would be noise.
     if not any("cuda-runtime-mismatch" in rules_of(result) for _, result in results):
         return {}
     version_of = {name: result.torch_cuda for name, result in results if result.torch_cuda}
@@ -228,6 +234,7 @@ def advice(matrix: Matrix, target: str, declared: str | None) -> str:
     """Return what a target requires, where it works, and what to require."""
     suggestion = matrix.suggestions.get(target)
     releases = [column.release for column in matrix.columns]
+    # "·" is in all of them: a row for another machine has no build, and does not speak against a release.
     decided = _fitting(matrix, target, "✓◐·")
     undecided = [release for release in _fitting(matrix, target, "✓◐?·") if release not in decided]
     known_items = [
@@ -257,6 +264,7 @@ def _fitting(matrix: Matrix, target: str, signs: str) -> list[str]:
 
 def _fits(rows: Sequence[Row | PackageRow], column: Column, signs: str) -> bool:
     """Whether there is a build of a release on which every row has one of these symbols."""
+    # One build has to do for all rows: an environment has one torch.
     return any(all(mark(row.results.get(name)) in signs for row in rows) for name in column.builds)
 
 
@@ -277,6 +285,7 @@ def trouble(result: Result | PackageResult, torch: str | None = None) -> str | N
     text = _of_package(result) if isinstance(result, PackageResult) else _first_problem(result)
     if text is None or torch is None or result.torch is None:
         return text
+    # A whole word only: 2.1.0 is also the beginning of 2.1.0.dev20230901.
     return re.sub(rf"(?<= ){re.escape(result.torch)}(\+\w+)?(?![\w.+-])", lambda _: torch, text)
 
 

@@ -67,6 +67,7 @@ class ExtensionOperators(Document, frozen=True, kw_only=True):
     def _contents(self) -> dict[str, Any]:
         """What the JSON document has."""
         cpus = self.cpus or itertools.repeat(None)
+        # One object for one library, a list for a package: scripts for the former are older than the list.
         documents = [
             _document(inventory, gpu, cpu) for (inventory, gpu), cpu in zip(self.with_gpus, cpus, strict=False)
         ]
@@ -106,6 +107,7 @@ def full_schema(operator: RegisteredOperator, built_for: TorchVersion | None) ->
     """
     if operator.schema is None:
         return None
+    # ``m.def("add(…)")`` in TORCH_LIBRARY(ns, m) is ns::add, and the name of the record has both.
     _, opening, remainder = operator.schema.partition("(")
     text = f"{operator.name}{opening}{remainder}"
     try:

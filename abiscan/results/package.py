@@ -159,6 +159,7 @@ class PackageResult(Struct, frozen=True, kw_only=True):
     def fails_for_another(self) -> bool:
         """Whether the import fails because a package other than torch is missing: no torch makes a difference."""
         lacking = self.error.of_module if self.error else None
+        # A module of the package's own that is missing is a fault of the package or of this torch.
         own = {library.path.partition("/")[0].partition(".")[0] for library in self.libraries}
         return lacking is not None and lacking not in own | {"torch", (self.module or "").partition(".")[0]}
 
@@ -187,6 +188,7 @@ class PackageResult(Struct, frozen=True, kw_only=True):
     @property
     def summary(self) -> str:
         """The verdict in one line."""
+        # A model is judged like a package, with its load in the place of the import.
         if self.model and self.verdict is not PackageVerdict.UNKNOWN:
             return self._of_model(self.model)
         match self.verdict:
@@ -239,6 +241,7 @@ class PackageResult(Struct, frozen=True, kw_only=True):
         return f" ({notice}{operators})"
 
     def _doubt(self) -> str:
+        # From the reason that explains most to the one that explains least.
         if self.lacking:
             return f"it needs {listed(self.lacking)}, which this machine does not have"
         if unread := [library.path for library in self.libraries if library.verdict is Verdict.UNKNOWN]:

@@ -26,6 +26,7 @@ class Selection(Struct, frozen=True, kw_only=True):
         namespace, _, name = operator.rpartition("::")
         if self.namespaces and namespace not in self.namespaces:
             return False
+        # With and without namespace, with and without overload: ``add``, ``add.Tensor``, ``aten::add``.
         spellings = {operator, name, operator.partition(".")[0], name.partition(".")[0]}
         return not self.patterns or any(
             fnmatch.fnmatchcase(spelling, pattern) for pattern in self.patterns for spelling in spellings

@@ -55,12 +55,13 @@ class StableReport(Document, frozen=True, kw_only=True):
     @property
     def minimum(self) -> TorchVersion | None:
         """The first release that all stable extensions work on; None if an extension is tied, or none needs any."""
+        # One extension that is tied ties the whole target: it is installed as one.
         if any(row.stability.state is not Tie.STABLE for row in self.rows):
             return None
         return max((row.stability.minimum for row in self.rows if row.stability.minimum), default=None)
 
     def exit_code(self, against: TorchVersion | None = None) -> int:
-        """1 if an extension is tied, or needs a newer torch than ``against``; 0 without ``against``."""
+        """Return 1 if an extension is tied, or needs a newer torch than ``against``; 0 without ``against``."""
         failed = against is not None and any(needs_more_than(row.stability, against) for row in self.rows)
         return exit_code_of(failed=failed, unknown=False, unchecked=self.unchecked)
 

@@ -46,6 +46,8 @@ class Suppression(Struct, frozen=True, kw_only=True):
 
     def covers(self, result: Result, finding: Finding) -> bool:
         """Whether it applies to this finding."""
+        # A pattern may mean the extension or what it is in, with or without folders: a wheel lies elsewhere in each
+        # job.
         names = (result.path, result.target, posixpath.basename(result.target))
         return finding.rule == self.rule and any(fnmatch.fnmatchcase(name, self.target) for name in names)
 
@@ -66,6 +68,7 @@ class Baseline(Struct, frozen=True, kw_only=True):
     def knows(self, result: Result, finding: Finding) -> bool:
         """Whether an earlier report has the finding."""
         known_value = self.evidence.get((result.path, result.torch, finding.rule))
+        # A subset is known: fewer missing symbols than before are no news. Wording and severity do not count.
         return known_value is not None and known_value >= {
             (evidence.subject, evidence.object) for evidence in finding.evidence
         }
@@ -98,6 +101,7 @@ def _evidence(document: Any) -> dict[_Cause, set[tuple[str, str | None]]]:
         raise TypeError(document["tool"])
     evidence: dict[_Cause, set[tuple[str, str | None]]] = {}
     for result in document["results"]:
+        # A report that was made with a baseline is one itself: what it suppressed stays known.
         for finding in (*result["findings"], *result.get("suppressed", ())):
             proofs = evidence.setdefault((result["path"], result["torch"], finding["rule"]), set())
             proofs |= {(entry["subject"], entry.get("object")) for entry in finding["evidence"]}
@@ -110,6 +114,7 @@ def configuration(folder: Path, targets: Iterable[str] = ()) -> tuple[Path | Non
     :param targets: what is checked: a file inside of one of them is the target's own, and has no say
     :return: that file, and a nearer one that is passed over
     """
+    # A stranger's repository could otherwise accept its own findings.
     inside = [os.path.realpath(target) for target in targets if os.path.isdir(target)]  # noqa: PTH112
     passed_over = None
     for place in (folder, *folder.parents):
@@ -185,6 +190,7 @@ def _make_suppression(file: Path, number: int, entry: Mapping[str, Any], rules: 
     if entry["rule"] not in rules:
         raise InputError(subject, f"there is no rule {entry['rule']}", f"rules: {', '.join(sorted(rules))}")
     until = entry.get("until")
+    # TOML has dates and times, and a datetime is a date to Python.
     if not isinstance(until, dt.date) or isinstance(until, dt.datetime):
         raise InputError(subject, "until, the expiry date, is missing", f"write: {_EXAMPLE}")
     reason = entry["reason"].strip()
@@ -198,6 +204,7 @@ def apply(report: Report, suppressions: Sequence[Suppression], baseline: Baselin
     """
 
     def sort(result: Result) -> Result:
+        # Suppressions before the baseline: their reason says more.
         accepted = {finding: item for finding, item in _accepted(result, suppressions, baseline) if item}
         return msgspec.structs.replace(
             result,

@@ -67,6 +67,7 @@ class SurveyResult(Struct, frozen=True, kw_only=True):
     @property
     def verdict(self) -> str:
         """That on the package; without one, the worst on its files."""
+        # At most one: a line is about one target.
         for target in self.report.unchecked:
             return NO_EXTENSION if target.readable else UNREADABLE
         for package in self.report.packages:
@@ -101,6 +102,7 @@ class SurveyEntry(Struct, frozen=True, kw_only=True):
         """
         fields = json.loads(line)
         try:
+            # Answers of another version may differ in anything, and a file with both would contradict itself.
             if fields["version"] != 1 or fields["tool"] != {"name": "abiscan", "version": abiscan.__version__}:
                 raise ValueError("another version of abiscan wrote it")
             package = fields["package"] or {}
@@ -127,6 +129,7 @@ def _says(fields: Mapping[str, Any]) -> str | None:
         return first_line(unchecked["problem"])
     if package := fields["package"]:
         error = package["error"] or {}
+        # The cause rather than the message: it is the same for all packages that fail for it.
         return first_line(error.get("cause") or error.get("message") or "") or next(iter(package["gaps"]), None)
     errors = (result["predicted_error"] for result in fields["results"])
     return next((first_line(error["message"]) for error in errors if error), None)
@@ -135,11 +138,13 @@ def _says(fields: Mapping[str, Any]) -> str | None:
 def _find_cpu(fields: Mapping[str, Any]) -> str | None:
     needs = [result["cpu"] for result in fields["results"] if result.get("cpu")]
     features = tuple(sorted({feature for need in needs for feature in need["load"]}))
+    # Only x86-64 has levels (x86-64 psABI, "Processor Architecture").
     machine = Machine.X86_64 if any(need["level"] for need in needs) else Machine.AARCH64
     return summary(machine, features) or None
 
 
 def _list_rules(fields: Mapping[str, Any]) -> Iterator[str]:
+    # Libraries that the import does not use are no reason for its verdict.
     unused = {library["path"] for library in (fields["package"] or {}).get("libraries", ()) if library["used"] is False}
     results = (result for result in fields["results"] if result["path"] not in unused)
     findings = (finding for part in (*results, fields["package"] or {}) for finding in part.get("findings", ()))
@@ -177,6 +182,7 @@ class SurveySummary(Struct, frozen=True, kw_only=True):
         for entry in entries:
             torches[entry.torch] = None
             rows.setdefault(entry.target, {})[entry.torch] = entry
+        # By name, so that the example of a cause does not depend on the order in which answers came.
         for _, row in sorted(rows.items()):
             for entry in row.values():
                 if entry.exit_code and entry.says:

@@ -39,6 +39,7 @@ def _lock(stream: IO[bytes]) -> None:
         stream.seek(_BEYOND)
         msvcrt.locking(stream.fileno(), msvcrt.LK_NBLCK, 1)
     else:
+        # The lock belongs to the open file and ends with it, however the process does (flock(2)).
         fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
@@ -48,6 +49,7 @@ def _appending(path: Path) -> IO[bytes]:
     :raises InputError: it is no regular file, which could not be read again
     :raises OSError: it cannot be written
     """
+    # O_APPEND: answers go to the end, whatever was read in between, and a killed survey cuts off the last line alone.
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | _FLAGS, 0o666)
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
         return os.fdopen(descriptor, "a+b")
@@ -65,6 +67,7 @@ class SurveyFile:
         self._path, self._stream = path, stream
         self._answered: dict[tuple[str, str], str | None] = {}
         for entry in self._read(repair=True):
+            # The last line for a target and torch counts: an answer that was found again follows the old one.
             self._answered[entry.target, entry.torch] = entry.sha256
 
     @classmethod
@@ -123,6 +126,7 @@ class SurveyFile:
         for entry, length in self._list_lines(repair=False):
             places.append((ranks.get((entry.target, entry.torch), 0), start, length))
             start += length
+        # A file that is in order stays as it is, byte for byte and with its date.
         if places == sorted(places):
             return
         with contextlib.suppress(OSError, InputError):
@@ -130,6 +134,7 @@ class SurveyFile:
                 for _, start, length in sorted(places):
                     self._stream.seek(start)
                     stream.write(self._stream.read(length))
+            # The lock ends with the old file; the new one has the same answers, and the survey is over.
             self._stream.close()
             self._stream = _appending(self._path)
 

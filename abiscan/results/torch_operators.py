@@ -49,6 +49,7 @@ class TorchOperators(Document, frozen=True, kw_only=True):
 
 
 def _in_static_init(_: Any) -> str:
+    # The document of a torch has the fields of an extension's, where it has no values of its own.
     return Phase.STATIC_INIT.value  # by when all of a torch is registered
 
 

@@ -33,6 +33,7 @@ def exit_code_of(*, failed: bool, unknown: bool, unchecked: Iterable[Unchecked])
     """Return the exit code of a run: what is certainly wrong, before what cannot be read, before what is unknown."""
     if failed:
         return 1
+    # A target that killed the process may be a fault of abiscan, so it is unknown (3), and not the user's error (2).
     unread = [target for target in unchecked if not target.readable]
     if any(not target.stopped for target in unread):
         return 2

@@ -61,6 +61,7 @@ class VersionTable(Document, frozen=True, kw_only=True):
     @property
     def columns(self) -> Sequence[tuple[Span, int]]:
         """The releases, neighbours with the same answers merged, each with the place of its first release."""
+        # A column is the verdicts of all versions on one release; without any version, all columns are equal.
         columns = list(zip(*(row.verdicts for row in self._judged), strict=True)) or [()] * len(self.releases)
         places = itertools.groupby(range(len(self.releases)), lambda place: columns[place])
         return [

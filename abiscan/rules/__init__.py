@@ -105,4 +105,5 @@ EVERY_RULE: Final[tuple[Documented, ...]] = (*SELECTABLE, *MODEL_RULES)
 
 def by_name(name: str) -> Rule | None:
     """Return the rule called ``name``."""
+    # Not the rules of models: --select and --ignore are about libraries.
     return next((rule for rule in SELECTABLE if rule.name == name), None)

@@ -31,10 +31,12 @@ _SUFFIX = ".abi3.so"
 
 def check(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding for the symbols that are not in the stable ABI, one for those that joined it later."""
+    # Either name makes the promise: that of the module to Python's import system, the tag of the wheel to pip.
     oldest = abi3_python(linkage.wheel)
     if not linkage.name.endswith(_SUFFIX) and (oldest is None or not linkage.facts.python_modules):
         return
     used = sorted(filter(is_python_symbol, linkage.facts.imports))
+    # Two findings, since the fixes differ: a symbol outside has to go, a later one may stay under another tag.
     outside = [name for name in used if name not in limited_api()]
     if outside:
         yield _make_finding(

@@ -25,9 +25,11 @@ def other_build(linkage: Linkage, kind: str = "") -> str:
     found_by = _found_by(linkage, without_gpu=bool(kind))
     own_build = f"install a build of the extension made for {torch}{f' without {kind}' if kind else ''}{found_by}"
     required = linkage.requires_torch
+    # The metadata are the word of the authors, so they come before what the bytes allow to infer.
     if required_elsewhere(linkage):
         return f"{own_build}, or the torch that its metadata requires: {required}{of_kind}"
     here = linkage.release.torch_version
+    # If this torch is among the releases that it may have been built for, "the torch it was built for" is no way out.
     remaining = tuple(version for version in linkage.built_for if here is None or version != here.of_release)
     if len(remaining) < len(linkage.built_for):
         if remaining:
@@ -36,6 +38,7 @@ def other_build(linkage: Linkage, kind: str = "") -> str:
             return f"{own_build}, or a torch that it may have been built for: {releases}{of_kind}"
         second = f"install another version of the extension{found_by}"
         return f"{second}, or report this to its authors: this happens on the torch that it was built for"
+    # pip has installed the pair without complaint: the reader should know that the metadata are to blame.
     admitted = f" (its metadata admits {torch} too: {required})" if required else ""
     return f"{own_build}, or the torch it was built for{of_kind}{admitted}"
 
@@ -56,6 +59,7 @@ def _found_by(linkage: Linkage, *, without_gpu: bool) -> str:
     """
     version = linkage.release.torch_version
     known_value = version is not None and version.of_release in embedded.versions(linkage.release.machine)
+    # The name is printed as a part of a command to paste, and comes from a file.
     if version is None or not known_value or not _NAME.fullmatch(linkage.package):
         return ""
     is_for_cpus = without_gpu or (linkage.release.build or "").endswith("+cpu")

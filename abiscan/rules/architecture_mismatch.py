@@ -23,6 +23,7 @@ from abiscan.linkage.linkage import Linkage
 def check(linkage: Linkage) -> Iterator[Finding]:
     """Compare the machines that the extension and the torch are built for."""
     extension_machine, torch_machine = linkage.facts.machine.value, linkage.release.machine.value
+    # ``ld.so`` passes over such a file as it searches (elf/dl-load.c, open_verify).
     if extension_machine != torch_machine:
         yield Finding(
             rule=RULE.name,

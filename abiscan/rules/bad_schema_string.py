@@ -27,6 +27,7 @@ from abiscan.rules.registration import place_of, refusal, refusals
 
 def check(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding, for the schema at which torch stops."""
+    # G1 has the words of the parser; K11 is the limit of 64 arguments, which is checked after parsing.
     for reaction in refusals(linkage, ("G1", "K11")):
         outcome = reaction.outcome
         assert outcome.message is not None
@@ -44,6 +45,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
                     object=reaction.object,
                 )
             ],
+            # A syntax error fails everywhere; an unknown type may be known to a newer torch.
             "correct the schema, or report it to the extension's maintainers: no torch accepts it"
             if is_of_syntax(problem)
             else None,

@@ -50,9 +50,12 @@ def check(linkage: Linkage) -> Iterator[Finding]:
             fix=f"run it on a processor with {needed}, or install a build for older processors",
             says=MESSAGE,
         )
+    # What torch itself needs is compared with the processors that the user named, and said in a note: else the findings
+    # below would look as if another build of the extension helped.
     for cpu in linkage.cpus if linkage.cpu is not None else ():
         if cpu.machine is linkage.facts.machine and (lacking := cpu.lacks(linkage.torch_cpu)):
             yield _torch_too(linkage, cpu, lacking)
+    # Operators of an extension that ends the process as it is loaded are never called.
     ended = {end.cpu for end in linkage.illegal}
     for cpu in linkage.cpus:
         if linkage.cpu is not None and cpu not in ended and (failing := linkage.cpu.failing_operators(cpu)):

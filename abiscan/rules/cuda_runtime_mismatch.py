@@ -36,6 +36,7 @@ _PLATFORMS = {"cudart": "CUDA", "amdhip64": "ROCm"}
 def check(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding for all libraries of another version."""
     missing = linkage.resolution.closure.missing if linkage.resolution else ()
+    # A library of which this torch brings no version at all is a case for missing-library.
     remaining = [library for library in missing if library.absence is Absence.OTHER_VERSION]
     if not remaining:
         return
@@ -68,6 +69,7 @@ def _find_fix(library: MissingLibrary) -> str | None:
     platform = _PLATFORMS.get(needed.stem) if needed else None
     if needed is None or brought is None or platform is None:
         return None
+    # By major version, as people call it; if that is the same, the minor version tells the two apart.
     theirs, ours = brought.version.partition(".")[0], needed.version.partition(".")[0]
     if theirs == ours:
         theirs, ours = brought.version, needed.version

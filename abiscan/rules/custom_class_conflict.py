@@ -24,6 +24,7 @@ from abiscan.rules.registration import other_side, refusal, refusals
 
 def check(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding, for the class that is already there."""
+    # Checked in registerCustomClass (aten/src/ATen/core/custom_class.cpp), by the qualified name.
     for reaction in refusals(linkage, ("C1",)):
         name, second = reaction.outcome.subject, other_side(linkage, reaction)
         cause = f"{reaction.object} registers the class {name}, which {second} has already registered"

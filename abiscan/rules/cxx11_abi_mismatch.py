@@ -40,6 +40,8 @@ def check(linkage: Linkage) -> Iterator[Finding]:
     assert torch_is_cxx11 is not None
     evidence = []
     for symbol in symbols:
+        # The export with the other string differs in nothing else, so it is the nearest: what to show next to the
+        # symbol.
         nearest = nearest_export(linkage, symbol.reference.name)
         evidence.append(
             Evidence(

@@ -40,6 +40,7 @@ def findings(declaration: Declaration, name: str) -> Iterator[Finding]:
 
     :param name: the extension or package that fails on the former
     """
+    # Admitted and failing is harm that pip will do; excluded and working is a chance that nobody takes.
     broken = [outcome for outcome in declaration.outcomes if outcome.admitted and outcome.error]
     excluded = [outcome for outcome in declaration.outcomes if not outcome.admitted and outcome.wheel_works]
     if broken:
@@ -77,6 +78,7 @@ def _fix(declaration: Declaration) -> str:
 def _spans(declaration: Declaration, chosen: Sequence[ReleaseOutcome]) -> str:
     """Return ``torch 2.4.0, 2.6.0-2.9.1``: a range skips no known release."""
     releases = [outcome.release for outcome in chosen]
+    # Over the releases that were judged, so a range says nothing of those that were not.
     return f"torch {ranges(releases, (outcome.release for outcome in declaration.outcomes))}"
 
 

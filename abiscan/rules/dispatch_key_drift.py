@@ -41,11 +41,14 @@ def check(linkage: Linkage) -> Iterator[Finding]:
         *(kernel.dispatch_key for kernel in registrations.kernels),
         *(fallback.dispatch_key for fallback in registrations.fallbacks),
     )
+    # Libraries of the stable ABI have their keys as texts, which torch itself translates.
     used = Counter(key for key in keys if isinstance(key, int))
     tables = [keys_of(version) for version in registering.built_for]
     target_keys = registering.keys
     known_names = set(target_keys.names.values())
     moved = {}
+    # All possible origins have to disagree with this torch, and the key they mean must still exist: else the number may
+    # be right, or the key was merely renamed.
     for number in sorted(used):
         names = {table.name(number) for table in tables}
         if target_keys.name(number) not in names and names <= known_names:

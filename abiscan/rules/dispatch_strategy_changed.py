@@ -38,12 +38,15 @@ def check(linkage: Linkage) -> Iterator[Finding]:
     if backend is None or backend.before is None:
         return
     old = backend.before
+    # Which generic kernel an operator has, computeDispatchTableEntryWithDebug decides (OperatorEntry.cpp); the table of
+    # the old release is computed the same way, with the same extension.
     had_generic = [
         name
         for name in backend.table.operators.operators
         if name in old.operators.operators and old.entry(name, backend.before_key).source in _GENERIC
     ]
     delegating = find_delegates(old, backend.before_key, had_generic)  # these had no kernel either
+    # Not worded: a message for each of thousands of operators would take seconds, and one is shown.
     missing = measure_coverage(backend.table, backend.key, backend.core, had_generic, worded=False).missing
     changed = [kernel for kernel in missing if kernel.operator in had_generic and kernel.operator not in delegating]
     if changed:

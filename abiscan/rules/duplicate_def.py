@@ -27,6 +27,7 @@ from abiscan.rules.registration import other_side, places, refusal, refusals, sc
 
 def check(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding, for the second definition."""
+    # Dispatcher::registerDef (aten/src/ATen/core/dispatch/Dispatcher.cpp) looks at the name alone.
     for reaction in refusals(linkage, ("D1",)):
         difference, both = schemas(linkage, reaction)
         subject, second = reaction.outcome.subject, other_side(linkage, reaction)

@@ -31,6 +31,7 @@ from abiscan.rules.registration import other_side, place_of, refusal, refusals
 
 def check(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding per key."""
+    # Dispatcher::registerFallback throws for most keys and releases; where it replaces, the second loop has a warning.
     for reaction in refusals(linkage, ("F1", "F2")):
         yield refusal(RULE.name, linkage, reaction, _cause(linkage, reaction), [_make_evidence(reaction)])
     for reaction in linkage.registering.reactions if linkage.registering else ():

@@ -29,6 +29,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding, for the second block."""
     for reaction in refusals(linkage, ("N1",)):
         namespace, second = reaction.outcome.subject, other_side(linkage, reaction)
+        # Which of the two is refused depends on their order, and that is the order of the imports.
         same = f" ({reaction.conflicts_with} is loaded first)" if reaction.conflicts_with else ""
         cause = f"{reaction.object} opens TORCH_LIBRARY({namespace}), which {second} has already opened{same}"
         block = f"TORCH_LIBRARY({namespace}) at {place_of(reaction.outcome.event)}"

@@ -32,10 +32,12 @@ def failures(
     """
     for outcome in linkage.gpus:
         subject = f"{linkage.name} on {outcome.gpu}"
+        # Each rule has one way to fail, so an operator is in one finding for each GPU.
         failing = {name: choice for name, choice in outcome.failing.items() if choice.fit is fit}
         if failing:
             first = next(iter(failing.values()))
             selected = f": {plural(len(failing), 'operator')}: {listed(failing, _SHOWN)}"
+        # Without any operator that could be connected with its kernels, the file as a whole is judged, or not at all.
         elif not outcome.operators and outcome.containers and outcome.file.fit is fit:
             first, selected = outcome.file, ""
         else:
@@ -48,6 +50,7 @@ def failures(
             message=f"{subject}: {cause(outcome, first)}{_torch_too(linkage, outcome.gpu)}{selected}",
             evidence=evidence or (Evidence(subject=linkage.name, instead=_had(targets_of(outcome.every))),),
             fix=fix(outcome, first, targets or {linkage.name: targets_of(outcome.every)}),
+            # HIP's text for it changes with its version, and a quotation has to be exact.
             says=says if outcome.gpu.gfx is None else None,
         )
 
@@ -71,6 +74,8 @@ def architecture(gpu: Gpu, targets: Mapping[str, tuple[str, ...]]) -> str:
     if gpu.gfx is not None:
         return f"build the extension with {gpu.gfx} in PYTORCH_ROCM_ARCH"
     all_of_them = tuple(dict.fromkeys(itertools.chain.from_iterable(targets.values())))
+    # ``sm_90a`` and ``sm_100f`` are for one GPU, or one family (CUDA C++ Programming Guide, "Feature set compiler
+    # targets").
     exact = [target for target in all_of_them if target.endswith(("a", "f"))]
     family = gpu.capability // 10
     if exact and len(exact) == len(all_of_them) and not any(_family(target) == family for target in exact):

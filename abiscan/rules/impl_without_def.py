@@ -44,11 +44,14 @@ def check(linkage: Linkage) -> Iterator[Finding]:
     ]
     if not dead:
         return
+    # torch defines some of its operators in Python as it is imported, which its libraries do not show.
     from_python = embedded_python.definitions(linkage.release.torch_version) or frozenset()
     dead = [reaction for reaction in dead if reaction.outcome.subject not in from_python]
     # Of an embedded torch, only the operators that matter are looked up, but all of its namespaces.
     namespaces = {*registering.operators.namespaces, *(name.partition("::")[0] for name in defined)}
     of_torch = [reaction for reaction in dead if reaction.outcome.subject.partition("::")[0] in namespaces]
+    # Three answers of different weight: torch does not have it (a fault), nobody is seen to have it (a note), the code
+    # of the package has it (a note that says where).
     places = linkage.defined_in_python
     in_python = [reaction for reaction in dead if _base(reaction) in places]
     of_torch = [reaction for reaction in of_torch if reaction not in in_python]
@@ -89,6 +92,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
 
 def _base(reaction: Reaction) -> str:
     """Return the operator, without its overload."""
+    # Python code defines operators by name, and overloads in the text of the schema, which may be computed.
     return reaction.outcome.subject.partition(".")[0]
 
 

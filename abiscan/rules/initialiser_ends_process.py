@@ -28,6 +28,7 @@ from abiscan.rules.registration import refusal, refusals
 
 def check(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding: the first end is the last."""
+    # It stands among the reactions because it competes with them: whatever comes first ends the load.
     for reaction in refusals(linkage, (OF_THE_CODE,)):
         event = reaction.outcome.event
         assert isinstance(event, ProcessEnd)

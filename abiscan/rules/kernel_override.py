@@ -34,8 +34,10 @@ def check(linkage: Linkage) -> Iterator[Finding]:
     by_owner: dict[tuple[str, str], list[Reaction]] = {}
     for reaction in linkage.registering.reactions if linkage.registering else ():
         overrides = reaction.outcome.kind is OutcomeKind.OVERRIDES
+        # Fallbacks and other registries have rules of their own: torch treats them differently.
         if overrides and not isinstance(reaction.outcome.event, RegisteredFallback | Registry):
             by_owner.setdefault((reaction.object, other_side(linkage, reaction)), []).append(reaction)
+    # A backend replaces hundreds of kernels at once; as one finding they can be accepted as one.
     for (object_name, owner), reactions in by_owner.items():
         warnings = [reaction.outcome.message.text for reaction in reactions if reaction.outcome.message is not None]
         count = plural(len(reactions), "kernel")

@@ -32,6 +32,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
     for reaction in refusals(linkage, ("K2", "R7", "R8")):
         outcome = reaction.outcome
         cause = f"a kernel for {outcome.subject} in {reaction.object} does not match the schema of the operator"
+        # "Defined by itself" would be said of an extension with both; then only the mismatch is news.
         if other_side(linkage, reaction) != f"{reaction.object} itself":
             cause += f", defined by {other_side(linkage, reaction)}"
         both = Evidence(subject=outcome.subject, readable=outcome.new, object=reaction.object, instead=outcome.old)

@@ -29,6 +29,7 @@ from abiscan.rules.registration import key_of, other_side, places, refusal, refu
 
 def check(linkage: Linkage) -> Iterator[Finding]:
     """Compare the two types."""
+    # CppSignature (aten/src/ATen/core/dispatch/CppSignature.h) compares std::type_index, so by mangled name.
     for reaction in refusals(linkage, ("K1",)):
         subject, second = reaction.outcome.subject, other_side(linkage, reaction)
         key = key_of(linkage, reaction.outcome.event)

@@ -43,15 +43,18 @@ from abiscan.words import listed, plural
 def check(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding for classes passed while loading, one for each that is harmful in use, a note for the rest."""
     for drift in linkage.drifts:
+        # Together: registration passes several of these classes at once, and nobody can load it without the others.
         if drift.at_load:
             classes = " and ".join(map(_sizes, drift.at_load))
             cause = f"registers through {classes}, laid out differently in"
             harm = "; loading it is undefined behaviour"
             yield _make_finding(linkage, drift, drift.at_load, Effect.ABORTS, cause, harm)
         for type_drift in drift.types:
+            # One for each class, since which of them is harmful depends on what is called.
             if type_drift.certainty is Certainty.ON_USE:
                 cause = f"shares {_sizes(type_drift)}, laid out differently in"
                 yield _make_finding(linkage, drift, (type_drift,), Effect.CORRUPTS, cause, "; using it corrupts memory")
+        # The notes say on what the answer rests: it is about a torch whose layouts were not measured but inferred.
         if drift.compared:
             yield _said_to_hold(linkage, drift)
         if drift.compiled:
@@ -90,6 +93,7 @@ def _laid_out(linkage: Linkage, drift: LayoutDrift) -> Finding:
 
 def _sizes(drift: TypeDrift) -> str:
     change = drift.change
+    # Equal sizes with moved members would read as "no change".
     if not change.resized:
         return f"{change.name} ({change.new.size} bytes, members moved)"
     return f"{change.name} ({change.old.size} → {change.new.size} bytes)"

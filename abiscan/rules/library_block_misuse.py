@@ -53,6 +53,7 @@ _OF_RELEASES = ("L4", "R10", UNKNOWN_KEY)
 
 def check(linkage: Linkage) -> Iterator[Finding]:
     """Say which of the checks failed."""
+    # The keys are the ids of torch's messages in ``dispatch``: L for those about blocks, R for ``RegisterOperators``.
     for reaction in refusals(linkage, _WHAT):
         message, subject = reaction.outcome.message, reaction.outcome.subject
         assert message is not None

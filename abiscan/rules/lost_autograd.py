@@ -38,7 +38,10 @@ def check(linkage: Linkage) -> Iterator[Finding]:
         return
     before = DispatchTable(registering.release, registering.operators)
     after = table_of(registering.release, registering.operators, (registering.own, *registering.bundled.values()))
+    # The table after registration has torch's kernels first, then those of the extension, in order.
     own_kernels = after.operators.kernels[len(before.operators.kernels) :]
+    # CompositeImplicitAutograd counts for the autograd key of a backend only as long as the backend key itself has no
+    # kernel (OperatorEntry.cpp, computeDispatchTableEntryWithDebug).
     for backend in dict.fromkeys(kernel.key for kernel in own_kernels if kernel.key is not None):
         autograd = AUTOGRAD + backend
         if backend not in after.backends_of(autograd):
@@ -48,6 +51,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
             name
             for name in names
             if name in registering.operators.operators
+            # Both tables are asked, so an operator that had no gradient before is not counted as lost.
             and before.entry(name, autograd).source is EntrySource.MATH
             and after.entry(name, autograd).source not in _KEEPS
         ]

@@ -33,11 +33,14 @@ def check(linkage: Linkage) -> Iterator[Finding]:
         return
     backend = registering.backend
     operators = backend.table.operators.operators
+    # What every backend needs, what it provides itself, and what its own code calls: an extension is not asked for
+    # more.
     used = {
         *ESSENTIAL,
         *(kernel.operator for kernel in registering.own.kernels),
         *(lookup.operator for lookup in registering.own.lookups),
     }
+    # Only operators of this torch: another rule is about those that it lacks.
     missing = measure_coverage(backend.table, backend.key, backend.core, sorted(used & operators.keys())).missing
     if missing:
         yield Finding(

@@ -38,6 +38,7 @@ from abiscan.rules.symptom import symptom
 
 def check(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding for libraries that torch lacks, and notes on those whose search may find nothing."""
+    # The kinds of absence exclude each other, and differ in how certain the failure is.
     if of_torch := missing_torch_libraries(linkage):
         yield _torch_lacks(linkage, of_torch)
     missing = linkage.resolution.closure.missing if linkage.resolution else ()
@@ -51,6 +52,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
             fix="link it with -Wl,-rpath and the folder that has it, or name that folder in LD_LIBRARY_PATH",
         )
     external = [library for library in missing if library.absence is Absence.EXTERNAL]
+    # On another machine, nothing is known of its libraries, and a note about each would be noise.
     if external and linkage.here:
         names = ", ".join(dict.fromkeys(library.name for library in external))
         yield Finding(
@@ -63,6 +65,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
             evidence=_evidence(external),
             fix="install the package that provides it, put it on RPATH or LD_LIBRARY_PATH, or load it first",
         )
+    # Found by this check since it lies there, and by ``ld.so`` only if something loads it first.
     if linkage.only_beside:
         names = ", ".join(linkage.only_beside)
         yield Finding(

@@ -39,8 +39,10 @@ def check(linkage: Linkage) -> Iterator[Finding]:
     defined = {*of_torch, *(operator.name for registrations in loaded for operator in registrations.operators)}
     implemented = {kernel.operator for registrations in loaded for kernel in registrations.kernels}
     needed = (lookup.operator for lookup in registering.own.lookups if lookup.throws)
+    # Releases without that check find an operator that has a kernel but no schema, too.
     available = defined if has_message("S2", registering.release) else defined | implemented
     absent = list(dict.fromkeys(name for name in needed if name not in available))
+    # In a namespace of torch's, nobody else defines operators; in any other, Python code may.
     namespaces = {*registering.operators.namespaces, *(name.partition("::")[0] for name in of_torch)}
     for names, effect in (
         ([name for name in absent if name.partition("::")[0] in namespaces], Effect.CALL_FAILS),

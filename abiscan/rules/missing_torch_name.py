@@ -41,6 +41,7 @@ def findings(uses: Sequence[LaterUse], history: NameHistory, package: str, torch
     :param history: the releases that have it
     :param torch: the torch that lacks it, in words
     """
+    # Counted by function, since that is what fails when it is called; code outside of functions fails as a module.
     functions = {(use.file, use.function) for use in uses if use.function}
     places = plural(len(functions), "function") if functions else plural(len({use.file for use in uses}), "module")
     since, until = history.span

@@ -82,6 +82,7 @@ each of the others, which is a `note` here.
 **Example.** `Could not dlsym AOTInductorModelContainerGetConstantsBlobSize`
 """
 
+# They share a module because they have no check: a model is judged as a whole, where its load is followed.
 MODEL_RULES: Final = tuple(
     Documented(name=name, summary=text.partition("\n")[0], documentation=text.strip())
     for name, text in (

@@ -32,6 +32,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
     machine = linkage.facts.machine.value
     beyond = {}
     for needed in linkage.facts.version_needs:
+        # What the wheel brings along is there on every system; of other libraries, the tags say nothing.
         if needed.file in linkage.siblings or not has_rules_for(needed.name):
             continue
         lowest = lowest_manylinux(needed.name, machine)
@@ -39,6 +40,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
             beyond[needed] = lowest
     if not beyond:
         return
+    # A version that no tag has leaves no tag to suggest.
     lowest = None if None in beyond.values() else max(filter(None, beyond.values()))
     tag = f"tag the wheel manylinux_{'_'.join(map(str, lowest))}_{machine}, or " if lowest else ""
     names = listed(dict.fromkeys(needed.name for needed in beyond))

@@ -34,9 +34,12 @@ def check(linkage: Linkage) -> Iterator[Finding]:
     yield from failures(RULE.name, CodeFit.PTX_TOO_NEW, linkage, _cause, _fix, _SAYS)
     for outcome in linkage.gpus:
         translated = outcome.translated
+        # As in ``gpu_code``: the file as a whole, if no operator is known.
         if not translated and not outcome.operators and outcome.file.fit is CodeFit.JIT:
             translated = {linkage.name: outcome.file}
+        # With a driver, the answer is certain: it fails, which is the finding above, or it works, which is none.
         if translated and outcome.driver is None:
+            # The newest PTX decides which driver will do for all of them.
             newest = max(translated.values(), key=_version)
             selected = f": {plural(len(translated), 'operator')}: {listed(translated)}" if outcome.operators else ""
             yield Finding(

@@ -30,6 +30,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
     """Compare the names of the two registries."""
     python = linkage.torch_libraries.get("libtorch_python.so")
     own_internals, torch_internals = linkage.facts.pybind11_internals, python.pybind11_internals if python else None
+    # pybind11/detail/internals.h: modules share types if, and only if, they look up the same record by this name.
     if own_internals and torch_internals and own_internals != torch_internals:
         yield Finding(
             rule=RULE.name,

@@ -37,6 +37,8 @@ def check(linkage: Linkage) -> Iterator[Finding]:
     running = str(interpreter.tag)
     evidence: list[Evidence] = []
     built_for: str | None = None
+    # Three clues in the order in which Python meets them: the file name before it opens the file, the check of pybind11
+    # as the module is initialised, a symbol as it is loaded. The message names the version if any clue has it.
     tag = expected_tag(linkage.name, linkage.facts)
     if tag is not None and tag != interpreter.tag:
         built_for = str(tag)

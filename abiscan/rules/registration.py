@@ -34,6 +34,8 @@ def refusals(linkage: Linkage, checks: Collection[str]) -> Iterator[Reaction]:
     """
     for reaction in linkage.registering.reactions if linkage.registering else ():
         message = reaction.outcome.message
+        # What torch would reject later is told with the first refusal, and not as a finding of its own: it may go away
+        # with the first.
         if reaction.fails and not reaction.behind and message is not None and message.id in checks:
             yield reaction
 
@@ -54,6 +56,7 @@ def refusal(
         effect=effect_of(reaction),
         message=f"{cause}; {consequence(reaction)}{and_then}",
         evidence=(*evidence, *(_evidence_behind(linkage, later) for later in behind)),
+        # Most refusals are between an extension and a torch that it was not built for.
         fix=fix or other_build(linkage),
         says=message.text.strip("\n") or None if message else None,
         symptom=symptom(linkage) if effect_of(reaction) is Effect.LOAD_FAILS else None,
@@ -63,6 +66,7 @@ def refusal(
 def _behind(linkage: Linkage, reaction: Reaction) -> list[Reaction]:
     """Return what torch would reject once ``reaction``, the first thing that it rejects, is fixed."""
     registering = linkage.registering
+    # Only the failure that ends the load hides others; one in a call ends that call.
     if registering is None or reaction is not registering.failure:
         return []
     return [later for later in registering.reactions if later.behind]
@@ -80,6 +84,8 @@ def _evidence_behind(linkage: Linkage, reaction: Reaction) -> Evidence:
 
 def effect_of(reaction: Reaction) -> Effect:
     """Return the effect of torch's exception, which depends on when it is thrown."""
+    # An exception in a static initialiser passes through ``dlopen``, which cannot unwind: std::terminate. While the
+    # module is imported, pybind11 catches it, and raises ImportError.
     if not reaction.in_load:
         return Effect.CALL_FAILS
     return Effect.ABORTS if reaction.aborts else Effect.LOAD_FAILS
@@ -103,6 +109,7 @@ def other_side(linkage: Linkage, reaction: Reaction) -> str:
         return reaction.conflicts_with
     operators = linkage.registering.operators if linkage.registering else None
     subject, event = reaction.outcome.subject, reaction.outcome.event
+    # Other registries are not part of the dispatcher, so their entries are looked up by registry and key.
     if isinstance(event, Registry) and not event.names_backend:
         torch_entries = ((entry.registry, entry.key) for entry in (operators and operators.entries) or ())
         is_of_torch = (event.what, entry_key(event.what, event.key)) in torch_entries
@@ -173,6 +180,7 @@ def marked(schema: FunctionSchema, second: FunctionSchema, release: MinorVersion
 
     def side(mine: Collection[Argument], theirs: Collection[Argument]) -> list[str]:
         texts, remaining = ([argument.printed_by(release) for argument in arguments] for arguments in (mine, theirs))
+        # As sequences of whole arguments, not of characters: an argument that was added marks itself alone.
         matcher = difflib.SequenceMatcher(a=remaining, b=texts, autojunk=False)
         kept_indexes = {
             index for block in matcher.get_matching_blocks() for index in range(block.b, block.b + block.size)
@@ -182,6 +190,7 @@ def marked(schema: FunctionSchema, second: FunctionSchema, release: MinorVersion
     arguments = side(schema.arguments, second.arguments)
     first = next((index for index, argument in enumerate(schema.arguments) if argument.kwarg_only), None)
     if first is not None:
+        # Only after the comparison: "*" is no argument, and stands wherever the first keyword-only one does.
         arguments.insert(first, "*")
     returns = ", ".join(side(schema.returns, second.returns))
     return f"{schema.name}({', '.join(arguments)}) -> {returns if len(schema.returns) == 1 else f'({returns})'}"

@@ -54,6 +54,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
         yield refusal(RULE.name, linkage, reaction, _cause(linkage, reaction), [_make_evidence(reaction)], fix)
     for reaction in linkage.registering.reactions if linkage.registering else ():
         kind, message = reaction.outcome.kind, reaction.outcome.message
+        # c10/util/Registry.h: a higher priority replaces silently, a lower one is dropped silently, an equal one exits.
         if isinstance(reaction.outcome.event, Registry) and kind in (OutcomeKind.OVERRIDES, OutcomeKind.SKIPS):
             entry, second = _what(reaction.outcome.event), other_side(linkage, reaction)
             overrides = kind is OutcomeKind.OVERRIDES
@@ -72,6 +73,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
 def _cause(linkage: Linkage, reaction: Reaction) -> str:
     event, second, subject = reaction.outcome.event, other_side(linkage, reaction), reaction.outcome.subject
     assert isinstance(event, Registry)
+    # A name has no key, so the sentence has to be another one.
     if event.names_backend:
         return (
             f"{reaction.object} renames PrivateUse1 to {subject}, but {second} has renamed it to {reaction.outcome.old}"

@@ -33,6 +33,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
         subject, second = reaction.outcome.subject, other_side(linkage, reaction)
         cause = f"{reaction.object} defines {subject} with a different schema than {second}: {difference}"
         yield refusal(RULE.name, linkage, reaction, cause, [both])
+    # The schemas may be equal here: the kinds of alias analysis are compared next to them.
     for reaction in refusals(linkage, ("D3", "D4", "D5")):
         _, both = schemas(linkage, reaction)
         subject, second = reaction.outcome.subject, other_side(linkage, reaction)

@@ -34,6 +34,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
         return
     functions = sorted(filter(is_shim, linkage.facts.imports))
     since = (exported_since(name, linkage.facts.machine) for name in functions)
+    # It needs all of the functions, so the newest of them decides.
     first = max(filter(None, since), default=None)
     text = f"{linkage.name} uses only the stable ABI of torch"
     if compiled_with := _compiled_with(linkage):
@@ -50,6 +51,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
 
 
 def _is_stable(facts: SharedObject) -> bool:
+    # One C++ symbol is enough to tie it to a few releases, whatever else it uses.
     if any(name.startswith("_Z") and is_torch_symbol(name) for name in facts.imports):
         return False
     return any(map(is_shim, facts.imports))

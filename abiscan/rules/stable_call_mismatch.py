@@ -44,6 +44,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
     registering = linkage.registering
     if registering is None or registering.operators is None:
         return
+    # Once for each operator: a second place with the same call adds nothing.
     for lookup in {lookup.operator: lookup for lookup in registering.own.lookups if lookup.is_stable_call}.values():
         now = _parsed(registering.operators.operators.get(lookup.operator), registering.release)
         releases = _compiled_with(lookup, registering, linkage.facts.machine)
@@ -55,6 +56,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
         harmful = {release: mismatch for release, mismatch in mismatches.items() if mismatch}
         if not harmful:
             continue
+        # The oldest harmful release stands for all. Certain only if every possible origin is harmful.
         release, mismatch = next(iter(harmful.items()))
         certain = len(harmful) == len(mismatches)
         calls = "calls" if certain else "may call"
@@ -84,6 +86,8 @@ def _compiled_with(lookup: Lookup, registering: Registering, machine: Machine) -
         return list(registering.built_for)
     version, known_value = TorchVersion(recorded), embedded.versions(machine)
     same = [release for release in known_value if release.minor_version == version.minor_version]
+    # The headers record major and minor version; of a patch release that is not embedded, the newest of the series has
+    # the same schemas.
     return [version] if version in same else same[-1:]
 
 

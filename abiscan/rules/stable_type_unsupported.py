@@ -36,6 +36,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
     registering = linkage.registering
     if registering is None:
         return
+    # Apart: the first can be mended in the schema by the author, the second only by whoever owns the operator.
     failing = uncrossable_kernels(registering)
     if failing:
         yield _make_finding(linkage, failing, "registers kernels through the stable ABI for operators")

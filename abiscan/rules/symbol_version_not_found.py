@@ -30,11 +30,13 @@ from abiscan.rules.symptom import symptom
 
 def check(linkage: Linkage) -> Iterator[Finding]:
     """Yield one finding per library that is too old."""
+    # One library that is too old lacks many versions at once: ``ld.so`` names the first, the finding has all.
     by_provider: dict[str, list[MissingVersion]] = {}
     for missing in linkage.resolution.missing_versions if linkage.resolution else ():
         by_provider.setdefault(missing.provider.path, []).append(missing)
     for path, versions in by_provider.items():
         provider = versions[0].provider
+        # As numbers: GLIBCXX_3.4.9 is older than GLIBCXX_3.4.30.
         newest = sorted(provider.facts.version_definitions or () if provider.facts else (), key=_as_number)
         family = versions[0].version.name.partition("_")[0] + "_"
         newest_of_family = next((name for name in reversed(newest) if name.startswith(family)), None)

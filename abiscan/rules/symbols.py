@@ -32,6 +32,7 @@ def nearest_export(linkage: Linkage, name: str) -> Nearest | None:
     missing = Signature.of(demangle(name))
     if missing.parameters is None:
         return None
+    # Only exports whose mangled names begin alike are demangled: all of a torch's would take seconds.
     candidates = {
         candidate: Signature.of(demangle(candidate))
         for prefix in same_name_prefixes(name)
@@ -45,6 +46,7 @@ def nearest_export(linkage: Linkage, name: str) -> Nearest | None:
     ]
     if not alike:
         return None
+    # The name breaks ties, so that the same files always show the same export.
     _, best = max(alike)
     return Nearest(name=best, signature=candidates[best].mark_against(missing))
 
@@ -89,6 +91,7 @@ def is_string_abi_mismatch(linkage: Linkage, name: str) -> bool:
         return False
     symbol_is_cxx11 = uses_cxx11_string(name)
     if symbol_is_cxx11 is None:
+        # Itanium C++ ABI, "ABI tags": a function that returns the new string is mangled with B5cxx11.
         tagged = returning_cxx11_string(name) if torch_is_cxx11 else None
         return tagged is not None and library_with(linkage.torch_libraries, tagged) is not None
     return symbol_is_cxx11 != torch_is_cxx11

@@ -19,6 +19,8 @@ def symptom(linkage: Linkage) -> str | None:
         operator.name
         for registrations in (registering.own, *registering.bundled.values())
         for operator in registrations.operators
+        # What a later call registers is missing only if that call is made, and operators for TorchScript alone have no
+        # attribute in torch.ops.
         if operator.phase.value != "on-call" and not operator.jit_only
     ]
     present = registering.operators.operators if registering.operators else {}

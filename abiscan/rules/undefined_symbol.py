@@ -46,6 +46,8 @@ def check(linkage: Linkage) -> Iterator[Finding]:
     unlinked_siblings: dict[str, list[UndefinedSymbol]] = {}
     absent: list[UndefinedSymbol] = []
     foreign: list[UndefinedSymbol] = []
+    # Each cause is asked for only if the one before it does not hold: being linked with the wrong library explains a
+    # symbol better than a near name does.
     for symbol in _unexplained(linkage):
         name = symbol.reference.name
         if library := library_with(linkage.siblings, name):
@@ -76,6 +78,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
             list(map(_make_evidence, absent)),
             other_build(linkage),
         )
+    # By library, since linking with it mends all of its symbols at once.
     for library, symbols in unlinked.items():
         yield _make_finding(
             linkage,
@@ -113,6 +116,7 @@ def _unsorted(linkage: Linkage) -> Iterator[Finding]:
 
 def _unexplained(linkage: Linkage) -> Iterator[UndefinedSymbol]:
     """Yield the undefined symbols that no other rule explains."""
+    # A symbol without its version is a fault of the system's library, and told there.
     stale = {version.version for version in linkage.resolution.missing_versions} if linkage.resolution else set()
     explained = {symbol.reference.name for symbol in of_missing_libraries(linkage)}
     for symbol in linkage.undefined:

@@ -28,6 +28,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
     registering = linkage.registering
     if registering is None:
         return
+    # The libraries that come along register, too, and what is unread there is as unknown.
     objects = {linkage.name: registering.own, **registering.bundled}
     gaps = [
         (name, gap)

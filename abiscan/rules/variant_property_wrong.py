@@ -67,6 +67,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
 
 def _of_processors(linkage: Linkage, promise: Promise) -> Iterator[Finding]:
     machine, needs, cpu = linkage.facts.machine, linkage.cpu, promise.cpu
+    # A namespace of another machine, such as ``aarch64`` in a wheel for x86_64: no system can satisfy it.
     foreign = [
         stated
         for stated in promise.variant.properties
@@ -95,6 +96,7 @@ def _of_processors(linkage: Linkage, promise: Promise) -> Iterator[Finding]:
             _state(machine, needs),
             says=MESSAGE,
         )
+    # From the worst to the mildest, and only one: a level that is too low for the load is too low for operators, too.
     elif failing := needs.failing_operators(cpu):
         features = sorted({use.feature for of_operator in failing.values() for use in of_operator})
         operators = f"{plural(len(failing), 'operator')}: {listed(failing, _SHOWN)}"
@@ -112,6 +114,7 @@ def _of_processors(linkage: Linkage, promise: Promise) -> Iterator[Finding]:
             _state(machine, needs),
             says=MESSAGE,
         )
+    # Needlessly high only if no code at all needs it: code that asks the processor first may use more, and is meant to.
     elif promise.code is not None and (higher := _needless(machine, promise.code, promise)):
         yield _make_finding(
             Effect.NOTE,
@@ -150,6 +153,7 @@ def _of_gpus(linkage: Linkage, promise: GpuPromise) -> Iterator[Finding]:
             "build the extension for these GPUs, or do not state them",
         )
     translated = [(stated, outcome) for stated, outcome in promise.outcomes if runs_all(outcome)]
+    # ``sm_90_real`` promises machine code; PTX works there, but the first launch waits for the translation.
     translated = [(stated, outcome) for stated, outcome in translated if stated.is_real and is_translated(outcome)]
     if translated:
         names = listed([str(stated.stated) for stated, _ in translated], _SHOWN)
@@ -198,6 +202,7 @@ def _of_drivers(linkage: Linkage, promise: GpuPromise) -> Iterator[Finding]:
     needed = cuda_of_driver(promise.driver) if promise.driver else None
     if needed is None:
         return
+    # A lower bound is wrong if it admits an older driver than is needed, an upper one if it admits no newer.
     bounds = ((promise.lower, operator.lt), (promise.upper, operator.le))
     wrong = [bound.stated for bound, is_less in bounds if bound and is_less(bound.version, needed)]
     if wrong:
@@ -235,6 +240,7 @@ def _of_torch(linkage: Linkage, promise: Promise) -> Iterator[Finding]:
 
 def _error_of_torch(linkage: Linkage) -> LoadError | None:
     """Return the error that ends the load whatever the processor, the Python and the vendor's libraries are."""
+    # A library that is missing here may be there elsewhere, and would hide the error that torch itself causes.
     if linkage.resolution is None or linkage.resolution.closure.missing:
         return None
     crash = predict_crash(linkage.drifts, linkage.release.version)

@@ -42,6 +42,8 @@ def check(linkage: Linkage) -> Iterator[Finding]:
 def _make_finding(linkage: Linkage, drift: LayoutDrift, table: TableDrift) -> Finding:
     names = listed(demangle_type(derived.name) for derived in table.derived)
     release = linkage.release
+    # Itanium C++ ABI, "Virtual Table Layout": slots are in the order of declaration, and a call has the number compiled
+    # in.
     if table.misplaced:
         effect = Effect.CORRUPTS
         cause = f"{release} calls the wrong functions through {plural(len(table.misplaced), 'vtable slot')}"
