@@ -24,7 +24,6 @@ from abiscan.dispatch.operators import Operators
 from abiscan.dispatch.outcomes import Outcome, OutcomeKind
 from abiscan.dispatch.registries import entry_key
 from abiscan.dispatch.state import State
-from abiscan.dispatch.wordings import reword
 from abiscan.extension.backend import brought_backend
 from abiscan.extension.examined import ExaminedExtension
 from abiscan.inputs.files import DiskFile, ElfSource, Files
@@ -368,6 +367,8 @@ def _in_words_of(outcome: Outcome, operators: Operators | None) -> Outcome:
     """Return an outcome with its message as the torch words it."""
     if operators is None or outcome.message is None:
         return outcome
+    from abiscan.dispatch.wordings import reword
+
     message = reword(outcome.message, operators.reworded, operators.unworded)
     return outcome if message is outcome.message else msgspec.structs.replace(outcome, message=message)
 

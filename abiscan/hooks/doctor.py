@@ -28,11 +28,11 @@ from abiscan.inputs.image_files import is_torch_image
 from abiscan.inputs.packages import Distribution, is_library
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import uses_torch
+from abiscan.inputs.torch_build import build_of
 from abiscan.regex import regex
 from abiscan.results.changes import PackageChange
 from abiscan.results.doctor import Ailment, Diagnosis, Trouble
 from abiscan.results.package import PackageVerdict
-from abiscan.torches.from_libs import build_of
 from abiscan.torches.torch import ImageTorch, TorchChoice, TorchOf
 from abiscan.verdict.hardware import cpu_question
 from abiscan.words import first_line

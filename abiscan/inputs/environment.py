@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
@@ -155,6 +154,8 @@ def _asked(executable: str) -> tuple[str, str] | None:
     """Return the real executable and the prefix of a Python, which may be a wrapper that chooses one; None if it
     fails.
     """
+    import subprocess
+
     query = "import sys; print(sys.executable); print(sys.prefix)"
     try:
         path, prefix = programs.answer(executable, query).splitlines()

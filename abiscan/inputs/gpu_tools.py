@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -44,6 +43,8 @@ def native_driver() -> str | None:
 
 
 def _output(command: Sequence[str]) -> list[str]:
+    import subprocess
+
     disk.look_once()
     try:
         done = programs.run(command, capture_output=True, timeout=_SECONDS)

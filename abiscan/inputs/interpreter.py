@@ -6,7 +6,6 @@ import importlib.util
 import json
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path, PurePath
@@ -97,6 +96,8 @@ def ask(executable: str) -> tuple[Interpreter, Path | None]:
 
     :raises InputError: it cannot be run, or is not a Python
     """
+    import subprocess
+
     try:
         version, suffixes, origin, _ = _answer(executable)
         tag = next(tag for tag in map(PythonTag.of_file, suffixes) if tag)
@@ -115,6 +116,8 @@ def search_path(executable: str | None) -> tuple[str, ...]:
     """
     if executable is None:
         return tuple(sys.path)
+    import subprocess
+
     try:
         return tuple(map(str, _answer(executable)[3]))
     except (OSError, subprocess.SubprocessError, ValueError, TypeError) as error:

@@ -7,16 +7,17 @@ import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion
 
 from abiscan.inputs import disk
 from abiscan.inputs.files import LARGEST_TEXT, Archive
 from abiscan.inputs.packages import Distribution, files_of, find
 from abiscan.regex import regex
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
 
 _INFO: Final = regex(r"(?P<name>[^/-]+)-(?P<version>[^/]+)\.dist-info/METADATA")
 _REQUIRES: Final = regex(r"^Requires-Dist:[ \t]*(.+)$", re.MULTILINE)
@@ -62,6 +63,8 @@ class Package:
 
     def is_complete(self, search_path: Sequence[str]) -> bool:
         """Whether its metadata state what it requires, and all of that, torch apart, is installed."""
+        from packaging.utils import canonicalize_name
+
         remaining = [
             requirement for requirement in self._requirements if canonicalize_name(requirement.name) != "torch"
         ]

@@ -8,13 +8,15 @@ paths from there, and a version manager, such as pyenv, the Python.
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from abiscan.inputs import disk
+
+if TYPE_CHECKING:
+    import subprocess
 
 _START: Final = str(Path(__file__).absolute().with_name("start_python.py"))
 _SECONDS: Final = 60
@@ -38,6 +40,8 @@ def run(
     :raises OSError: it cannot be started
     :raises subprocess.SubprocessError: it takes longer than ``timeout``, or fails and ``check`` is set
     """
+    import subprocess
+
     variables = _list_variables(os.environ if env is None else env)
     return subprocess.run(_located(command), env=variables, check=check, text=True, **options)  # noqa: S603
 
@@ -47,6 +51,8 @@ def start(command: Sequence[str]) -> subprocess.Popen[bytes]:
 
     :raises OSError: it cannot be started
     """
+    import subprocess
+
     variables, pipe = _list_variables(os.environ), subprocess.PIPE
     return subprocess.Popen(_located(command), env=variables, stdin=pipe, stdout=pipe)  # noqa: S603
 
@@ -58,6 +64,8 @@ def answer(executable: str, code: str, *, seconds: int = _SECONDS) -> str:
     :raises OSError: it cannot be started
     :raises subprocess.SubprocessError: it fails, or takes longer
     """
+    import subprocess
+
     command, nothing = python(executable, "-c", code), subprocess.DEVNULL
     return run(command, stdin=nothing, stdout=subprocess.PIPE, stderr=nothing, timeout=seconds, check=True).stdout
 
@@ -70,6 +78,8 @@ def become(command: Sequence[str]) -> NoReturn:
     program = _located(command)
     os.environ.update(_list_variables(os.environ))
     if os.name == "nt":  # there, the shell would not wait for a program that replaces this one
+        import subprocess
+
         sys.exit(subprocess.call(program))  # noqa: S603 - the command of the user
     os.execvp(program[0], program)  # noqa: S606
 

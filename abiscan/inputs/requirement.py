@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
-from packaging.markers import UndefinedComparison, UndefinedEnvironmentName
-from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, Specifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
@@ -17,15 +15,17 @@ from abiscan.inputs.variants import WheelVariant, without_label
 from abiscan.inputs.version import number_of
 from abiscan.regex import regex
 
-UNREADABLE_REQUIREMENT: Final = (
-    *(InvalidRequirement, InvalidVersion, UndefinedComparison, UndefinedEnvironmentName),
-    RecursionError,  # brackets inside brackets, as deep as the file likes
-)
-"""What parsing a requirement and evaluating its marker may raise."""
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
 
 _MOST_REQUIREMENTS: Final = 5_000
 _LONGEST_REQUIREMENT: Final = 10_000
+_LONGEST_PLAIN: Final = 200
 _NO_NUMBER: Final = regex(r"[0-9]{1000}")  # Python takes none of 4,300 digits, and packaging says so anywhere
+_NAME: Final = regex(r"\s*([A-Za-z0-9._-]+)")
+_CLAUSE: Final = r"\s*(?:[=!<>]=|[<>])\s*[0-9]+(?:\.[0-9]+)*\s*"
+_PLAIN: Final = regex(rf"\s*[A-Za-z]+\s*(\()?({_CLAUSE}(?:,{_CLAUSE})*)?(?(1)\))\s*")
+"""A requirement without extras, marker and address, in versions that are numbers alone."""
 _FIELD: Final = regex(r"^([A-Za-z-]+):[ \t]*(.*(?:\n[ \t]+.*)*)", re.MULTILINE)
 _WHEEL_OF_TORCH: Final = regex(r"/torch-([^-/+%]+)(?:(?:\+|%2B)[^-/]*)?-[^/]*\.whl(?:[#?].*)?$")
 _PYTHON_TAG: Final = regex(r"-cp3([0-9]+)-(?!abi3)[^-]+-[^-]+\.whl$")
@@ -78,6 +78,22 @@ class TorchRequirement(Struct, frozen=True, kw_only=True):
         return self.specifier.contains(version.public, prereleases=True)
 
 
+class _Stated(Struct, frozen=True):
+    """What a line of metadata states of torch."""
+
+    specifier: SpecifierSet
+    url: str | None = None
+
+
+def unreadable_requirement() -> tuple[type[Exception], ...]:
+    """Return what parsing a requirement and evaluating its marker may raise."""
+    from packaging.markers import UndefinedComparison, UndefinedEnvironmentName
+    from packaging.requirements import InvalidRequirement
+
+    # The last one for brackets inside brackets, as deep as the file likes.
+    return InvalidRequirement, InvalidVersion, UndefinedComparison, UndefinedEnvironmentName, RecursionError
+
+
 def read_metadata(text: str, wheel_name: str, variant: WheelVariant | None = None) -> Metadata:
     """Return the metadata in a METADATA file and in the name of its wheel.
 
@@ -111,11 +127,13 @@ def applying(line: str, environment: Mapping[str, str] | None = None) -> Require
     # A hostile line must not cost more than a glance: packaging parses by recursion and by regular expressions.
     if len(line) > _LONGEST_REQUIREMENT or _NO_NUMBER.search(line):
         return None
+    from packaging.requirements import Requirement  # takes a hundredth of a check to import
+
     try:
         requirement = Requirement(line)
         if requirement.marker is None or requirement.marker.evaluate({"extra": "", **(environment or {})}):
             return requirement
-    except UNREADABLE_REQUIREMENT:
+    except unreadable_requirement():
         pass
     return None
 
@@ -126,21 +144,25 @@ def metadata_of(
     """Return the metadata of a package whose requirements and version are known."""
     wheel_name = without_label(wheel_name)
     environment = _environment_of(wheel_name)
-    torch_requirements: list[Requirement] = []
+    stated: list[_Stated] = []
     requires_cuda = False
     for line in requirements:
+        match = _NAME.match(line)
+        name = match[1].lower() if match else ""
+        if name != "torch" and not name.startswith("nvidia-"):
+            continue
+        if plain := _PLAIN.fullmatch(line) if name == "torch" and len(line) <= _LONGEST_PLAIN else None:
+            stated.append(_Stated(SpecifierSet(plain[2] or "")))
+            continue
         requirement = applying(line, {**environment, "extra": ""})
         if requirement is None:
             continue
-        name = requirement.name.lower()
-        if name != "torch" and not name.startswith("nvidia-"):
-            continue
         if name == "torch":
-            torch_requirements.append(requirement)
+            stated.append(_Stated(requirement.specifier, requirement.url))
         else:
             requires_cuda = True
     return Metadata(
-        requires_torch=_together(torch_requirements) if torch_requirements else None,
+        requires_torch=_together(stated) if stated else None,
         torch_in_version=_torch_in_version(version),
         python=_python_of(wheel_name),
         requires_cuda=requires_cuda,
@@ -186,7 +208,7 @@ def _torch_in_version(wheel_version: str) -> str | None:
     return f"{major}.{minor}" + (f".{patch}" if patch else "")
 
 
-def _together(requirements: Sequence[Requirement]) -> TorchRequirement:
+def _together(requirements: Sequence[_Stated]) -> TorchRequirement:
     specifier = SpecifierSet()
     texts = []
     for requirement in requirements:
@@ -197,7 +219,7 @@ def _together(requirements: Sequence[Requirement]) -> TorchRequirement:
     return TorchRequirement(text=f"torch{text}", specifier=specifier)
 
 
-def _without_local_tags(requirement: Requirement) -> SpecifierSet:
+def _without_local_tags(requirement: _Stated) -> SpecifierSet:
     if requirement.url:
         # The file that a direct reference names is the only one that satisfies it.
         wheel = _WHEEL_OF_TORCH.search(requirement.url)

@@ -12,7 +12,7 @@ from packaging.requirements import Requirement
 
 from abiscan.errors import InputError
 from abiscan.inputs import disk
-from abiscan.inputs.requirement import UNREADABLE_REQUIREMENT
+from abiscan.inputs.requirement import unreadable_requirement
 from abiscan.regex import regex
 
 _COMMENT: Final = regex(r"(^|\s)#.*$")
@@ -58,7 +58,7 @@ def _list_lines(path: Path, above: tuple[Path, ...], *, constraint: bool) -> Ite
             try:
                 requirement = Requirement(_HASHES.sub("", content))
                 applies = requirement.marker is None or requirement.marker.evaluate()
-            except UNREADABLE_REQUIREMENT as error:
+            except unreadable_requirement() as error:
                 raise InputError(f"{path}:{number}", f"is not a requirement by name: {content}", _FIX) from error
             if applies:
                 yield Line(requirement=requirement, constraint=constraint)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
 from abiscan.regex import regex
+
+if TYPE_CHECKING:
+    from abiscan.inputs.files import Files
 
 # __version__ = '2.13.0+cu130', cuda: Optional[str] = '13.0', hip = None
 _FIELD: Final = regex(r"^(__version__|cuda|hip)\b[^=\n]*=\s*['\"]([^'\"]+)['\"]", re.MULTILINE)
@@ -32,3 +36,9 @@ class TorchBuild(Struct, frozen=True, kw_only=True):
         if self.hip is not None:
             return "rocm" + self.hip.replace(".", "")
         return "cpu" if self.cuda is None else "cu" + self.cuda.replace(".", "")
+
+
+def build_of(package: str, files: Files) -> TorchBuild:
+    """Return what the torch in a package folder says about its build; nothing if it has no ``version.py``."""
+    source = files.source(posixpath.join(package, "version.py"))
+    return TorchBuild() if source is None else TorchBuild.parse(source.head(1 << 16).decode("utf-8", "replace"))

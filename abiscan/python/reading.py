@@ -6,13 +6,12 @@ import functools
 import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
 from abiscan.python.explore import Explored, explore_import
 from abiscan.python.installed import Surroundings
-from abiscan.python.later_names import LaterUse, later_uses
 from abiscan.python.library import PythonCode
 from abiscan.python.machine import Limits
 from abiscan.python.model import Answer, ImportOutcome, OtherTorch, Raised, Reading, World
@@ -21,6 +20,9 @@ from abiscan.python.sources import PackageFiles, PackageSources
 from abiscan.python.systems import LINUX, PythonSystem
 from abiscan.python.unreached import unreached_uses
 from abiscan.python.uses import ALL_LOAD, Later, classify_libraries, load_on_demand
+
+if TYPE_CHECKING:
+    from abiscan.python.later_names import LaterUse
 
 _LIMITS: Final = Limits()
 _MOST_SUBMODULES = 20
@@ -66,8 +68,12 @@ class PackageReader:
     ) -> tuple[LaterUse, ...]:
         """Return the uses of names that the torch of a target lacks: see ``later_names``."""
         names = world.torch_names
+        if not names:
+            return ()
+        from abiscan.python.later_names import later_uses
+
         with _without_collector():
-            return later_uses(self._code_for(world, surroundings)[0], names, was_there) if names else ()
+            return later_uses(self._code_for(world, surroundings)[0], names, was_there)
 
     def _code_for(self, world: World, surroundings: Surroundings | None) -> tuple[PythonCode, Done]:
         key = world.python, surroundings or Surroundings()

@@ -17,7 +17,6 @@ from abiscan.python.handling import LEAVING, Flow, Handling, ends_in_raise
 from abiscan.python.iteration import Body, GeneratorObject, Lazy
 from abiscan.python.model import Answer
 from abiscan.python.operations import describe_value
-from abiscan.python.patterns import match_pattern
 from abiscan.python.signals import BreakSignal, ContinueSignal, ReturnSignal
 from abiscan.python.values import (
     ABSENT,
@@ -385,6 +384,8 @@ class Statements(Handling):
                 scope.outer_names[name] = enclosing
 
     def _run_match(self, node: ast.Match, scope: Scope) -> Flow:
+        from abiscan.python.patterns import match_pattern
+
         subject = self.evaluate(node.subject, scope)
         for case in node.cases:
             fits = match_pattern(self, case.pattern, subject, scope)

@@ -21,12 +21,15 @@ where it is not certain what a name stands for. Attributes of objects are not lo
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from abiscan.findings import Effect, Evidence, Finding, rule
 from abiscan.linkage.linkage import Linkage
-from abiscan.python.later_names import LaterUse
-from abiscan.torches.name_history import NameHistory
 from abiscan.words import plural, ranges
+
+if TYPE_CHECKING:
+    from abiscan.python.later_names import LaterUse
+    from abiscan.torches.name_history import NameHistory
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:  # noqa: ARG001 - it is about Python code

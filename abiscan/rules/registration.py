@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Iterator
 
 from abiscan.binary.mangling import Signature
@@ -177,6 +176,7 @@ def marked(schema: FunctionSchema, second: FunctionSchema, release: MinorVersion
     """Return a schema as a release prints it, with « » around arguments and returns that ``other`` does not have
     there.
     """
+    import difflib
 
     def side(mine: Collection[Argument], theirs: Collection[Argument]) -> list[str]:
         texts, remaining = ([argument.printed_by(release) for argument in arguments] for arguments in (mine, theirs))

@@ -7,7 +7,6 @@ have it. A set is a number with one bit for each of ``builds``.
 from __future__ import annotations
 
 import functools
-import gzip
 import json
 from importlib import resources
 from typing import Any, Final
@@ -37,4 +36,6 @@ def entries(build: str, machine: Machine) -> tuple[RegistryEntry, ...] | None:
 @functools.cache
 def data() -> Any:
     """Return the data file, read on first use."""
+    import gzip
+
     return json.loads(gzip.decompress(resources.files("abiscan.torches").joinpath(f"data/{NAME}").read_bytes()))

@@ -21,7 +21,7 @@ from abiscan.inputs import disk
 from abiscan.inputs.files import Files, Wheel, require_regular
 from abiscan.inputs.interpreter import PythonTag
 from abiscan.inputs.kinds import TargetKind, kind_of
-from abiscan.inputs.torch_build import TorchBuild
+from abiscan.inputs.torch_build import build_of
 from abiscan.inputs.version import TorchVersion
 from abiscan.regex import regex
 from abiscan.torches.model import TorchRelease
@@ -259,7 +259,3 @@ def _list_prefix_libraries(package: str, files: Files) -> list[str]:
     return [path for path in files.list(site) if is_torch_library(posixpath.basename(path))]
 
 
-def build_of(package: str, files: Files) -> TorchBuild:
-    """Return what the torch in a package folder says about its build; nothing if it has no ``version.py``."""
-    source = files.source(posixpath.join(package, "version.py"))
-    return TorchBuild() if source is None else TorchBuild.parse(source.head(1 << 16).decode("utf-8", "replace"))

@@ -25,7 +25,6 @@ from abiscan.inputs.image_files import ImageFile, users_of_torch
 from abiscan.inputs.package_files import Package
 from abiscan.inputs.version import TorchVersion
 from abiscan.python.installed import Surroundings, installed_in
-from abiscan.python.later_names import LaterUse
 from abiscan.python.model import (
     PROCESS_ENDS,
     Answer,
@@ -63,6 +62,7 @@ from abiscan.verdict.judge import Judge
 from abiscan.verdict.world import PackageWorld
 
 if TYPE_CHECKING:
+    from abiscan.python.later_names import LaterUse
     from abiscan.verdict.image_world import ImageWorld
 
 _OF_TORCH_NAMES: Final = regex(r"'torch[.']|_OpNamespace|The underlying op of ")

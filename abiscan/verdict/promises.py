@@ -5,7 +5,6 @@ from __future__ import annotations
 from abiscan.cpu.processors import Cpu
 from abiscan.cpu.variants import admitted_cpu, unknown_to_cpus
 from abiscan.extension.examined import ExaminedExtension
-from abiscan.extension.gpu import first_driver
 from abiscan.gpu.variants import NAMESPACE, GpuPromise, promise_of_gpus, unknown_to_gpus
 from abiscan.inputs.variants import WheelVariant
 from abiscan.linkage.promise import Promise
@@ -44,6 +43,8 @@ def _of_gpus(examined: ExaminedExtension, variant: WheelVariant) -> GpuPromise |
     code = examined.gpu
     if code is not None and code.code.gaps:  # what could not be read may be code for a GPU
         code = None
+    from abiscan.extension.gpu import first_driver
+
     driver = first_driver(code, examined.facts.needed)
     has_code = code is not None and any(container.entries for container in code.containers)
     return promise_of_gpus(variant, driver, code.on if code and has_code else None, code.code.entries if code else ())

@@ -23,6 +23,7 @@ from abiscan.inputs import disk, system
 from abiscan.inputs.files import Files
 from abiscan.inputs.libraries import Libraries
 from abiscan.inputs.package_files import Package
+from abiscan.inputs.torch_build import build_of
 from abiscan.inputs.version import TorchVersion
 from abiscan.linkage.layout_drift import predict_crash
 from abiscan.linkage.linkage import Linkage
@@ -30,8 +31,7 @@ from abiscan.linkage.model import Absence, LoadError, MissingLibrary, Module, Pr
 from abiscan.linkage.resolve import NO_SUCH_FILE, resolve_load, symbol_message, version_message
 from abiscan.python.model import PROCESS_ENDS, Answer, LoadedBy, NoResult, Raised
 from abiscan.python.torch_names import TorchNames
-from abiscan.torches import embedded_names, embedded_operators, embedded_python, own_names
-from abiscan.torches.from_libs import build_of
+from abiscan.torches import embedded_names, embedded_operators, embedded_python
 from abiscan.torches.string_abi import uses_cxx11_strings
 from abiscan.torches.torch import Torch
 from abiscan.verdict.judge import Judge, Setting
@@ -134,7 +134,6 @@ class PackageWorld:
         self._files = files
         folder = Path(judge.torch.package)
         self._folder = folder if judge.torch.here and disk.is_dir(folder) else None
-        self._own_names = own_names.names(self._folder) if self._folder else None
         self.attempts: dict[str, LoadAttempt] = {}
         """What came of each load, by path."""
         self._loads = _Loads(judge, target, package, files, setting)
@@ -149,9 +148,11 @@ class PackageWorld:
     @functools.cached_property
     def torch_names(self) -> TorchNames | None:
         """The Python names of torch: of its own files, or of its release."""
-        if self._own_names is not None:
-            return self._own_names
-        return embedded_names.names(self.release_number) if self.release_number else None
+        if self._folder is None:
+            return embedded_names.names(self.release_number) if self.release_number else None
+        from abiscan.torches import own_names
+
+        return own_names.names(self._folder)
 
     def fresh(self) -> PackageWorld:
         """Return the same world, with nothing of the package loaded yet; what came of a load is remembered."""
