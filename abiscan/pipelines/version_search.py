@@ -24,7 +24,7 @@ _Fault = TypeVar("_Fault")
 _Version = TypeVar("_Version")
 
 
-class Candidates(Protocol[_Combination, _Fault]):
+class Proposer(Protocol[_Combination, _Fault]):
     """The versions that a search may choose from, in the order of preference."""
 
     def propose(self) -> Iterator[_Combination]:
@@ -37,18 +37,18 @@ class Candidates(Protocol[_Combination, _Fault]):
         """Leave out from now on what does not work. Return whether that leaves something to look for."""
 
 
-def find_combination(candidates: Candidates[_Combination, _Fault], *, most: int | None = None) -> _Combination | None:
+def find_combination(proposer: Proposer[_Combination, _Fault], *, most: int | None = None) -> _Combination | None:
     """Return the best combination that works; None if there is none.
 
     :param most: how many combinations are checked at most
     """
-    for combination in itertools.islice(candidates.propose(), most):
-        faults = candidates.find_faults(combination)
+    for combination in itertools.islice(proposer.propose(), most):
+        faults = proposer.find_faults(combination)
         if faults is None:
             return None
         if not faults:
             return combination
-        if not candidates.exclude(faults):
+        if not proposer.exclude(faults):
             return None
     return None
 
