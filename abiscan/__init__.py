@@ -30,9 +30,10 @@ if TYPE_CHECKING:
     from abiscan.dispatch.coverage import Coverage, MissingKernel
     from abiscan.errors import AbiscanError, InputError
     from abiscan.findings import Effect, Evidence, Finding, Rule
+    from abiscan.gaps import Gap
     from abiscan.inputs.session import Session
     from abiscan.results.api_history import ApiHistory
-    from abiscan.results.check import Gap, PredictedError, Report, Result, Suppressed
+    from abiscan.results.check import PredictedError, Report, Result, Suppressed
     from abiscan.results.coverage import BackendReport
     from abiscan.results.diff import Comparison
     from abiscan.results.doctor import Ailment, Diagnosis
@@ -135,9 +136,10 @@ _MODULES = {
     "abiscan.dispatch.coverage": ("Coverage", "MissingKernel"),
     "abiscan.errors": ("AbiscanError", "InputError"),
     "abiscan.findings": ("Effect", "Evidence", "Finding", "Rule"),
+    "abiscan.gaps": ("Gap",),
     "abiscan.inputs.session": ("Session",),
     "abiscan.results.api_history": ("ApiHistory",),
-    "abiscan.results.check": ("Gap", "PredictedError", "Report", "Result", "Suppressed"),
+    "abiscan.results.check": ("PredictedError", "Report", "Result", "Suppressed"),
     "abiscan.results.coverage": ("BackendReport",),
     "abiscan.results.diff": ("Comparison",),
     "abiscan.results.doctor": ("Ailment", "Diagnosis"),

@@ -19,6 +19,7 @@ from typing import Final, TypeAlias, TypeVar
 from msgspec import Struct
 
 from abiscan.cpu.needs import CpuUse
+from abiscan.gaps import Gap
 
 LOOKUPS: Final = "lookups"
 """The stage of the gaps that concern operators that are looked up, and no registration."""
@@ -295,30 +296,6 @@ class Lookup(Struct, frozen=True, kw_only=True):
         return self.function in _THROWING
 
 
-class RegistrationGap(Struct, frozen=True, kw_only=True):
-    """Something that could not be read: where, and why.
-
-    :ivar address: in the file's own space. Of a function that was started and did not get to its end, it is the program
-        counter, or, where it stopped in an imported function, where that would have returned to
-    :ivar symbol: the nearest symbol
-    :ivar started: the function that was started and did not get to its end
-    :ivar called: the imported function in which it stopped, or the one called last, if that has no double and so just
-        returned zero
-    :ivar lost: how many calls that register it did not get to, by what they register
-    :ivar ends: whether the process may end there, while the object is loaded, or behind that place, in what would have
-        been registered
-    """
-
-    stage: str
-    reason: str
-    address: int | None = None
-    symbol: str | None = None
-    started: int | None = None
-    called: str | None = None
-    lost: tuple[tuple[str, int], ...] = ()
-    ends: bool = False
-
-
 class GpuKernel(Struct, frozen=True, kw_only=True):
     """A kernel for GPUs: its mangled name, its stub on the host, and the container that has its code, by address.
 
@@ -344,7 +321,7 @@ class Registrations(Struct, frozen=True, kw_only=True, dict=True):
     in_order: tuple[Registration, ...] = ()
     lookups: tuple[Lookup, ...] = ()
     gpu_kernels: tuple[GpuKernel, ...] = ()
-    gaps: tuple[RegistrationGap, ...] = ()
+    gaps: tuple[Gap, ...] = ()
     cpu: tuple[CpuUse, ...] = ()
     debug_at: int | None = None
     doubtful_from: int | None = None

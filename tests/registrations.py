@@ -19,9 +19,10 @@ from abiscan.dispatch.keys import keys_of
 from abiscan.dispatch.operators import Fallback, Kernel, Operator, Operators, Place, RegistryEntry
 from abiscan.emulation.recorder import Recorder
 from abiscan.extension.replay import Registrant, find_reactions
+from abiscan.gaps import Gap
 from abiscan.inputs.version import TorchVersion
 from abiscan.linkage.registering import Backend, Registering
-from abiscan.registrations import ALIAS_ANALYSIS, Library, LibraryKind, Phase, RegistrationGap, Registrations
+from abiscan.registrations import ALIAS_ANALYSIS, Library, LibraryKind, Phase, Registrations
 
 FIND_OR_THROW: Final = "c10::Dispatcher::findSchemaOrThrow"
 KINDS: Final = {kind.macro: kind for kind in LibraryKind}
@@ -79,7 +80,7 @@ def registrations(  # noqa: C901 - one kind of step after the other
                 recorder.kernel(
                     None, definition.name, each.get("key"), definition=definition, inferred=each["inferred"]
                 )
-    unread = tuple(RegistrationGap(stage="emulation", reason=reason, address=16, symbol="f") for reason in gaps)
+    unread = tuple(Gap(stage="emulation", reason=reason, address=16, symbol="f") for reason in gaps)
     return replace(recorder.registered(), lookups=tuple(recorder.lookups), gaps=unread)
 
 

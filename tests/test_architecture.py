@@ -173,3 +173,16 @@ def test_each_row_of_what_to_touch_has_at_most_three_files_that_exist() -> None:
         files = re.findall(r"`([\w/]+\.(?:py|json)|[\w/-]+\.json)`", row)
         assert 0 < len(files) <= 3, row
         assert all(PACKAGE.joinpath(file).is_file() for file in files), row
+
+
+def test_only_the_tables_of_processors_name_one_of_them() -> None:
+    """``x86_64`` is the default in places; whoever names another one knows what belongs into a table."""
+    tables = {"abiscan.binary.machines", "abiscan.cpu.architectures", "abiscan.cpu.instructions"}
+    naming = {
+        module
+        for module, file in MODULES.items()
+        for node in ast.walk(ast.parse(file.read_text("utf-8")))
+        if (isinstance(node, ast.Attribute) and node.attr == "AARCH64")
+        or (isinstance(node, ast.Constant) and str(node.value).lower() in {"aarch64", "arm64"})
+    }
+    assert {module for module in naming if not below(module, "abiscan.emulation.arch")} == tables

@@ -17,6 +17,7 @@ from typing import Final
 from msgspec import Struct
 
 from abiscan.binary.elf import MAGIC, Machine, SharedObject
+from abiscan.binary.machines import MACHINES
 from abiscan.regex import regex
 
 _PAGE: Final = 4096
@@ -26,13 +27,6 @@ _HEADER: Final = 64
 _SYMBOL: Final = struct.Struct("<IBBHQQ")  # Elf64_Sym: name, info, other, section, value, size
 _SEGMENT: Final = struct.Struct("<IIQQQQQQ")  # Elf64_Phdr: type, flags, offset, vaddr, paddr, filesz, memsz, align
 _NO_SYMBOL: Final = bytes(_SYMBOL.size)  # the first one of every table
-_MACHINES: Final = {62: Machine.X86_64, 183: Machine.AARCH64}  # EM_X86_64, EM_AARCH64
-# The relocations that look up a symbol: R_X86_64_64, GLOB_DAT, JUMP_SLOT, DTPMOD64, DTPOFF64, TPOFF64; R_AARCH64_ABS64,
-# GLOB_DAT, JUMP_SLOT, TLS_DTPMOD, TLS_DTPREL, TLS_TPREL, TLSDESC.
-_LOOKUPS: Final = {
-    Machine.X86_64: (1, 6, 7, 16, 17, 18),
-    Machine.AARCH64: (257, 1025, 1026, 1028, 1029, 1030, 1031),
-}
 _MOST_SYMBOLS: Final = 1 << 20
 _LOCAL, _GLOBAL, _WEAK, _UNIQUE = 0, 1, 2, 10
 _LARGEST_TYPE: Final = 10
@@ -99,7 +93,7 @@ def _end_of_tables(first_bytes: bytes) -> int:
 
 def _read_machine(first_bytes: bytes) -> Machine | None:
     is_64_bit = first_bytes.startswith(MAGIC + b"\2\1") and len(first_bytes) > _HEADER
-    return _MACHINES.get(int.from_bytes(first_bytes[18:20], "little")) if is_64_bit else None
+    return MACHINES.get(int.from_bytes(first_bytes[18:20], "little")) if is_64_bit else None
 
 
 def _read_names(first_bytes: bytes, machine: Machine) -> DynamicNames | None:
@@ -160,7 +154,7 @@ def _check_hashes(
         for number, (text, symbol) in enumerate(zip(texts, symbols, strict=True), 1)
         if not symbol[3]
         and symbol[1] >> 4 == _GLOBAL
-        and any(number << 32 | kind in words for kind in _LOOKUPS[machine])
+        and any(number << 32 | kind in words for kind in machine.traits.lookups)
     ]
     return DynamicNames(
         machine=machine,

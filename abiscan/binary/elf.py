@@ -25,6 +25,8 @@ from msgspec import Struct, field
 
 from abiscan import regular
 from abiscan.binary import by_lief
+from abiscan.binary.machines import MACHINES
+from abiscan.binary.machines import Machine as Machine  # noqa: PLC0414 - those who read an object name its machine
 from abiscan.binary.ownership import may_name_torch
 from abiscan.binary.symbols import HIDDEN_VERSION, SYMBOL, UNDEFINED, ElfSymbols, HashTable, Symbols
 from abiscan.errors import InputError, NotElfError
@@ -78,13 +80,6 @@ _PYBIND11_VERSION_CHECK: Final = b"Python version mismatch: module was compiled 
 _PYTHON_VERSION: Final = regex(rb"(?<![0-9.])(3\.[0-9]{1,2})\0")
 
 
-class Machine(enum.Enum):
-    """The processor that an object is built for (``e_machine``)."""
-
-    X86_64 = "x86_64"
-    AARCH64 = "aarch64"
-
-
 class Tag(enum.IntEnum):
     """The entries of the dynamic section that matter here (``DT_…``)."""
 
@@ -113,10 +108,6 @@ class Tag(enum.IntEnum):
     FLAGS_1 = 0x6FFF_FFFB
     VERDEF = 0x6FFF_FFFC
     VERNEED = 0x6FFF_FFFE
-
-
-_MACHINES: Final = {62: Machine.X86_64, 183: Machine.AARCH64}  # EM_X86_64, EM_AARCH64
-_COPIES: Final = {Machine.X86_64: 5, Machine.AARCH64: 1024}  # R_X86_64_COPY, R_AARCH64_COPY
 
 
 class SymbolVersion(NamedTuple):
@@ -245,11 +236,11 @@ class ElfFile:
         file_type, machine, program_headers, count = header[1], header[2], header[5], header[10]
         if file_type not in (_ET_DYN, _ET_EXEC):
             raise NotElfError(subject, "an object file or core dump, not a shared object", "pass the linked .so")
-        if machine not in _MACHINES:
+        if machine not in MACHINES:
             raise NotElfError(
                 subject, f"built for {by_lief.machine_name(machine)}", "only x86_64 and aarch64 are supported"
             )
-        self.machine = _MACHINES[machine]
+        self.machine = MACHINES[machine]
         self.is_fixed = file_type == _ET_EXEC
         if count > _MOST_SEGMENTS or program_headers + count * _PHDR.size > len(self.data):
             raise NotElfError(subject, "truncated inside the program headers", "download it again")
@@ -579,7 +570,7 @@ class _Reader:
         table = self.file.table(Tag.RELA, Tag.RELASZ)
         words = table[: len(table) // _RELA_SIZE * _RELA_SIZE].cast("I")
         kinds = zip(words[2::6].tolist(), words[3::6].tolist(), strict=True)
-        return frozenset(index for kind, index in kinds if kind == _COPIES[self.file.machine])
+        return frozenset(index for kind, index in kinds if kind == self.file.machine.traits.copy)
 
     def _name_and_size(self, table: bytes, index: int) -> tuple[str, int]:
         name, _, _, _, _, size = SYMBOL.unpack_from(table, index * SYMBOL.size)

@@ -58,7 +58,8 @@ def _portable_executable(content: bytes, subject: str, *, exports_only: bool) ->
     # A parser that leaves out what it cannot read must not make a file look as if it needed less.
     if any(len(library.entries) != _count_thunks(content, binary, library) for library in binary.imports):
         raise InputError(subject, "is damaged: not all of its imports can be read", _DAMAGED)
-    machines = {lief.PE.Header.MACHINE_TYPES.AMD64: Machine.X86_64, lief.PE.Header.MACHINE_TYPES.ARM64: Machine.AARCH64}
+    types = lief.PE.Header.MACHINE_TYPES
+    machines = {getattr(types, machine.traits.pe): machine for machine in Machine}
     if binary.header.machine not in machines:
         return
     export = binary.get_export() if binary.has_exports else None
@@ -120,7 +121,8 @@ def _universal_images(content: bytes, subject: str, *, exports_only: bool) -> It
     file = lief.MachO.parse(content, config)
     if file is None or file.size == 0:
         raise InputError(subject, "is damaged: its headers are not those of a Mach-O file", _DAMAGED)
-    machines = {lief.MachO.Header.CPU_TYPE.X86_64: Machine.X86_64, lief.MachO.Header.CPU_TYPE.ARM64: Machine.AARCH64}
+    types = lief.MachO.Header.CPU_TYPE
+    machines = {getattr(types, machine.traits.macho): machine for machine in Machine}
     parts = _read_parts(content)
     _require_all(subject, content, parts)
     if file.size != len(parts):

@@ -13,47 +13,17 @@ from typing import Final
 
 from msgspec import Struct
 
-from abiscan.binary.elf import Machine
+from abiscan.binary.machines import Machine
+from abiscan.cpu.architectures import ARCHITECTURES
 
 NATIVE: Final = "native"
 _MODELS: Final = Path(__file__).with_name("models.txt")
 _CPUINFO: Final = Path("/proc/cpuinfo")
 _FIRST_PROCESSOR: Final = 1 << 14
-_LEVELS: Final = ("x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4")
-# What Linux calls features otherwise: arch/x86/include/asm/cpufeatures.h, arch/arm64/kernel/cpuinfo.c.
-_LINUX: Final = {
-    Machine.X86_64: {
-        "pni": "sse3",
-        "sse4_1": "sse4.1",
-        "sse4_2": "sse4.2",
-        "cx16": "cmpxchg16b",
-        "lahf_lm": "sahf",
-        "abm": "lzcnt",
-        "pclmulqdq": "pclmul",
-        "sha_ni": "sha",
-        "rdrand": "rdrnd",
-        "avx_vnni": "avxvnni",
-        "avx_ifma": "avxifma",
-        "avx_ne_convert": "avxneconvert",
-        "avx_vnni_int8": "avxvnniint8",
-        "avx_vnni_int16": "avxvnniint16",
-    },
-    Machine.AARCH64: {
-        "atomics": "lse",
-        "asimddp": "dotprod",
-        "lrcpc": "rcpc",
-        "fphp": "fp16",
-        "crc32": "crc",
-    },
-}
+_LEVELS: Final = tuple(ARCHITECTURES[Machine.X86_64].levels.values())
 _NEWER_AVX512: Final = frozenset(
     ("vbmi2", "vnni", "bitalg", "vpopcntdq", "4vnniw", "4fmaps", "vp2intersect", "bf16", "fp16")
 )
-# What every processor has, as far as programs may look at it.
-_BASELINE_FLAGS: Final = {
-    Machine.X86_64: "fpu tsc msr cx8 cmov mmx fxsr sse sse2 syscall nx lm",
-    Machine.AARCH64: "fp asimd",
-}
 _AMX: Final = re.compile(r"amx_(\w+)")
 
 
@@ -114,21 +84,21 @@ def cpuinfo(cpu: Cpu) -> str:
         with contextlib.suppress(OSError), _CPUINFO.open(encoding="utf-8", errors="replace") as stream:
             return stream.read(_FIRST_PROCESSOR)
     flags = linux_flags(cpu)
-    title = "flags\t\t" if cpu.machine is Machine.X86_64 else "Features\t"
+    title = ARCHITECTURES[cpu.machine].flags_title
     return f"processor\t: 0\n{title}: {' '.join(flags)}\n\n"
 
 
 def linux_flags(cpu: Cpu) -> list[str]:
     """Return what Linux calls the features of a processor, those that every one has first."""
     return [
-        *_BASELINE_FLAGS[cpu.machine].split(),
+        *ARCHITECTURES[cpu.machine].baseline_flags,
         *sorted(flag_of_feature(cpu.machine, feature) for feature in cpu.features),
     ]
 
 
 def flag_of_feature(machine: Machine, feature: str) -> str:
     """Return what Linux calls a feature: the newer ones of AVX-512 have an underscore."""
-    linux = {item: flag for flag, item in _LINUX[machine].items()}
+    linux = {item: flag for flag, item in ARCHITECTURES[machine].flags.items()}
     if feature in linux:
         return linux[feature]
     name = feature.removeprefix("avx512")
@@ -149,7 +119,7 @@ def feature_of_flag(machine: Machine, flag: str) -> str:
     """Return the feature behind a flag of Linux."""
     if machine is Machine.X86_64 and flag.startswith("avx512"):
         return flag.replace("_", "")
-    return _AMX.sub(r"amx-\1", _LINUX[machine].get(flag, flag))
+    return _AMX.sub(r"amx-\1", ARCHITECTURES[machine].flags.get(flag, flag))
 
 
 def level_of(features: Iterable[str]) -> tuple[str, tuple[str, ...]]:
@@ -163,7 +133,7 @@ def level_of(features: Iterable[str]) -> tuple[str, tuple[str, ...]]:
 
 def features_with(machine: Machine, flag: str) -> frozenset[str] | None:
     """Return what all known processors with a flag of Linux have; None if there are none."""
-    if flag in _BASELINE_FLAGS[machine].split():
+    if flag in ARCHITECTURES[machine].baseline_flags:
         return frozenset()
     feature = feature_of_flag(machine, flag)
     # No processor has AVX-512 VNNI without AVX-512F: what all of them have comes with the feature.
@@ -174,8 +144,7 @@ def features_with(machine: Machine, flag: str) -> frozenset[str] | None:
 @functools.cache
 def _every(machine: Machine) -> frozenset[str]:
     """Return the features that compilers use on their own where a processor has them."""
-    known_items = dict(_list_models())[machine]
-    return known_items[_LEVELS[-1]] if machine is Machine.X86_64 else known_items["armv8.6-a"]
+    return dict(_list_models())[machine][ARCHITECTURES[machine].newest]
 
 
 @functools.cache

@@ -9,20 +9,12 @@ from __future__ import annotations
 import itertools
 from typing import Final
 
-from abiscan.binary.elf import Machine
+from abiscan.binary.machines import Machine
+from abiscan.cpu.architectures import ARCHITECTURES
 from abiscan.cpu.processors import Cpu, cpu, features_with, flag_of_feature
 from abiscan.inputs.variants import VariantProperty, WheelVariant
 
 _ON: Final = "on"
-_LEVEL: Final = {Machine.X86_64: "level", Machine.AARCH64: "version"}
-_VALUES: Final = {
-    Machine.X86_64: {"v1": "x86-64", "v2": "x86-64-v2", "v3": "x86-64-v3", "v4": "x86-64-v4"},
-    Machine.AARCH64: {
-        "8a": "armv8-a",
-        **{f"8.{minor}a": f"armv8.{minor}-a" for minor in range(1, 7)},
-        "9.0a": "armv9-a",
-    },
-}
 
 
 def admitted_cpu(variant: WheelVariant, machine: Machine) -> Cpu | None:
@@ -58,21 +50,23 @@ def unknown_to_cpus(variant: WheelVariant) -> tuple[VariantProperty, ...]:
 def properties_of_needs(machine: Machine, features: frozenset[str]) -> tuple[VariantProperty, ...]:
     """Return the properties of code that needs some features: the lowest level, and what that does not have."""
     levels = [
-        (value, known_items) for value, name in _VALUES[machine].items() if (known_items := cpu(name)) is not None
+        (value, known_items)
+        for value, name in ARCHITECTURES[machine].levels.items()
+        if (known_items := cpu(name)) is not None
     ]
     # What no level has is stated feature by feature; the level is the lowest with all the others.
     beyond = features - levels[-1][1].features
     level, least = next(pair for pair in levels if features - beyond <= pair[1].features)
     single = (flag_of_feature(machine, feature) for feature in sorted(features - least.features))
     return (
-        VariantProperty(machine.value, _LEVEL[machine], level),
+        VariantProperty(machine.value, ARCHITECTURES[machine].level, level),
         *(VariantProperty(machine.value, flag, _ON) for flag in single),
     )
 
 
 def _list_features(machine: Machine, stated: VariantProperty) -> frozenset[str] | None:
     """Return what a processor has that is compatible with a property; None for one that is not known."""
-    if stated.feature == _LEVEL[machine]:
-        level = cpu(_VALUES[machine].get(stated.value, ""))
+    if stated.feature == ARCHITECTURES[machine].level:
+        level = cpu(ARCHITECTURES[machine].levels.get(stated.value, ""))
         return level.features if level else None
     return features_with(machine, stated.feature) if stated.value == _ON else None

@@ -21,8 +21,9 @@ from abiscan.binary.mangling import Signature, demangle_type, split_parameters
 from abiscan.dispatch.inference import inferred_schema
 from abiscan.dispatch.schema import Argument, SchemaError
 from abiscan.dispatch.schema_types import Type, TypeKind
+from abiscan.gaps import Gap
 from abiscan.regex import regex
-from abiscan.registrations import RegisteredKernel, RegisteredOperator, Registration, RegistrationGap, Registrations
+from abiscan.registrations import RegisteredKernel, RegisteredOperator, Registration, Registrations
 
 # What releases infer differently stands here with all of it.
 _VALUES: Final = {
@@ -86,7 +87,7 @@ def drop_contradictions(registrations: Registrations) -> Registrations:
     reasons = {**of_operators, **of_kernels}
     if not reasons:
         return registrations
-    gaps = (RegistrationGap(stage="dispatch", reason=reason) for reason in reasons)
+    gaps = (Gap(stage="dispatch", reason=reason) for reason in reasons)
     return replace(registrations, in_order=in_order, gaps=(*registrations.gaps, *gaps))
 
 

@@ -38,7 +38,7 @@ def recover(
         it begins with; None to tell it from the object, as far as that goes
     :param syntax_error: what every torch says of a text that none reads as a schema, empty where some may read it, None
         for any other: where the code catches that, it goes on
-    :returns: the registrations, with a ``RegistrationGap`` for everything that could not be read; nothing in the file
+    :returns: the registrations, with a ``Gap`` for everything that could not be read; nothing in the file
         raises
     """
     from abiscan.emulation import recovery

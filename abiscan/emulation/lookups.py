@@ -28,7 +28,8 @@ from abiscan.emulation.doubles.torch_lookups import function_called, is_operator
 from abiscan.emulation.emulator import PAGE_SIZE, UNKNOWN_SIZE
 from abiscan.emulation.process import EmulatedProcess
 from abiscan.emulation.recorder import Recorder
-from abiscan.registrations import LOOKUPS, Lookup, RegistrationGap
+from abiscan.gaps import Gap
+from abiscan.registrations import LOOKUPS, Lookup
 
 _STRUCTS: Final = "at::_ops"
 _INSTRUCTIONS: Final = 3_000
@@ -40,7 +41,7 @@ _UNKNOWN_TEXT: Final = b"\xff"
 _Called: TypeAlias = tuple[str, "int | None"]  # the name of an operator, and the version that the call passes
 
 
-def imported_operators(imports: Iterable[str]) -> Iterator[Lookup | RegistrationGap]:
+def imported_operators(imports: Iterable[str]) -> Iterator[Lookup | Gap]:
     """Yield the operators whose structs in ``at::_ops`` an object imports members of."""
     seen = set()
     for symbol in sorted(imports):
@@ -52,9 +53,7 @@ def imported_operators(imports: Iterable[str]) -> Iterator[Lookup | Registration
             yield Lookup(operator=operators[0], function=_STRUCTS, address=None)
         else:
             reason = f"could be that of {' or '.join(operators)}" if operators else "is in no known release"
-            yield RegistrationGap(
-                stage=LOOKUPS, reason=f"the imported struct of {_STRUCTS} {reason}", address=None, symbol=symbol
-            )
+            yield Gap(stage=LOOKUPS, reason=f"the imported struct of {_STRUCTS} {reason}", address=None, symbol=symbol)
 
 
 class LookupReader:
@@ -79,7 +78,7 @@ class LookupReader:
         self._frame = process.allocate(_FRAME_SIZE, PAGE_SIZE)
         self._unknown = process.machine.unknown(process.allocate(UNKNOWN_SIZE, PAGE_SIZE))
 
-    def read(self, sites: Iterable[CallSite]) -> Iterator[Lookup | RegistrationGap]:
+    def read(self, sites: Iterable[CallSite]) -> Iterator[Lookup | Gap]:
         """Yield the operators that these calls look up, and a gap for each call where the operator is unknown."""
         self._process.unknown_text = _UNKNOWN_TEXT
         executed: dict[int | None, set[_Called]] = {}
@@ -97,7 +96,7 @@ class LookupReader:
             if not names:
                 reason = f"calls {function} with a name that is not a constant"
                 symbol = self._process.image.nearest_symbol(site.address)
-                yield RegistrationGap(stage=LOOKUPS, reason=reason, address=site.address, symbol=symbol)
+                yield Gap(stage=LOOKUPS, reason=reason, address=site.address, symbol=symbol)
 
     def _read_one(self, site: CallSite) -> set[_Called]:
         start = self._functions.containing(site.address - (not site.is_jump))

@@ -51,6 +51,7 @@ from abiscan.emulation.taint import AnswerDecision
 from abiscan.emulation.torch_state import TorchState
 from abiscan.emulation.tracing import traced
 from abiscan.errors import NotElfError
+from abiscan.gaps import Gap
 from abiscan.regex import regex
 from abiscan.registrations import (
     Library,
@@ -60,7 +61,6 @@ from abiscan.registrations import (
     RegisteredKernel,
     RegisteredOperator,
     Registration,
-    RegistrationGap,
     Registrations,
 )
 
@@ -108,7 +108,7 @@ def recover(
     try:
         recovery = Recovery(file, facts, argument_tail)
     except DAMAGE as error:
-        return Registrations(gaps=(RegistrationGap(stage=_STAGE, reason=f"damaged: {error}"),))
+        return Registrations(gaps=(Gap(stage=_STAGE, reason=f"damaged: {error}"),))
     recovery.state.syntax_error = syntax_error
     with contextlib.closing(recovery):
         result = recovery.run()
@@ -148,7 +148,7 @@ def cpu_at_load(file: ElfFile, facts: SharedObject) -> CpuAtLoad:
 def _cpu_gaps(
     file: ElfFile,
     facts: SharedObject,
-    gaps: Sequence[RegistrationGap],
+    gaps: Sequence[Gap],
     initialisers: Container[int],
     used: AbstractSet[str],
 ) -> tuple[CpuGap, ...]:
@@ -185,7 +185,7 @@ def called_at_start(file: ElfFile, facts: SharedObject) -> tuple[str, ...]:
         return recovery.process.surely_called
 
 
-def _in_words(gap: RegistrationGap) -> str:
+def _in_words(gap: Gap) -> str:
     return f"{gap.reason} at {gap.address:#x}" if gap.address is not None else gap.reason
 
 
@@ -213,13 +213,13 @@ def _claims(record: Registration) -> TypeGuard[Library]:
     return isinstance(record, Library) and record.kind is LibraryKind.DEF
 
 
-def _dependence(decision: AnswerDecision, image: Image) -> RegistrationGap:
+def _dependence(decision: AnswerDecision, image: Image) -> Gap:
     result = decision.source
     name = demangle(result.function.removeprefix(ADDRESS_OF))
     is_address = result.function.startswith(ADDRESS_OF)
     subject = f"whether anything defines {name}" if is_address else f"what {name} returns"
     address = result.address - image.base if image.contains(result.address) else None
-    return RegistrationGap(
+    return Gap(
         stage=_STAGE,
         reason=f"what is registered may depend on {subject}, which is not known here",
         address=address,
@@ -258,7 +258,7 @@ class Recovery:
     ) -> None:
         self.facts = facts
         self.recorder = Recorder()
-        self.gaps: list[RegistrationGap] = []
+        self.gaps: list[Gap] = []
         self.asked: list[Asked] = []
         self.doubtful_from: int | None = None
         self.in_static: tuple[object, ...] = ()
@@ -389,12 +389,12 @@ class Recovery:
 
     def look_up(self, sites: list[CallSite]) -> None:
         """Find the operators that are looked up by name."""
-        results: Iterable[Lookup | RegistrationGap] = imported_operators(self.facts.imports)
+        results: Iterable[Lookup | Gap] = imported_operators(self.facts.imports)
         if sites:
             reader = LookupReader(self.process, self.facts.machine, self.recorder, self.attempt)
             results = itertools.chain(results, reader.read(sites))
         for result in results:
-            if isinstance(result, RegistrationGap):
+            if isinstance(result, Gap):
                 self.gaps.append(result)
             else:
                 self.lookups.append(result)
@@ -622,7 +622,7 @@ class Recovery:
         """Report a gap for each part of torch's registration API that has no double."""
         for name in sorted(api.unknown_names(self.facts.imports)):
             reason = f"{name} is an unknown part of torch's registration API: what it registers was not recovered"
-            self.gaps.append(RegistrationGap(stage=_STAGE, reason=reason, address=None, symbol=name))
+            self.gaps.append(Gap(stage=_STAGE, reason=reason, address=None, symbol=name))
 
     @contextlib.contextmanager
     def reported(self) -> Iterator[None]:
@@ -637,7 +637,7 @@ class Recovery:
     def report(self, reason: str, address: int | None) -> None:
         """Add a gap."""
         symbol = None if address is None else self.process.image.nearest_symbol(address)
-        self.gaps.append(RegistrationGap(stage=_STAGE, reason=reason, address=address, symbol=symbol))
+        self.gaps.append(Gap(stage=_STAGE, reason=reason, address=address, symbol=symbol))
 
     def placed(self, stop: Stop) -> Stop:
         """Move a stop to the place in the object that led to it."""
@@ -654,21 +654,21 @@ class Recovery:
         """Report that a function did not get to its end."""
         address = self.own(stop.address) or self.own(started)
         self.gaps.append(
-            RegistrationGap(
+            Gap(
                 stage=_STAGE,
                 reason=stop.reason,
                 address=address,
                 symbol=None if address is None else self.process.image.nearest_symbol(address),
                 started=self.own(started),
                 called=stop.called,
-                ends=ends,
+                decides=ends,
             )
         )
 
-    def with_lost(self, gap: RegistrationGap, started: int) -> RegistrationGap:
+    def with_lost(self, gap: Gap, started: int) -> Gap:
         """Return a gap with what was lost; behind it, a static initialiser that registers may end the process."""
-        ends = gap.ends or (started in self.in_load and self.registers(started))
-        return replace(gap, lost=self.lost(gap, started), ends=ends)
+        ends = gap.decides or (started in self.in_load and self.registers(started))
+        return replace(gap, lost=self.lost(gap, started), decides=ends)
 
     def registers(self, started: int) -> bool:
         """Whether a function leads to calls that register, whether or not they were executed."""
@@ -678,7 +678,7 @@ class Recovery:
         reached = self.functions_reached(started)
         return any(self.function_of(site) in reached for site in registering)
 
-    def lost(self, gap: RegistrationGap, started: int) -> tuple[tuple[str, int], ...]:
+    def lost(self, gap: Gap, started: int) -> tuple[tuple[str, int], ...]:
         """Return the calls that register, that nothing executed, and that the stopped function leads to.
 
         What was called where it stopped did not do its work.

@@ -38,8 +38,9 @@ from abiscan.emulation.recovery import DAMAGE
 from abiscan.emulation.strings import abi_in
 from abiscan.emulation.torch_state import TorchState
 from abiscan.errors import NotElfError
+from abiscan.gaps import Gap
 from abiscan.regex import regex
-from abiscan.registrations import Phase, RegistrationGap, Registrations, Registry, TorchRegistrations
+from abiscan.registrations import Phase, Registrations, Registry, TorchRegistrations
 
 _STAGE: Final = "emulation of torch"
 _INSTRUCTIONS_PER_FUNCTION: Final = 50_000_000
@@ -113,7 +114,7 @@ class _TorchProcess:
     def __init__(self, files: Mapping[str, ElfFile], machine: Machine) -> None:
         self.names = tuple(files)
         self.recorder = Recorder()
-        self.gaps: list[RegistrationGap] = []
+        self.gaps: list[Gap] = []
         self._find: dict[str, Double | None] = {}
         # One process for all: what one library defines another one imports, and statics of inlined functions are
         # shared.
@@ -202,7 +203,7 @@ class _TorchProcess:
         except Stop as stop:
             offset = (stop.address if image.contains(stop.address) else address) - image.base
             symbol = image.nearest_symbol(offset)
-            self.gaps.append(RegistrationGap(stage=_STAGE, reason=stop.reason, address=offset, symbol=symbol))
+            self.gaps.append(Gap(stage=_STAGE, reason=stop.reason, address=offset, symbol=symbol))
 
     def ask(self, address: int, *arguments: int, result: int | None = None) -> int | None:
         """Return the result of a torch function, None if it does not finish.

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from abiscan.binary.elf import ElfFile, Machine
+from abiscan.binary.elf import ElfFile
 from abiscan.cpu.instructions import features_of
 
 _EXECUTABLE: Final = 1  # PF_X
-_WORD: Final = 4
 
 
 def features_in(file: ElfFile) -> dict[str, int]:
@@ -27,8 +26,8 @@ def _list_instructions(file: ElfFile) -> Iterator[tuple[int, bytes]]:
         if not segment.flags & _EXECUTABLE:
             continue
         code = bytes(file.data[segment.offset : segment.offset + segment.file_size])
-        if file.machine is Machine.AARCH64:
-            yield from ((segment.address + at, code[at : at + _WORD]) for at in range(0, len(code), _WORD))
+        if word := file.machine.traits.word:
+            yield from ((segment.address + at, code[at : at + word]) for at in range(0, len(code), word))
             continue
         import capstone  # type: ignore[import-untyped]
 

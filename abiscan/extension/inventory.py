@@ -18,10 +18,11 @@ from abiscan.dispatch.schema import find_syntax_error
 from abiscan.dispatch.tags import Tags, tags_of
 from abiscan.emulation import recover
 from abiscan.extension.built_for import BuiltFor, span, with_keys
+from abiscan.gaps import Gap
 from abiscan.inputs.files import ElfSource
 from abiscan.inputs.sources import Extension
 from abiscan.inputs.version import TorchVersion
-from abiscan.registrations import RegistrationGap, Registrations
+from abiscan.registrations import Registrations
 from abiscan.torches import embedded
 from abiscan.torches.layouts import find_layout
 
@@ -46,10 +47,10 @@ class Inventory(Struct, frozen=True, kw_only=True):
     keys: DispatchKeys
     tags: Tags
     registrations: Registrations
-    doubts: tuple[RegistrationGap, ...]
+    doubts: tuple[Gap, ...]
 
     @property
-    def gaps(self) -> tuple[RegistrationGap, ...]:
+    def gaps(self) -> tuple[Gap, ...]:
         """What could not be read, or not for certain."""
         return (*self.registrations.gaps, *self.doubts)
 
@@ -156,15 +157,13 @@ def _used_keys(registrations: Registrations) -> list[int]:
     return sorted({key for key in keys if isinstance(key, int)})
 
 
-def _list_doubts(
-    used: list[int], built_for: tuple[TorchVersion, ...], assumed: TorchVersion
-) -> Iterator[RegistrationGap]:
+def _list_doubts(used: list[int], built_for: tuple[TorchVersion, ...], assumed: TorchVersion) -> Iterator[Gap]:
     """Yield a gap if the releases in question have different names for the keys that are used, or none."""
     nameless = [number for number in used if not keys_of(assumed).can_register(number)]
     if nameless:
         numbers = ", ".join(map(str, nameless))
         reason = f"registers for dispatch key {numbers}, which torch {assumed} does not have"
-        yield RegistrationGap(stage="keys", reason=reason)
+        yield Gap(stage="keys", reason=reason)
     # Different releases do no harm if they name the keys that are used alike.
     readings = {tuple(map(keys_of(version).name, used)) for version in built_for}
     if used and len(readings) != 1:
@@ -173,4 +172,4 @@ def _list_doubts(
         else:
             doubt = "built for an unknown torch"
         reason = f"{doubt}; dispatch keys are named as in torch {assumed}"
-        yield RegistrationGap(stage="keys", reason=reason)
+        yield Gap(stage="keys", reason=reason)

@@ -1,8 +1,9 @@
 """The way out: versions that work together, found with the checks themselves.
 
 The installer's own resolver proposes the newest versions whose metadata fit together (``Candidates``); what it proposes
-is checked by the bytes (``Inspector``). What fails is excluded, and the resolver asked again. At the end, the command
-that the user will type is planned and checked as a whole, so it is not refused in turn.
+is checked by the bytes (``Inspector``). What fails is excluded, and the resolver asked again: the search itself is that
+of ``abiscan fit`` (``pipelines/version_search``). At the end, the command that the user will type is planned and
+checked as a whole, so it is not refused in turn.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from abiscan.inputs import interpreter, packages
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source
 from abiscan.inputs.version import TorchVersion, number_of
+from abiscan.pipelines.version_search import find_combination
 from abiscan.results.changes import PackageChange
 from abiscan.torches.torch import ReleaseNumber, TorchOf
 from abiscan.words import listed
@@ -113,9 +115,9 @@ class _Mode(Struct, frozen=True, kw_only=True):
 
 class _Search:
     def __init__(self, task: Task, installer: Installer, inspector: Inspector, session: Session, folder: Path) -> None:
-        self._task = task
+        self.task = task
+        self.inspector = inspector
         self._installer = installer
-        self._inspector = inspector
         self._session = session
         self._folder = folder
         self._proposed = False
@@ -123,14 +125,14 @@ class _Search:
 
     @functools.cached_property
     def _torches(self) -> tuple[str, ...]:
-        return self._installer.versions("torch", self._task.words)
+        return self._installer.versions("torch", self.task.words)
 
     @functools.cached_property
     def _candidates(self) -> Candidates:
-        return Candidates(self._folder, self._torches, self._task.plan.get("torch"))
+        return Candidates(self._folder, self._torches, self.task.plan.get("torch"))
 
     def solutions(self) -> Iterator[Solution]:
-        task = self._task
+        task = self.task
         asked = arguments.names(task.words, "torch")
         same_torch = _Mode(any_torch=False, any_version=True)
         same_versions = _Mode(any_torch=True, any_version=False)
@@ -138,27 +140,27 @@ class _Search:
         # Each step may cost up to eight plans of the installer and as many checks.
         for words in self._list_variants():
             yield from self._fitted(words)
-            yield from self._search(words, same_torch)
+            yield from self._searched(words, same_torch)
             if task.other_kind and (index := self._index_of_kind(words)):
-                yield from self._search([*words, *index], same_torch)
+                yield from self._searched([*words, *index], same_torch)
             if not self._torches:
                 continue  # there is no other torch to be had
             if not asked and any(arguments.names(task.words, name) for name in task.names):
-                yield from self._search(words, same_versions)
+                yield from self._searched(words, same_versions)
             # What is not broken rarely works on an older torch.
-            yield from self._search(words, _Mode(any_torch=True, any_version=True, newer=True))
-            yield from self._search(words, _Mode(any_torch=True, any_version=True))
+            yield from self._searched(words, _Mode(any_torch=True, any_version=True, newer=True))
+            yield from self._searched(words, _Mode(any_torch=True, any_version=True))
 
     def _list_variants(self) -> Iterator[list[str]]:
         """Yield the arguments; without files that may pin what has to change."""
-        words = list(self._task.words)
+        words = list(self.task.words)
         yield words
         if (without := arguments.without_files(words)) != words:
             yield without
 
     def _fitted(self, words: Sequence[str]) -> Iterator[Solution]:
         """Yield the newest versions that work with the torch, if what else is asked for admits them."""
-        task = self._task
+        task = self.task
         torch = TorchOf(task.plan.python) if task.plan.get("torch") is None else ReleaseNumber(task.torch)
         options = self._installer.index_options(words)
         result = newest_fitting(task.names, torch, task.plan.python, options, self._session)
@@ -171,74 +173,41 @@ class _Search:
 
     def _said_of(self, result: Mapping[str, str]) -> str:
         """Return what is said of versions that are the newest that work with the torch."""
-        task = self._task
+        task = self.task
         number = number_of(task.torch)
         torch = f"the torch {number} you have" if task.plan.get("torch") is None else f"torch {number}"
         pins = listed([f"{name}=={version}" for name, version in result.items()])
         return f"install {pins}: the newest that {'works' if len(result) == 1 else 'work'} with {torch}"
 
-    def _search(self, words: Sequence[str], mode: _Mode) -> Iterator[Solution]:
-        """Yield the solution, if there is one: propose, check, exclude what fails."""
-        names = list(self._task.names)
-        excluded: dict[str, str] = {}
-        oldest = TorchVersion.parse(number_of(self._task.torch)) if mode.newer else None
-        at_least = [f"torch>={oldest}"] if oldest else []
-        torch = at_least if mode.any_torch else [self._same_torch()]
-        # Each round excludes something: the torch gets older, a package gets older, or one more package is free to
-        # change. So no proposal comes twice, and the number of rounds is bounded for the user's sake only.
-        for _ in range(_MAX_PROPOSALS):
-            if self._inspector.downloaded > _MAX_BYTES:
-                return
-            plan = self._find_proposal(words, names, [*torch, *excluded.values()], mode)
-            if plan is None:
-                return
-            inspection = self._inspected(plan, names)
-            if inspection is None:
-                return
-            if not inspection.problems:
-                solution = self._verified(words, names, plan)
-                if solution is not None:
-                    yield solution
-                return
-            older = [self._older_torch(problem, inspection.torch) for problem in inspection.problems if mode.any_torch]
-            admitted = [version for version in older if version and (oldest is None or version >= oldest)]
-            # Over all broken packages, the oldest of the bounds: a newer torch would leave one of them broken.
-            if admitted:
-                torch = [*at_least, f"torch<={min(admitted)}"]
-                continue
-            for problem in inspection.problems:
-                name = canonicalize_name(problem.name)
-                # A package that nobody asked about breaks with this torch: from now on, its version may change as well.
-                if name not in names:
-                    names.append(name)
-                elif mode.any_version:
-                    # Below the version that fails, not only without it: versions next to each other mostly fail for one
-                    # reason.
-                    excluded[name] = f"{name}<{number_of(problem.version)}"
-                else:
-                    return
+    def _searched(self, words: Sequence[str], mode: _Mode) -> Iterator[Solution]:
+        """Yield the solution, if there is one within what may change."""
+        proposals = _Proposals(self, words, mode)
+        plan = find_combination(proposals, most=_MAX_PROPOSALS)
+        solution = self._verified(words, proposals.names, plan) if plan is not None else None
+        if solution is not None:
+            yield solution
 
-    def _same_torch(self) -> str:
+    def name_same_torch(self) -> str:
         """Return the constraint to the torch that the task is about."""
-        if self._task.plan.get("torch") is not None:
-            return Candidates.exactly(number_of(self._task.torch))
+        if self.task.plan.get("torch") is not None:
+            return Candidates.exactly(number_of(self.task.torch))
         # For an installer, the torch of the public index has no local tag, although it calls itself 2.9.1+cu128.
-        installed = packages.find("torch", interpreter.search_path(self._task.plan.python))
-        return f"torch=={installed.version if installed else number_of(self._task.torch)}"
+        installed = packages.find("torch", interpreter.search_path(self.task.plan.python))
+        return f"torch=={installed.version if installed else number_of(self.task.torch)}"
 
-    def _find_proposal(
+    def find_proposal(
         self, words: Sequence[str], names: Sequence[str], constraints: Sequence[str], mode: _Mode
     ) -> Plan | None:
         """Return what the installer would choose, without downloading a torch; None if nothing satisfies all
         metadata.
         """
-        changes_torch = mode.any_torch or self._task.plan.get("torch") is not None
+        changes_torch = mode.any_torch or self.task.plan.get("torch") is not None
         free = [*(names if mode.any_version else ()), *(("torch",) if changes_torch else ())]
         upgraded = [*names, "torch"] if changes_torch else names
         file = self._folder / "constraints.txt"
         file.write_text("".join(f"{line}\n" for line in constraints), encoding="utf-8")
         question = [
-            *arguments.resolvable(words, free, self._task.urls),
+            *arguments.resolvable(words, free, self.task.urls),
             *self._installer.upgrading(upgraded),
             *("--only-binary", ":all:", "--constraint", str(file)),
             *self._candidates.options,
@@ -259,10 +228,10 @@ class _Search:
         plan = self._planned([*words, *self._candidates.options])
         return self._candidates.real(plan) if plan is not None else None
 
-    def _inspected(self, plan: Plan, names: Collection[str]) -> Inspection | None:
+    def inspect_plan(self, plan: Plan, names: Collection[str]) -> Inspection | None:
         """Return what would become of a plan; None if its torch cannot be read."""
         try:
-            return self._inspector.inspect(plan, requested=names)
+            return self.inspector.inspect(plan, requested=names)
         except InputError:
             return None
 
@@ -277,13 +246,13 @@ class _Search:
 
         The public index has only one build of each release.
         """
-        kind = self._task.torch.partition("+")[2]
+        kind = self.task.torch.partition("+")[2]
         option = ["--index-url", f"{_PYTORCH_INDEX}/{kind}"]
-        names = self._task.names if kind else ()
+        names = self.task.names if kind else ()
         has = (self._installer.versions(name, [*words, *option]) for name in names)
         return option if any(version.endswith(f"+{kind}") for versions in has for version in versions) else []
 
-    def _older_torch(self, problem: Problem, torch: str | None) -> TorchVersion | None:
+    def find_older_torch(self, problem: Problem, torch: str | None) -> TorchVersion | None:
         """Return the newest release on which a package works, if it is older than the torch on which it does not."""
         here = TorchVersion.parse(torch) if torch else None
         older = [version for version in self._fits(problem.source) if here is None or version < here.of_release]
@@ -310,13 +279,13 @@ class _Search:
         # happens.
         pins |= self._staying(words, [name for name in names if name not in pins])
         torch = proposal.get("torch")
-        if torch is not None and torch != self._task.plan.get("torch"):
+        if torch is not None and torch != self.task.plan.get("torch"):
             pins["torch"] = torch.version
-        pinned = arguments.pinned(words, pins, self._task.urls)
+        pinned = arguments.pinned(words, pins, self.task.urls)
         self._session.progress(f"trying {self._installer.command(['install', *pinned])}")
         # The proposal was made with other arguments. Only what the user will really type proves that it works.
         plan = self._rehearsed(pinned, changes_torch="torch" in pins)
-        inspection = self._inspected(plan, names) if plan is not None else None
+        inspection = self.inspect_plan(plan, names) if plan is not None else None
         if plan is None or inspection is None or inspection.problems:
             return None
         options, alone = self._installer.index_options(pinned), self._installer.downloads_to_plan
@@ -327,12 +296,64 @@ class _Search:
         """Return the installed versions that a proposal keeps, of packages for which the user asked for another
         version.
         """
-        search_path = interpreter.search_path(self._task.plan.python)
-        asked = {*self._task.urls.values(), *(name for name in names if arguments.names(words, name))}
+        search_path = interpreter.search_path(self.task.plan.python)
+        asked = {*self.task.urls.values(), *(name for name in names if arguments.names(words, name))}
         kept = {name: packages.find(name, search_path) for name in names if name in asked}
         return {name: distribution.version for name, distribution in kept.items() if distribution}
 
     def _make_solution(self, words: Sequence[str], pinned: Sequence[str], torch: str | None) -> Solution:
-        asked = self._task.words
+        asked = self.task.words
         without = arguments.without_files(words) == list(words) and arguments.without_files(asked) != list(asked)
         return Solution(words=tuple(pinned), without_files=without, torch=torch)
+
+
+class _Proposals:
+    """What the installer's resolver proposes: the candidates of a search that may change some things, and no others."""
+
+    def __init__(self, search: _Search, words: Sequence[str], mode: _Mode) -> None:
+        self._search = search
+        self._words = words
+        self._mode = mode
+        self._oldest = TorchVersion.parse(number_of(search.task.torch)) if mode.newer else None
+        self._at_least = [f"torch>={self._oldest}"] if self._oldest else []
+        self._torch = self._at_least if mode.any_torch else [search.name_same_torch()]
+        self._constraints: dict[str, str] = {}
+        self._build: str | None = None
+        self.names = list(search.task.names)
+        """The packages whose versions are looked for: those that are broken, or would be."""
+
+    def propose(self) -> Iterator[Plan]:
+        """Yield what the installer would choose; nothing if it finds nothing, or too much was downloaded."""
+        while self._search.inspector.downloaded <= _MAX_BYTES:
+            constraints = [*self._torch, *self._constraints.values()]
+            plan = self._search.find_proposal(self._words, self.names, constraints, self._mode)
+            if plan is None:
+                return
+            yield plan
+
+    def find_faults(self, plan: Plan) -> Sequence[Problem] | None:
+        """Return the packages that would not work; None if the torch of the plan cannot be read."""
+        inspection = self._search.inspect_plan(plan, self.names)
+        if inspection is None:
+            return None
+        self._build = inspection.torch
+        return inspection.problems
+
+    def exclude(self, problems: Sequence[Problem]) -> bool:
+        """Ask for an older torch if packages work on one, else for other versions of them, if those may change."""
+        if self._mode.any_torch:
+            older = [self._search.find_older_torch(problem, self._build) for problem in problems]
+            oldest = self._oldest
+            admitted = [version for version in older if version and (oldest is None or version >= oldest)]
+            if admitted:
+                self._torch = [*self._at_least, f"torch<={min(admitted)}"]
+                return True
+        for problem in problems:
+            name = canonicalize_name(problem.name)
+            if name not in self.names:
+                self.names.append(name)
+            elif self._mode.any_version:
+                self._constraints[name] = f"{name}<{number_of(problem.version)}"
+            else:
+                return False
+        return True

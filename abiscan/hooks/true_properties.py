@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Final
 
 from msgspec import Struct
 
 import abiscan
 from abiscan.binary.elf import Machine
+from abiscan.cpu.architectures import ARCHITECTURES
 from abiscan.cpu.variants import properties_of_needs
 from abiscan.errors import InputError
 from abiscan.extension.examined import ExaminedExtension, examine
@@ -25,8 +25,6 @@ from abiscan.results.check import Result
 from abiscan.results.matrix import Matrix, works
 from abiscan.rules import layout_drift, vtable_drift
 from abiscan.torches.pythons import runs_in
-
-_BASELINE: Final = {Machine.X86_64: "x86-64", Machine.AARCH64: "armv8-a"}
 
 
 class TrueProperties(Struct, frozen=True, kw_only=True):
@@ -59,7 +57,9 @@ def true_properties(path: Path, session: Session) -> TrueProperties:
     # What it needs of processors does not depend on torch, so one release that it loads on will do.
     newest = torches[-1] if torches else None
     results = (
-        abiscan.check(path, newest, each_file=True, cpus=(_BASELINE[machine],), rules=(), session=session).results
+        abiscan.check(
+            path, newest, each_file=True, cpus=(ARCHITECTURES[machine].baseline,), rules=(), session=session
+        ).results
         if newest
         else ()
     )

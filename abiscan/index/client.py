@@ -33,6 +33,7 @@ from unearth.evaluator import TargetPython
 from abiscan import regular
 from abiscan.binary.elf import Machine
 from abiscan.binary.image import ImageSystem
+from abiscan.binary.machines import machine_of_name
 from abiscan.errors import InputError, UnreachableError
 from abiscan.index import index_page
 from abiscan.index.remote import RemoteFile, delete_oldest_files, sound_hash
@@ -164,7 +165,7 @@ class System(Struct, frozen=True, kw_only=True):
         platform = self.platforms[0]
         system = ImageSystem.WINDOWS if platform.startswith("win") else ImageSystem.MACOS
         if platform.startswith(("win", "macosx")):
-            return system, Machine.AARCH64 if platform.endswith("arm64") else Machine.X86_64
+            return system, machine_of_name(platform) or Machine.X86_64
         return None
 
     @property

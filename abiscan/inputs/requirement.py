@@ -10,6 +10,7 @@ from msgspec import Struct
 from packaging.specifiers import InvalidSpecifier, Specifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
+from abiscan.binary.machines import Machine
 from abiscan.errors import InputError
 from abiscan.inputs.variants import WheelVariant, without_label
 from abiscan.inputs.version import number_of
@@ -29,7 +30,7 @@ _PLAIN: Final = regex(rf"\s*[A-Za-z]+\s*(\()?({_CLAUSE}(?:,{_CLAUSE})*)?(?(1)\))
 _FIELD: Final = regex(r"^([A-Za-z-]+):[ \t]*(.*(?:\n[ \t]+.*)*)", re.MULTILINE)
 _WHEEL_OF_TORCH: Final = regex(r"/torch-([^-/+%]+)(?:(?:\+|%2B)[^-/]*)?-[^/]*\.whl(?:[#?].*)?$")
 _PYTHON_TAG: Final = regex(r"-cp3([0-9]+)-(?!abi3)[^-]+-[^-]+\.whl$")
-_MACHINE_TAG: Final = regex(r"_(x86_64|aarch64|arm64|amd64)$")
+_MACHINE_TAG: Final = regex(rf"_({'|'.join(name for machine in Machine for name in machine.names)})$")
 _LINUX: Final = {"os_name": "posix", "sys_platform": "linux", "platform_system": "Linux"}
 _SYSTEMS: Final = {
     "win": {"os_name": "nt", "sys_platform": "win32", "platform_system": "Windows"},

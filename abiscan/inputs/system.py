@@ -9,43 +9,33 @@ from typing import Final
 
 from abiscan.binary.elf import Machine
 from abiscan.binary.image import ImageSystem
+from abiscan.binary.machines import machine_of_name
 from abiscan.inputs import disk
 
 _CONFIGURATION: Final = "/etc/ld.so.conf"
-_BUILT_IN: Final = {
-    Machine.X86_64: ("/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib"),
-    Machine.AARCH64: (
-        "/lib/aarch64-linux-gnu",
-        "/usr/lib/aarch64-linux-gnu",
-        "/lib64",
-        "/usr/lib64",
-        "/lib",
-        "/usr/lib",
-    ),
-}
-_NAMES: Final = {
-    "x86_64": Machine.X86_64,
-    "amd64": Machine.X86_64,
-    "aarch64": Machine.AARCH64,
-    "arm64": Machine.AARCH64,
-}
+_BUILT_IN: Final = ("/lib64", "/usr/lib64", "/lib", "/usr/lib")
 
 
 def machine() -> Machine | None:
     """Return the machine that abiscan runs on, None if torch has no Linux builds for it."""
-    return _NAMES.get(platform.machine().lower()) if platform.system() == "Linux" else None
+    return machine_of_name(platform.machine()) if platform.system() == "Linux" else None
 
 
 def images() -> tuple[ImageSystem, Machine] | None:
     """Return the system and machine that abiscan runs on, if that is Windows or macOS."""
     name = {"Windows": ImageSystem.WINDOWS, "Darwin": ImageSystem.MACOS}.get(platform.system())
-    own = _NAMES.get(platform.machine().lower())
+    own = machine_of_name(platform.machine())
     return (name, own) if name and own else None
 
 
 def library_folders(of: Machine) -> tuple[str, ...]:
     """Return the folders of ``ld.so.conf``, then those built into the ``ld.so`` of a machine."""
-    return (*_configured(_CONFIGURATION, depth=0), *_BUILT_IN[of])
+    return (
+        *_configured(_CONFIGURATION, depth=0),
+        f"/lib/{of.value}-linux-gnu",
+        f"/usr/lib/{of.value}-linux-gnu",
+        *_BUILT_IN,
+    )
 
 
 def environment_folders() -> tuple[str, ...]:

@@ -14,7 +14,8 @@ from abiscan.dispatch.table import DispatchTable
 from abiscan.inputs.version import MinorVersion, TorchVersion
 
 if TYPE_CHECKING:
-    from abiscan.registrations import Phase, RegistrationGap, Registrations
+    from abiscan.gaps import Gap
+    from abiscan.registrations import Phase, Registrations
 
 
 class Reaction(Struct, frozen=True, kw_only=True):
@@ -113,7 +114,7 @@ class Registering(Struct, frozen=True, kw_only=True):
     keys: DispatchKeys
     operators: Operators | None
     reactions: tuple[Reaction, ...]
-    doubts: tuple[RegistrationGap, ...] = ()
+    doubts: tuple[Gap, ...] = ()
     assumed_classes: tuple[str, ...] = ()
     backend: Backend | None = None
 

@@ -27,7 +27,7 @@ from abiscan.inputs.session import Session
 from abiscan.inputs.sources import name_of
 from abiscan.inputs.variants import WheelVariant
 from abiscan.inputs.version import TorchVersion
-from abiscan.pipelines.together import Search
+from abiscan.pipelines.version_search import ExactSearch
 from abiscan.results.check import Result
 from abiscan.results.fit import FitReport, Fitting, Rejected
 from abiscan.results.package import PackageResult, PackageVerdict
@@ -44,9 +44,6 @@ _log = logging.getLogger("abiscan.pipelines")
 
 _MOST_WHEELS: Final = 200
 """The most wheels that one search reads."""
-
-_MOST_COMPARED: Final = 5_000_000
-"""The most pairs of versions that one search compares: what a pair requires of each other, an index decides."""
 
 
 class Opinion(Struct, frozen=True, kw_only=True):
@@ -167,7 +164,7 @@ class _Attempt:
         self._session = session
         self._opinions: dict[Candidate, Opinion] = {}
         self._demands: dict[Candidate, dict[str, list[Requirement]]] = {}
-        self._wheels_read = self._compared = 0
+        self._wheels_read = 0
         torch = choice.open(session.files(), session)
         self.build = torch.build or "(unknown version)"
         version = TorchVersion.parse(self.build)
@@ -175,11 +172,11 @@ class _Attempt:
             raise InputError(torch.package, "does not state its version", "name a release with --torch")
         self.torch = version
         self._cpus = _list_processors(session, index)
-        self._search = Search(candidates=candidates, reason=self._find_reason, conflict=self._find_clash)
+        self._search = ExactSearch(candidates=candidates, reason=self._find_reason, conflict=self._find_clash)
 
     def fit(self) -> FitReport:
         """Return what was found."""
-        chosen = self._search.newest()
+        chosen = self._search.find_newest()
         obstacle = None if chosen is not None else self._obstacle()
         packages = [self._make_fitting(candidate, chosen) for candidate in chosen.values()] if chosen else []
         return FitReport(
@@ -251,11 +248,6 @@ class _Attempt:
 
         So no wheel is read if the metadata of another package leave nothing for it to go with.
         """
-        # Called by the search for every pair; metadata of thousands of versions could keep it busy for hours.
-        self._compared += 1
-        if self._compared > _MOST_COMPARED:
-            problem = f"more than {_MOST_COMPARED:,} pairs of versions would have to be compared"
-            raise InputError(f"{item.name} and {second.name}", problem, f"narrow it down, as in '{item.name}>=VERSION'")
         return self._excluded(item) or self._excluded(second) or self._find_conflict(item, second)
 
     def _find_conflict(self, item: Candidate, second: Candidate) -> str | None:
@@ -342,7 +334,7 @@ class _Attempt:
         return bench.package(wheel, torch, results), results
 
     def _obstacle(self) -> str:
-        group = self._search.obstacle()
+        group = self._search.find_obstacle()
         torch = f"torch {self.build}"
         newest = [self._search.candidates[name][0] for name in group]
         if len(group) == 1:

@@ -17,6 +17,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from abiscan.binary.image import is_library_of_windows
+from abiscan.binary.machines import Machine
 from abiscan.python.model import Answer
 from abiscan.regex import regex
 
@@ -189,7 +190,7 @@ WINDOWS: Final = PythonSystem(
         FileNotFoundError,
         "Could not find module '{}' (or one of its dependencies). Try using the full path with constructor syntax.",
     ),
-    machines={"x86_64": "AMD64", "aarch64": "ARM64"},
+    machines={machine.value: machine.traits.windows for machine in Machine},
 )  # fmt: skip
 
 MACOS: Final = PythonSystem(
@@ -201,7 +202,7 @@ MACOS: Final = PythonSystem(
     lacks=_OF_WINDOWS | dict.fromkeys(("ossaudiodev", "spwd")),
     lacks_os=frozenset({"RTLD_DEEPBIND", "memfd_create", "sched_getaffinity", "sched_setaffinity"}),
     no_library=(OSError, "dlopen({0}, 0x0006): tried: '{0}' (no such file)"),
-    machines={"aarch64": "arm64"},
+    machines={machine.value: machine.traits.macos for machine in Machine},
 )
 
 

@@ -10,7 +10,8 @@ from abiscan.binary.mangling import demangle, demangle_type
 from abiscan.extension.built_for import span
 from abiscan.extension.gpu import ExtensionGpu
 from abiscan.extension.inventory import Inventory
-from abiscan.registrations import Phase, RegisteredKernel, RegistrationGap
+from abiscan.gaps import Gap
+from abiscan.registrations import Phase, RegisteredKernel
 from abiscan.results.operators import ExtensionOperators, full_schema, key_name
 from abiscan.words import clean, plural
 
@@ -137,13 +138,13 @@ class _View:
         if self._verbose and file:
             yield self._below(f"{clean(file)}:{line}")
 
-    def _gap(self, gap: RegistrationGap) -> str:
+    def _gap(self, gap: Gap) -> str:
         location = "" if gap.address is None else f" at {gap.address:#x}"
         near = f" near {clean(gap.symbol)}" if gap.symbol else ""
         return f"{self._style(f'gap[{gap.stage}]', fg='yellow')}: {clean(gap.reason)}{location}{near}"
 
 
-def _list_details(gap: RegistrationGap) -> Iterator[str]:
+def _list_details(gap: Gap) -> Iterator[str]:
     """Yield what is known of a gap beside its reason and place, a line each."""
     if gap.called is not None:
         yield f"called: {clean(demangle(gap.called))}"

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from abiscan.cpu.needs import CpuNeeds
 from abiscan.findings import OF_METADATA, Effect, Evidence, Finding, page_of
+from abiscan.gaps import Gap
 from abiscan.inputs.kinds import TargetKind
 from abiscan.results.cpu import cpu_document
 from abiscan.results.document import Document, plain, shaped
@@ -47,23 +48,7 @@ class PredictedError(Struct, frozen=True, kw_only=True):
         return f"{self.object}: {first}" if self.object else first
 
 
-@shaped("stage reason expected? rules?")
-class Gap(Struct, frozen=True, kw_only=True):
-    """Something that could not be analysed, and at which stage.
-
-    ``expected`` means that it never can be: the torch is a release number, or for another machine, so the libraries of
-    its system are taken for granted. ``--strict`` does not count it. ``rules`` are those that had no answer because
-    something is unknown about the torch; ``decides`` means that one of them could have found that the load fails.
-    """
-
-    stage: str
-    reason: str
-    expected: bool = False
-    rules: tuple[str, ...] = ()
-    decides: bool = False
-
-    def __str__(self) -> str:
-        return f"{self.stage}: {self.reason}"
+shaped("stage reason expected? rules?")(Gap)
 
 
 @shaped("*finding reason source")

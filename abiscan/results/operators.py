@@ -15,6 +15,7 @@ from abiscan.dispatch.keys import DispatchKeys
 from abiscan.dispatch.schema import FunctionSchema, SchemaError
 from abiscan.extension.gpu import ExtensionGpu
 from abiscan.extension.inventory import Inventory
+from abiscan.gaps import Gap
 from abiscan.gpu.model import Container, Entry
 from abiscan.inputs.version import TorchVersion
 from abiscan.registrations import (
@@ -25,7 +26,6 @@ from abiscan.registrations import (
     RegisteredKernel,
     RegisteredOperator,
     Registration,
-    RegistrationGap,
     Registrations,
     Registry,
 )
@@ -143,13 +143,21 @@ def _document(inventory: Inventory, gpu: ExtensionGpu | None, operators: dict[st
         "lookups": registrations.lookups,
         "gpu": gpu,
         "cpu": cpu_document(CpuNeeds(machine=inventory.machine, files=cpu_at_load, operators=operators)),
-        "gaps": inventory.gaps,
+        "gaps": list(map(gap_document, inventory.gaps)),
     }
 
 
-def gap_of(reason: str) -> RegistrationGap:
-    """Return a gap of which nothing but the reason is known."""
-    return RegistrationGap(stage="emulation", reason=reason)
+def gap_document(gap: Gap) -> dict[str, object]:
+    """Return the JSON object of a gap in code: where it is, and what it cost."""
+    return {
+        "stage": gap.stage,
+        "reason": gap.reason,
+        "address": _find_hexadecimal(gap.address),
+        "symbol": gap.symbol,
+        "started": _find_hexadecimal(gap.started),
+        "called": gap.called,
+        "lost": dict(gap.lost),
+    }
 
 
 def _key(registered: Library | RegisteredKernel | RegisteredFallback, keys: DispatchKeys) -> dict[str, str | None]:
@@ -174,12 +182,6 @@ shaped("dispatch_key fallthrough file line phase")(RegisteredFallback)
 shaped("name methods phase")(CustomClass)
 shaped("registry=what key phase")(Registry)
 shaped("operator schema_known", schema_known=lambda _: None)(Lookup)
-shaped(
-    "stage reason address symbol started called lost",
-    address=lambda gap: _find_hexadecimal(gap.address),
-    started=lambda gap: _find_hexadecimal(gap.started),
-    lost=lambda gap: dict(gap.lost),
-)(RegistrationGap)
 shaped(
     "containers=code.containers toolkit runtime driver gaps",
     toolkit=lambda gpu: _find_version(gpu.code.toolkit),

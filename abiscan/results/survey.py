@@ -138,9 +138,8 @@ def _says(fields: Mapping[str, Any]) -> str | None:
 def _find_cpu(fields: Mapping[str, Any]) -> str | None:
     needs = [result["cpu"] for result in fields["results"] if result.get("cpu")]
     features = tuple(sorted({feature for need in needs for feature in need["load"]}))
-    # Only x86-64 has levels (x86-64 psABI, "Processor Architecture").
-    machine = Machine.X86_64 if any(need["level"] for need in needs) else Machine.AARCH64
-    return summary(machine, features) or None
+    has_level = any(need["level"] for need in needs)  # only those of x86-64 have levels
+    return (summary(Machine.X86_64, features) if has_level else " and ".join(features)) or None
 
 
 def _list_rules(fields: Mapping[str, Any]) -> Iterator[str]:

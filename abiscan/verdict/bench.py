@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import posixpath
 from collections.abc import Mapping, Sequence
@@ -30,6 +31,7 @@ from abiscan.verdict.beside import OtherPackages
 from abiscan.verdict.hardware import hardware_of
 from abiscan.verdict.judge import Judge
 from abiscan.verdict.package import PackageReading, ReadPackage, missing_names, package_result
+from abiscan.verdict.systems import system_of
 
 _log = logging.getLogger("abiscan.verdict")
 
@@ -133,14 +135,11 @@ class TorchSet:
             extensions = [extension for extension in target.extensions if self._is_for(name, extension.facts.machine)]
         elif any(self.is_for(source, alias) for alias in self.names):
             return ()
-        if target.target.images:
-            from abiscan.verdict.images import judge_images
-
-            return judge_images(target.target, self._judges[name].torch, rules)
         target.recover(self._jobs)
         self._layers[name].take_unread()  # what earlier targets left
         package = self._read_package(source, name)
-        return self._judges[name].judge(
+        return system_of(target.target).judge(
+            self._judges[name],
             target,
             rules,
             extensions=extensions,
@@ -152,15 +151,9 @@ class TorchSet:
 
     def is_for(self, source: Source, name: str) -> bool:
         """Whether the named torch exists for a machine of the target's extensions; yes if there are none."""
-        target = self.target(source, name)
-        if target.target.images:
-            from abiscan.verdict.images import exists_for_images
-
-            torch = self._judges[name].torch
-            return not isinstance(torch, EmbeddedTorch) or exists_for_images(torch, target.target)
-        # A target without extensions is for every machine: its Python code is judged all the same.
-        machines = {extension.facts.machine for extension in target.extensions}
-        return not machines or any(self._is_for(name, machine) for machine in machines)
+        target, torch = self.target(source, name).target, self._judges[name].torch
+        has_build = functools.partial(self._is_for, name)
+        return not isinstance(torch, EmbeddedTorch) or system_of(target).is_embedded(torch, target, has_build)
 
     def _is_for(self, name: str, machine: Machine) -> bool:
         torch = self._judges[name].torch

@@ -7,11 +7,11 @@ from typing import Final
 
 from abiscan.binary.ownership import is_python_symbol
 from abiscan.findings import Rule
+from abiscan.gaps import Gap
 from abiscan.linkage.lacks import TorchData
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.model import Absence
 from abiscan.linkage.registering import Registering
-from abiscan.results.check import Gap
 from abiscan.torches.model import TorchRelease
 from abiscan.words import listed, plural
 
@@ -84,7 +84,7 @@ def _registration_gaps(registering: Registering, release: TorchRelease) -> Itera
     registered = (registering.own, *registering.bundled.values())
     for gap in (*(gap for registrations in registered for gap in registrations.gaps), *registering.doubts):
         location = f" (in {gap.symbol})" if gap.symbol else ""
-        yield Gap(stage=gap.stage, reason=gap.reason + location, decides=gap.ends)
+        yield Gap(stage=gap.stage, reason=gap.reason + location, decides=gap.decides)
     if any(reaction.may_fail and reaction.in_load and not reaction.fails for reaction in registering.reactions):
         reason = f"{release} may reject a registration that depends on what is not known here"
         yield Gap(stage="emulation", reason=reason, decides=True)

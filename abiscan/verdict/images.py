@@ -10,12 +10,13 @@ from abiscan.binary.elf import Machine
 from abiscan.binary.image import ImageSystem
 from abiscan.binary.mangling import demangle
 from abiscan.findings import Effect, Evidence, Finding, Rule
+from abiscan.gaps import Gap
 from abiscan.inputs.image_files import ImageFile, users_of_torch
 from abiscan.inputs.sources import Target
 from abiscan.inputs.version import number_of
 from abiscan.linkage.image_errors import error_text
 from abiscan.linkage.images import ImageLoad, load_image
-from abiscan.results.check import Gap, PredictedError, Result
+from abiscan.results.check import PredictedError, Result
 from abiscan.results.verdict import How, Verdict
 from abiscan.torches.torch import Torch
 from abiscan.torches.torch_images import TorchImages

@@ -20,6 +20,7 @@ from abiscan.errors import InputError
 from abiscan.extension.drift import find_drifts
 from abiscan.extension.examined import ExaminedExtension, ExaminedTarget
 from abiscan.findings import Effect, Finding, Rule
+from abiscan.gaps import Gap
 from abiscan.gpu.devices import Gpu, Hardware
 from abiscan.gpu.outcome import GpuOutcome
 from abiscan.inputs import disk, system
@@ -39,7 +40,7 @@ from abiscan.linkage.registering import Registering
 from abiscan.linkage.resolve import Resolver, ended_at_start, relocation_order, resolve_load
 from abiscan.linkage.scope import Loader, SearchPath
 from abiscan.results.causes import in_the_order_met
-from abiscan.results.check import Gap, PredictedError, Result
+from abiscan.results.check import PredictedError, Result
 from abiscan.results.verdict import How, Verdict
 from abiscan.torches.architectures import architectures, has_code_for
 from abiscan.torches.model import TorchRelease

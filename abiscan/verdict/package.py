@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from abiscan.binary.image import ImageSystem
 from abiscan.binary.ownership import gpu_library, is_torch_library
 from abiscan.errors import InputError
 from abiscan.extension.examined import ExaminedTarget
@@ -59,6 +58,7 @@ from abiscan.torches import embedded
 from abiscan.torches.name_history import history, was_there
 from abiscan.torches.torch import Torch
 from abiscan.verdict.judge import Judge
+from abiscan.verdict.systems import system_of
 from abiscan.verdict.world import PackageWorld
 
 if TYPE_CHECKING:
@@ -129,10 +129,8 @@ class PackageReading:
         images = target.target.images
         self._sources = _Sources(package, files, {_inside(package, image.location): image for image in images})
         self._has_code = any(path.endswith(".py") for path in package.members)
-        self._image_worlds: type[ImageWorld] | None = None
-        read_on = LINUX
-        if images:
-            self._image_worlds, read_on = _image_worlds(images[0].system)
+        self._system = system_of(target.target)
+        read_on = self._system.python(target.target)
         modules = tuple(modules_of(package.name, self._sources, read_on)) if self._has_code else ()
         built_for = functools.partial(_torches_built_for, target, package)
         self._reader = PackageReader(self._sources, modules, built_for=built_for, system=read_on)
@@ -144,11 +142,7 @@ class PackageReading:
         """
         if not self._has_code:
             return None
-        world = (
-            self._image_worlds(judge.torch, target.target, self._package)
-            if self._image_worlds
-            else PackageWorld(judge, target, self._package, files)
-        )
+        world = self._system.make_world(judge, target, self._package, files)
         surroundings = surroundings_of(judge.torch, self._package)
         reading = self._reader.read(world.fresh, surroundings)
         if (target.extensions or users_of_torch(target.target.images)) and _says_nothing(self._sources, reading):
@@ -157,13 +151,6 @@ class PackageReading:
         return ReadPackage(
             package=self._package, world=world, reading=reading, later_uses=later, surroundings=surroundings
         )
-
-
-def _image_worlds(system: ImageSystem) -> tuple[type[ImageWorld], PythonSystem]:
-    """Return the class of the worlds of a system other than Linux, and that system as Python code sees it."""
-    from abiscan.verdict.image_world import SYSTEMS, ImageWorld
-
-    return ImageWorld, SYSTEMS[system]
 
 
 def surroundings_of(torch: Torch, package: Package) -> Surroundings:

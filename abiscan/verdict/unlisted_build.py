@@ -9,9 +9,10 @@ import msgspec.structs
 from abiscan.binary.mangling import demangle, uses_cxx11_string
 from abiscan.binary.ownership import is_torch_symbol
 from abiscan.findings import Effect, Evidence, Finding
+from abiscan.gaps import Gap
 from abiscan.inputs.version import TorchVersion
 from abiscan.linkage.linkage import Linkage
-from abiscan.results.check import Gap, PredictedError, Result
+from abiscan.results.check import PredictedError, Result
 from abiscan.results.verdict import How, Verdict
 from abiscan.torches import embedded, string_abi
 

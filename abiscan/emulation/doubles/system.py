@@ -199,7 +199,7 @@ def _which_library(call: Call) -> int:
 def _emulate_system(call: Call) -> int:
     """Fill in ``struct utsname``: names of 65 bytes each; system and machine are known, the rest is not."""
     at = call.argument(0)
-    machine = b"x86_64" if call.process.arch.hidden_result is None else b"aarch64"
+    machine = call.process.arch.name.encode()
     for number in range(_UNAME_FIELDS):
         text = machine if number == 4 else _UNAME.get(number, b"")
         call.machine.write(at + number * _UNAME_FIELD, text.ljust(_UNAME_FIELD, b"\0"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from abiscan.binary.elf import Machine
+from abiscan.cpu.architectures import ARCHITECTURES
 from abiscan.cpu.processors import Cpu, capability, linux_flags
 from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Modelled, Native
@@ -73,7 +73,7 @@ def _told(cpu: Cpu, key: str) -> object:
         # ``cpuinfo`` has ``avx512_bf16`` of Linux and ``avx512bf16`` of CPUID in the same list.
         flags = linux_flags(cpu)
         return tuple(sorted({*flags, *(flag.replace("avx512_", "avx512") for flag in flags)}))
-    return {"arch": "X86_64" if cpu.machine is Machine.X86_64 else "ARM_8", "bits": 64}.get(key)
+    return {"arch": ARCHITECTURES[cpu.machine].cpuinfo_name, "bits": 64}.get(key)
 
 
 _CPUINFO: Final = {"get_cpu_info": Native("cpuinfo.get_cpu_info", lambda *_: ProcessorInfo())}

@@ -143,7 +143,7 @@ def test_an_end_that_depends_on_the_machine_is_none_for_certain(tmp_path: Path) 
     found = _recovered(tmp_path, body, "-O1")
     assert found.ends == ()
     (gap,) = (gap for gap in found.gaps if "nothing catches" in gap.reason)
-    assert gap.ends
+    assert gap.decides
 
 
 @pytest.mark.slow
@@ -152,7 +152,7 @@ def test_behind_a_stop_in_what_registers_the_process_may_end(tmp_path: Path) -> 
     stop = "volatile int* p = (volatile int*)8; *p = 1;"
     for body in (stop, f'define("first"); {stop}'):
         (gap,) = (gap for gap in _recovered(tmp_path, body, "-O1").gaps if "unmapped" in gap.reason)
-        assert gap.ends
+        assert gap.decides
     elsewhere = "} __attribute__((constructor(65000))) static void other() { "
     found = _recovered(tmp_path, f"{elsewhere} {stop}", "-O1")
-    assert [gap.ends for gap in found.gaps if "unmapped" in gap.reason] == [False]
+    assert [gap.decides for gap in found.gaps if "unmapped" in gap.reason] == [False]

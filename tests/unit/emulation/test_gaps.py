@@ -17,7 +17,8 @@ from abiscan.emulation import recover
 from abiscan.emulation import recovery as recovery_module
 from abiscan.emulation.emulator import Stop
 from abiscan.emulation.recovery import Recovery
-from abiscan.registrations import Phase, RegistrationGap
+from abiscan.gaps import Gap
+from abiscan.registrations import Phase
 from abiscan.results.document import schema
 
 SAMPLES = Path(__file__).parents[3] / "sample_binaries" / "registrations"
@@ -84,7 +85,7 @@ def _symbols(path: Path) -> dict[str, int]:
     return {fields[-1]: int(fields[0], 16) for line in lines if len(fields := line.split()) == 3}
 
 
-def _first(path: Path) -> RegistrationGap:
+def _first(path: Path) -> Gap:
     file = ElfFile.open(path)
     return recover(file, file.facts()).gaps[0]
 

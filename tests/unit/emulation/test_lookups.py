@@ -13,7 +13,8 @@ from abiscan.binary.elf import ElfFile
 from abiscan.emulation import recover
 from abiscan.emulation.aten import operators_behind, struct_of
 from abiscan.emulation.lookups import imported_operators
-from abiscan.registrations import Lookup, RegistrationGap
+from abiscan.gaps import Gap
+from abiscan.registrations import Lookup
 
 SAMPLES = Path(__file__).parents[3] / "sample_binaries" / "registrations"
 
@@ -144,13 +145,13 @@ def test_what_imports_of_structs_say() -> None:
     found = list(imported_operators([renamed, again, "malloc", add, "_ZN2at4_ops99x"]))
     assert found == [
         Lookup(operator="aten::add.Tensor", function="at::_ops", address=None),
-        RegistrationGap(
+        Gap(
             stage="lookups",
             reason=f"the imported struct of at::_ops could be that of {' or '.join(normal)}",
             address=None,
             symbol=renamed,
         ),
-        RegistrationGap(
+        Gap(
             stage="lookups",
             reason="the imported struct of at::_ops is in no known release",
             address=None,

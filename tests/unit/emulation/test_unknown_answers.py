@@ -10,7 +10,8 @@ import pytest
 
 from abiscan.binary.elf import ElfFile
 from abiscan.emulation import recover
-from abiscan.registrations import RegistrationGap, Registrations
+from abiscan.gaps import Gap
+from abiscan.registrations import Registrations
 
 SAMPLES = Path(__file__).parents[3] / "sample_binaries" / "registrations"
 SOURCE = """
@@ -56,7 +57,7 @@ def _recovered(folder: Path, body: str, source: str = SOURCE) -> tuple[Path, Reg
     return folder / "asks.so", recover(file, file.facts())
 
 
-def _names(gaps: tuple[RegistrationGap, ...]) -> list[str | None]:
+def _names(gaps: tuple[Gap, ...]) -> list[str | None]:
     return [gap.called for gap in gaps if "is not known here" in gap.reason]
 
 

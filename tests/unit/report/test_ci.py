@@ -14,9 +14,10 @@ import pytest
 import xmlschema
 
 from abiscan.findings import Effect
+from abiscan.gaps import Gap
 from abiscan.inputs.kinds import TargetKind
 from abiscan.report import github, junit, markdown, sarif
-from abiscan.results.check import Gap, Report, Suppressed
+from abiscan.results.check import Report, Suppressed
 from abiscan.results.package import PackageResult, PackageVerdict
 from abiscan.results.unchecked import Unchecked
 from abiscan.results.verdict import Verdict

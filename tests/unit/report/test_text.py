@@ -6,8 +6,9 @@ import pytest
 from rich.console import Console
 
 from abiscan.findings import Effect, Evidence
+from abiscan.gaps import Gap
 from abiscan.report.text import render
-from abiscan.results.check import Gap, PredictedError, Report, Result
+from abiscan.results.check import PredictedError, Report, Result
 from abiscan.results.unchecked import Unchecked
 from abiscan.results.verdict import How, Verdict
 from tests.unit.report.reports import failure, finding, result

@@ -5,7 +5,8 @@ import itertools
 import pytest
 
 from abiscan.findings import Effect
-from abiscan.results.check import Gap, Report
+from abiscan.gaps import Gap
+from abiscan.results.check import Report
 from abiscan.results.verdict import Verdict
 from tests.unit.report.reports import failure, finding, result
 

@@ -9,7 +9,8 @@ import pytest
 
 import abiscan
 from abiscan.findings import Effect
-from abiscan.results.check import Gap, PredictedError, Report
+from abiscan.gaps import Gap
+from abiscan.results.check import PredictedError, Report
 from abiscan.results.document import schema
 from abiscan.results.verdict import How, Verdict
 from tests.unit.report.reports import failure, finding, result

@@ -14,6 +14,7 @@ from abiscan.dispatch.keys import keys_of_minor, newest_minor
 from abiscan.dispatch.operators import Place
 from abiscan.dispatch.tags import Tags
 from abiscan.errors import InputError
+from abiscan.gaps import Gap
 from abiscan.inputs.files import Files
 from abiscan.inputs.interpreter import PythonTag
 from abiscan.inputs.libraries import Libraries
@@ -24,7 +25,6 @@ from abiscan.registrations import (
     Phase,
     RegisteredKernel,
     RegisteredOperator,
-    RegistrationGap,
     Registrations,
     TorchRegistrations,
 )
@@ -279,7 +279,7 @@ def test_a_torch_without_the_library_that_checks() -> None:
 
 def test_what_could_not_be_read_is_told_with_its_library_and_place() -> None:
     gaps = tuple(
-        RegistrationGap(stage="emulation", reason=reason, address=address, symbol=None)
+        Gap(stage="emulation", reason=reason, address=address, symbol=None)
         for reason, address in (("damaged", None), ("stopped", 0x1234))
     )
     recovered = TorchRegistrations(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from abiscan.pipelines.together import Search
+from abiscan.errors import InputError
+from abiscan.pipelines.version_search import ExactSearch, find_combination
 
 Version = tuple[str, int]
 NAMES = ("a", "b", "c", "d")
@@ -41,14 +43,14 @@ def test_it_finds_what_trying_everything_finds(
         found = next(filter(works, itertools.product(*(candidates[name] for name in names))), None)
         return None if found is None else dict(zip(names, found, strict=True))
 
-    search = Search(
+    search = ExactSearch(
         candidates=candidates,
         reason=lambda version: "broken" if version in broken else None,
         conflict=lambda one, other: "conflict" if frozenset((one, other)) in conflicts else None,
     )
-    assert search.newest() == first(list(candidates))
-    group = search.obstacle()
-    assert bool(group) is (search.newest() is None)
+    assert search.find_newest() == first(list(candidates))
+    group = search.find_obstacle()
+    assert bool(group) is (search.find_newest() is None)
     if group:
         assert first(group) is None
         assert all(first(smaller) is not None for smaller in itertools.combinations(group, len(group) - 1) if smaller)
@@ -60,12 +62,12 @@ def test_only_versions_that_could_be_the_answer_are_judged() -> None:
     def reason(version: Version) -> None:
         judged.append(version)
 
-    search = Search(
+    search = ExactSearch(
         candidates={"a": [("a", 2), ("a", 1)], "b": [("b", 2), ("b", 1)]},
         reason=reason,
         conflict=lambda one, other: "conflict" if ("a", 2) in (one, other) else None,
     )
-    assert search.newest() == {"a": ("a", 1), "b": ("b", 2)}
+    assert search.find_newest() == {"a": ("a", 1), "b": ("b", 2)}
     assert judged == [("a", 1), ("b", 2)]
 
 
@@ -77,6 +79,42 @@ def test_if_another_package_has_no_version_older_ones_are_not_judged() -> None:
         return "broken" if version[0] == "b" else None
 
     candidates = {"a": [("a", number) for number in (3, 2, 1)], "b": [("b", 2), ("b", 1)]}
-    search = Search(candidates=candidates, reason=reason, conflict=lambda *_: None)
-    assert search.newest() is None
+    search = ExactSearch(candidates=candidates, reason=reason, conflict=lambda *_: None)
+    assert search.find_newest() is None
     assert {version for version in judged if version[0] == "a"} == {("a", 3)}
+
+
+class Numbers:
+    """Candidates 1, 2, 3 …, of which only some work."""
+
+    def __init__(self, working: int, *, readable: bool = True, more: bool = True) -> None:
+        self.working, self.readable, self.more = working, readable, more
+        self.excluded: list[int] = []
+
+    def propose(self) -> Iterator[int]:
+        return itertools.count(1)
+
+    def find_faults(self, combination: int) -> Sequence[int] | None:
+        if not self.readable:
+            return None
+        return [] if combination == self.working else [combination]
+
+    def exclude(self, faults: Sequence[int]) -> bool:
+        self.excluded += faults
+        return self.more
+
+
+def test_what_fails_is_excluded_until_something_works_or_the_limit_is_reached() -> None:
+    numbers = Numbers(3)
+    assert (find_combination(numbers, most=3), numbers.excluded) == (3, [1, 2])
+    assert find_combination(Numbers(3), most=2) is None
+    assert find_combination(Numbers(3, more=False)) is None
+    assert find_combination(Numbers(1, readable=False)) is None
+
+
+def test_too_many_pairs_are_an_error_that_says_how_to_narrow_it_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("abiscan.pipelines.version_search._MOST_COMPARED", 3)
+    versions = {name: [(name, number) for number in range(3)] for name in "ab"}
+    search = ExactSearch(candidates=versions, reason=lambda _: None, conflict=lambda *_: "conflict")
+    with pytest.raises(InputError, match=r"more than 3 pairs of versions .*narrow it down, as in 'b>=VERSION'"):
+        search.find_newest()

@@ -1,0 +1,80 @@
+"""The processors that files are for, and what each format of file and each system calls them: one table."""
+
+from __future__ import annotations
+
+import enum
+from typing import Final
+
+from msgspec import Struct
+
+
+class Machine(enum.Enum):
+    """The processor that an object is built for; the value is what Linux calls it."""
+
+    X86_64 = "x86_64"
+    AARCH64 = "aarch64"
+
+    @property
+    def traits(self) -> MachineTraits:
+        """What is known of it."""
+        return _TRAITS[self]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What systems call it, in lower case, the name on Linux first."""
+        return tuple(dict.fromkeys((self.value, self.traits.windows.lower(), self.traits.macos)))
+
+
+class MachineTraits(Struct, frozen=True, kw_only=True):
+    """What differs from processor to processor in files.
+
+    :ivar elf: ``e_machine``
+    :ivar copy: the type of copy relocations
+    :ivar lookups: the types of relocations that look up a symbol
+    :ivar pe: the machine of a PE file, as lief names it
+    :ivar macho: the processor of a Mach-O file, as lief names it
+    :ivar windows: what Python says on Windows (``platform.machine()``)
+    :ivar macos: what Python says on macOS
+    :ivar word: the size of every instruction, in bytes; None if they differ
+    """
+
+    elf: int
+    copy: int
+    lookups: tuple[int, ...]
+    pe: str
+    macho: str
+    windows: str
+    macos: str
+    word: int | None
+
+
+_TRAITS: Final = {
+    Machine.X86_64: MachineTraits(
+        elf=62,  # EM_X86_64
+        copy=5,  # R_X86_64_COPY
+        lookups=(1, 6, 7, 16, 17, 18),  # R_X86_64_64, GLOB_DAT, JUMP_SLOT, DTPMOD64, DTPOFF64, TPOFF64
+        pe="AMD64",
+        macho="X86_64",
+        windows="AMD64",
+        macos="x86_64",
+        word=None,
+    ),
+    Machine.AARCH64: MachineTraits(
+        elf=183,  # EM_AARCH64
+        copy=1024,  # R_AARCH64_COPY
+        # R_AARCH64_ABS64, GLOB_DAT, JUMP_SLOT, TLS_DTPMOD, TLS_DTPREL, TLS_TPREL, TLSDESC
+        lookups=(257, 1025, 1026, 1028, 1029, 1030, 1031),
+        pe="ARM64",
+        macho="ARM64",
+        windows="ARM64",
+        macos="arm64",
+        word=4,
+    ),
+}
+MACHINES: Final = {traits.elf: machine for machine, traits in _TRAITS.items()}
+"""The processors by ``e_machine``."""
+
+
+def machine_of_name(name: str) -> Machine | None:
+    """Return the processor that a system, or the tag of a platform, names at its end; None for another one."""
+    return next((machine for machine in Machine if name.lower().endswith(machine.names)), None)
