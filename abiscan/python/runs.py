@@ -94,7 +94,7 @@ class Runs:
         Raises ``Exhausted`` if the reading has taken all of its steps before.
         """
         if self._steps[0] > self._limits.total:
-            raise Exhausted(f"after {self._limits.total} steps in all")
+            raise Exhausted(f"after {self._limits.total:,} steps in all, the limit of a package")
         answered = self._done.tasks.setdefault((task, self._kind.key), Answered())
         world = self.world()
         kept = answered.find(world, self._told.setdefault(self._kind.torch, {}))

@@ -102,7 +102,7 @@ def raised(code: str) -> Raised | None:
     [
         ("import torch\ntorch.Tensor.nope", "type object 'Tensor' has no attribute 'nope'"),
         ("from torch import Tensor as T\nT.nope", "type object 'Tensor' has no attribute 'nope'"),
-        ("from torch import nn as n\nclass A(n.Module):\n    x = n.Module.no", "type object 'Module' has no attribute 'no'"),
+        ("from torch import nn\nclass A:\n    x = nn.Module.no", "type object 'Module' has no attribute 'no'"),
         ("import torch\ntorch.Generator.nope", "type object 'torch._C.Generator' has no attribute 'nope'"),
         ("import torch\ntorch.library.Library('a', 'DEF').nope", "'Library' object has no attribute 'nope'"),
     ],
